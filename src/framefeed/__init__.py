@@ -1,0 +1,1 @@
+"""Video frames from storage into a training loop."""
