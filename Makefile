@@ -1,0 +1,68 @@
+# Needs python >= 3.11 (with venv) and make; everything else goes into .venv.
+#   make setup | test | demo MEDIA=folder | bench MEDIA=folder | clean | distclean
+
+MEDIA ?=
+OUT ?= build/bench.json
+export MEDIA OUT
+
+# Another active environment must not leak into this one.
+unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH
+export PIP_REQUIRE_VIRTUALENV = 1
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+BIN := .venv/bin
+DECLARED := pyproject.toml constraints.txt
+# The paths reach the shell as variables, never as text, so that they may hold spaces and quotes.
+MEDIA_ARGUMENT = $${MEDIA:+"$$MEDIA"}
+
+.PHONY: setup test lint types contracts tests demo bench clean distclean
+.DEFAULT_GOAL := setup
+
+setup: .venv/.dev
+
+test: lint types contracts tests
+
+lint: .venv/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/.dev
+	$(BIN)/mypy
+
+contracts: .venv/.dev
+	$(BIN)/lint-imports
+
+tests: .venv/.dev
+	$(BIN)/python -m pytest $(ARGS)
+
+demo: .venv/.torch
+	$(BIN)/framefeed demo $(MEDIA_ARGUMENT)
+
+bench: .venv/.bench
+	mkdir -p "$$(dirname "$$OUT")"
+	$(BIN)/framefeed bench all $(MEDIA_ARGUMENT) --json "$$OUT"
+
+clean:
+	rm -rf build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean
+	rm -rf .venv
+
+# A stamp a set of extras: redone when what is declared changes.
+.venv/.torch: EXTRAS = torch
+.venv/.dev: EXTRAS = dev,torch
+.venv/.bench: EXTRAS = bench,torch
+.venv/.torch .venv/.dev .venv/.bench: $(DECLARED) | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[$(EXTRAS)]"
+	touch $@ .venv/.torch
+
+# The first that runs and is new enough: a shim of a version manager may be on PATH and still refuse to start.
+.venv/bin/python:
+	@for python in $(PYTHON) python3.11 python3 python3.12 python3.13 python3.14; do \
+	  if "$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	    exec "$$python" -m venv --clear .venv; \
+	  fi; \
+	done; \
+	echo "framefeed needs python >= 3.11 with its venv module; name one with: make PYTHON=/path/to/python" >&2; \
+	exit 1
