@@ -1,0 +1,410 @@
+"""The rules of design/HOUSE.md that no linter has: each takes source text and gives the places that break it.
+
+A rule is a function `(Source) -> list[str]`; tests/test_house_rules.py runs every rule over src and over sentences
+that break it. To make an exception, add a line with its reason to the table above the rule.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+PACKAGE = "framefeed"
+SRC = Path(__file__).resolve().parents[1] / "src"
+
+MAX_MODULE_LINES = 500
+MAX_BODY_LINES = 60
+MAX_PARAMETERS = 6
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class Source:
+    """One module: its dotted name and its text."""
+
+    module: str
+    text: str
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text, filename=self.module)
+
+    @property
+    def room(self) -> str:
+        """`framefeed.media.info` is in `media`; the facade is in ``""``."""
+        return [*self.module.split("."), ""][1]
+
+    def within(self, package: str) -> bool:
+        return self.module == package or self.module.startswith(package + ".")
+
+    def at(self, node: ast.AST, complaint: str) -> str:
+        return f"{self.module}:{getattr(node, 'lineno', 1)}: {complaint}"
+
+
+Rule = Callable[[Source], list[str]]
+
+
+def package_sources() -> list[Source]:
+    """Every module of the package, by name."""
+    sources = []
+    for path in sorted((SRC / PACKAGE).rglob("*.py")):
+        parts = path.relative_to(SRC).with_suffix("").parts
+        module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        sources.append(Source(module, path.read_text(encoding="utf-8")))
+    return sources
+
+
+# --- reading the tree -----------------------------------------------------------------------------
+
+
+def dotted(node: ast.AST) -> str:
+    """`a.b.c` of a chain of attributes; a call or a subscript in it is `?`."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    return "?"
+
+
+def imported_names(tree: ast.AST) -> dict[str, str]:
+    """Local name -> what it stands for: `{"np": "numpy", "Thread": "threading.Thread"}`."""
+    names: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                names[alias.asname or alias.name.split(".")[0]] = (
+                    alias.name if alias.asname else alias.name.split(".")[0]
+                )
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            for alias in node.names:
+                names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    return names
+
+
+def full_name(node: ast.AST, names: dict[str, str]) -> str:
+    """The dotted name with its first part replaced by what it was imported as."""
+    first, dot, rest = dotted(node).partition(".")
+    return names.get(first, first) + dot + rest
+
+
+def imported_modules(tree: ast.AST) -> Iterator[tuple[ast.stmt, str]]:
+    """Every import as (statement, dotted name): `from a import b` gives both `a` and `a.b`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            prefix = "." * node.level + (node.module or "")
+            yield node, prefix
+            for alias in node.names:
+                yield node, f"{prefix}.{alias.name}"
+
+
+def functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, FunctionNode]]:
+    """Every function and method with its qualified name, nested ones included."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, FunctionNode | ast.ClassDef):
+            name = f"{prefix}{node.name}"
+            if isinstance(node, FunctionNode):
+                yield name, node
+            yield from functions(node, f"{name}.")
+        else:
+            yield from functions(node, prefix)
+
+
+def parameters(node: FunctionNode) -> list[ast.arg]:
+    """All parameters that a caller can fill, without self and cls."""
+    arguments = node.args
+    positional = arguments.posonlyargs + arguments.args
+    if positional and positional[0].arg in {"self", "cls", "mcs"}:
+        positional = positional[1:]
+    starred = [argument for argument in (arguments.vararg, arguments.kwarg) if argument is not None]
+    return positional + arguments.kwonlyargs + starred
+
+
+def body_lines(node: FunctionNode) -> int:
+    """Lines from the first statement after the docstring to the end."""
+    body = node.body
+    if len(body) > 1 and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
+        body = body[1:]
+    return (node.end_lineno or node.lineno) - body[0].lineno + 1
+
+
+# --- size -----------------------------------------------------------------------------------------
+
+
+def module_size(source: Source) -> list[str]:
+    lines = len(source.text.splitlines())
+    return [f"{source.module}: {lines} lines, at most {MAX_MODULE_LINES}"] if lines > MAX_MODULE_LINES else []
+
+
+def body_size(source: Source) -> list[str]:
+    return [
+        source.at(node, f"{name} has a body of {body_lines(node)} lines, at most {MAX_BODY_LINES}")
+        for name, node in functions(source.tree)
+        if body_lines(node) > MAX_BODY_LINES
+    ]
+
+
+# The public functions of API.md take what their users ask for; their first line builds the options dataclass.
+# (room, qualified name), wherever in the room the function lives.
+LONG_SIGNATURES = {
+    ("adapters", "DataLoader.__init__"),
+    ("adapters", "VideoDecoder.__init__"),
+    ("adapters", "to_device"),
+    ("decode", "VideoDecoder.__init__"),
+    ("index", "scan"),
+    ("load", "ClipLoader.__init__"),
+    ("load", "VideoDecoder.__init__"),
+    ("parallel", "ordered_map"),
+    ("parallel", "ordered_outcomes"),
+    ("plan", "DecodeRequest.__init__"),
+    ("plan", "plan_clips"),
+    ("plan", "plan_requests"),
+}
+
+
+def parameter_count(source: Source) -> list[str]:
+    return [
+        source.at(node, f"{name} has {len(parameters(node))} parameters, at most {MAX_PARAMETERS}")
+        for name, node in functions(source.tree)
+        if len(parameters(node)) > MAX_PARAMETERS and (source.room, name) not in LONG_SIGNATURES
+    ]
+
+
+def annotations(source: Source) -> list[str]:
+    found = []
+    for name, node in functions(source.tree):
+        bare = [argument.arg for argument in parameters(node) if argument.annotation is None]
+        found += [source.at(node, f"{name} does not say what {argument} is") for argument in bare]
+        if node.returns is None:
+            found.append(source.at(node, f"{name} does not say what it returns"))
+    return found
+
+
+# --- what no room may do --------------------------------------------------------------------------
+
+UNSAFE_MODULES = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "marshal", "shelve"}
+UNSAFE_BUILTINS = {"eval", "exec"}
+UNSAFE_KEYWORDS = {"shell", "allow_pickle"}
+
+
+def unsafe_calls(source: Source) -> list[str]:
+    """Data is never code: nothing that is read may be run."""
+    found = [
+        source.at(node, f"imports {name}")
+        for node, name in imported_modules(source.tree)
+        if name.split(".")[0] in UNSAFE_MODULES
+    ]
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.Call):
+            continue
+        if isinstance(node.func, ast.Name) and node.func.id in UNSAFE_BUILTINS:
+            found.append(source.at(node, f"calls {node.func.id}"))
+        for keyword in node.keywords:
+            if keyword.arg in UNSAFE_KEYWORDS and not (
+                isinstance(keyword.value, ast.Constant) and keyword.value.value is False
+            ):
+                found.append(source.at(node, f"{keyword.arg} is not False"))
+    return found
+
+
+SEEDED = {"numpy.random": {"Generator", "Philox", "SeedSequence"}, "random": {"Random"}}
+
+
+def global_generator(source: Source) -> list[str]:
+    """Chance comes from `Generator(Philox(...))`; outside of plan also from `default_rng(seed)`."""
+    names = imported_names(source.tree)
+    seeded_calls = {
+        node.func
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Call)
+        and (node.args or node.keywords)
+        and full_name(node.func, names) == "numpy.random.default_rng"
+        and source.room != "plan"
+    }
+    found = []
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.Attribute | ast.Name) or dotted(node).partition(".")[0] not in names:
+            continue
+        module, _, name = full_name(node, names).rpartition(".")
+        if module in SEEDED and name not in SEEDED[module] and node not in seeded_calls:
+            found.append(source.at(node, f"{module}.{name} instead of a Generator(Philox(...))"))
+    return found
+
+
+# Modules that look others up at run time by design, and what they look up.
+LOADS_BY_NAME = {
+    "framefeed": "ff.torch and its siblings, through the module __getattr__",
+    "framefeed.adapters": "the same, by name",
+    "framefeed.bench.registry": "baselines by name",
+    "framefeed.bench.baselines": "baselines by name",
+    "framefeed.cli": "a command's module when it is asked for",
+    "framefeed.cli.main": "likewise",
+    "framefeed.cli.map": "--function module:callable",
+    "framefeed.decode.registry": "decoders by name, entry points",
+}
+
+
+def lazy_imports(source: Source) -> list[str]:
+    """An own import inside a function hides a cycle; a module looked up by name hides a border."""
+    found = []
+    names = imported_names(source.tree)
+    for name, function in functions(source.tree):
+        if source.module == PACKAGE and name == "__getattr__":
+            continue
+        found += [
+            source.at(node, f"{name} imports {module} when called")
+            for node, module in imported_modules(function)
+            if module.startswith((PACKAGE, "."))
+        ]
+    if source.module not in LOADS_BY_NAME:
+        found += [
+            source.at(node, "loads a module by name")
+            for node in ast.walk(source.tree)
+            if isinstance(node, ast.Call)
+            and full_name(node.func, names) in {"importlib.import_module", "__import__", "importlib.__import__"}
+        ]
+    return found
+
+
+# `except Exception` that does not raise again: where code that is not ours runs, and the error travels on as a value.
+BROAD_EXCEPT = {
+    "framefeed.parallel.outcome": "the worker border: any error of the user's function becomes an Err at its position",
+    "framefeed.cli": "whatever reaches the top is our bug: traceback and exit 70",
+    "framefeed.cli.main": "likewise",
+}
+BROAD = {"Exception", "BaseException"}
+
+
+def _is_broad(node: ast.expr | None) -> bool:
+    if node is None:
+        return True
+    members = node.elts if isinstance(node, ast.Tuple) else [node]
+    return any(dotted(member).split(".")[-1] in BROAD for member in members)
+
+
+def _raises_again(handler: ast.ExceptHandler) -> bool:
+    last = handler.body[-1]
+    return isinstance(last, ast.Raise) and last.exc is None
+
+
+def broad_except(source: Source) -> list[str]:
+    """One handler that catches everything, in the modules above only; cleaning up and raising again is free."""
+    names = imported_names(source.tree)
+    handlers: list[ast.AST] = [
+        node
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.ExceptHandler) and _is_broad(node.type) and not _raises_again(node)
+    ]
+    handlers += [
+        node
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Call)
+        and full_name(node.func, names) == "contextlib.suppress"
+        and any(_is_broad(argument) for argument in node.args)
+    ]
+    allowed = 1 if source.module in BROAD_EXCEPT else 0
+    if len(handlers) <= allowed:
+        return []
+    return [source.at(node, f"catches everything; {allowed} of these allowed here") for node in handlers]
+
+
+# --- what one room may do -------------------------------------------------------------------------
+
+STARTERS = {
+    "Thread",
+    "Timer",
+    "ThreadPool",
+    "ThreadPoolExecutor",
+    "Process",
+    "Pool",
+    "ProcessPoolExecutor",
+    "InterpreterPoolExecutor",
+    "fork",
+    "forkpty",
+    "start_new_thread",
+    "to_thread",
+    "run_in_executor",
+}
+STARTING_MODULES = {"threading", "multiprocessing", "concurrent", "_thread", "asyncio", "os"}
+# Peers as their own documentation writes them, thread pools included, are what the baselines measure.
+STARTING_PLACES = {"framefeed.parallel", "framefeed.bench.baselines"}
+
+
+def starts_workers(source: Source) -> list[str]:
+    """`parallel` alone starts threads and processes; a Lock or a threading.local is free everywhere."""
+    if any(source.within(place) for place in STARTING_PLACES):
+        return []
+    names = imported_names(source.tree)
+    if not STARTING_MODULES & {name.split(".")[0] for name in names.values()}:
+        return []
+    used = [node.func for node in ast.walk(source.tree) if isinstance(node, ast.Call)]
+    used += [base for node in ast.walk(source.tree) if isinstance(node, ast.ClassDef) for base in node.bases]
+    found = []
+    for node in used:
+        name = full_name(node, names)
+        if name.split(".")[-1] in STARTERS and not name.startswith(f"{PACKAGE}."):
+            found.append(source.at(node, f"uses {name}"))
+    return found
+
+
+FRAMEWORKS = {"jax", "nvidia", "ray", "tensorflow", "torch"}
+
+
+def one_framework(source: Source) -> list[str]:
+    """An adapter is made of one framework."""
+    if source.room != "adapters":
+        return []
+    met = sorted({name.split(".")[0] for _, name in imported_modules(source.tree)} & FRAMEWORKS)
+    return [f"{source.module}: imports {' and '.join(met)}"] if len(met) > 1 else []
+
+
+GUESTS = {"bench", "cli", "report", "testing"}
+
+
+def private_modules(source: Source) -> list[str]:
+    """The rooms that are clients of the others use what those show."""
+    if source.room not in GUESTS:
+        return []
+    found = []
+    for node, name in imported_modules(source.tree):
+        parts = name.split(".")
+        if parts[0] == PACKAGE and len(parts) > 2 and parts[1] != source.room:
+            found += [
+                source.at(node, f"imports {name}") for part in parts[2:] if part.startswith("_") and part[1] != "_"
+            ]
+    return found
+
+
+RULES: dict[str, Rule] = {
+    "module size": module_size,
+    "body size": body_size,
+    "parameter count": parameter_count,
+    "annotations": annotations,
+    "unsafe calls": unsafe_calls,
+    "global generator": global_generator,
+    "lazy imports": lazy_imports,
+    "broad except": broad_except,
+    "starts workers": starts_workers,
+    "one framework": one_framework,
+    "private modules": private_modules,
+}
+
+
+# --- what an import brings along ------------------------------------------------------------------
+
+HEAVY = {"cv2", "dali", "decord", "jax", "nvidia", "ray", "spdl", "tensorflow", "torch", "torchcodec", "torchvision"}
+
+
+def heavy_modules_after(statement: str) -> list[str]:
+    """Frameworks and peers that are loaded once a fresh interpreter has run `statement`."""
+    script = f"{statement}\nimport sys\nprint(*sorted({{name.split('.')[0] for name in sys.modules}}))"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    return sorted(set(run.stdout.split()) & HEAVY)

@@ -1,0 +1,123 @@
+"""Every error can travel: from its message alone, through pickle, and through PyTorch's worker border."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import re
+
+import pytest
+
+from framefeed import errors
+from framefeed.errors import FramefeedError
+
+ERRORS = sorted(
+    (kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, FramefeedError)),
+    key=lambda kind: kind.__name__,
+)
+
+SECOND_BASES = {
+    "UsageError": ValueError,
+    "MediaError": RuntimeError,
+    "MissingMedia": FileNotFoundError,
+    "FrameNotFound": IndexError,
+    "TimeUnavailable": RuntimeError,
+    "DeadlineExceeded": TimeoutError,
+    "MissingDependency": ImportError,
+}
+
+CONTEXT = {"source": "a b.mp4", "position": 7, "stage": "decode"}
+
+# `│   └── MissingMedia  no such file   (also FileNotFoundError)`
+DRAWN = re.compile(r"^(?P<indent>[│├└─ ]*)(?P<name>[A-Z]\w+)(?:.*\(also (?P<also>\w+)\))?")
+
+
+def _drawn_tree() -> dict[str, tuple[str | None, str | None]]:
+    """Name -> (parent, second base), as drawn in the module's docstring."""
+    drawing = (errors.__doc__ or "").split("::\n\n")[1].split("\n\n")[0]
+    path: list[str] = []
+    tree: dict[str, tuple[str | None, str | None]] = {}
+    for line in inspect.cleandoc(drawing).splitlines():
+        match = DRAWN.match(line)
+        assert match, line
+        depth = len(match["indent"]) // 4
+        path = [*path[:depth], match["name"]]
+        tree[match["name"]] = (path[-2] if depth else None, match["also"])
+    return tree
+
+
+def _second_base(kind: type[FramefeedError]) -> str | None:
+    own = [base.__name__ for base in kind.__bases__ if not issubclass(base, FramefeedError)]
+    return own[0] if own and kind is not FramefeedError else None
+
+
+def _real_tree() -> dict[str, tuple[str | None, str | None]]:
+    return {
+        kind.__name__: (None if kind is FramefeedError else kind.__bases__[0].__name__, _second_base(kind))
+        for kind in ERRORS
+    }
+
+
+def test_the_tree_is_drawn_as_it_is() -> None:
+    assert _drawn_tree() == _real_tree()
+
+
+def test_second_bases() -> None:
+    assert {kind.__name__: kind for kind in ERRORS}.keys() >= SECOND_BASES.keys()
+    assert {kind.__name__: _second_base(kind) for kind in ERRORS if _second_base(kind)} == {
+        name: base.__name__ for name, base in SECOND_BASES.items()
+    }
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+def test_has_a_docstring_of_its_own(kind: type[FramefeedError]) -> None:
+    assert "__doc__" in vars(kind)
+    assert kind.__doc__
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+def test_is_built_from_its_message_alone(kind: type[FramefeedError]) -> None:
+    error = kind("what was wanted, what was found, what next")
+    assert str(error) == "what was wanted, what was found, what next"
+    assert (error.source, error.position, error.stage) == (None, None, None)
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+def test_is_built_from_nothing(kind: type[FramefeedError]) -> None:
+    assert str(kind()) == ""
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+def test_pytorch_rebuilds_it(kind: type[FramefeedError]) -> None:
+    # torch/_utils.py, ExceptionWrapper.reraise: `exception = self.exc_type(msg)`; a class with a `message` attribute
+    # is built as `self.exc_type(message=msg)`.
+    assert not hasattr(kind, "message")
+    error = kind("no frame 9", **CONTEXT)
+    rebuilt = type(error)("Caught in worker 0.\n" + str(error))
+    assert "no frame 9" in str(rebuilt)
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+def test_pickles_with_its_context(kind: type[FramefeedError], protocol: int) -> None:
+    error = kind("no frame 9", **CONTEXT)
+    error.add_note("seen twice")
+    copy = pickle.loads(pickle.dumps(error, protocol))
+    assert type(copy) is kind
+    assert str(copy) == "no frame 9"
+    assert vars(copy) == vars(error)
+    assert copy.__notes__ == ["seen twice"]
+
+
+def test_own_attributes_travel() -> None:
+    damaged = errors.CorruptMedia("2 frames", frames=[3, 5], source="a.mp4")
+    failed = errors.WorkerLost("died", remote_traceback="Traceback ...", position=4)
+    assert pickle.loads(pickle.dumps(damaged)).frames == (3, 5)
+    assert pickle.loads(pickle.dumps(failed)).remote_traceback == "Traceback ..."
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+def test_caught_by_its_second_base(kind: type[FramefeedError]) -> None:
+    expected = [base for name, base in SECOND_BASES.items() if issubclass(kind, getattr(errors, name))]
+    assert all(issubclass(kind, base) for base in expected)
+    assert issubclass(kind, FramefeedError)
