@@ -54,7 +54,7 @@ distclean: clean
 .venv/.dev: EXTRAS = dev,torch
 .venv/.bench: EXTRAS = bench,torch
 .venv/.torch .venv/.dev .venv/.bench: $(DECLARED) | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[$(EXTRAS)]"
+	$(BIN)/python -m pip install -qq --constraint constraints.txt --editable ".[$(EXTRAS)]"
 	touch $@ .venv/.torch
 
 # The first that runs and is new enough: a shim of a version manager may be on PATH and still refuse to start.
