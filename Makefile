@@ -30,7 +30,7 @@ types: .venv/.dev
 	$(BIN)/mypy
 
 contracts: .venv/.dev
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 
 tests: .venv/.dev
 	$(BIN)/python -m pytest $(ARGS)

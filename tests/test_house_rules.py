@@ -169,7 +169,7 @@ def test_every_import_contract_catches_its_intruder(tmp_path: Path) -> None:
             path = tmp_path / PACKAGE / Path(*module.split(".")).with_suffix(".py")
             path.write_text(f"import {imported}\n", encoding="utf-8")
     run = subprocess.run(
-        [Path(sys.executable).with_name("lint-imports"), "--config", CONTRACTS, "--no-cache"],
+        [Path(sys.executable).with_name("lint-imports"), "--config", CONTRACTS, "--no-cache", "--no-logo"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         capture_output=True,
