@@ -242,11 +242,8 @@ def global_generator(source: Source) -> list[str]:
 # Modules that look others up at run time by design, and what they look up.
 LOADS_BY_NAME = {
     "framefeed": "ff.torch and its siblings, through the module __getattr__",
-    "framefeed.adapters": "the same, by name",
-    "framefeed.bench.registry": "baselines by name",
     "framefeed.bench.baselines": "baselines by name",
     "framefeed.cli": "a command's module when it is asked for",
-    "framefeed.cli.main": "likewise",
     "framefeed.cli.map": "--function module:callable",
     "framefeed.decode.registry": "decoders by name, entry points",
 }
@@ -278,7 +275,6 @@ def lazy_imports(source: Source) -> list[str]:
 BROAD_EXCEPT = {
     "framefeed.parallel.outcome": "the worker border: any error of the user's function becomes an Err at its position",
     "framefeed.cli": "whatever reaches the top is our bug: traceback and exit 70",
-    "framefeed.cli.main": "likewise",
 }
 BROAD = {"Exception", "BaseException"}
 
