@@ -1,0 +1,174 @@
+"""One thread budget for the process: what the scheduler allows, not what the machine has.
+
+A container on a 64-core host sees 64 CPUs and may use 2. The budget is the least of
+
+- the CPUs that this process may run on (``sched_getaffinity``),
+- the CPU time that its control groups allow: the quota over the period of its own group and of every group above,
+  from ``cpu.max`` (version 2) or ``cpu.cfs_quota_us`` and ``cpu.cfs_period_us`` (version 1),
+
+unless the environment variable ``FRAMEFEED_THREADS`` gives the number. Formats: ``proc_pid_cgroup(5)``, and the Linux
+kernel's "Control Group v2" (section CPU Interface Files) and "CFS Bandwidth Control".
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from framefeed.errors import UsageError
+
+VARIABLE = "FRAMEFEED_THREADS"
+
+# In order of preference: "unified" is where version 2 lies beside version 1; "cpu" is often a link to "cpu,cpuacct".
+_V2_MOUNTS = ("sys/fs/cgroup/unified", "sys/fs/cgroup")
+_V1_MOUNTS = ("sys/fs/cgroup/cpu", "sys/fs/cgroup/cpu,cpuacct", "sys/fs/cgroup/cpuacct,cpu")
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadBudget:
+    """How many threads this process should keep busy, and why.
+
+    Attributes:
+        threads: The budget; at least 1.
+        reasons: One line for each thing that was looked at, the deciding one last.
+    """
+
+    threads: int
+    reasons: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if self.threads < 1:
+            raise UsageError(f"a budget of {self.threads} threads does no work; ask for at least 1")
+
+    def __str__(self) -> str:
+        noun = "thread" if self.threads == 1 else "threads"
+        return "\n".join([f"{self.threads} {noun}", *(f"  {reason}" for reason in self.reasons)])
+
+    def share(self, consumers: int) -> int:
+        """Threads for each of several consumers that are busy at once, such as decoders; at least 1."""
+        return max(1, self.threads // max(1, consumers))
+
+
+def thread_budget() -> ThreadBudget:
+    """Work out the thread budget of this process, anew at each call: quotas change while a process runs.
+
+    Raises:
+        UsageError: If ``FRAMEFEED_THREADS`` is not a whole number of at least 1.
+    """
+    return decide(_affinity(), cgroup_quotas(Path("/")), os.environ)
+
+
+def decide(affinity: int, quotas: Mapping[str, float], environment: Mapping[str, str]) -> ThreadBudget:
+    """Combine what was found into a budget.
+
+    Args:
+        affinity: How many CPUs the process may run on.
+        quotas: CPUs that control groups allow, by the name of the file that says so.
+        environment: The environment variables.
+
+    Raises:
+        UsageError: If ``FRAMEFEED_THREADS`` is not a whole number of at least 1.
+    """
+    reasons = [(affinity, f"CPUs by affinity: {affinity}")]
+    for name, cpus in quotas.items():
+        # A part of a CPU counts as one: rounded down, that part would never be used.
+        reasons.append((max(1, math.ceil(cpus)), f"CPUs by {name}: {cpus:g}"))
+    reasons.sort(key=lambda reason: -reason[0])
+    override = environment.get(VARIABLE, "").strip()
+    if override:
+        reasons.append((_threads_asked_for(override), f"{VARIABLE}={override} decides alone"))
+    return ThreadBudget(reasons[-1][0], tuple(text for _, text in reasons))
+
+
+def _threads_asked_for(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise UsageError(f"{VARIABLE}={text!r}; set it to a whole number of at least 1, or unset it")
+    return int(text)
+
+
+def parse_v2_quota(cpu_max: str) -> float | None:
+    """CPUs that the text of a ``cpu.max`` allows; None for no limit.
+
+    >>> parse_v2_quota("150000 100000")
+    1.5
+    >>> parse_v2_quota("max 100000")
+    """
+    quota, period = [*cpu_max.split(), "100000"][:2]  # the kernel's default period
+    return None if quota == "max" else int(quota) / int(period)
+
+
+def parse_v1_quota(quota_us: str, period_us: str) -> float | None:
+    """CPUs that ``cpu.cfs_quota_us`` over ``cpu.cfs_period_us`` allows; None for no limit.
+
+    >>> parse_v1_quota("200000", "100000")
+    2.0
+    >>> parse_v1_quota("-1", "100000")
+    """
+    return None if int(quota_us) < 0 else int(quota_us) / int(period_us)
+
+
+def parse_groups(proc_cgroup: str) -> dict[str, str]:
+    r"""The control group of each controller, from the text of ``/proc/self/cgroup``; "" stands for version 2.
+
+    >>> parse_groups("4:cpu,cpuacct:/docker/ab\n0::/user.slice\n")
+    {'cpu': '/docker/ab', 'cpuacct': '/docker/ab', '': '/user.slice'}
+    """
+    groups = {}
+    for line in proc_cgroup.splitlines():
+        _, controllers, path = line.split(":", 2)
+        for controller in controllers.split(","):
+            groups[controller] = path
+    return groups
+
+
+def cgroup_quotas(root: Path) -> dict[str, float]:
+    """CPUs that the control groups of this process allow, by the name of the file that says so.
+
+    Args:
+        root: The root of the file system.
+    """
+    groups = parse_groups(_text(root / "proc/self/cgroup"))
+    found = {**_v2_quotas(root, groups.get("")), **_v1_quotas(root, groups.get("cpu"))}
+    return {f"/{file.relative_to(root)}": cpus for file, cpus in found.items() if cpus is not None}
+
+
+def _v2_quotas(root: Path, group: str | None) -> dict[Path, float | None]:
+    files = [folder / "cpu.max" for folder in _folders(root, _V2_MOUNTS, group)]
+    return {file: parse_v2_quota(text) for file in files if (text := _text(file))}
+
+
+def _v1_quotas(root: Path, group: str | None) -> dict[Path, float | None]:
+    quotas = {}
+    for folder in _folders(root, _V1_MOUNTS, group):
+        quota, period = _text(folder / "cpu.cfs_quota_us"), _text(folder / "cpu.cfs_period_us")
+        if quota and period:
+            quotas[folder / "cpu.cfs_quota_us"] = parse_v1_quota(quota, period)
+    return quotas
+
+
+def _folders(root: Path, mounts: Sequence[str], group: str | None) -> Iterator[Path]:
+    mount = next((root / name for name in mounts if (root / name).is_dir()), None)
+    if mount is None or group is None:
+        return
+    # A limit of a group above holds too. Inside a container the path may be the host's: then only its top exists here.
+    path = PurePosixPath(group.lstrip("/"))
+    for folder in (path, *path.parents):
+        yield mount / folder
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text()
+    except OSError:
+        # No control groups here, or not this version of them, or not for us to read: no limit that we know of.
+        return ""
+
+
+def _affinity() -> int:
+    # Only Linux and some other systems have affinities.
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

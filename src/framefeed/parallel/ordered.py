@@ -1,0 +1,230 @@
+"""Many calls at once, their results in the order of the items.
+
+What arrives where. An exception of the function is an `Err` at its item's position, whatever its class, with the
+traceback of the worker; so is one of ``size_of``. Only KeyboardInterrupt is raised there instead: it is a wish to
+stop, and inline it is the user's Ctrl-C. An exception of ``items`` is raised after the outcomes of all items before
+it; an interrupt while they are being asked, at once. Whatever exception leaves an iterator ends it, as with a
+generator.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Generic, NoReturn, TypeVar
+from weakref import finalize
+
+from framefeed.errors import LoadError, UsageError
+from framefeed.parallel._closing import ClosedByWith
+from framefeed.parallel._run import STAGE, Limits, Run
+from framefeed.parallel.budget import thread_budget
+from framefeed.parallel.outcome import Err, Ok, outcome_of
+from framefeed.parallel.pools import CLOSE_SECONDS, Pool, open_pool
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class OrderedOutcomes(Iterator[Ok[R] | Err], ClosedByWith, Generic[T, R]):
+    """What `ordered_outcomes` returns: an iterator to be closed by ``with``, by `close`, or by letting go of it."""
+
+    def __init__(self, run: Run[T, R], items: Iterator[T]) -> None:
+        self._run = run
+        self._items: Iterator[T] | None = items
+        self._items_error: Exception | None = None
+        self._ended = False
+        self._advancing = threading.Lock()
+        finalize(self, run.cancel).atexit = False
+
+    def __next__(self) -> Ok[R] | Err:
+        if not self._advancing.acquire(blocking=False):
+            raise UsageError("this iterator is being advanced already; give each thread an iterator of its own")
+        came = False
+        try:
+            outcome = self._next()
+            came = True
+            return outcome
+        finally:
+            if not came:
+                self.cancel()
+            self._advancing.release()
+
+    def cancel(self) -> None:
+        """End the iteration without waiting: calls that have not begun are dropped, those that run go on unwatched."""
+        self._ended = True
+        self._items = None
+        self._run.cancel()
+
+    def close(self, wait_seconds: float = CLOSE_SECONDS) -> None:
+        """End the iteration, and wait until the calls that are running are over.
+
+        Args:
+            wait_seconds: How long to wait at most; what takes longer goes on unwatched.
+        """
+        self.cancel()
+        self._run.close(wait_seconds)
+
+    def _next(self) -> Ok[R] | Err:
+        if self._ended:
+            raise StopIteration
+        while self._items is not None and self._run.has_room:
+            # Not kept in a local: the traceback of its error reaches this frame, and would so reach itself.
+            self._take_in(outcome_of(next, self._items))
+        if self._run.is_empty:
+            self._raise_end()
+        outcome = self._run.take()
+        if outcome is None:
+            raise StopIteration
+        if isinstance(outcome, Err) and isinstance(outcome.error, KeyboardInterrupt):
+            raise outcome.error
+        return outcome
+
+    def _take_in(self, pulled: Ok[T] | Err) -> None:
+        if isinstance(pulled, Ok):
+            self._run.add(pulled.value)
+            return
+        self._items = None
+        if not isinstance(pulled.error, Exception):
+            raise pulled.error
+        if not isinstance(pulled.error, StopIteration):
+            self._items_error = pulled.error
+
+    def _raise_end(self) -> NoReturn:
+        self.close()
+        error, self._items_error = self._items_error, None
+        try:
+            raise StopIteration if error is None else error
+        finally:
+            del error
+
+
+class OrderedValues(Iterator[R], ClosedByWith, Generic[T, R]):
+    """What `ordered_map` returns: an iterator to be closed by ``with``, by `close`, or by letting go of it."""
+
+    def __init__(self, outcomes: OrderedOutcomes[T, R]) -> None:
+        self._outcomes = outcomes
+        self._position = 0
+
+    def __next__(self) -> R:
+        outcome = next(self._outcomes)
+        if isinstance(outcome, Ok):
+            self._position += 1
+            return outcome.value
+        self._outcomes.cancel()
+        try:
+            if isinstance(outcome.error, StopIteration):
+                # Raised as it is, it would pass for the end of the items.
+                message = f"the function raised StopIteration for item {self._position}"
+                raise LoadError(message, position=self._position, stage=STAGE) from outcome.error
+            raise outcome.error
+        finally:
+            # The traceback reaches this frame, and would so reach itself.
+            del outcome
+
+    def close(self, wait_seconds: float = CLOSE_SECONDS) -> None:
+        """End the iteration, and wait until the calls that are running are over.
+
+        Args:
+            wait_seconds: How long to wait at most; what takes longer goes on unwatched.
+        """
+        self._outcomes.close(wait_seconds)
+
+
+def ordered_outcomes(
+    function: Callable[[T], R],
+    items: Iterable[T],
+    *,
+    workers: int | None = None,
+    kind: str = "threads",
+    max_in_flight: int,
+    max_bytes: int | None = None,
+    size_of: Callable[[R], int] | None = None,
+    deadline_seconds: float | None = None,
+    pool: Pool | None = None,
+) -> OrderedOutcomes[T, R]:
+    """Call a function on every item, several at once, and yield what became of each, in the order of the items.
+
+    Items are pulled in the thread that iterates, never two at a time and never more than ``max_in_flight`` ahead.
+
+    Args:
+        function: Called with one item, in a worker.
+        items: Any iterable, also an endless one.
+        workers: How many calls run at once; 0 runs each in the thread that iterates, when its outcome is asked for.
+            None takes the thread budget of the process, or the pool's number where one is given.
+        kind: "threads" or "inline".
+        max_in_flight: Most items pulled and not yet yielded: queued, running or finished.
+        max_bytes: While finished results that wait to be yielded weigh more than this, only the next one to be
+            yielded is worked on. So at most one result a worker comes on top.
+        size_of: Bytes of a result; needed with ``max_bytes``.
+        deadline_seconds: Longest wait for one next outcome. Inline there is no waiting, so it bounds nothing.
+        pool: Threads to use, and to leave running for the next call; by default the iterator has its own.
+
+    Returns:
+        An iterator of `Ok` and `Err`. Dropping it cancels what has not begun; ``with`` or `close` also wait, for at
+        most `CLOSE_SECONDS`, until no call is running, so that what the calls use can be freed.
+
+    Raises:
+        UsageError: If the arguments do not fit together.
+        DeadlineExceeded: While iterating, if an outcome does not come in time; the iteration is over then, without
+            waiting for the call that is late.
+    """
+    limits = Limits(max_in_flight, max_bytes, size_of, deadline_seconds)
+    if pool is not None and workers is not None:
+        raise UsageError(f"workers={workers} and a pool: the pool has its own number of workers; leave one out")
+    source = iter(items)
+    own_pool = None
+    if pool is None:
+        workers = thread_budget().threads if workers is None else workers
+        pool = own_pool = open_pool(min(workers, max_in_flight), kind)
+    return OrderedOutcomes(Run(function, pool, limits, owns_pool=own_pool is not None), source)
+
+
+def ordered_map(
+    function: Callable[[T], R],
+    items: Iterable[T],
+    *,
+    workers: int | None = None,
+    kind: str = "threads",
+    max_in_flight: int,
+    max_bytes: int | None = None,
+    size_of: Callable[[R], int] | None = None,
+    deadline_seconds: float | None = None,
+    pool: Pool | None = None,
+) -> OrderedValues[T, R]:
+    """Call a function on every item, several at once, and yield the results in the order of the items.
+
+    The first item that fails raises its error at its position, after the results of all items before it, and ends
+    the iteration. StopIteration arrives as a `LoadError`, because an iterator cannot raise it. Everything else is as
+    in `ordered_outcomes`.
+
+    Args:
+        function: Called with one item, in a worker.
+        items: Any iterable, also an endless one.
+        workers: How many calls run at once; 0 runs them inline, None takes the thread budget.
+        kind: "threads" or "inline".
+        max_in_flight: Most items pulled and not yet yielded.
+        max_bytes: Weight of finished results above which only the next one is worked on.
+        size_of: Bytes of a result; needed with ``max_bytes``.
+        deadline_seconds: Longest wait for one next result.
+        pool: Threads to use and to leave running.
+
+    Returns:
+        An iterator of results.
+
+    Raises:
+        UsageError: If the arguments do not fit together.
+        DeadlineExceeded: While iterating, if a result does not come in time.
+    """
+    return OrderedValues(
+        ordered_outcomes(
+            function,
+            items,
+            workers=workers,
+            kind=kind,
+            max_in_flight=max_in_flight,
+            max_bytes=max_bytes,
+            size_of=size_of,
+            deadline_seconds=deadline_seconds,
+            pool=pool,
+        )
+    )

@@ -1,0 +1,48 @@
+"""What became of one call: `Ok` or `Err`. Here is the worker border, the one place where any exception is caught."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 80
+
+
+def shortened(value: object) -> str:
+    """A repr fit for an error message: bounded in length, and no error of its own where a repr raises."""
+    return _SHORT.repr(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Ok(Generic[R_co]):
+    """The function returned ``value``."""
+
+    value: R_co
+
+    def __repr__(self) -> str:
+        return f"Ok({shortened(self.value)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Err:
+    """The function raised ``error``, which keeps the traceback of the worker that ran it."""
+
+    error: BaseException
+
+    def __repr__(self) -> str:
+        return f"Err({shortened(self.error)})"
+
+
+def outcome_of(function: Callable[[T], R], argument: T) -> Ok[R] | Err:
+    """Call a function and return what happened, never raise."""
+    try:
+        return Ok(function(argument))
+    except BaseException as error:
+        return Err(error)

@@ -1,0 +1,269 @@
+"""Pools: where calls run. Inline in the caller's thread, or in threads that live as long as their pool.
+
+Threads and the end of the interpreter. Worker threads are not daemons: a daemon would be torn down in the middle of
+native code when the interpreter finalises. But the interpreter joins threads that are not daemons *before* it runs
+``atexit`` hooks (and so before ``weakref.finalize`` hooks), hence an idle worker that waits for such a hook to wake it
+would hold up the exit for ever. ``threading._register_atexit`` is the hook that comes before that join; the standard
+library's own ThreadPoolExecutor uses it for the same purpose. It drops what is queued and wakes the idle workers, so
+that the exit waits for calls that already run and for nothing else. A call that never returns cannot be stopped from
+outside its thread: it does hold up the exit, and the log says which pool it is in.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from itertools import count
+from queue import Empty, SimpleQueue
+from time import monotonic
+from typing import Protocol
+
+from framefeed.errors import UsageError, WorkerLost
+from framefeed.parallel._closing import ClosedByWith
+
+Task = Callable[[], object]
+_Tasks = SimpleQueue[Task | None]
+
+KINDS = ("inline", "threads")
+
+# Seconds that close() waits for calls that are running: long enough for a large item to be decoded, short enough that
+# nobody takes it for a hang.
+CLOSE_SECONDS = 10.0
+
+_log = logging.getLogger(__name__)
+
+
+class Pool(Protocol):
+    """Runs tasks."""
+
+    @property
+    def workers(self) -> int:
+        """How many tasks run at once; 0 means that `submit` itself runs them."""
+
+    def submit(self, task: Task) -> None:
+        """Have a task run, soon and once.
+
+        Args:
+            task: Takes nothing and must not raise: nobody would hear of it.
+
+        Raises:
+            UsageError: If the pool is closed.
+            WorkerLost: If there is no worker and none can be started.
+        """
+
+    def abandon(self) -> None:
+        """Drop the tasks that have not begun, start nothing more, and wait for nothing.
+
+        Safe to call again, from any thread, in a finaliser.
+        """
+
+    def close(self, wait_seconds: float = CLOSE_SECONDS) -> bool:
+        """Abandon the pool and wait for the tasks that are running.
+
+        Args:
+            wait_seconds: How long to wait at most.
+
+        Returns:
+            Whether nothing runs any more.
+        """
+
+
+class InlinePool(ClosedByWith):
+    """Runs each task in the thread that submits it."""
+
+    workers = 0
+
+    def __init__(self) -> None:
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"InlinePool({'closed' if self._closed else ''})"
+
+    def submit(self, task: Task) -> None:
+        """Run a task now.
+
+        Raises:
+            UsageError: If the pool is closed.
+        """
+        if self._closed:
+            raise _closed_error(self)
+        task()
+
+    def abandon(self) -> None:
+        """Refuse further tasks."""
+        self._closed = True
+
+    def close(self, wait_seconds: float = CLOSE_SECONDS) -> bool:
+        """Refuse further tasks; nothing runs."""
+        self._closed = True
+        return True
+
+
+class ThreadPool(ClosedByWith):
+    """Runs tasks in threads, each started when first needed and reused until the pool is closed.
+
+    A pool that is closed, left by ``with``, collected as garbage or overtaken by the end of the interpreter drops what
+    is queued and lets its threads end.
+
+    Args:
+        workers: Most threads; at least 1.
+        name: Threads are called ``framefeed-{name}-{number}``.
+    """
+
+    def __init__(self, workers: int, name: str = "worker") -> None:
+        if workers < 1:
+            raise UsageError(f"a pool of {workers} threads runs nothing; ask for at least 1, or for an InlinePool")
+        self._workers = workers
+        self._name = name
+        self._numbers = count()
+        self._owner = os.getpid()
+        self._closed = False
+        self._threads: list[threading.Thread] = []
+        self._ended: deque[threading.Thread] = deque()
+        self._tasks: _Tasks = SimpleQueue()
+        self._growing = threading.Lock()
+        # Threads know the queue, never the pool: an abandoned pool is garbage although its threads are waiting.
+        weakref.finalize(self, _dismiss, self._tasks).atexit = False
+        _close_before_threads_are_joined()
+        _open_pools.add(self)
+
+    def __repr__(self) -> str:
+        return f"ThreadPool(workers={self._workers}, name={self._name!r}{', closed' if self._closed else ''})"
+
+    @property
+    def workers(self) -> int:
+        """Most threads."""
+        return self._workers
+
+    def submit(self, task: Task) -> None:
+        """Queue a task for the next free thread.
+
+        Args:
+            task: Takes nothing and must not raise: its thread would end, and be replaced at the next `submit`.
+
+        Raises:
+            UsageError: If the pool is closed, was made before a fork, or is asked by one of its own threads, which
+                would then wait for itself.
+            WorkerLost: If there is no thread and none can be started.
+        """
+        if self._closed:
+            raise _closed_error(self)
+        if os.getpid() != self._owner:
+            raise UsageError(f"{self!r} has no threads in a forked process; make a pool after the fork")
+        if threading.current_thread() in self._threads:
+            raise UsageError(f"{self!r} was given work by one of its own threads; use another pool for nested work")
+        if self._ended or len(self._threads) < self._workers:
+            self._grow()
+        self._tasks.put(task)
+
+    def abandon(self) -> None:
+        """Drop queued tasks and let the threads end, without waiting."""
+        self._closed = True
+        _dismiss(self._tasks)
+
+    def close(self, wait_seconds: float = CLOSE_SECONDS) -> bool:
+        """Drop queued tasks and wait for the threads to end.
+
+        Args:
+            wait_seconds: How long to wait for running tasks at most; a thread that closes its own pool does not
+                wait for itself.
+
+        Returns:
+            Whether all other threads have ended.
+        """
+        self.abandon()
+        until = monotonic() + wait_seconds
+        others = [thread for thread in self._threads if thread is not threading.current_thread()]
+        for thread in others:
+            thread.join(max(0.0, until - monotonic()))
+        return not any(thread.is_alive() for thread in others)
+
+    def _grow(self) -> None:
+        with self._growing:
+            while self._ended:
+                self._threads.remove(self._ended.popleft())
+            if len(self._threads) == self._workers:
+                return
+            name = f"framefeed-{self._name}-{next(self._numbers)}"
+            thread = threading.Thread(target=_serve, args=(self._tasks, self._ended), name=name, daemon=False)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                # The system's limit on threads: fewer workers do the same work, none do not.
+                if not self._threads:
+                    raise WorkerLost(f"{self!r} has no thread and cannot start one: {error}") from error
+            else:
+                self._threads.append(thread)
+
+
+def open_pool(workers: int, kind: str = "threads") -> Pool:
+    """Make a pool.
+
+    Args:
+        workers: How many calls run at once; 0 runs them inline, whatever the kind.
+        kind: "threads" or "inline".
+
+    Raises:
+        UsageError: If there is no such kind, or the number is negative.
+    """
+    if kind == "processes":
+        raise UsageError('not in this version: kind="processes"; use kind="threads"')
+    if kind not in KINDS:
+        raise UsageError(f"no kind of pool is called {kind!r}; there are {', '.join(KINDS)}")
+    if workers < 0:
+        raise UsageError(f"workers is {workers}; ask for 0 (inline) or more")
+    return ThreadPool(workers) if workers and kind == "threads" else InlinePool()
+
+
+def _closed_error(pool: Pool) -> UsageError:
+    return UsageError(f"{pool!r} takes no more work; make another pool")
+
+
+def _serve(tasks: _Tasks, ended: deque[threading.Thread]) -> None:
+    try:
+        while _run_next(tasks):
+            pass
+    finally:
+        ended.append(threading.current_thread())
+
+
+def _run_next(tasks: _Tasks) -> bool:
+    # A function of its own, so that an idle thread keeps no task, and with it no result, alive.
+    task = tasks.get()
+    if task is None:
+        tasks.put(None)
+        return False
+    task()
+    return True
+
+
+def _dismiss(tasks: _Tasks) -> None:
+    # Runs wherever the garbage collector happens to be: no lock here but SimpleQueue's, which is made for that.
+    with suppress(Empty):
+        while True:
+            tasks.get_nowait()
+    tasks.put(None)
+
+
+_open_pools: weakref.WeakSet[ThreadPool] = weakref.WeakSet()
+
+
+@cache
+def _close_before_threads_are_joined() -> None:
+    threading._register_atexit(_close_all)  # type: ignore[attr-defined]  # the module docstring says why this one
+
+
+def _close_all() -> None:
+    pools = list(_open_pools)
+    for pool in pools:
+        pool.abandon()
+    until = monotonic() + CLOSE_SECONDS
+    for pool in pools:
+        if not pool.close(wait_seconds=max(0.0, until - monotonic())):
+            _log.warning("the exit of the interpreter waits for a call that is still running in %r", pool)

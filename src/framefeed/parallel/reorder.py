@@ -1,0 +1,154 @@
+"""A bounded reorder buffer: work finishes in any order, results leave in the order of their positions.
+
+States of one position, in the order in which positions are handed out (0, 1, 2, ...)::
+
+    QUEUED --start--> RUNNING --finish--> READY --take--> gone
+
+    ========  =================================================================================
+    step      rule
+    ========  =================================================================================
+    admit     only while fewer than ``max_count`` positions are inside, in whatever state
+    start     the first QUEUED position, never a later one; while READY results weigh more than
+              ``max_bytes`` only the head starts
+    finish    a RUNNING position, once
+    take      the head, and only when it is READY
+    ========  =================================================================================
+
+The head is the lowest position inside. Two laws follow. Whatever is inside, the head can start, is running or is
+ready, so waiting for it always ends. And READY results weigh at most ``max_bytes`` plus what was already running when
+that weight was passed.
+
+No thread, lock or clock in here: whoever shares a buffer between threads brings the lock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Generic, TypeVar
+
+from framefeed.errors import UsageError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class ReorderBuffer(Generic[T, R]):
+    """Items in, results out in the order of the items.
+
+    Args:
+        max_count: Most items inside at once, from `admit` to `take`; at least 1.
+        max_bytes: Weight of READY results above which only the head may start; None for no such bound.
+    """
+
+    __slots__ = ("_head", "_max_bytes", "_max_count", "_next_start", "_queued", "_ready", "_ready_bytes", "_running")
+
+    def __init__(self, max_count: int, max_bytes: int | None = None) -> None:
+        if max_count < 1:
+            raise UsageError(f"max_count is {max_count}; ask for at least 1")
+        if max_bytes is not None and max_bytes < 0:
+            raise UsageError(f"max_bytes is {max_bytes}; ask for 0 or more, or None for no bound")
+        self._max_count = max_count
+        self._max_bytes = max_bytes
+        self._head = 0
+        self._next_start = 0
+        self._queued: deque[T] = deque()
+        self._running: dict[int, T] = {}
+        self._ready: dict[int, tuple[R, int]] = {}
+        self._ready_bytes = 0
+
+    def __repr__(self) -> str:
+        return (
+            f"ReorderBuffer(head={self._head}, queued={len(self._queued)}, running={len(self._running)}, "
+            f"ready={len(self._ready)}, ready_bytes={self._ready_bytes})"
+        )
+
+    def __len__(self) -> int:
+        return len(self._queued) + len(self._running) + len(self._ready)
+
+    @property
+    def head(self) -> int:
+        """Position of the next result to leave."""
+        return self._head
+
+    @property
+    def ready_bytes(self) -> int:
+        """Weight of the results that are finished and not yet taken."""
+        return self._ready_bytes
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more item may be admitted."""
+        return len(self) < self._max_count
+
+    @property
+    def head_is_ready(self) -> bool:
+        """Whether `take` has something to give."""
+        return self._head in self._ready
+
+    @property
+    def head_item(self) -> T | None:
+        """The item that the next result belongs to; None where there is none or it is already finished."""
+        if self._queued and self._next_start == self._head:
+            return self._queued[0]
+        return self._running.get(self._head)
+
+    @property
+    def startable(self) -> int:
+        """How many QUEUED positions may start now, as far as is known before any of them finishes."""
+        if not self._overweight:
+            return len(self._queued)
+        return int(bool(self._queued) and self._next_start == self._head)
+
+    @property
+    def _overweight(self) -> bool:
+        return self._max_bytes is not None and self._ready_bytes > self._max_bytes
+
+    def admit(self, item: T) -> int:
+        """Take in one item and return its position.
+
+        Raises:
+            UsageError: If there is no room.
+        """
+        if not self.has_room:
+            raise UsageError(f"{self!r} is full: take a result before admitting another item")
+        self._queued.append(item)
+        return self._next_start + len(self._queued) - 1
+
+    def start(self) -> tuple[int, T] | None:
+        """Set the first queued position running; None where nothing may start."""
+        if not self.startable:
+            return None
+        position, item = self._next_start, self._queued.popleft()
+        self._next_start += 1
+        self._running[position] = item
+        return position, item
+
+    def finish(self, position: int, result: R, weight: int = 0) -> None:
+        """Store the result of a running position.
+
+        Args:
+            position: As `start` gave it.
+            result: What to hand out at this position.
+            weight: Its size in bytes.
+
+        Raises:
+            UsageError: If that position is not running.
+        """
+        if position not in self._running:
+            raise UsageError(f"position {position} is not running in {self!r}")
+        del self._running[position]
+        self._ready[position] = result, weight
+        self._ready_bytes += weight
+
+    def take(self) -> R:
+        """Hand out the result of the head.
+
+        Raises:
+            UsageError: If the head is not ready.
+        """
+        if not self.head_is_ready:
+            raise UsageError(f"the head of {self!r} is not ready")
+        result, weight = self._ready.pop(self._head)
+        self._head += 1
+        self._ready_bytes -= weight
+        return result
