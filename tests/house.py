@@ -244,7 +244,6 @@ LOADS_BY_NAME = {
     "framefeed": "ff.torch and its siblings, through the module __getattr__",
     "framefeed.bench.baselines": "baselines by name",
     "framefeed.cli": "a command's module when it is asked for",
-    "framefeed.cli.map": "--function module:callable",
     "framefeed.decode.registry": "decoders by name, entry points",
 }
 
@@ -346,7 +345,8 @@ def starts_workers(source: Source) -> list[str]:
     found = []
     for node in used:
         name = full_name(node, names)
-        if name.split(".")[-1] in STARTERS and not name.startswith(f"{PACKAGE}."):
+        own = name.startswith(f"{PACKAGE}.") or "." not in name  # a class of this package, or of this very module
+        if name.split(".")[-1] in STARTERS and not own:
             found.append(source.at(node, f"uses {name}"))
     return found
 

@@ -86,6 +86,7 @@ RIGHT = [
     ("broad except", "media.info", "try:\n    pass\nexcept BaseException:\n    close()\n    raise"),
     ("broad except", "parallel.outcome", "try:\n    pass\nexcept Exception:\n    pass"),
     ("starts workers", "load.buffers", "import threading\nlock = threading.Lock()\nlocal = threading.local()"),
+    ("starts workers", "decode.frames", "import threading\nclass Pool: ...\npool = Pool()"),
     ("starts workers", "parallel.pools", "import threading\nthreading.Thread(target=print)"),
     ("private modules", "cli.scan", "from framefeed.cli._options import parser"),
     ("private modules", "load.loader", "from framefeed.decode._errors import translate"),
