@@ -1,0 +1,351 @@
+from __future__ import annotations
+
+import gc
+import threading
+import traceback
+import weakref
+from collections.abc import Iterator
+from itertools import count
+from typing import Any, NoReturn
+
+import pytest
+
+from framefeed.errors import CorruptMedia, DeadlineExceeded, LoadError, UsageError
+from framefeed.parallel import Err, InlinePool, Ok, OrderedValues, ThreadPool, ordered_map, ordered_outcomes
+from tests.parallel.laws import PATIENCE, all_end, worker_threads
+
+EVERY_NUMBER_OF_WORKERS = pytest.mark.parametrize("workers", range(5))
+
+
+def gather(results: OrderedValues[Any, Any]) -> tuple[list[Any], BaseException]:
+    """The results before the first error, and the error."""
+    values: list[Any] = []
+    try:
+        values.extend(iter(lambda: next(results), object()))
+    except BaseException as error:
+        # `extend` keeps what it had when the iterator raised.
+        return values, error
+    raise AssertionError("no error came")
+
+
+def raising(error: BaseException) -> NoReturn:
+    raise error
+
+
+@EVERY_NUMBER_OF_WORKERS
+@pytest.mark.parametrize("position", [0, 1, 7, 19])
+def test_L05_an_error_at_item_k_comes_after_exactly_k_results(workers: int, position: int) -> None:
+    error = CorruptMedia("frame 3 does not come", frames=[3], source="a.mp4")
+
+    def function(item: int) -> int:
+        return item if item != position else raising(error)
+
+    values, caught = gather(ordered_map(function, range(20), workers=workers, max_in_flight=6))
+    assert values == list(range(position))
+    assert caught is error
+
+
+@EVERY_NUMBER_OF_WORKERS
+def test_L05_outcomes_go_on_after_an_error(workers: int) -> None:
+    results = list(ordered_outcomes(lambda item: 6 // item, [1, 0, 2, 0, 3], workers=workers, max_in_flight=3))
+    assert [type(result) for result in results] == [Ok, Err, Ok, Err, Ok]
+    assert [result.value for result in results if isinstance(result, Ok)] == [6, 3, 2]
+
+
+@EVERY_NUMBER_OF_WORKERS
+def test_L05_the_traceback_is_the_workers(workers: int) -> None:
+    def decode_frame(item: int) -> float:
+        return 1 / item
+
+    _, error = gather(ordered_map(decode_frame, [0], workers=workers, max_in_flight=1))
+    assert "decode_frame" in [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+
+
+@EVERY_NUMBER_OF_WORKERS
+def test_L05_stop_iteration_in_the_function_is_an_error_and_not_the_end(workers: int) -> None:
+    def function(item: int) -> int:
+        return item if item < 2 else next(iter(()))
+
+    outcomes = list(ordered_outcomes(function, range(4), workers=workers, max_in_flight=2))
+    assert [type(getattr(outcome, "error", None)) for outcome in outcomes[2:]] == [StopIteration, StopIteration]
+    values, error = gather(ordered_map(function, range(4), workers=workers, max_in_flight=2))
+    assert values == [0, 1]
+    assert isinstance(error, LoadError)
+    assert error.position == 2
+    assert isinstance(error.__cause__, StopIteration)
+
+
+class Awkward(Exception):
+    """Cannot be hashed, pickled, compared, printed or rebuilt from its message."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, *, lock: Any) -> None:
+        super().__init__()
+        self.lock = lock
+
+    def __eq__(self, other: object) -> bool:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        raise NotImplementedError
+
+
+@EVERY_NUMBER_OF_WORKERS
+def test_L05_an_error_arrives_as_the_object_that_was_raised(workers: int) -> None:
+    awkward = Awkward(lock=threading.Lock())
+    (outcome,) = ordered_outcomes(raising, [awkward], workers=workers, max_in_flight=1)
+    assert isinstance(outcome, Err)
+    assert outcome.error is awkward
+    assert "Awkward" in repr(outcome)
+
+
+@EVERY_NUMBER_OF_WORKERS
+@pytest.mark.parametrize("kind", [SystemExit, GeneratorExit, MemoryError, BaseException])
+def test_L05_no_class_of_error_hangs_or_ends_the_iteration(workers: int, kind: type[BaseException]) -> None:
+    error = kind("stop")
+    outcomes = list(ordered_outcomes(lambda item: item or raising(error), [1, 0, 2], workers=workers, max_in_flight=2))
+    assert outcomes == [Ok(1), Err(error), Ok(2)]
+
+
+@EVERY_NUMBER_OF_WORKERS
+def test_L05_an_interrupt_is_raised_at_its_position_and_ends_the_iteration(workers: int) -> None:
+    outcomes = ordered_outcomes(
+        lambda item: item or raising(KeyboardInterrupt()), [1, 2, 0, 3], workers=workers, max_in_flight=4
+    )
+    assert [next(outcomes), next(outcomes)] == [Ok(1), Ok(2)]
+    with pytest.raises(KeyboardInterrupt):
+        next(outcomes)
+    assert list(outcomes) == []
+
+
+@EVERY_NUMBER_OF_WORKERS
+def test_an_error_of_the_items_comes_after_the_results_of_the_items_before(workers: int) -> None:
+    def items() -> Iterator[int]:
+        yield from range(3)
+        raise OSError("the manifest ends here")
+
+    values, error = gather(ordered_map(lambda item: item, items(), workers=workers, max_in_flight=8))
+    assert values == [0, 1, 2]
+    assert isinstance(error, OSError)
+    assert "items" in [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+
+
+@EVERY_NUMBER_OF_WORKERS
+def test_an_interrupt_of_the_items_comes_at_once_and_ends_the_iteration(workers: int) -> None:
+    def items() -> Iterator[int]:
+        yield 0
+        raise KeyboardInterrupt
+
+    outcomes = ordered_outcomes(lambda item: item, items(), workers=workers, max_in_flight=8)
+    with pytest.raises(KeyboardInterrupt):
+        list(outcomes)
+    assert list(outcomes) == []
+
+
+@EVERY_NUMBER_OF_WORKERS
+def test_no_items_no_results(workers: int) -> None:
+    assert list(ordered_map(raising, [], workers=workers, max_in_flight=1)) == []
+
+
+@EVERY_NUMBER_OF_WORKERS
+def test_an_iterator_that_has_ended_stays_ended(workers: int) -> None:
+    results = ordered_map(lambda item: item, [1], workers=workers, max_in_flight=1)
+    assert list(results) == [1]
+    assert list(results) == []
+    failed = ordered_map(raising, [OSError(), OSError()], workers=workers, max_in_flight=2)
+    with pytest.raises(OSError):  # noqa: PT011 - it has no message
+        next(failed)
+    assert list(failed) == []
+
+
+def test_nothing_is_pulled_before_the_first_result_is_asked_for() -> None:
+    results = ordered_map(lambda item: item, (raising(OSError("pulled")) for _ in range(1)), max_in_flight=4)
+    with pytest.raises(OSError, match="pulled"):
+        next(results)
+
+
+def test_inline_pulls_one_item_at_a_time() -> None:
+    pulled = []
+
+    def items() -> Iterator[int]:
+        for item in count():
+            pulled.append(item)
+            yield item
+
+    with ordered_map(lambda item: item, items(), kind="inline", workers=4, max_in_flight=4) as results:
+        assert [next(results), next(results)] == [0, 1]
+    assert pulled == [0, 1]
+
+
+def test_L06_a_slow_head_lets_others_run_and_none_overtake() -> None:
+    release = threading.Event()
+    others = threading.Semaphore(0)
+
+    def function(item: int) -> int:
+        if item == 0:
+            release.wait(PATIENCE)
+        else:
+            others.release()
+        return item
+
+    def release_after_the_others() -> None:
+        for _ in range(7):
+            others.acquire(timeout=PATIENCE)
+        release.set()
+
+    director = threading.Thread(target=release_after_the_others)
+    director.start()
+    results = ordered_map(function, range(64), workers=2, max_in_flight=8)
+    # Seven others fit into the window beside the head; were they waiting for it, nobody would release it.
+    assert next(results) == 0
+    director.join()
+    assert list(results) == list(range(1, 64))
+
+
+def test_L19_finished_bytes_hold_back_further_work() -> None:
+    started = []
+
+    def function(item: int) -> int:
+        started.append(item)
+        return item
+
+    drained = threading.Event()
+    with ThreadPool(1) as pool:
+        results = ordered_map(function, range(50), max_in_flight=20, max_bytes=25, size_of=lambda _: 10, pool=pool)
+        for taken in range(1, 6):
+            assert next(results) == taken - 1
+            drained.clear()
+            # One thread, first come first served: with this done, every earlier ticket is used up.
+            pool.submit(drained.set)
+            assert drained.wait(PATIENCE)
+            assert len(started) == taken + 3  # three of 10 bytes are the first to pass 25
+        assert list(results) == list(range(5, 50))
+
+
+@EVERY_NUMBER_OF_WORKERS
+@pytest.mark.parametrize("max_bytes", [0, 5])
+def test_L19_a_result_larger_than_the_bound_passes(workers: int, max_bytes: int) -> None:
+    results = ordered_map(
+        lambda item: item, range(20), workers=workers, max_in_flight=4, max_bytes=max_bytes, size_of=lambda _: 10
+    )
+    assert list(results) == list(range(20))
+
+
+@EVERY_NUMBER_OF_WORKERS
+def test_an_error_of_size_of_is_an_error_of_the_item(workers: int) -> None:
+    outcomes = list(
+        ordered_outcomes(
+            lambda item: item, [b"1", None, b"3"], workers=workers, max_in_flight=3, max_bytes=9, size_of=len
+        )
+    )
+    assert [type(outcome) for outcome in outcomes] == [Ok, Err, Ok]
+
+
+def test_a_late_result_is_a_deadline_exceeded_that_names_the_item() -> None:
+    release = threading.Event()
+
+    def function(item: str) -> str:
+        if item.startswith("slow"):
+            release.wait(PATIENCE)
+        return item
+
+    before = set(worker_threads())
+    results = ordered_map(function, ["a", "slow" + "w" * 500, "b"], workers=2, max_in_flight=3, deadline_seconds=1.0)
+    try:
+        assert next(results) == "a"
+        with pytest.raises(DeadlineExceeded) as caught:
+            next(results)
+    finally:
+        threads = set(worker_threads()) - before
+        release.set()
+    assert caught.value.position == 1
+    assert caught.value.stage == "parallel"
+    assert "item 1, 'slowww" in str(caught.value)
+    assert "within 1.0 s" in str(caught.value)
+    assert len(str(caught.value)) < 300
+    assert list(results) == []
+    assert all_end(list(threads))
+
+
+def test_a_deadline_counts_for_each_result_anew() -> None:
+    # A hundred results within a deadline that only one of them could exceed.
+    assert len(list(ordered_map(abs, range(100), workers=2, max_in_flight=4, deadline_seconds=PATIENCE))) == 100
+
+
+def test_an_item_that_no_worker_took_is_named_in_the_deadline() -> None:
+    release = threading.Event()
+    with ThreadPool(1) as pool:
+        pool.submit(lambda: release.wait(PATIENCE))
+        results = ordered_map(abs, [7], pool=pool, max_in_flight=1, deadline_seconds=0.05)
+        with pytest.raises(DeadlineExceeded, match=r"item 0, 7 .*no worker was free"):
+            next(results)
+        release.set()
+
+
+def test_an_errors_traceback_holds_nothing_alive_once_the_error_is_gone() -> None:
+    class Picture:
+        pass
+
+    pictures: list[weakref.ref[Picture]] = []
+
+    def function(item: int) -> NoReturn:
+        picture = Picture()
+        pictures.append(weakref.ref(picture))
+        raise OSError(item)
+
+    gc.collect()
+    gc.disable()
+    try:
+        with ThreadPool(1) as pool:
+            for outcome in ordered_outcomes(function, range(3), pool=pool, max_in_flight=2):
+                assert isinstance(outcome, Err)
+            del outcome
+            with pytest.raises(OSError, match="0"):
+                next(ordered_map(function, range(1), pool=pool, max_in_flight=2))
+            # The thread is done with the last task when it has done another.
+            done = threading.Event()
+            pool.submit(done.set)
+            assert done.wait(PATIENCE)
+        assert [picture() for picture in pictures] == [None] * 4
+    finally:
+        gc.enable()
+
+
+def test_an_iterator_that_is_asked_by_its_own_items_says_so() -> None:
+    def items() -> Iterator[int]:
+        yield next(results)
+
+    results = ordered_map(lambda item: item, items(), workers=1, max_in_flight=2)
+    with pytest.raises(UsageError, match="being advanced already"):
+        next(results)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"workers": 1, "max_in_flight": 0}, "max_in_flight is 0"),
+        ({"workers": -1, "max_in_flight": 1}, "workers is -1"),
+        ({"workers": 1, "max_in_flight": 1, "max_bytes": 10}, "size_of"),
+        ({"workers": 1, "max_in_flight": 1, "max_bytes": -1, "size_of": len}, "max_bytes is -1"),
+        ({"workers": 1, "max_in_flight": 1, "deadline_seconds": 0}, "deadline_seconds is 0"),
+        ({"workers": 1, "max_in_flight": 1, "kind": "processes"}, "not in this version"),
+        ({"workers": 1, "max_in_flight": 1, "kind": "fibres"}, "inline, threads"),
+        ({"workers": 1, "max_in_flight": 1, "pool": InlinePool()}, "leave one out"),
+    ],
+)
+@pytest.mark.parametrize("run", [ordered_map, ordered_outcomes])
+def test_arguments_that_do_not_fit_are_refused_at_the_call(run: Any, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        run(abs, [1], **arguments)
+
+
+def test_without_a_number_of_workers_the_thread_budget_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FRAMEFEED_THREADS", "3")
+    together = threading.Barrier(3)
+    list(ordered_map(lambda _: together.wait(PATIENCE), range(3), max_in_flight=3))
+
+
+def test_outcomes_print_short() -> None:
+    assert repr(Ok("p" * 10_000)).startswith("Ok('ppp")
+    assert len(repr(Ok("p" * 10_000))) < 100

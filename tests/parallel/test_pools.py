@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import gc
+import threading
+from typing import Any
+
+import pytest
+
+from framefeed.errors import UsageError, WorkerLost
+from framefeed.parallel import Err, InlinePool, Pool, ThreadPool, open_pool, ordered_map, ordered_outcomes
+from tests.parallel.laws import PATIENCE, all_end, worker_threads
+
+
+def test_kinds() -> None:
+    assert isinstance(open_pool(0), InlinePool)
+    assert isinstance(open_pool(3, "inline"), InlinePool)
+    pool = open_pool(3)
+    assert isinstance(pool, ThreadPool)
+    assert pool.workers == 3
+
+
+@pytest.mark.parametrize("pool", [InlinePool(), ThreadPool(2)], ids=repr)
+def test_a_closed_pool_takes_no_work(pool: Pool) -> None:
+    assert pool.close() is True
+    assert pool.close() is True
+    with pytest.raises(UsageError, match=r"closed.* takes no more work"):
+        pool.submit(lambda: None)
+    with pytest.raises(UsageError, match="takes no more work"):
+        next(ordered_map(abs, [1], pool=pool, max_in_flight=1))
+
+
+def test_a_pool_without_threads_is_refused() -> None:
+    with pytest.raises(UsageError, match="InlinePool"):
+        ThreadPool(0)
+
+
+def test_threads_are_named_and_wait_for_their_work_at_exit() -> None:
+    with ThreadPool(1, name="decode") as pool:
+        found: list[threading.Thread] = []
+        done = threading.Event()
+        pool.submit(lambda: (found.append(threading.current_thread()), done.set()))
+        assert done.wait(PATIENCE)
+    assert found[0].name == "framefeed-decode-0"
+    assert not found[0].daemon
+
+
+def test_threads_are_reused_from_run_to_run() -> None:
+    with ThreadPool(2) as pool:
+        seen = {
+            thread
+            for _ in range(5)
+            for thread in ordered_map(lambda _: threading.current_thread(), range(20), pool=pool, max_in_flight=4)
+        }
+        assert len(seen) <= 2
+
+
+def test_a_run_leaves_a_given_pool_open() -> None:
+    with ThreadPool(1) as pool:
+        for _ in range(3):
+            with ordered_map(abs, range(10), pool=pool, max_in_flight=2) as results:
+                assert next(results) == 0
+        assert list(ordered_map(abs, range(3), pool=pool, max_in_flight=2)) == [0, 1, 2]
+
+
+def test_two_runs_share_a_pool() -> None:
+    with ThreadPool(2) as pool:
+        first = ordered_map(abs, range(50), pool=pool, max_in_flight=3)
+        second = ordered_map(abs, range(50), pool=pool, max_in_flight=5)
+        assert list(zip(first, second, strict=True)) == [(item, item) for item in range(50)]
+
+
+def test_closing_drops_what_has_not_begun_and_waits_for_what_has() -> None:
+    begun, release, ran = threading.Event(), threading.Event(), []
+    pool = ThreadPool(1)
+    pool.submit(lambda: (begun.set(), release.wait(PATIENCE), ran.append("running")))
+    pool.submit(lambda: ran.append("queued"))
+    assert begun.wait(PATIENCE)
+    assert pool.close(wait_seconds=0) is False
+    release.set()
+    assert pool.close(wait_seconds=PATIENCE) is True
+    assert ran == ["running"]
+
+
+@pytest.mark.parametrize("in_a_cycle", [False, True])
+def test_L16_a_forgotten_pool_ends_its_threads(in_a_cycle: bool) -> None:
+    pool: Any = ThreadPool(2)
+    together = threading.Barrier(3)
+    pool.submit(lambda: together.wait(PATIENCE))
+    pool.submit(lambda: together.wait(PATIENCE))
+    threads = worker_threads()
+    together.wait(PATIENCE)
+    if in_a_cycle:
+        pool.itself = pool
+    del pool
+    gc.collect()
+    assert all_end(threads)
+
+
+def test_a_task_may_close_its_own_pool() -> None:
+    pool = ThreadPool(1)
+    answers: list[bool] = []
+    done = threading.Event()
+    pool.submit(lambda: (answers.append(pool.close()), done.set()))
+    assert done.wait(PATIENCE)
+    assert answers == [True]
+
+
+def test_nested_work_on_the_same_pool_is_refused_instead_of_waiting_for_itself() -> None:
+    with ThreadPool(1) as pool:
+        (outcome,) = ordered_outcomes(
+            lambda item: list(ordered_map(abs, [item], pool=pool, max_in_flight=1)), [1], pool=pool, max_in_flight=1
+        )
+        assert isinstance(outcome, Err)
+        assert "one of its own threads" in str(outcome.error)
+        nested = ordered_map(
+            lambda item: list(ordered_map(abs, [item], workers=1, max_in_flight=1)), [1], pool=pool, max_in_flight=1
+        )
+        assert list(nested) == [[1]]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_that_dies_is_replaced() -> None:
+    with ThreadPool(1) as pool:
+        pool.submit(lambda: 1 / 0)
+        assert all_end(worker_threads())
+        assert list(ordered_map(abs, range(5), pool=pool, max_in_flight=2)) == list(range(5))
+
+
+class ForgetfulPool:
+    """Loses the first task it is given, as a thread does that dies with a task in its hand."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPool(1)
+        self._lost = False
+        self.workers = 1
+
+    def submit(self, task: Any) -> None:
+        if self._lost:
+            self._pool.submit(task)
+        self._lost = True
+
+    def abandon(self) -> None:
+        self._pool.abandon()
+
+    def close(self, wait_seconds: float = PATIENCE) -> bool:
+        return self._pool.close(wait_seconds)
+
+
+def test_work_lost_with_a_thread_is_given_out_again() -> None:
+    pool = ForgetfulPool()
+    assert list(ordered_map(abs, [5], pool=pool, max_in_flight=1)) == [5]
+    pool.close()
+
+
+def test_a_consumer_whose_pool_is_closed_under_it_does_not_wait_for_ever() -> None:
+    begun, release = threading.Event(), threading.Event()
+
+    def function(item: int) -> int:
+        begun.set()
+        release.wait(PATIENCE)
+        return item
+
+    pool = ThreadPool(1)
+    results = ordered_map(function, range(3), pool=pool, max_in_flight=3)
+    closer = threading.Thread(target=lambda: (begun.wait(PATIENCE), pool.abandon(), release.set()))
+    closer.start()
+    assert next(results) == 0
+    with pytest.raises(UsageError, match="takes no more work"):
+        next(results)
+    closer.join()
+
+
+@pytest.fixture
+def no_room_for_threads() -> Any:
+    """A stack larger than the address space: the system refuses every new thread."""
+    before = threading.stack_size(1 << 47)
+    yield
+    threading.stack_size(before)
+
+
+def test_fewer_threads_than_wished_for_do_the_work(no_room_for_threads: Any) -> None:
+    with ThreadPool(4) as pool:
+        with pytest.raises(WorkerLost, match="cannot start"):
+            next(ordered_map(abs, range(3), pool=pool, max_in_flight=3))
+        refused = threading.stack_size(0)
+        done = threading.Event()
+        pool.submit(done.set)
+        assert done.wait(PATIENCE)
+        threading.stack_size(refused)
+        assert list(ordered_map(abs, range(20), pool=pool, max_in_flight=3)) == list(range(20))
+        assert len(worker_threads()) == 1

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from framefeed.errors import UsageError
+from framefeed.parallel import ReorderBuffer
+
+
+@given(st.permutations(range(8)), st.integers(8, 10))
+def test_any_completion_order_leaves_in_the_order_of_positions(order: Sequence[int], max_count: int) -> None:
+    buffer: ReorderBuffer[str, str] = ReorderBuffer(max_count)
+    for position in range(8):
+        assert buffer.admit(f"item {position}") == position
+        assert buffer.start() == (position, f"item {position}")
+    taken: list[str] = []
+    for position in order:
+        buffer.finish(position, f"result {position}")
+        while buffer.head_is_ready:
+            taken.append(buffer.take())
+    assert taken == [f"result {position}" for position in range(8)]
+    assert len(buffer) == 0
+
+
+class Walk(RuleBasedStateMachine):
+    """Every sequence of allowed steps, against the table at the top of the module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.buffer: ReorderBuffer[int, int] = ReorderBuffer(4, max_bytes=10)
+        self.admitted = self.started = self.taken = 0
+        self.running: list[int] = []
+        self.ready: dict[int, int] = {}
+
+    @precondition(lambda self: self.buffer.has_room)
+    @rule()
+    def admit(self) -> None:
+        assert self.buffer.admit(self.admitted) == self.admitted
+        self.admitted += 1
+
+    @rule()
+    def start(self) -> None:
+        queued = self.started < self.admitted
+        allowed = queued and (sum(self.ready.values()) <= 10 or self.started == self.taken)
+        assert bool(self.buffer.startable) == allowed
+        job = self.buffer.start()
+        assert job == ((self.started, self.started) if allowed else None)
+        if job:
+            self.running.append(self.started)
+            self.started += 1
+
+    @precondition(lambda self: self.running)
+    @rule(data=st.data(), weight=st.integers(0, 12))
+    def finish(self, data: st.DataObject, weight: int) -> None:
+        position = data.draw(st.sampled_from(self.running))
+        self.buffer.finish(position, position, weight)
+        self.running.remove(position)
+        self.ready[position] = weight
+
+    @precondition(lambda self: self.buffer.head_is_ready)
+    @rule()
+    def take(self) -> None:
+        assert self.buffer.take() == self.taken
+        del self.ready[self.taken]
+        self.taken += 1
+
+    @invariant()
+    def bounds_hold(self) -> None:
+        assert len(self.buffer) == self.admitted - self.taken <= 4
+        assert self.buffer.ready_bytes == sum(self.ready.values())
+        assert self.buffer.head == self.taken
+
+    @invariant()
+    def the_head_never_waits_for_others(self) -> None:
+        if len(self.buffer):
+            assert self.buffer.head_is_ready or self.taken in self.running or self.buffer.startable
+
+
+TestEveryWalk = Walk.TestCase
+
+
+def test_a_full_buffer_admits_nothing() -> None:
+    buffer: ReorderBuffer[str, str] = ReorderBuffer(1)
+    buffer.admit("a")
+    assert not buffer.has_room
+    with pytest.raises(UsageError, match="full"):
+        buffer.admit("b")
+
+
+def test_only_the_head_starts_while_ready_results_are_overweight() -> None:
+    buffer: ReorderBuffer[str, str] = ReorderBuffer(4, max_bytes=10)
+    for item in "abcd":
+        buffer.admit(item)
+    buffer.start()
+    buffer.start()
+    buffer.finish(1, "B", 11)
+    assert buffer.start() is None
+    buffer.finish(0, "A", 5)
+    assert buffer.take() == "A"
+    assert buffer.start() is None
+    assert buffer.take() == "B"
+    assert buffer.start() == (2, "c")
+
+
+def test_a_weight_of_exactly_the_bound_holds_nothing_back() -> None:
+    buffer: ReorderBuffer[str, str] = ReorderBuffer(3, max_bytes=10)
+    for item in "abc":
+        buffer.admit(item)
+    buffer.start()
+    buffer.start()
+    buffer.finish(1, "B", 10)
+    assert buffer.startable == 1
+
+
+def test_the_head_item_is_known_until_it_is_finished() -> None:
+    buffer: ReorderBuffer[str, str] = ReorderBuffer(2)
+    assert buffer.head_item is None
+    buffer.admit("a")
+    assert buffer.head_item == "a"
+    buffer.start()
+    assert buffer.head_item == "a"
+    buffer.finish(0, "A")
+    assert buffer.head_item is None
+
+
+def test_steps_out_of_turn_are_refused() -> None:
+    buffer: ReorderBuffer[str, str] = ReorderBuffer(2)
+    buffer.admit("a")
+    with pytest.raises(UsageError, match="not running"):
+        buffer.finish(0, "A")
+    with pytest.raises(UsageError, match="not ready"):
+        buffer.take()
+    buffer.start()
+    buffer.finish(0, "A")
+    with pytest.raises(UsageError, match="not running"):
+        buffer.finish(0, "A")
+
+
+@pytest.mark.parametrize(("max_count", "max_bytes"), [(0, None), (-1, None), (1, -1)])
+def test_bounds_that_let_nothing_through_are_refused(max_count: int, max_bytes: int | None) -> None:
+    with pytest.raises(UsageError):
+        ReorderBuffer(max_count, max_bytes)
+
+
+def test_the_repr_shows_the_shape() -> None:
+    buffer: ReorderBuffer[bytes, bytes] = ReorderBuffer(2)
+    buffer.admit(b"secret pixels")
+    assert repr(buffer) == "ReorderBuffer(head=0, queued=1, running=0, ready=0, ready_bytes=0)"
