@@ -1,0 +1,156 @@
+"""The PyAV backend: executes decode runs. The default, and the reference that others are compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from av import VideoCodecContext
+from av.video.frame import VideoFrame
+
+from framefeed.decode.backends.pyav_feed import DirectFeed, Feed
+from framefeed.decode.backends.pyav_pools import ThreadPools, thread_pools
+from framefeed.decode.decoder import ClipSlot, DecodeCounts, DecodeReport
+from framefeed.errors import CorruptMedia, FramefeedError
+from framefeed.index.frame_index import FrameIndex
+from framefeed.media.container import Packet
+from framefeed.media.foreign import FOREIGN
+from framefeed.media.limits import DEFAULT_LIMITS, Limits
+from framefeed.media.source import MediaSource
+from framefeed.plan.runs import DecodeRuns, plan_runs
+
+_LISTED_FRAMES = 8
+
+
+class PyAVDecoder:
+    """Decodes with libavcodec through PyAV, one thread a call; contexts and files are pooled per thread.
+
+    Args:
+        skip: Leave out pictures that no other refers to, where that is proven exact.
+        direct: Read packets straight from the file where the index allows it, instead of through the container.
+        limits: What a file may claim.
+    """
+
+    name = "pyav"
+
+    def __init__(self, *, skip: bool = True, direct: bool = True, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._skip = skip
+        self._direct = direct
+        self._limits = limits
+
+    def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
+        """Decode the clips of one source; see ``Decoder.decode``."""
+        wanted = np.concatenate([slot.indices for slot in slots]) if slots else np.empty(0, dtype=np.int64)
+        report = DecodeReport(errors=[None] * len(slots))
+        places = _Places(slots, report)
+        converter = thread_pools().converter
+        for ordinal, frame in self.frames(source, index, wanted, report.counts):
+            places.fill(ordinal, frame, index, converter)
+        places.report_missing(source, index)
+        return report
+
+    def frames(
+        self, source: MediaSource, index: FrameIndex, ordinals: object, counts: DecodeCounts | None = None
+    ) -> Iterator[tuple[int, VideoFrame]]:
+        """Yield (ordinal, picture) of some frames as they leave the decoder, each once; missing ones are left out.
+
+        The picture is only valid until the next one is asked for.
+        """
+        runs = plan_runs(index, ordinals, skip=self._skip)  # type: ignore[arg-type]
+        counts = counts if counts is not None else DecodeCounts()
+        if not len(runs.ordinals):
+            return
+        pools = thread_pools()
+        with pools.feed(source, index, self._limits, direct=self._direct, counts=counts) as feed:
+            yield from _execute(runs, feed, counts)
+
+    def close(self) -> None:
+        """Release this thread's contexts and files."""
+        thread_pools().clear()
+
+
+def _execute(runs: DecodeRuns, feed: Feed, counts: DecodeCounts) -> Iterator[tuple[int, VideoFrame]]:
+    ordinal_of = dict(zip(runs.packets.tolist(), runs.ordinals.tolist(), strict=True))
+    send, bounds = runs.send.tolist(), runs.bounds.tolist()
+    for first, stop in zip(bounds, bounds[1:], strict=False):
+        counts.runs += 1
+        context = feed.start(send[first])
+        for packet in feed.packets(send[first:stop]):
+            counts.packets_sent += 1
+            for frame in _decoded(context, packet):
+                counts.frames_decoded += 1
+                ordinal = ordinal_of.pop(frame.pts, None)
+                if ordinal is not None:
+                    yield ordinal, frame
+        for frame in _decoded(context, None):
+            counts.frames_decoded += 1
+            ordinal = ordinal_of.pop(frame.pts, None)
+            if ordinal is not None:
+                yield ordinal, frame
+
+
+def _decoded(context: VideoCodecContext, packet: Packet | None) -> list[VideoFrame]:
+    try:
+        return context.decode(packet)
+    except FOREIGN:
+        # A packet that libavcodec refuses gives no frame; if one was promised, its absence is reported.
+        return []
+
+
+class _Places:
+    """Where each ordinal goes: (slot, position in its clip)."""
+
+    def __init__(self, slots: Sequence[ClipSlot], report: DecodeReport) -> None:
+        self._slots = slots
+        self._report = report
+        self._places: dict[int, list[tuple[int, int]]] = {}
+        for number, slot in enumerate(slots):
+            for position, ordinal in enumerate(slot.indices.tolist()):
+                self._places.setdefault(ordinal, []).append((number, position))
+
+    def fill(self, ordinal: int, frame: VideoFrame, index: FrameIndex, converter: object) -> None:
+        """Convert a picture once for each form that is wanted, and copy it to all its places."""
+        done: dict[object, tuple[int, int]] = {}
+        for number, position in self._places.pop(ordinal):
+            slot = self._slots[number]
+            twin = done.setdefault(slot.output, (number, position))
+            if self._report.errors[number] is not None:
+                continue
+            if twin != (number, position) and self._report.errors[twin[0]] is None:
+                slot.out[position] = self._slots[twin[0]].out[twin[1]]
+            else:
+                self._convert(frame, index, converter, (number, position))
+            self._report.counts.frames_delivered += 1
+
+    def _convert(self, frame: VideoFrame, index: FrameIndex, converter: object, place: tuple[int, int]) -> None:
+        slot = self._slots[place[0]]
+        try:
+            converter.write(frame, index.stream, slot.output, slot.out[place[1]])  # type: ignore[attr-defined]
+            self._report.counts.frames_converted += 1
+        except FramefeedError as error:
+            self._report.errors[place[0]] = error
+
+    def report_missing(self, source: MediaSource, index: FrameIndex) -> None:
+        """Give each slot that waits for a frame that never came its CorruptMedia."""
+        missing: dict[int, set[int]] = {}
+        for ordinal, places in self._places.items():
+            for number, _ in places:
+                missing.setdefault(number, set()).add(ordinal)
+        for number, ordinals in missing.items():
+            self._report.errors[number] = missing_frames(source, index, sorted(ordinals))
+
+
+def missing_frames(source: MediaSource, index: FrameIndex, ordinals: Sequence[int]) -> CorruptMedia:
+    """Build the error for frames that the index promised and the decoder did not give."""
+    listed = ", ".join(map(str, ordinals[:_LISTED_FRAMES])) + (", ..." if len(ordinals) > _LISTED_FRAMES else "")
+    return CorruptMedia(
+        f"{source.name}: frame(s) {listed} of {len(index)} did not come out of the decoder although the index "
+        f"(built from {index.built_from}) has them: the file is damaged there; build_index(source, verify='full') "
+        "lists the frames that do come",
+        frames=ordinals,
+        source=source.name,
+        stage="decode",
+    )
+
+
+__all__ = ["DirectFeed", "PyAVDecoder", "ThreadPools", "missing_frames"]

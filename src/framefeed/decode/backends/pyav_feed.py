@@ -1,0 +1,136 @@
+"""Where a run's packets come from: straight from the file, or through its container."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol, cast
+
+from av import VideoCodecContext
+
+from framefeed.decode.decoder import DecodeCounts
+from framefeed.errors import StaleSource
+from framefeed.index.frame_index import MISSING_PTS, FrameIndex
+from framefeed.media.container import STREAM_FORMATS, Packet, VideoContainer
+from framefeed.media.landing import numbered_after_seek
+from framefeed.media.source import ByteReader, MediaSource
+
+_PADDING = 64
+"""Zero bytes that must follow every packet: AV_INPUT_BUFFER_PADDING_SIZE of libavcodec/defs.h."""
+_PREROLL_SECONDS = (0, 1, 2, 4, 8)
+
+
+class Feed(Protocol):
+    """Packets of one source by number; each packet's pts is its number."""
+
+    def start(self, number: int) -> VideoCodecContext:
+        """Begin a run whose first packet is ``number``; return a flushed decoder."""
+        ...
+
+    def packets(self, numbers: Sequence[int]) -> Iterator[Packet]:
+        """Yield exactly these packets, ascending."""
+        ...
+
+
+class DirectFeed:
+    """Reads each packet from its place in the file: no container, no seek, nothing can land in a wrong place."""
+
+    def __init__(
+        self,
+        source: MediaSource,
+        index: FrameIndex,
+        reader: ByteReader,
+        context: VideoCodecContext,
+        counts: DecodeCounts,
+    ) -> None:
+        self._source = source
+        self._table = index.packets
+        self._reader = reader
+        self._context = context
+        self._counts = counts
+
+    def start(self, number: int) -> VideoCodecContext:
+        """Flush the decoder; where to read is known anyway."""
+        self._context.flush_buffers()
+        return self._context
+
+    def packets(self, numbers: Sequence[int]) -> Iterator[Packet]:
+        """Read the packets one by one."""
+        offsets, sizes = self._table.offset[numbers].tolist(), self._table.size[numbers].tolist()
+        for number, offset, size in zip(numbers, offsets, sizes, strict=True):
+            buffer = memoryview(bytearray(size + _PADDING))
+            if self._reader.read_into(buffer[:size], offset) != size:
+                raise StaleSource(
+                    f"{self._source.name}: ends before packet {number}, which the index has: the file was cut or "
+                    "replaced since it was indexed; index it again",
+                    source=self._source.name,
+                    stage="decode",
+                )
+            self._counts.bytes_read += size
+            packet = Packet(cast("bytes", buffer[:size]))  # PyAV takes any buffer; its stub names bytes only.
+            packet.pts = number
+            yield packet
+
+
+class ContainerFeed:
+    """Demuxes, seeking only where that pays, and verifies by position and size where each seek landed."""
+
+    def __init__(self, index: FrameIndex, container: VideoContainer, counts: DecodeCounts) -> None:
+        self._index = index
+        self._container = container
+        self._counts = counts
+        self._next = 0
+        self._packets: Iterator[Packet] = iter(())
+        self._is_fresh = False
+
+    def start(self, number: int) -> VideoCodecContext:
+        """Stand at or before packet ``number``, by going forward or by a verified seek."""
+        if not self._goes_forward(number) and not self._seek(number):
+            self._rewind()
+        context = self._container.decoder()
+        context.flush_buffers()
+        return context
+
+    def packets(self, numbers: Sequence[int]) -> Iterator[Packet]:
+        """Demux up to the last packet wanted; yield the wanted ones."""
+        wanted, last = frozenset(numbers), numbers[-1]
+        while self._next <= last:
+            packet = next(self._packets, None)
+            if packet is None:
+                return
+            number, self._next = self._next, self._next + 1
+            self._counts.bytes_read += packet.size
+            if number in wanted:
+                packet.pts = number
+                yield packet
+
+    def _goes_forward(self, number: int) -> bool:
+        return self._is_fresh and self._next <= number < self._next + 64
+
+    def _rewind(self) -> None:
+        self._container.reopen()
+        self._counts.opens += 1
+        self._stand(0, self._container.packets())
+
+    def _stand(self, number: int, packets: Iterator[Packet]) -> None:
+        self._next, self._packets, self._is_fresh = number, packets, True
+
+    def _seek(self, number: int) -> bool:
+        table = self._index.packets
+        if number == 0 or self._container.format_name in STREAM_FORMATS or table.pts[number] == MISSING_PTS:
+            return False
+        for preroll in _PREROLL_SECONDS:
+            target = int(table.pts[number]) - round(preroll / self._index.time_base)
+            found = self._land(target)
+            if found is not None and found[0] <= number:
+                self._stand(*found)
+                return True
+            if target < int(table.pts[0]):
+                return False
+        return False
+
+    def _land(self, target: int) -> tuple[int, Iterator[Packet]] | None:
+        if not self._container.try_seek(target):
+            return None
+        table = self._index.packets
+        found = numbered_after_seek(self._container.packets(), table.offset, table.size)
+        return None if found is None else (found[0], iter(found[1]))

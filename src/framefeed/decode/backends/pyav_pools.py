@@ -1,0 +1,150 @@
+"""Decoder contexts, open files and open containers, pooled per thread, so that no lock is needed.
+
+A forked child starts with empty pools: it must not share a parent's file position (L01).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from typing import Any, Generic, TypeVar
+
+from av import CodecContext, VideoCodecContext
+
+from framefeed.decode.backends.pyav_feed import ContainerFeed, DirectFeed, Feed
+from framefeed.decode.convert import Converter
+from framefeed.decode.decoder import DecodeCounts
+from framefeed.index.frame_index import FrameIndex
+from framefeed.media.container import VideoContainer
+from framefeed.media.foreign import translated
+from framefeed.media.limits import Limits
+from framefeed.media.source import MediaSource
+
+MAX_CONTEXTS = 8
+"""Idle decoder contexts a thread keeps; one holds up to 17 pictures."""
+MAX_CONTAINERS = 2
+MAX_READERS = 8
+"""Open files a thread keeps: with two pools of threads well below the usual limit of 1,024, and below 128 (L09)."""
+
+T = TypeVar("T")
+
+
+class Pool(Generic[T]):
+    """Idle things by key, the least recently used one closed first; a thing in use is not in the pool."""
+
+    def __init__(self, capacity: int, close: Callable[[T], None]) -> None:
+        self._capacity = capacity
+        self._close = close
+        self._idle: OrderedDict[tuple[Hashable, int], T] = OrderedDict()
+        self._serial = 0
+
+    def take(self, key: Hashable) -> T | None:
+        """Take an idle thing out, or None."""
+        found = next((place for place in reversed(self._idle) if place[0] == key), None)
+        return None if found is None else self._idle.pop(found)
+
+    def give(self, key: Hashable, thing: T) -> None:
+        """Put a thing back for the next user."""
+        self._serial += 1
+        self._idle[key, self._serial] = thing
+        while len(self._idle) > self._capacity:
+            self._close(self._idle.popitem(last=False)[1])
+
+    def clear(self) -> None:
+        """Close all idle things."""
+        while self._idle:
+            self._close(self._idle.popitem()[1])
+
+
+class ThreadPools:
+    """What one thread of one process keeps between calls."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.converter = Converter()
+        self._contexts: Pool[VideoCodecContext] = Pool(MAX_CONTEXTS, lambda context: None)
+        self._containers: Pool[VideoContainer] = Pool(MAX_CONTAINERS, VideoContainer.close)
+        self._readers: Pool[Any] = Pool(MAX_READERS, lambda reader: reader.close())
+
+    def clear(self) -> None:
+        """Release everything idle."""
+        for pool in (self._contexts, self._containers, self._readers):
+            pool.clear()
+
+    @contextmanager
+    def feed(
+        self, source: MediaSource, index: FrameIndex, limits: Limits, *, direct: bool, counts: DecodeCounts
+    ) -> Iterator[Feed]:
+        """Lend what is needed to feed one source's packets to a decoder."""
+        stamp = source.check_identity(index.identity)
+        with translated(source.name, "decode"):
+            if direct and index.stream.contiguous:
+                with self._direct(source, stamp, index, limits, counts) as feed:
+                    yield feed
+            else:
+                with self._contained(source, stamp, index, limits, counts) as feed:
+                    yield feed
+
+    @contextmanager
+    def _direct(
+        self, source: MediaSource, stamp: Hashable, index: FrameIndex, limits: Limits, counts: DecodeCounts
+    ) -> Iterator[Feed]:
+        stream = index.stream
+        # Parameter sets sent among the pictures stay in a context: it then serves only this source.
+        context_key = (stream.codec, stream.extradata, limits, stamp if stream.inband_parameters else None)
+        context = self._contexts.take(context_key)
+        if context is None:
+            context = bare_context(index, limits)
+            counts.contexts_made += 1
+        reader = self._readers.take(stamp)
+        if reader is None:
+            reader = source.reader()
+            counts.opens += 1
+        try:
+            yield DirectFeed(source, index, reader, context, counts)
+        finally:
+            self._readers.give(stamp, reader)
+            self._contexts.give(context_key, context)
+
+    @contextmanager
+    def _contained(
+        self, source: MediaSource, stamp: Hashable, index: FrameIndex, limits: Limits, counts: DecodeCounts
+    ) -> Iterator[Feed]:
+        key = (stamp, index.stream.stream_index, limits)
+        container = self._containers.take(key)
+        if container is None:
+            container = VideoContainer(source, index.stream.stream_index, limits)
+            counts.opens += 1
+            counts.contexts_made += 1
+        try:
+            yield ContainerFeed(index, container, counts)
+        finally:
+            self._containers.give(key, container)
+
+
+def bare_context(index: FrameIndex, limits: Limits) -> VideoCodecContext:
+    """Make a decoder without a container: its configuration from the index, one thread, limits enforced."""
+    context = CodecContext.create(index.stream.codec, "r")
+    assert isinstance(context, VideoCodecContext)
+    if index.stream.extradata:
+        context.extradata = index.stream.extradata
+    context.thread_count = 1
+    context.thread_type = "NONE"
+    # strict: where the stream is silent about its reorder depth, hold the maximum instead of dropping late frames.
+    # output_corrupt: frames after an unusual start are judged by their number, not by the decoder's suspicion.
+    context.options = {"strict": "1", "max_pixels": str(limits.max_pixels), "flags": "+output_corrupt"}
+    return context
+
+
+_local = threading.local()
+
+
+def thread_pools() -> ThreadPools:
+    """The pools of this thread in this process."""
+    pools: ThreadPools | None = getattr(_local, "pools", None)
+    if pools is None or pools.pid != os.getpid():
+        pools = _local.pools = ThreadPools()
+    return pools

@@ -1,0 +1,116 @@
+"""The Decoder protocol: frames of one source, for one clip or many, written where the caller wants them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from framefeed.errors import FramefeedError, UsageError
+from framefeed.index.frame_index import FrameIndex, IntArray
+from framefeed.media.source import MediaSource
+from framefeed.plan.request import OutputSpec
+
+Pixels = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClipSlot:
+    """One clip to decode and the memory that it goes to.
+
+    Attributes:
+        indices: Ordinals of its frames in any order, repeats allowed, int64 [T].
+        output: Form of the pixels.
+        out: Memory for them, uint8 [T, C, H, W] or [T, H, W, C], C-contiguous frames; wholly overwritten on success.
+    """
+
+    indices: IntArray
+    output: OutputSpec
+    out: Pixels
+
+    def __post_init__(self) -> None:
+        if self.out.ndim != 4 or len(self.out) != len(self.indices) or self.out.dtype != np.uint8:
+            raise UsageError(f"a slot for {len(self.indices)} frames cannot be {self.out.dtype} {self.out.shape}")
+
+
+@dataclass(slots=True)
+class DecodeCounts:
+    """What decoding cost; adding two gives their sum.
+
+    Attributes:
+        packets_sent: Packets given to a decoder.
+        frames_decoded: Frames that came out of it.
+        frames_delivered: Frames written to slots.
+        frames_converted: Conversions to RGB; fewer than delivered where clips share frames.
+        bytes_read: Bytes of packets read.
+        opens: Containers opened.
+        contexts_made: Decoder contexts set up.
+        runs: Times that decoding started anew.
+    """
+
+    packets_sent: int = 0
+    frames_decoded: int = 0
+    frames_delivered: int = 0
+    frames_converted: int = 0
+    bytes_read: int = 0
+    opens: int = 0
+    contexts_made: int = 0
+    runs: int = 0
+
+    def __iadd__(self, other: DecodeCounts) -> DecodeCounts:
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        return self
+
+
+@dataclass(slots=True)
+class DecodeReport:
+    """Outcome of one call.
+
+    Attributes:
+        errors: One entry a slot: None where all its frames were written, else why not.
+        counts: What it cost.
+    """
+
+    errors: list[FramefeedError | None]
+    counts: DecodeCounts = field(default_factory=DecodeCounts)
+
+    def raise_first(self) -> None:
+        """Raise the first slot's error, if there is one."""
+        for error in self.errors:
+            if error is not None:
+                raise error
+
+
+@runtime_checkable
+class Decoder(Protocol):
+    """Anything that turns requests into pixels. Safe to call from several threads at once.
+
+    Attributes:
+        name: The name by which the registry knows it.
+    """
+
+    name: str
+
+    def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
+        """Decode the clips of one source, each wanted frame once.
+
+        Args:
+            source: Where the bytes are.
+            index: The source's frames; ordinals mean its ordinals.
+            slots: What is wanted, and where it goes.
+
+        Returns:
+            A report with one entry a slot: a frame that does not come spoils only the slots that want it.
+
+        Raises:
+            MediaError: The source as a whole cannot be read: missing, replaced since it was indexed, unreadable.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release contexts and files; the decoder may be used again afterwards."""
+        ...

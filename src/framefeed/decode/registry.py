@@ -1,0 +1,47 @@
+"""Decoders by name, loaded on first use; others bring theirs as entry points "framefeed.decoders"."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from importlib.metadata import entry_points
+
+from framefeed.decode.decoder import Decoder
+from framefeed.errors import UsageError
+
+GROUP = "framefeed.decoders"
+AUTO = "auto"
+_BUILT_IN = {"pyav": "framefeed.decode.backends.pyav:PyAVDecoder"}
+_made: dict[str, Decoder] = {}
+
+
+def decoder_named(name: str = AUTO) -> Decoder:
+    """Find a decoder; each is made once a process and serves all threads.
+
+    Args:
+        name: "auto", a built-in name, or the name of an entry point in the group "framefeed.decoders".
+
+    Raises:
+        UsageError: There is no such decoder; the message lists the known ones.
+    """
+    wanted = "pyav" if name == AUTO else name
+    if wanted not in _made:
+        _made[wanted] = _factory(wanted)()
+    return _made[wanted]
+
+
+def known_decoders() -> list[str]:
+    """Names of all decoders, built in and installed."""
+    return sorted({*_BUILT_IN, *(point.name for point in entry_points(group=GROUP))})
+
+
+def _factory(name: str) -> Callable[[], Decoder]:
+    place = _BUILT_IN.get(name)
+    if place is not None:
+        module, _, attribute = place.partition(":")
+        factory: Callable[[], Decoder] = getattr(importlib.import_module(module), attribute)
+        return factory
+    for point in entry_points(group=GROUP, name=name):
+        loaded: Callable[[], Decoder] = point.load()
+        return loaded
+    raise UsageError(f"unknown backend {name!r}: use one of {', '.join(['auto', *known_decoders()])}")

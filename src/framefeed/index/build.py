@@ -1,0 +1,240 @@
+"""Source -> FrameIndex: from the packets, from the packets and the decoded ends, or by decoding everything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+
+from framefeed.errors import EmptyVideo, UnsupportedCodec, UsageError
+from framefeed.index.frame_index import (
+    DISCARD,
+    DISPOSABLE,
+    KEY,
+    MISSING_PTS,
+    BuiltFrom,
+    FrameIndex,
+    IntArray,
+    PacketTable,
+    StreamFacts,
+)
+from framefeed.media.container import DecodedFact, Packet, VideoContainer, decode_facts, orientation
+from framefeed.media.info import MediaInfo
+from framefeed.media.landing import packets_from
+from framefeed.media.limits import DEFAULT_LIMITS, Limits
+from framefeed.media.packets import PacketWalk, walk_packets
+from framefeed.media.probe import video_info
+from framefeed.media.sniff import HEAD_BYTES, sniff
+from framefeed.media.source import MediaSource
+
+Verify = Literal["ends", "none", "full"]
+
+_HONEST_CONTAINERS = ("mov", "matroska", "flv")
+_HONEST_CODECS = frozenset({"h264", "hevc", "av1", "vvc", "mjpeg", "prores", "ffv1", "mpeg4", "h263", "dnxhd", "png"})
+"""Where one packet is one frame, by the container's rules. VP8 and VP9 hide frames, MPEG-TS may hold a field a
+packet, bare streams and AVI have no presentation times: these are decoded to facts (M01, M07, M11, M12)."""
+_HEAD_PACKETS = 48
+"""Packets decoded at the start: more than any reorder depth (16), so that what is dropped there shows."""
+_TAIL_PACKETS = 48
+
+
+def build_index(source: Any, verify: Verify = "ends", *, limits: Limits = DEFAULT_LIMITS) -> FrameIndex:
+    """Find every output frame of a source's video stream.
+
+    Args:
+        source: Path, bytes, seekable binary file object, or catalog entry.
+        verify: "ends" decodes the first packets and the last ones, and everything where they disagree with the
+            packets or where packets are known to lie; "none" believes the packets; "full" decodes everything.
+        limits: What the file may claim.
+
+    Raises:
+        MediaError: As ``probe``; also EmptyVideo where no frame comes out.
+        UsageError: An unknown ``verify``, or a still picture.
+    """
+    return index_media(source, verify, limits=limits)[1]
+
+
+def index_media(
+    source: Any, verify: Verify = "ends", *, stream_index: int | None = None, limits: Limits = DEFAULT_LIMITS
+) -> tuple[MediaInfo, FrameIndex]:
+    """Describe and index a video in one opening; see ``build_index``."""
+    if verify not in ("ends", "none", "full"):
+        raise UsageError(f"verify must be 'ends', 'none' or 'full', not {verify!r}")
+    media = MediaSource.of(source)
+    media.stat()
+    if sniff(media.head(HEAD_BYTES), media.name) == "image":
+        raise UsageError(f"{media.name}: is a still picture: a FrameIndex needs a video; still pictures as videos "
+                         "are not in this version")  # fmt: skip
+    with VideoContainer(media, stream_index, limits) as container:
+        walk = walk_packets(container)
+        _refuse_hopeless(walk, container)
+    return _Builder(media, walk, stream_index, limits).build(verify)
+
+
+def _refuse_hopeless(walk: PacketWalk, container: VideoContainer) -> None:
+    name = container.source.name
+    if walk.is_encrypted:
+        raise UnsupportedCodec(f"{name}: its video is encrypted", source=name, stage="index")
+    if not len(walk):
+        raise EmptyVideo(f"{name}: its video stream has no packets", source=name, stage="index")
+
+
+class _Builder:
+    """Decides how much to decode, and decodes it."""
+
+    def __init__(self, media: MediaSource, walk: PacketWalk, stream_index: int | None, limits: Limits) -> None:
+        self._media = media
+        self._walk = walk
+        self._stream_index = stream_index
+        self._limits = limits
+
+    def build(self, verify: Verify) -> tuple[MediaInfo, FrameIndex]:
+        with self._open() as container:
+            if verify == "full" or not self._is_honest(container, verify):
+                return self._from_decoding(container)
+            head = list(
+                decode_facts(container, self._first(container, _HEAD_PACKETS), drain=len(self._walk) <= _HEAD_PACKETS)
+            )
+            if not head or not self._is_complete(head):
+                return self._from_decoding(None)
+        if verify == "ends" and len(self._walk) > _HEAD_PACKETS and not self._tail_is_complete():
+            return self._from_decoding(None)
+        return self._from_packets(head[0], "packets" if verify == "none" else "packets+ends")
+
+    def _open(self) -> VideoContainer:
+        return VideoContainer(self._media, self._stream_index, self._limits)
+
+    def _is_honest(self, container: VideoContainer, verify: Verify) -> bool:
+        if not self._walk.has_unique_times:
+            return False
+        known = container.format_name.startswith(_HONEST_CONTAINERS) and container.codec_name in _HONEST_CODECS
+        return known or verify == "none"
+
+    def _first(self, container: VideoContainer, count: int) -> Iterator[tuple[int, Packet]]:
+        for number, packet in enumerate(container.packets()):
+            if number >= count:
+                return
+            yield number, packet
+
+    def _is_complete(self, facts: list[DecodedFact]) -> bool:
+        """Whether the frames that came out are the first of the kept packets, none left out before the last."""
+        came = np.array([fact.packet for fact in facts], dtype=np.int64)
+        kept = self._kept_in_order()
+        if len(self._walk) <= _HEAD_PACKETS and len(came) != len(kept):
+            return False
+        return bool(np.array_equal(kept[: len(came)], came)) and not any(fact.is_corrupt for fact in facts)
+
+    def _tail_is_complete(self) -> bool:
+        """Decode the last packets from the last key frame on; all of them that are kept must come out.
+
+        Pictures before the last ones that nobody refers to are left out: only whether the end comes out is asked.
+        """
+        walk = self._walk
+        first_checked = max(0, len(walk) - _TAIL_PACKETS)
+        start = self._start_before(first_checked)
+        with self._open() as container:
+            container.decoder().options |= {"skip_loop_filter": "all"}
+            sent = (
+                (number, packet)
+                for number, packet in packets_from(container, walk, start)
+                if number >= first_checked or not walk.is_disposable[number]
+            )
+            came = {fact.packet for fact in decode_facts(container, sent) if not fact.is_corrupt}
+        expected = np.flatnonzero(~walk.is_discarded[first_checked:]) + first_checked
+        return came.issuperset(expected.tolist())
+
+    def _start_before(self, number: int) -> int:
+        keys = np.flatnonzero(self._walk.is_key[: number + 1])
+        earliest = self._walk.pts[number:].min()
+        usable = keys[self._walk.pts[keys] <= earliest]
+        return int(usable[-1]) if len(usable) else 0
+
+    def _kept_in_order(self) -> IntArray:
+        kept = np.flatnonzero(~self._walk.is_discarded).astype(np.int64)
+        return kept[np.argsort(self._walk.pts[kept], kind="stable")]
+
+    def _from_packets(self, first: DecodedFact, built_from: BuiltFrom) -> tuple[MediaInfo, FrameIndex]:
+        return self._assembled(self._kept_in_order(), first, built_from)
+
+    def _from_decoding(self, container: VideoContainer | None) -> tuple[MediaInfo, FrameIndex]:
+        with container or self._open() as opened:
+            facts = list(decode_facts(opened, enumerate(opened.packets())))
+            name = opened.source.name
+        if not facts:
+            raise EmptyVideo(f"{name}: not one frame comes out of its video stream", source=name, stage="index")
+        order = np.array([fact.packet for fact in facts], dtype=np.int64)
+        return self._assembled(order, facts[0], "decode")
+
+    def _assembled(self, order: IntArray, first: DecodedFact, built_from: BuiltFrom) -> tuple[MediaInfo, FrameIndex]:
+        with self._open() as container:
+            info = video_info(container, first)
+            stream = self._stream_facts(container, order, first)
+            time_base = container.stream.time_base or Fraction(1, 1)
+        walk = self._walk
+        return info, FrameIndex(
+            pts=np.where(order >= 0, walk.pts[order], MISSING_PTS),
+            duration=np.where(order >= 0, walk.duration[order], 0),
+            time_base=time_base,
+            key_frame_indices=np.flatnonzero(walk.is_key[order] & (order >= 0)).astype(np.int64),
+            built_from=built_from,
+            frame_packet=order,
+            frame_start=frame_starts(order, walk),
+            packets=_packet_table(walk),
+            stream=stream,
+            identity=self._media.identity(),
+        )
+
+    def _stream_facts(self, container: VideoContainer, order: IntArray, first: DecodedFact) -> StreamFacts:
+        rotation, mirrored = orientation(first.matrix)
+        one_to_one = len(np.unique(order)) == len(order) == int((~self._walk.is_discarded).sum())
+        nal = container.codec_name in ("h264", "hevc")
+        return StreamFacts(
+            stream_index=container.stream.index,
+            container=container.format_name,
+            codec=container.codec_name,
+            extradata=container.stream.codec_context.extradata,
+            width=first.width,
+            height=first.height,
+            pixel_format=first.pixel_format,
+            rotation=rotation,
+            mirrored=mirrored,
+            contiguous=self._walk.is_contiguous and nal,
+            skips_exactly=nal and one_to_one,
+            inband_parameters=self._walk.has_parameters,
+        )
+
+
+def frame_starts(order: IntArray, walk: PacketWalk) -> IntArray:
+    """Number of the packet from which decoding must start for each frame to come out right, int64 [N].
+
+    The last key packet that lies at or before the frame's packet in decode order, and whose own picture is shown at
+    or before the frame: a leading picture refers to what comes before its key frame (M04). 0 where there is none.
+
+    Args:
+        order: Packet number of each output frame, in output order.
+        walk: The stream's packets.
+    """
+    shown = np.full(len(walk), -1, dtype=np.int64)
+    known = order >= 0
+    shown[order[known]] = np.flatnonzero(known)
+    keys = np.flatnonzero(walk.is_key & (shown >= 0)).astype(np.int64)
+    starts = np.zeros(len(order), dtype=np.int64)
+    if not len(keys):
+        return starts
+    # Key pictures that are shown later than a later key's (broken files) may not be started from.
+    sound = keys[np.maximum.accumulate(shown[keys]) == shown[keys]]
+    by_packet = np.searchsorted(sound, order, side="right") - 1
+    by_shown = np.searchsorted(shown[sound], np.arange(len(order)), side="right") - 1
+    place = np.minimum(by_packet, by_shown)
+    return np.where((place >= 0) & known, sound[np.maximum(place, 0)], 0).astype(np.int64)
+
+
+def _packet_table(walk: PacketWalk) -> PacketTable:
+    flags = (
+        walk.is_key.astype(np.uint8) * KEY
+        | walk.is_discarded.astype(np.uint8) * DISCARD
+        | walk.is_disposable.astype(np.uint8) * DISPOSABLE
+    ).astype(np.uint8)
+    return PacketTable(offset=walk.offset, size=walk.size, pts=walk.pts, flags=flags)

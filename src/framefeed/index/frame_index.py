@@ -1,0 +1,260 @@
+"""FrameIndex: where every output frame of one video stream is, in time and in the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import isfinite
+from typing import Literal, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
+from framefeed.index.picking import NONE, ExactTimes, Pick, pick_frames, snapped
+from framefeed.media.source import SourceIdentity
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+BuiltFrom = Literal["packets", "packets+ends", "decode"]
+
+MISSING_PTS = int(np.iinfo(np.int64).min)
+
+KEY = 1
+"""The packet is flagged as a key frame by the container."""
+DISCARD = 2
+"""The packet is decoded for others and never shown (edit lists)."""
+DISPOSABLE = 4
+"""No other picture refers to this packet's picture."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PacketTable:
+    """The packets of one stream in the order in which the demuxer gives them, which is decode order.
+
+    Attributes:
+        offset: Byte position in the file, int64 [P]; -1 where unknown.
+        size: Bytes, int64 [P].
+        pts: In the stream's time base, int64 [P]; ``MISSING_PTS`` where unknown.
+        flags: ``KEY | DISCARD | DISPOSABLE``, uint8 [P].
+    """
+
+    offset: IntArray
+    size: IntArray
+    pts: IntArray
+    flags: npt.NDArray[np.uint8]
+
+    def __post_init__(self) -> None:
+        if not self.offset.shape == self.size.shape == self.pts.shape == self.flags.shape or self.offset.ndim != 1:
+            raise UsageError("a packet table needs four columns of one length")
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+    def __repr__(self) -> str:
+        return f"PacketTable({len(self)} packets)"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFacts:
+    """What a decoder must know of the stream before its first packet.
+
+    Attributes:
+        stream_index: Number of the stream in its container.
+        container: libav's format name, for example ``"mov,mp4,m4a,3gp,3g2,mj2"``.
+        codec: Canonical codec name, for example ``"h264"``.
+        extradata: Codec configuration from the container, or None.
+        width: Coded columns after the codec's own cropping, before rotation.
+        height: Coded rows after the codec's own cropping, before rotation.
+        pixel_format: libav's name; empty where unknown.
+        rotation: Degrees counter-clockwise to apply: 0, 90, 180 or 270.
+        mirrored: Flip left and right, after the rotation.
+        contiguous: Each packet is one range of bytes of the file, so that no container is needed to read it.
+        skips_exactly: Leaving out disposable packets is proven not to change any other frame.
+        inband_parameters: Packets carry parameter sets, which stay in a decoder that has seen them.
+    """
+
+    stream_index: int
+    container: str
+    codec: str
+    extradata: bytes | None
+    width: int
+    height: int
+    pixel_format: str
+    rotation: int = 0
+    mirrored: bool = False
+    contiguous: bool = False
+    skips_exactly: bool = False
+    inband_parameters: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class FrameIndex:
+    """The output frames of one stream: ordinal -> time, packet, and where decoding for it must start.
+
+    Packet order and frame order are two tables: ``frame_packet`` joins them.
+
+    Attributes:
+        pts: Presentation time in units of ``time_base``, int64 [N]; ``MISSING_PTS`` where unknown.
+        duration: In units of ``time_base``, int64 [N]; 0 where unknown.
+        time_base: Seconds in one tick.
+        key_frame_indices: Ordinals of the frames flagged as key frames, int64 [K], ascending.
+        built_from: How the ordinals were found: "packets", "packets+ends" or "decode".
+        frame_packet: Number of the packet that gives frame i, int64 [N]; -1 where unknown.
+        frame_start: Number of the first packet to send so that frame i comes out right, int64 [N].
+        packets: The stream's packets in decode order.
+        stream: Codec configuration and geometry.
+        identity: The file that was indexed, so that another in its place is noticed; None where nobody asks.
+    """
+
+    pts: IntArray
+    duration: IntArray
+    time_base: Fraction
+    key_frame_indices: IntArray
+    built_from: BuiltFrom
+    frame_packet: IntArray
+    frame_start: IntArray
+    packets: PacketTable
+    stream: StreamFacts
+    identity: SourceIdentity | None = None
+
+    def __post_init__(self) -> None:
+        columns = (self.pts, self.duration, self.frame_packet, self.frame_start)
+        if any(column.shape != self.pts.shape or column.dtype != np.int64 for column in columns):
+            raise UsageError("a frame index needs int64 columns of one length")
+        if self.time_base <= 0:
+            raise UsageError(f"time_base must be positive, not {self.time_base}")
+        for column in (*columns, self.key_frame_indices):
+            column.flags.writeable = False
+
+    def __len__(self) -> int:
+        return len(self.pts)
+
+    def __repr__(self) -> str:
+        return (
+            f"FrameIndex({len(self)} frames, {len(self.key_frame_indices)} key frames, "
+            f"time_base={self.time_base}, built_from={self.built_from!r})"
+        )
+
+    @cached_property
+    def frame_stop(self) -> IntArray | None:
+        """Number after the last packet that frame i needs, int64 [N]; None where that is its own packet plus one.
+
+        A picture coded as two fields in two packets bears the number of the first (M12).
+        """
+        if len(self.packets) == len(self):
+            return None
+        owners = np.append(np.unique(self.frame_packet[self.frame_packet >= 0]), len(self.packets))
+        return owners[np.searchsorted(owners[:-1], self.frame_packet, side="right")].astype(np.int64)
+
+    @cached_property
+    def has_timestamps(self) -> bool:
+        """Whether every frame has a pts and none goes backwards, so that time can address frames."""
+        return bool(len(self.pts)) and self.pts[0] != MISSING_PTS and bool(np.all(np.diff(self.pts) >= 0))
+
+    @cached_property
+    def pts_seconds(self) -> FloatArray:
+        """Time of each frame on the stream's own timeline in seconds, float64 [N]; NaN where unknown."""
+        return self.to_seconds(self.pts)
+
+    @cached_property
+    def step(self) -> int:
+        """Median distance between frames in ticks; 1 where there is none."""
+        return max(1, int(np.median(np.diff(self.pts)))) if self.has_timestamps and len(self) > 1 else 1
+
+    @cached_property
+    def end_pts(self) -> int:
+        """End of the last frame in ticks: its duration, else the median step, after its pts."""
+        self.require_timestamps()
+        return int(self.pts[-1]) + (int(self.duration[-1]) or self.step)
+
+    @cached_property
+    def is_variable_frame_rate(self) -> bool:
+        """Whether the distances between frames differ by more than the one tick that rounding explains."""
+        if not self.has_timestamps or len(self) < 3:
+            return False
+        steps = np.diff(self.pts)
+        return int(steps.max()) - int(steps.min()) > 1
+
+    @cached_property
+    def average_fps(self) -> float | None:
+        """(N - 1) / (last pts - first pts) in frames a second; None for fewer than two frames or no times."""
+        if not self.has_timestamps or self.pts[-1] == self.pts[0]:
+            return None
+        return float((len(self) - 1) / ((int(self.pts[-1]) - int(self.pts[0])) * self.time_base))
+
+    def require_timestamps(self) -> None:
+        """Raise TimeUnavailable unless time can address frames."""
+        if not len(self):
+            raise FrameNotFound("there is no frame in this index")
+        if not self.has_timestamps:
+            raise TimeUnavailable(
+                "the stream's timestamps are missing or go backwards: address its frames by index instead"
+            )
+
+    def to_seconds(self, ticks: IntArray) -> FloatArray:
+        """Convert ticks int64 [...] to seconds float64 [...]; NaN where the pts is missing."""
+        # One division of two exactly represented numbers rounds once, as float(Fraction) does, up to 2**53.
+        seconds = ticks * float(self.time_base.numerator) / float(self.time_base.denominator)
+        return np.where(ticks == MISSING_PTS, np.nan, seconds)
+
+    @overload
+    def index_at(self, seconds: float | Fraction, pick: Pick = ..., tolerance_seconds: float | None = ...) -> int: ...
+    @overload
+    def index_at(self, seconds: npt.ArrayLike, pick: Pick = ..., tolerance_seconds: float | None = ...) -> IntArray: ...
+    def index_at(
+        self,
+        seconds: float | Fraction | npt.ArrayLike,
+        pick: Pick = "played",
+        tolerance_seconds: float | None = None,
+    ) -> int | IntArray:
+        """Find the frame for a time on the stream's own timeline.
+
+        Args:
+            seconds: One time, or an array of times of any shape.
+            pick: "played": pts[i] <= t < pts[i + 1]; "nearest": least distance, ties to the earlier;
+                "previous": last pts <= t, without an end; "next": first pts >= t.
+            tolerance_seconds: Largest allowed distance between the frame's pts and the time.
+
+        Returns:
+            The ordinal, or int64 ordinals in the shape of ``seconds``.
+
+        Raises:
+            FrameNotFound: There is nothing to pick, or it is further away than the tolerance.
+            TimeUnavailable: The stream has no usable timestamps.
+        """
+        self.require_timestamps()
+        times = [seconds] if isinstance(seconds, Fraction) else np.asarray(seconds, dtype=np.float64).ravel().tolist()
+        if not all(isfinite(time) for time in times):
+            raise UsageError(f"a time must be finite, not {seconds!r}")
+        ticks = snapped(self.pts, ExactTimes.of(times).in_ticks(self.time_base), self.time_base)
+        found = pick_frames(self.pts, ticks, pick)
+        if pick == "played":
+            found = np.where([at >= self.end_pts for at in ticks.floors()], NONE, found)
+        self._check_found(found, ticks, pick, tolerance_seconds)
+        return found.reshape(np.shape(seconds)) if np.ndim(seconds) else int(found[0])  # type: ignore[arg-type]
+
+    def _check_found(self, found: IntArray, ticks: ExactTimes, pick: Pick, tolerance: float | None) -> None:
+        for number, at in enumerate(found.tolist()):
+            wanted = float(ticks[number] * self.time_base)
+            if at == NONE:
+                raise FrameNotFound(
+                    f"no frame to pick ({pick}) at {wanted:.6f} s: the stream runs "
+                    f"from {self._as_seconds(int(self.pts[0])):.6f} s to {self._as_seconds(self.end_pts):.6f} s"
+                )
+            error = float(abs(int(self.pts[at]) - ticks[number]) * self.time_base)
+            if tolerance is not None and error > tolerance:
+                raise FrameNotFound(
+                    f"the frame picked ({pick}) for {wanted:.6f} s lies {error:.6f} s away, "
+                    f"more than tolerance_seconds={tolerance}"
+                )
+
+    def _as_seconds(self, ticks: int) -> float:
+        return float(ticks * self.time_base)
+
+
+def ordinals(values: Iterable[int]) -> IntArray:
+    """Collect frame numbers as int64 [T]."""
+    return np.fromiter(values, dtype=np.int64)

@@ -1,0 +1,304 @@
+"""The libav side of media: open with an allow-list, choose the stream, walk packets, decode to facts."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any, cast
+
+import av
+from av.buffer import Buffer
+from av.container import InputContainer
+from av.packet import Packet as AvPacket
+from av.stream import Disposition
+from av.video.frame import VideoFrame
+from av.video.stream import VideoStream
+
+from framefeed.errors import CorruptMedia, LimitExceeded, NoVideoStream, UnsupportedCodec
+from framefeed.media.foreign import FOREIGN, translated
+from framefeed.media.limits import DEFAULT_LIMITS, Limits
+from framefeed.media.source import MediaSource
+
+FORMATS = (
+    "mov,matroska,webm,avi,mpegts,mpeg,mpegvideo,m4v,ogg,flv,ivf,h264,hevc,vvc,obu,av1,asf,mxf,nut,mjpeg,vc1,dv,"
+    "yuv4mpegpipe,h263,h261,gif,apng,swf,rm,wtv,nsv,"
+    "wav,mp3,aac,flac,amr,ac3,eac3,aiff,caf"
+)
+"""Demuxers that may open media; none of them opens a second file (S01). Audio ones only tell "no video stream"."""
+STREAM_FORMATS = frozenset({"h264", "hevc", "vvc", "obu", "av1", "m4v", "mpegvideo", "mjpeg", "vc1", "h263", "h261"})
+"""Bare streams without a container's timestamps and positions."""
+
+
+if TYPE_CHECKING:
+    Packet = AvPacket[VideoStream]
+else:  # PyAV's class takes its stream's type in its stub only.
+    Packet = AvPacket
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedFact:
+    """One frame that a decoder gave: everything but its pixels.
+
+    Attributes:
+        packet: Number of the packet whose picture this is, in demuxing order; -1 where the decoder does not say.
+        width: Columns before rotation.
+        height: Rows before rotation.
+        pixel_format: libav's name.
+        is_key: Flagged as a key frame.
+        is_corrupt: Flagged as damaged.
+        matrix: The nine numbers of the display matrix, or None.
+    """
+
+    packet: int
+    width: int
+    height: int
+    pixel_format: str
+    is_key: bool
+    is_corrupt: bool
+    matrix: tuple[int, ...] | None
+
+
+class VideoContainer:
+    """An open container and its chosen video stream; one owner at a time.
+
+    Args:
+        source: Where the bytes are.
+        stream_index: The stream to use, or None for the best one.
+        limits: What the file may claim.
+
+    Raises:
+        UnreadableMedia: Not a container of the allow-list, or damaged.
+        NoVideoStream: Nothing but audio, subtitles or cover pictures; or not a video stream at that index.
+        UnsupportedCodec: No decoder for it, or encrypted.
+        LimitExceeded: It claims more than ``limits``.
+    """
+
+    def __init__(self, source: MediaSource, stream_index: int | None = None, limits: Limits = DEFAULT_LIMITS) -> None:
+        self.source = source
+        self.limits = limits
+        self._open(stream_index)
+
+    def _open(self, stream_index: int | None) -> None:
+        self.source.stat()  # A FIFO or folder must be refused before libav opens it.
+        with translated(self.source.name, "open"):
+            self._container = cast(
+                InputContainer,
+                av.open(_openable(self.source), options=_options(self.limits), metadata_errors="replace"),
+            )
+        try:
+            self.stream = self._choose(stream_index)
+            self._check()
+            self._configure()
+        except BaseException:
+            self.close()
+            raise
+
+    def _configure(self) -> None:
+        context = self.stream.codec_context
+        context.thread_count = 1
+        context.thread_type = "NONE"
+        # Options of the container never reach the decoder: they must be set on its own context (S04).
+        context.options = {"max_pixels": str(self.limits.max_pixels)}
+
+    def reopen(self) -> None:
+        """Stand at the first packet again, whatever the container can seek."""
+        index = self.stream.index
+        self.close()
+        self._open(index)
+
+    def _choose(self, wanted: int | None) -> VideoStream:
+        streams = list(self._container.streams)
+        if len(streams) > self.limits.max_streams:
+            raise LimitExceeded(
+                f"{self.source.name}: has {len(streams)} streams, more than {self.limits.max_streams}",
+                source=self.source.name,
+            )
+        videos = [s for s in self._container.streams.video if not s.disposition & Disposition.attached_pic]
+        if wanted is not None:
+            videos = [s for s in videos if s.index == wanted]
+        if not videos:
+            found = ", ".join(sorted({str(s.type) for s in streams})) or "nothing"
+            where = "" if wanted is None else f" at index {wanted}"
+            raise NoVideoStream(
+                f"{self.source.name}: has no video stream{where} (found: {found}; cover pictures do not count)",
+                source=self.source.name,
+                stage="open",
+            )
+        return min(videos, key=_preference)
+
+    def _check(self) -> None:
+        context = self.stream.codec_context
+        name = self.source.name
+        if self.is_encrypted:
+            raise UnsupportedCodec(f"{name}: its video is encrypted", source=name, stage="open")
+        if context is None:
+            raise UnsupportedCodec(
+                f"{name}: this build of FFmpeg has no decoder for its video", source=name, stage="open"
+            )
+        self.limits.check_picture(
+            max(context.width, context.coded_width), max(context.height, context.coded_height), name
+        )
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether the sample description says that the packets are encrypted (ISO/IEC 23001-7)."""
+        context = self.stream.codec_context
+        return context is not None and str(context.codec_tag).lower() in ("encv", "drmi")
+
+    @property
+    def format_name(self) -> str:
+        """Libav's name of the container format."""
+        return str(self._container.format.name)
+
+    @property
+    def codec_name(self) -> str:
+        """Canonical codec name: "av1" whichever library decodes it."""
+        return str(self.stream.codec_context.codec.canonical_name)
+
+    def packets(self) -> Iterator[Packet]:
+        """Demux the stream's packets from where the container stands; empty ones are left out.
+
+        A packet of no bytes repeats the picture before it (Theora, AVI): no decoder gives a frame for it.
+        """
+        demuxed = self._container.demux(self.stream)
+        while True:
+            with translated(self.source.name, "index"):
+                packet = next(demuxed, None)
+            if packet is None:
+                return
+            if packet.size > self.limits.max_packet_bytes:
+                raise LimitExceeded(
+                    f"{self.source.name}: a packet of {packet.size} bytes, more than {self.limits.max_packet_bytes}",
+                    source=self.source.name,
+                )
+            if packet.size:
+                yield packet
+
+    def seek(self, offset: int, *, by_byte: bool = False) -> None:
+        """Move to a key frame at or before ``offset``, in ticks or bytes; where it lands must be verified."""
+        with translated(self.source.name, "decode"):
+            self._container.seek(offset, stream=self.stream, backward=True, unsupported_byte_offset=by_byte)
+
+    def try_seek(self, offset: int) -> bool:
+        """As ``seek``; False where the container cannot."""
+        try:
+            self.seek(offset)
+        except CorruptMedia:
+            return False
+        return True
+
+    def decoder(self) -> av.VideoCodecContext:
+        """The stream's own decoder, as libav set it up: one thread, limits enforced."""
+        return self.stream.codec_context
+
+    def close(self) -> None:
+        """Close the container; more than once is fine."""
+        self._container.close()
+
+    def __enter__(self) -> VideoContainer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _openable(source: MediaSource) -> str | IO[bytes]:
+    if source.kind == "path":
+        return f"file:{source.path}"
+    return io.BytesIO(source.data) if source.file is None else cast("IO[bytes]", _Rewound(source.file))
+
+
+class _Rewound:
+    """A user's file object seen from its start, without close: libav must not close what is not its own."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        file.seek(0)
+        self.read: Callable[[int], bytes] = file.read
+        self.seek: Callable[..., int] = file.seek
+        self.tell: Callable[[], int] = file.tell
+        self.name = str(getattr(file, "name", "<file>"))
+
+
+def _options(limits: Limits) -> dict[str, str]:
+    return {
+        "format_whitelist": FORMATS,
+        "protocol_whitelist": "file",
+        "max_streams": str(limits.max_streams + 1),
+        # Reaches the decoders that probing runs, in containers that know their streams before it.
+        "max_pixels": str(limits.max_pixels),
+    }
+
+
+def _preference(stream: VideoStream) -> tuple[bool, int, int]:
+    context: Any = stream.codec_context
+    area = context.width * context.height if context is not None else 0
+    return (not stream.disposition & Disposition.default, -area, stream.index)
+
+
+def decode_facts(
+    container: VideoContainer, packets: Iterator[tuple[int, Packet]], *, drain: bool = True
+) -> Iterator[DecodedFact]:
+    """Decode to facts; damaged packets give no frame and stop nothing.
+
+    Args:
+        container: Its decoder is used, from a flushed state.
+        packets: (number, packet); the packet's pts is overwritten with its number, by which its frame is known:
+            every decoder of FFmpeg hands a packet's pts to the frame, and none but it computes with it.
+        drain: Ask for the frames that the decoder holds back at the end.
+    """
+    context = container.decoder()
+    for number, packet in packets:
+        packet.pts = number
+        yield from _facts(context, packet)
+    if drain:
+        yield from _facts(context, None)
+
+
+def _facts(context: av.VideoCodecContext, packet: Packet | None) -> Iterator[DecodedFact]:
+    try:
+        frames = context.decode(packet)
+    except FOREIGN:
+        return
+    for frame in frames:
+        yield fact_of(frame)
+
+
+def fact_of(frame: VideoFrame) -> DecodedFact:
+    """Everything but the pixels of a decoded frame."""
+    return DecodedFact(
+        packet=-1 if frame.pts is None else frame.pts,
+        width=frame.width,
+        height=frame.height,
+        pixel_format=frame.format.name,
+        is_key=bool(frame.key_frame),
+        is_corrupt=bool(frame.is_corrupt),
+        matrix=_matrix(frame),
+    )
+
+
+def _matrix(frame: VideoFrame) -> tuple[int, ...] | None:
+    data = cast("Buffer | None", frame.side_data.get("DISPLAYMATRIX"))
+    if data is None:
+        return None
+    raw = bytes(data)
+    return tuple(int.from_bytes(raw[i : i + 4], "little", signed=True) for i in range(0, 36, 4))
+
+
+def orientation(matrix: tuple[int, ...] | None) -> tuple[int, bool]:
+    """Turn a display matrix into (degrees counter-clockwise, mirrored after that).
+
+    The matrix maps stored to displayed points, x right and y down: x' = a x + c y, y' = b x + d y
+    (ISO/IEC 14496-12 6.2.2). Angles that are no multiple of 90 degrees are left alone: (0, False).
+    """
+    if matrix is None:
+        return 0, False
+    a, b, c, d = matrix[0], matrix[1], matrix[3], matrix[4]
+    mirrored = a * d - b * c < 0
+    if mirrored:
+        a, c = -a, -c
+    if b == c == 0 and a and d:
+        return (0 if a > 0 else 180), mirrored
+    if a == d == 0 and b and c:
+        return (90 if c > 0 else 270), mirrored
+    return 0, False

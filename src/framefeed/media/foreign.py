@@ -1,0 +1,59 @@
+"""The border at which libav's errors become framefeed's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import av
+
+from framefeed.errors import (
+    CorruptMedia,
+    LimitExceeded,
+    MediaError,
+    MissingMedia,
+    UnreadableMedia,
+    UnsupportedCodec,
+)
+
+av.logging.set_level(None)  # FFmpeg's log never reaches stderr; a Python log callback would serialise the threads.
+
+_UNSUPPORTED = (av.DecoderNotFoundError, av.PatchWelcomeError, av.BSFNotFoundError, av.EncoderNotFoundError)
+FOREIGN = (av.FFmpegError, EOFError)
+"""What libav raises; PyAV's own classes all derive from the first but for a bare end of file."""
+
+
+@contextmanager
+def translated(name: str, stage: str) -> Iterator[None]:
+    """Turn libav's errors inside the block into framefeed's.
+
+    Args:
+        name: The source's name, for the message.
+        stage: What is being done: "open", "index" or "decode".
+    """
+    try:
+        yield
+    except FOREIGN as error:
+        raise translate(error, name, stage) from error
+
+
+def translate(error: BaseException, name: str, stage: str) -> MediaError:
+    """Build framefeed's error for one of libav's."""
+    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    message = f"{name}: {reason}"
+    if isinstance(error, FileNotFoundError):
+        return MissingMedia(f"{name}: no such file", source=name, stage=stage)
+    if isinstance(error, _UNSUPPORTED):
+        return UnsupportedCodec(f"{message}: this build of FFmpeg cannot decode it", source=name, stage=stage)
+    if stage == "decode":
+        return CorruptMedia(f"{message} while decoding", source=name, stage=stage)
+    return UnreadableMedia(
+        f"{message}: not a container that framefeed reads, or its header is damaged", source=name, stage=stage
+    )
+
+
+def refused_by_limit(name: str, max_pixels: int) -> LimitExceeded:
+    """Build the error for a decoder that refused a picture as larger than ``max_pixels``."""
+    return LimitExceeded(
+        f"{name}: the decoder refused a picture of more than {max_pixels} pixels", source=name, stage="decode"
+    )

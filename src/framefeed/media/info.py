@@ -1,0 +1,43 @@
+"""MediaInfo: what headers claim."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class MediaInfo:
+    """What the headers of one file claim, before a frame was decoded.
+
+    Attributes:
+        kind: "image" or "video", found by looking at the bytes, never at the name.
+        container: libav's or Pillow's format name.
+        codec: Codec name.
+        width: Columns as displayed: rotation and EXIF orientation applied, sample aspect ratio not.
+        height: Rows as displayed.
+        coded_width: Columns as stored.
+        coded_height: Rows as stored.
+        rotation: Degrees counter-clockwise that are applied for display: 0, 90, 180 or 270.
+        mirrored: Whether the picture is flipped left to right after that rotation.
+        pixel_format: Name of the stored pixel format; empty where unknown.
+        num_frames_from_header: Frames that the header claims, or None. Not a count of frames.
+        duration_seconds_from_header: Seconds that the header claims, or None.
+        average_fps_from_header: Frames a second that the header claims, or None.
+        bytes: Size of the source.
+    """
+
+    kind: Literal["image", "video"]
+    container: str
+    codec: str
+    width: int
+    height: int
+    coded_width: int
+    coded_height: int
+    rotation: int
+    mirrored: bool
+    pixel_format: str
+    num_frames_from_header: int | None
+    duration_seconds_from_header: float | None
+    average_fps_from_header: float | None
+    bytes: int

@@ -1,0 +1,55 @@
+"""Where a seek landed: told by the packets themselves, never believed (M09)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from framefeed.media.container import Packet, VideoContainer
+from framefeed.media.packets import MISSING_PTS, IntArray, PacketWalk
+
+
+def packets_from(container: VideoContainer, walk: PacketWalk, start: int) -> Iterator[tuple[int, Packet]]:
+    """Demux from packet ``start`` on, seeking where that is verified to land at or before it."""
+    if start and walk.pts[start] != MISSING_PTS:
+        container.seek(int(walk.pts[start]))
+        numbered = numbered_after_seek(container.packets(), walk.offset, walk.size)
+        if numbered is not None and numbered[0] <= start:
+            first, packets = numbered
+            for number, packet in enumerate(packets, first):
+                if number >= start:
+                    yield number, packet
+            return
+        container.seek(0)
+    for number, packet in enumerate(container.packets()):
+        if number >= start:
+            yield number, packet
+
+
+def numbered_after_seek(
+    packets: Iterator[Packet], offsets: IntArray, sizes: IntArray
+) -> tuple[int, Iterable[Packet]] | None:
+    """Find the number of the packet that a seek landed on, by its position and size.
+
+    Returns:
+        The number and all packets from it on, or None where it cannot be told.
+    """
+    seen: deque[Packet] = deque()
+    candidates: IntArray | None = None
+    for packet in packets:
+        seen.append(packet)
+        matches = np.flatnonzero((offsets == (-1 if packet.pos is None else packet.pos)) & (sizes == packet.size))
+        matches = matches - (len(seen) - 1)
+        candidates = matches if candidates is None else np.intersect1d(candidates, matches)
+        if len(candidates) == 0:
+            return None
+        if len(candidates) == 1 and packet.pos is not None and candidates[0] >= 0:
+            return int(candidates[0]), _chain(seen, packets)
+    return None
+
+
+def _chain(seen: deque[Packet], rest: Iterator[Packet]) -> Iterator[Packet]:
+    yield from seen
+    yield from rest

@@ -1,0 +1,161 @@
+"""What the NAL unit headers of an H.264 or HEVC packet say about its picture.
+
+Sources: ITU-T H.264 (08/2021) table 7-1 and clause 7.4.1, D.2.8 (recovery point);
+ITU-T H.265 (08/2021) tables 7-1 and clause 7.4.2.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+H264_SLICES = frozenset({1, 2, 5})
+H264_HARMLESS = frozenset({6, 9, 12})
+"""SEI, access unit delimiter, filler: what a packet may hold besides slices and still be left out."""
+H264_PARAMETERS = frozenset({7, 8, 13, 15})
+HEVC_HARMLESS = frozenset({35, 38, 39, 40})
+HEVC_FIRST_IRAP, HEVC_LAST_IRAP = 16, 23
+HEVC_PARAMETERS = frozenset({32, 33, 34})
+_RECOVERY_POINT = 6
+_SEI_LIMIT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class PictureFacts:
+    """What one packet's NAL unit headers say.
+
+    Attributes:
+        is_reference: Other pictures of its own temporal layer may refer to it.
+        is_droppable: It holds nothing but slices and messages, so that leaving it out loses no parameter sets.
+        is_random_access: Decoding can start here: IDR, IRAP, or an exact recovery point of zero frames.
+        is_reset: No later picture refers to anything before it (IDR, BLA), so it has no leading pictures to lose.
+        temporal_id: HEVC's temporal sub-layer; 0 for H.264.
+        recovery_frames: Frames until a recovery point is exact, or None where there is none.
+        has_parameters: It carries parameter sets.
+    """
+
+    is_reference: bool
+    is_droppable: bool
+    is_random_access: bool
+    is_reset: bool
+    temporal_id: int = 0
+    recovery_frames: int | None = None
+    has_parameters: bool = False
+
+
+def nal_length_size(codec: str, extradata: bytes | None) -> int:
+    """Bytes of the length field before each NAL unit; 0 for start codes (Annex B).
+
+    ISO/IEC 14496-15: avcC byte 4 and hvcC byte 21 hold the size minus one in their low two bits.
+    """
+    if not extradata or extradata[0] != 1:
+        return 0
+    place = {"h264": 4, "hevc": 21}[codec]
+    return (extradata[place] & 3) + 1 if len(extradata) > place else 0
+
+
+def nal_units(packet: bytes, length_size: int) -> Iterator[memoryview]:
+    """Yield the NAL units of one packet; stops quietly where a length runs past the end."""
+    view = memoryview(packet)
+    if length_size:
+        yield from _by_length(view, length_size)
+    else:
+        yield from _by_start_code(view, packet)
+
+
+def _by_length(view: memoryview, length_size: int) -> Iterator[memoryview]:
+    at = 0
+    while at + length_size < len(view):
+        size = int.from_bytes(view[at : at + length_size], "big")
+        at += length_size
+        if size and at + size <= len(view):
+            yield view[at : at + size]
+        at += size
+
+
+def _by_start_code(view: memoryview, packet: bytes) -> Iterator[memoryview]:
+    at = packet.find(b"\0\0\1")
+    while at >= 0:
+        end = packet.find(b"\0\0\1", at + 3)
+        unit = view[at + 3 : end if end >= 0 else len(view)]
+        if len(unit):
+            yield unit
+        at = end
+
+
+def h264_facts(packet: bytes, length_size: int) -> PictureFacts | None:
+    """Read an H.264 packet; None where it holds no slice."""
+    kinds: set[int] = set()
+    is_reference = False
+    recovery: int | None = None
+    for unit in nal_units(packet, length_size):
+        kind = unit[0] & 31
+        kinds.add(kind)
+        if kind in H264_SLICES:
+            is_reference = is_reference or bool(unit[0] & 0x60)
+        elif kind == 6 and recovery is None:
+            recovery = _recovery_frames(bytes(unit[1:_SEI_LIMIT]))
+    if not kinds & H264_SLICES:
+        return None
+    is_idr = 5 in kinds
+    return PictureFacts(
+        is_reference=is_reference,
+        is_droppable=kinds <= (H264_SLICES | H264_HARMLESS) and not is_idr,
+        is_random_access=is_idr or recovery == 0,
+        is_reset=is_idr,
+        recovery_frames=recovery,
+        has_parameters=bool(kinds & H264_PARAMETERS),
+    )
+
+
+def hevc_facts(packet: bytes, length_size: int) -> PictureFacts | None:
+    """Read an HEVC packet; None where it holds no slice."""
+    kinds: set[int] = set()
+    temporal_id = 0
+    for unit in nal_units(packet, length_size):
+        kind = (unit[0] >> 1) & 63
+        kinds.add(kind)
+        if kind < 32 and len(unit) > 1:
+            temporal_id = (unit[1] & 7) - 1
+    slices = {kind for kind in kinds if kind < 32}
+    if not slices:
+        return None
+    is_irap = any(HEVC_FIRST_IRAP <= kind <= HEVC_LAST_IRAP for kind in slices)
+    # Even types below 16 are sub-layer non-reference pictures (table 7-1, "_N").
+    is_reference = any(kind >= 16 or kind % 2 for kind in slices)
+    return PictureFacts(
+        is_reference=is_reference,
+        is_droppable=(kinds - slices) <= HEVC_HARMLESS,
+        is_random_access=is_irap,
+        is_reset=any(16 <= kind <= 20 for kind in slices),
+        temporal_id=temporal_id,
+        has_parameters=bool(kinds & HEVC_PARAMETERS),
+    )
+
+
+def _recovery_frames(sei: bytes) -> int | None:
+    """Find recovery_frame_cnt of the first recovery point message (D.1.8); None where there is none."""
+    at = 0
+    while at + 2 <= len(sei):
+        kind, at = _sei_number(sei, at)
+        size, at = _sei_number(sei, at)
+        if kind == _RECOVERY_POINT:
+            return _exp_golomb(sei[at : at + size])
+        at += size
+    return None
+
+
+def _sei_number(sei: bytes, at: int) -> tuple[int, int]:
+    value = 0
+    while at < len(sei) and sei[at] == 255:
+        value, at = value + 255, at + 1
+    return value + (sei[at] if at < len(sei) else 0), at + 1
+
+
+def _exp_golomb(data: bytes) -> int:
+    bits = int.from_bytes(data, "big")
+    length = len(data) * 8
+    zeros = length - bits.bit_length()
+    if 2 * zeros + 1 > length:
+        return 0
+    return (bits >> (length - 2 * zeros - 1)) - 1

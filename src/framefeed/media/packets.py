@@ -1,0 +1,148 @@
+"""The packet walk: every packet of a stream, in demuxing order, without decoding one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from framefeed.errors import LimitExceeded
+from framefeed.media.container import Packet, VideoContainer
+from framefeed.media.nal import PictureFacts, h264_facts, hevc_facts, nal_length_size
+from framefeed.media.source import ByteReader
+
+MISSING_PTS = int(np.iinfo(np.int64).min)
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+Inspect = Callable[[bytes], PictureFacts | None]
+
+
+@dataclass(frozen=True, slots=True)
+class PacketWalk:
+    """What a demuxer says of one stream's packets, columns of length P in demuxing order.
+
+    Attributes:
+        offset: Byte position in the file, int64; -1 where unknown.
+        size: Bytes, int64.
+        pts: Presentation time in ticks, int64; ``MISSING_PTS`` where unknown.
+        duration: In ticks, int64; 0 where unknown.
+        is_key: Decoding can start here, as far as container and NAL headers tell, bool.
+        is_discarded: Decoded but never shown, bool.
+        is_disposable: No other picture refers to it, and it holds nothing else, bool.
+        is_contiguous: Each packet's bytes are those of the file at its offset.
+        changes_configuration: Some packet carries another codec configuration, so one decoder set-up is not enough.
+        is_encrypted: Some packet is encrypted.
+        has_parameters: Some packet carries parameter sets.
+    """
+
+    offset: IntArray
+    size: IntArray
+    pts: IntArray
+    duration: IntArray
+    is_key: BoolArray
+    is_discarded: BoolArray
+    is_disposable: BoolArray
+    is_contiguous: bool
+    changes_configuration: bool
+    is_encrypted: bool
+    has_parameters: bool
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+    @property
+    def has_unique_times(self) -> bool:
+        """Whether every packet has a pts and no two share one."""
+        return bool(np.all(self.pts != MISSING_PTS)) and len(np.unique(self.pts)) == len(self)
+
+
+@dataclass(slots=True)
+class _Columns:
+    offset: list[int] = field(default_factory=list)
+    size: list[int] = field(default_factory=list)
+    pts: list[int] = field(default_factory=list)
+    duration: list[int] = field(default_factory=list)
+    is_key: list[bool] = field(default_factory=list)
+    is_discarded: list[bool] = field(default_factory=list)
+    is_reference: list[bool] = field(default_factory=list)
+    temporal_id: list[int] = field(default_factory=list)
+    has_parameters: bool = False
+
+    def add(self, packet: Packet, facts: PictureFacts | None) -> None:
+        self.offset.append(-1 if packet.pos is None else packet.pos)
+        self.size.append(packet.size)
+        self.pts.append(MISSING_PTS if packet.pts is None else packet.pts)
+        self.duration.append(packet.duration or 0)
+        # A recovery point that needs more frames to become exact is not a place to start at (M14).
+        self.is_key.append(bool(packet.is_keyframe) and not (facts is not None and facts.recovery_frames))
+        self.is_discarded.append(bool(packet.is_discard))
+        self.is_reference.append(facts is None or facts.is_reference or not facts.is_droppable)
+        self.temporal_id.append(facts.temporal_id if facts is not None else 0)
+        self.has_parameters = self.has_parameters or (facts is not None and facts.has_parameters)
+
+
+def walk_packets(container: VideoContainer) -> PacketWalk:
+    """Demux the whole stream once.
+
+    Raises:
+        UnreadableMedia: The container breaks off in a way that libav reports as an error.
+        LimitExceeded: More packets than the limits allow.
+    """
+    columns = _Columns()
+    inspect = _inspector(container)
+    contiguous = container.format_name.startswith("mov") and inspect is not None
+    changes = encrypted = False
+    with container.source.opened() as reader:
+        for packet in container.packets():
+            if len(columns.size) >= container.limits.max_packets:
+                raise _too_many(container)
+            data = bytes(packet) if inspect else b""
+            columns.add(packet, inspect(data) if inspect else None)
+            contiguous = contiguous and _stands_in(reader, packet.pos, data)
+            changes = changes or packet.has_sidedata("new_extradata")
+            encrypted = encrypted or packet.has_sidedata("encryption_info")
+    return _finished(columns, contiguous and not changes, changes, encrypted)
+
+
+def _finished(columns: _Columns, contiguous: bool, changes: bool, encrypted: bool) -> PacketWalk:
+    temporal_id = np.array(columns.temporal_id, dtype=np.int64)
+    # A picture of the highest sub-layer that its own sub-layer does not refer to is referred to by none.
+    disposable = ~np.array(columns.is_reference, dtype=bool) & (temporal_id == temporal_id.max(initial=0))
+    integers: Any = partial(np.array, dtype=np.int64)
+    return PacketWalk(
+        offset=integers(columns.offset),
+        size=integers(columns.size),
+        pts=integers(columns.pts),
+        duration=integers(columns.duration),
+        is_key=np.array(columns.is_key, dtype=bool),
+        is_discarded=np.array(columns.is_discarded, dtype=bool),
+        is_disposable=disposable,
+        is_contiguous=contiguous,
+        changes_configuration=changes,
+        is_encrypted=encrypted,
+        has_parameters=columns.has_parameters,
+    )
+
+
+def _inspector(container: VideoContainer) -> Inspect | None:
+    codec = container.codec_name
+    if codec not in ("h264", "hevc"):
+        return None
+    read = h264_facts if codec == "h264" else hevc_facts
+    return partial(read, length_size=nal_length_size(codec, container.stream.codec_context.extradata))
+
+
+def _stands_in(reader: ByteReader, offset: int | None, data: bytes) -> bool:
+    if offset is None or offset < 0:
+        return False
+    buffer = bytearray(len(data))
+    return reader.read_into(memoryview(buffer), offset) == len(data) and buffer == data
+
+
+def _too_many(container: VideoContainer) -> LimitExceeded:
+    name = container.source.name
+    return LimitExceeded(f"{name}: more than {container.limits.max_packets} packets", source=name, stage="index")

@@ -1,0 +1,86 @@
+"""probe: what one file's headers claim."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from framefeed.errors import EmptyVideo
+from framefeed.media.container import DecodedFact, VideoContainer, decode_facts, orientation
+from framefeed.media.headers import image_info
+from framefeed.media.info import MediaInfo
+from framefeed.media.limits import DEFAULT_LIMITS, Limits
+from framefeed.media.sniff import HEAD_BYTES, sniff
+from framefeed.media.source import MediaSource
+
+_PROBED_PACKETS = 64
+
+
+def probe(source: Any, *, limits: Limits = DEFAULT_LIMITS) -> MediaInfo:
+    """Read what the headers of a file claim.
+
+    Args:
+        source: Path, bytes or seekable binary file object; an image or a video, told apart by content.
+        limits: What the file may claim.
+
+    Raises:
+        UnreadableMedia: Not media: text, empty, a folder, a FIFO, a playlist, missing, or a damaged header.
+        NoVideoStream: Audio only, or a cover picture only.
+        EmptyVideo: A video stream that gives no frame.
+        UnsupportedCodec: No decoder for it, or encrypted.
+        LimitExceeded: It claims more than ``limits``.
+    """
+    media = MediaSource.of(source)
+    media.stat()
+    if sniff(media.head(HEAD_BYTES), media.name) == "image":
+        return image_info(media, limits)
+    with VideoContainer(media, limits=limits) as container:
+        return video_info(container, first_fact(container))
+
+
+def first_fact(container: VideoContainer) -> DecodedFact:
+    """Decode up to the first frame: rotation is known only with it.
+
+    Raises:
+        EmptyVideo: No packet at all, or none of the first gives a frame.
+    """
+    numbered = enumerate(container.packets())
+    few = (pair for pair in numbered if pair[0] < _PROBED_PACKETS)
+    fact = next(decode_facts(container, few), None)
+    if fact is None:
+        raise EmptyVideo(
+            f"{container.source.name}: not one frame comes out of its video stream",
+            source=container.source.name,
+            stage="open",
+        )
+    return fact
+
+
+def video_info(container: VideoContainer, fact: DecodedFact) -> MediaInfo:
+    """Describe an open container, given its first frame."""
+    stream = container.stream
+    rotation, mirrored = orientation(fact.matrix)
+    turned = rotation in (90, 270)
+    container.limits.check_picture(fact.width, fact.height, container.source.name)
+    return MediaInfo(
+        kind="video",
+        container=container.format_name,
+        codec=container.codec_name,
+        width=fact.height if turned else fact.width,
+        height=fact.width if turned else fact.height,
+        coded_width=stream.codec_context.coded_width or fact.width,
+        coded_height=stream.codec_context.coded_height or fact.height,
+        rotation=rotation,
+        mirrored=mirrored,
+        pixel_format=fact.pixel_format,
+        num_frames_from_header=stream.frames or None,
+        duration_seconds_from_header=_duration_seconds(container),
+        average_fps_from_header=float(stream.average_rate) if stream.average_rate else None,
+        bytes=container.source.stat().bytes,
+    )
+
+
+def _duration_seconds(container: VideoContainer) -> float | None:
+    stream = container.stream
+    if stream.duration is None or stream.time_base is None:
+        return None
+    return float(stream.duration * stream.time_base)

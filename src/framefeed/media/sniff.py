@@ -1,0 +1,58 @@
+"""What kind of media some first bytes are; by content, never by name."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from framefeed.errors import UnreadableMedia
+
+HEAD_BYTES = 4096
+Kind = Literal["image", "video"]
+
+# Sources: the formats' own specifications; ISO/IEC 23008-12 for the brands.
+_IMAGE_MAGIC = (
+    b"\xff\xd8\xff",
+    b"\x89PNG\r\n\x1a\n",
+    b"GIF87a",
+    b"GIF89a",
+    b"BM",
+    b"II*\0",
+    b"MM\0*",
+    b"\xff\x0a",
+    b"\0\0\0\x0cJXL \r\n\x87\n",
+)
+_IMAGE_BRANDS = {b"avif", b"avis", b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1", b"msf1"}
+_TEXT_BYTES = frozenset(range(0x20, 0x7F)) | set(b"\t\n\r\f") | frozenset(range(0x80, 0x100))
+_PLAYLISTS = (b"#EXTM3U", b"ffconcat", b"<?xml", b"<MPD", b"v=0", b"[playlist]", b"RTSP")
+
+
+def sniff(head: bytes, name: str) -> Kind:
+    """Tell images from everything else that may be a video.
+
+    Args:
+        head: The first ``HEAD_BYTES`` bytes, or all of a shorter source.
+        name: Name for messages.
+
+    Raises:
+        UnreadableMedia: Nothing at all, or text: a playlist, a Git LFS pointer, a web page.
+    """
+    if not head:
+        raise UnreadableMedia(f"{name}: is empty (0 bytes)", source=name, stage="open")
+    if head.startswith(b"YUV4MPEG2 "):
+        return "video"
+    if all(byte in _TEXT_BYTES for byte in head) and not head.startswith(_IMAGE_MAGIC):
+        raise UnreadableMedia(f"{name}: is {_describe_text(head)}, not media", source=name, stage="open")
+    if head.startswith(_IMAGE_MAGIC) or (head[:4] == b"RIFF" and head[8:12] == b"WEBP"):
+        return "image"
+    if head[4:8] == b"ftyp" and head[8:12] in _IMAGE_BRANDS:
+        return "image"
+    return "video"
+
+
+def _describe_text(head: bytes) -> str:
+    text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if text.startswith(b"version https://git-lfs"):
+        return "a Git LFS pointer (run 'git lfs pull')"
+    if text.startswith(_PLAYLISTS):
+        return "a playlist or description of other files, which is never followed"
+    return "text"

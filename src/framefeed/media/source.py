@@ -1,0 +1,302 @@
+"""MediaSource: a path, bytes or a file object, seen as one readable thing."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import stat
+import threading
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO, Any, Literal, Protocol
+
+from framefeed.errors import MissingMedia, StaleSource, UnreadableMedia, UsageError
+
+FINGERPRINT_BLOCK = 64 * 1024
+"""Bytes hashed at the head, the middle and the tail."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceStat:
+    """Size in bytes, and modification time in ns where there is one."""
+
+    bytes: int
+    mtime_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceIdentity:
+    """What tells a file from another in its place: size, modification time, and hash of head, middle and tail."""
+
+    bytes: int
+    mtime_ns: int | None
+    fingerprint: str
+
+
+class ByteReader(Protocol):
+    """Random access to the bytes of a source."""
+
+    def read_into(self, buffer: memoryview, offset: int) -> int:
+        """Fill ``buffer`` from byte ``offset`` on; return how many bytes there were."""
+        ...
+
+    def close(self) -> None:
+        """Release the file, if this reader opened it."""
+        ...
+
+
+class FileReader:
+    """Reads a regular file with positioned reads, which threads and forked children can share."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._descriptor = open_regular(path)
+
+    def read_into(self, buffer: memoryview, offset: int) -> int:
+        """Fill ``buffer`` from byte ``offset`` on; return how many bytes there were."""
+        got = os.preadv(self._descriptor, [buffer], offset)
+        while 0 < got < len(buffer):
+            more = os.preadv(self._descriptor, [buffer[got:]], offset + got)
+            if not more:
+                break
+            got += more
+        return got
+
+    def stat(self) -> SourceStat:
+        """Size and time of the file that is open."""
+        facts = os.fstat(self._descriptor)
+        return SourceStat(facts.st_size, facts.st_mtime_ns)
+
+    def close(self) -> None:
+        """Close the file; more than once is fine."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        if getattr(self, "_descriptor", -1) >= 0:
+            self.close()
+
+
+class BytesReader:
+    """Reads an encoded buffer in memory."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = memoryview(data)
+
+    def read_into(self, buffer: memoryview, offset: int) -> int:
+        """Fill ``buffer`` from byte ``offset`` on; return how many bytes there were."""
+        part = self._data[offset : offset + len(buffer)]
+        buffer[: len(part)] = part
+        return len(part)
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+class ObjectReader:
+    """Reads a seekable binary file object, one caller at a time."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._lock = threading.Lock()
+
+    def read_into(self, buffer: memoryview, offset: int) -> int:
+        """Fill ``buffer`` from byte ``offset`` on; return how many bytes there were."""
+        with self._lock:
+            self._file.seek(offset)
+            data = self._file.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        """The file object stays its owner's."""
+
+
+@dataclass(frozen=True, eq=False)
+class MediaSource:
+    """One piece of media.
+
+    Attributes:
+        kind: Where the bytes are.
+        name: Printable name for messages.
+        path: Absolute path, for kind "path".
+        data: The encoded bytes, for kind "bytes".
+        file: The seekable binary file object, for kind "file".
+    """
+
+    kind: Literal["path", "bytes", "file"]
+    name: str
+    path: str = ""
+    data: bytes = b""
+    file: IO[bytes] | None = None
+
+    @classmethod
+    def of(cls, source: Any) -> MediaSource:
+        """Understand what a user may pass as a source.
+
+        Args:
+            source: ``str`` or ``os.PathLike``, bytes-like, a seekable binary file object, or anything with a
+                ``source`` attribute that is one of these (a ``CatalogEntry``).
+
+        Raises:
+            UsageError: It is none of these, or an URL.
+        """
+        if isinstance(source, MediaSource):
+            return source
+        if isinstance(source, (str, os.PathLike)):
+            return cls._of_path(os.fsdecode(source))
+        if isinstance(source, (bytes, bytearray, memoryview)):
+            return cls("bytes", f"<{len(source)} bytes>", data=bytes(source))
+        if hasattr(source, "read") and hasattr(source, "seek"):
+            return cls._of_file(source)
+        if hasattr(source, "source"):
+            return cls.of(source.source)
+        raise UsageError(f"a source is a path, bytes or a seekable binary file object, not {type(source).__name__}")
+
+    @classmethod
+    def _of_path(cls, path: str) -> MediaSource:
+        if "://" in path and not os.path.exists(path):
+            raise UsageError(f"URLs as sources are not in this version: download {path!r} first")
+        if not path or "\0" in path:
+            raise UsageError(f"not a path: {path!r}")
+        return cls("path", path, path=os.path.abspath(path))
+
+    @classmethod
+    def _of_file(cls, file: IO[bytes]) -> MediaSource:
+        if isinstance(file, io.TextIOBase):
+            raise UsageError("a file object must be opened in binary mode: open(path, 'rb')")
+        if not getattr(file, "seekable", lambda: True)():
+            raise UsageError("a file object must be seekable: read it into bytes first")
+        return cls("file", str(getattr(file, "name", repr(file))), file=file)
+
+    def reader(self) -> ByteReader:
+        """Open the bytes for positioned reads.
+
+        Raises:
+            UnreadableMedia: The path is missing, a folder, a FIFO, or may not be read.
+        """
+        if self.kind == "path":
+            return FileReader(self.path)
+        return BytesReader(self.data) if self.file is None else ObjectReader(self.file)
+
+    def stat(self) -> SourceStat:
+        """Size in bytes and modification time, without opening a path."""
+        if self.kind == "path":
+            facts = stat_regular(self.path)
+            return SourceStat(facts.st_size, facts.st_mtime_ns)
+        if self.file is None:
+            return SourceStat(len(self.data))
+        return SourceStat(self.file.seek(0, os.SEEK_END))
+
+    def fingerprint(self) -> str:
+        """Hash the size, head, middle and tail, so that a copy has the fingerprint of its original."""
+        size = self.stat().bytes
+        digest = hashlib.blake2b(str(size).encode(), digest_size=16)
+        starts = {0, max(0, (size - FINGERPRINT_BLOCK) // 2), max(0, size - FINGERPRINT_BLOCK)}
+        with self.opened() as reader:
+            for start in sorted(starts):
+                digest.update(read_bytes(reader, start, min(FINGERPRINT_BLOCK, size)))
+        return digest.hexdigest()
+
+    def identity(self) -> SourceIdentity:
+        """What the source is now."""
+        now = self.stat()
+        return SourceIdentity(now.bytes, now.mtime_ns, self.fingerprint())
+
+    def check_identity(self, indexed: SourceIdentity | None) -> Hashable:
+        """Make sure that the source is still the one that was indexed.
+
+        The same bytes under a new modification time are accepted; they are hashed once a process.
+
+        Returns:
+            A key that stands for the source as it is now: an open file under another key is another file.
+
+        Raises:
+            StaleSource: Another size, or another time and other bytes.
+        """
+        if self.kind != "path":
+            return (self.kind, id(self.data) if self.file is None else id(self.file))
+        facts = stat_regular(self.path)
+        stamp = (self.path, facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
+        if indexed is None or (facts.st_size, facts.st_mtime_ns) == (indexed.bytes, indexed.mtime_ns):
+            return stamp
+        if facts.st_size == indexed.bytes:
+            if (stamp, indexed.fingerprint) in _ACCEPTED:
+                return stamp
+            if self.fingerprint() == indexed.fingerprint:
+                _ACCEPTED.add((stamp, indexed.fingerprint))
+                return stamp
+        raise StaleSource(
+            f"{self.name}: is not the file that was indexed (then {indexed.bytes} bytes, now {facts.st_size}): "
+            "scan or index it again",
+            source=self.name,
+            stage="open",
+        )
+
+    def head(self, count: int) -> bytes:
+        """Read the first ``count`` bytes, fewer where the source is shorter."""
+        with self.opened() as reader:
+            return read_bytes(reader, 0, count)
+
+    @contextmanager
+    def opened(self) -> Iterator[ByteReader]:
+        """Open for positioned reads, and close again."""
+        reader = self.reader()
+        try:
+            yield reader
+        finally:
+            reader.close()
+
+    def __repr__(self) -> str:
+        return f"MediaSource({self.kind}, {self.name!r})"
+
+
+_ACCEPTED: set[tuple[Hashable, str]] = set()
+
+
+def read_bytes(reader: ByteReader, offset: int, count: int) -> bytes:
+    """Read up to ``count`` bytes at ``offset``."""
+    buffer = bytearray(count)
+    got = reader.read_into(memoryview(buffer), offset)
+    return bytes(buffer[:got])
+
+
+def stat_regular(path: str) -> os.stat_result:
+    """Stat a path that must be a regular file.
+
+    Raises:
+        MissingMedia: There is nothing at the path.
+        UnreadableMedia: It is a folder, FIFO, device or socket, or may not be looked at.
+    """
+    try:
+        facts = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise MissingMedia(f"{path}: no such file", source=path, stage="open") from error
+    except OSError as error:
+        raise UnreadableMedia(f"{path}: cannot be opened: {error.strerror}", source=path, stage="open") from error
+    if not stat.S_ISREG(facts.st_mode):
+        raise UnreadableMedia(f"{path}: is {_KINDS.get(stat.S_IFMT(facts.st_mode), 'special')}, "
+                              "not a file: name a media file", source=path, stage="open")  # fmt: skip
+    return facts
+
+
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def open_regular(path: str) -> int:
+    """Open a regular file for reading and return its descriptor; errors as ``stat_regular``."""
+    stat_regular(path)
+    try:
+        # O_NONBLOCK: should a FIFO take the file's place between the two calls, opening it does not hang.
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise UnreadableMedia(f"{path}: cannot be opened: {error.strerror}", source=path, stage="open") from error

@@ -1,0 +1,190 @@
+"""DecodeRequest: which frames of which source, in which form."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from operator import index as whole_number
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from framefeed.errors import UsageError
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+Box = tuple[int, int, int, int]
+DimensionOrder = Literal["NCHW", "NHWC"]
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSpec:
+    """The form of the delivered pixels: RGB uint8, cropped, then resized.
+
+    Attributes:
+        size: (height, width) of the result, or None to keep that of the crop.
+        crop: (top, left, height, width) in displayed pixels of the source, or None for all of it.
+        dimension_order: "NCHW" or "NHWC".
+    """
+
+    size: tuple[int, int] | None = None
+    crop: Box | None = None
+    dimension_order: DimensionOrder = "NCHW"
+
+    def __post_init__(self) -> None:
+        if self.size is not None:
+            object.__setattr__(self, "size", _whole(self.size, "size must be (height, width), each at least 1", 2))
+        if self.crop is not None:
+            object.__setattr__(self, "crop", _whole(self.crop, "crop must be (top, left, height, width)", 4))
+        if self.dimension_order not in ("NCHW", "NHWC"):
+            raise UsageError(f"dimension_order must be 'NCHW' or 'NHWC', not {self.dimension_order!r}")
+
+    def shape(self, height: int, width: int) -> tuple[int, int, int]:
+        """Shape of one delivered frame of a source whose displayed picture is height x width."""
+        rows, columns = self.size or (self.crop[2:] if self.crop else (height, width))
+        return (3, rows, columns) if self.dimension_order == "NCHW" else (rows, columns, 3)
+
+
+class SupportsPath(Protocol):
+    """What ``pathlib.Path`` is."""
+
+    def __fspath__(self) -> str:
+        """The path as text."""
+
+
+class IndexedSource(Protocol):
+    """What a ``CatalogEntry`` is: a source whose frames are known."""
+
+    @property
+    def source(self) -> str | bytes:
+        """Path, URL or bytes."""
+
+    @property
+    def frame_index(self) -> Any:
+        """Where its frames are."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, init=False)
+class DecodeRequest:
+    """Frames of one source, by index or by time. Frozen, hashable, picklable.
+
+    A user gives ``source`` and ``indices`` or ``seconds``; a plan gives the rest.
+
+    Example: ``DecodeRequest(source="clip.mp4", seconds=[0.5, 1.0])``
+
+    Attributes:
+        source: Path, URL or bytes.
+        entry: The catalog entry that was given as the source, or None; not compared, for it adds only knowledge.
+        indices: Ordinals of the output frames, int64 [T]; None in a request by time that no plan resolved yet.
+        seconds: Wanted times counted from the first output frame, float64 [T], or None.
+        pts_seconds: Time of each frame on the stream's timeline, float64 [T]; NaN where the stream has none.
+        pick_error_seconds: Picked minus wanted time, float64 [T]; NaN where it has no meaning.
+        valid: False where the policy filled in for what lies past the end, bool [T].
+        segment: Number of the clip rule's segment that each frame belongs to, int64 [T].
+        output: Form of the pixels.
+    """
+
+    source: str | bytes
+    entry: IndexedSource | None
+    indices: IntArray | None
+    seconds: FloatArray | None
+    pts_seconds: FloatArray | None
+    pick_error_seconds: FloatArray | None
+    valid: BoolArray | None
+    segment: IntArray | None
+    output: OutputSpec
+
+    def __init__(
+        self,
+        source: str | bytes | SupportsPath | IndexedSource,
+        indices: Sequence[int] | IntArray | None = None,
+        pts_seconds: Sequence[float] | FloatArray | None = None,
+        pick_error_seconds: Sequence[float] | FloatArray | None = None,
+        valid: Sequence[bool] | BoolArray | None = None,
+        segment: Sequence[int] | IntArray | None = None,
+        output: OutputSpec | None = None,
+        *,
+        seconds: Sequence[float] | FloatArray | None = None,
+    ) -> None:
+        put: Any = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
+        entry, name = _resolved(source)
+        put("entry", entry)
+        put("source", name)
+        put("indices", _column(indices, np.int64, "indices"))
+        put("seconds", _column(seconds, np.float64, "seconds"))
+        put("pts_seconds", _column(pts_seconds, np.float64, "pts_seconds"))
+        put("pick_error_seconds", _column(pick_error_seconds, np.float64, "pick_error_seconds"))
+        put("valid", _column(valid, np.bool_, "valid"))
+        put("segment", _column(segment, np.int64, "segment"))
+        put("output", output or OutputSpec())
+        self._check()
+
+    def _check(self) -> None:
+        if (self.indices is None) == (self.seconds is None) and self.pts_seconds is None:
+            raise UsageError("a DecodeRequest takes either indices=[...] or seconds=[...]")
+        lengths = {len(column) for column in self._columns() if column is not None}
+        if len(lengths) != 1:
+            raise UsageError(f"the columns of a DecodeRequest must have one length, not {sorted(lengths)}")
+
+    def _columns(self) -> tuple[npt.NDArray[Any] | None, ...]:
+        return (self.indices, self.seconds, self.pts_seconds, self.pick_error_seconds, self.valid, self.segment)
+
+    def __len__(self) -> int:
+        return next(len(column) for column in self._columns() if column is not None)
+
+    def _key(self) -> Hashable:
+        return (self.source, self.output, *(None if c is None else c.tobytes() for c in self._columns()))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DecodeRequest) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_rebuild, (self.source if self.entry is None else self.entry, self._columns(), self.output))
+
+    def __repr__(self) -> str:
+        source = f"<{len(self.source)} bytes>" if isinstance(self.source, bytes) else repr(self.source)
+        return f"DecodeRequest({source}, {len(self)} frames, {self.output})"
+
+
+def _rebuild(source: str | bytes | IndexedSource, columns: tuple[Any, ...], output: OutputSpec) -> DecodeRequest:
+    indices, seconds, pts_seconds, errors, valid, segment = columns
+    return DecodeRequest(source, indices, pts_seconds, errors, valid, segment, output, seconds=seconds)
+
+
+def _resolved(source: Any) -> tuple[IndexedSource | None, str | bytes]:
+    if isinstance(source, (str, bytes)):
+        return None, source
+    if hasattr(source, "__fspath__"):
+        return None, source.__fspath__()
+    if hasattr(source, "source") and hasattr(source, "frame_index"):
+        return source, source.source
+    raise UsageError(f"a source is a path, a URL, bytes or a CatalogEntry, not {type(source).__name__}")
+
+
+def _whole(values: Any, wanted: str, count: int) -> tuple[int, ...]:
+    """Take ``count`` whole numbers, those of a size at least 1, as plain ints, so that equal specs hash alike."""
+    try:
+        numbers = tuple(whole_number(value) for value in values)
+    except TypeError:
+        raise UsageError(f"{wanted}, in whole pixels, not {values!r}") from None
+    if len(numbers) != count or min(numbers[-2:]) < 1 or min(numbers) < 0:
+        raise UsageError(f"{wanted}, not {values!r}")
+    return numbers
+
+
+def _column(values: Any, dtype: Any, name: str) -> Any:
+    if values is None:
+        return None
+    given = np.asarray(values)
+    if given.ndim != 1:
+        raise UsageError(f"{name} must be a flat sequence, not of shape {given.shape}")
+    if dtype is np.int64 and given.size and not np.issubdtype(given.dtype, np.integer):
+        raise UsageError(f"{name} must be whole numbers, not {given.dtype}")
+    column = given.astype(dtype, copy=True)
+    column.flags.writeable = False
+    return column
