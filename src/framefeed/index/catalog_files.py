@@ -1,0 +1,230 @@
+"""The two files of a catalog: ``cat.parquet`` with the facts, ``cat.frames.arrow`` beside it with the frame tables.
+
+Replacing two files is not atomic, so one of them decides. The frame tables are first written under a name that holds
+their id; then the Parquet file, which names that id, is moved into place: from this moment on the new catalog stands,
+because readers that do not find the id in ``cat.frames.arrow`` look under the other name; last, the frame tables are
+moved to their own name. A crash leaves the old catalog or the new one, whole, at every step.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from framefeed.errors import MissingMedia, StaleSource, UnreadableMedia, UsageError
+from framefeed.index.facts import FACTS, Facts, Label
+from framefeed.index.frame_tables import FrameTables, open_frame_tables, write_frame_tables
+
+FORMAT = 1
+ROWS_PER_GROUP = 131_072
+_KEY = b"framefeed"
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a catalog file says of itself.
+
+    Attributes:
+        fingerprint: Hash of what a plan depends on.
+        depth: "frames" or "header".
+        verify: How frame indexes were, or are to be, verified.
+        classes: The labels of the whole catalog that this one is, or is part of.
+        frames_id: Ties the frame tables to the facts; None where there are none.
+        format: Version of the files.
+    """
+
+    fingerprint: str
+    depth: str
+    verify: str
+    classes: Sequence[Label]
+    frames_id: str | None = None
+    format: int = FORMAT
+
+
+def frames_path(path: str) -> str:
+    """Path of the frame tables of a catalog."""
+    return os.fspath(Path(path).with_suffix(".frames.arrow"))
+
+
+def write_catalog(path: str, table: pa.Table, header: Header, frames: FrameTables | None) -> Header:
+    """Write both files, so that a crash leaves the old catalog or the new one.
+
+    Args:
+        path: Of the Parquet file.
+        table: The facts.
+        header: What the file is to say of itself; the id of the frame tables is filled in.
+        frames: One row for each distinct source of the table, in the order of their first rows.
+
+    Returns:
+        The header as written.
+    """
+    if not os.path.isdir(os.path.dirname(path) or "."):
+        raise UsageError(f"cannot write {path}: there is no folder {os.path.dirname(path)!r}; make it first")
+    before = _frames_id_of(path)
+    header = _with_id(header, table, frames)
+    pending = _pending_path(path, header.frames_id)
+    scratch = f"{path}.{os.getpid()}.tmp"
+    try:
+        if frames is not None and header.frames_id is not None:
+            write_frame_tables(scratch, frames.batches, {_KEY: header.frames_id.encode()})
+            os.replace(scratch, pending)
+        _write_parquet(scratch, table.replace_schema_metadata({_KEY: json.dumps(asdict(header)).encode()}))
+        os.replace(scratch, path)
+    except BaseException:
+        # Under the same id as before it may be the only copy of the tables of the catalog that stands.
+        _remove(scratch, *([pending] if before != header.frames_id else []))
+        raise
+    _flush_folder(path)
+    _settle(path, header, pending)
+    if before != header.frames_id:
+        _remove(_pending_path(path, before))
+    return header
+
+
+def open_catalog(path: str) -> tuple[Facts, Header, FrameTables | None]:
+    """Open both files.
+
+    Raises:
+        MissingMedia: There is no such file.
+        UnreadableMedia: It is no catalog, or damaged.
+        StaleSource: The frame tables belong to another catalog.
+    """
+    facts, header = _open_parquet(path)
+    if header.frames_id is None:
+        return facts, header, None
+    frames = _open_frames(path, header.frames_id)
+    if isinstance(frames, StaleSource):
+        # Another process may have replaced both between the two reads.
+        facts, header = _open_parquet(path)
+        frames = _open_frames(path, header.frames_id) if header.frames_id else None
+    if isinstance(frames, StaleSource):
+        raise frames
+    return facts, header, frames
+
+
+def _open_frames(path: str, frames_id: str) -> FrameTables | StaleSource | None:
+    found = [name for name in (frames_path(path), _pending_path(path, frames_id)) if os.path.exists(name)]
+    for name in found:
+        frames, metadata = open_frame_tables(name)
+        if metadata.get(_KEY) == frames_id.encode():
+            return frames
+    if not found:
+        return None
+    return StaleSource(
+        f"{found[0]}: these frame tables belong to another catalog than {path}: scan again, or delete them to open "
+        "the facts alone",
+        source=path,
+        stage="index",
+    )
+
+
+def _open_parquet(path: str) -> tuple[Facts, Header]:
+    if not os.path.exists(path):
+        raise MissingMedia(f"{path}: no such catalog; make one with framefeed.scan(..., out=...)", source=path)
+    try:
+        file = pq.ParquetFile(path, page_checksum_verification=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise _unreadable(path, str(error)) from error
+    header = _header_of(path, file.schema_arrow)
+
+    def read(name: str) -> pa.ChunkedArray:
+        try:
+            return file.read(columns=[name]).column(name)
+        except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+            raise _unreadable(path, f"column {name}: {error}") from error
+
+    return Facts(file.schema_arrow, file.metadata.num_rows, read), header
+
+
+def _header_of(path: str, schema: pa.Schema) -> Header:
+    text = (schema.metadata or {}).get(_KEY)
+    if text is None:
+        raise _unreadable(path, "not written by framefeed (as a manifest, pass it to framefeed.scan)")
+    try:
+        header = Header(**json.loads(text))
+    except (ValueError, TypeError) as error:
+        raise _unreadable(path, f"{error}") from error
+    if header.format != FORMAT:
+        raise _unreadable(path, f"of format {header.format}, and this version of framefeed reads {FORMAT}")
+    _check_header(path, header, schema)
+    return header
+
+
+def _check_header(path: str, header: Header, schema: pa.Schema) -> None:
+    ids = [header.fingerprint, *([] if header.frames_id is None else [header.frames_id])]
+    if not all(isinstance(text, str) and text.isalnum() for text in ids):  # The id becomes part of a file name.
+        raise _unreadable(path, "its fingerprint or id is no identifier")
+    if header.depth not in ("frames", "header") or header.verify not in ("ends", "none", "full"):
+        raise _unreadable(path, f"depth {header.depth!r}, verify {header.verify!r}")
+    if not isinstance(header.classes, list) or len({type(label) for label in header.classes} | {str}) > 2:
+        raise _unreadable(path, "its classes are no list of labels")
+    plain = {name: kind for name, kind in FACTS.items() if name != "label"}
+    wrong = [name for name, kind in plain.items() if name not in schema.names or schema.field(name).type != kind]
+    if wrong or "label" not in schema.names:
+        raise _unreadable(path, f"without the columns {', '.join(wrong or ['label'])} of a catalog")
+
+
+def _unreadable(path: str, what: str) -> UnreadableMedia:
+    return UnreadableMedia(f"{path}: not readable as a catalog: {what}", source=path, stage="index")
+
+
+def _frames_id_of(path: str) -> str | None:
+    try:
+        return _open_parquet(path)[1].frames_id
+    except UnreadableMedia:
+        return None
+
+
+def _with_id(header: Header, table: pa.Table, frames: FrameTables | None) -> Header:
+    if frames is None:
+        return Header(**asdict(header) | {"frames_id": None})
+    # From the content, so that two scans of the same files write the same bytes.
+    digest = hashlib.blake2b(header.fingerprint.encode(), digest_size=16)
+    for column in table.select(["source", "mtime_ns"]).itercolumns():
+        digest.update(repr(column.to_pylist()).encode())
+    for batch in frames.batches:
+        for array in batch.columns:
+            for buffer in array.buffers():
+                digest.update(buffer or b"")
+    return Header(**asdict(header) | {"frames_id": digest.hexdigest()})
+
+
+def _pending_path(path: str, frames_id: str | None) -> str:
+    return os.fspath(Path(path).with_suffix(f".frames.{frames_id}.arrow"))
+
+
+def _write_parquet(path: str, table: pa.Table) -> None:
+    with open(path, "wb") as file:
+        pq.write_table(table, file, compression="zstd", row_group_size=ROWS_PER_GROUP, write_page_checksum=True)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _settle(path: str, header: Header, pending: str) -> None:
+    if header.frames_id is None:
+        _remove(frames_path(path))
+    else:
+        os.replace(pending, frames_path(path))
+    _flush_folder(path)
+
+
+def _remove(*paths: str) -> None:
+    for path in paths:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+def _flush_folder(path: str) -> None:
+    descriptor = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

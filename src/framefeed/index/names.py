@@ -1,0 +1,57 @@
+r"""Names of sources as they are stored: relative to a root where there is one, and always valid UTF-8.
+
+A file name is bytes; Python shows those that are not UTF-8 as lone surrogates (``os.fsdecode``), which Arrow strings
+may not hold. Each is stored as NUL and four hexadecimal digits, ``caf\xe9.mp4`` as ``caf\0dce9.mp4``. No file name
+holds a NUL, so every other name is stored as it is, ``%`` and backslashes included, and opening an escaped name by
+mistake fails instead of opening another file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_ESCAPED = re.compile("\0(d[89a-f][0-9a-f]{2})")
+
+
+def escape(name: str) -> str:
+    """Make a name valid UTF-8; `unescape` gives it back."""
+    return name if name.isascii() else _SURROGATE.sub(lambda match: f"\0{ord(match[0]):04x}", name)
+
+
+def unescape(text: str) -> str:
+    """Give back the name that `escape` stored."""
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text) if "\0" in text else text
+
+
+def printable(text: str) -> str:
+    r"""Make a message valid UTF-8 for good: what is not is shown as ``\udce9``."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def is_url(name: str) -> bool:
+    """Whether a name is an URL rather than a path."""
+    return "://" in name
+
+
+def absolute(name: str, folder: str | None = None) -> str:
+    """Complete a path by a folder, by default the current one; URLs and impossible names stay as they are."""
+    if not name or "\0" in name or is_url(name):
+        return name
+    joined = os.path.join(os.getcwd() if folder is None else folder, name)
+    # Behind a symbolic link, ".." is not the folder before it: such a path is left to the system to resolve.
+    return joined if ".." in joined.split(os.sep) else os.path.normpath(joined)
+
+
+def stored(name: str, root: str | None) -> str:
+    """Text for the ``source`` column: relative to ``root`` if the file lies below it, with ``/`` between folders."""
+    if root is not None and name.startswith(os.path.join(root, "")):
+        return escape(name[len(os.path.join(root, "")) :].replace(os.sep, "/"))
+    return escape(name)
+
+
+def resolved(text: str, root: str | None) -> str:
+    """Path or URL of a stored text."""
+    name = unescape(text)
+    return name if root is None else absolute(name, root)
