@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from framefeed.index.build import Verify
 from framefeed.index.facts import FACTS, Facts, FactsBuilder, Label, distinct, encode_labels, normal_labels
 from framefeed.index.frame_tables import FrameTableBuilder, FrameTables, HeaderClaims
 from framefeed.index.survey import Finding, SurveyOptions, survey_all
@@ -55,7 +56,7 @@ class CatalogData:
     facts: Facts
     frames: FrameTables | None
     classes: tuple[Label, ...]
-    verify: str = "ends"
+    verify: Verify = "ends"
     root: str | None = None
     root_is_default: bool = False
     buffers: Mapping[str, bytes] = field(default_factory=dict)

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from framefeed.errors import MissingMedia, StaleSource, UnreadableMedia, UsageError
+from framefeed.index.build import Verify
 from framefeed.index.facts import FACTS, Facts, Label
 from framefeed.index.frame_tables import FrameTables, open_frame_tables, write_frame_tables
 
@@ -43,7 +44,7 @@ class Header:
 
     fingerprint: str
     depth: str
-    verify: str
+    verify: Verify
     classes: Sequence[Label]
     frames_id: str | None = None
     format: int = FORMAT
@@ -137,7 +138,7 @@ def _open_parquet(path: str) -> tuple[Facts, Header]:
 
     def read(name: str) -> pa.ChunkedArray:
         try:
-            return file.read(columns=[name]).column(name)
+            return file.read(columns=[name], use_threads=False).column(name)
         except (pa.ArrowException, OSError, ValueError, KeyError) as error:
             raise _unreadable(path, f"column {name}: {error}") from error
 

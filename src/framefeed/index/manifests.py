@@ -28,47 +28,51 @@ TEXT_SUFFIXES = frozenset({".txt", ".lst", ".list"})
 CSV_SUFFIXES = frozenset({".csv", ".tsv"})
 MANIFEST_SUFFIXES = TEXT_SUFFIXES | CSV_SUFFIXES | {".parquet"}
 PATH_COLUMNS = ("source", "path", "file", "video")
-VIDEO_SUFFIXES = {
-    ".3g2",
-    ".3gp",
-    ".asf",
-    ".avi",
-    ".divx",
-    ".dv",
-    ".f4v",
-    ".flv",
-    ".h264",
-    ".h265",
-    ".hevc",
-    ".ivf",
-    ".m1v",
-    ".m2ts",
-    ".m2v",
-    ".m4v",
-    ".mjpeg",
-    ".mjpg",
-    ".mk3d",
-    ".mkv",
-    ".mov",
-    ".mp4",
-    ".mpe",
-    ".mpeg",
-    ".mpg",
-    ".mts",
-    ".mxf",
-    ".nut",
-    ".obu",
-    ".ogm",
-    ".ogv",
-    ".qt",
-    ".rm",
-    ".rmvb",
-    ".ts",
-    ".vob",
-    ".webm",
-    ".wmv",
-    ".y4m",
-}
+# fmt: off
+VIDEO_SUFFIXES = frozenset(
+    (
+        ".3g2",
+        ".3gp",
+        ".asf",
+        ".avi",
+        ".divx",
+        ".dv",
+        ".f4v",
+        ".flv",
+        ".h264",
+        ".h265",
+        ".hevc",
+        ".ivf",
+        ".m1v",
+        ".m2ts",
+        ".m2v",
+        ".m4v",
+        ".mjpeg",
+        ".mjpg",
+        ".mk3d",
+        ".mkv",
+        ".mov",
+        ".mp4",
+        ".mpe",
+        ".mpeg",
+        ".mpg",
+        ".mts",
+        ".mxf",
+        ".nut",
+        ".obu",
+        ".ogm",
+        ".ogv",
+        ".qt",
+        ".rm",
+        ".rmvb",
+        ".ts",
+        ".vob",
+        ".webm",
+        ".wmv",
+        ".y4m",
+    )
+)
+# fmt: on
 """What counts as media in a folder; what a file really is, its bytes tell."""
 
 _BLOCK_LIMIT = 2**31 - 1
@@ -153,7 +157,10 @@ def _csv_table(path: str) -> pa.Table:
         io.BytesIO(data),
         # One block: types are inferred from the first, and a word in the last line must not fail as "not a number".
         read_options=pcsv.ReadOptions(
-            column_names=names, skip_rows=int(has_header), block_size=min(max(len(data) + 1, 2**20), _BLOCK_LIMIT)
+            use_threads=False,
+            column_names=names,
+            skip_rows=int(has_header),
+            block_size=min(max(len(data) + 1, 2**20), _BLOCK_LIMIT),
         ),
         parse_options=pcsv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         # As bytes: "007" stays "007", and names need not be UTF-8.
@@ -162,7 +169,7 @@ def _csv_table(path: str) -> pa.Table:
 
 
 def _parquet_table(path: str) -> pa.Table:
-    table = pq.read_table(path)
+    table = pq.read_table(path, use_threads=False)
     if b"framefeed" in (table.schema.metadata or {}):
         # A catalog as a manifest: its facts will be found out anew.
         table = table.select([name for name in table.column_names if name in ("source", "label") or name not in FACTS])

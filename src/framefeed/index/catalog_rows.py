@@ -1,0 +1,216 @@
+"""CatalogRows: reading what a catalog, or a view of some of its rows, knows."""
+
+from __future__ import annotations
+
+import operator
+import os
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, SupportsIndex
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from framefeed.errors import UsageError
+from framefeed.index.assembly import CatalogData
+from framefeed.index.facts import INFO_COLUMNS, Facts, Label, decoded, distinct, encode_labels, label_codes
+from framefeed.index.frame_index import FrameIndex
+from framefeed.index.names import escape, is_url, resolved
+from framefeed.media.info import MediaInfo
+
+IntArray = npt.NDArray[np.int64]
+AnyArray = npt.NDArray[Any]
+
+
+class CatalogRows:
+    """Rows of a catalog, and how to read them. What plans read often comes from NumPy arrays, never from Arrow scalars.
+
+    Args:
+        data: The whole catalog.
+        rows: Rows that this view shows; None for all.
+    """
+
+    def __init__(self, data: CatalogData, rows: IntArray | None = None) -> None:
+        self._data = data
+        self._rows = rows
+
+    # --- one row --------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self._data.facts.num_rows if self._rows is None else len(self._rows)
+
+    def source(self, row: int) -> str | bytes:
+        """Path, URL or encoded bytes of a row."""
+        text = self.name(row)
+        buffer = self._data.buffers.get(text)
+        return resolved(text, self._data.root) if buffer is None else buffer
+
+    def name(self, row: int) -> str:
+        """What the ``source`` column says of a row."""
+        return self._data.facts.texts("source")[self._base(row)] or ""
+
+    def error(self, row: int) -> str | None:
+        """Why a row failed, or None."""
+        return self._data.facts.texts("error")[self._base(row)]
+
+    def frame_index(self, row: int) -> FrameIndex:
+        """Read where the frames of a row are; its arrays are views of the frame tables.
+
+        Raises:
+            UsageError: The row failed, or the catalog has no frame indexes.
+            UnreadableMedia: The frame tables are damaged.
+        """
+        if self._data.frames is None:
+            raise UsageError("this catalog has no frame indexes: call catalog.with_frame_indexes()")
+        index = self._data.frames.index(int(self._data.frame_rows[self._base(row)]))
+        if index is None:
+            raise UsageError(f"row {row} ({self.name(row)}) has no frame index: {self.error(row)}")
+        return index
+
+    def info(self, row: int) -> MediaInfo | None:
+        """What the header of a row claims; None for a file that could not be read."""
+        facts = {name: self._scalar(name, row) for name in (*INFO_COLUMNS, "bytes")}
+        if facts["kind"] is None:
+            return None
+        names = ("num_frames", "duration_seconds", "average_fps")
+        if self._data.frames is not None:
+            claims = self._data.frames.claims(int(self._data.frame_rows[self._base(row)]))
+            facts |= {f"{name}_from_header": getattr(claims, name) for name in names}
+        else:
+            facts |= {f"{name}_from_header": self._scalar(name, row) for name in names}
+        return MediaInfo(**facts)
+
+    def columns(self, row: int) -> dict[str, Any]:
+        """Label and manifest columns of a row."""
+        return {name: self._scalar(name, row) for name in ("label", *self._data.facts.extra_names)}
+
+    def row_fingerprint(self, row: int) -> str | None:
+        """Hash of the content that was indexed; None for a failed row."""
+        return self._data.facts.texts("fingerprint")[self._base(row)]
+
+    def row_stat(self, row: int) -> tuple[int, int]:
+        """(bytes, mtime_ns) of the file that was indexed, -1 where unknown."""
+        at = self._base(row)
+        return int(self._data.facts.numbers("bytes")[at]), int(self._data.facts.numbers("mtime_ns")[at])
+
+    # --- columns --------------------------------------------------------------------------------------
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """All columns: the facts in a fixed order, then the manifest's own."""
+        facts = self._data.facts
+        columns = {name: facts.column(name) for name in facts.names}
+        columns["label"] = encode_labels(decoded(columns["label"]), self._data.classes)
+        table = pa.table(columns)
+        return table if self._rows is None else table.take(pa.array(self._rows))
+
+    @property
+    def classes(self) -> list[Label]:
+        """Distinct labels, sorted, of the whole catalog that this one is part of."""
+        return list(self._data.classes)
+
+    @property
+    def has_frame_indexes(self) -> bool:
+        """Whether frames can be planned: depth "frames"."""
+        return self._data.frames is not None
+
+    @cached_property
+    def usable_rows(self) -> IntArray:
+        """Rows that can be read, int64 [U]: no error, and at least one frame (or an unknown number, at "header")."""
+        sound = self._shown(self._data.facts.is_null("error_type"))
+        return np.flatnonzero(sound & (self.num_frames != 0)).astype(np.int64)
+
+    @cached_property
+    def num_frames(self) -> IntArray:
+        """Frames of each row, int64 [R]; -1 where unknown."""
+        return self._numbers("num_frames")
+
+    @cached_property
+    def widths(self) -> IntArray:
+        """Displayed columns of pixels of each row, int64 [R]; -1 where unknown."""
+        return self._numbers("width")
+
+    @cached_property
+    def heights(self) -> IntArray:
+        """Displayed rows of pixels of each row, int64 [R]; -1 where unknown."""
+        return self._numbers("height")
+
+    def column_values(self, name: str) -> AnyArray:
+        """Read a column as NumPy array [R]: numbers as they are, anything else as codes.
+
+        Codes are int64 positions among the sorted distinct values of the whole catalog, for the label in
+        ``classes``; -1 stands for null. Numbers with nulls become float64 with NaN.
+
+        Raises:
+            UsageError: There is no such column; the message lists the known.
+        """
+        if name == "label":
+            return self._shown(label_codes(self._data.facts, self._data.classes))
+        column = self._data.facts.column(name)
+        if _is_number(column.type):
+            values: AnyArray = column.combine_chunks().to_numpy(zero_copy_only=False)
+            return self._shown(values.astype(np.float64) if values.dtype == object else values)
+        try:
+            return self._shown(label_codes(Facts.of_table(pa.table({"label": column})), distinct(column)))
+        except (TypeError, pa.ArrowException) as error:
+            raise UsageError(f"column {name!r} holds {column.type}, not numbers or strings") from error
+
+    @property
+    def failures(self) -> list[tuple[str, str, str]]:
+        """(source, error type, message) of every row that failed."""
+        failed = np.flatnonzero(~self._shown(self._data.facts.is_null("error_type"))).tolist()
+        return [(self._shown_name(row), self._scalar("error_type", row), self.error(row) or "") for row in failed]
+
+    def compact(self) -> CatalogData:
+        """The data of this view alone."""
+        if self._rows is None:
+            return replace(self._data, facts=Facts.of_table(self.table))
+        rows = list(dict.fromkeys(self._data.frame_rows[self._rows].tolist()))
+        frames = None if self._data.frames is None else self._data.frames.select(rows)
+        names = {self.name(row) for row in range(len(self))}
+        buffers = {text: data for text, data in self._data.buffers.items() if text in names}
+        return replace(self._data, facts=Facts.of_table(self.table), frames=frames, buffers=buffers)
+
+    def rebased(self, table: pa.Table, folder: str) -> pa.Table:
+        """Rewrite relative sources for a catalog file in another folder, if they were relative to the first's."""
+        if not self._data.root_is_default or folder == self._data.root:
+            return table
+        texts = [_moved(text, self._data.root or "", folder) for text in table.column("source").to_pylist()]
+        return table.set_column(0, "source", pa.array(texts, pa.string()))
+
+    # --- reading --------------------------------------------------------------------------------------
+
+    def _checked(self, row: SupportsIndex) -> int:
+        number = operator.index(row)
+        if not -len(self) <= number < len(self):
+            raise IndexError(f"row {number} of a catalog of {len(self)} rows")
+        return number % len(self)
+
+    def _base(self, row: int) -> int:
+        checked = self._checked(row)
+        return checked if self._rows is None else int(self._rows[checked])
+
+    def _scalar(self, name: str, row: int) -> Any:
+        return self._data.facts.column(name)[self._base(row)].as_py()
+
+    def _shown(self, values: AnyArray) -> AnyArray:
+        return values if self._rows is None else values[self._rows]
+
+    def _numbers(self, name: str) -> IntArray:
+        return self._shown(self._data.facts.numbers(name))
+
+    def _shown_name(self, row: int) -> str:
+        source = self.source(row)
+        return self.name(row) if isinstance(source, bytes) else source
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
+
+
+def _moved(text: str, root: str, folder: str) -> str:
+    name = resolved(text, root)
+    if is_url(text) or os.path.isabs(text):
+        return text
+    return escape(os.path.relpath(name, folder).replace(os.sep, "/"))
