@@ -146,9 +146,13 @@ class DecodeRequest:
     def __reduce__(self) -> tuple[Any, ...]:
         return (_rebuild, (self.source if self.entry is None else self.entry, self._columns(), self.output))
 
+    @property
+    def name(self) -> str:
+        """The source's name for messages."""
+        return f"<{len(self.source)} bytes>" if isinstance(self.source, bytes) else self.source
+
     def __repr__(self) -> str:
-        source = f"<{len(self.source)} bytes>" if isinstance(self.source, bytes) else repr(self.source)
-        return f"DecodeRequest({source}, {len(self)} frames, {self.output})"
+        return f"DecodeRequest({self.name!r}, {len(self)} frames, {self.output})"
 
 
 def _rebuild(source: str | bytes | IndexedSource, columns: tuple[Any, ...], output: OutputSpec) -> DecodeRequest:

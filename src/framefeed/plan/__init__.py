@@ -1,0 +1,1 @@
+"""Pure arithmetic: position -> request. No files, clocks, threads or global generators."""

@@ -1,0 +1,71 @@
+"""Where chance comes from: numbers made from (seed, epoch, position), the same on every machine and in every worker."""
+
+from __future__ import annotations
+
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.random import Generator, Philox
+
+from framefeed.errors import UsageError
+
+WORD = (1 << 64) - 1
+_STEP = 0x9E3779B97F4A7C15
+_FIRST = 0xBF58476D1CE4E5B9
+_SECOND = 0x94D049BB133111EB
+"""Constants of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014)."""
+
+CLIPS = 1
+"""Purpose of the numbers that choose frames and crops."""
+ORDER = 2
+"""Purpose of the numbers that shuffle."""
+TRANSFORMS = 3
+"""Purpose of the numbers that a user's transform is given."""
+
+
+def mixed(*words: int) -> int:
+    """Hash whole numbers to 64 bits: one SplitMix64 step a word, so that order and count matter."""
+    state = 0
+    for word in words:
+        state = (state ^ word) + _STEP & WORD
+        state = (state ^ state >> 30) * _FIRST & WORD
+        state = (state ^ state >> 27) * _SECOND & WORD
+        state ^= state >> 31
+    return state
+
+
+def check_seed(seed: object) -> int:
+    """Return the seed as an int; UsageError unless it is a whole number from 0 to 2**64 - 1."""
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed <= WORD:
+        raise UsageError(f"seed must be a whole number from 0 to 2**64 - 1, not {seed!r}")
+    return int(seed)
+
+
+@lru_cache(maxsize=64)
+def _epoch_key(seed: int, epoch: int, purpose: int) -> int:
+    return mixed(seed, epoch, purpose)
+
+
+def generator_at(seed: int, epoch: int, position: int, purpose: int = TRANSFORMS) -> Generator:
+    """Make the generator of one global position: Philox is keyed, so that every position has its own stream."""
+    key = np.array([_epoch_key(seed, epoch, purpose), position], dtype=np.uint64)
+    return Generator(Philox(key=key))
+
+
+class Place:
+    """One place of an epoch: what a clip's choice may depend on besides the video.
+
+    Attributes:
+        position: Global position.
+        number: Which clip, or which frame, of its video.
+    """
+
+    def __init__(self, seed: int, epoch: int, position: int, number: int = 0) -> None:
+        self.position = position
+        self.number = number
+        self._key = (seed, epoch, position)
+
+    @cached_property
+    def generator(self) -> Generator:
+        """The clip's own generator, made at the first draw; the clip rule draws before the crop."""
+        return generator_at(*self._key, purpose=CLIPS)

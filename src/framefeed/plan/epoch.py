@@ -1,0 +1,381 @@
+"""EpochPlan: position -> DecodeRequest, a pure function of (catalog, rule, seed, epoch, position)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import blake2b
+from operator import index as whole_number
+from typing import Any, NamedTuple, SupportsIndex, overload
+
+import numpy as np
+from numpy.random import Generator
+
+from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
+from framefeed.index.catalog import Catalog, CatalogEntry
+from framefeed.plan.chance import Place, generator_at
+from framefeed.plan.clips import ClipRule
+from framefeed.plan.crops import Crop, Size
+from framefeed.plan.description import SAMPLED_CLIPS, CostSum, PlanDescription
+from framefeed.plan.layout import Slot
+from framefeed.plan.options import PlanOptions, Shuffle
+from framefeed.plan.order import IntArray, Permutation, Shard, Tail, permutation
+from framefeed.plan.request import DecodeRequest
+from framefeed.plan.tables import Excluded, PlanTables, source_name
+from framefeed.plan.timeline import Timeline
+
+STATE_VERSION = 1
+
+
+class Located(NamedTuple):
+    """Where one of this rank's positions leads.
+
+    Attributes:
+        position: Global position.
+        slot: Row of the catalog, number of the clip in it, line of the columns.
+    """
+
+    position: int
+    slot: Slot
+
+
+@dataclass(frozen=True, eq=False)
+class EpochPlan:
+    """The clips of one epoch for one rank, as a sequence of requests, none of which exists before it is asked for.
+
+    Made by ``plan_clips`` and ``plan_requests``. Its memory grows with the rows of the catalog, never with positions.
+
+    Attributes:
+        catalog: Where the media and their frames are.
+        rule: Which frames make a clip.
+        options: Seed, epoch, order, shard and form.
+        tables: What follows from these for all positions; made anew where the plan arrives in another process.
+    """
+
+    catalog: Catalog
+    rule: ClipRule
+    options: PlanOptions
+    tables: PlanTables
+
+    def __post_init__(self) -> None:
+        self._shard  # noqa: B018 - a plan is checked whole when it is made
+
+    def __repr__(self) -> str:
+        options = self.options
+        return (
+            f"EpochPlan({len(self)} clips, {self.rule!r}, seed={options.seed}, epoch={options.epoch}, "
+            f"shuffle={options.shuffle!r}, rank={options.rank} of {options.world_size})"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_restored, (self.catalog, self.rule, self.options))
+
+    # --- the order ------------------------------------------------------------------------------------
+
+    @cached_property
+    def _shard(self) -> Shard:
+        return self.options.shard(len(self.tables.layout))
+
+    @cached_property
+    def _permutation(self) -> Permutation | None:
+        options, unit = self.options, self._shard.unit
+        if options.shuffle is False or not self._shard.count:
+            return None
+        return permutation(self._shard.count // unit, options.seed, options.epoch)
+
+    def __len__(self) -> int:
+        return len(self._shard)
+
+    @overload
+    def global_position(self, position: int) -> int: ...
+    @overload
+    def global_position(self, position: IntArray) -> IntArray: ...
+    def global_position(self, position: int | IntArray) -> int | IntArray:
+        """Map this rank's position, or an int64 array of them, to the one that counts over all ranks.
+
+        Raises:
+            IndexError: There is no such position.
+        """
+        if isinstance(position, np.ndarray):
+            if position.size and not (position.min() >= 0 and position.max() < len(self)):
+                raise IndexError(f"positions from {position.min()} to {position.max()} of a plan of {len(self)}")
+            return self._shard.global_position(position)
+        return self._shard.global_position(self._checked(position))
+
+    def _checked(self, position: SupportsIndex) -> int:
+        number = whole_number(position)
+        if not -len(self) <= number < len(self):
+            raise IndexError(f"position {number} of a plan of {len(self)} positions")
+        return number % len(self)
+
+    def _locate(self, position: SupportsIndex) -> Located:
+        globally = self._shard.global_position(self._checked(position))
+        unit, number = divmod(globally, self._shard.unit)
+        place = unit if self._permutation is None else self._permutation(unit)
+        return Located(globally, self.tables.layout.slot(place * self._shard.unit + number))
+
+    # --- one position ---------------------------------------------------------------------------------
+
+    def __getitem__(self, position: SupportsIndex) -> DecodeRequest:
+        """Make the request of one of this rank's positions; negative ones count from the end.
+
+        Raises:
+            IndexError: There is no such position.
+            FrameNotFound: The tolerance or policy="error" says so, or the clip's window is empty.
+            TimeUnavailable: The rule needs times, and the stream has no usable timestamps.
+        """
+        found = self._locate(position)
+        try:
+            return self._request(found)
+        except (FrameNotFound, TimeUnavailable) as error:
+            name = source_name(self.catalog, found.slot.row)
+            raise type(error)(
+                f"{name}: {error} (plan position {found.position})",
+                source=name,
+                position=found.position,
+                stage="plan",
+            ) from error
+
+    def __iter__(self) -> Iterator[DecodeRequest]:
+        # Without this, Python would take a FrameNotFound, which is an IndexError, for the end of the sequence.
+        return (self[position] for position in range(len(self)))
+
+    def _request(self, found: Located) -> DecodeRequest:
+        row, number, _ = found.slot
+        index = self.catalog.frame_index(row)
+        windows = self.tables.windows
+        timeline = Timeline.whole(index) if windows is None else windows.timeline(index, row)
+        place = Place(self.options.seed, self.options.epoch, found.position, number)
+        chosen = self.rule.choose(timeline, place)
+        return DecodeRequest(
+            self.catalog.source(row),
+            chosen.ordinals,
+            index.to_seconds(index.pts[chosen.ordinals]),
+            chosen.errors,
+            chosen.valid,
+            chosen.segments,
+            self.tables.pictures.output(int(self.catalog.heights[row]), int(self.catalog.widths[row]), place),
+        )
+
+    def columns_at(self, position: SupportsIndex) -> dict[str, np.generic]:
+        """Give the chosen columns of one position: numbers as they are, text as int64 codes."""
+        line = self._locate(position).slot.line
+        return {name: values[line] for name, values in self.tables.columns.items()}
+
+    def row_at(self, position: SupportsIndex) -> int:
+        """Row of the catalog that a position's clip comes from."""
+        return self._locate(position).slot.row
+
+    def entry_at(self, position: SupportsIndex) -> CatalogEntry:
+        """Entry of the catalog that a position's clip comes from."""
+        return self.catalog[self.row_at(position)]
+
+    def generator_at(self, position: int) -> Generator:
+        """Make the generator for a user's transform of one position: a stream of its own in every epoch."""
+        return generator_at(self.options.seed, self.options.epoch, self.global_position(position))
+
+    # --- all positions --------------------------------------------------------------------------------
+
+    @property
+    def seed(self) -> int:
+        """Seed of all draws."""
+        return self.options.seed
+
+    @property
+    def epoch(self) -> int:
+        """Number of the epoch, from 0."""
+        return self.options.epoch
+
+    @property
+    def rank(self) -> int:
+        """Number of this rank, from 0."""
+        return self.options.rank
+
+    @property
+    def world_size(self) -> int:
+        """Number of ranks."""
+        return self.options.world_size
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names that ``columns_at`` gives."""
+        return tuple(self.tables.columns)
+
+    @property
+    def classes(self) -> list[Any]:
+        """Labels in the order of their int64 codes."""
+        return list(self.tables.classes)
+
+    @property
+    def num_frames_per_clip(self) -> int:
+        """T.
+
+        Raises:
+            UsageError: The requests differ in it.
+        """
+        return self.rule.num_frames
+
+    @property
+    def picture_shape(self) -> tuple[int, int, int]:
+        """(C, H, W) of every delivered picture.
+
+        Raises:
+            UsageError: The plan has no positions, so that no picture has a shape.
+        """
+        if self.tables.picture is None:
+            raise UsageError("a plan without a usable row has no picture shape: look at plan.excluded")
+        return (3, *self.tables.picture)
+
+    @property
+    def clip_shape(self) -> tuple[int, int, int, int]:
+        """(T, C, H, W) of every clip."""
+        return (self.num_frames_per_clip, *self.picture_shape)
+
+    @property
+    def excluded(self) -> list[Excluded]:
+        """(source, error) of each row that is not planned."""
+        return self.tables.excluded(self.catalog)
+
+    def with_epoch(self, epoch: int) -> EpochPlan:
+        """The same plan at another epoch."""
+        return replace(self, options=replace(self.options, epoch=epoch))
+
+    # --- checkpoints ----------------------------------------------------------------------------------
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of all that settles the clips of a global position: not of epoch, rank, world size and columns."""
+        options = self.options
+        parts = (
+            f"framefeed plan {STATE_VERSION}",
+            self.catalog.fingerprint,
+            self.rule,
+            (options.seed, options.shuffle, options.clips_per_video),
+            (options.size, options.crop, options.within),
+        )
+        return blake2b(repr(parts).encode(), digest_size=16).hexdigest()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The plan's part of a checkpoint: plain JSON, a few hundred bytes."""
+        return {
+            "version": STATE_VERSION,
+            "fingerprint": self.fingerprint,
+            "seed": self.options.seed,
+            "epoch": self.options.epoch,
+            "world_size": self.options.world_size,
+        }
+
+    def with_state(self, state: Mapping[str, Any]) -> EpochPlan:
+        """The plan at the epoch of a checkpoint, whatever rank and world size it was written by.
+
+        Raises:
+            UsageError: The checkpoint belongs to another plan.
+        """
+        version = state.get("version")
+        if version != STATE_VERSION:
+            raise UsageError(f"this checkpoint has version {version!r}, and this is framefeed's {STATE_VERSION}")
+        if state.get("fingerprint") != self.fingerprint:
+            raise UsageError(
+                f"this checkpoint belongs to another plan: its fingerprint is {state.get('fingerprint')}, this plan's "
+                f"{self.fingerprint}; make the plan with the same catalog, rule, seed and options"
+            )
+        return self.with_epoch(int(state["epoch"]))
+
+    # --- cost -----------------------------------------------------------------------------------------
+
+    def describe(self) -> PlanDescription:
+        """Estimate what this rank's epoch costs from a few hundred of its clips."""
+        cost, unusable = CostSum(), 0
+        groups = self._sampled_groups()
+        for positions in groups:
+            clips, failed = self._ordinals(positions)
+            unusable += failed
+            if clips:
+                row = self.row_at(positions[0])
+                pixels = max(0, int(self.catalog.heights[row])) * max(0, int(self.catalog.widths[row]))
+                cost.add(self.catalog.frame_index(row), clips, pixels)
+        return PlanDescription(
+            clips=len(self),
+            frames_per_clip=self.tables.common_length(self.rule),
+            decoded_frames_per_delivered_frame=cost.decoded / max(1, cost.delivered),
+            predicted_cpu_seconds=cost.seconds / max(1, cost.clips) * len(self),
+            excluded_rows=len(self.excluded),
+            sampled_clips=sum(map(len, groups)),
+            unusable_clips=unusable,
+        )
+
+    def _sampled_groups(self) -> list[range]:
+        # The clips of a video that lie together are decoded together, and so are priced together.
+        unit = self._shard.unit
+        groups = len(self) // unit
+        sampled = min(groups, max(1, SAMPLED_CLIPS // unit))
+        firsts = [number * groups // sampled * unit for number in range(sampled)]
+        return [range(first, first + min(unit, SAMPLED_CLIPS)) for first in firsts]
+
+    def _ordinals(self, positions: Sequence[int]) -> tuple[list[IntArray], int]:
+        clips = []
+        for position in positions:
+            try:
+                request = self._request(self._locate(position))
+            except (FrameNotFound, TimeUnavailable):
+                continue
+            if request.indices is not None:
+                clips.append(request.indices)
+        return clips, len(positions) - len(clips)
+
+
+def plan_clips(
+    catalog: Catalog,
+    rule: ClipRule,
+    *,
+    clips_per_video: int = 1,
+    seed: int,
+    shuffle: Shuffle = True,
+    epoch: int = 0,
+    rank: int = 0,
+    world_size: int = 1,
+    tail: Tail = "pad",
+    size: Size | int | None = None,
+    crop: Crop | Sequence[int] | None = None,
+    within: tuple[str, str] | None = None,
+    columns: Sequence[str] = (),
+) -> EpochPlan:
+    """Plan the clips of every epoch over the media of a catalog.
+
+    Example: ``plan_clips(catalog, Rates([(1, 8), (2, 8)]), seed=0, size=(224, 224), columns=["label"])``
+
+    Args:
+        catalog: With frame indexes. Rows that failed are left out, with one warning, and listed in ``plan.excluded``.
+        rule: Which frames make a clip.
+        clips_per_video: c, the clips of each video in an epoch.
+        seed: From 0 to 2**64 - 1; with the epoch and the global position it settles every draw.
+        shuffle: True shuffles clips, False keeps the catalog's order, "videos" shuffles videos and keeps the clips of
+            a video together on one rank, so that they share its decoding.
+        epoch: From 0; ``plan.with_epoch`` gives the others.
+        rank: This process among ``world_size``.
+        world_size: Number of processes that share an epoch.
+        tail: "pad" repeats global positions 0, 1, ... until all ranks have the same length, "drop" leaves out the rest.
+        size: (height, width) of the pictures, or an int for their short side, or None.
+        crop: (top, left, height, width) in displayed pixels, CenterCrop, RandomCrop or RandomResizedCrop, before size.
+        within: Names of two columns, start and end in seconds from the first frame; see ``Windows``. NaN is open.
+        columns: Names of columns that travel beside the clips.
+
+    Raises:
+        UsageError: No frame indexes, pictures that come out unequal, or options that contradict each other.
+    """
+    options = PlanOptions(seed, shuffle, epoch, rank, world_size, tail, clips_per_video, size, crop, within, columns)
+    plan = EpochPlan(catalog, rule, options, PlanTables.of(catalog, rule, options))
+    if excluded := plan.tables.num_excluded(catalog):
+        warnings.warn(
+            f"{excluded} of {len(catalog)} rows are left out of this plan; plan.excluded lists them, "
+            "catalog.errors shows what is known of them",
+            UserWarning,
+            stacklevel=2,
+        )
+    return plan
+
+
+def _restored(catalog: Catalog, rule: ClipRule, options: PlanOptions) -> EpochPlan:
+    return EpochPlan(catalog, rule, options, PlanTables.of(catalog, rule, options))

@@ -1,0 +1,84 @@
+"""PlanOptions: what every plan is told besides its catalog and its rule, checked in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import index as whole_number
+from typing import Literal
+
+from framefeed.errors import UsageError
+from framefeed.plan.chance import check_seed
+from framefeed.plan.clips import check_count
+from framefeed.plan.crops import Crop, Size, as_crop
+from framefeed.plan.order import Shard, Tail
+from framefeed.plan.pictures import PictureRule
+
+Shuffle = bool | Literal["videos"]
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """The options of ``plan_clips`` and ``plan_requests``; their meaning stands there.
+
+    The defaults are those of API.md.
+    """
+
+    seed: int
+    shuffle: Shuffle = True
+    epoch: int = 0
+    rank: int = 0
+    world_size: int = 1
+    tail: Tail = "pad"
+    clips_per_video: int = 1
+    size: Size | int | None = None
+    crop: Crop | Sequence[int] | None = None
+    within: tuple[str, str] | None = None
+    columns: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seed", check_seed(self.seed))
+        if self.shuffle not in (True, False, "videos"):
+            raise UsageError(f"shuffle must be True, False or 'videos', not {self.shuffle!r}")
+        for name in ("epoch", "rank", "world_size"):
+            object.__setattr__(self, name, _whole(name, getattr(self, name)))
+        check_count("clips_per_video", self.clips_per_video)
+        Shard(0, self.rank, self.world_size, self.tail)
+        object.__setattr__(self, "within", _checked_window(self.within))
+        object.__setattr__(self, "columns", _checked_names(self.columns))
+        object.__setattr__(self, "crop", as_crop(self.crop))
+        object.__setattr__(self, "size", self.pictures.size)
+
+    @property
+    def pictures(self) -> PictureRule:
+        """Size and crop as one rule."""
+        return PictureRule(self.size, as_crop(self.crop))
+
+    def shard(self, count: int) -> Shard:
+        """This rank's share of ``count`` global positions."""
+        unit = self.clips_per_video if self.shuffle == "videos" else 1
+        return Shard(count, self.rank, self.world_size, self.tail, unit)
+
+
+def _whole(name: str, value: int) -> int:
+    try:
+        number = whole_number(value)
+    except TypeError:
+        raise UsageError(f"{name} must be a whole number, not {value!r}") from None
+    if number < 0:
+        raise UsageError(f"{name} must be at least 0, not {number}")
+    return number
+
+
+def _checked_window(within: Sequence[str] | None) -> tuple[str, str] | None:
+    if within is None:
+        return None
+    if isinstance(within, str) or len(within) != 2 or not all(isinstance(name, str) for name in within):
+        raise UsageError(f"within names two columns, (start, end) in seconds, not {within!r}")
+    return within[0], within[1]
+
+
+def _checked_names(columns: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(columns, str):
+        raise UsageError(f"columns takes a list of names: columns=[{columns!r}]")
+    return tuple(columns)

@@ -1,0 +1,101 @@
+"""The form of each clip's pictures, and the check, before anything is decoded, that all come out equal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from framefeed.errors import UsageError
+from framefeed.index.frame_index import IntArray
+from framefeed.plan.chance import Place
+from framefeed.plan.crops import Crop, Size
+from framefeed.plan.request import OutputSpec
+
+
+@dataclass(frozen=True)
+class PictureRule:
+    """``size=`` and ``crop=`` of a plan: crop first, then resize.
+
+    Attributes:
+        size: (height, width); or an int for the short side, the long one being int(size * long / short); or None.
+        crop: The part of the picture, or None for all of it.
+    """
+
+    size: Size | int | None = None
+    crop: Crop | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", _checked_size(self.size))
+        if self.crop is None or not self.crop.resizes:
+            return
+        if not isinstance(self.size or self.crop.size, tuple):
+            raise UsageError(f"{self.crop!r} gives boxes of any shape: give size=(height, width), or a size of its own")
+        if self.size is not None and self.crop.size not in (None, self.size):
+            raise UsageError(f"size={self.size} contradicts {self.crop!r}: give the size once")
+
+    def output(self, height: int, width: int, place: Place) -> OutputSpec:
+        """Settle the form for one clip.
+
+        Args:
+            height: Rows of the displayed picture; -1 where unknown.
+            width: Columns of the displayed picture; -1 where unknown.
+            place: Where in the epoch the clip is; the crop draws from its generator.
+
+        Raises:
+            UsageError: The crop does not fit, or the unknown size is needed.
+        """
+        if min(height, width) < 1 and (self.crop is not None or not isinstance(self.size, tuple)):
+            raise UsageError("the size of the picture is unknown: give size=(height, width) and no crop")
+        box = None if self.crop is None else self.crop.box(height, width, place)
+        if self.crop is not None and self.crop.resizes and self.size is None:
+            return OutputSpec(self.crop.size, box)
+        rows, columns = (height, width) if box is None else box[2:]
+        size = short_side(self.size, rows, columns) if isinstance(self.size, int) else self.size
+        return OutputSpec(size, box)
+
+    def common_picture(self, heights: IntArray, widths: IntArray, name: Callable[[int], str]) -> Size | None:
+        """Find the one (height, width) in which all pictures come out; None if there are no pictures.
+
+        Args:
+            heights: Rows of the displayed pictures, int64 [R].
+            widths: Columns of the displayed pictures, int64 [R].
+            name: Gives the name of picture r, for messages.
+
+        Raises:
+            UsageError: They come out unequal, or a crop does not fit.
+        """
+        _, first_of = np.unique(heights * (1 << 32) + widths, return_index=True)
+        anywhere = Place(0, 0, 0)  # shapes do not depend on the draw
+        found: dict[Size, int] = {}
+        for row in np.sort(first_of).tolist():
+            height, width = int(heights[row]), int(widths[row])
+            try:
+                shape = self.output(height, width, anywhere).shape(height, width)
+            except UsageError as error:
+                raise UsageError(f"{name(row)}: {error}", source=name(row), stage="plan") from None
+            found.setdefault(shape[1:], row)
+        if len(found) > 1:
+            (one, first), (other, second) = list(found.items())[:2]
+            raise UsageError(
+                f"the pictures of a plan must come out equal, but {name(first)} gives {one[0]} x {one[1]} and "
+                f"{name(second)} gives {other[0]} x {other[1]} (height x width): give size=(height, width), "
+                "or a crop to one shape, or split the plan with catalog.filter()"
+            )
+        return next(iter(found), None)
+
+
+def short_side(size: int, height: int, width: int) -> Size:
+    """Scale a picture so that its short side is ``size``; the long side is int(size * long / short)."""
+    if height <= width:
+        return size, size * width // height
+    return size * height // width, size
+
+
+def _checked_size(size: Size | int | Sequence[int] | None) -> Size | int | None:
+    if size is None:
+        return None
+    if isinstance(size, (int, np.integer)) and not isinstance(size, bool):
+        return OutputSpec((int(size), 1)).size[0]  # type: ignore[index]
+    return OutputSpec(size).size  # type: ignore[arg-type]

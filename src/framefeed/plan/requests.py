@@ -1,0 +1,91 @@
+"""plan_requests: the user's own list of clips as an EpochPlan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from framefeed.errors import UsageError
+from framefeed.index.frame_index import IntArray
+from framefeed.index.picking import Pick
+from framefeed.index.scanning import catalog_of
+from framefeed.plan.asked import Requests
+from framefeed.plan.choice import Picking, Policy
+from framefeed.plan.crops import Crop, Size
+from framefeed.plan.epoch import EpochPlan
+from framefeed.plan.options import PlanOptions
+from framefeed.plan.order import Tail
+from framefeed.plan.request import DecodeRequest
+from framefeed.plan.tables import PlanTables
+
+
+def plan_requests(
+    requests: Sequence[DecodeRequest],
+    *,
+    size: Size | int | None = None,
+    crop: Crop | Sequence[int] | None = None,
+    columns: Mapping[str, Sequence[Any]] | None = None,
+    policy: Policy = "repeat_last",
+    pick: Pick = "played",
+    tolerance_seconds: float | None = None,
+    seed: int = 0,
+    shuffle: bool = False,
+    rank: int = 0,
+    world_size: int = 1,
+    tail: Tail = "pad",
+) -> EpochPlan:
+    """Plan clips that the user lists, one position each; each source is indexed once, before planning.
+
+    Example: ``plan_requests([DecodeRequest(source="a.mp4", seconds=[0.0, 0.5])], columns={"label": ["dog"]})``
+
+    Args:
+        requests: Each with ``indices`` (negative ones count from the end) or ``seconds`` from the first frame.
+        size: (height, width) of the pictures, or an int for their short side, or None: as the requests say.
+        crop: (top, left, height, width) in displayed pixels, CenterCrop, RandomCrop or RandomResizedCrop, before size.
+        columns: Name -> one value for each request, numbers or text.
+        policy: What stands in for what lies past the end.
+        pick: How a time becomes a frame.
+        tolerance_seconds: Largest allowed distance between wanted and picked time, or None.
+        seed: Settles the order and the crops.
+        shuffle: Whether each epoch has an order of its own.
+        rank: This process among ``world_size``.
+        world_size: Number of processes that share an epoch.
+        tail: "pad" repeats global positions 0, 1, ... until all ranks have the same length, "drop" leaves out the rest.
+
+    Raises:
+        MediaError: A source cannot be indexed.
+        UsageError: A request is empty, or the pictures come out unequal.
+    """
+    options = PlanOptions(seed=seed, shuffle=shuffle, rank=rank, world_size=world_size, tail=tail, size=size, crop=crop)
+    if shuffle not in (True, False):
+        raise UsageError(f"plan_requests takes shuffle=True or False, not {shuffle!r}")
+    picking = Picking(pick, tolerance_seconds, policy)
+    _check_requests(requests)
+    sources, rows = _distinct_sources(requests)
+    rule = Requests.of(requests, rows, dict(columns or {}), picking)
+    catalog = catalog_of(sources)
+    return EpochPlan(catalog, rule, options, PlanTables.of(catalog, rule, options))
+
+
+def _check_requests(requests: Sequence[DecodeRequest]) -> None:
+    for number, request in enumerate(requests):
+        if not isinstance(request, DecodeRequest):
+            raise UsageError(f"request {number} is a {type(request).__name__}: plan_requests takes DecodeRequests")
+        if not len(request):
+            raise UsageError(f"request {number} ({request.name}) asks for no frame")
+        if request.output.dimension_order != "NCHW":
+            raise UsageError(f"request {number} ({request.name}) asks for NHWC: plans deliver NCHW")
+        if request.seconds is not None and not np.isfinite(request.seconds).all():
+            raise UsageError(f"request {number} ({request.name}) asks for a time that is not finite")
+
+
+def _distinct_sources(requests: Sequence[DecodeRequest]) -> tuple[list[Any], IntArray]:
+    """List each source once, as a catalog entry where one was given, and the number of each request's source."""
+    found: dict[str | bytes, Any] = {}
+    for request in requests:
+        if request.entry is not None or request.source not in found:
+            found[request.source] = request.source if request.entry is None else request.entry
+    numbers = {source: number for number, source in enumerate(found)}
+    return list(found.values()), np.array([numbers[request.source] for request in requests], dtype=np.int64)

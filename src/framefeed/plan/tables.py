@@ -1,0 +1,164 @@
+"""PlanTables: what follows from catalog, rule and options for all positions, checked and made once a process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
+from framefeed.index.catalog import Catalog
+from framefeed.index.frame_index import IntArray
+from framefeed.plan.asked import RequestPictures, Requests
+from framefeed.plan.chance import Place
+from framefeed.plan.clips import ClipRule, EveryFrame
+from framefeed.plan.crops import Size
+from framefeed.plan.layout import Layout, RequestRows, VideoClips, VideoFrames
+from framefeed.plan.options import PlanOptions
+from framefeed.plan.request import OutputSpec
+from framefeed.plan.windows import Windows
+
+
+class Excluded(NamedTuple):
+    """A row that is not planned.
+
+    Attributes:
+        source: Path or name.
+        error: Type and message of what is wrong with it.
+    """
+
+    source: str
+    error: str
+
+
+class Pictures(Protocol):
+    """The form of a clip's pictures."""
+
+    def output(self, height: int, width: int, place: Place) -> OutputSpec:
+        """Settle the form for one clip of a displayed picture of height x width."""
+
+    def common_picture(self, heights: IntArray, widths: IntArray, name: Callable[[int], str]) -> Size | None:
+        """Find the one (height, width) in which all pictures come out."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlanTables:
+    """What a plan looks up.
+
+    Attributes:
+        layout: The unshuffled epoch.
+        columns: Values that travel beside the clips, by row or by request.
+        classes: Labels in the order of their codes.
+        windows: Where clips may come from, or None: anywhere.
+        pictures: The form of the pictures.
+        picture: (height, width) of all delivered pictures; None if there are none.
+        windowless: Rows without a frame in their window, where that had to be known for the layout.
+    """
+
+    layout: Layout
+    columns: Mapping[str, npt.NDArray[Any]]
+    classes: tuple[Any, ...]
+    windows: Windows | None
+    pictures: Pictures
+    picture: Size | None
+    windowless: tuple[Excluded, ...] = ()
+
+    @classmethod
+    def of(cls, catalog: Catalog, rule: ClipRule, options: PlanOptions) -> PlanTables:
+        """Make and check the tables of a plan.
+
+        Raises:
+            UsageError: No frame indexes, unknown columns, pictures that come out unequal.
+        """
+        if not catalog.has_frame_indexes:
+            raise UsageError(
+                "this catalog holds headers only, without frame indexes: plan over catalog.with_frame_indexes()"
+            )
+        if isinstance(rule, Requests):
+            return _request_tables(catalog, rule, options)
+        windows = None if options.within is None else Windows.of(catalog, options.within)
+        rows, pictures = catalog.usable_rows, options.pictures
+        layout: Layout = VideoClips(rows, options.clips_per_video)
+        windowless: tuple[Excluded, ...] = ()
+        if isinstance(rule, EveryFrame):
+            if options.clips_per_video != 1 or options.shuffle == "videos":
+                raise UsageError("EveryFrame has one position a frame: no clips_per_video, and shuffle True or False")
+            counts, windowless = _frame_counts(catalog, rows, windows)
+            layout = VideoFrames.of(rows, counts)
+        return cls(
+            layout=layout,
+            columns={name: catalog.column_values(name) for name in options.columns},
+            classes=tuple(catalog.classes),
+            windows=windows,
+            pictures=pictures,
+            picture=_common_picture(catalog, pictures, rows),
+            windowless=windowless,
+        )
+
+    def common_length(self, rule: ClipRule) -> int | None:
+        """T if all clips have the same, else None."""
+        return rule.common_length if isinstance(rule, Requests) else rule.num_frames
+
+    def num_excluded(self, catalog: Catalog) -> int:
+        """Count the rows that are not planned."""
+        return len(catalog) - len(catalog.usable_rows) + len(self.windowless)
+
+    def excluded(self, catalog: Catalog) -> list[Excluded]:
+        """List the rows that are not planned."""
+        failed = [Excluded(source, f"{kind}: {error}") for source, kind, error in catalog.failures]
+        if len(failed) + len(catalog.usable_rows) < len(catalog):
+            known = {source for source, _ in failed}
+            unusable = np.setdiff1d(np.arange(len(catalog)), catalog.usable_rows)
+            names = (source_name(catalog, row) for row in unusable.tolist())
+            failed += [Excluded(name, "EmptyVideo: it has no frames") for name in names if name not in known]
+        return failed + list(self.windowless)
+
+
+def source_name(catalog: Catalog, row: int) -> str:
+    """Name of a row's source for messages."""
+    source = catalog.source(row)
+    return f"<{len(source)} bytes, row {row}>" if isinstance(source, bytes) else source
+
+
+def _request_tables(catalog: Catalog, rule: Requests, options: PlanOptions) -> PlanTables:
+    own_forms = any(output != OutputSpec() for output in rule.outputs)
+    if own_forms and (options.size is not None or options.crop is not None):
+        raise UsageError("give size= and crop= either to plan_requests or as output= of its requests, not both")
+    pictures = RequestPictures(rule) if own_forms else options.pictures
+    return PlanTables(
+        layout=RequestRows(rule.rows),
+        columns=rule.columns,
+        classes=rule.classes,
+        windows=None,
+        pictures=pictures,
+        picture=_request_picture(catalog, pictures, rule.rows),
+    )
+
+
+def _request_picture(catalog: Catalog, pictures: Pictures, rows: IntArray) -> Size | None:
+    if isinstance(pictures, RequestPictures):
+        return pictures.common_picture(catalog.heights, catalog.widths, lambda row: source_name(catalog, row))
+    return _common_picture(catalog, pictures, np.unique(rows))
+
+
+def _common_picture(catalog: Catalog, pictures: Pictures, rows: IntArray) -> Size | None:
+    def name(at: int) -> str:
+        return source_name(catalog, int(rows[at]))
+
+    return pictures.common_picture(catalog.heights[rows], catalog.widths[rows], name)
+
+
+def _frame_counts(catalog: Catalog, rows: IntArray, windows: Windows | None) -> tuple[IntArray, tuple[Excluded, ...]]:
+    """Count the frames of each row, int64 [V], within its window if there are windows."""
+    if windows is None:
+        return catalog.num_frames[rows], ()
+    counts, windowless = np.zeros(len(rows), dtype=np.int64), []
+    for number, row in enumerate(rows.tolist()):
+        try:
+            counts[number] = len(windows.timeline(catalog.frame_index(row), row))
+        except (FrameNotFound, TimeUnavailable) as error:
+            windowless.append(Excluded(source_name(catalog, row), f"{type(error).__name__}: {error}"))
+    return counts, tuple(windowless)

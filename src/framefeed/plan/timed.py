@@ -1,0 +1,230 @@
+"""Clip rules by time: wanted times, as exact fractions of a second, resolved against each file's own timestamps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from math import isfinite
+from numbers import Real
+from typing import Literal
+
+import numpy as np
+
+from framefeed.errors import UsageError
+from framefeed.index.frame_index import IntArray
+from framefeed.index.picking import ExactTimes, Pick
+from framefeed.plan.chance import Place
+from framefeed.plan.choice import Chosen, Picking, Policy, choose_frames, choose_times, find_times
+from framefeed.plan.clips import check_count
+from framefeed.plan.timeline import Timeline
+
+Seconds = float | Fraction
+Start = Literal["random"] | Seconds
+
+
+@dataclass(frozen=True)
+class AtSeconds:
+    """The same times of every video, counted from its first frame.
+
+    Attributes:
+        seconds: Wanted times in any order; kept as a tuple.
+        pick: How a time becomes a frame.
+        tolerance_seconds: Largest allowed distance between wanted and picked time, or None.
+        policy: What stands in for times past the end.
+    """
+
+    seconds: Sequence[Seconds]
+    _: KW_ONLY
+    pick: Pick = "played"
+    tolerance_seconds: float | None = None
+    policy: Policy = "repeat_last"
+
+    def __post_init__(self) -> None:
+        try:
+            seconds = tuple(_number("seconds", time) for time in self.seconds)
+        except TypeError:
+            raise UsageError(f"AtSeconds takes a list of times, not {self.seconds!r}") from None
+        if not seconds:
+            raise UsageError("AtSeconds needs at least one time")
+        object.__setattr__(self, "seconds", seconds)
+        self._picking  # noqa: B018 - made now, so that a wrong rule does not wait for its first clip
+
+    @property
+    def num_frames(self) -> int:
+        """T, the frames of one clip."""
+        return len(self.seconds)
+
+    @cached_property
+    def _picking(self) -> Picking:
+        return Picking(self.pick, self.tolerance_seconds, self.policy)
+
+    @cached_property
+    def _times(self) -> ExactTimes:
+        return ExactTimes.of(self.seconds)
+
+    def choose(self, timeline: Timeline, place: Place) -> Chosen:
+        """Choose the frames of the clip at one place of the epoch."""
+        segments = np.zeros(self.num_frames, dtype=np.int64)
+        return choose_times(timeline, timeline.ticks(self._times), segments, self._picking)
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Several rates in one clip: X frames at one rate, then Y frames at another.
+
+    Segment j begins at start + the sum of num_frames_i / fps_i of the segments before it.
+
+    Example: ``Rates([(1, 2), (2, 2)], start=0)`` wants the times 0, 1, 2 and 2.5 s, in segments 0, 0, 1 and 1.
+
+    Attributes:
+        rates: (fps, num_frames) of each segment; kept as a tuple.
+        start: Seconds counted from the first frame, or "random": the pts of a frame, uniform over those from which the
+            whole clip fits, else the first frame's and the policy.
+        pick: How a time becomes a frame.
+        tolerance_seconds: Largest allowed distance between wanted and picked time, or None.
+        policy: What stands in for times past the end.
+    """
+
+    rates: Sequence[tuple[Seconds, int]]
+    start: Start = "random"
+    _: KW_ONLY
+    pick: Pick = "played"
+    tolerance_seconds: float | None = None
+    policy: Policy = "repeat_last"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rates", tuple(_checked_rates(self.rates)))
+        object.__setattr__(self, "start", _checked_start(self.start))
+        self._picking  # noqa: B018 - made now, so that a wrong rule does not wait for its first clip
+
+    @property
+    def num_frames(self) -> int:
+        """T, the frames of one clip."""
+        return sum(count for _, count in self.rates)
+
+    @cached_property
+    def _picking(self) -> Picking:
+        return Picking(self.pick, self.tolerance_seconds, self.policy)
+
+    @cached_property
+    def _segments(self) -> IntArray:
+        return np.repeat(np.arange(len(self.rates), dtype=np.int64), [count for _, count in self.rates])
+
+    @cached_property
+    def _offsets(self) -> ExactTimes:
+        begin = Fraction(0) if self.start == "random" else Fraction(self.start)
+        times = []
+        for fps, count in self.rates:
+            step = 1 / Fraction(fps)
+            times += [begin + number * step for number in range(count)]
+            begin += count * step
+        return ExactTimes.of(times)
+
+    @cached_property
+    def _span(self) -> ExactTimes:
+        return ExactTimes.of([self._offsets[-1] - self._offsets[0]])
+
+    def choose(self, timeline: Timeline, place: Place) -> Chosen:
+        """Choose the frames of the clip at one place of the epoch."""
+        origin = timeline.origin
+        if self.start == "random" and (fitting := timeline.starts_that_fit(self._span, self.pick)):
+            origin = int(timeline.pts[place.generator.integers(fitting)])
+        return choose_times(timeline, timeline.ticks(self._offsets, origin), self._segments, self._picking)
+
+
+@dataclass(frozen=True)
+class Dense:
+    """Frames at even distances: every ``stride``-th by index, or ``fps`` a second by time.
+
+    Example: ``Dense(16, stride=4)``, ``Dense(16, fps=8, start=1.5)``.
+
+    Attributes:
+        num_frames: T.
+        stride: Distance in frames; 1 if neither is given.
+        fps: Frames a second of the clip, instead of ``stride``.
+        start: Seconds counted from the first frame, or "random": uniform over the frames from which the whole clip
+            fits, else the first frame and the policy. With ``stride``, seconds become a frame by ``pick`` and
+            ``tolerance_seconds``; on a stream without timestamps 0 is its first frame.
+        pick: How a time becomes a frame.
+        tolerance_seconds: Largest allowed distance between wanted and picked time, or None.
+        policy: What stands in for what lies past the end.
+    """
+
+    num_frames: int
+    _: KW_ONLY
+    stride: int | None = None
+    fps: Seconds | None = None
+    start: Start = "random"
+    pick: Pick = "played"
+    tolerance_seconds: float | None = None
+    policy: Policy = "repeat_last"
+
+    def __post_init__(self) -> None:
+        check_count("num_frames", self.num_frames)
+        if self.stride is not None and self.fps is not None:
+            raise UsageError("Dense takes either stride= or fps=, not both")
+        if self.fps is None:
+            object.__setattr__(self, "stride", 1 if self.stride is None else self.stride)
+            check_count("stride", self.stride or 0)
+        object.__setattr__(self, "start", _checked_start(self.start))
+        self._picking  # noqa: B018 - made now, so that a wrong rule does not wait for its first clip
+        self._by_time  # noqa: B018
+
+    @cached_property
+    def _picking(self) -> Picking:
+        return Picking(self.pick, self.tolerance_seconds, self.policy)
+
+    @cached_property
+    def _by_time(self) -> Rates | None:
+        if self.fps is None:
+            return None
+        picking = {"pick": self.pick, "tolerance_seconds": self.tolerance_seconds, "policy": self.policy}
+        return Rates([(self.fps, self.num_frames)], self.start, **picking)  # type: ignore[arg-type]
+
+    def choose(self, timeline: Timeline, place: Place) -> Chosen:
+        """Choose the frames of the clip at one place of the epoch."""
+        if self._by_time is not None:
+            return self._by_time.choose(timeline, place)
+        first, error = self._first(timeline, place)
+        numbers = first + np.arange(self.num_frames, dtype=np.int64) * (self.stride or 1)
+        chosen = choose_frames(timeline, numbers, np.zeros_like(numbers), self.policy)
+        errors = chosen.errors.copy()
+        errors[0] += error
+        return replace(chosen, errors=errors)
+
+    def _first(self, timeline: Timeline, place: Place) -> tuple[int, float]:
+        """Number of the clip's first frame, and how far it is from the wanted start in seconds."""
+        if self.start == "random":
+            fitting = len(timeline) - (self.num_frames - 1) * (self.stride or 1)
+            return int(place.generator.integers(fitting)) if fitting > 0 else 0, 0.0
+        if self.start == 0 and not timeline.index.has_timestamps:
+            return 0, 0.0
+        found = find_times(timeline, timeline.ticks(ExactTimes.of([self.start])), self._picking)
+        return (len(timeline), 0.0) if found.past[0] else (int(found.numbers[0]), float(found.errors[0]))
+
+
+def _checked_rates(rates: Sequence[tuple[Seconds, int]]) -> Iterator[tuple[Seconds, int]]:
+    try:
+        pairs = [(fps, count) for fps, count in rates]
+    except (TypeError, ValueError):
+        raise UsageError(f"Rates takes a list of (fps, num_frames), not {rates!r}") from None
+    if not pairs:
+        raise UsageError("Rates needs at least one (fps, num_frames)")
+    for fps, count in pairs:
+        check_count("num_frames", count)
+        if _number("fps", fps) <= 0:
+            raise UsageError(f"fps must be more than 0, not {fps!r}")
+        yield _number("fps", fps), int(count)
+
+
+def _checked_start(start: Start) -> Start:
+    return "random" if start == "random" else _number("start", start)
+
+
+def _number(name: str, value: object) -> Seconds:
+    """Take a time or a rate as it is: whole numbers and fractions exactly, anything else as a float."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not isfinite(value):
+        raise UsageError(f"{name} must be a finite number, not {value!r}")
+    return value if isinstance(value, (int, Fraction)) else float(value)
