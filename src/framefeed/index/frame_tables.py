@@ -113,12 +113,11 @@ class FrameTables:
     def __init__(self, batches: Sequence[pa.RecordBatch], name: str = "frame tables in memory") -> None:
         self.batches = tuple(batches)
         self.name = name
-        self._starts = np.cumsum([0, *(batch.num_rows for batch in self.batches)])
-        self._columns: dict[int, dict[str, AnyArray | Ragged]] = {}
-        self._cached = lru_cache(CACHED_INDEXES)(self._read)
+        self._reader = _Reader(self.batches, name)
+        self._cached = lru_cache(CACHED_INDEXES)(self._reader.index)
 
     def __len__(self) -> int:
-        return int(self._starts[-1])
+        return len(self._reader)
 
     def __repr__(self) -> str:
         return f"FrameTables({len(self)} sources, {self.nbytes} bytes)"
@@ -138,7 +137,7 @@ class FrameTables:
 
     def claims(self, row: int) -> HeaderClaims:
         """Read what the header of one source claims."""
-        columns, at = self._locate(row)
+        columns, at = self._reader.locate(row)
         num_frames = int(columns["num_frames_from_header"][at])
         duration, fps = (float(columns[f"{name}_from_header"][at]) for name in ("duration_seconds", "average_fps"))
         return HeaderClaims(
@@ -152,23 +151,36 @@ class FrameTables:
         batches: list[pa.RecordBatch] = []
         builder = FrameTableBuilder(batches.append)
         for row in rows:
-            builder.append(self._read(int(row)), self.claims(int(row)))
+            builder.append(self._reader.index(int(row)), self.claims(int(row)))
         builder.finish()
         return FrameTables(batches)
 
-    def _locate(self, row: int) -> tuple[dict[str, Any], int]:
+
+class _Reader:
+    """Finds and reads rows; apart from the cache over it, so that the two do not keep each other alive."""
+
+    def __init__(self, batches: Sequence[pa.RecordBatch], name: str) -> None:
+        self._batches = batches
+        self._name = name
+        self._starts = np.cumsum([0, *(batch.num_rows for batch in batches)])
+        self._columns: dict[int, dict[str, AnyArray | Ragged]] = {}
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def locate(self, row: int) -> tuple[dict[str, Any], int]:
         if not 0 <= row < len(self):
             raise IndexError(f"row {row} of {len(self)}")
         batch = int(np.searchsorted(self._starts, row, side="right")) - 1
         if batch not in self._columns:
             try:
-                self._columns[batch] = _views(self.batches[batch])
+                self._columns[batch] = _views(self._batches[batch])
             except ValueError as error:
                 raise self._damaged(f"batch {batch}: {error}") from error
         return self._columns[batch], row - int(self._starts[batch])
 
-    def _read(self, row: int) -> FrameIndex | None:
-        columns, at = self._locate(row)
+    def index(self, row: int) -> FrameIndex | None:
+        columns, at = self.locate(row)
         if not columns["present"][at]:
             return None
         try:
@@ -180,7 +192,7 @@ class FrameTables:
 
     def _damaged(self, what: str) -> UnreadableMedia:
         return UnreadableMedia(
-            f"{self.name}: damaged frame table, {what}; delete it and index again", source=self.name, stage="index"
+            f"{self._name}: damaged frame table, {what}; delete it and index again", source=self._name, stage="index"
         )
 
 
