@@ -7,7 +7,7 @@
     ├── MediaError            this file is the problem              (also RuntimeError)
     │   ├── UnreadableMedia   text, empty, folder, FIFO, playlist
     │   │   └── MissingMedia  no such file                          (also FileNotFoundError)
-    │   ├── NoVideoStream     audio only, cover picture only
+    │   ├── NoVideoStream     audio only, cover picture only        (also ValueError)
     │   ├── EmptyVideo        a video stream without one frame
     │   ├── UnsupportedCodec  no decoder here, or encrypted
     │   ├── CorruptMedia      promised frames that do not come
@@ -88,8 +88,8 @@ class MissingMedia(UnreadableMedia, FileNotFoundError):
     """There is no such file."""
 
 
-class NoVideoStream(MediaError):
-    """Readable, but without a video stream: audio only, or a cover picture only."""
+class NoVideoStream(MediaError, ValueError):
+    """Readable, but without a video stream: audio only, or a cover picture only. TorchCodec raises ValueError here."""
 
 
 class EmptyVideo(MediaError):

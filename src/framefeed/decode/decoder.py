@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -60,7 +60,7 @@ class DecodeCounts:
     contexts_made: int = 0
     runs: int = 0
 
-    def __iadd__(self, other: DecodeCounts) -> DecodeCounts:
+    def __iadd__(self, other: DecodeCounts) -> Self:
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         return self

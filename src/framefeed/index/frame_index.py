@@ -89,6 +89,11 @@ class StreamFacts:
     skips_exactly: bool = False
     inband_parameters: bool = False
 
+    @property
+    def displayed(self) -> tuple[int, int]:
+        """(height, width) as displayed: the rotation applied."""
+        return (self.width, self.height) if self.rotation in (90, 270) else (self.height, self.width)
+
 
 @dataclass(frozen=True, eq=False)
 class FrameIndex:

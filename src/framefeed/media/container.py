@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, Self, cast
 
 import av
 from av.buffer import Buffer
@@ -196,7 +196,7 @@ class VideoContainer:
         """Close the container; more than once is fine."""
         self._container.close()
 
-    def __enter__(self) -> VideoContainer:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 from av import VideoCodecContext
 from av.video.frame import VideoFrame
 
-from framefeed.decode.backends.pyav_feed import DirectFeed, Feed
-from framefeed.decode.backends.pyav_pools import ThreadPools, thread_pools
-from framefeed.decode.decoder import ClipSlot, DecodeCounts, DecodeReport
+from framefeed.decode.backends.pyav_feed import Feed
+from framefeed.decode.backends.pyav_pools import thread_pools
+from framefeed.decode.convert import Converter
+from framefeed.decode.decoder import ClipSlot, DecodeCounts, DecodeReport, Pixels
 from framefeed.errors import CorruptMedia, FramefeedError
 from framefeed.index.frame_index import FrameIndex
 from framefeed.media.container import Packet
 from framefeed.media.foreign import FOREIGN
 from framefeed.media.limits import DEFAULT_LIMITS, Limits
 from framefeed.media.source import MediaSource
+from framefeed.plan.request import OutputSpec
 from framefeed.plan.runs import DecodeRuns, plan_runs
 
 _LISTED_FRAMES = 8
@@ -50,19 +54,34 @@ class PyAVDecoder:
         return report
 
     def frames(
-        self, source: MediaSource, index: FrameIndex, ordinals: object, counts: DecodeCounts | None = None
+        self,
+        source: MediaSource,
+        index: FrameIndex,
+        ordinals: npt.ArrayLike | range,
+        counts: DecodeCounts | None = None,
     ) -> Iterator[tuple[int, VideoFrame]]:
         """Yield (ordinal, picture) of some frames as they leave the decoder, each once; missing ones are left out.
 
         The picture is only valid until the next one is asked for.
         """
-        runs = plan_runs(index, ordinals, skip=self._skip)  # type: ignore[arg-type]
+        runs = plan_runs(index, ordinals, skip=self._skip)
         counts = counts if counts is not None else DecodeCounts()
         if not len(runs.ordinals):
             return
         pools = thread_pools()
         with pools.feed(source, index, self._limits, direct=self._direct, counts=counts) as feed:
             yield from _execute(runs, feed, counts)
+
+    def pictures(
+        self, source: MediaSource, index: FrameIndex, stretch: range, output: OutputSpec
+    ) -> Iterator[tuple[int, Pixels]]:
+        """Yield (ordinal, pixels) for consecutive frames; see ``PictureStream.pictures``."""
+        converter = Converter()
+        shape = output.shape(*index.stream.displayed)
+        for ordinal, frame in self.frames(source, index, stretch):
+            out = np.empty(shape, dtype=np.uint8)
+            converter.write(frame, index.stream, output, out)
+            yield ordinal, out
 
     def close(self) -> None:
         """Release this thread's contexts and files."""
@@ -72,7 +91,7 @@ class PyAVDecoder:
 def _execute(runs: DecodeRuns, feed: Feed, counts: DecodeCounts) -> Iterator[tuple[int, VideoFrame]]:
     ordinal_of = dict(zip(runs.packets.tolist(), runs.ordinals.tolist(), strict=True))
     send, bounds = runs.send.tolist(), runs.bounds.tolist()
-    for first, stop in zip(bounds, bounds[1:], strict=False):
+    for first, stop in pairwise(bounds):
         counts.runs += 1
         context = feed.start(send[first])
         for packet in feed.packets(send[first:stop]):
@@ -108,7 +127,7 @@ class _Places:
             for position, ordinal in enumerate(slot.indices.tolist()):
                 self._places.setdefault(ordinal, []).append((number, position))
 
-    def fill(self, ordinal: int, frame: VideoFrame, index: FrameIndex, converter: object) -> None:
+    def fill(self, ordinal: int, frame: VideoFrame, index: FrameIndex, converter: Converter) -> None:
         """Convert a picture once for each form that is wanted, and copy it to all its places."""
         done: dict[object, tuple[int, int]] = {}
         for number, position in self._places.pop(ordinal):
@@ -122,10 +141,10 @@ class _Places:
                 self._convert(frame, index, converter, (number, position))
             self._report.counts.frames_delivered += 1
 
-    def _convert(self, frame: VideoFrame, index: FrameIndex, converter: object, place: tuple[int, int]) -> None:
+    def _convert(self, frame: VideoFrame, index: FrameIndex, converter: Converter, place: tuple[int, int]) -> None:
         slot = self._slots[place[0]]
         try:
-            converter.write(frame, index.stream, slot.output, slot.out[place[1]])  # type: ignore[attr-defined]
+            converter.write(frame, index.stream, slot.output, slot.out[place[1]])
             self._report.counts.frames_converted += 1
         except FramefeedError as error:
             self._report.errors[place[0]] = error
@@ -151,6 +170,3 @@ def missing_frames(source: MediaSource, index: FrameIndex, ordinals: Sequence[in
         source=source.name,
         stage="decode",
     )
-
-
-__all__ = ["DirectFeed", "PyAVDecoder", "ThreadPools", "missing_frames"]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol, cast
 
 from av import VideoCodecContext
+from av.packet import Packet as AvPacket
 
 from framefeed.decode.decoder import DecodeCounts
 from framefeed.errors import StaleSource
@@ -66,7 +67,8 @@ class DirectFeed:
                     stage="decode",
                 )
             self._counts.bytes_read += size
-            packet = Packet(cast("bytes", buffer[:size]))  # PyAV takes any buffer; its stub names bytes only.
+            # PyAV takes any buffer; its stub names bytes only.
+            packet = cast("Packet", AvPacket(cast("bytes", buffer[:size])))
             packet.pts = number
             yield packet
 

@@ -1,4 +1,4 @@
-"""Decoder contexts, open files and open containers, pooled per thread, so that no lock is needed.
+"""Decoder contexts, open files and open containers, pooled per thread, so that nobody waits for another.
 
 A forked child starts with empty pools: it must not share a parent's file position (L01).
 """
@@ -40,18 +40,23 @@ class Pool(Generic[T]):
         self._close = close
         self._idle: OrderedDict[tuple[Hashable, int], T] = OrderedDict()
         self._serial = 0
+        # A half-read stream of pictures may be closed by another thread than the one that lent to it.
+        self._lock = threading.Lock()
 
     def take(self, key: Hashable) -> T | None:
         """Take an idle thing out, or None."""
-        found = next((place for place in reversed(self._idle) if place[0] == key), None)
-        return None if found is None else self._idle.pop(found)
+        with self._lock:
+            found = next((place for place in reversed(self._idle) if place[0] == key), None)
+            return None if found is None else self._idle.pop(found)
 
     def give(self, key: Hashable, thing: T) -> None:
         """Put a thing back for the next user."""
-        self._serial += 1
-        self._idle[key, self._serial] = thing
-        while len(self._idle) > self._capacity:
-            self._close(self._idle.popitem(last=False)[1])
+        with self._lock:
+            self._serial += 1
+            self._idle[key, self._serial] = thing
+            surplus = self._idle.popitem(last=False)[1] if len(self._idle) > self._capacity else None
+        if surplus is not None:
+            self._close(surplus)
 
     def clear(self) -> None:
         """Close all idle things."""

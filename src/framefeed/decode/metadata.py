@@ -1,0 +1,115 @@
+"""VideoMetadata: TorchCodec's names for what is known of a stream, and ours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from framefeed.index.frame_index import FrameIndex
+from framefeed.media.details import StreamDetails
+from framefeed.media.info import MediaInfo
+
+
+@dataclass(frozen=True, slots=True)
+class VideoMetadata:
+    """Facts of one video stream. Names that end in ``_from_header`` are claims; the others were found by indexing.
+
+    Attributes:
+        num_frames: Frames that come out of the decoder.
+        duration_seconds: From the first frame's begin to the last one's end; None without timestamps.
+        begin_stream_seconds: Time of the first frame on the stream's timeline; None without timestamps.
+        end_stream_seconds: End of the last frame; None without timestamps.
+        average_fps: (frames - 1) / (last time - first time); None where that says nothing.
+        width: Columns as displayed.
+        height: Rows as displayed.
+        codec: Codec name.
+        stream_index: Number of the stream in its container.
+        pixel_format: libav's name.
+        rotation: Degrees counter-clockwise that are applied.
+        mirrored: Whether the picture is flipped left to right after that.
+        container: libav's name of the container format.
+        time_base: Seconds in a tick.
+        is_variable_frame_rate: Whether the distances between frames differ.
+        num_key_frames: Frames at which decoding can start.
+        built_from: How the frames were found: "packets", "packets+ends" or "decode".
+        bit_rate: Bits a second, as the header has it.
+        pixel_aspect_ratio: Width to height of one sample, or None.
+        color_primaries: ITU-T H.273 code.
+        color_space: ITU-T H.273 matrix code.
+        color_transfer_characteristic: ITU-T H.273 code.
+        num_frames_from_header: The header's claim, or None.
+        num_frames_from_content: As ``num_frames``.
+        duration_seconds_from_header: The header's claim, or None.
+        average_fps_from_header: The header's claim, or None.
+        begin_stream_seconds_from_header: The header's claim, or None.
+        begin_stream_seconds_from_content: As ``begin_stream_seconds``.
+        end_stream_seconds_from_content: As ``end_stream_seconds``.
+    """
+
+    num_frames: int
+    duration_seconds: float | None
+    begin_stream_seconds: float | None
+    end_stream_seconds: float | None
+    average_fps: float | None
+    width: int
+    height: int
+    codec: str
+    stream_index: int
+    pixel_format: str
+    rotation: int
+    mirrored: bool
+    container: str
+    time_base: Fraction
+    is_variable_frame_rate: bool
+    num_key_frames: int
+    built_from: str
+    bit_rate: int | None
+    pixel_aspect_ratio: Fraction | None
+    color_primaries: int
+    color_space: int
+    color_transfer_characteristic: int
+    num_frames_from_header: int | None
+    num_frames_from_content: int
+    duration_seconds_from_header: float | None
+    average_fps_from_header: float | None
+    begin_stream_seconds_from_header: float | None
+    begin_stream_seconds_from_content: float | None
+    end_stream_seconds_from_content: float | None
+
+
+def describe(info: MediaInfo, index: FrameIndex, details: StreamDetails) -> VideoMetadata:
+    """Join what the header claims and what indexing found."""
+    timed = index.has_timestamps
+    begin = float(int(index.pts[0]) * index.time_base) if timed else None
+    end = float(index.end_pts * index.time_base) if timed else None
+    return VideoMetadata(
+        num_frames=len(index),
+        duration_seconds=end - begin if begin is not None and end is not None else None,
+        begin_stream_seconds=begin,
+        end_stream_seconds=end,
+        average_fps=index.average_fps,
+        width=info.width,
+        height=info.height,
+        codec=index.stream.codec,
+        stream_index=index.stream.stream_index,
+        pixel_format=index.stream.pixel_format,
+        rotation=index.stream.rotation,
+        mirrored=index.stream.mirrored,
+        container=index.stream.container,
+        time_base=index.time_base,
+        is_variable_frame_rate=index.is_variable_frame_rate,
+        num_key_frames=len(index.key_frame_indices),
+        built_from=index.built_from,
+        bit_rate=details.bit_rate,
+        pixel_aspect_ratio=details.pixel_aspect_ratio,
+        color_primaries=details.color_primaries,
+        color_space=details.color_space,
+        color_transfer_characteristic=details.color_transfer_characteristic,
+        num_frames_from_header=info.num_frames_from_header,
+        num_frames_from_content=len(index),
+        duration_seconds_from_header=info.duration_seconds_from_header,
+        average_fps_from_header=info.average_fps_from_header,
+        begin_stream_seconds_from_header=details.begin_seconds,
+        begin_stream_seconds_from_content=begin,
+        end_stream_seconds_from_content=end,
+    )

@@ -1,0 +1,256 @@
+"""VideoDecoder: the frames of one source as NumPy arrays, exact in any order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from framefeed.decode.asking import FloatArray, ordinal, ordinals, played_at, played_in_range, resampled
+from framefeed.decode.decoder import ClipSlot, Decoder, Pixels
+from framefeed.decode.forward import ForwardReader
+from framefeed.decode.frames import Frame, FrameBatch
+from framefeed.decode.metadata import VideoMetadata, describe
+from framefeed.decode.registry import decoder_named
+from framefeed.errors import FrameNotFound, UsageError
+from framefeed.index.build import index_media
+from framefeed.index.frame_index import FrameIndex, IntArray
+from framefeed.media.details import stream_details
+from framefeed.media.info import MediaInfo
+from framefeed.media.probe import probe
+from framefeed.media.source import MediaSource
+from framefeed.plan.chance import Place
+from framefeed.plan.crops import Crop, as_crop
+from framefeed.plan.pictures import PictureRule
+from framefeed.plan.request import DimensionOrder, OutputSpec
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderOptions:
+    """Options of a VideoDecoder.
+
+    Attributes:
+        stream_index: The stream to decode, or None for the best one.
+        dimension_order: "NCHW" or "NHWC".
+        size: (height, width), or the short side, or None.
+        crop: (top, left, height, width) in displayed pixels, a crop rule, or None.
+        backend: Name of a decoder.
+        frame_index: A ready index of the source, or None to build one.
+    """
+
+    stream_index: int | None = None
+    dimension_order: DimensionOrder = "NCHW"
+    size: tuple[int, int] | int | None = None
+    crop: Crop | Sequence[int] | None = None
+    backend: str = "auto"
+    frame_index: FrameIndex | None = None
+
+
+class VideoDecoder:
+    """Decodes frames of one video, by number or by time.
+
+    ``len()``, ``[i]``, ``[a:b:c]`` and iteration work as on a sequence of pictures, each uint8 [C, H, W] (or
+    [H, W, C]); the methods return Frame and FrameBatch, which carry times. Any order, repeats and negative numbers
+    are fine; frames asked for together are decoded together, each group of pictures once.
+
+    Args:
+        source: Path, bytes, seekable binary file object, or catalog entry.
+        stream_index: The stream to decode, or None for the best one.
+        dimension_order: "NCHW" (default) or "NHWC".
+        size: (height, width), or the short side, to resize to; None to keep.
+        crop: (top, left, height, width) in displayed pixels, or ``CenterCrop(h, w)``; applied before ``size``.
+        backend: Name of a decoder; "auto" is "pyav".
+        frame_index: A ready index of the same source; ``build_index(source)`` if not given.
+
+    Raises:
+        MediaError: The source cannot be read; see ``probe``.
+        UsageError: Contradicting arguments.
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        *,
+        stream_index: int | None = None,
+        dimension_order: Literal["NCHW", "NHWC"] = "NCHW",
+        size: tuple[int, int] | int | None = None,
+        crop: Crop | Sequence[int] | None = None,
+        backend: str = "auto",
+        frame_index: FrameIndex | None = None,
+    ) -> None:
+        self._open(source, DecoderOptions(stream_index, dimension_order, size, crop, backend, frame_index))
+
+    def _open(self, source: Any, options: DecoderOptions) -> None:
+        if options.dimension_order not in ("NCHW", "NHWC"):
+            raise UsageError(f"dimension_order must be 'NCHW' or 'NHWC', not {options.dimension_order!r}")
+        rule = PictureRule(options.size, as_crop(options.crop))
+        self._decoder: Decoder = decoder_named(options.backend)
+        self._source = MediaSource.of(source)
+        self._info: MediaInfo | None = None
+        known = options.frame_index or getattr(source, "frame_index", None)
+        if known is None:
+            self._info, known = index_media(self._source, "ends", stream_index=options.stream_index)
+        elif options.stream_index not in (None, known.stream.stream_index):
+            raise UsageError(
+                f"stream_index={options.stream_index}, but frame_index is of stream {known.stream.stream_index}"
+            )
+        self._index: FrameIndex = known
+        self._output = self._settled(rule, options.dimension_order)
+        self._forward = ForwardReader(self._decoder, self._source, known, self._output)
+        self._is_closed = False
+
+    def _settled(self, rule: PictureRule, order: DimensionOrder) -> OutputSpec:
+        # One draw a clip: here the decoder is the clip, and has no epoch and no position.
+        height, width = self._index.stream.displayed
+        settled = rule.output(height, width, Place(0, 0, 0))
+        return OutputSpec(settled.size, settled.crop, order)
+
+    @property
+    def frame_index(self) -> FrameIndex:
+        """Where every frame is."""
+        return self._index
+
+    @property
+    def stream_index(self) -> int:
+        """Number of the decoded stream in its container."""
+        return self._index.stream.stream_index
+
+    @cached_property
+    def metadata(self) -> VideoMetadata:
+        """Facts of the stream under TorchCodec's names, and ours."""
+        info = self._info or probe(self._source)
+        return describe(info, self._index, stream_details(self._source, self.stream_index))
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._source.name!r}, {len(self)} frames, {self._output})"
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, slice):
+            return self._pixels(_range(key, len(self)))
+        return self._one(ordinal(self._index, key, self._source.name))
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self._one(number) for number in range(len(self)))
+
+    def get_frame_at(self, index: int) -> Frame:
+        """Decode frame ``index``; negative counts from the end.
+
+        Raises:
+            FrameNotFound: There is no such frame.
+            CorruptMedia: It does not come out of the decoder.
+        """
+        return self._frame(ordinal(self._index, index, self._source.name))
+
+    def get_frames_at(self, indices: Any) -> FrameBatch:
+        """Decode several frames in the order given, repeats allowed; errors as ``get_frame_at``."""
+        return self._batch(ordinals(self._index, indices, self._source.name))
+
+    def get_frames_in_range(self, start: int, stop: int, step: int = 1) -> FrameBatch:
+        """Decode the frames of ``range(start, stop, step)``, clipped to the video as a slice is.
+
+        Raises:
+            UsageError: ``step`` is 0.
+        """
+        return self._batch(_range(slice(start, stop, step), len(self)))
+
+    def get_frame_played_at(self, seconds: float) -> Frame:
+        """Decode the frame shown at a time on the stream's timeline.
+
+        Raises:
+            FrameNotFound: Nothing is shown at that time.
+            TimeUnavailable: The stream has no usable timestamps.
+        """
+        if math.isnan(seconds):
+            raise FrameNotFound(f"{self._source.name}: no frame is played at NaN seconds", source=self._source.name)
+        return self._frame(self._index.index_at(float(seconds)))
+
+    def get_frames_played_at(self, seconds: Any) -> FrameBatch:
+        """Decode the frames shown at several times; errors as ``get_frame_played_at``."""
+        return self._batch(played_at(self._index, seconds))
+
+    def get_frames_played_in_range(
+        self, start_seconds: float, stop_seconds: float, fps: float | None = None
+    ) -> FrameBatch:
+        """Decode what is shown in [start, stop).
+
+        Args:
+            start_seconds: On the stream's timeline; the frame shown then is the first.
+            stop_seconds: Frames that begin at or after it are left out.
+            fps: Give the frames shown at start + k / fps instead, with those times as ``pts_seconds``.
+
+        Raises:
+            UsageError: The range does not lie inside the stream.
+        """
+        if fps is None:
+            return self._batch(played_in_range(self._index, start_seconds, stop_seconds))
+        found, times = resampled(self._index, start_seconds, stop_seconds, fps)
+        return FrameBatch(self._pixels(found), times, np.full(len(found), 1 / fps), found)
+
+    def get_all_frames(self, fps: float | None = None) -> FrameBatch:
+        """Decode all frames, or those shown every 1 / fps seconds."""
+        if fps is None:
+            return self._batch(np.arange(len(self), dtype=np.int64))
+        self._index.require_timestamps()
+        begin, end = int(self._index.pts[0]), self._index.end_pts
+        return self.get_frames_played_in_range(
+            float(begin * self._index.time_base), float(end * self._index.time_base), fps
+        )
+
+    def close(self) -> None:
+        """Release files and decoders; more than once is fine, and no frame can be had afterwards."""
+        self._is_closed = True
+        self._forward.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _one(self, number: int) -> Pixels:
+        self._check_open()
+        return self._forward.read(number)
+
+    def _pixels(self, numbers: IntArray) -> Pixels:
+        self._check_open()
+        out = np.empty((len(numbers), *self._output.shape(*self._index.stream.displayed)), dtype=np.uint8)
+        if len(numbers):
+            slot = ClipSlot(numbers, self._output, out)
+            self._decoder.decode(self._source, self._index, [slot]).raise_first()
+        return out
+
+    def _frame(self, number: int) -> Frame:
+        pts, duration = self._times(np.array([number], dtype=np.int64))
+        return Frame(self._one(number), float(pts[0]), float(duration[0]), number)
+
+    def _batch(self, numbers: IntArray) -> FrameBatch:
+        return FrameBatch(self._pixels(numbers), *self._times(numbers), numbers)
+
+    def _times(self, numbers: IntArray) -> tuple[FloatArray, FloatArray]:
+        index = self._index
+        ticks = index.pts[numbers]
+        following = index.pts[np.minimum(numbers + 1, len(index) - 1)]
+        gap = following - ticks if index.has_timestamps else np.zeros_like(ticks)
+        shown = np.where(index.duration[numbers] > 0, index.duration[numbers], gap)
+        shown = np.where(shown > 0, shown, index.step if index.has_timestamps else 0)
+        seconds = shown * float(index.time_base)
+        return index.to_seconds(ticks), np.where(shown > 0, seconds, np.nan)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise UsageError(f"{self._source.name}: this VideoDecoder is closed")
+
+
+def _range(key: slice, count: int) -> npt.NDArray[np.int64]:
+    try:
+        return np.arange(*key.indices(count), dtype=np.int64)
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"not a range of frames: {error}") from error
