@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Protocol
 
-from framefeed.index.frame_index import FrameIndex, IntArray
+import numpy as np
+
+from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
+from framefeed.index.catalog import Catalog
+from framefeed.plan.request import DecodeRequest
 from framefeed.plan.runs import plan_runs
 
 SAMPLED_CLIPS = 200
@@ -53,8 +60,65 @@ class PlanDescription:
         return "\n".join(lines)
 
 
+class Plan(Protocol):
+    """What a description asks of a plan."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """Where the media and their frames are."""
+
+    @property
+    def excluded(self) -> Sequence[object]:
+        """Rows that are not planned."""
+
+    @property
+    def num_frames_per_clip(self) -> int:
+        """T; UsageError where the requests differ."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, position: int) -> DecodeRequest: ...
+
+    def row_at(self, position: int) -> int:
+        """Row of the catalog that a position's clip comes from."""
+
+
+def described(plan: Plan, unit: int) -> PlanDescription:
+    """Estimate what a plan costs.
+
+    Args:
+        plan: What to describe.
+        unit: Positions that lie together, are of one video and so are decoded together.
+    """
+    cost = _Cost()
+    groups = _sampled_groups(len(plan), unit)
+    for positions in groups:
+        cost.add(plan, positions)
+    try:
+        length: int | None = plan.num_frames_per_clip
+    except UsageError:
+        length = None
+    sampled = sum(map(len, groups))
+    return PlanDescription(
+        clips=len(plan),
+        frames_per_clip=length,
+        decoded_frames_per_delivered_frame=cost.decoded / max(1, cost.delivered),
+        predicted_cpu_seconds=cost.seconds / max(1, cost.clips) * len(plan),
+        excluded_rows=len(plan.excluded),
+        sampled_clips=sampled,
+        unusable_clips=sampled - cost.clips,
+    )
+
+
+def _sampled_groups(count: int, unit: int) -> list[range]:
+    groups = count // unit
+    sampled = min(groups, max(1, SAMPLED_CLIPS // unit))
+    firsts = [number * groups // sampled * unit for number in range(sampled)]
+    return [range(first, first + min(unit, SAMPLED_CLIPS)) for first in firsts]
+
+
 @dataclass(slots=True)
-class CostSum:
+class _Cost:
     """Adds up what sampled clips cost."""
 
     clips: int = 0
@@ -62,18 +126,20 @@ class CostSum:
     decoded: int = 0
     seconds: float = 0.0
 
-    def add(self, index: FrameIndex, clips: list[IntArray], pixels: int) -> None:
-        """Add clips of one source that are decoded together.
-
-        Args:
-            index: The source's frames.
-            clips: Ordinals of each clip.
-            pixels: Of one decoded picture.
-        """
-        wanted = [ordinal for clip in clips for ordinal in clip.tolist()]
-        runs = plan_runs(index, wanted)
+    def add(self, plan: Plan, positions: Sequence[int]) -> None:
+        """Add clips of one source that are decoded together; a clip that raises an error costs nothing."""
+        clips = []
+        for position in positions:
+            with suppress(FrameNotFound, TimeUnavailable):
+                clips.append(plan[position].ordinals)
+        if not clips:
+            return
+        row = plan.row_at(positions[0])
+        wanted = np.concatenate(clips)
+        runs = plan_runs(plan.catalog.frame_index(row), wanted)
         self.clips += len(clips)
         self.delivered += len(wanted)
         self.decoded += runs.num_decoded
+        pixels = max(0, int(plan.catalog.heights[row])) * max(0, int(plan.catalog.widths[row]))
         work = runs.num_decoded * SECONDS_PER_DECODED_PIXEL + len(runs.ordinals) * SECONDS_PER_DELIVERED_PIXEL
         self.seconds += work * pixels + runs.num_runs * SECONDS_PER_RUN

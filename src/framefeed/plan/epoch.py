@@ -18,7 +18,7 @@ from framefeed.index.catalog import Catalog, CatalogEntry
 from framefeed.plan.chance import Place, generator_at
 from framefeed.plan.clips import ClipRule
 from framefeed.plan.crops import Crop, Size
-from framefeed.plan.description import SAMPLED_CLIPS, CostSum, PlanDescription
+from framefeed.plan.description import PlanDescription, described
 from framefeed.plan.layout import Slot
 from framefeed.plan.options import PlanOptions, Shuffle
 from framefeed.plan.order import IntArray, Permutation, Shard, Tail, permutation
@@ -58,9 +58,6 @@ class EpochPlan:
     rule: ClipRule
     options: PlanOptions
     tables: PlanTables
-
-    def __post_init__(self) -> None:
-        self._shard  # noqa: B018 - a plan is checked whole when it is made
 
     def __repr__(self) -> str:
         options = self.options
@@ -286,44 +283,8 @@ class EpochPlan:
     # --- cost -----------------------------------------------------------------------------------------
 
     def describe(self) -> PlanDescription:
-        """Estimate what this rank's epoch costs from a few hundred of its clips."""
-        cost, unusable = CostSum(), 0
-        groups = self._sampled_groups()
-        for positions in groups:
-            clips, failed = self._ordinals(positions)
-            unusable += failed
-            if clips:
-                row = self.row_at(positions[0])
-                pixels = max(0, int(self.catalog.heights[row])) * max(0, int(self.catalog.widths[row]))
-                cost.add(self.catalog.frame_index(row), clips, pixels)
-        return PlanDescription(
-            clips=len(self),
-            frames_per_clip=self.tables.common_length(self.rule),
-            decoded_frames_per_delivered_frame=cost.decoded / max(1, cost.delivered),
-            predicted_cpu_seconds=cost.seconds / max(1, cost.clips) * len(self),
-            excluded_rows=len(self.excluded),
-            sampled_clips=sum(map(len, groups)),
-            unusable_clips=unusable,
-        )
-
-    def _sampled_groups(self) -> list[range]:
-        # The clips of a video that lie together are decoded together, and so are priced together.
-        unit = self._shard.unit
-        groups = len(self) // unit
-        sampled = min(groups, max(1, SAMPLED_CLIPS // unit))
-        firsts = [number * groups // sampled * unit for number in range(sampled)]
-        return [range(first, first + min(unit, SAMPLED_CLIPS)) for first in firsts]
-
-    def _ordinals(self, positions: Sequence[int]) -> tuple[list[IntArray], int]:
-        clips = []
-        for position in positions:
-            try:
-                request = self._request(self._locate(position))
-            except (FrameNotFound, TimeUnavailable):
-                continue
-            if request.indices is not None:
-                clips.append(request.indices)
-        return clips, len(positions) - len(clips)
+        """Estimate what this rank's epoch costs, from a few hundred of its clips."""
+        return described(self, self._shard.unit)
 
 
 def plan_clips(

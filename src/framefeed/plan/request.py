@@ -147,6 +147,17 @@ class DecodeRequest:
         return (_rebuild, (self.source if self.entry is None else self.entry, self._columns(), self.output))
 
     @property
+    def ordinals(self) -> IntArray:
+        """The indices, int64 [T], of a request that a plan made or that is by index.
+
+        Raises:
+            UsageError: The request is by time, and no plan has resolved it.
+        """
+        if self.indices is None:
+            raise UsageError(f"{self.name}: a request by seconds has no indices before plan_requests resolved it")
+        return self.indices
+
+    @property
     def name(self) -> str:
         """The source's name for messages."""
         return f"<{len(self.source)} bytes>" if isinstance(self.source, bytes) else self.source

@@ -98,10 +98,6 @@ class PlanTables:
             windowless=windowless,
         )
 
-    def common_length(self, rule: ClipRule) -> int | None:
-        """T if all clips have the same, else None."""
-        return rule.common_length if isinstance(rule, Requests) else rule.num_frames
-
     def num_excluded(self, catalog: Catalog) -> int:
         """Count the rows that are not planned."""
         return len(catalog) - len(catalog.usable_rows) + len(self.windowless)

@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
+from framefeed.index.frame_index import MISSING_PTS, FrameIndex
+from tests.fakes import index_of, steady_index
+from tests.plan import oracle
+from tests.plan.timelines import clock, indexes, stream_seconds
+
+PICKS = ["played", "nearest", "previous", "next"]
+LookUp = Callable[[FrameIndex, float | Fraction, str], int]
+
+
+def found_by(look_up: LookUp, index: FrameIndex, seconds: float | Fraction, pick: str) -> int | None:
+    try:
+        return look_up(index, seconds, pick)
+    except FrameNotFound:
+        return None
+
+
+def expected(index: FrameIndex, seconds: float | Fraction, pick: str) -> int | None:
+    try:
+        return oracle.index_at(clock(index), Fraction(seconds), pick)
+    except oracle.NoFrame:
+        return None
+
+
+def check_look_up(look_up: LookUp, index: FrameIndex, seconds: float | Fraction, pick: str) -> None:
+    assert found_by(look_up, index, seconds, pick) == expected(index, seconds, pick)
+
+
+def ours(index: FrameIndex, seconds: float | Fraction, pick: str) -> int:
+    return index.index_at(seconds, pick=pick)
+
+
+@given(st.data(), indexes(), st.sampled_from(PICKS))
+@settings(max_examples=400)
+def test_M02_index_at_is_brute_force_over_all_pts(data: st.DataObject, index: FrameIndex, pick: str) -> None:
+    check_look_up(ours, index, data.draw(stream_seconds(index)), pick)
+
+
+@given(st.data(), indexes(), st.sampled_from(PICKS), st.sampled_from([0.0, 1e-6, 0.001, 0.3]))
+@settings(max_examples=200)
+def test_tolerance_is_of_the_distance_that_a_user_sees(
+    data: st.DataObject, index: FrameIndex, pick: str, tolerance: float
+) -> None:
+    seconds = data.draw(stream_seconds(index))
+    try:
+        wanted: int | None = oracle.index_at(clock(index), Fraction(seconds), pick, tolerance)
+    except oracle.NoFrame:
+        wanted = None
+    try:
+        found: int | None = index.index_at(seconds, pick=pick, tolerance_seconds=tolerance)
+    except FrameNotFound:
+        found = None
+    assert found == wanted
+
+
+def test_an_error_equal_to_the_tolerance_is_allowed() -> None:
+    assert index_of([0, 1000]).index_at(0.3, tolerance_seconds=0.3) == 0
+
+
+@pytest.mark.parametrize("pick", PICKS)
+def test_M24_float_of_the_exact_time_is_that_frame(pick: str) -> None:
+    index = index_of([k * 1001 for k in range(100_000)], time_base=Fraction(1, 30_000), duration=1001)
+    seconds = np.array([float(Fraction(k * 1001, 30_000)) for k in range(100_000)])
+    assert np.array_equal(index.index_at(seconds, pick=pick), np.arange(100_000))
+    assert np.allclose(index.pts_seconds, seconds, rtol=0, atol=0)
+
+
+def test_M24_a_second_within_a_microsecond_means_the_frame() -> None:
+    index = index_of([0, 40, 80])
+    assert index.index_at(0.04 - 0.9e-6) == 1
+    assert index.index_at(0.04 - 1.1e-6) == 0
+    assert index.index_at(Fraction(40, 1000) + Fraction(1, 10**6), pick="next") == 1
+    assert index.index_at(Fraction(40, 1000) + Fraction(11, 10**7), pick="next") == 2
+
+
+def test_M24_of_frames_closer_than_a_microsecond_the_nearest_is_meant() -> None:
+    index = index_of(range(10), time_base=Fraction(1, 10**7))
+    assert index.index_at(Fraction(34, 10**8)) == 3
+    assert index.index_at(Fraction(36, 10**8)) == 4
+
+
+def test_M16_one_frame_lasts_its_duration_or_one_tick() -> None:
+    known, unknown = index_of([500], duration=40), index_of([500])
+    assert (known.end_pts, unknown.end_pts) == (540, 501)
+    assert known.index_at(0.539) == 0
+    assert known.average_fps is None
+    with pytest.raises(FrameNotFound):
+        known.index_at(0.54)
+    with pytest.raises(FrameNotFound):
+        known.index_at(0.499)
+
+
+def test_the_last_frame_ends_after_the_median_step_where_its_duration_is_unknown() -> None:
+    index = index_of([0, 10, 20, 100, 110])
+    assert index.end_pts == 120
+    assert index.index_at(0.1199) == 4
+    with pytest.raises(FrameNotFound, match=r"0\.120000"):
+        index.index_at(Fraction(12, 100))
+
+
+def test_previous_and_nearest_have_no_end_and_next_has_no_start() -> None:
+    index = index_of([1000, 2000])
+    assert index.index_at(1e9, pick="previous") == 1
+    assert index.index_at(1e300, pick="nearest") == 1
+    assert index.index_at(-1e300, pick="next") == 0
+    assert index.index_at(-5.0, pick="nearest") == 0
+    for pick, seconds in [("previous", 0.5), ("played", 0.5), ("next", 2.5)]:
+        with pytest.raises(FrameNotFound, match=pick):
+            index.index_at(seconds, pick=pick)
+
+
+def test_of_duplicates_played_takes_the_last_and_nearest_the_first() -> None:
+    index = index_of([0, 40, 40, 40, 80])
+    assert [index.index_at(0.04, pick=pick) for pick in PICKS] == [3, 1, 3, 1]
+    assert index.index_at(0.05, pick="nearest") == 1
+    assert index.index_at(Fraction(2, 100), pick="nearest") == 0
+
+
+def test_arrays_keep_their_shape() -> None:
+    index = steady_index(10)
+    found = index.index_at([[0.0, 0.05], [0.36, 0.2]])
+    assert found.dtype == np.int64
+    assert found.tolist() == [[0, 1], [9, 5]]
+    assert index.index_at([]).shape == (0,)
+    assert type(index.index_at(np.float32(0.04))) is int
+
+
+@pytest.mark.parametrize("pts", [[0, MISSING_PTS, 2], [MISSING_PTS], [0, 5, 4]])
+def test_unusable_timestamps_are_not_guessed(pts: list[int]) -> None:
+    index = index_of(pts)
+    assert not index.has_timestamps
+    with pytest.raises(TimeUnavailable, match="by index"):
+        index.index_at(0.0)
+
+
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), [0.0, float("nan")]])
+def test_a_time_must_be_finite(seconds: object) -> None:
+    with pytest.raises(UsageError, match="finite"):
+        steady_index(3).index_at(seconds)
+
+
+def test_an_unknown_pick_lists_the_known() -> None:
+    with pytest.raises(UsageError, match="played, nearest, previous, next"):
+        steady_index(3).index_at(0.0, pick="best")
+
+
+# --- the same law over look-ups that are known to be wrong -------------------------------------------
+
+
+def by_frame_rate(index: FrameIndex, seconds: float | Fraction, pick: str) -> int:
+    since_first = float(seconds - int(index.pts[0]) * index.time_base)
+    return min(len(index) - 1, max(0, round(since_first * (index.average_fps or 1))))
+
+
+def with_inclusive_end(index: FrameIndex, seconds: float | Fraction, pick: str) -> int:
+    end = index.end_pts * index.time_base
+    return len(index) - 1 if seconds == end and pick == "played" else index.index_at(seconds, pick=pick)
+
+
+def in_floats(index: FrameIndex, seconds: float | Fraction, pick: str) -> int:
+    if pick != "played" or seconds >= float(index.end_pts * index.time_base):
+        return index.index_at(seconds, pick=pick)
+    found = int(np.searchsorted(index.pts_seconds, float(seconds), side="right")) - 1
+    if found < 0:
+        raise FrameNotFound
+    return found
+
+
+@pytest.mark.parametrize("wrong", [by_frame_rate, with_inclusive_end, in_floats])
+def test_the_law_catches(wrong: LookUp) -> None:
+    @given(st.data(), indexes(), st.just("played"))
+    @settings(max_examples=400, database=None)
+    def law(data: st.DataObject, index: FrameIndex, pick: str) -> None:
+        check_look_up(wrong, index, data.draw(stream_seconds(index)), pick)
+
+    with pytest.raises(AssertionError):
+        law()
