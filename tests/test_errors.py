@@ -20,6 +20,7 @@ SECOND_BASES = {
     "UsageError": ValueError,
     "MediaError": RuntimeError,
     "MissingMedia": FileNotFoundError,
+    "NoVideoStream": ValueError,
     "FrameNotFound": IndexError,
     "TimeUnavailable": RuntimeError,
     "DeadlineExceeded": TimeoutError,
