@@ -1,21 +1,31 @@
 """Tiny synthetic media whose frames name themselves, for testing decoders, loaders and training loops."""
 
-from framefeed.testing.clips import ClipSpec, write_clip
+from framefeed.testing.clips import AudioSpec, ClipSpec, clip_bytes, write_clip
+from framefeed.testing.codecs import CODECS, CodecClip
 from framefeed.testing.datasets import make_folder
-from framefeed.testing.pathologies import iter_pathologies, pathology
-from framefeed.testing.pathology import Pathology
+from framefeed.testing.pathologies import FrameFacts, MediaFacts, PacketFacts, Pathology, read_facts, verify
+from framefeed.testing.recipes import iter_pathologies, pathology
 from framefeed.testing.stamps import StampReading, draw_stamp, find_stamp, read_stamp, read_stamps
 
 __all__ = [
+    "CODECS",
+    "AudioSpec",
     "ClipSpec",
+    "CodecClip",
+    "FrameFacts",
+    "MediaFacts",
+    "PacketFacts",
     "Pathology",
     "StampReading",
+    "clip_bytes",
     "draw_stamp",
     "find_stamp",
     "iter_pathologies",
     "make_folder",
     "pathology",
+    "read_facts",
     "read_stamp",
     "read_stamps",
+    "verify",
     "write_clip",
 ]

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 
 import av
 import av.container
-import av.video.reformatter
-import av.video.stream
 import numpy as np
 import numpy.typing as npt
+from av.audio.stream import AudioStream
+from av.stream import Disposition
+from av.video.reformatter import VideoReformatter
+from av.video.stream import VideoStream
 
 from framefeed.testing.stamps import draw_stamp
 
 # One thread and no version strings or random ids in the file: the same bytes every time, where the codec allows.
 _BITEXACT_CONTAINER = {"fflags": "+bitexact"}
 _BITEXACT_CODEC = {"flags": "+bitexact"}
+_AUDIO_RATE = 48000
 
 # What makes each encoder quick, single-threaded and quiet.
 _ENCODER_DEFAULTS: dict[str, dict[str, str]] = {
@@ -27,7 +32,7 @@ _ENCODER_DEFAULTS: dict[str, dict[str, str]] = {
     "libx265": {"preset": "ultrafast", "x265-params": "pools=none:frame-threads=1:log-level=none"},
     "libvpx": {"deadline": "realtime", "cpu-used": "8"},
     "libvpx-vp9": {"deadline": "realtime", "cpu-used": "8"},
-    "libsvtav1": {"preset": "12", "svtav1-params": "lp=1"},
+    "libsvtav1": {"preset": "8", "crf": "20", "svtav1-params": "lp=1"},
 }
 
 Picture = npt.NDArray[np.uint8]
@@ -58,12 +63,14 @@ class ClipSpec:
         pts: Time of each frame in units of `time_base`; None for a constant rate from 0.
         time_base: Unit of `pts`; None for 1/fps.
         start_seconds: Added to every time.
-        rotation: Degrees counter-clockwise by which a player turns the picture (written as a display matrix).
+        rotation: Degrees counter-clockwise, a multiple of 90, by which a player turns the coded picture (written as
+            a display matrix); frames are drawn so that they stand upright after it.
         mirrored: Whether a player mirrors it left to right, after turning.
+        disposition: What the container says of the stream, such as ``"attached_pic"``; None leaves the muxer's own.
         first_stamp: Number of the first frame; the others count on from it.
         style: Colour and motion of the background.
         seed: Texture of the background.
-        draw: Another source of pictures: ordinal to uint8 RGB [height, width, 3].
+        draw: Another source of pictures: ordinal to uint8 RGB [height, width, 3] as displayed.
     """
 
     num_frames: int = 100
@@ -82,6 +89,7 @@ class ClipSpec:
     start_seconds: Fraction | float = 0
     rotation: int = 0
     mirrored: bool = False
+    disposition: str | None = None
     first_stamp: int = 0
     style: int = 0
     seed: int = 0
@@ -90,6 +98,13 @@ class ClipSpec:
     def __post_init__(self) -> None:
         if self.pts is not None and len(self.pts) != self.num_frames:
             raise ValueError(f"{self.num_frames} frames need as many pts, not {len(self.pts)}")
+        if self.rotation % 90:
+            raise ValueError(f"rotation is a multiple of 90 degrees, not {self.rotation}")
+
+    @property
+    def displayed_size(self) -> tuple[int, int]:
+        """(height, width) after turning."""
+        return (self.width, self.height) if self.rotation % 180 else (self.height, self.width)
 
     @property
     def stamps(self) -> tuple[int, ...]:
@@ -97,12 +112,25 @@ class ClipSpec:
         return tuple(range(self.first_stamp, self.first_stamp + self.num_frames))
 
 
-def write_clip(path: str | os.PathLike[str], *specs: ClipSpec) -> Path:
-    """Write a video file of one stream per spec.
+@dataclass(frozen=True, slots=True)
+class AudioSpec:
+    """One silent audio stream.
+
+    Attributes:
+        seconds: Its length, to the next 1024 samples.
+        codec: Name of an audio encoder of PyAV.
+    """
+
+    seconds: float = 2.0
+    codec: str = "aac"
+
+
+def write_clip(path: str | os.PathLike[str], *specs: ClipSpec | AudioSpec) -> Path:
+    """Write a media file of one stream per spec.
 
     Args:
-        path: Where to; the ending chooses the container unless the first spec names it.
-        *specs: The streams; container options are the first one's. Without any, one `ClipSpec()`.
+        path: Where to; the ending chooses the container unless the first clip names it.
+        *specs: The streams; container options are the first clip's. Without any, one `ClipSpec()`.
 
     Returns:
         The path.
@@ -112,21 +140,79 @@ def write_clip(path: str | os.PathLike[str], *specs: ClipSpec) -> Path:
         av.FFmpegError: If the encoder or the muxer refuses.
     """
     specs = specs or (ClipSpec(),)
-    options = {**_BITEXACT_CONTAINER, **specs[0].container_options}
-    with av.open(os.fspath(path), "w", format=specs[0].container_format, options=options) as container:
-        streams = [add_stream(container, spec) for spec in specs]
-        for number, frame in _interleaved([frames_of(spec) for spec in specs]):
-            container.mux(streams[number].encode(frame))
-        for stream in streams:
-            container.mux(stream.encode(None))
+    first = next((spec for spec in specs if isinstance(spec, ClipSpec)), ClipSpec())
+    with open_output(os.fspath(path), first.container_format, first.container_options) as container:
+        _write_streams(container, specs)
     return Path(path)
 
 
-def add_stream(container: av.container.OutputContainer, spec: ClipSpec) -> av.video.stream.VideoStream:
+def clip_bytes(spec: ClipSpec, container_format: str) -> bytes:
+    """Write a clip into memory."""
+    buffer = io.BytesIO()
+    with open_output(buffer, container_format, spec.container_options) as container:
+        _write_streams(container, (spec,))
+    return buffer.getvalue()
+
+
+def open_output(
+    target: str | io.BytesIO, container_format: str | None = None, options: Mapping[str, str] | None = None
+) -> av.container.OutputContainer:
+    """Open a container for writing that holds no random ids and no version strings."""
+    return av.open(target, "w", format=container_format, options={**_BITEXACT_CONTAINER, **(options or {})})
+
+
+def _write_streams(container: av.container.OutputContainer, specs: Sequence[ClipSpec | AudioSpec]) -> None:
+    streams = [_add_any(container, spec) for spec in specs]
+    with _quiet_svt():
+        # Even where there is no frame: an empty video has a header.
+        container.start_encoding()
+    unfinished = set()
+    for number, frame in _interleaved([_frames_of_any(spec) for spec in specs]):
+        container.mux(streams[number].encode(frame))  # type: ignore[arg-type]  # a stream's own kind of frame
+        unfinished.add(number)
+    for number in sorted(unfinished):
+        container.mux(streams[number].encode(None))
+
+
+@contextmanager
+def _quiet_svt() -> Iterator[None]:
+    """SVT-AV1 greets on stderr, and listens to nothing but its own environment variable."""
+    before = os.environ.get("SVT_LOG")
+    os.environ["SVT_LOG"] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["SVT_LOG"]
+        else:
+            os.environ["SVT_LOG"] = before
+
+
+def _add_any(container: av.container.OutputContainer, spec: ClipSpec | AudioSpec) -> VideoStream | AudioStream:
+    if isinstance(spec, ClipSpec):
+        return add_stream(container, spec)
+    stream = container.add_stream(spec.codec, rate=_AUDIO_RATE, options=_BITEXACT_CODEC)
+    assert isinstance(stream, AudioStream)
+    stream.layout = "mono"
+    return stream
+
+
+def _frames_of_any(spec: ClipSpec | AudioSpec) -> Iterator[av.VideoFrame | av.AudioFrame]:
+    return frames_of(spec) if isinstance(spec, ClipSpec) else _silence(spec)
+
+
+def _silence(spec: AudioSpec) -> Iterator[av.AudioFrame]:
+    for start in range(0, round(spec.seconds * _AUDIO_RATE), 1024):
+        frame = av.AudioFrame.from_ndarray(np.zeros((1, 1024), np.float32), format="fltp", layout="mono")
+        frame.sample_rate, frame.pts, frame.time_base = _AUDIO_RATE, start, Fraction(1, _AUDIO_RATE)
+        yield frame
+
+
+def add_stream(container: av.container.OutputContainer, spec: ClipSpec) -> VideoStream:
     """Add the stream of a spec to a container that is being written."""
     options = {**_BITEXACT_CODEC, **_ENCODER_DEFAULTS.get(spec.codec, {}), **spec.codec_options}
-    stream = container.add_stream(spec.codec, rate=spec.fps, options=options)
-    assert isinstance(stream, av.video.stream.VideoStream)
+    stream = container.add_stream(spec.codec, rate=Fraction(spec.fps), options=options)
+    assert isinstance(stream, VideoStream)
     stream.height, stream.width, stream.pix_fmt = spec.height, spec.width, spec.pixel_format
     context = stream.codec_context
     context.thread_count = 1
@@ -137,6 +223,8 @@ def add_stream(container: av.container.OutputContainer, spec: ClipSpec) -> av.vi
         context.max_b_frames = spec.b_frames
     if spec.rotation or spec.mirrored:
         stream.set_display_rotation(spec.rotation, hflip=spec.mirrored)
+    if spec.disposition is not None:
+        stream.disposition = Disposition[spec.disposition]
     return stream
 
 
@@ -150,23 +238,51 @@ def frames_of(spec: ClipSpec) -> Iterator[av.VideoFrame]:
     unit = time_base_of(spec)
     per_frame = 1 / Fraction(spec.fps) / unit
     offset = round(Fraction(spec.start_seconds) / unit)
-    reformatter = av.video.reformatter.VideoReformatter()
+    reformatter = VideoReformatter()
     for ordinal in range(spec.num_frames):
-        picture = av.VideoFrame.from_ndarray(draw_frame(spec, ordinal), format="rgb24")
-        frame = reformatter.reformat(picture, format=spec.pixel_format, threads=1)
+        frame = _as_coded(spec, ordinal, reformatter)
         frame.pts = offset + (round(ordinal * per_frame) if spec.pts is None else spec.pts[ordinal])
         frame.time_base = unit
         yield frame
 
 
+def draw_planes(spec: ClipSpec, ordinal: int) -> tuple[Picture, Picture, Picture]:
+    """Draw the frame of a spec at an ordinal: Y [H, W], U and V [H/2, W/2]."""
+    stacked = np.asarray(_as_coded(spec, ordinal, VideoReformatter()).to_ndarray(format="yuv420p"), dtype=np.uint8)
+    luma, chroma = stacked[: spec.height], stacked[spec.height :].reshape(2, spec.height // 2, spec.width // 2)
+    return luma, chroma[0], chroma[1]
+
+
+def _as_coded(spec: ClipSpec, ordinal: int, reformatter: VideoReformatter) -> av.VideoFrame:
+    picture = draw_frame(spec, ordinal)
+    if spec.pixel_format == "pal8":
+        return _paletted(picture)
+    return reformatter.reformat(av.VideoFrame.from_ndarray(picture, "rgb24"), format=spec.pixel_format, threads=1)
+
+
+def _paletted(picture: Picture) -> av.VideoFrame:
+    """Round to 6 x 6 x 6 colours: libav itself converts from palettes, not to them."""
+    indices = (picture // 43).astype(np.uint8) @ np.array([36, 6, 1], np.uint8)
+    levels = np.arange(6, dtype=np.uint8) * 51
+    palette = np.full((256, 4), 255, np.uint8)
+    palette[:216, 1:] = np.stack(np.meshgrid(levels, levels, levels, indexing="ij"), axis=-1).reshape(216, 3)
+    # PyAV's stubs leave the pair out.
+    return av.VideoFrame.from_ndarray((indices, palette), "pal8")  # type: ignore[arg-type]
+
+
 def draw_frame(spec: ClipSpec, ordinal: int) -> Picture:
-    """Draw the frame of a spec at an ordinal: uint8 RGB [height, width, 3]."""
+    """Draw the frame of a spec at an ordinal, as coded: uint8 RGB [height, width, 3]."""
     if spec.draw is not None:
-        return spec.draw(ordinal)
-    return draw_stamp(spec.first_stamp + ordinal, spec.height, spec.width, style=spec.style, seed=spec.seed)
+        displayed = spec.draw(ordinal)
+    else:
+        displayed = draw_stamp(spec.first_stamp + ordinal, *spec.displayed_size, style=spec.style, seed=spec.seed)
+    unmirrored = displayed[:, ::-1] if spec.mirrored else displayed
+    return np.ascontiguousarray(np.rot90(unmirrored, -spec.rotation // 90))
 
 
-def _interleaved(sources: list[Iterator[av.VideoFrame]]) -> Iterator[tuple[int, av.VideoFrame]]:
+def _interleaved(
+    sources: list[Iterator[av.VideoFrame | av.AudioFrame]],
+) -> Iterator[tuple[int, av.VideoFrame | av.AudioFrame]]:
     """Yield (stream, frame) by rising time, so that the muxer need not hold a whole stream back."""
     heads = {number: next(source, None) for number, source in enumerate(sources)}
     while waiting := {number: frame for number, frame in heads.items() if frame is not None}:
@@ -175,6 +291,65 @@ def _interleaved(sources: list[Iterator[av.VideoFrame]]) -> Iterator[tuple[int, 
         heads[number] = next(sources[number], None)
 
 
-def _seconds(frame: av.VideoFrame) -> Fraction:
+def _seconds(frame: av.VideoFrame | av.AudioFrame) -> Fraction:
     assert frame.pts is not None and frame.time_base is not None
     return frame.pts * frame.time_base
+
+
+@dataclass(frozen=True, slots=True)
+class Coded:
+    """One packet.
+
+    Attributes:
+        data: Its bytes.
+        pts: When it is shown, in the time base that it is muxed with; None where unknown.
+        dts: When it is decoded.
+        is_key: Whether the container shall call it a key frame.
+        duration: In the same unit; 0 where unknown.
+    """
+
+    data: bytes
+    pts: int | None
+    dts: int | None
+    is_key: bool = False
+    duration: int = 0
+
+
+def take_packets(media: bytes) -> tuple[list[Coded], Fraction]:
+    """Read the packets of the first video stream and their time base."""
+    with av.open(io.BytesIO(media), "r") as container:
+        stream = container.streams.video[0]
+        packets = [
+            Coded(bytes(packet), packet.pts, packet.dts, packet.is_keyframe, packet.duration or 0)
+            for packet in container.demux(stream)
+            if packet.size
+        ]
+        assert stream.time_base is not None
+        return packets, stream.time_base
+
+
+def put_packets(
+    path: str | os.PathLike[str],
+    template: bytes,
+    packets: Iterable[Coded],
+    time_base: Fraction,
+    options: Mapping[str, str] | None = None,
+) -> None:
+    """Write packets into a container.
+
+    Args:
+        path: Where to; the ending chooses the container.
+        template: A file whose first video stream has the codec parameters (size, extradata) of the packets.
+        packets: In decode order.
+        time_base: Unit of their times.
+        options: Muxer options.
+    """
+    with av.open(io.BytesIO(template), "r") as source, open_output(os.fspath(path), None, options) as target:
+        stream = target.add_stream_from_template(source.streams.video[0])
+        target.start_encoding()
+        for coded in packets:
+            packet = av.Packet(coded.data)
+            packet.pts, packet.dts, packet.duration = coded.pts, coded.dts, coded.duration
+            packet.time_base, packet.is_keyframe = time_base, coded.is_key
+            packet.stream = stream
+            target.mux(packet)

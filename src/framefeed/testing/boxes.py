@@ -1,0 +1,68 @@
+"""Boxes of an MP4 file, found and replaced. The movie box must come last: nothing behind it would be found again."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+STBL = "moov.trak.mdia.minf.stbl"
+
+AVCC = f"{STBL}.stsd.avc1.avcC"
+
+# Bytes between a box's header and its children.
+_PREFIX = {"stsd": 8, "avc1": 78}
+
+
+def box(kind: str, payload: bytes) -> bytes:
+    """A box of a four-letter kind."""
+    return struct.pack(">I4s", len(payload) + 8, kind.encode()) + payload
+
+
+def table(kind: str, *rows: tuple[int, ...], version: int = 0) -> bytes:
+    """A full box of 32-bit numbers behind their count."""
+    numbers = [number for row in rows for number in row]
+    return box(kind, struct.pack(f">II{len(numbers)}I", version << 24, len(rows), *numbers))
+
+
+def payload_of(data: bytes, path: str) -> bytes:
+    """Payload of the first box at a dotted path such as ``"moov.trak"``."""
+    start, end = find(data, path)
+    return data[start + 8 : end]
+
+
+def find(data: bytes, path: str) -> tuple[int, int]:
+    """Range of the first box at a dotted path, header included.
+
+    Raises:
+        KeyError: If there is none.
+    """
+    start, end = 0, len(data)
+    inside = 0
+    for kind in path.split("."):
+        for found, start_of, end_of in _boxes(data, start + inside, end):
+            if found == kind:
+                start, end, inside = start_of, end_of, 8 + _PREFIX.get(kind, 0)
+                break
+        else:
+            raise KeyError(f"no box {kind} of {path}")
+    return start, end
+
+
+def replace(data: bytes, path: str, new: bytes) -> bytes:
+    """Put another box in the place of the one at a path; the boxes around it grow or shrink with it."""
+    start, end = find(data, path)
+    kinds = path.split(".")
+    grown = len(new) - (end - start)
+    patched = bytearray(data)
+    for depth in range(1, len(kinds)):
+        outer, outer_end = find(data, ".".join(kinds[:depth]))
+        struct.pack_into(">I", patched, outer, outer_end - outer + grown)
+    patched[start:end] = new
+    return bytes(patched)
+
+
+def _boxes(data: bytes, start: int, end: int) -> Iterator[tuple[str, int, int]]:
+    while start + 8 <= end:
+        size, kind = struct.unpack_from(">I4s", data, start)
+        yield kind.decode("latin-1"), start, start + size
+        start += max(size, 8)

@@ -1,0 +1,36 @@
+"""Every pathology that PyAV can make, by the kind of trouble."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from framefeed.testing.pathologies import Pathology
+from framefeed.testing.recipes.containers import CONTAINERS
+from framefeed.testing.recipes.damage import DAMAGE
+from framefeed.testing.recipes.hidden import HIDDEN
+from framefeed.testing.recipes.pictures import PICTURES
+from framefeed.testing.recipes.references import REFERENCES
+from framefeed.testing.recipes.streams import STREAMS
+from framefeed.testing.recipes.timestamps import TIMESTAMPS
+
+_ALL = {
+    recipe.name: recipe
+    for group in (CONTAINERS, DAMAGE, HIDDEN, PICTURES, REFERENCES, STREAMS, TIMESTAMPS)
+    for recipe in group
+}
+
+
+def iter_pathologies() -> Iterator[Pathology]:
+    """Yield every pathology that PyAV can make, by case number."""
+    yield from sorted(_ALL.values(), key=lambda recipe: (recipe.number, recipe.name))
+
+
+def pathology(name: str) -> Pathology:
+    """Look up a pathology by file name.
+
+    Raises:
+        KeyError: If there is none; the message lists the known.
+    """
+    if name not in _ALL:
+        raise KeyError(f"no pathology {name!r}; known: {', '.join(sorted(_ALL))}")
+    return _ALL[name]
