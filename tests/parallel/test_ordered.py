@@ -261,7 +261,7 @@ def test_a_late_result_is_a_deadline_exceeded_that_names_the_item() -> None:
         release.set()
     assert caught.value.position == 1
     assert caught.value.stage == "parallel"
-    assert "item 1, 'slowww" in str(caught.value)
+    assert "item 1 ('slowww" in str(caught.value)
     assert "within 1.0 s" in str(caught.value)
     assert len(str(caught.value)) < 300
     assert list(results) == []
@@ -278,7 +278,7 @@ def test_an_item_that_no_worker_took_is_named_in_the_deadline() -> None:
     with ThreadPool(1) as pool:
         pool.submit(lambda: release.wait(PATIENCE))
         results = ordered_map(abs, [7], pool=pool, max_in_flight=1, deadline_seconds=0.05)
-        with pytest.raises(DeadlineExceeded, match=r"item 0, 7 .*no worker was free"):
+        with pytest.raises(DeadlineExceeded, match=r"item 0 \(7\) .*no worker was free"):
             next(results)
         release.set()
 

@@ -195,7 +195,7 @@ class Run(Generic[T, R]):
         )
 
     def _head_name(self) -> str:
-        return f"item {self._buffer.head}, {shortened(self._buffer.head_item)}"
+        return f"item {self._buffer.head} ({shortened(self._buffer.head_item)})"
 
     def _nobody_else_works(self) -> bool:
         return all(worker is threading.current_thread() for worker in self._workers.values())
