@@ -158,7 +158,7 @@ class Catalog(CatalogRows):
 
     def __repr__(self) -> str:
         place = f", {self._saved.path!r}" if self._saved else ""
-        return f"Catalog({len(self)} rows, {len(self.failures)} failed, depth={self._data.depth!r}{place})"
+        return f"Catalog({len(self)} rows, {len(self.failed_rows)} failed, depth={self._data.depth!r}{place})"
 
     @cached_property
     def fingerprint(self) -> str:
@@ -180,7 +180,7 @@ class Catalog(CatalogRows):
     @property
     def errors(self) -> Catalog:
         """The rows that failed."""
-        return self.take(np.flatnonzero(~self._shown(self._data.facts.is_null("error_type"))))
+        return self.take(self.failed_rows)
 
     def filter(self, expression: Any) -> Catalog:
         """View the rows for which an expression is true, such as ``pyarrow.compute.field("width") >= 640``.

@@ -213,7 +213,8 @@ def _settle(path: str, header: Header, pending: str) -> None:
     if header.frames_id is None:
         _remove(frames_path(path))
     else:
-        os.replace(pending, frames_path(path))
+        with suppress(FileNotFoundError):  # Another process that wrote the same catalog was quicker.
+            os.replace(pending, frames_path(path))
     _flush_folder(path)
 
 

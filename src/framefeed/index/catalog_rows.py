@@ -159,8 +159,16 @@ class CatalogRows:
     @property
     def failures(self) -> list[tuple[str, str, str]]:
         """(source, error type, message) of every row that failed."""
-        failed = np.flatnonzero(~self._shown(self._data.facts.is_null("error_type"))).tolist()
-        return [(self._shown_name(row), self._scalar("error_type", row), self.error(row) or "") for row in failed]
+        kinds = self._data.facts.texts("error_type")
+        return [
+            (self._shown_name(row), kinds[self._base(row)] or "", self.error(row) or "")
+            for row in self.failed_rows.tolist()
+        ]
+
+    @cached_property
+    def failed_rows(self) -> IntArray:
+        """Rows that failed, int64 [F]."""
+        return np.flatnonzero(~self._shown(self._data.facts.is_null("error_type"))).astype(np.int64)
 
     def compact(self) -> CatalogData:
         """The data of this view alone."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from framefeed.errors import UsageError
-from framefeed.index.arrow_views import Texts
+from framefeed.index.arrow_views import Texts, ragged_view
 from framefeed.index.names import printable
 from framefeed.index.survey import Finding
 
@@ -249,8 +249,9 @@ def _hash_column(digest: Any, column: pa.ChunkedArray) -> None:
     elif pa.types.is_null(column.type):
         return
     else:
-        for text in _as_strings(column).to_pylist():
-            digest.update(f"{len(text)}:{text}".encode())
+        texts = ragged_view(_as_strings(column).cast(pa.large_string()).combine_chunks(), np.uint8)
+        digest.update(np.diff(texts.offsets).tobytes())
+        digest.update(texts.values[texts.offsets[0] : texts.offsets[-1]] if len(column) else b"")
 
 
 def _as_strings(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 
@@ -126,27 +126,34 @@ def _without_repeats(listing: Listing) -> Listing:
 
     Lines of a manifest that name one file with different columns are different rows: segments of one video.
     """
-    kept: list[tuple[str, int]] = []
-    rows_of: dict[str, list[int]] = {}
-    values: list[dict[str, Any]] | None = None
     folders: dict[str, str] = {}
-    for path, columns in zip(listing.paths, listing.column_rows, strict=True):
-        rows = rows_of.setdefault(_real(path, folders), [])
-        bare = [row for row in rows if kept[row][1] == _BARE]
-        if columns == _BARE and rows:
-            continue
-        if bare:
-            kept[bare[0]] = (kept[bare[0]][0], columns)
-            continue
-        if rows:
-            values = values if values is not None else listing.columns.to_pylist()
-            # Through repr, because NaN is not equal to itself.
-            if any(repr(values[kept[row][1]]) == repr(values[columns]) for row in rows):
-                continue
-        rows.append(len(kept))
-        kept.append((path, columns))
-    listing.paths, listing.column_rows = [path for path, _ in kept], [columns for _, columns in kept]
+    reals = [_real(path, folders) for path in listing.paths]
+    keys = _line_keys(listing, reals)
+    paths, column_rows = list[str](), list[int]()
+    met: set[tuple[str, str | None]] = set()
+    files, bare = set[str](), dict[str, int]()
+    for path, columns, real, key in zip(listing.paths, listing.column_rows, reals, keys, strict=True):
+        if columns != _BARE and real in bare:
+            column_rows[bare.pop(real)] = columns
+            met.add((real, key))
+        elif (real, key) not in met and not (columns == _BARE and real in files):
+            if columns == _BARE:
+                bare[real] = len(paths)
+            met.add((real, key))
+            files.add(real)
+            paths.append(path)
+            column_rows.append(columns)
+    listing.paths, listing.column_rows = paths, column_rows
     return listing
+
+
+def _line_keys(listing: Listing, reals: Sequence[str]) -> list[str | None]:
+    """What tells lines about one file apart; None where there is nothing to tell apart."""
+    times = Counter(reals)
+    rows = [_BARE if times[real] == 1 else row for real, row in zip(reals, listing.column_rows, strict=True)]
+    values = listing.columns.to_pylist() if any(row != _BARE for row in rows) else []
+    # Through repr, because NaN is not equal to itself.
+    return [None if row == _BARE else repr(values[row]) for row in rows]
 
 
 def _real(path: str, folders: dict[str, str]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from framefeed.errors import UsageError
 from framefeed.index.assembly import Wanted, assemble
@@ -117,16 +118,20 @@ def _parents(paths: Sequence[str], labels: pa.ChunkedArray | None) -> pa.Chunked
     parents = pa.array([escape(os.path.basename(os.path.dirname(path))) for path in paths], pa.string())
     if labels is None:
         return pa.chunked_array([parents])
-    return labels if not labels.null_count else labels.cast(pa.string()).combine_chunks().fill_null(parents)
+    if not labels.null_count:
+        return labels
+    return pa.chunked_array([pc.coalesce(labels.cast(pa.string()).combine_chunks(), parents)])
 
 
 def _identified(source: Source) -> tuple[str, str | bytes]:
     """The text that stands for a source, and what to open."""
     opened = source.source if isinstance(source, CatalogEntry) else source
-    if isinstance(opened, bytes):
-        return f"<{len(opened)} bytes {MediaSource.of(opened).fingerprint()}>", opened
-    path = absolute(os.fsdecode(opened))
-    return escape(path), path
+    media = MediaSource.of(opened)
+    if media.kind == "bytes":
+        return f"<{len(media.data)} bytes {media.fingerprint()}>", media.data
+    if media.kind == "path":
+        return escape(media.path), media.path
+    raise UsageError(f"{media.name}: an open file cannot travel to a worker: pass its path, or its bytes")
 
 
 def _found(source: Source, opened: str | bytes) -> Finding:

@@ -1,0 +1,278 @@
+"""Catalog files: nothing is lost on the way, a crash leaves a whole catalog, damage is a typed error."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from framefeed.errors import FramefeedError, MissingMedia, StaleSource, UnreadableMedia, UsageError
+from framefeed.index import catalog_files
+from framefeed.index.catalog import Catalog
+from tests.index.synthetic import catalog, frame_index, names, same
+
+
+def frames(folder: Path) -> Path:
+    return folder / "cat.frames.arrow"
+
+
+def saved(folder: Path, made: Catalog) -> Path:
+    made.to_parquet(folder / "cat.parquet")
+    return folder / "cat.parquet"
+
+
+def test_a_saved_catalog_is_the_same(tmp_path: Path) -> None:
+    made = catalog([*names(4), *names(2)], failed=[2], labels=[*"abcabc"], take=range(6))
+    opened = Catalog.open(saved(tmp_path, made))
+    assert opened.table.equals(made.table)
+    assert opened.table.schema == made.table.schema
+    for row in made.usable_rows.tolist():
+        assert same(opened.frame_index(row), made.frame_index(row))
+    assert opened.fingerprint == made.fingerprint
+    assert sorted(os.listdir(tmp_path)) == ["cat.frames.arrow", "cat.parquet"]
+
+
+def test_rows_of_one_source_share_its_frames(tmp_path: Path) -> None:
+    opened = Catalog.open(saved(tmp_path, catalog(["/b", "/a", "/b", "/c", "/a"])))
+    assert [opened.frame_index(row).stream is not None for row in range(5)] == [True] * 5
+    assert opened.frame_index(0) is opened.frame_index(2)
+    assert same(opened.frame_index(3), frame_index(10, 2))
+    view = opened.take([4, 3])
+    view.to_parquet(tmp_path / "view.parquet")
+    reopened = Catalog.open(tmp_path / "view.parquet")
+    assert same(reopened.frame_index(0), frame_index(10, 1))
+    assert same(reopened.frame_index(1), frame_index(10, 2))
+
+
+def test_two_saves_write_the_same_bytes(tmp_path: Path) -> None:
+    contents = []
+    for _ in range(2):
+        path = saved(tmp_path, catalog(names(4), failed=[2]))
+        contents.append((path.read_bytes(), frames(tmp_path).read_bytes()))
+    assert contents[0] == contents[1]
+
+
+def test_columns_are_read_when_they_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = saved(tmp_path, catalog(names(3)))
+    read: list[str] = []
+    whole = pq.ParquetFile.read
+
+    def noting(self: Any, columns: list[str], **options: Any) -> pa.Table:
+        read.extend(columns)
+        return whole(self, columns=columns, **options)
+
+    monkeypatch.setattr(pq.ParquetFile, "read", noting)
+    opened = Catalog.open(path)
+    assert read == []
+    opened.frame_index(1)
+    opened.source(2)
+    assert sorted(set(read)) == ["source"]
+
+
+def test_without_the_frames_file_it_opens_as_header(tmp_path: Path) -> None:
+    path = saved(tmp_path, catalog(names(3)))
+    frames(tmp_path).unlink()
+    opened = Catalog.open(path)
+    assert not opened.has_frame_indexes
+    assert opened[0].frame_index is None
+    with pytest.raises(UsageError, match="with_frame_indexes"):
+        opened.frame_index(0)
+
+
+def test_a_header_catalog_takes_away_the_frames_of_the_one_before(tmp_path: Path) -> None:
+    path = saved(tmp_path, catalog(names(3)))
+    frames(tmp_path).rename(tmp_path / "elsewhere")
+    header = Catalog.open(path)
+    (tmp_path / "elsewhere").rename(frames(tmp_path))
+    header.to_parquet(path)
+    assert not frames(tmp_path).exists()
+    assert not Catalog.open(path).has_frame_indexes
+
+
+def test_a_catalog_can_be_written_over_itself(tmp_path: Path) -> None:
+    path = saved(tmp_path, catalog(names(5)))
+    opened = Catalog.open(path)
+    opened.take([3, 1]).to_parquet(path)
+    assert same(opened.frame_index(4), frame_index(10, 4)), "an open catalog keeps what it opened"
+    assert same(Catalog.open(path).frame_index(0), frame_index(10, 3))
+
+
+def test_files_of_another_catalog_are_not_mixed(tmp_path: Path) -> None:
+    path = saved(tmp_path, catalog(names(3)))
+    other = tmp_path / "other"
+    other.mkdir()
+    saved(other, catalog(names(4)))
+    os.replace(frames(other), frames(tmp_path))
+    with pytest.raises(StaleSource, match="another catalog"):
+        Catalog.open(path)
+
+
+# --- crashes ----------------------------------------------------------------------------------------
+
+
+class Crash(BaseException):
+    """The power goes."""
+
+
+def crash_at(monkeypatch: pytest.MonkeyPatch, step: int) -> Callable[[], int]:
+    """Make the ``step``-th call that changes the disk the last; nothing is cleaned up after it."""
+    done = 0
+    originals = {name: getattr(os, name) for name in ("replace", "unlink", "fsync")}
+
+    def wrap(name: str) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            nonlocal done
+            done += 1
+            if done >= step:
+                raise Crash
+            return originals[name](*arguments, **options)
+
+        return call
+
+    for name in originals:
+        monkeypatch.setattr(catalog_files.os, name, wrap(name))
+    return lambda: done
+
+
+@pytest.mark.parametrize("frames_before", [True, False])
+def test_a_crash_leaves_the_old_catalog_or_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, frames_before: bool
+) -> None:
+    old, new = catalog(names(3)), catalog(names(5))
+    seen = set()
+    for step in range(1, 20):
+        folder = tmp_path / str(step)
+        folder.mkdir()
+        path = saved(folder, old)
+        if not frames_before:
+            frames(folder).unlink()
+        with monkeypatch.context() as patched:
+            steps = crash_at(patched, step)
+            try:
+                new.to_parquet(path)
+            except Crash:
+                pass
+            finished = steps() < step
+        opened = Catalog.open(path)
+        seen.add(len(opened))
+        assert opened.has_frame_indexes == (frames_before or len(opened) == 5)
+        for row in range(len(opened) if opened.has_frame_indexes else 0):
+            assert same(opened.frame_index(row), frame_index(10, row))
+        # And the next save is not held up by what the crash left.
+        saved(folder, catalog(names(4)))
+        assert len(Catalog.open(path)) == 4
+        if finished:
+            break
+    assert finished
+    assert seen == {3, 5}
+
+
+def test_a_failed_save_leaves_no_rubbish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = saved(tmp_path, catalog(names(3)))
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(catalog_files.pq, "write_table", full)
+    with pytest.raises(OSError, match="No space"):
+        catalog(names(5)).to_parquet(path)
+    assert sorted(os.listdir(tmp_path)) == ["cat.frames.arrow", "cat.parquet"]
+    assert len(Catalog.open(path)) == 3
+
+
+def test_a_missing_folder_is_the_users_mistake(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no folder"):
+        catalog(names(1)).to_parquet(tmp_path / "nowhere" / "cat.parquet")
+
+
+# --- damage -----------------------------------------------------------------------------------------
+
+
+def test_a_missing_catalog_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(MissingMedia, match="scan"):
+        Catalog.open(tmp_path / "cat.parquet")
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"hello", b"PAR1" + b"\xff" * 100 + b"PAR1"])
+def test_no_parquet_file(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "cat.parquet").write_bytes(content)
+    with pytest.raises(UnreadableMedia, match="not readable as a catalog"):
+        Catalog.open(tmp_path / "cat.parquet")
+
+
+def test_a_folder_is_no_catalog(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableMedia):
+        Catalog.open(tmp_path)
+
+
+def test_parquet_of_someone_else(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"source": ["a"]}), tmp_path / "cat.parquet")
+    with pytest.raises(UnreadableMedia, match="not written by framefeed"):
+        Catalog.open(tmp_path / "cat.parquet")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        (b'"format": 1', b'"format": 2'),
+        (b'"verify": "ends"', b'"verify": "hope"'),
+        (b'"depth"', b'"width"'),
+        (b'"classes": []', b'"classes": 3 '),
+        (b'"frames_id": "', b'"frames_id": ".'),
+        (b"{", b"["),
+    ],
+)
+def test_a_header_that_says_something_else(tmp_path: Path, change: tuple[bytes, bytes]) -> None:
+    path = saved(tmp_path, catalog(names(3)))
+    table = pq.read_table(path)
+    header = table.schema.metadata[b"framefeed"]
+    assert change[0] in header
+    pq.write_table(table.replace_schema_metadata({b"framefeed": header.replace(*change, 1)}), path)
+    with pytest.raises(UnreadableMedia, match="not readable as a catalog"):
+        Catalog.open(path)
+
+
+def test_a_column_of_another_type(tmp_path: Path) -> None:
+    path = saved(tmp_path, catalog(names(3)))
+    table = pq.read_table(path)
+    at = table.column_names.index("num_frames")
+    pq.write_table(table.set_column(at, "num_frames", pa.array(["1", "2", "3"])), path)
+    with pytest.raises(UnreadableMedia, match="num_frames"):
+        Catalog.open(path)
+
+
+def test_C12_a_damaged_sidecar(tmp_path: Path) -> None:
+    path = saved(tmp_path, catalog(names(3)))
+    whole = frames(tmp_path).read_bytes()
+    for damaged in (whole[: len(whole) // 2], b"", b"\0" * len(whole)):
+        frames(tmp_path).write_bytes(damaged)
+        with pytest.raises(UnreadableMedia, match=r"cat\.frames\.arrow"):
+            Catalog.open(path)
+
+
+def test_C12_flipped_bytes_of_the_facts(tmp_path: Path) -> None:
+    path = saved(tmp_path, catalog(names(200), take=range(200)))
+    expected = Catalog.open(path).table
+    whole = np.frombuffer(path.read_bytes(), np.uint8)
+    random = np.random.default_rng(3)
+    refused = 0
+    for _ in range(100):
+        damaged = whole.copy()
+        damaged[random.integers(0, len(whole), 3)] ^= np.uint8(1 << int(random.integers(0, 8)))
+        path.write_bytes(damaged.tobytes())
+        try:
+            opened = Catalog.open(path)
+            table = opened.table
+        except FramefeedError:
+            refused += 1
+        else:
+            # Pages carry checksums; what remains are bytes of the footer that say nothing about values.
+            assert table.num_rows == expected.num_rows
+            assert table.drop_columns(["label"]).equals(expected.drop_columns(["label"]))
+    assert refused > 50
