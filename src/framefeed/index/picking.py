@@ -49,12 +49,12 @@ class ExactTimes:
     def __getitem__(self, number: int) -> Fraction:
         return Fraction(self.numerators[number], self.denominator)
 
-    def in_ticks(self, time_base: Fraction, origin: int = 0) -> ExactTimes:
-        """Convert seconds counted from the pts ``origin`` to ticks of the stream's own timeline."""
+    def in_ticks(self, time_base: Fraction, origin: int | Fraction = 0) -> ExactTimes:
+        """Convert seconds counted from the tick ``origin`` to ticks of the stream's own timeline."""
         common = self.denominator * time_base.numerator
-        zero = origin * common
-        scale = time_base.denominator
-        return ExactTimes(tuple(zero + above * scale for above in self.numerators), common)
+        zero = origin.numerator * common
+        scale = time_base.denominator * origin.denominator
+        return ExactTimes(tuple(zero + above * scale for above in self.numerators), common * origin.denominator)
 
     def floors(self) -> list[int]:
         """The last whole number not after each time."""

@@ -114,8 +114,7 @@ class Rates:
 
     @cached_property
     def _offsets(self) -> ExactTimes:
-        begin = Fraction(0) if self.start == "random" else Fraction(self.start)
-        times = []
+        begin, times = Fraction(0), []
         for fps, count in self.rates:
             step = 1 / Fraction(fps)
             times += [begin + number * step for number in range(count)]
@@ -124,14 +123,19 @@ class Rates:
 
     @cached_property
     def _span(self) -> ExactTimes:
-        return ExactTimes.of([self._offsets[-1] - self._offsets[0]])
+        return ExactTimes.of([self._offsets[-1]])
 
     def choose(self, timeline: Timeline, place: Place) -> Chosen:
         """Choose the frames of the clip at one place of the epoch."""
-        origin = timeline.origin
-        if self.start == "random" and (fitting := timeline.starts_that_fit(self._span, self.pick)):
-            origin = int(timeline.pts[place.generator.integers(fitting)])
-        return choose_times(timeline, timeline.ticks(self._offsets, origin), self._segments, self._picking)
+        ticks = timeline.ticks(self._offsets, self._origin(timeline, place))
+        return choose_times(timeline, ticks, self._segments, self._picking)
+
+    def _origin(self, timeline: Timeline, place: Place) -> int | Fraction:
+        """The tick at which the clip begins; a start that means a frame's pts is that pts for all times after it."""
+        if self.start != "random":
+            return timeline.ticks(ExactTimes.of([self.start]))[0]
+        fitting = timeline.starts_that_fit(self._span, self.pick)
+        return int(timeline.pts[place.generator.integers(fitting)]) if fitting else timeline.origin
 
 
 @dataclass(frozen=True)

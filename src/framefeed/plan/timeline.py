@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from math import isinf, isnan
 
 from framefeed.errors import FrameNotFound
@@ -87,8 +88,13 @@ class Timeline:
         """When the last frame stops being shown: at the next frame's pts, or at the video's end."""
         return int(self.index.pts[self.stop]) if self.stop < len(self.index) else self.index.end_pts
 
-    def ticks(self, seconds: ExactTimes, origin: int | None = None) -> ExactTimes:
-        """Convert seconds, counted from ``origin`` or the first frame, to ticks; within 1 us of a pts they are that."""
+    def ticks(self, seconds: ExactTimes, origin: int | Fraction | None = None) -> ExactTimes:
+        """Convert seconds, counted from ``origin`` or the first frame, to ticks; within 1 us of a pts they are that.
+
+        Args:
+            seconds: T times.
+            origin: In ticks of the stream; None for the first frame's pts.
+        """
         base = self.index.time_base
         return snapped(self.pts, seconds.in_ticks(base, self.origin if origin is None else origin), base)
 
