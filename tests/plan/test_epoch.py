@@ -1,0 +1,527 @@
+from __future__ import annotations
+
+import json
+import pickle
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
+from framefeed.index.frame_index import FrameIndex
+from framefeed.plan.chance import Place
+from framefeed.plan.choice import Chosen
+from framefeed.plan.clips import ClipRule, EveryFrame, RandomSegments, Uniform
+from framefeed.plan.crops import CenterCrop, RandomCrop
+from framefeed.plan.epoch import EpochPlan, plan_clips
+from framefeed.plan.request import DecodeRequest
+from framefeed.plan.timed import AtSeconds, Dense, Rates
+from framefeed.plan.timeline import Timeline
+from tests.fakes import FakeCatalog, index_of, steady_index
+
+
+def catalog_of(num_videos: int, num_frames: int = 40) -> FakeCatalog:
+    return FakeCatalog([steady_index(num_frames + row) for row in range(num_videos)])
+
+
+def clips(plan: EpochPlan) -> list[tuple[int, DecodeRequest]]:
+    return [(plan.global_position(i), plan[i]) for i in range(len(plan))]
+
+
+def signature(request: DecodeRequest) -> tuple[str | bytes, tuple[int, ...]]:
+    return request.source, tuple(request.ordinals.tolist())
+
+
+# --- a pure function of position ----------------------------------------------------------------------
+
+
+def check_pure(make: Callable[[], EpochPlan], order: Sequence[int]) -> None:
+    """L11: the clip of a position does not depend on what was asked before, on the object or on pickling."""
+    plan = make()
+    expected = [make()[position] for position in range(len(plan))]
+    for position in order:
+        assert plan[position] == expected[position]
+    travelled = pickle.loads(pickle.dumps(plan))
+    assert [travelled[position] for position in range(len(plan))] == expected
+    assert travelled.fingerprint == plan.fingerprint
+
+
+PURE = [
+    Uniform(4),
+    Dense(4, stride=3),
+    Dense(4, fps=8),
+    Rates([(1, 1), (5, 3)]),
+    RandomSegments(4),
+    EveryFrame(),
+]
+
+
+@pytest.mark.parametrize("rule", PURE, ids=repr)
+def test_L11_a_plan_is_a_pure_function_of_position(rule: ClipRule) -> None:
+    catalog = catalog_of(3, 10)
+
+    @given(st.lists(st.integers(0, 2), max_size=12), st.integers(0, 3), st.sampled_from([True, False]))
+    def law(order: list[int], epoch: int, shuffle: bool) -> None:
+        check_pure(
+            lambda: plan_clips(catalog, rule, seed=3, epoch=epoch, shuffle=shuffle, size=32, crop=RandomCrop(40)), order
+        )
+
+    law()
+
+
+class Ambient(Dense):
+    """Draws from entropy of its own."""
+
+    def choose(self, timeline: Timeline, place: Place) -> Chosen:
+        place.generator = np.random.default_rng()
+        return super().choose(timeline, place)
+
+
+class OneStream(Dense):
+    """Draws from one generator after the other."""
+
+    def choose(self, timeline: Timeline, place: Place) -> Chosen:
+        place.generator = self.__dict__.setdefault("_stream", np.random.default_rng(0))
+        return super().choose(timeline, place)
+
+
+@pytest.mark.parametrize("wrong", [Ambient, OneStream])
+def test_the_law_of_purity_catches(wrong: type[Dense]) -> None:
+    def make() -> EpochPlan:
+        return plan_clips(catalog_of(8, 4000), wrong(4, stride=3), seed=3)
+
+    with pytest.raises(AssertionError):
+        check_pure(make, range(7, -1, -1))
+
+
+def test_L11_epochs_and_clips_differ() -> None:
+    catalog = catalog_of(1, 100_000)
+    plan = plan_clips(catalog, Dense(4), seed=1, clips_per_video=50)
+    starts = {(epoch, int(clip.ordinals[0])) for epoch in range(4) for _, clip in clips(plan.with_epoch(epoch))}
+    assert len(starts) >= 198
+    sources = [
+        [clip.source for _, clip in clips(plan_clips(catalog_of(20), Dense(4), seed=1, epoch=e))] for e in (0, 1)
+    ]
+    assert sources[0] != sources[1]
+    assert sorted(sources[0]) == sorted(sources[1])
+
+
+def test_L12_another_epoch_is_the_plan_made_for_it() -> None:
+    plan = plan_clips(catalog_of(9), RandomSegments(3), seed=1)
+    assert clips(plan.with_epoch(5)) == clips(plan_clips(catalog_of(9), RandomSegments(3), seed=1, epoch=5))
+    assert (plan.epoch, plan.with_epoch(5).epoch) == (0, 5)
+
+
+def test_the_clips_are_the_same_on_every_machine() -> None:
+    plan = plan_clips(catalog_of(4, 1000), Dense(2, stride=5), seed=42, epoch=1, size=8, crop=RandomCrop(16))
+    found = [(clip.source, int(clip.ordinals[0]), clip.output.crop) for clip in plan]
+    assert found == [
+        ("video0.mp4", 472, (13, 12, 16, 16)),
+        ("video3.mp4", 670, (12, 47, 16, 16)),
+        ("video2.mp4", 325, (20, 30, 16, 16)),
+        ("video1.mp4", 511, (31, 37, 16, 16)),
+    ]
+
+
+# --- order and shards ---------------------------------------------------------------------------------
+
+
+def test_every_clip_of_every_video_comes_once() -> None:
+    for shuffle in (True, False, "videos"):
+        plan = plan_clips(catalog_of(7), Uniform(2), seed=1, clips_per_video=3, shuffle=shuffle)
+        assert Counter(clip.source for clip in plan) == {f"video{row}.mp4": 3 for row in range(7)}
+
+
+def test_without_shuffling_positions_follow_the_catalog() -> None:
+    plan = plan_clips(catalog_of(3), Uniform(2), seed=1, clips_per_video=2, shuffle=False)
+    assert [clip.source for clip in plan] == [f"video{row}.mp4" for row in (0, 0, 1, 1, 2, 2)]
+
+
+@pytest.mark.parametrize("shuffle", [True, False, "videos"])
+@pytest.mark.parametrize("tail", ["pad", "drop"])
+def test_L14_ranks_share_one_epoch(shuffle: Any, tail: str) -> None:
+    catalog, rule = catalog_of(11), Dense(3)
+    options: dict[str, Any] = {"seed": 5, "clips_per_video": 3, "shuffle": shuffle}
+    whole = dict(clips(plan_clips(catalog, rule, **options)))
+    for world_size in range(1, 9):
+        shares = [
+            clips(plan_clips(catalog, rule, rank=rank, world_size=world_size, tail=tail, **options))
+            for rank in range(world_size)
+        ]
+        assert len({len(share) for share in shares}) == 1
+        times = Counter(position for share in shares for position, _ in share)
+        assert all(whole[position] == clip for share in shares for position, clip in share)
+        assert set(times) == set(whole) if tail == "pad" else set(times.values()) <= {1}
+
+
+def test_shuffling_videos_keeps_the_clips_of_a_video_together_on_a_rank() -> None:
+    c = 4
+    for rank in range(3):
+        plan = plan_clips(
+            catalog_of(10), Dense(2), seed=2, clips_per_video=c, shuffle="videos", rank=rank, world_size=3
+        )
+        sources = [clip.source for clip in plan]
+        assert all(len(set(sources[first : first + c])) == 1 for first in range(0, len(plan), c))
+        positions = [plan.global_position(i) for i in range(len(plan))]
+        assert positions == [(((i // c) * 3 + rank) * c + i % c) % (10 * c) for i in range(len(plan))]
+        assert len({signature(clip) for clip in plan}) > 10
+
+
+def test_a_plan_of_a_trillion_positions_takes_no_memory() -> None:
+    plan = plan_clips(catalog_of(3), Uniform(2), seed=1, clips_per_video=10**12)
+    assert len(plan) == 3 * 10**12
+    assert plan[2 * 10**12 + 7].source.startswith("video")
+    assert len(pickle.dumps(plan)) < 10_000
+
+
+def test_positions_are_those_of_a_sequence() -> None:
+    plan = plan_clips(catalog_of(3), Uniform(2), seed=1)
+    assert plan[-1] == plan[2]
+    assert plan[np.int64(1)] == plan[1]
+    for position in (3, -4):
+        with pytest.raises(IndexError, match="3 positions"):
+            plan[position]
+    with pytest.raises(IndexError):
+        plan.global_position(np.array([0, 3]))
+    with pytest.raises(TypeError):
+        plan["0"]
+
+
+# --- every frame --------------------------------------------------------------------------------------
+
+
+def test_every_frame_has_one_position() -> None:
+    catalog = FakeCatalog([steady_index(n) for n in (3, 1, 5)], failed={1: ("CorruptMedia", "bad")})
+    with pytest.warns(UserWarning, match="1 of 3 rows"):
+        plan = plan_clips(catalog, EveryFrame(), seed=1, shuffle=False)
+    assert [signature(clip) for clip in plan] == [
+        *(("video0.mp4", (n,)) for n in range(3)),
+        *(("video2.mp4", (n,)) for n in range(5)),
+    ]
+    with pytest.warns(UserWarning, match="left out"):
+        shuffled = plan_clips(catalog, EveryFrame(), seed=1)
+    assert Counter(map(signature, shuffled)) == Counter(map(signature, plan))
+    assert [signature(clip) for clip in shuffled] != [signature(clip) for clip in plan]
+
+
+@pytest.mark.parametrize("options", [{"clips_per_video": 2}, {"shuffle": "videos"}])
+def test_every_frame_has_no_clips_per_video(options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="EveryFrame"):
+        plan_clips(catalog_of(2), EveryFrame(), seed=1, **options)
+
+
+# --- windows ------------------------------------------------------------------------------------------
+
+
+def trimmed(index: FrameIndex, first: int, stop: int) -> FrameIndex:
+    """A video of these frames alone; its last frame ends where it ended."""
+    end = int(index.pts[stop]) if stop < len(index) else index.end_pts
+    return index_of(index.pts[first:stop], time_base=index.time_base, duration=end - int(index.pts[stop - 1]))
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [Uniform(4), Dense(3, stride=2), Dense(3, fps=7), RandomSegments(3), AtSeconds([0, 0.1, 9]), Rates([(9, 2)], 0.04)],
+    ids=repr,
+)
+@given(st.lists(st.integers(1, 4), min_size=4, max_size=30), st.data())
+def test_a_window_is_a_video_of_its_own(rule: ClipRule, steps: list[int], data: st.DataObject) -> None:
+    pts = 700 + np.concatenate([[0], np.cumsum(steps)]) * 20
+    first = data.draw(st.integers(0, len(pts) - 1))
+    stop = data.draw(st.integers(first + 1, len(pts)))
+    index = index_of(pts, duration=15)
+    ends = [*pts.tolist(), int(pts[-1]) + 1]
+    window = {"from": [(ends[first] - 700) / 1000], "to": [(ends[stop] - 700) / 1000]}
+    plan = plan_clips(FakeCatalog([index], columns=window), rule, seed=4, within=("from", "to"))
+    alone = plan_clips(FakeCatalog([trimmed(index, first, stop)]), rule, seed=4)
+    assert plan[0].ordinals.tolist() == (alone[0].ordinals + first).tolist()
+    assert plan[0].valid.tolist() == alone[0].valid.tolist()
+    assert np.array_equal(plan[0].pick_error_seconds, alone[0].pick_error_seconds, equal_nan=True)
+    assert np.array_equal(plan[0].pts_seconds, alone[0].pts_seconds)
+
+
+def test_open_windows_and_every_frame_in_windows() -> None:
+    nan = float("nan")
+    indexes = [steady_index(10, fps=10, start=7) for _ in range(4)]
+    catalog = FakeCatalog(indexes, columns={"a": [nan, 0.5, 0.2, 5.0], "b": [0.3, nan, 0.4, 6.0]})
+    with pytest.warns(UserWarning, match="1 of 4 rows"):
+        plan = plan_clips(catalog, EveryFrame(), seed=1, shuffle=False, within=("a", "b"))
+    frames = {"video0.mp4": range(3), "video1.mp4": range(5, 10), "video2.mp4": range(2, 4)}
+    assert [signature(clip) for clip in plan] == [(name, (n,)) for name, numbers in frames.items() for n in numbers]
+    assert [source for source, _ in plan.excluded] == ["video3.mp4"]
+
+
+def test_an_empty_window_is_an_error_of_its_position() -> None:
+    catalog = FakeCatalog([steady_index(10)], columns={"a": [3.0], "b": [4.0]})
+    plan = plan_clips(catalog, Uniform(2), seed=1, within=("a", "b"))
+    with pytest.raises(FrameNotFound, match=r"video0.mp4: no frame in the window from 3\.0 s to 4\.0 s"):
+        plan[0]
+
+
+@pytest.mark.parametrize("within", ["ab", ("a",), ("a", "nowhere"), ("a", "word"), (1, 2)])
+def test_a_wrong_window_is_refused(within: Any) -> None:
+    catalog = FakeCatalog([steady_index(10)], columns={"a": [3.0], "word": ["x"]})
+    with pytest.raises(UsageError):
+        plan_clips(catalog, Uniform(2), seed=1, within=within)
+
+
+# --- what is wrong, and where it is said --------------------------------------------------------------
+
+
+def test_a_missing_seed_is_an_error() -> None:
+    with pytest.raises(TypeError, match="seed"):
+        plan_clips(catalog_of(2), Uniform(2))
+
+
+def test_a_catalog_without_frame_indexes_names_the_way_out() -> None:
+    with pytest.raises(UsageError, match=r"catalog\.with_frame_indexes\(\)"):
+        plan_clips(FakeCatalog([steady_index(3)], has_frame_indexes=False), Uniform(2), seed=1)
+
+
+def test_failed_rows_are_left_out_with_one_warning() -> None:
+    catalog = FakeCatalog(
+        [steady_index(5), steady_index(5), index_of([])], failed={0: ("UnreadableMedia", "not a video")}
+    )
+    with pytest.warns(UserWarning, match="2 of 3 rows") as caught:
+        plan = plan_clips(catalog, Uniform(2), seed=1)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    assert plan.excluded == [
+        ("video0.mp4", "UnreadableMedia: not a video"),
+        ("video2.mp4", "EmptyVideo: it has no frames"),
+    ]
+    assert [clip.source for clip in plan] == ["video1.mp4"]
+    pickle.loads(pickle.dumps(plan.with_epoch(1)))
+
+
+def test_a_plan_of_nothing_has_no_positions() -> None:
+    with pytest.warns(UserWarning, match="left out"):
+        plan = plan_clips(FakeCatalog([index_of([])]), Dense(2), seed=1, world_size=3)
+    assert (len(plan), list(plan)) == (0, [])
+    assert plan.describe().clips == 0
+    with pytest.raises(UsageError, match="excluded"):
+        _ = plan.picture_shape
+    assert len(plan_clips(FakeCatalog([]), Dense(2), seed=1)) == 0
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        (Dense(3, fps=7, start=0, tolerance_seconds=0.001), ["video0.mp4", "tolerance_seconds=0.001", "0.142857"]),
+        (Dense(30, stride=1, start=0, policy="error"), ["video0.mp4", "frame 10", "10 frames", "'error'", "wrap"]),
+        (AtSeconds([99], policy="error"), ["video0.mp4", "99.0", "'error'", "repeat_last"]),
+        (AtSeconds([-1.0]), ["video0.mp4", "-1.0", "nearest"]),
+    ],
+    ids=["tolerance", "index past the end", "time past the end", "before the first frame"],
+)
+def test_frame_not_found_is_raised_by_the_position(rule: ClipRule, words: list[str]) -> None:
+    plan = plan_clips(FakeCatalog([steady_index(10), steady_index(500)]), rule, seed=1, shuffle=False)
+    with pytest.raises(FrameNotFound) as caught:
+        plan[0]
+    assert (caught.value.source, caught.value.position, caught.value.stage) == ("video0.mp4", 0, "plan")
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert (copy.source, copy.position, str(copy)) == ("video0.mp4", 0, str(caught.value))
+
+
+def test_iterating_does_not_take_a_missing_frame_for_the_end() -> None:
+    plan = plan_clips(
+        FakeCatalog([steady_index(500), steady_index(3)]), Dense(9, policy="error"), seed=1, shuffle=False
+    )
+    with pytest.raises(FrameNotFound):
+        list(plan)
+
+
+def test_time_unavailable_names_the_file() -> None:
+    plan = plan_clips(FakeCatalog([index_of([3, 2, 1])]), Dense(2, fps=1), seed=1)
+    with pytest.raises(TimeUnavailable, match=r"video0\.mp4") as caught:
+        plan[0]
+    assert caught.value.source == "video0.mp4"
+    by_index = plan_clips(FakeCatalog([index_of([-(2**63)] * 9)]), Dense(2), seed=1)
+    assert np.isnan(by_index[0].pts_seconds).all()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"seed": -1},
+        {"seed": 1.5},
+        {"seed": None},
+        {"seed": 2**64},
+        {"seed": 1, "shuffle": "clips"},
+        {"seed": 1, "epoch": -1},
+        {"seed": 1, "epoch": 0.5},
+        {"seed": 1, "rank": 2, "world_size": 2},
+        {"seed": 1, "tail": "uneven"},
+        {"seed": 1, "clips_per_video": 0},
+        {"seed": 1, "columns": "label"},
+        {"seed": 1, "columns": ["nowhere"]},
+        {"seed": 1, "size": 0},
+        {"seed": 1, "size": (1, 2, 3)},
+        {"seed": 1, "size": "224"},
+        {"seed": 1, "crop": "middle"},
+        {"seed": 1, "crop": (0, 0, 5)},
+    ],
+    ids=repr,
+)
+def test_wrong_options_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        plan_clips(catalog_of(2), Uniform(2), **options)
+
+
+# --- form, columns, checkpoints, cost -----------------------------------------------------------------
+
+
+def test_columns_travel_beside_the_clips() -> None:
+    catalog = FakeCatalog(
+        [steady_index(5)] * 3, columns={"label": ["dog", "cat", "dog"], "weight": [0.5, 1.5, 2.5], "other": [1, 2, 3]}
+    )
+    plan = plan_clips(catalog, Uniform(1), seed=1, clips_per_video=2, columns=["label", "weight"])
+    for position in range(6):
+        row = plan.row_at(position)
+        assert plan[position].source == f"video{row}.mp4" == plan.entry_at(position).source
+        assert plan.columns_at(position) == {"label": [1, 0, 1][row], "weight": [0.5, 1.5, 2.5][row]}
+        assert plan.columns_at(position)["label"].dtype == np.int64
+    assert plan.classes == ["cat", "dog"]
+    assert plan.columns == ("label", "weight")
+
+
+def test_shapes_are_known_before_anything_is_decoded() -> None:
+    assert plan_clips(catalog_of(2), Uniform(4), seed=1).clip_shape == (4, 3, 48, 64)
+    plan = plan_clips(catalog_of(2), Rates([(1, 2), (2, 3)]), seed=1, size=(20, 30), crop=CenterCrop(40))
+    assert (plan.num_frames_per_clip, plan.picture_shape) == (5, (3, 20, 30))
+    assert plan[0].output.shape(48, 64) == (3, 20, 30)
+
+
+def test_pictures_that_come_out_unequal_are_refused() -> None:
+    mixed = FakeCatalog([steady_index(5)] * 3, sizes=[(48, 64), (48, 64), (64, 48)])
+    for options in ({}, {"size": 32}, {"crop": None, "size": 16}):
+        with pytest.raises(UsageError, match=r"video0\.mp4 gives .* video2\.mp4 gives .* size=\(height, width\)"):
+            plan_clips(mixed, Uniform(2), seed=1, **options)
+    for options in (
+        {"size": (32, 32)},
+        {"crop": CenterCrop(40)},
+        {"crop": (0, 0, 40, 48)},
+        {"crop": CenterCrop(40), "size": 8},
+    ):
+        plan_clips(mixed, Uniform(2), seed=1, **options)
+
+
+def test_an_int_size_is_the_short_side() -> None:
+    plan = plan_clips(FakeCatalog([steady_index(5)], sizes=[(1080, 1920)]), Uniform(2), seed=1, size=256)
+    assert plan.picture_shape == (3, 256, int(256 * 1920 / 1080))
+    assert plan[0].output.size == (256, 455)
+
+
+def test_failed_rows_do_not_count_for_the_pictures() -> None:
+    catalog = FakeCatalog([steady_index(5)] * 2, sizes=[(48, 64), (9, 9)], failed={1: ("CorruptMedia", "bad")})
+    with pytest.warns(UserWarning, match="left out"):
+        assert plan_clips(catalog, Uniform(2), seed=1).picture_shape == (3, 48, 64)
+
+
+def test_a_crop_that_does_not_fit_names_the_file() -> None:
+    catalog = FakeCatalog([steady_index(5)] * 2, sizes=[(480, 640), (100, 640)])
+    for crop in (CenterCrop(128), RandomCrop(128, 600), (0, 0, 101, 10)):
+        with pytest.raises(UsageError, match=r"video1\.mp4: a crop that needs"):
+            plan_clips(catalog, Uniform(2), seed=1, crop=crop)
+
+
+def test_a_picture_of_unknown_size_can_only_be_resized() -> None:
+    catalog = FakeCatalog([steady_index(5)], sizes=[(-1, -1)])
+    assert plan_clips(catalog, Uniform(2), seed=1, size=(8, 8)).picture_shape == (3, 8, 8)
+    for options in ({}, {"size": 8}, {"crop": (0, 0, 4, 4)}):
+        with pytest.raises(UsageError, match=r"video0\.mp4: .* unknown"):
+            plan_clips(catalog, Uniform(2), seed=1, **options)
+
+
+def test_L13_a_state_is_small_json_and_fits_every_world_size() -> None:
+    catalog = catalog_of(5)
+    written = plan_clips(catalog, Dense(3), seed=2**64 - 1, epoch=3, rank=1, world_size=2, columns=()).state_dict()
+    text = json.dumps(written)
+    assert len(text) < 1000
+    plan = plan_clips(catalog, Dense(3), seed=2**64 - 1, world_size=4, tail="drop").with_state(json.loads(text))
+    assert (plan.epoch, plan.world_size, written["world_size"]) == (3, 4, 2)
+
+
+def variations() -> Iterator[EpochPlan]:
+    catalog, rule = catalog_of(5), Dense(3)
+    yield plan_clips(catalog, rule, seed=2)
+    yield plan_clips(catalog, Dense(3, stride=2), seed=1)
+    yield plan_clips(catalog_of(6), rule, seed=1)
+    yield plan_clips(catalog, rule, seed=1, shuffle=False)
+    yield plan_clips(catalog, rule, seed=1, clips_per_video=2)
+    yield plan_clips(catalog, rule, seed=1, size=8)
+    yield plan_clips(catalog, rule, seed=1, crop=RandomCrop(8))
+    yield plan_clips(catalog, rule, seed=1, crop=CenterCrop(8))
+
+
+def test_L13_the_state_of_another_plan_is_refused() -> None:
+    states = [plan.state_dict() for plan in variations()]
+    assert len({state["fingerprint"] for state in states}) == len(states)
+    plan = plan_clips(catalog_of(5), Dense(3), seed=1)
+    for state in states:
+        with pytest.raises(UsageError, match="another plan"):
+            plan.with_state(state)
+    with pytest.raises(UsageError, match="version"):
+        plan.with_state({**plan.state_dict(), "version": 99})
+
+
+def test_transforms_draw_from_a_stream_of_their_own() -> None:
+    plan = plan_clips(catalog_of(5), Dense(3), seed=1)
+    first = plan.generator_at(0).integers(2**60)
+    assert plan.generator_at(0).integers(2**60) == first
+    draws = {int(p.generator_at(i).integers(2**60)) for p in (plan, plan.with_epoch(1)) for i in range(5)}
+    assert len(draws) == 10
+    assert int(Place(1, 0, plan.global_position(0)).generator.integers(2**60)) not in draws
+
+
+def test_a_description_prices_what_must_be_decoded() -> None:
+    catalog = FakeCatalog([steady_index(120, gop=12)] * 30)
+    alone = plan_clips(catalog, AtSeconds([11 / 25]), seed=1)
+    description = alone.describe()
+    assert (description.clips, description.frames_per_clip, description.excluded_rows) == (30, 1, 0)
+    assert description.decoded_frames_per_delivered_frame == 12
+    assert description.predicted_cpu_seconds > 0
+    assert "decoded frames per delivered frame: 12.00" in str(description)
+    shared = plan_clips(catalog, AtSeconds([11 / 25]), seed=1, clips_per_video=4, shuffle="videos").describe()
+    assert shared.decoded_frames_per_delivered_frame == 3
+
+
+def test_a_description_counts_clips_that_will_fail() -> None:
+    catalog = FakeCatalog([steady_index(3), steady_index(300)] * 5)
+    description = plan_clips(catalog, Dense(10, policy="error"), seed=1).describe()
+    assert (description.sampled_clips, description.unusable_clips) == (10, 5)
+    assert "clips that will fail: 5 of 10" in str(description)
+
+
+def test_a_long_plan_is_described_from_a_sample() -> None:
+    description = plan_clips(catalog_of(3, 5000), Dense(10), seed=1, clips_per_video=10**9).describe()
+    assert description.clips == 3 * 10**9
+    assert description.sampled_clips <= 300
+
+
+class Frugal(FrameIndex):
+    """Its whole-video columns must not be computed: the cost of a clip does not depend on the video's length."""
+
+    @property
+    def pts_seconds(self) -> Any:
+        raise AssertionError("seconds of all frames")
+
+
+@pytest.mark.parametrize("rule", PURE, ids=repr)
+def test_no_clip_computes_a_column_of_all_frames(rule: ClipRule) -> None:
+    index = steady_index(1000)
+    frugal = Frugal(**{name: getattr(index, name) for name in FrameIndex.__dataclass_fields__})
+    assert plan_clips(FakeCatalog([frugal]), rule, seed=1)[0].ordinals.size
+
+
+def test_plans_warn_of_nothing_when_nothing_is_left_out() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plan = plan_clips(catalog_of(2), Uniform(2), seed=1)
+    assert "2 clips" in repr(plan)
