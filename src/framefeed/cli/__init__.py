@@ -1,0 +1,93 @@
+"""The command line: one module a command, each with ``add_arguments(parser)`` and ``run(args) -> int``.
+
+Exit codes: 0 all well; 1 the user's mistake, or the one file that cannot be read: one line; 3 finished, with failed
+files listed; 130 interrupted; 70 our bug, with its traceback.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+import traceback
+from collections.abc import Sequence
+
+from framefeed.cli.exits import Exit
+from framefeed.cli.parsing import Parser, joined_numbers
+from framefeed.cli.printing import complain, leave_standard_output
+from framefeed.cli.versions import framefeed_version
+from framefeed.errors import FramefeedError, LoadError, UsageError
+
+COMMANDS = {
+    "scan": "find out about many media, and keep it as one table",
+    "clip": "write chosen frames of one video as pictures",
+    "feed": "a training loop without the training: throughput, waits, bottleneck",
+    "bench": "measure this machine on your media, beside the other decoders that are installed",
+    "demo": "all of it once, on your videos or on generated ones",
+    "doctor": "what is installed, and what this machine allows",
+}
+NOT_YET = {
+    "report": "a catalog as an HTML page",
+    "map": "every frame of a video through a function",
+    "cache": "build, verify and clear a cache of frames",
+    "proxy": "a small copy of a video that is quick to read",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Args:
+        argv: Its words; by default those that the process was started with.
+
+    Returns:
+        The exit code.
+    """
+    try:
+        code = _dispatch(list(sys.argv[1:] if argv is None else argv))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        code = Exit.WELL  # Who reads our output has read enough.
+    except KeyboardInterrupt:
+        complain("interrupted")
+        code = Exit.INTERRUPTED
+    except SystemExit as leaving:  # argparse, once it has shown its help
+        code = leaving.code if isinstance(leaving.code, int) else Exit.WELL
+    except Exception as error:
+        code = _explain(error)
+    leave_standard_output()
+    return int(code)
+
+
+def _dispatch(words: list[str]) -> int:
+    chosen = next((word for word in words if not word.startswith("-")), None)
+    if chosen in NOT_YET:
+        raise UsageError(f"'{chosen}' ({NOT_YET[chosen]}) is not in this version of framefeed")
+    args = _parser(chosen).parse_args(joined_numbers(words))
+    run = getattr(args, "run", None)
+    if run is None:
+        raise UsageError(f"name a command: {', '.join(COMMANDS)} ('framefeed --help' says what they do)")
+    return int(run(args))
+
+
+def _parser(chosen: str | None) -> argparse.ArgumentParser:
+    parser = Parser(prog="framefeed", description="Video frames from storage into a training loop.")
+    parser.add_argument("--version", action="version", version=f"framefeed {framefeed_version()}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for name, purpose in COMMANDS.items():
+        command = commands.add_parser(name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.")
+        if name == chosen:
+            # Only now, so that 'framefeed --help' does not wait for the imports of all commands.
+            module = importlib.import_module(f"framefeed.cli.{name}")
+            module.add_arguments(command)
+            command.set_defaults(run=module.run)
+    return parser
+
+
+def _explain(error: Exception) -> Exit:
+    """Say what went wrong: in one line where the user or a file is the cause, with a traceback where we are."""
+    if isinstance(error, (FramefeedError, OSError)) and type(error) is not LoadError:
+        complain(str(error))
+        return Exit.MISTAKE
+    complain(*traceback.format_exc().splitlines(), "this is a bug in framefeed: please report it with the lines above")
+    return Exit.BUG

@@ -1,0 +1,129 @@
+"""``framefeed doctor``: what is installed, and what this machine allows."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import resource
+from collections.abc import Iterator
+from typing import Any
+
+from framefeed.cli.exits import Exit
+from framefeed.cli.printing import say, say_json, table
+from framefeed.cli.versions import Requirement, framefeed_version, installed_version, requirements
+from framefeed.encode.codecs import codec_support, ffmpeg_versions
+from framefeed.parallel.budget import thread_budget
+
+CODECS = ("h264", "hevc", "av1", "vp9", "vp8", "mpeg4", "mpeg2video", "mjpeg", "prores", "ffv1", "vvc")
+SHARED_MEMORY = "/dev/shm"
+MIN_OPEN_FILES = 4096
+"""Torch's workers pass each tensor as an open file, and a pool of decoders keeps its sources open."""
+MIN_SHARED_BYTES = 1 << 30
+"""Docker gives 64 MB, which the batches of two workers fill."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("--json", action="store_true", help="print it as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print what is there, and what is wrong with it."""
+    facts = examination()
+    if args.json:
+        say_json(facts)
+    else:
+        say(*_sections(facts))
+    return Exit.WELL
+
+
+def examination() -> dict[str, Any]:
+    """Find out everything, as plain values."""
+    budget = thread_budget()
+    wanted = list(requirements())
+    open_files, shared = resource.getrlimit(resource.RLIMIT_NOFILE)[0], _shared_memory()
+    return {
+        "versions": _versions(wanted),
+        "threads": {"budget": budget.threads, "reasons": list(budget.reasons)},
+        "limits": {"open_files": open_files, "shared_memory_bytes": shared},
+        "codecs": codec_support(CODECS),
+        "extras": _extras(wanted),
+        "warnings": [*_outdated(wanted), *_tight(open_files, shared)],
+    }
+
+
+def _versions(wanted: list[Requirement]) -> dict[str, str]:
+    needed = {one.name: one.installed or "missing" for one in wanted if not one.extra}
+    torch = {"torch": found} if (found := installed_version("torch")) else {}
+    return {
+        "framefeed": framefeed_version(),
+        "python": f"{platform.python_version()} ({platform.system()} {platform.machine()})",
+        **needed,
+        **torch,
+        **ffmpeg_versions(),
+    }
+
+
+def _extras(wanted: list[Requirement]) -> dict[str, dict[str, str | None]]:
+    extras: dict[str, dict[str, str | None]] = {}
+    for one in wanted:
+        if one.extra:
+            extras.setdefault(one.extra, {})[one.name] = one.installed
+    return extras
+
+
+def _shared_memory() -> int | None:
+    try:
+        facts = os.statvfs(SHARED_MEMORY)
+    except OSError:
+        return None
+    return facts.f_frsize * facts.f_blocks
+
+
+def _outdated(wanted: list[Requirement]) -> Iterator[str]:
+    for one in wanted:
+        if one.is_too_old:
+            yield f"{one.name} {one.installed} is older than {one.floor}, with which framefeed is tested"
+        elif one.installed is None and not one.extra:
+            yield f"{one.name} is missing"
+
+
+def _tight(open_files: int, shared: int | None) -> Iterator[str]:
+    if open_files != resource.RLIM_INFINITY and open_files < MIN_OPEN_FILES:
+        yield f"only {open_files} files may be open at once: 'ulimit -n {MIN_OPEN_FILES}' allows more"
+    if shared is not None and shared < MIN_SHARED_BYTES:
+        yield (f"{SHARED_MEMORY} holds {shared / 1e6:.0f} MB: worker processes pass batches through it "
+               "('docker run --shm-size=2g')")  # fmt: skip
+
+
+def _sections(facts: dict[str, Any]) -> Iterator[str]:
+    yield from table(list(facts["versions"].items()), "ll")
+    yield ""
+    threads = facts["threads"]
+    yield f"thread budget: {threads['budget']}"
+    yield from (f"  {reason}" for reason in threads["reasons"])
+    limits = facts["limits"]
+    shared = limits["shared_memory_bytes"]
+    yield f"open files: {limits['open_files'] if limits['open_files'] != resource.RLIM_INFINITY else 'unlimited'}"
+    yield f"{SHARED_MEMORY}: {'none' if shared is None else f'{shared / 1e9:.1f} GB'}"
+    yield ""
+    yield from _codec_lines(facts["codecs"])
+    yield ""
+    yield from _extra_lines(facts["extras"])
+    yield ""
+    yield from (f"warning: {warning}" for warning in facts["warnings"])
+    if not facts["warnings"]:
+        yield "nothing is missing"
+
+
+def _codec_lines(codecs: dict[str, dict[str, list[str]]]) -> list[str]:
+    rows = [[name, *(", ".join(found) or "none" for found in has.values())] for name, has in codecs.items()]
+    return table([["codec", "decoders", "encoders"], *rows], "lll")
+
+
+def _extra_lines(extras: dict[str, dict[str, str | None]]) -> Iterator[str]:
+    for extra, packages in extras.items():
+        parts = [f"{name} {found}" if found else f"{name} missing" for name, found in packages.items()]
+        state = "installed" if all(packages.values()) else f"pip install 'framefeed[{extra}]' adds what is missing"
+        yield f"extra '{extra}': {', '.join(parts)} ({state})"

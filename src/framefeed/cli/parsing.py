@@ -1,0 +1,119 @@
+"""What the words of a command mean: a parser with one-line errors, and the types of the options."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from typing import Any, NoReturn, TypeVar
+
+from framefeed.errors import UsageError
+
+Item = TypeVar("Item")
+Size = tuple[int, int] | int
+
+_MINUS_LIST = re.compile(r"-[\d.][\d.,+-]*")
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are UsageErrors: one line, and the exit code of a mistake."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"allow_abbrev": False, **options})
+
+    def error(self, message: str) -> NoReturn:
+        """Raise instead of printing the usage and leaving."""
+        raise UsageError(f"{message} ('{self.prog} --help' says more)")
+
+
+def joined_numbers(words: Sequence[str]) -> list[str]:
+    """Join an option and a list that begins with a minus, which argparse takes for another option.
+
+    >>> joined_numbers(["clip", "a.mp4", "--indices", "-2,-1"])
+    ['clip', 'a.mp4', '--indices=-2,-1']
+    """
+    joined: list[str] = []
+    for word in words:
+        if joined and re.fullmatch(r"--[a-z-]+", joined[-1]) and _MINUS_LIST.fullmatch(word):
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined
+
+
+def times(text: str) -> tuple[Fraction, ...]:
+    """Read seconds, such as ``1.5,2``."""
+    return tuple(_items(text, _seconds, "seconds, such as 1.5,2.0"))
+
+
+def indices(text: str) -> tuple[int, ...]:
+    """Read frame numbers, such as ``0,30,-1``."""
+    return tuple(_items(text, int, "frame numbers, such as 0,30,-1"))
+
+
+def rates(text: str) -> tuple[tuple[Fraction, int], ...]:
+    """Read several rates in one clip: ``1:8,2:8`` is 8 frames at 1 a second, then 8 at 2 a second."""
+    return tuple(_items(text, _rate, "FPS:FRAMES, such as 1:8,2:8"))
+
+
+def size(text: str) -> Size:
+    """Read a size of pictures: the short side, or ``HEIGHTxWIDTH``."""
+    form = "the short side, such as 224, or HEIGHTxWIDTH, such as 224x320"
+    height, cross, width = text.partition("x")
+    try:
+        parsed = (int(height), int(width)) if cross else int(height)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected {form}, not {text!r}") from None
+    if min(parsed if isinstance(parsed, tuple) else (parsed,)) < 1:
+        raise argparse.ArgumentTypeError(f"expected {form}, each at least 1, not {text!r}")
+    return parsed
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """Make the type of a whole number with a lower bound."""
+
+    def whole(text: str) -> int:
+        if not re.fullmatch(r"[+-]?\d{1,18}", text) or int(text) < least:
+            raise argparse.ArgumentTypeError(f"expected a whole number of at least {least}, not {text!r}")
+        return int(text)
+
+    return whole
+
+
+def workers(text: str) -> int | None:
+    """Read a number of workers; ``auto`` is the thread budget."""
+    return None if text == "auto" else at_least(0)(text)
+
+
+def duration(text: str) -> float:
+    """Read milliseconds, at least 0, with a fraction."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"expected milliseconds, at least 0, not {text!r}")
+    return number
+
+
+def _items(text: str, read: Callable[[str], Item], form: str) -> Iterator[Item]:
+    for part in text.split(","):
+        try:
+            yield read(part.strip())
+        except (ValueError, ZeroDivisionError):
+            raise argparse.ArgumentTypeError(f"expected {form}; {part!r} is not that") from None
+
+
+def _seconds(text: str) -> Fraction:
+    # Through float first: Fraction("1e999999999") is a number with a billion digits.
+    if not abs(float(text)) < 1e12:
+        raise ValueError(text)
+    return Fraction(text)
+
+
+def _rate(text: str) -> tuple[Fraction, int]:
+    fps, _, count = text.partition(":")
+    above, stroke, below = fps.partition("/")
+    return _seconds(above) / (_seconds(below) if stroke else 1), int(count)

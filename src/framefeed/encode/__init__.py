@@ -1,0 +1,1 @@
+"""Frames -> bytes and files: stills and contact sheets."""
