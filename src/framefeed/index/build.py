@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -38,6 +39,8 @@ packet, bare streams and AVI have no presentation times: these are decoded to fa
 _HEAD_PACKETS = 48
 """Packets decoded at the start: more than any reorder depth (16), so that what is dropped there shows."""
 _TAIL_PACKETS = 48
+_NAL_CODECS = frozenset({"h264", "hevc"})
+"""Whose packets say themselves whether decoding can start at them; other codecs' key flags are the container's word."""
 
 
 def build_index(source: Any, verify: Verify = "ends", *, limits: Limits = DEFAULT_LIMITS) -> FrameIndex:
@@ -89,6 +92,7 @@ class _Builder:
         self._walk = walk
         self._stream_index = stream_index
         self._limits = limits
+        self._damage: list[int] = []
 
     def build(self, verify: Verify) -> tuple[MediaInfo, FrameIndex]:
         with self._open() as container:
@@ -97,7 +101,8 @@ class _Builder:
             head = list(
                 decode_facts(container, self._first(container, _HEAD_PACKETS), drain=len(self._walk) <= _HEAD_PACKETS)
             )
-            if not head or not self._is_complete(head):
+            sound = head and self._is_complete(head) and self._agrees_on_keys(container, head)
+            if not sound:
                 return self._from_decoding(None)
         if verify == "ends" and len(self._walk) > _HEAD_PACKETS and not self._tail_is_complete():
             return self._from_decoding(None)
@@ -125,6 +130,12 @@ class _Builder:
         if len(self._walk) <= _HEAD_PACKETS and len(came) != len(kept):
             return False
         return bool(np.array_equal(kept[: len(came)], came)) and not any(fact.is_corrupt for fact in facts)
+
+    def _agrees_on_keys(self, container: VideoContainer, facts: list[DecodedFact]) -> bool:
+        """Whether the decoder found key frames where the container has them (M14)."""
+        if container.codec_name in _NAL_CODECS:
+            return True
+        return all(fact.is_key for fact in facts if self._walk.is_key[fact.packet])
 
     def _tail_is_complete(self) -> bool:
         """Decode the last packets from the last key frame on; all of them that are kept must come out.
@@ -160,12 +171,21 @@ class _Builder:
 
     def _from_decoding(self, container: VideoContainer | None) -> tuple[MediaInfo, FrameIndex]:
         with container or self._open() as opened:
-            facts = list(decode_facts(opened, enumerate(opened.packets())))
+            facts = list(decode_facts(opened, enumerate(opened.packets()), refused=self._damage))
+            self._damage += [fact.packet for fact in facts if fact.is_corrupt]
+            if opened.codec_name not in _NAL_CODECS:
+                self._believe_decoder(facts)
             name = opened.source.name
         if not facts:
             raise EmptyVideo(f"{name}: not one frame comes out of its video stream", source=name, stage="index")
         order = np.array([fact.packet for fact in facts], dtype=np.int64)
         return self._assembled(order, facts[0], "decode")
+
+    def _believe_decoder(self, facts: list[DecodedFact]) -> None:
+        """Keep the key frames that both container and decoder call so: either alone may be wrong (M14)."""
+        found = np.zeros(len(self._walk), dtype=bool)
+        found[[fact.packet for fact in facts if fact.is_key and fact.packet >= 0]] = True
+        self._walk = replace(self._walk, is_key=self._walk.is_key & found)
 
     def _assembled(self, order: IntArray, first: DecodedFact, built_from: BuiltFrom) -> tuple[MediaInfo, FrameIndex]:
         with self._open() as container:
@@ -180,7 +200,7 @@ class _Builder:
             key_frame_indices=np.flatnonzero(walk.is_key[order] & (order >= 0)).astype(np.int64),
             built_from=built_from,
             frame_packet=order,
-            frame_start=frame_starts(order, walk),
+            frame_start=starts_before_damage(frame_starts(order, walk), order, self._damage),
             packets=_packet_table(walk),
             stream=stream,
             identity=self._media.identity(),
@@ -189,7 +209,7 @@ class _Builder:
     def _stream_facts(self, container: VideoContainer, order: IntArray, first: DecodedFact) -> StreamFacts:
         rotation, mirrored = orientation(first.matrix)
         one_to_one = len(np.unique(order)) == len(order) == int((~self._walk.is_discarded).sum())
-        nal = container.codec_name in ("h264", "hevc")
+        nal = container.codec_name in _NAL_CODECS
         return StreamFacts(
             stream_index=container.stream.index,
             container=container.format_name,
@@ -201,7 +221,7 @@ class _Builder:
             rotation=rotation,
             mirrored=mirrored,
             contiguous=self._walk.is_contiguous and nal,
-            skips_exactly=nal and one_to_one,
+            skips_exactly=nal and one_to_one and not self._damage,
             inband_parameters=self._walk.has_parameters,
         )
 
@@ -229,6 +249,22 @@ def frame_starts(order: IntArray, walk: PacketWalk) -> IntArray:
     by_shown = np.searchsorted(shown[sound], np.arange(len(order)), side="right") - 1
     place = np.minimum(by_packet, by_shown)
     return np.where((place >= 0) & known, sound[np.maximum(place, 0)], 0).astype(np.int64)
+
+
+def starts_before_damage(starts: IntArray, order: IntArray, damaged: list[int]) -> IntArray:
+    """Start at packet 0 for frames that are decoded across damage, int64 [N].
+
+    What a decoder invents for a damaged picture depends on all that it has seen, so only the way from the very
+    beginning gives again what reading in order gave (D01).
+
+    Args:
+        starts: As ``frame_starts`` gives them.
+        order: Packet number of each output frame, in output order.
+        damaged: Numbers of packets that the decoder refused, or whose pictures it flags as damaged; in any order.
+    """
+    at = np.sort(np.array(damaged, dtype=np.int64))
+    crossed = np.searchsorted(at, order, side="right") > np.searchsorted(at, starts, side="left")
+    return np.where(crossed, 0, starts)
 
 
 def _packet_table(walk: PacketWalk) -> PacketTable:

@@ -237,7 +237,11 @@ def _preference(stream: VideoStream) -> tuple[bool, int, int]:
 
 
 def decode_facts(
-    container: VideoContainer, packets: Iterator[tuple[int, Packet]], *, drain: bool = True
+    container: VideoContainer,
+    packets: Iterator[tuple[int, Packet]],
+    *,
+    drain: bool = True,
+    refused: list[int] | None = None,
 ) -> Iterator[DecodedFact]:
     """Decode to facts; damaged packets give no frame and stop nothing.
 
@@ -246,19 +250,23 @@ def decode_facts(
         packets: (number, packet); the packet's pts is overwritten with its number, by which its frame is known:
             every decoder of FFmpeg hands a packet's pts to the frame, and none but it computes with it.
         drain: Ask for the frames that the decoder holds back at the end.
+        refused: Takes the numbers of the packets that the decoder refuses.
     """
     context = container.decoder()
+    refused = refused if refused is not None else []
     for number, packet in packets:
         packet.pts = number
-        yield from _facts(context, packet)
+        yield from _facts(context, packet, refused)
     if drain:
-        yield from _facts(context, None)
+        yield from _facts(context, None, refused)
 
 
-def _facts(context: av.VideoCodecContext, packet: Packet | None) -> Iterator[DecodedFact]:
+def _facts(context: av.VideoCodecContext, packet: Packet | None, refused: list[int]) -> Iterator[DecodedFact]:
     try:
         frames = context.decode(packet)
     except FOREIGN:
+        if packet is not None and packet.pts is not None:
+            refused.append(packet.pts)
         return
     for frame in frames:
         yield fact_of(frame)
@@ -278,11 +286,19 @@ def fact_of(frame: VideoFrame) -> DecodedFact:
 
 
 def _matrix(frame: VideoFrame) -> tuple[int, ...] | None:
-    data = cast("Buffer | None", frame.side_data.get("DISPLAYMATRIX"))
+    try:
+        data = cast("Buffer | None", frame.side_data.get("DISPLAYMATRIX"))
+    except ValueError:
+        # PyAV 18.1 has no name for every kind of side data of FFmpeg 8.1 (EXIF of a TIFF): its angle is all there is.
+        return _QUARTERS.get(frame.rotation % 360)
     if data is None:
         return None
     raw = bytes(data)
     return tuple(int.from_bytes(raw[i : i + 4], "little", signed=True) for i in range(0, 36, 4))
+
+
+# Display matrices of turns counter-clockwise.
+_QUARTERS = {90: (0, -1, 0, 1, 0, 0, 0, 0, 1), 180: (-1, 0, 0, 0, -1, 0, 0, 0, 1), 270: (0, 1, 0, -1, 0, 0, 0, 0, 1)}
 
 
 def orientation(matrix: tuple[int, ...] | None) -> tuple[int, bool]:

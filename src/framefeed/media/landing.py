@@ -14,15 +14,15 @@ from framefeed.media.packets import MISSING_PTS, IntArray, PacketWalk
 def packets_from(container: VideoContainer, walk: PacketWalk, start: int) -> Iterator[tuple[int, Packet]]:
     """Demux from packet ``start`` on, seeking where that is verified to land at or before it."""
     if start and walk.pts[start] != MISSING_PTS:
-        container.seek(int(walk.pts[start]))
-        numbered = numbered_after_seek(container.packets(), walk.offset, walk.size)
+        landed = container.try_seek(int(walk.pts[start]))
+        numbered = numbered_after_seek(container.packets(), walk.offset, walk.size) if landed else None
         if numbered is not None and numbered[0] <= start:
             first, packets = numbered
             for number, packet in enumerate(packets, first):
                 if number >= start:
                     yield number, packet
             return
-        container.seek(0)
+        container.reopen()
     for number, packet in enumerate(container.packets()):
         if number >= start:
             yield number, packet

@@ -17,7 +17,8 @@ HEVC_HARMLESS = frozenset({35, 38, 39, 40})
 HEVC_FIRST_IRAP, HEVC_LAST_IRAP = 16, 23
 HEVC_PARAMETERS = frozenset({32, 33, 34})
 _RECOVERY_POINT = 6
-_SEI_LIMIT = 64
+_SEI_LIMIT = 4096
+"""Bytes of one unit of messages that are looked at: captions and the like may come before the recovery point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +136,7 @@ def hevc_facts(packet: bytes, length_size: int) -> PictureFacts | None:
 
 def _recovery_frames(sei: bytes) -> int | None:
     """Find recovery_frame_cnt of the first recovery point message (D.1.8); None where there is none."""
+    sei = sei.replace(b"\0\0\3", b"\0\0")  # emulation prevention, clause 7.4.1
     at = 0
     while at + 2 <= len(sei):
         kind, at = _sei_number(sei, at)

@@ -77,8 +77,9 @@ class _Columns:
         self.size.append(packet.size)
         self.pts.append(MISSING_PTS if packet.pts is None else packet.pts)
         self.duration.append(packet.duration or 0)
-        # A recovery point that needs more frames to become exact is not a place to start at (M14).
-        self.is_key.append(bool(packet.is_keyframe) and not (facts is not None and facts.recovery_frames))
+        # What the container calls a key frame may be none, and a recovery point may need more frames to become
+        # exact (M14): the picture itself must say that decoding can start at it.
+        self.is_key.append(bool(packet.is_keyframe) and (facts is None or facts.is_random_access))
         self.is_discarded.append(bool(packet.is_discard))
         self.is_reference.append(facts is None or facts.is_reference or not facts.is_droppable)
         self.temporal_id.append(facts.temporal_id if facts is not None else 0)
