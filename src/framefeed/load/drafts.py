@@ -1,0 +1,196 @@
+"""Draft: a batch in the making, into which several workers write, each at places of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from framefeed.decode.decoder import Pixels
+from framefeed.errors import FramefeedError, UsageError
+from framefeed.load.batch import ClipBatch
+from framefeed.load.buffers import BufferPool
+from framefeed.load.failures import placed
+from framefeed.load.stack import Stack
+from framefeed.parallel import Ok
+from framefeed.parallel.outcome import outcome_of
+from framefeed.plan.epoch import EpochPlan
+from framefeed.plan.request import DecodeRequest
+
+Transformed = Callable[[tuple[Pixels, int]], npt.NDArray[Any]]
+
+
+class Memory:
+    """The buffers of a loader.
+
+    Args:
+        batches: Most idle batches kept.
+        stacked: Whether a transform makes the batches; decoded clips then go to buffers of their own.
+    """
+
+    def __init__(self, batches: int, *, stacked: bool = False) -> None:
+        self.batches = BufferPool(batches)
+        self.clips = BufferPool(batches) if stacked else None
+
+
+class Draft:
+    """A batch in the making.
+
+    Args:
+        plan: At the epoch of the batch.
+        positions: This rank's, one a place.
+        memory: Where its pixels go.
+
+    Attributes:
+        positions: This rank's, one a place.
+        stack: Results of the transform, if there is one.
+    """
+
+    def __init__(self, plan: EpochPlan, positions: Sequence[int], memory: Memory) -> None:
+        count = len(positions)
+        self.positions = positions
+        self._globally = plan.global_position(np.asarray(positions, dtype=np.int64))
+        self._clip_shape = (clip_length(plan, positions), *plan.picture_shape)
+        self._memory = memory
+        self._pixels: Pixels | None = None
+        self.stack: Stack | None = None
+        if memory.clips is None:
+            self._pixels = memory.batches.lease((count, *self._clip_shape))
+        else:
+            self.stack = Stack(count, memory.batches)
+        self._pts_seconds = np.full((count, self._clip_shape[0]), np.nan)
+        self._valid = np.zeros((count, self._clip_shape[0]), dtype=np.bool_)
+        self._columns: list[dict[str, np.generic]] = [{}] * count
+        self._sources: list[str | bytes] = [""] * count
+        self._errors: list[FramefeedError | None] = [None] * count
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    @property
+    def clip_bytes(self) -> int:
+        """Bytes of one decoded clip."""
+        return int(np.prod(self._clip_shape))
+
+    def describe(self, place: int, source: str | bytes, columns: dict[str, np.generic]) -> None:
+        """Note what is known of a clip whatever becomes of it."""
+        self._sources[place] = source
+        self._columns[place] = columns
+
+    # --- what workers do ------------------------------------------------------------------------------
+
+    def accept(self, place: int, request: DecodeRequest) -> None:
+        """Note the times of a clip."""
+        self._pts_seconds[place] = request.pts_seconds
+        self._valid[place] = request.valid
+
+    def slot(self, place: int) -> Pixels:
+        """Give the memory that a clip is to be decoded into, uint8 [T, C, H, W] of any content."""
+        if self._pixels is not None:
+            slot: Pixels = self._pixels[place]
+            return slot
+        assert self._memory.clips is not None
+        return self._memory.clips.lease(self._clip_shape)
+
+    def fail(self, place: int, error: BaseException, stage: str) -> None:
+        """Note that a clip failed; a wish to stop (KeyboardInterrupt, SystemExit) is raised instead."""
+        if not isinstance(error, Exception):
+            raise error
+        position, name = self.name_of(place)
+        self._errors[place] = placed(error, position=position, source=name, stage=stage)
+        self._pts_seconds[place] = np.nan
+        self._valid[place] = False
+        if self._pixels is not None:
+            self._pixels[place] = 0
+
+    # --- what the consumer does -----------------------------------------------------------------------
+
+    def name_of(self, place: int) -> tuple[int, str]:
+        """Global position of a clip, and its source's name for messages."""
+        source = self._sources[place]
+        return int(self._globally[place]), f"<{len(source)} bytes>" if isinstance(source, bytes) else source
+
+    @property
+    def first_error(self) -> FramefeedError | None:
+        """The error of the first clip that has one."""
+        return next((error for error in self._errors if error is not None), None)
+
+    def finish(self, transformed: Transformed | None = None) -> ClipBatch:
+        """Make the batch, once no worker has anything left to write.
+
+        Args:
+            transformed: Calls the transform on a clip at one of this rank's positions; needed with a stack.
+        """
+        if self._pixels is None:
+            assert self.stack is not None and transformed is not None
+            self._pixels = self._stacked(self.stack, transformed)
+        return ClipBatch(
+            data=self._pixels,
+            pts_seconds=self._pts_seconds,
+            valid=self._valid,
+            positions=self._globally,
+            columns=_joined(self._columns),
+            sources=self._sources,
+            ok=np.array([error is None for error in self._errors]),
+            errors=self._errors,
+        )
+
+    def _stacked(self, stack: Stack, transformed: Transformed) -> npt.NDArray[Any]:
+        places = [place for place, error in enumerate(self._errors) if error is None]
+        array, misfits = stack.finish(places)
+        if array is None:
+            return stack.zeros(self._example(transformed))
+        for place in misfits:
+            message = (
+                f"the transform returned another shape or type here than for the first clip of the batch, "
+                f"{array.dtype} {array.shape[1:]}: the results of a batch must be alike"
+            )
+            self.fail(place, UsageError(message), "transform")
+        return array
+
+    def _example(self, transformed: Transformed) -> npt.NDArray[Any]:
+        # Every clip failed, and nobody knows what the results would have looked like: a black clip tells.
+        clip = self.slot(0)
+        clip[...] = 0
+        outcome = outcome_of(transformed, (clip, self.positions[0]))
+        return outcome.value if isinstance(outcome, Ok) else clip
+
+
+def common_clip_length(plan: EpochPlan) -> int | None:
+    """T if all clips of the plan have the same, else None."""
+    try:
+        return plan.num_frames_per_clip
+    except UsageError:
+        return None
+
+
+def clip_length(plan: EpochPlan, positions: Sequence[int]) -> int:
+    """T of the clips of a batch.
+
+    Raises:
+        UsageError: They differ.
+    """
+    common = common_clip_length(plan)
+    if common is not None:
+        return common
+    # Of requests of different lengths those of a batch must agree. One that cannot be made has no say in it.
+    lengths: dict[int, int] = {}
+    for position in positions:
+        outcome = outcome_of(plan.__getitem__, position)
+        if isinstance(outcome, Ok):
+            lengths.setdefault(len(outcome.value), position)
+    if len(lengths) > 1:
+        (one, here), (other, there) = list(lengths.items())[:2]
+        raise UsageError(
+            f"the clips of a batch must have one number of frames, but position {here} of the plan has {one} and "
+            f"position {there} has {other}: plan the lengths apart, or repeat frames"
+        )
+    return next(iter(lengths), 1)
+
+
+def _joined(columns: list[dict[str, np.generic]]) -> dict[str, npt.NDArray[Any]]:
+    """Turn one dict a clip into one array [B] a column, whole numbers as int64."""
+    joined = {name: np.array([values[name] for values in columns]) for name in columns[0]}
+    return {name: column.astype(np.int64) if column.dtype.kind in "iu" else column for name, column in joined.items()}

@@ -1,0 +1,165 @@
+"""BatchIterator: one pass over the batches of an epoch, worked on ahead, delivered in order."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain, repeat
+
+from framefeed.errors import DeadlineExceeded, UsageError
+from framefeed.load.batch import ClipBatch
+from framefeed.load.checkpoint import Cursor, num_batches
+from framefeed.load.drafts import Draft, Memory, common_clip_length
+from framefeed.load.failures import drop_tracebacks
+from framefeed.load.options import LoaderOptions
+from framefeed.load.stats import Meter, WorkCost
+from framefeed.load.units import ClipWorker, Unit, units_of
+from framefeed.load.workers import Workers
+from framefeed.parallel import Err, Ok, OrderedOutcomes, ordered_outcomes
+from framefeed.plan.epoch import EpochPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What one pass works with.
+
+    Attributes:
+        plan: At the epoch of the pass.
+        options: Of the loader.
+        workers: Threads.
+        memory: Buffers.
+        meter: Takes the time.
+        cursor: Moved as batches are delivered.
+    """
+
+    plan: EpochPlan
+    options: LoaderOptions
+    workers: Workers
+    memory: Memory
+    meter: Meter
+    cursor: Cursor
+
+
+class BatchIterator(Iterator[ClipBatch]):
+    """Batches in order. The error of a clip is raised in the place of its batch; the next call goes on behind it."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._next = session.cursor.delivered
+        self._total = num_batches(session.plan, session.options)
+        self._is_exhausted = False
+        self._why_ended: str | None = None
+        self._worker = ClipWorker(session.plan, session.options.decoder(), session.options.transform)
+        self._units: deque[Unit | None] = deque()
+        self._outcomes = _started(session, self._worker, self._units)
+        session.meter.begin()
+
+    def __next__(self) -> ClipBatch:
+        if self._why_ended is not None:
+            raise UsageError(f"this iteration has ended: {self._why_ended}")
+        self._session.meter.came_back()
+        if self._next >= self._total:
+            self._exhaust()
+            raise StopIteration
+        draft = self._collected()
+        self._next += 1
+        error = draft.first_error if self._session.options.on_error == "raise" else None
+        if error is None:
+            return self._finished(draft)
+        # The traceback reaches this frame: what it must not keep alive goes first.
+        del draft
+        try:
+            raise error
+        finally:
+            del error
+
+    def end(self, why: str) -> None:
+        """End the pass and wait, for a bounded time, until nobody works on it any more."""
+        self._why_ended = self._why_ended or why
+        self._units.clear()
+        self._outcomes.close()
+
+    def _collected(self) -> Draft:
+        first, last = self._next * self._session.options.batch_size, len(self._session.plan)
+        costs: list[WorkCost] = []
+        draft: Draft | None = None
+        try:
+            for _ in range(first, min(first + self._session.options.batch_size, last)):
+                outcome = self._outcome()
+                unit = self._units.popleft()
+                if unit is None:
+                    continue
+                draft = unit.draft
+                if isinstance(outcome, Ok):
+                    costs.append(outcome.value)
+                else:
+                    unit.fail(outcome.error)
+        except BaseException:
+            self._why_ended = self._why_ended or "an error ended it; begin another, or restore a state"
+            raise
+        finally:
+            self._session.meter.waited(costs)
+        assert draft is not None
+        return draft
+
+    def _outcome(self) -> Ok[WorkCost] | Err:
+        try:
+            return next(self._outcomes)
+        except DeadlineExceeded as error:
+            self._session.workers.discard()
+            raise _too_late(error, next(unit for unit in self._units if unit is not None)) from error
+        except StopIteration:
+            raise UsageError(f"this iteration has ended: {self._why_ended}") from None
+
+    def _finished(self, draft: Draft) -> ClipBatch:
+        batch = draft.finish(self._worker.transformed)
+        for failed in batch.errors:
+            if failed is not None:
+                drop_tracebacks(failed)
+        self._session.cursor.delivered = self._next
+        self._session.meter.delivered(len(batch), len(batch) - int(batch.ok.sum()))
+        return batch
+
+    def _exhaust(self) -> None:
+        # Once: whoever asks again is told again that it is over.
+        if not self._is_exhausted:
+            self._is_exhausted = True
+            self._session.cursor.epoch += 1
+            self._session.cursor.delivered = 0
+
+
+def _started(session: Session, worker: ClipWorker, units: deque[Unit | None]) -> OrderedOutcomes[Unit | None, WorkCost]:
+    options, plan = session.options, session.plan
+    length = common_clip_length(plan) or 1
+    batch_bytes = options.batch_size * length * math.prod(plan.picture_shape) if len(plan) else 0
+    return ordered_outcomes(
+        worker,
+        _handed_out(session, units),
+        pool=session.workers.pool,
+        max_in_flight=options.batch_size * options.batches_ahead(batch_bytes),
+        deadline_seconds=options.deadline_seconds,
+    )
+
+
+def _handed_out(session: Session, units: deque[Unit | None]) -> Iterator[Unit | None]:
+    """Yield as many items as a batch has clips, however few units it has: so a bound on items bounds batches."""
+    size, total = session.options.batch_size, len(session.plan)
+    for number in range(session.cursor.delivered, num_batches(session.plan, session.options)):
+        positions = range(number * size, min((number + 1) * size, total))
+        found: list[Unit | None] = [*units_of(session.plan, Draft(session.plan, positions, session.memory))]
+        for unit in chain(found, repeat(None, len(positions) - len(found))):
+            units.append(unit)
+            yield unit
+
+
+def _too_late(error: DeadlineExceeded, unit: Unit) -> DeadlineExceeded:
+    """Say in the plan's words what ``parallel`` says in numbers of items."""
+    position, name = unit.draft.name_of(unit.places[0])
+    return DeadlineExceeded(
+        f"{name}: the clip at position {position} was not ready in time (stage: {unit.stage}); {error}",
+        position=position,
+        source=name,
+        stage=unit.stage,
+    )

@@ -1,0 +1,91 @@
+"""LoaderOptions: what a loader is told besides its plan, checked in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from operator import index as whole_number
+from typing import Any, Literal
+
+import numpy.typing as npt
+from numpy.random import Generator
+
+from framefeed.decode.decoder import Decoder
+from framefeed.decode.registry import decoder_named
+from framefeed.errors import UsageError
+from framefeed.parallel import thread_budget
+
+Transform = Callable[[npt.NDArray[Any], Generator], Any]
+OnError = Literal["raise", "skip"]
+
+MAX_PREFETCH_BYTES = 2 << 30
+"""Batches made ahead weigh no more than this, though one is always made: it is for clips, not for whole films."""
+
+
+@dataclass(frozen=True)
+class LoaderOptions:
+    """The options of ``ClipLoader``; their meaning stands there.
+
+    Example: ``LoaderOptions(batch_size=16)``. The defaults are those of API.md.
+    """
+
+    batch_size: int
+    drop_last: bool = False
+    workers: int | Literal["auto"] = "auto"
+    kind: str = "threads"
+    prefetch: int = 2
+    backend: str | Decoder = "auto"
+    cache: None = None
+    transform: Transform | None = None
+    on_error: OnError = "raise"
+    deadline_seconds: float | None = 60
+
+    def __post_init__(self) -> None:
+        self._put("batch_size", _at_least(1, "batch_size", self.batch_size))
+        self._put("prefetch", _at_least(1, "prefetch", self.prefetch, "; workers=0 prepares nothing ahead"))
+        if self.workers != "auto":
+            self._put("workers", _at_least(0, 'workers (or "auto")', self.workers))
+        if self.kind == "processes":
+            raise UsageError('not in this version: kind="processes"; use kind="threads", decoding runs in parallel')
+        if self.kind != "threads":
+            raise UsageError(f'kind must be "threads" (or "processes", not in this version), not {self.kind!r}')
+        if self.cache is not None:
+            raise UsageError("not in this version: cache=; leave it out")
+        if self.transform is not None and not callable(self.transform):
+            raise UsageError(f"transform must be a function of (clip, rng), not {self.transform!r}")
+        if self.on_error not in ("raise", "skip"):
+            raise UsageError(f'on_error must be "raise" or "skip", not {self.on_error!r}')
+        if self.deadline_seconds is not None and not self.deadline_seconds > 0:
+            raise UsageError(f"deadline_seconds must be more than 0, or None for no bound, not {self.deadline_seconds}")
+        if not isinstance(self.backend, str | Decoder):
+            raise UsageError(f"backend must be the name of a decoder or a Decoder, not {self.backend!r}")
+
+    def _put(self, name: str, value: int) -> None:
+        object.__setattr__(self, name, value)
+
+    @property
+    def num_workers(self) -> int:
+        """Workers at once; the thread budget of the process for "auto"."""
+        return thread_budget().threads if self.workers == "auto" else self.workers
+
+    def decoder(self) -> Decoder:
+        """Find the decoder.
+
+        Raises:
+            UsageError: There is none of that name.
+        """
+        return decoder_named(self.backend) if isinstance(self.backend, str) else self.backend
+
+    def batches_ahead(self, batch_bytes: int) -> int:
+        """How many batches are made ahead: ``prefetch``, fewer where they would weigh too much, at least one."""
+        return max(1, min(self.prefetch, MAX_PREFETCH_BYTES // max(1, batch_bytes)))
+
+
+def _at_least(least: int, name: str, value: Any, hint: str = "") -> int:
+    try:
+        number = whole_number(value)
+    except TypeError:
+        raise UsageError(f"{name} must be a whole number, not {value!r}") from None
+    if isinstance(value, bool) or number < least:
+        raise UsageError(f"{name} must be at least {least}, not {value!r}{hint}")
+    return number

@@ -1,0 +1,160 @@
+"""Units of work: the clips of one source in one batch, decoded together, so that each GOP is decoded once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from framefeed.decode.decoder import ClipSlot, DecodeCounts, Decoder, DecodeReport, Pixels
+from framefeed.errors import UsageError
+from framefeed.load.batch import ClipBatch
+from framefeed.load.drafts import Draft, Memory
+from framefeed.load.options import Transform
+from framefeed.load.stats import Stopwatch, WorkCost
+from framefeed.media.source import MediaSource
+from framefeed.parallel import Err, Ok
+from framefeed.parallel.outcome import outcome_of
+from framefeed.plan.epoch import EpochPlan
+from framefeed.plan.request import DecodeRequest
+
+
+@dataclass(slots=True)
+class Unit:
+    """The clips of one source in one batch.
+
+    Attributes:
+        draft: The batch.
+        row: The source's row of the catalog.
+        places: Of the clips in the batch.
+        stage: What a worker is doing with it.
+    """
+
+    draft: Draft
+    row: int
+    places: list[int]
+    stage: str = "plan"
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its decoded clips."""
+        return len(self.places) * self.draft.clip_bytes
+
+    def fail(self, error: BaseException) -> None:
+        """Note that all its clips failed, for a reason that is not of one of them."""
+        for place in self.places:
+            self.draft.fail(place, error, self.stage)
+
+
+def units_of(plan: EpochPlan, draft: Draft) -> list[Unit]:
+    """Split a batch into units, in the order in which their sources first appear."""
+    places: dict[int, list[int]] = {}
+    for place, position in enumerate(draft.positions):
+        row = plan.row_at(position)
+        draft.describe(place, plan.catalog.source(row), plan.columns_at(position))
+        places.setdefault(row, []).append(place)
+    return [Unit(draft, row, of_row) for row, of_row in places.items()]
+
+
+class ClipWorker:
+    """Plans, decodes and transforms the clips of a unit; called by several threads at once.
+
+    Args:
+        plan: At the epoch of the batches.
+        decoder: Turns requests into pixels.
+        transform: The user's function of (clip [T, C, H, W], rng).
+    """
+
+    def __init__(self, plan: EpochPlan, decoder: Decoder, transform: Transform | None = None) -> None:
+        self._plan = plan
+        self._decoder = decoder
+        self._transform = transform
+
+    def __call__(self, unit: Unit | None) -> WorkCost:
+        """Do the work on a unit, if there is one; what fails is noted in its batch."""
+        cost = WorkCost()
+        if unit is None:
+            return cost
+        watch = Stopwatch()
+        requests = self._requests(unit)
+        cost.plan = watch.lap()
+        unit.stage = "decode"
+        clips = self._decode(unit, requests, cost.counts)
+        cost.decode = watch.lap()
+        if self._transform is not None:
+            unit.stage = "transform"
+            self._transform_all(unit, clips)
+            cost.transform = watch.lap()
+        return cost
+
+    def transformed(self, clip_and_position: tuple[Pixels, int]) -> npt.NDArray[Any]:
+        """Call the transform on the clip of one of this rank's positions."""
+        clip, position = clip_and_position
+        assert self._transform is not None
+        result = np.asarray(self._transform(clip, self._plan.generator_at(position)))
+        if result.dtype.hasobject:
+            raise UsageError(f"the transform must return an array of numbers, not {result.dtype} {result.shape}")
+        return result
+
+    def _requests(self, unit: Unit) -> dict[int, DecodeRequest]:
+        plan, draft, found = self._plan, unit.draft, {}
+        for place in unit.places:
+            outcome = outcome_of(plan.__getitem__, draft.positions[place])
+            if isinstance(outcome, Ok):
+                draft.accept(place, outcome.value)
+                found[place] = outcome.value
+            else:
+                draft.fail(place, outcome.error, unit.stage)
+        return found
+
+    def _decode(self, unit: Unit, requests: dict[int, DecodeRequest], counts: DecodeCounts) -> dict[int, Pixels]:
+        if not requests:
+            return {}
+        draft = unit.draft
+        clips = {place: draft.slot(place) for place in requests}
+        slots = [
+            ClipSlot(np.asarray(request.indices), request.output, clips[place]) for place, request in requests.items()
+        ]
+        outcome = outcome_of(self._report, (unit.row, slots))
+        if isinstance(outcome, Err):
+            for place in clips:
+                draft.fail(place, outcome.error, unit.stage)
+            return {}
+        counts += outcome.value.counts
+        for place, error in zip(requests, outcome.value.errors, strict=True):
+            if error is not None:
+                draft.fail(place, error, unit.stage)
+                del clips[place]
+        return clips
+
+    def _report(self, row_and_slots: tuple[int, Sequence[ClipSlot]]) -> DecodeReport:
+        row, slots = row_and_slots
+        catalog = self._plan.catalog
+        return self._decoder.decode(MediaSource.of(catalog.source(row)), catalog.frame_index(row), slots)
+
+    def _transform_all(self, unit: Unit, clips: dict[int, Pixels]) -> None:
+        stack = unit.draft.stack
+        assert stack is not None
+        for place in list(clips):
+            # Popped, so that the memory of a clip comes back before the next one is transformed.
+            outcome = outcome_of(self.transformed, (clips.pop(place), unit.draft.positions[place]))
+            if isinstance(outcome, Ok):
+                stack.put(place, outcome.value)
+            else:
+                unit.draft.fail(place, outcome.error, unit.stage)
+
+
+def load_batch(plan: EpochPlan, positions: Sequence[int], decoder: Decoder, memory: Memory) -> ClipBatch:
+    """Load some positions here and now, in this thread; the errors of clips are in the batch.
+
+    Raises:
+        IndexError: There is no such position.
+        UsageError: The clips differ in their number of frames.
+    """
+    draft, work = Draft(plan, positions, memory), ClipWorker(plan, decoder)
+    for unit in units_of(plan, draft):
+        work(unit)
+    return draft.finish()

@@ -1,0 +1,50 @@
+"""Plans over a small folder of self-naming videos, made once a test run."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from framefeed.index.catalog import Catalog
+from framefeed.index.scanning import scan
+from framefeed.plan.clips import ClipRule, RandomSegments
+from framefeed.plan.epoch import EpochPlan, plan_clips
+from framefeed.testing import make_folder, read_stamps
+
+SIZE = (48, 64)
+VIDEOS = 6
+FRAMES = 30
+
+
+@cache
+def folder() -> Path:
+    """Two classes of three videos of 30 frames; read only."""
+    path = Path(tempfile.mkdtemp(prefix="framefeed-load-"))
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    make_folder(path, classes=2, videos_per_class=VIDEOS // 2, seconds=2.0, fps=FRAMES // 2, size=SIZE)
+    return path
+
+
+@cache
+def catalog() -> Catalog:
+    """The catalog of `folder`."""
+    return scan(folder(), label_from="parent", workers=0)
+
+
+def plan_of(rule: ClipRule | None = None, **options: Any) -> EpochPlan:
+    """A plan over `catalog`; by default 12 clips of 4 random frames."""
+    given = {"seed": 7, "clips_per_video": 2, "columns": ["label"], **options}
+    return plan_clips(catalog(), rule or RandomSegments(4), **given)
+
+
+def assert_stamps(plan: EpochPlan, position: int, clip: Any) -> None:
+    """The frames of a clip say that they are those that the plan names."""
+    request = plan[position]
+    assert request.indices is not None
+    assert read_stamps(np.asarray(clip)) == request.indices.tolist()
