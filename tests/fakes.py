@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
 
 from framefeed.decode.decoder import ClipSlot, DecodeCounts, DecodeReport
-from framefeed.errors import FramefeedError
-from framefeed.index.frame_index import FrameIndex
+from framefeed.errors import FramefeedError, UsageError
+from framefeed.index.frame_index import FrameIndex, PacketTable, StreamFacts
 from framefeed.media.source import MediaSource
 
 
@@ -45,3 +51,101 @@ class FlatDecoder:
 
     def close(self) -> None:
         pass
+
+
+STREAM = StreamFacts(0, "fake", "h264", None, 64, 48, "yuv420p", skips_exactly=True, contiguous=True)
+
+
+def index_of(
+    pts: Sequence[int],
+    *,
+    time_base: Fraction = Fraction(1, 1000),
+    duration: int | Sequence[int] = 0,
+    gop: int = 12,
+) -> FrameIndex:
+    """A FrameIndex with these pts: frame i is packet i, every ``gop``-th is a key frame."""
+    times = np.array(pts, dtype=np.int64)
+    numbers = np.arange(len(times), dtype=np.int64)
+    packets = PacketTable(numbers * 1000, np.full_like(numbers, 1000), times, (numbers % gop == 0).astype(np.uint8))
+    durations = np.broadcast_to(np.asarray(duration, dtype=np.int64), times.shape).copy()
+    return FrameIndex(
+        pts=times,
+        duration=durations,
+        time_base=time_base,
+        key_frame_indices=numbers[::gop].copy(),
+        built_from="decode",
+        frame_packet=numbers.copy(),
+        frame_start=numbers // gop * gop,
+        packets=packets,
+        stream=STREAM,
+    )
+
+
+def steady_index(num_frames: int, *, fps: Fraction | int = 25, start: int = 0, gop: int = 12) -> FrameIndex:
+    """A FrameIndex at one rate, whose time base is one frame."""
+    return index_of(range(start, start + num_frames), time_base=1 / Fraction(fps), duration=1, gop=gop)
+
+
+@dataclass
+class FakeCatalog:
+    """What a plan takes from a Catalog, over frame indexes in memory."""
+
+    indexes: Sequence[FrameIndex]
+    sizes: Sequence[tuple[int, int]] | tuple[int, int] = (48, 64)
+    """(height, width) of each row, or of all."""
+    columns: dict[str, Sequence[Any]] = field(default_factory=dict)
+    failed: dict[int, tuple[str, str]] = field(default_factory=dict)
+    """Row -> (error type, error)."""
+    has_frame_indexes: bool = True
+
+    def __len__(self) -> int:
+        return len(self.indexes)
+
+    def __getitem__(self, row: int) -> Any:
+        columns = {name: values[row] for name, values in self.columns.items()}
+        return SimpleNamespace(source=self.source(row), info=None, frame_index=self.frame_index(row), columns=columns)
+
+    @property
+    def usable_rows(self) -> np.ndarray:
+        rows = [row for row in range(len(self)) if row not in self.failed and len(self.indexes[row])]
+        return np.array(rows, dtype=np.int64)
+
+    @property
+    def num_frames(self) -> np.ndarray:
+        return np.array([len(index) for index in self.indexes], dtype=np.int64)
+
+    @property
+    def heights(self) -> np.ndarray:
+        return self._sides(0)
+
+    @property
+    def widths(self) -> np.ndarray:
+        return self._sides(1)
+
+    def _sides(self, side: int) -> np.ndarray:
+        sizes = [self.sizes] * len(self) if self.sizes and isinstance(self.sizes[0], int) else self.sizes
+        return np.array([size[side] for size in sizes], dtype=np.int64)
+
+    def frame_index(self, row: int) -> FrameIndex:
+        return self.indexes[row]
+
+    def source(self, row: int) -> str:
+        return f"video{row}.mp4"
+
+    def column_values(self, name: str) -> np.ndarray:
+        if name not in self.columns:
+            raise UsageError(f"no column {name!r}: there are {', '.join(self.columns)}")
+        values = np.array(self.columns[name])
+        return np.unique(values, return_inverse=True)[1] if values.dtype.kind == "U" else values
+
+    @property
+    def classes(self) -> list[str]:
+        return sorted(set(self.columns.get("label", ())))
+
+    @property
+    def fingerprint(self) -> str:
+        return f"{len(self)} rows, {self.num_frames.tolist()}"
+
+    @property
+    def failures(self) -> list[tuple[str, str, str]]:
+        return [(self.source(row), *error) for row, error in self.failed.items()]
