@@ -420,3 +420,19 @@ def test_the_law_of_rates_catches(wrong: type[Rates]) -> None:
 
     with pytest.raises(AssertionError):
         law()
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Uniform(np.int64(4)), Uniform(4)),
+        (Dense(np.int32(4), stride=np.int64(2)), Dense(4, stride=2)),
+        (Dense(4, fps=8.0, start=1.0), Dense(4, fps=Fraction(8), start=1)),
+        (Rates([(2.0, np.int64(3))], start=np.float64(0.5)), Rates(((2, 3),), start=0.5)),
+        (AtSeconds(np.array([0.0, 1.5])), AtSeconds([0, 1.5])),
+        (AtIndices(np.arange(3)), AtIndices((0, 1, 2))),
+    ],
+)
+def test_rules_that_mean_the_same_read_alike(one: ClipRule, other: ClipRule) -> None:
+    assert one == other
+    assert repr(one) == repr(other)

@@ -44,7 +44,7 @@ class Uniform:
     policy: Policy = "repeat_last"
 
     def __post_init__(self) -> None:
-        check_count("num_frames", self.num_frames)
+        object.__setattr__(self, "num_frames", check_count("num_frames", self.num_frames))
         Picking(policy=self.policy)
 
     def choose(self, timeline: Timeline, place: Place) -> Chosen:
@@ -67,7 +67,7 @@ class RandomSegments:
     policy: Policy = "repeat_last"
 
     def __post_init__(self) -> None:
-        check_count("num_frames", self.num_frames)
+        object.__setattr__(self, "num_frames", check_count("num_frames", self.num_frames))
         Picking(policy=self.policy)
 
     def choose(self, timeline: Timeline, place: Place) -> Chosen:
@@ -127,7 +127,8 @@ class EveryFrame:
         return choose_frames(timeline, numbers, np.zeros_like(numbers), self.policy)
 
 
-def check_count(name: str, count: object) -> None:
-    """Raise UsageError unless a count is a whole number of at least 1."""
+def check_count(name: str, count: object) -> int:
+    """Return a count as an int, so that equal rules read alike; UsageError unless it is whole and at least 1."""
     if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
         raise UsageError(f"{name} must be a whole number of at least 1, not {count!r}")
+    return int(count)

@@ -205,8 +205,8 @@ def _corner(free_rows: int, free_columns: int, place: Place) -> tuple[int, int]:
 def _complete(crop: CenterCrop | RandomCrop | RandomResizedCrop) -> None:
     if crop.width is None:
         object.__setattr__(crop, "width", crop.height)
-    check_count("the height of a crop", crop.height)
-    check_count("the width of a crop", crop.width)
+    object.__setattr__(crop, "height", check_count("the height of a crop", crop.height))
+    object.__setattr__(crop, "width", check_count("the width of a crop", crop.width))
 
 
 def _size_of(crop: CenterCrop | RandomCrop | RandomResizedCrop) -> Size:

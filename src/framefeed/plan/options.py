@@ -40,9 +40,10 @@ class PlanOptions:
         object.__setattr__(self, "seed", check_seed(self.seed))
         if self.shuffle not in (True, False, "videos"):
             raise UsageError(f"shuffle must be True, False or 'videos', not {self.shuffle!r}")
+        object.__setattr__(self, "shuffle", "videos" if self.shuffle == "videos" else bool(self.shuffle))
         for name in ("epoch", "rank", "world_size"):
             object.__setattr__(self, name, _whole(name, getattr(self, name)))
-        check_count("clips_per_video", self.clips_per_video)
+        object.__setattr__(self, "clips_per_video", check_count("clips_per_video", self.clips_per_video))
         Shard(0, self.rank, self.world_size, self.tail)
         object.__setattr__(self, "within", _checked_window(self.within))
         object.__setattr__(self, "columns", _checked_names(self.columns))

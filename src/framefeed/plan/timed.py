@@ -166,12 +166,13 @@ class Dense:
     policy: Policy = "repeat_last"
 
     def __post_init__(self) -> None:
-        check_count("num_frames", self.num_frames)
+        object.__setattr__(self, "num_frames", check_count("num_frames", self.num_frames))
         if self.stride is not None and self.fps is not None:
             raise UsageError("Dense takes either stride= or fps=, not both")
         if self.fps is None:
-            object.__setattr__(self, "stride", 1 if self.stride is None else self.stride)
-            check_count("stride", self.stride or 0)
+            object.__setattr__(self, "stride", 1 if self.stride is None else check_count("stride", self.stride))
+        else:
+            object.__setattr__(self, "fps", _rate(self.fps))
         object.__setattr__(self, "start", _checked_start(self.start))
         self._picking  # noqa: B018 - made now, so that a wrong rule does not wait for its first clip
         self._by_time  # noqa: B018
@@ -217,10 +218,13 @@ def _checked_rates(rates: Sequence[tuple[Seconds, int]]) -> Iterator[tuple[Secon
     if not pairs:
         raise UsageError("Rates needs at least one (fps, num_frames)")
     for fps, count in pairs:
-        check_count("num_frames", count)
-        if _number("fps", fps) <= 0:
-            raise UsageError(f"fps must be more than 0, not {fps!r}")
-        yield _number("fps", fps), int(count)
+        yield _rate(fps), check_count("num_frames", count)
+
+
+def _rate(fps: Seconds) -> Seconds:
+    if _number("fps", fps) <= 0:
+        raise UsageError(f"fps must be more than 0, not {fps!r}")
+    return _number("fps", fps)
 
 
 def _checked_start(start: Start) -> Start:
@@ -228,7 +232,8 @@ def _checked_start(start: Start) -> Start:
 
 
 def _number(name: str, value: object) -> Seconds:
-    """Take a time or a rate as it is: whole numbers and fractions exactly, anything else as a float."""
+    """Take a time or a rate exactly as it is, in the plainest type that can hold it, so that equal rules read alike."""
     if isinstance(value, bool) or not isinstance(value, Real) or not isfinite(value):
         raise UsageError(f"{name} must be a finite number, not {value!r}")
-    return value if isinstance(value, (int, Fraction)) else float(value)
+    exact = value if isinstance(value, (int, Fraction)) else float(value)
+    return int(exact) if exact == int(exact) else exact

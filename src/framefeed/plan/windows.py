@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from framefeed.errors import UsageError
+from framefeed.index.arrow_views import AnyArray
 from framefeed.index.catalog import Catalog
 from framefeed.index.frame_index import FloatArray, FrameIndex
 from framefeed.plan.timeline import Timeline
@@ -43,8 +44,19 @@ class Windows:
 
 def _seconds_column(catalog: Catalog, name: str) -> FloatArray:
     values = catalog.column_values(name)
-    # Text arrives as codes, which would pass for seconds: a row's own value tells.
-    own = (catalog[row].columns.get(name) for row in catalog.usable_rows[:100].tolist())
-    if values.dtype.kind not in "iuf" or isinstance(next((value for value in own if value is not None), None), str):
+    if name == "label" or values.dtype.kind not in "iuf":
         raise UsageError(f"within needs columns of seconds, and column {name!r} does not hold numbers")
-    return np.asarray(values, dtype=np.float64)
+    return values if values.dtype == np.float64 else _checked_codes(catalog, name, values)
+
+
+def _checked_codes(catalog: Catalog, name: str, values: AnyArray) -> FloatArray:
+    # Text arrives as codes, with -1 for nothing, which would pass for seconds: a row's own value tells them apart.
+    rows = catalog.usable_rows
+    coded = rows[values[rows] != -1]
+    told_by = coded[0] if len(coded) else next(iter(rows), None)
+    own = None if told_by is None else catalog[int(told_by)].columns.get(name)
+    if own is None:
+        return np.full(len(values), np.nan)
+    if isinstance(own, bool) or not isinstance(own, (int, float)):
+        raise UsageError(f"within needs columns of seconds, and column {name!r} holds {type(own).__name__}")
+    return values.astype(np.float64)

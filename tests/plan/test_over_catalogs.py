@@ -1,0 +1,87 @@
+"""Plans over catalogs of real files, saved and unsaved."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from framefeed.errors import UsageError
+from framefeed.index.catalog import Catalog
+from framefeed.index.scanning import scan
+from framefeed.plan.clips import EveryFrame, Uniform
+from framefeed.plan.epoch import plan_clips
+from framefeed.plan.timed import Dense
+from framefeed.testing import ClipSpec, write_clip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("videos")
+    for label, lengths in {"cat": (5, 9), "dog": (7,)}.items():
+        (root / label).mkdir()
+        for number, length in enumerate(lengths):
+            write_clip(root / label / f"{number}.mp4", ClipSpec(num_frames=length))
+    (root / "dog" / "notes.mp4").write_text("no video")
+    return root
+
+
+@pytest.fixture(scope="module")
+def catalog(folder: Path) -> Catalog:
+    return scan(folder, label_from="parent", workers=0)
+
+
+def test_failed_files_are_excluded_and_labels_are_codes(catalog: Catalog) -> None:
+    with pytest.warns(UserWarning, match="1 of 4 rows"):
+        plan = plan_clips(catalog, Uniform(3), seed=1, columns=["label"])
+    assert [Path(source).name for source, _ in plan.excluded] == ["notes.mp4"]
+    assert plan.excluded[0].error.startswith("UnreadableMedia: ")
+    assert plan.classes == ["cat", "dog"]
+    for position in range(len(plan)):
+        folder_name = Path(plan[position].source).parent.name
+        assert plan.classes[plan.columns_at(position)["label"]] == folder_name
+    assert plan.describe().excluded_rows == 1
+
+
+def test_every_frame_of_every_file(catalog: Catalog) -> None:
+    with pytest.warns(UserWarning, match="left out"):
+        plan = plan_clips(catalog, EveryFrame(), seed=1)
+    found = sorted((request.source, *request.ordinals.tolist()) for request in plan)
+    rows = [catalog.source(row) for row in catalog.usable_rows.tolist()]
+    assert found == sorted((source, n) for source, count in zip(rows, (5, 9, 7), strict=True) for n in range(count))
+
+
+def test_a_plan_travels_as_data_or_as_the_name_of_its_catalog(catalog: Catalog, tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="left out"):
+        unsaved = plan_clips(catalog, Dense(3, fps=10), seed=1)
+    catalog.to_parquet(tmp_path / "cat.parquet")
+    with pytest.warns(UserWarning, match="left out"):
+        saved = plan_clips(Catalog.open(tmp_path / "cat.parquet"), Dense(3, fps=10), seed=1)
+    assert list(pickle.loads(pickle.dumps(unsaved))) == list(unsaved)
+    text = pickle.dumps(saved)
+    assert len(text) < 2000
+    copy = pickle.loads(text)
+    assert [r.ordinals.tolist() for r in copy] == [r.ordinals.tolist() for r in unsaved]
+    assert copy.fingerprint == saved.fingerprint == unsaved.fingerprint
+
+
+def test_headers_alone_cannot_be_planned(folder: Path) -> None:
+    headers = scan(folder, depth="header", workers=0)
+    with pytest.raises(UsageError, match="with_frame_indexes"):
+        plan_clips(headers, Uniform(2), seed=1)
+
+
+def test_windows_and_columns_of_a_manifest(folder: Path, tmp_path: Path) -> None:
+    lines = ["source,start_seconds,end_seconds,split", *(f"{folder}/cat/{i}.mp4,0.0{8 * i},,train" for i in (0, 1))]
+    manifest = tmp_path / "list.csv"
+    manifest.write_text("\n".join(lines))
+    listed = scan(manifest, workers=0)
+    plan = plan_clips(
+        listed, Uniform(2), seed=1, shuffle=False, within=("start_seconds", "end_seconds"), columns=["split"]
+    )
+    assert [request.ordinals.tolist() for request in plan] == [[1, 3], [3, 7]]
+    assert plan.columns_at(0) == {"split": np.int64(0)}
+    with pytest.raises(UsageError, match="'split'"):
+        plan_clips(listed, Uniform(2), seed=1, within=("split", "end_seconds"))
