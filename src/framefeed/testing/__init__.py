@@ -1,7 +1,7 @@
 """Tiny synthetic media whose frames name themselves, for testing decoders, loaders and training loops."""
 
 from framefeed.testing.clips import AudioSpec, ClipSpec, clip_bytes, write_clip
-from framefeed.testing.codecs import CODECS, CodecClip
+from framefeed.testing.codecs import CODECS, LEFT_OUT, CodecClip
 from framefeed.testing.datasets import make_folder
 from framefeed.testing.pathologies import FrameFacts, MediaFacts, PacketFacts, Pathology, read_facts, verify
 from framefeed.testing.recipes import iter_pathologies, pathology
@@ -9,6 +9,7 @@ from framefeed.testing.stamps import StampReading, draw_stamp, find_stamp, read_
 
 __all__ = [
     "CODECS",
+    "LEFT_OUT",
     "AudioSpec",
     "ClipSpec",
     "CodecClip",

@@ -26,14 +26,20 @@ _BITEXACT_CONTAINER = {"fflags": "+bitexact"}
 _BITEXACT_CODEC = {"flags": "+bitexact"}
 _AUDIO_RATE = 48000
 
-# What makes each encoder quick, single-threaded and quiet.
+# What makes each encoder quick, single-threaded, quiet and repeatable. x264's macroblock tree reads past the edge of
+# small pictures: with it, the same frames give other bytes from one run to the next.
 _ENCODER_DEFAULTS: dict[str, dict[str, str]] = {
-    "libx264": {"preset": "veryfast"},
+    "libx264": {"preset": "veryfast", "mbtree": "0"},
+    "libx264rgb": {"preset": "veryfast", "mbtree": "0"},
     "libx265": {"preset": "ultrafast", "x265-params": "pools=none:frame-threads=1:log-level=none"},
-    "libvpx": {"deadline": "realtime", "cpu-used": "8"},
+    # Not "realtime": libvpx then chooses its effort by the clock.
+    "libvpx": {"deadline": "good", "cpu-used": "5"},
     "libvpx-vp9": {"deadline": "realtime", "cpu-used": "8"},
     "libsvtav1": {"preset": "8", "crf": "20", "svtav1-params": "lp=1"},
 }
+
+# Options that are lists in themselves, by what stands between their items: a spec adds to them.
+_LISTS = {"flags": "", "svtav1-params": ":", "x265-params": ":"}
 
 Picture = npt.NDArray[np.uint8]
 Draw = Callable[[int], Picture]
@@ -210,8 +216,7 @@ def _silence(spec: AudioSpec) -> Iterator[av.AudioFrame]:
 
 def add_stream(container: av.container.OutputContainer, spec: ClipSpec) -> VideoStream:
     """Add the stream of a spec to a container that is being written."""
-    options = {**_BITEXACT_CODEC, **_ENCODER_DEFAULTS.get(spec.codec, {}), **spec.codec_options}
-    stream = container.add_stream(spec.codec, rate=Fraction(spec.fps), options=options)
+    stream = container.add_stream(spec.codec, rate=Fraction(spec.fps), options=_encoder_options(spec))
     assert isinstance(stream, VideoStream)
     stream.height, stream.width, stream.pix_fmt = spec.height, spec.width, spec.pixel_format
     context = stream.codec_context
@@ -226,6 +231,14 @@ def add_stream(container: av.container.OutputContainer, spec: ClipSpec) -> Video
     if spec.disposition is not None:
         stream.disposition = Disposition[spec.disposition]
     return stream
+
+
+def _encoder_options(spec: ClipSpec) -> dict[str, str]:
+    options = {**_BITEXACT_CODEC, **_ENCODER_DEFAULTS.get(spec.codec, {})}
+    for name, value in spec.codec_options.items():
+        joined = name in _LISTS and name in options
+        options[name] = options[name] + _LISTS[name] + value if joined else value
+    return options
 
 
 def time_base_of(spec: ClipSpec) -> Fraction:

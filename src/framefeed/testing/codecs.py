@@ -1,13 +1,4 @@
-"""One short clip for each video codec that PyAV's wheel can both write and read, all of which keep their stamps.
-
-Left out, of the encoders that ``av.codecs_available`` lists (PyAV 18, FFmpeg 8):
-
-- those of hardware (``_nvenc``, ``_qsv``, ``_amf``, ``_v4l2m2m``), and second names of the same encoder or codec
-  (``h264``, ``hevc``, ``vp8``, ``vp9``, ``av1``, ``dirac``, ``prores_aw``, ``prores_ks``, ``h263p``);
-- still pictures that no container of PyAV holds as video: bmp, fits, hdr, pam, pbm, pcx, pfm, pgm, pgmyuv, phm, ppm,
-  qoi, sunrast, vbn, wbmp, xbm, xface, xwd, alias_pix; webp is written and not read;
-- bitpacked (RTP only), a64multi and a64multi5 (for a C64; no decoder), wrapped_avframe and vnull (nothing is coded).
-"""
+"""One short clip for each video codec that PyAV's wheel can both write and read, all of which keep their stamps."""
 
 from __future__ import annotations
 
@@ -125,4 +116,22 @@ CODECS: dict[str, CodecClip] = {
     "yuv4": _intra(".mov", "yuv4"),
     "zlib": _intra(".avi", "zlib", "bgr24"),
     "zmbv": _inter(".avi", "zmbv", "bgr0"),
+}
+
+# Encoders of PyAV (18, with FFmpeg 8) that have no clip. Hardware encoders are not listed: they are there or not.
+LEFT_OUT: dict[str, str] = {
+    **dict.fromkeys(("av1", "h264", "hevc", "vp8", "vp9", "webp"), "another name of an encoder that is here"),
+    **dict.fromkeys(("dirac", "h263p", "prores_aw", "prores_ks"), "another encoder of a codec that is here"),
+    **dict.fromkeys(
+        ("alias_pix", "bmp", "fits", "hdr", "pam", "pbm", "pcx", "pfm", "pgm", "pgmyuv", "phm", "ppm"),
+        "a still picture that no container holds as video",
+    ),
+    **dict.fromkeys(
+        ("qoi", "sunrast", "vbn", "wbmp", "xbm", "xface", "xwd"), "a still picture that no container holds as video"
+    ),
+    **dict.fromkeys(("libwebp", "libwebp_anim"), "animations are written and not read"),
+    **dict.fromkeys(("a64multi", "a64multi5"), "nothing decodes it"),
+    "bitpacked": "travels in RTP only",
+    "vnull": "codes nothing",
+    "wrapped_avframe": "codes nothing",
 }

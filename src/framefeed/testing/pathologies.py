@@ -74,7 +74,7 @@ class MediaFacts:
         num_frames_from_header: What the container claims; 0 where it does not say.
         average_rate: What the container claims.
         base_rate: The other rate that it claims.
-        container_keys: Entries of the container's own index that it flags as key frames.
+        container_keys: Places in the container's own index, in decode order, that it flags as key frames.
         is_attached_picture: Whether the stream is a cover picture.
         sample_aspect_ratio: Width to height of one sample; None where the container does not say.
     """
@@ -87,7 +87,7 @@ class MediaFacts:
     num_frames_from_header: int = 0
     average_rate: Fraction | None = None
     base_rate: Fraction | None = None
-    container_keys: int = 0
+    container_keys: tuple[int, ...] = ()
     is_attached_picture: bool = False
     sample_aspect_ratio: Fraction | None = None
 
@@ -105,6 +105,11 @@ class MediaFacts:
     def frame_pts(self) -> tuple[int | None, ...]:
         """Times of the frames, in the order of the decoder."""
         return tuple(frame.pts for frame in self.frames)
+
+    @property
+    def true_keys(self) -> tuple[int, ...]:
+        """Ordinals of the frames that the decoder calls key frames."""
+        return tuple(ordinal for ordinal, frame in enumerate(self.frames) if frame.is_key)
 
     @property
     def num_leading(self) -> int:
@@ -192,7 +197,7 @@ def _stream_facts(path: Path, container: av.container.InputContainer, stream: Vi
     packets: list[PacketFacts] = []
     frames: list[FrameFacts] = []
     # Before the first packet: some demuxers add to their index as they read, from what packets say.
-    container_keys = sum(entry.is_keyframe for entry in stream.index_entries)
+    container_keys = tuple(place for place, entry in enumerate(stream.index_entries) if entry.is_keyframe)
     for packet in _packets(container, stream, errors):
         if packet.size:
             packets.append(_packet_facts(packet))
@@ -290,22 +295,17 @@ class Pathology:
     stream_index: int = 0
 
 
-def verify(pathology: Pathology, path: str | os.PathLike[str]) -> MediaFacts:
+def verify(pathology: Pathology, facts: MediaFacts) -> None:
     """Prove that a file has the property that its pathology is named for, and holds the frames that it promises.
 
     Args:
         pathology: What the file should be.
-        path: The file that it wrote.
-
-    Returns:
-        What is in the file.
+        facts: What is in the file: ``read_facts(path, pathology.stream_index)``.
 
     Raises:
-        AssertionError: If an encoder or muxer has made it harmless.
+        AssertionError: If an encoder or muxer has made it harmless, or its frames are others.
     """
-    facts = read_facts(path, pathology.stream_index)
     if not pathology.proof(facts):
         raise AssertionError(f"{pathology.name} is hollow, this does not hold: {pathology.trait}")
     if pathology.stamps is not None and facts.stamps != pathology.stamps:
         raise AssertionError(f"{pathology.name} reads {facts.stamps}, not {pathology.stamps}")
-    return facts

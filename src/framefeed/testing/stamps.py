@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -154,17 +155,18 @@ def read_stamps(frames: npt.NDArray[Any]) -> list[int]:
     return numbers
 
 
-def _luma(frame: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    values = np.asarray(frame, dtype=np.float64)
+def _luma(frame: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    values = np.asarray(frame)
     if values.ndim == 3:
         channels_first = values.shape[0] in (1, 3) and values.shape[2] not in (1, 3)
-        values = values.mean(axis=0 if channels_first else 2)
+        # Stamps are black and white: green, or the only channel, says it all.
+        values = values[values.shape[0] // 2] if channels_first else values[:, :, values.shape[2] // 2]
     if values.ndim != 2 or values.shape[0] < ROWS * 2 or values.shape[1] < COLUMNS:
         raise ValueError(f"not a picture with a stamp: shape {frame.shape}")
-    return values
+    return values.astype(np.float32, copy=False)
 
 
-def _read_luma(luma: npt.NDArray[np.float64]) -> int:
+def _read_luma(luma: npt.NDArray[np.float32]) -> int:
     levels = _cell_means(luma)
     sides = levels[:, [0, -1]]
     light, dark = float(sides[_FINDER].mean()), float(sides[~_FINDER].mean())
@@ -180,25 +182,26 @@ def _read_luma(luma: npt.NDArray[np.float64]) -> int:
     return _number(bits[:, 1:-1].ravel())
 
 
-def _cell_means(luma: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _cell_means(luma: npt.NDArray[np.float32]) -> npt.NDArray[np.floating[Any]]:
     """Mean of the middle of each cell [ROWS, COLUMNS]: the rim is where coding and resizing bleed."""
     rows, columns = _edges(*luma.shape)
-    means = np.empty((ROWS, COLUMNS))
-    for row in range(ROWS):
-        for column in range(COLUMNS):
-            means[row, column] = luma[_middle(rows, row), _middle(columns, column)].mean()
+    means: npt.NDArray[np.floating[Any]] = _middles(tuple(rows)) @ luma[: rows[-1]] @ _middles(tuple(columns)).T
     return means
 
 
-def _middle(edges: npt.NDArray[np.int64], place: int) -> slice:
-    start, stop = int(edges[place]), int(edges[place + 1])
-    rim = (stop - start) // 4
-    return slice(start + rim, stop - rim)
+@lru_cache(maxsize=64)
+def _middles(edges: tuple[int, ...]) -> npt.NDArray[np.float32]:
+    """Weights [cells, samples] that take the mean of the middle half of each cell along one side."""
+    weights = np.zeros((len(edges) - 1, edges[-1]), np.float32)
+    for cell, (start, stop) in enumerate(pairwise(edges)):
+        rim = (stop - start) // 4
+        weights[cell, start + rim : stop - rim] = 1 / (stop - start - 2 * rim)
+    return weights
 
 
-def _edges(height: int, width: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    rows = np.arange(ROWS + 1) * height // (2 * ROWS)
-    columns = np.arange(COLUMNS + 1) * width // COLUMNS
+def _edges(height: int, width: int) -> tuple[list[int], list[int]]:
+    rows = [row * height // (2 * ROWS) for row in range(ROWS + 1)]
+    columns = [column * width // COLUMNS for column in range(COLUMNS + 1)]
     return rows, columns
 
 

@@ -19,6 +19,12 @@ from framefeed.testing.recipes.build import Proof, from_bytes
 
 _FASTSTART = replace(ClipSpec(), container_options={"movflags": "+faststart"})
 
+_JPEG = ClipSpec(num_frames=1, codec="mjpeg", pixel_format="yuvj420p", gop=None, b_frames=None)
+# Above 64 Mi samples, and still a size that libavcodec by itself would make room for.
+_HUGE = 9000
+# libavcodec conceals damage in HEVC without a word; in H.264 it notices most of it.
+_TRUSTING = replace(_FASTSTART, codec="libx265")
+
 
 def _kept(data: bytes, share: float = 0.6) -> bytes:
     return data[: int(len(data) * share)]
@@ -26,7 +32,7 @@ def _kept(data: bytes, share: float = 0.6) -> bytes:
 
 def _write_silently_wrong(path: Path) -> None:
     """Try single bits until inverting one makes wrong frames of which the decoder flags none."""
-    whole = write_clip(path, _FASTSTART).read_bytes()
+    whole = write_clip(path, _TRUSTING).read_bytes()
     for seed in range(100):
         rng = np.random.default_rng(seed)
         data = bytearray(whole)
@@ -45,7 +51,7 @@ def _is_silently_wrong(facts: MediaFacts) -> bool:
 @lru_cache(maxsize=1)
 def _whole_digests() -> tuple[int, ...]:
     with TemporaryDirectory() as folder:
-        return read_facts(write_clip(Path(folder) / "whole.mp4", _FASTSTART)).digests
+        return read_facts(write_clip(Path(folder) / "whole.mp4", _TRUSTING)).digests
 
 
 def _flipped(data: bytes) -> bytes:
@@ -99,6 +105,22 @@ def _png_bomb() -> bytes:
     )
 
 
+def _gif_bomb() -> bytes:
+    """A canvas of 65535 x 65535 with one sample on it."""
+    screen = struct.pack("<6sHHBBB", b"GIF89a", 65535, 65535, 0x80, 0, 0) + bytes(3) + b"\xff" * 3
+    image = struct.pack("<BHHHHB", 0x2C, 0, 0, 1, 1, 0) + b"\x02\x02\x44\x01\x00"
+    return screen + image + b"\x3b"
+
+
+def _huge_frame() -> bytes:
+    """Let one small JPEG in an AVI file claim 9000 x 9000 samples, in every header."""
+    data = bytearray(clip_bytes(_JPEG, "avi"))
+    struct.pack_into("<II", data, data.index(b"strf") + 12, _HUGE, _HUGE)
+    # ITU-T T.81, B.2.2: marker, length, precision, lines, samples a line.
+    struct.pack_into(">HH", data, data.index(b"\xff\xc0") + 5, _HUGE, _HUGE)
+    return bytes(data)
+
+
 def _unreadable(name: str, number: str, trait: str, data: bytes) -> Pathology:
     return Pathology(name, number, trait, from_bytes(lambda: data), lambda facts: bool(facts.errors))
 
@@ -108,8 +130,7 @@ def _some_frames(facts: MediaFacts) -> bool:
 
 
 def _is_wrong(facts: MediaFacts) -> bool:
-    """Whether frames are missing or unreadable, or the decoder noticed anything."""
-    return facts.stamps != tuple(range(100)) or bool(facts.errors) or any(frame.is_corrupt for frame in facts.frames)
+    return bool(facts.errors) or any(frame.is_corrupt or frame.stamp is None for frame in facts.frames)
 
 
 DAMAGE = (
@@ -161,5 +182,21 @@ DAMAGE = (
         "less than a kilobyte claims 7.5 GB of pixels",
         from_bytes(_png_bomb),
         lambda facts: facts.path.stat().st_size < 1024,
+    ),
+    Pathology(
+        "bomb.gif",
+        "S04",
+        "forty bytes claim 17 GB of pixels",
+        from_bytes(_gif_bomb),
+        lambda facts: facts.path.stat().st_size < 64,
+        None,
+    ),
+    Pathology(
+        "huge_frame.avi",
+        "S04",
+        "a file of a few kilobytes claims 81 million samples a frame",
+        from_bytes(_huge_frame),
+        lambda facts: facts.path.stat().st_size < 16384,
+        None,
     ),
 )

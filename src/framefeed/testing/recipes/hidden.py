@@ -17,7 +17,7 @@ _SHOWN = 100
 _NEVER_SHOWN = 60000
 _FIELD_CLIP = ClipSpec(num_frames=31, height=64, width=64, gop=10)
 _FILM = ClipSpec(codec="mpeg2video", b_frames=2)
-_INTERLACED = {"flags": "+bitexact+ilme+ildct"}
+_INTERLACED = {"flags": "+ilme+ildct"}
 
 
 def _is_hidden(ordinal: int) -> bool:

@@ -21,10 +21,7 @@ _OPEN_H264 = ClipSpec(
 _OPEN_HEVC = replace(
     _OPEN_H264,
     codec="libx265",
-    codec_options={
-        "x265-params": "pools=none:frame-threads=1:log-level=none:open-gop=1:keyint=28:min-keyint=28:scenecut=0"
-        ":bframes=3:b-adapt=0"
-    },
+    codec_options={"x265-params": "open-gop=1:keyint=28:min-keyint=28:scenecut=0:bframes=3:b-adapt=0"},
 )
 # FFmpeg's MPEG-2 encoder leaves GOPs open unless told otherwise.
 _OPEN_MPEG2 = ClipSpec(codec="mpeg2video", gop=12, b_frames=2)
@@ -65,6 +62,12 @@ def _keyless(packets: list[Coded]) -> Iterator[Coded]:
     return (replace(packet, is_key=False) for packet in packets)
 
 
+def _second_gop(packets: list[Coded]) -> list[Coded]:
+    """Start at the second key frame, whose leading pictures then lean on frames that are gone."""
+    keys = [place for place, packet in enumerate(packets) if packet.is_key]
+    return packets[keys[1] :]
+
+
 def _late_key(packets: list[Coded]) -> list[Coded]:
     return packets[10:]
 
@@ -81,10 +84,6 @@ def _cut_stream() -> bytes:
     data = clip_bytes(ClipSpec(), "mpegts")
     third = len(data) // 188 // 3 * 188
     return data[: 3 * 188] + data[third:]
-
-
-def _true_keys(facts: MediaFacts) -> int:
-    return sum(frame.is_key for frame in facts.frames)
 
 
 REFERENCES = (
@@ -143,12 +142,27 @@ REFERENCES = (
         lambda facts: not facts.packets[0].is_key,
         tuple(range(25, 100)),
     ),
+    *(
+        Pathology(
+            f"open_start{suffix}",
+            "M13",
+            "the first key frame's leading pictures cannot be decoded",
+            from_packets(spec, _second_gop, via="mp4"),
+            lambda facts: facts.packets[0].is_key and facts.num_leading > 0 < len(facts.packets) - len(facts.frames),
+            tuple(range(first, 100)),
+        )
+        for suffix, spec, first in (
+            (".mp4", _OPEN_H264, 28),
+            ("_hevc.mp4", _OPEN_HEVC, 28),
+            ("_hevc.mkv", _OPEN_HEVC, 28),
+        )
+    ),
     Pathology(
         "no_key_flags.mkv",
         "M14",
         "the container knows of no key frame, the decoder of four",
         from_packets(ClipSpec(), _keyless),
-        lambda facts: facts.container_keys == 0 and _true_keys(facts) == 4,
+        lambda facts: not facts.container_keys and len(facts.true_keys) == 4,
         tuple(range(100)),
     ),
     Pathology(
@@ -156,7 +170,7 @@ REFERENCES = (
         "M14",
         "the container calls every frame a key frame, the decoder four",
         from_packets(ClipSpec(), _keyless, via="mp4"),
-        lambda facts: facts.container_keys == 100 and _true_keys(facts) == 4,
+        lambda facts: len(facts.container_keys) == 100 and len(facts.true_keys) == 4,
         tuple(range(100)),
     ),
     Pathology(
@@ -164,7 +178,7 @@ REFERENCES = (
         "M14",
         "the container's key frames are three frames late",
         from_bytes(_shift_keys),
-        lambda facts: facts.container_keys == 4 == _true_keys(facts),
+        lambda facts: facts.container_keys == tuple(key + 3 for key in facts.true_keys),
         tuple(range(100)),
     ),
     *(
@@ -173,9 +187,9 @@ REFERENCES = (
             "M14",
             _REFRESHED,
             "four packets are flagged as key frames, one is",
-            lambda facts: sum(packet.is_key for packet in facts.packets) == 4 > _true_keys(facts) == 1,
+            lambda facts: sum(packet.is_key for packet in facts.packets) == 4 > len(facts.true_keys) == 1,
         )
         for name in ("intra_refresh.mp4", "intra_refresh.ts")
     ),
-    from_spec("long_gop.mp4", "M15", _LONG, "500 frames behind one key frame", lambda facts: _true_keys(facts) == 1),
+    from_spec("long_gop.mp4", "M15", _LONG, "500 frames behind one key frame", lambda facts: len(facts.true_keys) == 1),
 )

@@ -46,7 +46,7 @@ def _write_cover_first(path: Path) -> None:
 
 def _has_larger_video(facts: MediaFacts, index: int) -> bool:
     other = read_facts(facts.path, index)
-    return facts.frames[0].height < other.frames[0].height
+    return bool(other.frames) and facts.frames[0].height < other.frames[0].height
 
 
 def _cover_then_video(facts: MediaFacts) -> bool:
