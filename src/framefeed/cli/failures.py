@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
+from typing import Any
 
 from framefeed.cli.printing import complain
 from framefeed.index.catalog import Catalog
+from framefeed.plan.clips import ClipRule
+from framefeed.plan.epoch import EpochPlan, plan_clips
 
 SHOWN = 100
 """More lines than this help nobody who reads; the catalog and ``--json`` have them all."""
@@ -14,27 +18,32 @@ Failed = tuple[str, str, str]
 """Source, error type, message."""
 
 
-def complain_of_failed(catalog: Catalog) -> None:
-    """List the rows of a catalog that failed on standard error, one line each."""
-    list_failed(catalog.failures)
-
-
 def list_failed(failures: Sequence[Failed]) -> None:
     """List failures on standard error, one line each."""
-    if not failures:
-        return
     lines = [f"failed: {_described(failure)}" for failure in failures[:SHOWN]]
     rest = len(failures) - len(lines)
     complain(*lines, *([f"failed: {rest:,} more, not shown"] if rest else []))
 
 
-def failed_as_json(catalog: Catalog) -> list[dict[str, str]]:
-    """The failed rows of a catalog for ``--json``."""
-    return [{"source": source, "error_type": kind, "error": error} for source, kind, error in catalog.failures]
+def as_json(failures: Sequence[Failed]) -> list[dict[str, str]]:
+    """The same for ``--json``."""
+    return [{"source": source, "error_type": kind, "error": error} for source, kind, error in failures]
+
+
+def quietly_planned(catalog: Catalog, rule: ClipRule, **options: Any) -> EpochPlan:
+    """Plan without the warning that rows are left out: a command lists them instead."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return plan_clips(catalog, rule, **options)
+
+
+def failures_of_plan(plan: EpochPlan) -> list[Failed]:
+    """The rows that a plan leaves out."""
+    return [(source, *error.split(": ", 1)) for source, error in plan.excluded]  # type: ignore[misc]
 
 
 def _described(failure: Failed) -> str:
     source, kind, message = failure
-    # Most messages begin with the name; where they do not, it is put first. Stored messages are escaped names.
+    # Most messages begin with the name, and some with an escaped form of it: then it is not said twice.
     told = message.removeprefix(f"{source}: ")
     return f"{source}: {told} ({kind})"

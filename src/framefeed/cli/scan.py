@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 from framefeed.cli.exits import Exit
-from framefeed.cli.failures import complain_of_failed, failed_as_json
+from framefeed.cli.failures import as_json, list_failed
 from framefeed.cli.parsing import workers
 from framefeed.cli.printing import say, say_json
 from framefeed.errors import UsageError
@@ -49,10 +49,10 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"no media found in {', '.join(args.roots)}: in folders, files are known by their endings")
     facts = summary(catalog)
     if args.json:
-        say_json({"catalog": args.out, **facts, "failed": failed_as_json(catalog)})
+        say_json({"catalog": args.out, **facts, "failed": as_json(catalog.failures)})
     else:
         say(*sentences(facts), *([] if args.out is None else [f"saved as {args.out}"]))
-        complain_of_failed(catalog)
+        list_failed(catalog.failures)
     return Exit.FAILED_FILES if len(catalog.errors) else Exit.WELL
 
 

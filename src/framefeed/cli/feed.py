@@ -1,0 +1,180 @@
+"""``framefeed feed``: a training loop without the training, to see whether the data would keep up."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from tqdm import tqdm
+
+from framefeed.cli.exits import Exit
+from framefeed.cli.failures import Failed, as_json, failures_of_plan, list_failed, quietly_planned
+from framefeed.cli.parsing import at_least, duration, rates, size, workers
+from framefeed.cli.printing import say, say_json, table
+from framefeed.errors import UsageError
+from framefeed.index.catalog import Catalog
+from framefeed.load.batch import ClipBatch
+from framefeed.load.loader import ClipLoader
+from framefeed.load.stats import LoadStats
+from framefeed.plan.epoch import EpochPlan
+from framefeed.plan.timed import Rates
+
+ADVICE = {
+    "training step": "the loader keeps up: a faster one would change nothing",
+    "decode": "more CPU cores, smaller videos or shorter distances between key frames would help",
+    "plan": "choosing frames limits: fewer, longer clips would help",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("catalog", metavar="CATALOG", help="made by 'framefeed scan', such as cat.parquet")
+    parser.add_argument("--rates", type=rates, required=True, metavar="FPS:FRAMES,...",
+                        help="frames of a clip: 1:8,2:8 is 8 frames at 1 a second, then 8 at 2")  # fmt: skip
+    parser.add_argument("--batch-size", type=at_least(1), default=16, metavar="N", help="clips (default: 16)")
+    parser.add_argument("--clips-per-video", type=at_least(1), default=1, metavar="N", help="default: 1")
+    parser.add_argument("--size", type=size, default=(224, 224), metavar="SIZE",
+                        help="of the pictures: short side, or HEIGHTxWIDTH (default: 224x224)")  # fmt: skip
+    parser.add_argument("--workers", type=workers, default=None, metavar="N", help="threads; by default as many as fit")
+    parser.add_argument("--epochs", type=at_least(1), default=1, metavar="N", help="default: 1")
+    parser.add_argument("--max-batches", type=at_least(1), metavar="N", help="stop after this many")
+    parser.add_argument("--step-ms", type=duration, default=0.0, metavar="MS",
+                        help="time that a training step takes (default: 0)")  # fmt: skip
+    parser.add_argument("--seed", type=at_least(0), default=0, metavar="N", help="of the order and the clips")
+    parser.add_argument("--json", action="store_true", help="print what was measured as JSON")
+
+
+@dataclass(slots=True)
+class Measured:
+    """What the loop saw.
+
+    Attributes:
+        waits: Seconds that each batch was waited for.
+        epochs: Clips and seconds of each epoch.
+        failed: Clips that could not be loaded, one for each source.
+    """
+
+    waits: list[float] = field(default_factory=list)
+    epochs: list[tuple[int, float]] = field(default_factory=list)
+    failed: dict[str, Failed] = field(default_factory=dict)
+
+    def note_failures(self, batch: ClipBatch) -> None:
+        """Note what failed in a batch."""
+        for source, error in zip(batch.sources, batch.errors, strict=True):
+            if error is not None:
+                name = source if isinstance(source, str) else f"<{len(source)} bytes>"
+                self.failed.setdefault(name, (name, type(error).__name__, str(error)))
+
+
+def run(args: argparse.Namespace) -> int:
+    """Plan, loop, and say what was measured."""
+    catalog = Catalog.open(args.catalog)
+    if not catalog.has_frame_indexes:
+        raise UsageError(f"{args.catalog} holds headers only: scan again without --headers-only")
+    plan = quietly_planned(
+        catalog, Rates(args.rates), seed=args.seed, clips_per_video=args.clips_per_video, size=args.size
+    )
+    if not args.json:
+        say(_announced(args, catalog, plan))
+    measured, stats = Measured(), LoadStats()
+    if len(plan):
+        options = {"batch_size": args.batch_size, "workers": "auto" if args.workers is None else args.workers}
+        with ClipLoader(plan, on_error="skip", **options) as loader:
+            _loop(loader, args, measured)
+            stats = loader.stats()
+    failed = [*failures_of_plan(plan), *measured.failed.values()]
+    if args.json:
+        say_json({"catalog": args.catalog, **_document(plan, stats, measured), "failed": as_json(failed)})
+    else:
+        say(*_report(plan, stats, measured))
+        list_failed(failed)
+    return Exit.FAILED_FILES if failed else Exit.WELL
+
+
+def _loop(loader: ClipLoader, args: argparse.Namespace, measured: Measured) -> None:
+    total = min(len(loader) * args.epochs, args.max_batches or sys.maxsize)
+    with tqdm(total=total, unit="batch", file=sys.stderr, disable=not sys.stderr.isatty(), leave=False) as bar:
+        for epoch in range(args.epochs):
+            began, clips = time.perf_counter(), 0
+            for batch in _timed(loader, measured.waits):
+                clips += len(batch)
+                measured.note_failures(batch)
+                del batch  # a training loop lets go of its batch too, and the memory is used again
+                time.sleep(args.step_ms / 1000)
+                bar.update()
+                if len(measured.waits) == total:
+                    break
+            measured.epochs.append((clips, time.perf_counter() - began))
+            if not args.json:
+                say(_epoch_line(epoch, *measured.epochs[-1]))
+            if len(measured.waits) == total:
+                return
+
+
+def _timed(loader: ClipLoader, waits: list[float]) -> Iterator[ClipBatch]:
+    batches = iter(loader)
+    while True:
+        began = time.perf_counter()
+        batch = next(batches, None)
+        if batch is None:
+            return
+        waits.append(time.perf_counter() - began)
+        yield batch
+
+
+def _announced(args: argparse.Namespace, catalog: Catalog, plan: EpochPlan) -> str:
+    if not len(plan):
+        return f"{len(catalog):,} files, none of which can be read: there is nothing to feed"
+    _, height, width = plan.picture_shape
+    return (
+        f"{len(catalog.usable_rows):,} videos: {len(plan):,} clips of {plan.num_frames_per_clip} frames of "
+        f"{width}x{height} an epoch, in batches of {args.batch_size}, a step of {args.step_ms:g} ms"
+    )
+
+
+def _epoch_line(epoch: int, clips: int, seconds: float) -> str:
+    return f"epoch {epoch}: {clips:,} clips in {seconds:.2f} s, {clips / seconds:,.1f} clips/s"
+
+
+def _report(plan: EpochPlan, stats: LoadStats, measured: Measured) -> list[str]:
+    if not stats.batches:
+        return []
+    frames = stats.clips_per_second * plan.num_frames_per_clip
+    first, *others = measured.waits
+    later = f", then {1e3 * median(others):.1f} ms (median) to {1e3 * max(others):.0f} ms" if others else ""
+    rows = [
+        ("throughput", f"{stats.clips_per_second:,.1f} clips/s, {frames:,.0f} frames/s, {stats.workers} workers"),
+        ("decoded", f"{stats.decoded_frames_per_delivered_frame:.2f} frames for each one delivered"),
+        ("waited", f"{stats.wait_seconds:.2f} s of {stats.wall_seconds:.2f} s ({stats.wait_share:.0%}): "
+                   f"{1e3 * first:.0f} ms for the first batch{later}"),
+        ("bottleneck", f"{stats.bottleneck}: {ADVICE.get(stats.bottleneck, stats.evidence)}"),
+    ]  # fmt: skip
+    return ["", *table(rows, "ll")]
+
+
+def _document(plan: EpochPlan, stats: LoadStats, measured: Measured) -> dict[str, Any]:
+    epochs = [{"clips": clips, "seconds": seconds} for clips, seconds in measured.epochs]
+    return {
+        "clips": len(plan),
+        "frames_per_clip": plan.num_frames_per_clip,
+        "picture_shape": list(plan.picture_shape) if len(plan) else None,
+        "epochs": epochs,
+        "batches": stats.batches,
+        "clips_per_second": stats.clips_per_second,
+        "frames_per_second": stats.clips_per_second * plan.num_frames_per_clip,
+        "decoded_frames_per_delivered_frame": stats.decoded_frames_per_delivered_frame,
+        "workers": stats.workers,
+        "wall_seconds": stats.wall_seconds,
+        "wait_seconds": stats.wait_seconds,
+        "wait_share": stats.wait_share,
+        "waits_seconds": measured.waits,
+        "step_seconds": stats.outside_seconds,
+        "worker_seconds": {"decode": stats.decode_seconds, "plan": stats.plan_seconds},
+        "bottleneck": stats.bottleneck,
+        "evidence": stats.evidence,
+    }
