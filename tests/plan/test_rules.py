@@ -436,3 +436,11 @@ def test_the_law_of_rates_catches(wrong: type[Rates]) -> None:
 def test_rules_that_mean_the_same_read_alike(one: ClipRule, other: ClipRule) -> None:
     assert one == other
     assert repr(one) == repr(other)
+
+
+def test_M24_every_float_of_an_exact_time_is_its_frame() -> None:
+    index = index_of([7 + k * 1001 for k in range(100_000)], time_base=Fraction(1, 30_000), duration=1001)
+    rule = AtSeconds([float(Fraction(k * 1001, 30_000)) for k in range(100_000)], tolerance_seconds=0.0)
+    chosen = rule.choose(Timeline.whole(index), Place(0, 0, 0))
+    assert np.array_equal(chosen.ordinals, np.arange(100_000))
+    assert not chosen.errors.any()
