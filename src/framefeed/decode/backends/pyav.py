@@ -70,7 +70,7 @@ class PyAVDecoder:
             return
         pools = thread_pools()
         with pools.feed(source, index, self._limits, direct=self._direct, counts=counts) as feed:
-            yield from _execute(runs, feed, counts)
+            yield from _Execution(runs, index, feed, counts).frames()
 
     def pictures(
         self, source: MediaSource, index: FrameIndex, stretch: range, output: OutputSpec
@@ -88,32 +88,59 @@ class PyAVDecoder:
         thread_pools().clear()
 
 
-def _execute(runs: DecodeRuns, feed: Feed, counts: DecodeCounts) -> Iterator[tuple[int, VideoFrame]]:
-    ordinal_of = dict(zip(runs.packets.tolist(), runs.ordinals.tolist(), strict=True))
-    send, bounds = runs.send.tolist(), runs.bounds.tolist()
-    for first, stop in pairwise(bounds):
-        counts.runs += 1
-        context = feed.start(send[first])
-        for packet in feed.packets(send[first:stop]):
-            counts.packets_sent += 1
-            for frame in _decoded(context, packet):
-                counts.frames_decoded += 1
-                ordinal = ordinal_of.pop(frame.pts, None)
-                if ordinal is not None:
-                    yield ordinal, frame
-        for frame in _decoded(context, None):
-            counts.frames_decoded += 1
-            ordinal = ordinal_of.pop(frame.pts, None)
-            if ordinal is not None:
+class _Execution:
+    """Sends what a plan says and sorts out what comes back."""
+
+    def __init__(self, runs: DecodeRuns, index: FrameIndex, feed: Feed, counts: DecodeCounts) -> None:
+        self._runs = runs
+        self._index = index
+        self._feed = feed
+        self._counts = counts
+        self._waiting = dict(zip(runs.packets.tolist(), runs.ordinals.tolist(), strict=True))
+        self._damage: list[int] = []
+
+    def frames(self) -> Iterator[tuple[int, VideoFrame]]:
+        """Yield (ordinal, picture) of the wanted frames that come out undamaged."""
+        send, bounds = self._runs.send.tolist(), self._runs.bounds.tolist()
+        for first, stop in pairwise(bounds):
+            self._counts.runs += 1
+            context = self._feed.start(send[first])
+            for packet in self._feed.packets(send[first:stop]):
+                self._counts.packets_sent += 1
+                yield from self._wanted(self._decoded(context, packet))
+            yield from self._wanted(self._decoded(context, None))
+
+    def _decoded(self, context: VideoCodecContext, packet: Packet | None) -> list[VideoFrame]:
+        try:
+            frames = context.decode(packet)
+        except FOREIGN:
+            if packet is not None:
+                self._note_damage(packet.pts)
+            return []
+        self._counts.frames_decoded += len(frames)
+        return frames
+
+    def _wanted(self, frames: list[VideoFrame]) -> Iterator[tuple[int, VideoFrame]]:
+        for frame in frames:
+            number = -1 if frame.pts is None else frame.pts
+            if frame.is_corrupt:
+                self._note_damage(number)
+            ordinal = self._waiting.get(number)
+            if ordinal is not None and not self._is_tainted(ordinal, number):
+                del self._waiting[number]
                 yield ordinal, frame
 
+    def _note_damage(self, number: int | None) -> None:
+        # A picture that the index does not promise is damaged for everyone, and was when the index was built.
+        if np.any(self._index.frame_packet == number):
+            self._damage.append(int(number or 0))
 
-def _decoded(context: VideoCodecContext, packet: Packet | None) -> list[VideoFrame]:
-    try:
-        return context.decode(packet)
-    except FOREIGN:
-        # A packet that libavcodec refuses gives no frame; if one was promised, its absence is reported.
-        return []
+    def _is_tainted(self, ordinal: int, number: int) -> bool:
+        """Whether a damaged packet lies between the frame's start and the frame: it may refer to the damage (D01)."""
+        if not self._damage:
+            return False
+        start = int(self._index.frame_start[ordinal])
+        return any(start <= place <= number for place in self._damage)
 
 
 class _Places:
@@ -163,9 +190,9 @@ def missing_frames(source: MediaSource, index: FrameIndex, ordinals: Sequence[in
     """Build the error for frames that the index promised and the decoder did not give."""
     listed = ", ".join(map(str, ordinals[:_LISTED_FRAMES])) + (", ..." if len(ordinals) > _LISTED_FRAMES else "")
     return CorruptMedia(
-        f"{source.name}: frame(s) {listed} of {len(index)} did not come out of the decoder although the index "
-        f"(built from {index.built_from}) has them: the file is damaged there; build_index(source, verify='full') "
-        "lists the frames that do come",
+        f"{source.name}: frame(s) {listed} of {len(index)} did not come out of the decoder undamaged although the "
+        f"index (built from {index.built_from}) has them: the file is damaged there; "
+        "build_index(source, verify='full') lists the frames that come out at all",
         frames=ordinals,
         source=source.name,
         stage="decode",
