@@ -174,7 +174,6 @@ DAMAGE = (
         "a table of few bytes claims 10^9 frames",
         from_bytes(_billion_samples),
         lambda facts: facts.num_frames_from_header == 10**9 > facts.path.stat().st_size,
-        None,
     ),
     Pathology(
         "bomb.png",
@@ -189,7 +188,6 @@ DAMAGE = (
         "forty bytes claim 17 GB of pixels",
         from_bytes(_gif_bomb),
         lambda facts: facts.path.stat().st_size < 64,
-        None,
     ),
     Pathology(
         "huge_frame.avi",
@@ -197,6 +195,5 @@ DAMAGE = (
         "a file of a few kilobytes claims 81 million samples a frame",
         from_bytes(_huge_frame),
         lambda facts: facts.path.stat().st_size < 16384,
-        None,
     ),
 )
