@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Self, cast
 
@@ -18,7 +19,7 @@ from av.video.stream import VideoStream
 from framefeed.errors import CorruptMedia, LimitExceeded, NoVideoStream, UnsupportedCodec
 from framefeed.media.foreign import FOREIGN, translated
 from framefeed.media.limits import DEFAULT_LIMITS, Limits
-from framefeed.media.source import MediaSource
+from framefeed.media.source import MediaSource, ObjectReader, read_bytes
 
 FORMATS = (
     "mov,matroska,webm,avi,mpegts,mpeg,mpegvideo,m4v,ogg,flv,ivf,h264,hevc,vvc,obu,av1,asf,mxf,nut,mjpeg,vc1,dv,"
@@ -206,18 +207,29 @@ class VideoContainer:
 def _openable(source: MediaSource) -> str | IO[bytes]:
     if source.kind == "path":
         return f"file:{source.path}"
-    return io.BytesIO(source.data) if source.file is None else cast("IO[bytes]", _Rewound(source.file))
+    return io.BytesIO(source.data) if source.file is None else cast("IO[bytes]", _View(source.file))
 
 
-class _Rewound:
-    """A user's file object seen from its start, without close: libav must not close what is not its own."""
+class _View:
+    """A user's file object as libav sees it: from its start, with a position of its own, and without close."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        file.seek(0)
-        self.read: Callable[[int], bytes] = file.read
-        self.seek: Callable[..., int] = file.seek
-        self.tell: Callable[[], int] = file.tell
+        self._reader = ObjectReader(file)
+        self._at = 0
         self.name = str(getattr(file, "name", "<file>"))
+
+    def read(self, count: int) -> bytes:
+        data = read_bytes(self._reader, self._at, count)
+        self._at += len(data)
+        return data
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at}.get(whence)
+        self._at = max(0, offset + (self._reader.size() if start is None else start))
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
 
 
 def _options(limits: Limits) -> dict[str, str]:

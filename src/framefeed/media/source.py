@@ -7,6 +7,7 @@ import io
 import os
 import stat
 import threading
+import weakref
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -97,22 +98,52 @@ class BytesReader:
 
 
 class ObjectReader:
-    """Reads a seekable binary file object, one caller at a time."""
+    """Reads a seekable binary file object, which others may read too: all of them take turns, each at its own place."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
-        self._lock = threading.Lock()
+        self._turn = _turn_of(file)
 
     def read_into(self, buffer: memoryview, offset: int) -> int:
         """Fill ``buffer`` from byte ``offset`` on; return how many bytes there were."""
-        with self._lock:
+        got = 0
+        with self._turn.lock:
             self._file.seek(offset)
-            data = self._file.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
+            while got < len(buffer):
+                data = self._file.read(len(buffer) - got)
+                if not data:
+                    break
+                buffer[got : got + len(data)] = data
+                got += len(data)
+        return got
+
+    def size(self) -> int:
+        """Bytes up to the end."""
+        with self._turn.lock:
+            return self._file.seek(0, os.SEEK_END)
 
     def close(self) -> None:
         """The file object stays its owner's."""
+
+
+class _Turn:
+    """Whose holder may move a file object's position."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+
+
+_TURNS: weakref.WeakValueDictionary[int, _Turn] = weakref.WeakValueDictionary()
+_TURNS_LOCK = threading.Lock()
+
+
+def _turn_of(file: IO[bytes]) -> _Turn:
+    # By id: file objects need be neither hashable nor weakly referable. A reader keeps its file, and so its id, alive.
+    with _TURNS_LOCK:
+        turn = _TURNS.get(id(file))
+        if turn is None:
+            turn = _TURNS[id(file)] = _Turn()
+        return turn
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +220,7 @@ class MediaSource:
             return SourceStat(facts.st_size, facts.st_mtime_ns)
         if self.file is None:
             return SourceStat(len(self.data))
-        return SourceStat(self.file.seek(0, os.SEEK_END))
+        return SourceStat(ObjectReader(self.file).size())
 
     def fingerprint(self) -> str:
         """Hash the size, head, middle and tail, so that a copy has the fingerprint of its original."""
