@@ -17,6 +17,7 @@ import av
 import av.container
 from av.buffer import Buffer
 from av.stream import Disposition
+from av.video.reformatter import VideoReformatter
 from av.video.stream import VideoStream
 
 from framefeed.testing.stamps import find_stamp
@@ -196,13 +197,14 @@ def _stream_facts(path: Path, container: av.container.InputContainer, stream: Vi
     errors: list[str] = []
     packets: list[PacketFacts] = []
     frames: list[FrameFacts] = []
+    reformatter = VideoReformatter()
     # Before the first packet: some demuxers add to their index as they read, from what packets say.
     container_keys = tuple(place for place, entry in enumerate(stream.index_entries) if entry.is_keyframe)
     for packet in _packets(container, stream, errors):
         if packet.size:
             packets.append(_packet_facts(packet))
         try:
-            frames += [_frame_facts(frame) for frame in stream.decode(packet if packet.size else None)]
+            frames += [_frame_facts(frame, reformatter) for frame in stream.decode(packet if packet.size else None)]
         except av.FFmpegError as error:
             errors.append(type(error).__name__)
     return MediaFacts(
@@ -237,8 +239,8 @@ def _packet_facts(packet: av.Packet[Any]) -> PacketFacts:
     return PacketFacts(packet.pts, packet.dts, packet.size, packet.is_keyframe, packet.is_discard)
 
 
-def _frame_facts(frame: av.VideoFrame) -> FrameFacts:
-    luma = frame.to_ndarray(format="gray")
+def _frame_facts(frame: av.VideoFrame, reformatter: VideoReformatter) -> FrameFacts:
+    luma = reformatter.reformat(frame, format="gray", threads=1).to_ndarray()
     facts = FrameFacts(
         frame.pts,
         frame.key_frame,

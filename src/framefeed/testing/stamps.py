@@ -185,7 +185,7 @@ def _read_luma(luma: npt.NDArray[np.float32]) -> int:
 def _cell_means(luma: npt.NDArray[np.float32]) -> npt.NDArray[np.floating[Any]]:
     """Mean of the middle of each cell [ROWS, COLUMNS]: the rim is where coding and resizing bleed."""
     rows, columns = _edges(*luma.shape)
-    means: npt.NDArray[np.floating[Any]] = _middles(tuple(rows)) @ luma[: rows[-1]] @ _middles(tuple(columns)).T
+    means: npt.NDArray[np.floating[Any]] = _middles(rows) @ luma[: rows[-1]] @ _middles(columns).T
     return means
 
 
@@ -199,9 +199,10 @@ def _middles(edges: tuple[int, ...]) -> npt.NDArray[np.float32]:
     return weights
 
 
-def _edges(height: int, width: int) -> tuple[list[int], list[int]]:
-    rows = [row * height // (2 * ROWS) for row in range(ROWS + 1)]
-    columns = [column * width // COLUMNS for column in range(COLUMNS + 1)]
+@lru_cache(maxsize=64)
+def _edges(height: int, width: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    rows = tuple(row * height // (2 * ROWS) for row in range(ROWS + 1))
+    columns = tuple(column * width // COLUMNS for column in range(COLUMNS + 1))
     return rows, columns
 
 

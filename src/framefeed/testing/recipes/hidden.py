@@ -150,7 +150,7 @@ HIDDEN = (
     from_spec(
         "interlaced.mp4",
         "P05",
-        ClipSpec(draw=_draw_woven, codec_options={**_INTERLACED, "x264-params": "tff=1"}),
+        ClipSpec(draw=_draw_woven, codec_options=_INTERLACED),
         "two moments in every frame",
         lambda facts: all(frame.is_interlaced for frame in facts.frames),
     ),
