@@ -18,6 +18,7 @@ ERRORS = sorted(
 
 SECOND_BASES = {
     "UsageError": ValueError,
+    "NotInThisVersion": AttributeError,
     "MediaError": RuntimeError,
     "MissingMedia": FileNotFoundError,
     "NoVideoStream": ValueError,

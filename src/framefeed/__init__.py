@@ -1,1 +1,127 @@
-"""Video frames from storage into a training loop."""
+"""framefeed: exact video clips, decoded at the lowest cost, into a training loop.
+
+>>> import framefeed as ff
+>>> catalog = ff.scan("videos/", label_from="parent")                                       # doctest: +SKIP
+>>> plan = ff.plan_clips(catalog, ff.Rates([(1.0, 8), (2.0, 8)]), seed=7, size=(224, 224))  # doctest: +SKIP
+>>> for batch in ff.ClipLoader(plan, batch_size=16): ...                                    # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+from framefeed import parallel
+from framefeed.decode.decoder import ClipSlot, DecodeCounts, Decoder, DecodeReport
+from framefeed.decode.frames import Frame, FrameBatch
+from framefeed.decode.metadata import VideoMetadata
+from framefeed.decode.video_decoder import VideoDecoder
+from framefeed.errors import (
+    CacheError,
+    CorruptMedia,
+    DeadlineExceeded,
+    EmptyVideo,
+    FormatChanged,
+    FramefeedError,
+    FrameNotFound,
+    LimitExceeded,
+    LoadError,
+    MediaError,
+    MissingDependency,
+    MissingMedia,
+    NotInThisVersion,
+    NoVideoStream,
+    StaleSource,
+    TimeUnavailable,
+    UnreadableMedia,
+    UnsupportedCodec,
+    UsageError,
+    WorkerLost,
+)
+from framefeed.index.build import build_index
+from framefeed.index.catalog import Catalog, CatalogEntry
+from framefeed.index.frame_index import FrameIndex
+from framefeed.index.scanning import scan
+from framefeed.load.batch import ClipBatch
+from framefeed.load.loader import ClipLoader
+from framefeed.media.info import MediaInfo
+from framefeed.media.limits import Limits
+from framefeed.media.probe import probe
+from framefeed.plan.clips import AtIndices, EveryFrame, RandomSegments, Uniform
+from framefeed.plan.crops import CenterCrop, RandomCrop, RandomResizedCrop
+from framefeed.plan.epoch import EpochPlan, plan_clips
+from framefeed.plan.request import DecodeRequest, OutputSpec
+from framefeed.plan.requests import plan_requests
+from framefeed.plan.timed import AtSeconds, Dense, Rates
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AtIndices",
+    "AtSeconds",
+    "CacheError",
+    "Catalog",
+    "CatalogEntry",
+    "CenterCrop",
+    "ClipBatch",
+    "ClipLoader",
+    "ClipSlot",
+    "CorruptMedia",
+    "DeadlineExceeded",
+    "DecodeCounts",
+    "DecodeReport",
+    "DecodeRequest",
+    "Decoder",
+    "Dense",
+    "EmptyVideo",
+    "EpochPlan",
+    "EveryFrame",
+    "FormatChanged",
+    "Frame",
+    "FrameBatch",
+    "FrameIndex",
+    "FrameNotFound",
+    "FramefeedError",
+    "LimitExceeded",
+    "Limits",
+    "LoadError",
+    "MediaError",
+    "MediaInfo",
+    "MissingDependency",
+    "MissingMedia",
+    "NoVideoStream",
+    "NotInThisVersion",
+    "OutputSpec",
+    "RandomCrop",
+    "RandomResizedCrop",
+    "RandomSegments",
+    "Rates",
+    "StaleSource",
+    "TimeUnavailable",
+    "Uniform",
+    "UnreadableMedia",
+    "UnsupportedCodec",
+    "UsageError",
+    "VideoDecoder",
+    "VideoMetadata",
+    "WorkerLost",
+    "__version__",
+    "build_index",
+    "parallel",
+    "plan_clips",
+    "plan_requests",
+    "probe",
+    "scan",
+]
+
+_ADAPTERS = frozenset({"torch"})
+_LATER = frozenset({"FrameCache", "ImageSequence", "cache", "dali", "jax", "map_video", "ray", "tensorflow"})
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Import a framework's adapter when it is first asked for."""
+    if name in _ADAPTERS:
+        return importlib.import_module(f"framefeed.adapters.{name}")
+    if name in _LATER:
+        raise NotInThisVersion(f"framefeed.{name} is not in this version ({__version__})")
+    raise AttributeError(f"module 'framefeed' has no attribute {name!r}")

@@ -4,6 +4,7 @@
 
     FramefeedError
     ├── UsageError            you asked wrongly                     (also ValueError)
+    │   └── NotInThisVersion  a promised name that is not there yet (also AttributeError)
     ├── MediaError            this file is the problem              (also RuntimeError)
     │   ├── UnreadableMedia   text, empty, folder, FIFO, playlist
     │   │   └── MissingMedia  no such file                          (also FileNotFoundError)
@@ -74,6 +75,10 @@ def _rebuild(kind: type[FramefeedError], message: str, attributes: dict[str, Any
 
 class UsageError(FramefeedError, ValueError):
     """The call is wrong: its message says what to ask for instead."""
+
+
+class NotInThisVersion(UsageError, AttributeError):
+    """A name that a later version will have; also an AttributeError, so that ``hasattr`` tells."""
 
 
 class MediaError(FramefeedError, RuntimeError):
