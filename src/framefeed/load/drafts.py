@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from framefeed.load.batch import ClipBatch
 from framefeed.load.buffers import BufferPool
 from framefeed.load.failures import placed
 from framefeed.load.stack import Stack
-from framefeed.parallel import Ok
+from framefeed.parallel import Err, Ok
 from framefeed.parallel.outcome import outcome_of
 from framefeed.plan.epoch import EpochPlan
 from framefeed.plan.request import DecodeRequest
@@ -51,6 +52,9 @@ class Draft:
     def __init__(self, plan: EpochPlan, positions: Sequence[int], memory: Memory) -> None:
         count = len(positions)
         self.positions = positions
+        self._plan = plan
+        self._planning = threading.Lock()
+        self._requests: list[DecodeRequest | None] | None = None
         self._globally = plan.global_position(np.asarray(positions, dtype=np.int64))
         self._clip_shape = (clip_length(plan, positions), *plan.picture_shape)
         self._memory = memory
@@ -63,28 +67,50 @@ class Draft:
         self._pts_seconds = np.full((count, self._clip_shape[0]), np.nan)
         self._valid = np.zeros((count, self._clip_shape[0]), dtype=np.bool_)
         self._columns: list[dict[str, np.generic]] = [{}] * count
-        self._sources: list[str | bytes] = [""] * count
+        self._rows = [plan.row_at(position) for position in positions]
+        self._sources = [plan.catalog.source(row) for row in self._rows]
         self._errors: list[FramefeedError | None] = [None] * count
 
     def __len__(self) -> int:
         return len(self.positions)
 
     @property
+    def places_by_row(self) -> dict[int, list[int]]:
+        """Places of each source, by its row of the catalog, in the order in which the sources first appear."""
+        places: dict[int, list[int]] = {}
+        for place, row in enumerate(self._rows):
+            places.setdefault(row, []).append(place)
+        return places
+
+    @property
     def clip_bytes(self) -> int:
         """Bytes of one decoded clip."""
         return int(np.prod(self._clip_shape))
 
-    def describe(self, place: int, source: str | bytes, columns: dict[str, np.generic]) -> None:
-        """Note what is known of a clip whatever becomes of it."""
-        self._sources[place] = source
-        self._columns[place] = columns
-
     # --- what workers do ------------------------------------------------------------------------------
 
-    def accept(self, place: int, request: DecodeRequest) -> None:
-        """Note the times of a clip."""
-        self._pts_seconds[place] = request.pts_seconds
-        self._valid[place] = request.valid
+    @property
+    def requests(self) -> list[DecodeRequest | None]:
+        """The request of each place; None where it cannot be made.
+
+        Whoever asks first makes them all: between two clips a worker's caches have forgotten what planning needs, and
+        making one request takes as long as making several.
+        """
+        with self._planning:
+            if self._requests is None:
+                self._requests = [self._planned(place) for place in range(len(self))]
+        return self._requests
+
+    def _planned(self, place: int) -> DecodeRequest | None:
+        position = self.positions[place]
+        self._columns[place] = self._plan.columns_at(position)
+        outcome = outcome_of(self._plan.__getitem__, position)
+        if isinstance(outcome, Err):
+            self.fail(place, outcome.error, "plan")
+            return None
+        self._pts_seconds[place] = outcome.value.pts_seconds
+        self._valid[place] = outcome.value.valid
+        return outcome.value
 
     def slot(self, place: int) -> Pixels:
         """Give the memory that a clip is to be decoded into, uint8 [T, C, H, W] of any content."""
@@ -123,6 +149,7 @@ class Draft:
         Args:
             transformed: Calls the transform on a clip at one of this rank's positions; needed with a stack.
         """
+        self.requests  # noqa: B018 - not made yet if no worker came to it
         if self._pixels is None:
             assert self.stack is not None and transformed is not None
             self._pixels = self._stacked(self.stack, transformed)

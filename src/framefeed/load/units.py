@@ -49,14 +49,9 @@ class Unit:
             self.draft.fail(place, error, self.stage)
 
 
-def units_of(plan: EpochPlan, draft: Draft) -> list[Unit]:
+def units_of(draft: Draft) -> list[Unit]:
     """Split a batch into units, in the order in which their sources first appear."""
-    places: dict[int, list[int]] = {}
-    for place, position in enumerate(draft.positions):
-        row = plan.row_at(position)
-        draft.describe(place, plan.catalog.source(row), plan.columns_at(position))
-        places.setdefault(row, []).append(place)
-    return [Unit(draft, row, of_row) for row, of_row in places.items()]
+    return [Unit(draft, row, places) for row, places in draft.places_by_row.items()]
 
 
 class ClipWorker:
@@ -79,7 +74,8 @@ class ClipWorker:
         if unit is None:
             return cost
         watch = Stopwatch()
-        requests = self._requests(unit)
+        planned = unit.draft.requests
+        requests = {place: request for place in unit.places if (request := planned[place]) is not None}
         cost.plan = watch.lap()
         unit.stage = "decode"
         clips = self._decode(unit, requests, cost.counts)
@@ -98,17 +94,6 @@ class ClipWorker:
         if result.dtype.hasobject:
             raise UsageError(f"the transform must return an array of numbers, not {result.dtype} {result.shape}")
         return result
-
-    def _requests(self, unit: Unit) -> dict[int, DecodeRequest]:
-        plan, draft, found = self._plan, unit.draft, {}
-        for place in unit.places:
-            outcome = outcome_of(plan.__getitem__, draft.positions[place])
-            if isinstance(outcome, Ok):
-                draft.accept(place, outcome.value)
-                found[place] = outcome.value
-            else:
-                draft.fail(place, outcome.error, unit.stage)
-        return found
 
     def _decode(self, unit: Unit, requests: dict[int, DecodeRequest], counts: DecodeCounts) -> dict[int, Pixels]:
         if not requests:
@@ -155,6 +140,6 @@ def load_batch(plan: EpochPlan, positions: Sequence[int], decoder: Decoder, memo
         UsageError: The clips differ in their number of frames.
     """
     draft, work = Draft(plan, positions, memory), ClipWorker(plan, decoder)
-    for unit in units_of(plan, draft):
+    for unit in units_of(draft):
         work(unit)
     return draft.finish()

@@ -1,0 +1,15 @@
+"""framefeed in PyTorch's clothes: ``ff.torch``."""
+
+from framefeed.errors import MissingDependency
+
+try:
+    import torch as _  # noqa: F401 - here, so that a missing PyTorch is told in one place, before any other module
+except ImportError as error:
+    raise MissingDependency(
+        "framefeed.torch needs PyTorch, which is not installed: pip install 'framefeed[torch]'"
+    ) from error
+
+from framefeed.adapters.torch.clip_dataset import ClipDataset
+from framefeed.adapters.torch.later import DataLoader, to_device
+
+__all__ = ["ClipDataset", "DataLoader", "to_device"]

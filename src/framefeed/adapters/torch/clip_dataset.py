@@ -1,0 +1,199 @@
+"""ClipDataset: the clips of a plan as a map-style dataset for PyTorch's own DataLoader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from operator import index as whole_number
+from typing import Any, SupportsIndex
+
+import torch
+from torch.utils.data import Dataset
+
+from framefeed.decode.registry import decoder_named
+from framefeed.errors import UsageError
+from framefeed.load.batch import ClipBatch
+from framefeed.load.drafts import Memory
+from framefeed.load.failures import placed
+from framefeed.load.units import load_batch
+from framefeed.parallel import Ok
+from framefeed.parallel.outcome import outcome_of
+from framefeed.plan.epoch import EpochPlan
+
+IDLE_BATCHES = 2
+"""Batches of memory that each process keeps for the next: the one that is being collated, and one more."""
+OWN_KEYS = ("data", "pts_seconds", "valid", "position", "source")
+
+
+class ClipDataset(Dataset[Any]):
+    """The clips of a plan by position, decoded where they are asked for, for any sampler and any workers.
+
+    An item is ``(clip, target)``: uint8 [T, C, H, W], or what the transform returned, and an int64 scalar. Without
+    ``target`` it is a dict: data, pts_seconds float64 [T], valid bool [T], position (global, int64), source, and one
+    key for each column of the plan. Items collate with ``torch.utils.data.default_collate``.
+
+    Clips of one source that are asked for together (``__getitems__``, a batch of the DataLoader) share its decoding.
+
+    Args:
+        plan: From ``plan_clips`` or ``plan_requests``. A sampler that shuffles wants ``shuffle=False`` here.
+        target: Name of a column of whole numbers, or of text, whose codes ``classes`` explains.
+        transform: Called with a clip. Torch's generators are seeded for the call from (seed, epoch, position) and
+            restored afterwards: its draws do not depend on workers, and the trainer's not on the loader.
+
+    Raises:
+        UsageError: The plan has no such column.
+    """
+
+    def __init__(
+        self, plan: EpochPlan, target: str | None = None, transform: Callable[[torch.Tensor], Any] | None = None
+    ) -> None:
+        _check(plan, target, transform)
+        self._plan = plan
+        self._target = target
+        self._transform = transform
+        # In shared memory: persistent workers read what the parent writes. Nameless, so that nothing stays behind.
+        self._epoch = torch.tensor([plan.epoch], dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
+        self._memory = Memory(IDLE_BATCHES)
+
+    def __repr__(self) -> str:
+        return f"ClipDataset({len(self)} clips, target={self._target!r}, epoch={self.epoch}, {self._plan!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_memory"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._memory = Memory(IDLE_BATCHES)
+
+    @property
+    def plan(self) -> EpochPlan:
+        """The plan, at the dataset's epoch."""
+        epoch = self.epoch
+        if self._plan.epoch != epoch:
+            self._plan = self._plan.with_epoch(epoch)
+        return self._plan
+
+    @property
+    def classes(self) -> list[Any]:
+        """Labels in the order of their int64 codes."""
+        return self._plan.classes
+
+    @property
+    def class_to_idx(self) -> dict[Any, int]:
+        """Code of each label."""
+        return {label: code for code, label in enumerate(self.classes)}
+
+    @property
+    def epoch(self) -> int:
+        """The epoch whose clips are given."""
+        return int(self._epoch[0])
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch, in this process and in its workers, also those that are running.
+
+        Call it before ``iter(data_loader)``: what workers have fetched ahead is of the old epoch.
+        """
+        # The plan knows what an epoch may be.
+        self._plan = self._plan.with_epoch(epoch)
+        self._epoch[0] = self._plan.epoch
+
+    def __len__(self) -> int:
+        return len(self._plan)
+
+    def __iter__(self) -> Iterator[Any]:
+        # Without this, Python would take a FrameNotFound, which is an IndexError, for the end of the dataset.
+        return (self[position] for position in range(len(self)))
+
+    def __getitem__(self, position: SupportsIndex) -> Any:
+        """Load one clip; negative positions count from the end.
+
+        Raises:
+            IndexError: There is no such position.
+            FramefeedError: What is wrong with the clip, with its position.
+        """
+        return self.__getitems__([position])[0]
+
+    def __getitems__(self, positions: Sequence[SupportsIndex]) -> list[Any]:
+        """Load several clips, each source's together, in the order asked for.
+
+        Raises:
+            IndexError: There is no such position.
+            FramefeedError: What is wrong with the first of the clips that failed, with its position.
+        """
+        plan = self.plan
+        numbers = [_checked(whole_number(position), len(plan)) for position in positions]
+        if not numbers:
+            return []
+        batch = load_batch(plan, numbers, decoder_named(), self._memory)
+        for error in batch.errors:
+            if error is not None:
+                raise error
+        return [self._item(plan, batch, place, number) for place, number in enumerate(numbers)]
+
+    def _item(self, plan: EpochPlan, batch: ClipBatch, place: int, number: int) -> Any:
+        clip: Any = torch.from_numpy(batch.data[place])
+        if self._transform is not None:
+            clip = self._transformed(plan, clip, batch, place, number)
+        columns = {name: torch.tensor(values[place]) for name, values in batch.columns.items()}
+        if self._target is not None:
+            return clip, columns[self._target].to(torch.int64)
+        return {
+            "data": clip,
+            "pts_seconds": torch.from_numpy(batch.pts_seconds[place]),
+            "valid": torch.from_numpy(batch.valid[place]),
+            "position": torch.tensor(batch.positions[place]),
+            "source": batch.sources[place],
+            **columns,
+        }
+
+    def _transformed(self, plan: EpochPlan, clip: torch.Tensor, batch: ClipBatch, place: int, number: int) -> Any:
+        assert self._transform is not None
+        with seeded(int(plan.generator_at(number).integers(1 << 63))):
+            outcome = outcome_of(self._transform, clip)
+        if isinstance(outcome, Ok):
+            return outcome.value
+        if not isinstance(outcome.error, Exception):
+            raise outcome.error
+        source = batch.sources[place]
+        name = f"<{len(source)} bytes>" if isinstance(source, bytes) else source
+        raise placed(outcome.error, position=int(batch.positions[place]), source=name, stage="transform")
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Seed torch's generators within the block, and restore them afterwards."""
+    # Devices that nobody uses yet are left alone: to seed them would start them, or change how they start.
+    in_use = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    devices = list(range(torch.cuda.device_count())) if in_use else []
+    with torch.random.fork_rng(devices=devices):
+        torch.default_generator.manual_seed(seed)
+        if devices:
+            torch.cuda.manual_seed_all(seed)
+        yield
+
+
+def _checked(position: int, length: int) -> int:
+    if not -length <= position < length:
+        raise IndexError(f"position {position} of a dataset of {length} clips")
+    return position % length
+
+
+def _check(plan: EpochPlan, target: str | None, transform: object) -> None:
+    if not isinstance(plan, EpochPlan):
+        raise UsageError(f"a plan comes from plan_clips or plan_requests, and is no {type(plan).__name__}")
+    if transform is not None and not callable(transform):
+        raise UsageError(f"transform must be a function of a clip, not {transform!r}")
+    if target is None:
+        taken = [name for name in plan.columns if name in OWN_KEYS]
+        if taken:
+            raise UsageError(f"columns {taken} have the names of an item's own keys: name a target, or rename them")
+        return
+    if target not in plan.columns:
+        raise UsageError(
+            f"the plan has no column {target!r}, it has {list(plan.columns)}: plan with columns=[{target!r}]"
+        )
+    kind = plan.columns_at(0)[target].dtype if len(plan) else None
+    if kind is not None and kind.kind not in "iub":
+        raise UsageError(
+            f"a target must be of whole numbers, not {kind}: leave target out and take {target!r} as a key"
+        )
