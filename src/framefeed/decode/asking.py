@@ -70,7 +70,7 @@ def played_in_range(index: FrameIndex, start_seconds: float, stop_seconds: float
     if start_seconds == stop_seconds:
         return np.empty(0, dtype=np.int64)
     first = index.index_at(start_seconds)
-    ticks = snapped(index.pts, ExactTimes.of([stop_seconds]).in_ticks(index.time_base), index.time_base)
+    ticks = snapped(index.pts, ExactTimes.of([stop_seconds]).in_ticks(index.time_base), index.time_base, index.end_pts)
     following = int(pick_frames(index.pts, ticks, "next")[0])
     stop = len(index) if following == NONE else following
     return np.arange(first, stop, dtype=np.int64)

@@ -30,6 +30,15 @@ def decoder_named(name: str = AUTO) -> Decoder:
     return _made[wanted]
 
 
+def as_decoder(backend: str | Decoder) -> Decoder:
+    """Take a decoder as it is, or find it by name."""
+    if isinstance(backend, str):
+        return decoder_named(backend)
+    if not isinstance(backend, Decoder):
+        raise UsageError(f"a backend is a name or a decoder, not {type(backend).__name__}")
+    return backend
+
+
 def known_decoders() -> list[str]:
     """Names of all decoders, built in and installed."""
     return sorted({*_BUILT_IN, *(point.name for point in entry_points(group=GROUP))})

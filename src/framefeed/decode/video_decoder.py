@@ -16,7 +16,7 @@ from framefeed.decode.decoder import ClipSlot, Decoder, Pixels
 from framefeed.decode.forward import ForwardReader
 from framefeed.decode.frames import Frame, FrameBatch
 from framefeed.decode.metadata import VideoMetadata, describe
-from framefeed.decode.registry import decoder_named
+from framefeed.decode.registry import as_decoder
 from framefeed.errors import FrameNotFound, UsageError
 from framefeed.index.build import index_media
 from framefeed.index.frame_index import FrameIndex, IntArray
@@ -39,7 +39,7 @@ class DecoderOptions:
         dimension_order: "NCHW" or "NHWC".
         size: (height, width), or the short side, or None.
         crop: (top, left, height, width) in displayed pixels, a crop rule, or None.
-        backend: Name of a decoder.
+        backend: Name of a decoder, or a decoder.
         frame_index: A ready index of the source, or None to build one.
     """
 
@@ -47,7 +47,7 @@ class DecoderOptions:
     dimension_order: DimensionOrder = "NCHW"
     size: tuple[int, int] | int | None = None
     crop: Crop | Sequence[int] | None = None
-    backend: str = "auto"
+    backend: str | Decoder = "auto"
     frame_index: FrameIndex | None = None
 
 
@@ -64,7 +64,7 @@ class VideoDecoder:
         dimension_order: "NCHW" (default) or "NHWC".
         size: (height, width), or the short side, to resize to; None to keep.
         crop: (top, left, height, width) in displayed pixels, or ``CenterCrop(h, w)``; applied before ``size``.
-        backend: Name of a decoder; "auto" is "pyav".
+        backend: Name of a decoder, or a decoder; "auto" is "pyav".
         frame_index: A ready index of the same source; ``build_index(source)`` if not given.
 
     Raises:
@@ -80,7 +80,7 @@ class VideoDecoder:
         dimension_order: Literal["NCHW", "NHWC"] = "NCHW",
         size: tuple[int, int] | int | None = None,
         crop: Crop | Sequence[int] | None = None,
-        backend: str = "auto",
+        backend: str | Decoder = "auto",
         frame_index: FrameIndex | None = None,
     ) -> None:
         self._open(source, DecoderOptions(stream_index, dimension_order, size, crop, backend, frame_index))
@@ -89,7 +89,7 @@ class VideoDecoder:
         if options.dimension_order not in ("NCHW", "NHWC"):
             raise UsageError(f"dimension_order must be 'NCHW' or 'NHWC', not {options.dimension_order!r}")
         rule = PictureRule(options.size, as_crop(options.crop))
-        self._decoder: Decoder = decoder_named(options.backend)
+        self._decoder = as_decoder(options.backend)
         self._source = MediaSource.of(source)
         self._info: MediaInfo | None = None
         known = options.frame_index or getattr(source, "frame_index", None)

@@ -43,20 +43,23 @@ _NAL_CODECS = frozenset({"h264", "hevc"})
 """Whose packets say themselves whether decoding can start at them; other codecs' key flags are the container's word."""
 
 
-def build_index(source: Any, verify: Verify = "ends", *, limits: Limits = DEFAULT_LIMITS) -> FrameIndex:
+def build_index(
+    source: Any, verify: Verify = "ends", *, stream_index: int | None = None, limits: Limits = DEFAULT_LIMITS
+) -> FrameIndex:
     """Find every output frame of a source's video stream.
 
     Args:
         source: Path, bytes, seekable binary file object, or catalog entry.
         verify: "ends" decodes the first packets and the last ones, and everything where they disagree with the
             packets or where packets are known to lie; "none" believes the packets; "full" decodes everything.
+        stream_index: The stream to index, or None for the best one.
         limits: What the file may claim.
 
     Raises:
         MediaError: As ``probe``; also EmptyVideo where no frame comes out.
         UsageError: An unknown ``verify``, or a still picture.
     """
-    return index_media(source, verify, limits=limits)[1]
+    return index_media(source, verify, stream_index=stream_index, limits=limits)[1]
 
 
 def index_media(
@@ -92,7 +95,6 @@ class _Builder:
         self._walk = walk
         self._stream_index = stream_index
         self._limits = limits
-        self._damage: list[int] = []
 
     def build(self, verify: Verify) -> tuple[MediaInfo, FrameIndex]:
         with self._open() as container:
@@ -171,8 +173,7 @@ class _Builder:
 
     def _from_decoding(self, container: VideoContainer | None) -> tuple[MediaInfo, FrameIndex]:
         with container or self._open() as opened:
-            facts = list(decode_facts(opened, enumerate(opened.packets()), refused=self._damage))
-            self._damage += [fact.packet for fact in facts if fact.is_corrupt]
+            facts = list(decode_facts(opened, enumerate(opened.packets())))
             if opened.codec_name not in _NAL_CODECS:
                 self._believe_decoder(facts)
             name = opened.source.name
@@ -200,7 +201,7 @@ class _Builder:
             key_frame_indices=np.flatnonzero(walk.is_key[order] & (order >= 0)).astype(np.int64),
             built_from=built_from,
             frame_packet=order,
-            frame_start=starts_before_damage(frame_starts(order, walk), order, self._damage),
+            frame_start=frame_starts(order, walk),
             packets=_packet_table(walk),
             stream=stream,
             identity=self._media.identity(),
@@ -221,7 +222,7 @@ class _Builder:
             rotation=rotation,
             mirrored=mirrored,
             contiguous=self._walk.is_contiguous and nal,
-            skips_exactly=nal and one_to_one and not self._damage,
+            skips_exactly=nal and one_to_one,
             inband_parameters=self._walk.has_parameters,
         )
 
@@ -249,22 +250,6 @@ def frame_starts(order: IntArray, walk: PacketWalk) -> IntArray:
     by_shown = np.searchsorted(shown[sound], np.arange(len(order)), side="right") - 1
     place = np.minimum(by_packet, by_shown)
     return np.where((place >= 0) & known, sound[np.maximum(place, 0)], 0).astype(np.int64)
-
-
-def starts_before_damage(starts: IntArray, order: IntArray, damaged: list[int]) -> IntArray:
-    """Start at packet 0 for frames that are decoded across damage, int64 [N].
-
-    What a decoder invents for a damaged picture depends on all that it has seen, so only the way from the very
-    beginning gives again what reading in order gave (D01).
-
-    Args:
-        starts: As ``frame_starts`` gives them.
-        order: Packet number of each output frame, in output order.
-        damaged: Numbers of packets that the decoder refused, or whose pictures it flags as damaged; in any order.
-    """
-    at = np.sort(np.array(damaged, dtype=np.int64))
-    crossed = np.searchsorted(at, order, side="right") > np.searchsorted(at, starts, side="left")
-    return np.where(crossed, 0, starts)
 
 
 def _packet_table(walk: PacketWalk) -> PacketTable:

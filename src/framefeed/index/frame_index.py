@@ -234,7 +234,7 @@ class FrameIndex:
         times = [seconds] if isinstance(seconds, Fraction) else np.asarray(seconds, dtype=np.float64).ravel().tolist()
         if not all(isfinite(time) for time in times):
             raise UsageError(f"a time must be finite, not {seconds!r}")
-        ticks = snapped(self.pts, ExactTimes.of(times).in_ticks(self.time_base), self.time_base)
+        ticks = snapped(self.pts, ExactTimes.of(times).in_ticks(self.time_base), self.time_base, self.end_pts)
         found = pick_frames(self.pts, ticks, pick)
         if pick == "played":
             found = np.where([at >= self.end_pts for at in ticks.floors()], NONE, found)

@@ -26,6 +26,9 @@ NONE = -1
 SAME_TIMES_A_SECOND = 1_000_000
 """A second this close (one part of this many) to a frame's pts means that pts."""
 
+FLOAT_BITS = 52
+"""Bits of a float's fraction (IEEE 754 binary64)."""
+
 _BOUND = 2**63 - 1  # NumPy's search takes int64: a time beyond it is past every frame all the same.
 
 
@@ -65,25 +68,32 @@ class ExactTimes:
         return [-(-above // self.denominator) for above in self.numerators]
 
 
-def snapped(pts: IntArray, ticks: ExactTimes, time_base: Fraction) -> ExactTimes:
+def snapped(pts: IntArray, ticks: ExactTimes, time_base: Fraction, end_pts: int) -> ExactTimes:
     """Replace each time that lies within 1 us of a frame's pts by the nearest such pts.
+
+    A float cannot say most ends exactly: one that is the last frame's end but for its rounding means that end, so
+    that asking for a video's own duration is past it.
 
     Args:
         pts: Ascending presentation times in ticks, int64 [N].
         ticks: Times in ticks.
         time_base: Seconds in one tick.
+        end_pts: When the last frame ends, in ticks.
 
     Returns:
         Times in ticks with the same denominator.
     """
     common = ticks.denominator
     reach = common * time_base.denominator // (time_base.numerator * SAME_TIMES_A_SECOND)
+    end = end_pts * common
+    rounding = abs(end) >> FLOAT_BITS
     after = np.searchsorted(pts, _clamped(ticks.floors()), side="right")
     neighbours = zip(*(pts[np.clip(at, 0, len(pts) - 1)].tolist() for at in (after - 1, after)), strict=True)
     snaps = []
     for above, pair in zip(ticks.numerators, neighbours, strict=True):
         nearest = min((at * common for at in pair), key=lambda at: abs(at - above))
-        snaps.append(nearest if abs(nearest - above) <= reach else above)
+        own = end if abs(end - above) <= rounding else above
+        snaps.append(nearest if abs(nearest - above) <= reach else own)
     return ExactTimes(tuple(snaps), common)
 
 

@@ -96,7 +96,7 @@ class Timeline:
             origin: In ticks of the stream; None for the first frame's pts.
         """
         base = self.index.time_base
-        return snapped(self.pts, seconds.in_ticks(base, self.origin if origin is None else origin), base)
+        return snapped(self.pts, seconds.in_ticks(base, self.origin if origin is None else origin), base, self.end_pts)
 
     def starts_that_fit(self, span_seconds: ExactTimes, pick: Pick) -> int:
         """Count the frames at which a clip can begin so that its last wanted time still has a frame to pick.

@@ -11,7 +11,7 @@ from av import VideoCodecContext
 from av.video.frame import VideoFrame
 
 from framefeed.decode.backends.pyav_feed import Feed
-from framefeed.decode.backends.pyav_pools import thread_pools
+from framefeed.decode.backends.pyav_pools import Feeding, thread_pools
 from framefeed.decode.convert import Converter
 from framefeed.decode.decoder import ClipSlot, DecodeCounts, DecodeReport, Pixels
 from framefeed.errors import CorruptMedia, FramefeedError
@@ -32,15 +32,18 @@ class PyAVDecoder:
     Args:
         skip: Leave out pictures that no other refers to, where that is proven exact.
         direct: Read packets straight from the file where the index allows it, instead of through the container.
+        threads: Threads of libavcodec itself; 0 leaves the number to it. One decoder a thread is cheaper than many
+            threads in one decoder.
         limits: What a file may claim.
     """
 
     name = "pyav"
 
-    def __init__(self, *, skip: bool = True, direct: bool = True, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(
+        self, *, skip: bool = True, direct: bool = True, threads: int = 1, limits: Limits = DEFAULT_LIMITS
+    ) -> None:
         self._skip = skip
-        self._direct = direct
-        self._limits = limits
+        self._feeding = Feeding(direct, threads, limits)
 
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
         """Decode the clips of one source; see ``Decoder.decode``."""
@@ -69,7 +72,7 @@ class PyAVDecoder:
         if not len(runs.ordinals):
             return
         pools = thread_pools()
-        with pools.feed(source, index, self._limits, direct=self._direct, counts=counts) as feed:
+        with pools.feed(source, index, self._feeding, counts) as feed:
             yield from _Execution(runs, index, feed, counts).frames()
 
     def pictures(
@@ -98,12 +101,14 @@ class _Execution:
         self._counts = counts
         self._waiting = dict(zip(runs.packets.tolist(), runs.ordinals.tolist(), strict=True))
         self._damage: list[int] = []
+        self._run_start = 0
 
     def frames(self) -> Iterator[tuple[int, VideoFrame]]:
         """Yield (ordinal, picture) of the wanted frames that come out undamaged."""
         send, bounds = self._runs.send.tolist(), self._runs.bounds.tolist()
         for first, stop in pairwise(bounds):
             self._counts.runs += 1
+            self._run_start = send[first]
             context = self._feed.start(send[first])
             for packet in self._feed.packets(send[first:stop]):
                 self._counts.packets_sent += 1
@@ -131,8 +136,10 @@ class _Execution:
                 yield ordinal, frame
 
     def _note_damage(self, number: int | None) -> None:
-        # A picture that the index does not promise is damaged for everyone, and was when the index was built.
-        if np.any(self._index.frame_packet == number):
+        # A picture that the index does not promise is damaged for everyone, and was when the index was built. One that
+        # must be decoded from before this run is a leading picture of its first key frame, and no damage (M04).
+        starts = self._index.frame_start[self._index.frame_packet == number]
+        if len(starts) and starts[0] >= self._run_start:
             self._damage.append(int(number or 0))
 
     def _is_tainted(self, ordinal: int, number: int) -> bool:

@@ -10,6 +10,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from av import CodecContext, VideoCodecContext
@@ -64,6 +65,21 @@ class Pool(Generic[T]):
             self._close(self._idle.popitem()[1])
 
 
+@dataclass(frozen=True, slots=True)
+class Feeding:
+    """How packets reach a decoder.
+
+    Attributes:
+        direct: Straight from the file where the index allows it.
+        threads: libavcodec's own threads.
+        limits: What a file may claim.
+    """
+
+    direct: bool
+    threads: int
+    limits: Limits
+
+
 class ThreadPools:
     """What one thread of one process keeps between calls."""
 
@@ -80,29 +96,24 @@ class ThreadPools:
             pool.clear()
 
     @contextmanager
-    def feed(
-        self, source: MediaSource, index: FrameIndex, limits: Limits, *, direct: bool, counts: DecodeCounts
-    ) -> Iterator[Feed]:
+    def feed(self, source: MediaSource, index: FrameIndex, how: Feeding, counts: DecodeCounts) -> Iterator[Feed]:
         """Lend what is needed to feed one source's packets to a decoder."""
         stamp = source.check_identity(index.identity)
         with translated(source.name, "decode"):
-            if direct and index.stream.contiguous:
-                with self._direct(source, stamp, index, limits, counts) as feed:
-                    yield feed
-            else:
-                with self._contained(source, stamp, index, limits, counts) as feed:
-                    yield feed
+            lend = self._direct if how.direct and index.stream.contiguous else self._contained
+            with lend(source, stamp, index, how, counts) as feed:
+                yield feed
 
     @contextmanager
     def _direct(
-        self, source: MediaSource, stamp: Hashable, index: FrameIndex, limits: Limits, counts: DecodeCounts
+        self, source: MediaSource, stamp: Hashable, index: FrameIndex, how: Feeding, counts: DecodeCounts
     ) -> Iterator[Feed]:
         stream = index.stream
         # Parameter sets sent among the pictures stay in a context: it then serves only this source.
-        context_key = (stream.codec, stream.extradata, limits, stamp if stream.inband_parameters else None)
+        context_key = (stream.codec, stream.extradata, how, stamp if stream.inband_parameters else None)
         context = self._contexts.take(context_key)
         if context is None:
-            context = bare_context(index, limits)
+            context = bare_context(index, how)
             counts.contexts_made += 1
         reader = self._readers.take(stamp)
         if reader is None:
@@ -116,12 +127,13 @@ class ThreadPools:
 
     @contextmanager
     def _contained(
-        self, source: MediaSource, stamp: Hashable, index: FrameIndex, limits: Limits, counts: DecodeCounts
+        self, source: MediaSource, stamp: Hashable, index: FrameIndex, how: Feeding, counts: DecodeCounts
     ) -> Iterator[Feed]:
-        key = (stamp, index.stream.stream_index, limits)
+        key = (stamp, index.stream.stream_index, how)
         container = self._containers.take(key)
         if container is None:
-            container = VideoContainer(source, index.stream.stream_index, limits)
+            container = VideoContainer(source, index.stream.stream_index, how.limits)
+            set_threads(container.decoder(), how.threads)
             counts.opens += 1
             counts.contexts_made += 1
         try:
@@ -130,18 +142,23 @@ class ThreadPools:
             self._containers.give(key, container)
 
 
-def bare_context(index: FrameIndex, limits: Limits) -> VideoCodecContext:
-    """Make a decoder without a container: its configuration from the index, one thread, limits enforced."""
+def bare_context(index: FrameIndex, how: Feeding) -> VideoCodecContext:
+    """Make a decoder without a container: its configuration from the index, limits enforced."""
     context = CodecContext.create(index.stream.codec, "r")
     assert isinstance(context, VideoCodecContext)
     if index.stream.extradata:
         context.extradata = index.stream.extradata
-    context.thread_count = 1
-    context.thread_type = "NONE"
+    set_threads(context, how.threads)
     # strict: where the stream is silent about its reorder depth, hold the maximum instead of dropping late frames.
     # output_corrupt: frames after an unusual start are judged by their number, not by the decoder's suspicion.
-    context.options = {"strict": "1", "max_pixels": str(limits.max_pixels), "flags": "+output_corrupt"}
+    context.options = {"strict": "1", "max_pixels": str(how.limits.max_pixels), "flags": "+output_corrupt"}
     return context
+
+
+def set_threads(context: VideoCodecContext, threads: int) -> None:
+    """Set libavcodec's own threads; 0 leaves the number to it."""
+    context.thread_count = threads
+    context.thread_type = "NONE" if threads == 1 else "AUTO"
 
 
 _local = threading.local()
