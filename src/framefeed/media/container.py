@@ -249,11 +249,7 @@ def _preference(stream: VideoStream) -> tuple[bool, int, int]:
 
 
 def decode_facts(
-    container: VideoContainer,
-    packets: Iterator[tuple[int, Packet]],
-    *,
-    drain: bool = True,
-    refused: list[int] | None = None,
+    container: VideoContainer, packets: Iterator[tuple[int, Packet]], *, drain: bool = True
 ) -> Iterator[DecodedFact]:
     """Decode to facts; damaged packets give no frame and stop nothing.
 
@@ -262,23 +258,19 @@ def decode_facts(
         packets: (number, packet); the packet's pts is overwritten with its number, by which its frame is known:
             every decoder of FFmpeg hands a packet's pts to the frame, and none but it computes with it.
         drain: Ask for the frames that the decoder holds back at the end.
-        refused: Takes the numbers of the packets that the decoder refuses.
     """
     context = container.decoder()
-    refused = refused if refused is not None else []
     for number, packet in packets:
         packet.pts = number
-        yield from _facts(context, packet, refused)
+        yield from _facts(context, packet)
     if drain:
-        yield from _facts(context, None, refused)
+        yield from _facts(context, None)
 
 
-def _facts(context: av.VideoCodecContext, packet: Packet | None, refused: list[int]) -> Iterator[DecodedFact]:
+def _facts(context: av.VideoCodecContext, packet: Packet | None) -> Iterator[DecodedFact]:
     try:
         frames = context.decode(packet)
     except FOREIGN:
-        if packet is not None and packet.pts is not None:
-            refused.append(packet.pts)
         return
     for frame in frames:
         yield fact_of(frame)
