@@ -1,0 +1,90 @@
+"""TorchCodec: exact, approximate, and exact with frame mappings given; each with its own resize."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+import torchcodec
+from torchcodec.decoders import VideoDecoder
+from torchcodec.transforms import Resize
+
+from framefeed.bench.media import BenchVideo
+from framefeed.bench.peer import SIZE, Way
+
+_MAPPINGS: dict[BenchVideo, str] = {}
+
+
+class _Session:
+    def __init__(self, video: BenchVideo, **options: Any) -> None:
+        self._decoder = VideoDecoder(
+            str(video.path), num_ffmpeg_threads=1, transforms=[Resize((SIZE, SIZE))], **options
+        )
+
+    def clip(self, ordinals: Sequence[int]) -> Any:
+        return self._decoder.get_frames_at(ordinals).data
+
+    def close(self) -> None:
+        del self._decoder
+
+
+class _FullSizeSession:
+    """Frames at the size of the video, resized by torch: faster than the decoder's own resize for small frames."""
+
+    def __init__(self, video: BenchVideo, **options: Any) -> None:
+        self._decoder = VideoDecoder(str(video.path), num_ffmpeg_threads=1, **options)
+
+    def clip(self, ordinals: Sequence[int]) -> Any:
+        frames = self._decoder.get_frames_at(ordinals).data
+        return torch.nn.functional.interpolate(frames, (SIZE, SIZE), mode="bilinear", antialias=True)
+
+    def close(self) -> None:
+        del self._decoder
+
+
+def frame_mappings(video: BenchVideo) -> str:
+    """What ffprobe prints of a video's frames, in the form that the decoder takes."""
+    if video not in _MAPPINGS:
+        index = video.index
+        is_key = np.zeros(len(index), dtype=int)
+        is_key[index.key_frame_indices] = 1
+        columns = zip(index.pts.tolist(), index.duration.tolist(), is_key.tolist(), strict=True)
+        frames = [{"pts": pts, "duration": duration, "key_frame": key} for pts, duration, key in columns]
+        _MAPPINGS[video] = json.dumps({"frames": frames})
+    return _MAPPINGS[video]
+
+
+def _open_mapped(video: BenchVideo) -> _Session:
+    return _Session(video, custom_frame_mappings=frame_mappings(video))
+
+
+def _open_mapped_full_size(video: BenchVideo) -> _FullSizeSession:
+    return _FullSizeSession(video, custom_frame_mappings=frame_mappings(video))
+
+
+def versions() -> dict[str, str]:
+    """The library, and the codec libraries under it, by name."""
+    return {"torchcodec": torchcodec.__version__, "torch": torch.__version__}
+
+
+def ways() -> list[Way]:
+    """Exact scans the whole file as it opens it; approximate trusts the header's frame rate."""
+    torch.set_num_threads(1)
+    return [
+        Way("torchcodec exact", "NCHW", _Session),
+        Way("torchcodec approximate", "NCHW", partial(_Session, seek_mode="approximate")),
+        Way("torchcodec mappings", "NCHW", _open_mapped, prepare=frame_mappings),
+        Way("torchcodec exact, resized by torch", "NCHW", _FullSizeSession, takes_many=False, resizes_itself=False),
+        Way(
+            "torchcodec mappings, resized by torch",
+            "NCHW",
+            _open_mapped_full_size,
+            prepare=frame_mappings,
+            takes_many=False,
+            resizes_itself=False,
+        ),
+    ]

@@ -1,0 +1,78 @@
+"""Whether a contender delivered the frames that were asked for: compared by content, whatever its resize does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from framefeed.bench.media import BenchVideo
+from framefeed.bench.ours import decode_plainly
+
+FloatArray = npt.NDArray[np.float32]
+
+NEIGHBOURS = (-3, -2, -1, 1, 2, 3)
+_CELL = 4
+"""Side in pixels of the squares whose mean brightness is compared: coarser than any difference of resizing."""
+MEAN_TOLERANCE = 6.0
+"""Largest mean difference in brightness, of 255: colour matrices and ranges that a peer ignores stay below it."""
+PEAK_TOLERANCE = 60.0
+"""Largest difference of one square: a figure of a number that differs is above it."""
+_TIE = 0.2
+"""Neighbours that look the same are told apart by nobody."""
+
+
+def brightness(pictures: npt.NDArray[np.uint8], layout: Literal["NCHW", "NHWC"]) -> FloatArray:
+    """Mean brightness of squares of 4 pixels, float32 [T, H / 4, W / 4]."""
+    channels_last = pictures.transpose(0, 2, 3, 1) if layout == "NCHW" else pictures
+    luma = channels_last.astype(np.float32) @ np.array([0.299, 0.587, 0.114], dtype=np.float32)
+    count, height, width = luma.shape
+    cells: FloatArray = luma.reshape(count, height // _CELL, _CELL, width // _CELL, _CELL).mean((2, 4))
+    return cells
+
+
+class Reference:
+    """The wanted frames of a clip and their neighbours, decoded with nothing left out.
+
+    Args:
+        video: Where from.
+        ordinals: The wanted frames.
+    """
+
+    def __init__(self, video: BenchVideo, ordinals: Sequence[int]) -> None:
+        self._ordinals = list(ordinals)
+        self._last = len(video) - 1
+        needed = sorted({self._near(ordinal, step) for ordinal in ordinals for step in (0, *NEIGHBOURS)})
+        pictures = brightness(decode_plainly(video, needed), "NCHW")
+        self._of = dict(zip(needed, pictures, strict=True))
+
+    def _near(self, ordinal: int, step: int) -> int:
+        return min(max(ordinal + step, 0), self._last)
+
+    def share_matching(self, delivered: npt.NDArray[np.uint8], layout: Literal["NCHW", "NHWC"]) -> float:
+        """Share of the wanted frames that came: like the reference, and not more like a neighbour of it."""
+        if len(delivered) != len(self._ordinals):
+            return 0.0
+        came = brightness(delivered, layout)
+        hits = [self._is_right(picture, ordinal) for picture, ordinal in zip(came, self._ordinals, strict=True)]
+        return float(np.mean(hits))
+
+    def _is_right(self, picture: FloatArray, ordinal: int) -> bool:
+        difference = np.abs(picture - self._of[ordinal])
+        if difference.mean() > MEAN_TOLERANCE or difference.max() > PEAK_TOLERANCE:
+            return False
+        others = [_unlikeness(picture, self._of[self._near(ordinal, step)]) for step in NEIGHBOURS]
+        return _unlikeness(picture, self._of[ordinal]) <= min(others) + _TIE
+
+
+def _unlikeness(picture: FloatArray, reference: FloatArray) -> float:
+    """What of a picture a reference does not explain, in levels (root mean square).
+
+    A gain and a shift of brightness are no evidence: other colour recipes have them, and so have fades.
+    """
+    came, expected = picture - picture.mean(), reference - reference.mean()
+    power = float((expected * expected).sum())
+    gain = float((came * expected).sum()) / power if power else 0.0
+    return float(np.sqrt(((came - gain * expected) ** 2).mean()))

@@ -1,0 +1,172 @@
+"""One row of the report: every way of every peer against ours, paired, checked frame by frame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from framefeed.bench import rules
+from framefeed.bench.baselines import NAMES, load_baseline
+from framefeed.bench.checks import Reference
+from framefeed.bench.measuring import Contender, Metric, Rounds, Run, Samples, as_json, measure
+from framefeed.bench.media import MediaStore
+from framefeed.bench.ours import OURS, WAY
+from framefeed.bench.peer import Way
+from framefeed.bench.rules import Batches, Clip
+from framefeed.bench.workloads import Goal, Rule, Workload
+
+_RUNS: dict[str, Callable[[Way, Batches], Run]] = {
+    "many files": rules.opening_each,
+    "one file": rules.kept_open,
+    "clip by clip": rules.opened_once,
+    "one call": rules.in_one_call,
+}
+CHECKED_CLIPS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """All ways that can be measured here.
+
+    Attributes:
+        ways: Of all peers that are installed.
+        versions: Of their libraries.
+        missing: Peer -> why it cannot be had.
+    """
+
+    ways: list[Way]
+    versions: dict[str, str]
+    missing: dict[str, str]
+
+
+def find_field(names: Sequence[str] = NAMES) -> Field:
+    """Load the baselines that are installed."""
+    found = Field([], {}, {})
+    for name in names:
+        baseline = load_baseline(name)
+        if isinstance(baseline, str):
+            found.missing[name] = baseline
+            continue
+        found.ways.extend(baseline.ways())
+        found.versions.update(baseline.versions())
+    return found
+
+
+def compare(workload: Workload, store: MediaStore, field: Field, rounds: Rounds) -> dict[str, Any]:
+    """Measure one row under all its rules.
+
+    Args:
+        workload: The row.
+        store: Its media.
+        field: The peers.
+        rounds: How often.
+    """
+    batches = {rule: workload.batches(store, rounds.pairs, rule) for rule in workload.rules}
+    contenders = [
+        contender
+        for rule in workload.rules
+        for way in (WAY, *field.ways)
+        for contender in _contender(way, rule, batches[rule])
+    ]
+    # Checked first: whatever a library sets up at its first use is not timed.
+    checked = {rule: _shares(field.ways, rule, batches[rule]) for rule in workload.rules}
+    samples = measure([contender.contender for contender in contenders], rounds)
+    return {
+        "key": workload.key,
+        "title": workload.title,
+        "rules": {rule: rules.RULES[rule] for rule in workload.rules},
+        "clips_a_round": workload.clips,
+        "contenders": [_facts(entry, samples, workload.clips, checked[entry.rule]) for entry in contenders],
+        "best": [_outcome(Goal(rule), samples, contenders) for rule in workload.rules],
+        "goals": [_outcome(goal, samples, contenders) for goal in workload.goals],
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A way that plays by a rule."""
+
+    way: Way
+    rule: Rule
+    contender: Contender
+
+    @property
+    def name(self) -> str:
+        """Unique in a row."""
+        return self.contender.name
+
+
+def _contender(way: Way, rule: Rule, batches: Batches) -> list[Entry]:
+    if rule == "one call" and not way.takes_many:
+        return []
+    for clip in (clip for batch in batches for clip in batch):
+        way.prepare(clip.video)
+    own = way.name == OURS
+    run = rules.ours_in_one_call(batches) if own and rule == "one call" else _RUNS[rule](way, batches)
+    # The best ways of each library run to the end, so that each is there to be compared with.
+    group = "" if own else f"{rule} | {way.library}"
+    return [Entry(way, rule, Contender(f"{way.name} | {rule}", run, group))]
+
+
+def _facts(entry: Entry, samples: Samples, clips: int, shares: dict[str, float]) -> dict[str, Any]:
+    return {
+        "name": entry.way.name,
+        "rule": entry.rule,
+        "clips_per_cpu_second": round(clips / samples.median(entry.name), 3),
+        "clips_per_second": round(clips / samples.median(entry.name, "wall"), 3),
+        "rounds": len(samples.of[entry.name]),
+        "frames_right": shares[entry.way.name],
+    }
+
+
+def _shares(ways: Sequence[Way], rule: Rule, batches: Batches) -> dict[str, float]:
+    """Share of the right frames, by way, over a few clips."""
+    asked = [(clip, clip.ordinals) for clip in batches[0][:CHECKED_CLIPS]]
+    if rule == "one call":
+        asked = [(batches[0][0], rules.all_ordinals(batches[0][:CHECKED_CLIPS]))]
+    references = [Reference(clip.video, ordinals) for clip, ordinals in asked]
+    shares = {}
+    for way in (WAY, *ways):
+        each = [
+            reference.share_matching(_delivered(way, clip, ordinals), way.layout)
+            for (clip, ordinals), reference in zip(asked, references, strict=True)
+        ]
+        shares[way.name] = round(float(np.mean(each)), 4)
+    return shares
+
+
+def _delivered(way: Way, clip: Clip, ordinals: list[int]) -> Any:
+    session = way.open(clip.video)
+    try:
+        return np.array(session.clip(ordinals))
+    finally:
+        session.close()
+
+
+def _outcome(goal: Goal, samples: Samples, entries: Sequence[Entry]) -> dict[str, Any]:
+    """Our figures against the fastest way of the peers that compete."""
+    out: dict[str, Any] = {"rule": goal.rule, "peers": list(goal.peers), "floor": goal.floor, "aim": goal.aim}
+    rivals = [entry for entry in entries if entry.rule == goal.rule and _competes(entry.way, goal.peers)]
+    itself = [entry for entry in rivals if entry.way.resizes_itself]
+    ours = f"{OURS} | {_our_rule(goal.rule, samples)}"
+    for key, entrants, metric in (("cpu", rivals, "cpu"), ("wall", rivals, "wall"), ("cpu_own_resize", itself, "cpu")):
+        if entrants:
+            out[key] = _against([entry.name for entry in entrants], ours, samples, cast(Metric, metric))
+    return out
+
+
+def _against(rivals: Sequence[str], ours: str, samples: Samples, metric: Metric) -> dict[str, Any]:
+    best = samples.best(rivals, metric)
+    return {"against": best.partition(" | ")[0], **as_json(samples.ratio(best, ours, metric))}
+
+
+def _our_rule(rule: str, samples: Samples) -> str:
+    """A batch of one file is one call for us, whatever the peers do."""
+    return "one call" if rule == "clip by clip" and f"{OURS} | one call" in samples.of else rule
+
+
+def _competes(way: Way, peers: Sequence[str]) -> bool:
+    return way.name != OURS and (not peers or way.library in peers)

@@ -1,0 +1,180 @@
+"""Paired, alternating runs, and what may be concluded from them: pure arithmetic but for the clock passed in."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any, Literal
+
+Metric = Literal["cpu", "wall"]
+Run = Callable[[int], object]
+"""Does the work of one round; the number of the round chooses the clips, the same for all contenders."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What one run took, in seconds.
+
+    Attributes:
+        cpu: Of the whole process, all threads.
+        wall: Of the clock on the wall.
+    """
+
+    cpu: float
+    wall: float
+
+    def of(self, metric: Metric) -> float:
+        """One of the two."""
+        return self.cpu if metric == "cpu" else self.wall
+
+    def __sub__(self, earlier: Sample) -> Sample:
+        return Sample(self.cpu - earlier.cpu, self.wall - earlier.wall)
+
+
+def now() -> Sample:
+    """Read both clocks."""
+    return Sample(time.process_time(), time.perf_counter())
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """How often to run.
+
+    Attributes:
+        pairs: Rounds in all; each runs every contender once.
+        pilot: After so many rounds only those stay that could still be the best of their group.
+        slack: How much slower than the best of its group a contender may be to stay.
+    """
+
+    pairs: int = 20
+    pilot: int = 3
+    slack: float = 1.3
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """One thing that is timed.
+
+    Attributes:
+        name: Unique within a measurement.
+        run: The work of one round.
+        group: Contenders of a group compete for being its best; those of "" always stay.
+    """
+
+    name: str
+    run: Run
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """The median of some values, and where the true median lies.
+
+    Attributes:
+        median: Of the values.
+        low: Lower end of the interval.
+        high: Upper end.
+        coverage: Probability that the interval holds the true median, whatever the distribution.
+        count: How many values there were.
+    """
+
+    median: float
+    low: float
+    high: float
+    coverage: float
+    count: int
+
+
+@dataclass(slots=True)
+class Samples:
+    """What all runs took: contender -> round -> sample."""
+
+    of: dict[str, dict[int, Sample]] = field(default_factory=dict)
+
+    def add(self, name: str, number: int, sample: Sample) -> None:
+        """Note one run."""
+        self.of.setdefault(name, {})[number] = sample
+
+    def median(self, name: str, metric: Metric = "cpu") -> float:
+        """Median seconds of a round."""
+        return float(median(sample.of(metric) for sample in self.of[name].values()))
+
+    def ratio(self, slower: str, faster: str, metric: Metric = "cpu") -> Interval:
+        """How many times the time of ``faster`` the other took, over the rounds that both ran."""
+        both = sorted(self.of[slower].keys() & self.of[faster].keys())
+        return median_interval([self.of[slower][n].of(metric) / self.of[faster][n].of(metric) for n in both])
+
+    def best(self, names: Sequence[str], metric: Metric = "cpu") -> str:
+        """The contender with the smallest median, among those that ran most often."""
+        most = max(len(self.of[name]) for name in names)
+        return min((name for name in names if len(self.of[name]) == most), key=lambda name: self.median(name, metric))
+
+
+def measure(contenders: Sequence[Contender], rounds: Rounds, clock: Callable[[], Sample] = now) -> Samples:
+    """Run all contenders round after round, each round in another order.
+
+    Args:
+        contenders: With unique names.
+        rounds: How often.
+        clock: Read before and after each run.
+    """
+    samples = Samples()
+    staying = list(contenders)
+    for number in range(rounds.pairs):
+        if number == rounds.pilot:
+            staying = still_in(staying, samples, rounds.slack)
+        for contender in turned(staying, number):
+            before = clock()
+            contender.run(number)
+            samples.add(contender.name, number, clock() - before)
+    return samples
+
+
+def turned(contenders: Sequence[Contender], number: int) -> Iterator[Contender]:
+    """The contenders in the order of a round: every one comes first, and each pair goes both ways round."""
+    start = number // 2 % max(1, len(contenders))
+    order = [*contenders[start:], *contenders[:start]]
+    return iter(order if number % 2 == 0 else order[::-1])
+
+
+def still_in(contenders: Sequence[Contender], samples: Samples, slack: float) -> list[Contender]:
+    """Those that always stay, and of each group those whose median comes near its best."""
+    best: dict[str, float] = {}
+    for contender in contenders:
+        best[contender.group] = min(best.get(contender.group, math.inf), samples.median(contender.name))
+    return [c for c in contenders if not c.group or samples.median(c.name) <= slack * best[c.group]]
+
+
+def median_interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
+    """Bound the median by order statistics: no assumption but that the values are independent.
+
+    The k-th smallest and k-th largest of n values hold the median between them with probability
+    1 - 2 P(B < k), B binomial with n and 1/2 (David and Nagaraja, Order Statistics, section 7.1).
+
+    Args:
+        values: At least one.
+        confidence: Least coverage wanted; with few values the widest interval has less, and says so.
+    """
+    ordered = sorted(values)
+    count = len(ordered)
+    rank = 1
+    while rank + 1 <= (count + 1) // 2 and _coverage(count, rank + 1) >= confidence:
+        rank += 1
+    return Interval(median(ordered), ordered[rank - 1], ordered[count - rank], _coverage(count, rank), count)
+
+
+def _coverage(count: int, rank: int) -> float:
+    below = sum(math.comb(count, successes) for successes in range(rank))
+    return max(0.0, 1.0 - 2.0 * below / 2.0**count)
+
+
+def as_json(interval: Interval, digits: int = 3) -> dict[str, Any]:
+    """Write an interval for a report."""
+    names: Mapping[str, float] = {"median": interval.median, "low": interval.low, "high": interval.high}
+    return {name: round(value, digits) for name, value in names.items()} | {
+        "coverage": round(interval.coverage, 3),
+        "pairs": interval.count,
+    }
