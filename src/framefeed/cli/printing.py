@@ -84,7 +84,7 @@ def leave_standard_output() -> None:
 
 def _write(stream: TextIO, lines: Sequence[str], raw: bool = False) -> None:
     encoding = stream.encoding or "utf-8"
-    text = "\n".join(lines if raw else map(printable, lines)) + "\n"
+    text = "".join(f"{line}\n" for line in (lines if raw else map(printable, lines)))
     stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
     stream.flush()
 

@@ -27,7 +27,7 @@ _MARGIN = 12
 _GAP = 6
 _CAPTION_HEIGHT = 18
 _TITLE_HEIGHT = 26
-_BAR_HEIGHT = 4
+_BAR_HEIGHT = 6
 _PAPER, _INK, _GREY, _EMPTY = (255, 255, 255), (24, 24, 28), (96, 96, 104), (236, 236, 240)
 _BARS = ((37, 99, 235), (234, 88, 12), (22, 163, 74), (147, 51, 234), (202, 138, 4), (8, 145, 178))
 
@@ -167,7 +167,7 @@ def _draw_frame(sheet: Image.Image, clip: SheetClip, number: int, box: tuple[int
     bottom = top + height
     if clip.groups:
         colour = _BARS[clip.groups[number] % len(_BARS)]
-        draw.rectangle((left, bottom, left + cell - 1, bottom + _BAR_HEIGHT - 1), fill=colour)
+        draw.rectangle((left, bottom + 2, left + cell - 1, bottom + _BAR_HEIGHT - 1), fill=colour)
         bottom += _BAR_HEIGHT
     caption = fitted(drawable(clip.captions[number], CAPTION), CAPTION, cell)
     draw.text((left, bottom + 3), caption, fill=_GREY, font=CAPTION, anchor="la")

@@ -1,0 +1,203 @@
+"""``framefeed demo``: all of it once: scan, plan, decode, and train a small network with PyTorch."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from framefeed.errors import MediaError, MissingDependency, UsageError
+
+try:
+    import torch
+except ImportError as error:
+    raise MissingDependency("the demo trains with PyTorch: pip install 'framefeed[torch]'") from error
+
+from framefeed.adapters.torch import ClipDataset
+from framefeed.cli.demo_media import DemoMedia, common_size, count_right, find_media, save_batch
+from framefeed.cli.exits import Exit
+from framefeed.cli.failures import Failed, list_failed, quietly_planned
+from framefeed.cli.printing import say, table
+from framefeed.cli.timing import Stages
+from framefeed.cli.versions import framefeed_version
+from framefeed.parallel.budget import thread_budget
+from framefeed.plan.epoch import EpochPlan
+from framefeed.plan.timed import Rates
+
+RULE = Rates([(1.0, 8), (2.0, 8)])
+SIDE = 112
+BATCH_SIZE = 8
+EPOCHS = 2
+CLIPS = 48
+"""An epoch has about as many: enough for the loss to fall, and seconds of decoding."""
+EPOCH_SECONDS = 20.0
+"""An epoch of large videos is cut off after this time."""
+STARTING, WAITING, TRAINING = "starting workers", "waiting for data", "training"
+
+Batch = dict[str, Any]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("media", nargs="?", metavar="MEDIA",
+                        help="folder of videos, one sub-folder a class; without it, a few are made")  # fmt: skip
+    parser.add_argument("-o", "--out", default="framefeed-demo", metavar="FOLDER",
+                        help="for what is written (default: framefeed-demo)")  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    """Scan, plan, train, and show what came of it."""
+    stages = Stages()
+    out = _made(Path(args.out))
+    threads = thread_budget().threads
+    say(f"framefeed {framefeed_version()}, PyTorch {torch.__version__}, thread budget {threads}")
+    media = find_media(args.media, out, stages)
+    failed = list(media.catalog.failures)
+    plan = _planned(media, stages)
+    if len(plan):
+        training = Training(plan, stages)
+        for epoch in range(EPOCHS):
+            say(training.epoch(epoch))
+        failed += training.failed
+        _show(training, out / "first_batch.png", reads_stamps=not media.is_users)
+    list_failed(failed)
+    return Exit.FAILED_FILES if failed else Exit.WELL
+
+
+def _made(folder: Path) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot make the folder {folder}: {error.strerror}") from error
+    return folder
+
+
+def _planned(media: DemoMedia, stages: Stages) -> EpochPlan:
+    catalog = media.catalog
+    per_video = max(1, round(CLIPS / max(1, len(catalog.usable_rows))))
+    with stages.timed("planning"):
+        size = common_size(catalog, SIDE) if media.is_users else (SIDE, SIDE)
+        plan = quietly_planned(catalog, RULE, seed=0, clips_per_video=per_video, size=size, columns=["label"])
+        cost = plan.describe()
+    if len(plan):
+        _, height, width = plan.picture_shape
+        say(
+            f"{len(plan)} clips an epoch: 8 frames at 1 a second, then 8 at 2, each {width}x{height}; "
+            f"{cost.decoded_frames_per_delivered_frame:.1f} frames are decoded for each one delivered",
+            "",
+        )
+    return plan
+
+
+class Training:
+    """A small network, fed by PyTorch's own DataLoader.
+
+    Args:
+        plan: The clips.
+        stages: Takes the time.
+
+    Attributes:
+        first: The first batch.
+        failed: Files whose clips could not be decoded.
+    """
+
+    def __init__(self, plan: EpochPlan, stages: Stages) -> None:
+        self.plan = plan
+        self.stages = stages
+        self.first: Batch | None = None
+        self.failed: list[Failed] = []
+        with stages.timed("setting up PyTorch"):
+            self._set_up(thread_budget().threads)
+
+    def _set_up(self, threads: int) -> None:
+        torch.manual_seed(0)
+        torch.set_num_threads(threads)
+        self._dataset = ClipDataset(self.plan)
+        self._loader = torch.utils.data.DataLoader(
+            self._dataset, batch_size=BATCH_SIZE, num_workers=min(4, threads), persistent_workers=True
+        )
+        self._net = small_network(len(self.plan.classes))
+        self._optimiser = torch.optim.AdamW(self._net.parameters(), lr=3e-3)
+
+    def epoch(self, number: int) -> str:
+        """Train for one epoch, and say how it went."""
+        self._dataset.set_epoch(number)
+        clock, clips, right, loss = Stages(), 0, 0, 0.0
+        before = self.stages.of(WAITING)
+        for batch in self._batches(clock):
+            with self.stages.timed(TRAINING):
+                scores, batch_loss = self._step(batch["data"], batch["label"])
+            clips += len(scores)
+            right += int((scores.argmax(1) == batch["label"]).sum())
+            loss += batch_loss.item() * len(scores)
+        waited, seconds, count = self.stages.of(WAITING) - before, clock.total, max(1, clips)
+        return (
+            f"epoch {number}   loss {loss / count:.3f}   right {right / count:4.0%}   {clips / seconds:5.1f} clips/s   "
+            f"waited for data {waited:.1f} s of {seconds:.1f} s ({waited / seconds:.0%})"
+        )
+
+    def _batches(self, clock: Stages) -> Iterator[Batch]:
+        with self.stages.timed(STARTING):
+            batches = iter(self._loader)
+        with tqdm(total=len(self._loader), unit="batch", disable=not sys.stderr.isatty(), leave=False) as bar:
+            while clock.total < EPOCH_SECONDS:
+                try:
+                    with self.stages.timed(WAITING):
+                        batch = next(batches)
+                except StopIteration:
+                    return
+                except MediaError as error:
+                    self.failed.append(_failure(error))
+                    continue
+                self.first = self.first or batch
+                yield batch
+                bar.update()
+
+    def _step(self, clips: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """One step: clips are uint8 [B, T, C, H, W], labels int64 [B]."""
+        scores = self._net(clips.permute(0, 2, 1, 3, 4).float() / 255 - 0.5)
+        loss = torch.nn.functional.cross_entropy(scores, labels)
+        self._optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self._optimiser.step()
+        return scores, loss
+
+
+def small_network(classes: int) -> torch.nn.Module:
+    """A 3-D convolutional network of three layers: [B, 3, T, H, W] to [B, classes]."""
+    return torch.nn.Sequential(
+        torch.nn.Conv3d(3, 16, kernel_size=(3, 7, 7), stride=(1, 4, 4), padding=(1, 3, 3)),
+        torch.nn.ReLU(),
+        torch.nn.Conv3d(16, 32, kernel_size=3, stride=2, padding=1),
+        torch.nn.ReLU(),
+        torch.nn.Conv3d(32, 64, kernel_size=3, stride=2, padding=1),
+        torch.nn.ReLU(),
+        torch.nn.AdaptiveAvgPool3d(1),
+        torch.nn.Flatten(),
+        torch.nn.Linear(64, classes),
+    )
+
+
+def _failure(error: MediaError) -> Failed:
+    # PyTorch rebuilds a worker's error around the text of its traceback, whose last line is the error itself.
+    message = str(error).strip().splitlines()[-1].removeprefix(f"{type(error).__module__}.{type(error).__name__}: ")
+    return message.split(": ", 1)[0], type(error).__name__, message
+
+
+def _show(training: Training, sheet: Path, reads_stamps: bool) -> None:
+    plan, stages, batch = training.plan, training.stages, training.first
+    if batch is not None:
+        positions, clips = batch["position"].tolist(), batch["data"].numpy()
+        if reads_stamps:
+            right, total = count_right(plan, positions, clips)
+            say(f"{right} of {total} frames of the first batch carry the number that the plan asked for")
+        with stages.timed("contact sheet"):
+            save_batch(sheet, plan, positions, clips)
+    say("", "where the time went", *table(stages.table(), "lrr", indent="  "))
+    if batch is not None:
+        say("", f"the first batch, to look at (blue: 1 frame a second, orange: 2): {os.fspath(sheet)}")

@@ -1,0 +1,53 @@
+"""Running the command as a user does: another process, its two streams, its exit code."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+SECONDS = 60
+"""Far more than anything here takes; a hang is a failure."""
+
+Result = subprocess.CompletedProcess[bytes]
+
+
+def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(CHECKOUT / "src"), **(extra or {})}
+
+
+def run(*words: str | bytes | Path, cwd: Path | None = None, extra: Mapping[str, str] | None = None) -> Result:
+    """Run ``framefeed WORDS`` with both streams piped."""
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-m", "framefeed", *words],
+        cwd=cwd,
+        env=environment(extra),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=SECONDS,
+    )
+
+
+def run_script(script: str, *words: str | bytes | Path, cwd: Path | None = None) -> Result:
+    """Run a Python script that may call ``main`` itself."""
+    return subprocess.run(
+        [sys.executable, "-c", script, *words],
+        cwd=cwd,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=SECONDS,
+    )
+
+
+def only_line(stream: bytes | str) -> str:
+    """The one line that a command had to say; printable, and no traceback."""
+    text = stream.decode() if isinstance(stream, bytes) else stream
+    lines = text.splitlines()
+    assert len(lines) == 1, text
+    assert lines[0].isprintable(), text
+    assert lines[0].startswith("framefeed: "), text
+    return lines[0]

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from framefeed.cli import main
+from tests.cli.bad_media import BAD, READS_OTHERS
+from tests.cli.running import only_line, run, run_script
+from tests.corpus import clip_file
+
+AUDITED = """
+import os, sys
+opened = []
+def hook(event, arguments):
+    if event in ("open", "os.exec", "os.posix_spawn", "os.system", "subprocess.Popen", "socket.connect"):
+        opened.append((event, str(arguments[0])))
+from framefeed.cli import main
+import framefeed.cli.clip, framefeed.cli.scan
+sys.addaudithook(hook)
+code = main(sys.argv[1:])
+print(*(f"{event} {os.fsencode(name)!r}" for event, name in opened), sep="\\n")
+sys.exit(code)
+"""
+
+
+@pytest.fixture(params=BAD)
+def bad(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return BAD[request.param](tmp_path)
+
+
+def test_D03_clip_says_one_line(bad: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    code = main(["clip", os.fspath(bad), "--at", "0", "-o", os.fspath(tmp_path / "out")])
+    out, err = capfd.readouterr()
+    assert (code, out) == (1, "")
+    only_line(err)
+    assert not (tmp_path / "out").exists()
+
+
+def test_clip_with_json_says_nothing_on_standard_output(bad: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    code = main(["clip", os.fspath(bad), "--indices", "0", "--sheet", "sheet.png", "--json"])
+    out, err = capfd.readouterr()
+    assert (code, out) == (1, "")
+    only_line(err)
+
+
+def test_scan_lists_it_as_failed(bad: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    good = clip_file("good.mp4")
+    catalog = tmp_path / "cat.parquet"
+    if bad.is_dir():
+        pytest.skip("a folder is a root like any other")
+    code = main(["scan", os.fspath(good), os.fspath(bad), "-o", os.fspath(catalog)])
+    out, err = capfd.readouterr()
+    assert code == 3
+    assert only_line(err).startswith("framefeed: failed: ")
+    assert out.startswith("1 of 2 files can be read: 100 frames")
+    code = main(["scan", os.fspath(good), os.fspath(bad), "--json"])
+    out, err = capfd.readouterr()
+    assert (code, err) == (3, "")
+    (failed,) = json.loads(out)["failed"]
+    assert failed["error_type"] in {"UnreadableMedia", "MissingMedia", "NoVideoStream", "EmptyVideo", "CorruptMedia"}
+
+
+def test_a_piped_command_says_one_line_too(tmp_path: Path) -> None:
+    bad = BAD["escapes in its name"](tmp_path)
+    result = run("clip", bad, "--at", "0", "-o", tmp_path / "out")
+    assert result.returncode == 1
+    assert result.stdout == b""
+    assert r"red\x1b[31m\x07\nframefeed: all well.mp4" in only_line(result.stderr)
+
+
+def test_D10_a_name_of_other_bytes_is_shown_by_its_bytes(tmp_path: Path) -> None:
+    bad = BAD["not UTF-8"](tmp_path)
+    assert rb"caf\xe9.mp4: is text" in run("clip", bad, "--at", "0", "-o", tmp_path / "out").stderr
+    for encoding in ("ascii", "latin-1", "utf-8"):
+        result = run("scan", bad, extra={"PYTHONIOENCODING": encoding})
+        assert result.returncode == 3
+        assert b"Traceback" not in result.stderr
+
+
+def test_D10_each_odd_name_opens_its_own_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    data = clip_file("good.mp4").read_bytes()
+    odd = ["b%03d.mp4", "foo:bar.mp4", "-x.mp4", "a b.mp4", "new\nline.mp4", os.fsdecode(b"\xff\xfe.mp4"), "'q'\".mp4"]
+    odd += ["concat:a.mp4|b.mp4", "subfile,,start,0,end,9,,:a.mp4", "data:video,AAAA.mp4", "$(touch pwned).mp4"]
+    for name in odd:
+        (tmp_path / name).write_bytes(data)
+    (tmp_path / "b001.mp4").write_bytes(b"another file")
+    for number, name in enumerate(odd):
+        folder = tmp_path / f"out{number}"
+        code = main(["clip", os.fspath(tmp_path / name), "--indices", "0", "-o", os.fspath(folder)])
+        err = capfd.readouterr().err
+        assert (code, err) == (0, ""), name
+        assert [file.name for file in folder.iterdir()] == ["frame_000000_0.000000s.png"]
+    assert not list(tmp_path.glob("pwned*"))
+
+
+def test_S02_a_name_that_looks_like_an_option(tmp_path: Path) -> None:
+    (tmp_path / "-x.mp4").write_bytes(clip_file("good.mp4").read_bytes())
+    result = run("clip", "--indices", "0", "-o", "out", "--", "-x.mp4", cwd=tmp_path)
+    assert (result.returncode, result.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("kind", READS_OTHERS)
+@pytest.mark.parametrize("command", ["clip", "scan"])
+def test_S01_nothing_else_is_opened(kind: str, command: str, tmp_path: Path) -> None:
+    other = tmp_path / "secret.ts"
+    other.write_bytes(clip_file("good.ts").read_bytes())
+    with _listening() as (port, called), _watching(other) as touched:
+        video = tmp_path / "video.mp4"
+        video.write_text(READS_OTHERS[kind].format(other=other, port=port))
+        more = ["--at", "0", "-o", tmp_path / "out"] if command == "clip" else []
+        result = run_script(AUDITED, command, video, *more)
+        assert not called()
+        assert not touched()
+    assert result.returncode == (1 if command == "clip" else 3)
+    only_line(result.stderr)
+    assert b"secret" not in result.stdout
+    assert b"socket.connect" not in result.stdout
+    assert b"exec" not in result.stdout
+
+
+@contextmanager
+def _listening() -> Iterator[tuple[int, Callable[[], bool]]]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
+
+        def called() -> bool:
+            try:
+                server.accept()[0].close()
+            except BlockingIOError:
+                return False
+            return True
+
+        yield server.getsockname()[1], called
+
+
+@contextmanager
+def _watching(path: Path) -> Iterator[Callable[[], bool]]:
+    """Whether anyone opens a file, as the kernel sees it: audit hooks do not see what libav opens."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    descriptor = libc.inotify_init1(os.O_NONBLOCK)
+    assert descriptor >= 0
+    in_open = 0x20
+    assert libc.inotify_add_watch(descriptor, os.fsencode(path), in_open) >= 0
+
+    def touched() -> bool:
+        try:
+            return struct.unpack("iIII", os.read(descriptor, 4096)[:16])[1] & in_open != 0
+        except BlockingIOError:
+            return False
+
+    path.open("rb").close()
+    assert touched()  # the watch works
+    yield touched
+    os.close(descriptor)

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import framefeed.cli.doctor
+from framefeed.cli import main
+from framefeed.cli.versions import Requirement, requirements
+
+
+def test_what_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    first_words = {line.split()[0] for line in out.splitlines() if line}
+    assert {"framefeed", "python", "numpy", "av", "pillow", "ffmpeg", "libavcodec", "h264", "av1", "vp9"} <= first_words
+    assert "thread budget: " in out
+    assert "/dev/shm: " in out
+
+
+def test_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["threads"]["budget"] >= 1
+    assert facts["threads"]["reasons"]
+    assert facts["codecs"]["h264"]["decoders"] == ["h264"]
+    assert facts["limits"]["open_files"] > 0
+    assert isinstance(facts["warnings"], list)
+
+
+def test_requirements_are_read_from_the_metadata() -> None:
+    found = {(one.name, one.extra): one for one in requirements()}
+    if not found:
+        pytest.skip("framefeed is not installed here")
+    assert found["av", ""].floor
+    assert ("torch", "torch") in found
+
+
+@pytest.mark.parametrize(
+    ("installed", "floor", "is_too_old"),
+    [("2.3.9", "2.4", True), ("2.13.0+cpu", "2.6", False), ("18.1.0", "18.1", False), ("9.0rc1", "9.0", False),
+     ("10.0", "9.5", False), ("1.0", "", False), (None, "1.0", False)],
+)  # fmt: skip
+def test_version_floors(installed: str | None, floor: str, is_too_old: bool) -> None:
+    assert Requirement("package", floor, "", installed).is_too_old is is_too_old
+
+
+def test_warnings(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [("numpy", "2.4", "", "1.26"), ("av", "18.1", "", None), ("ray", "2", "x", None)]
+    old = [Requirement(*row) for row in rows]
+    monkeypatch.setattr(framefeed.cli.doctor, "requirements", lambda: old)
+    monkeypatch.setattr(framefeed.cli.doctor, "MIN_OPEN_FILES", 1 << 62)
+    monkeypatch.setattr(framefeed.cli.doctor, "MIN_SHARED_BYTES", 1 << 62)
+    assert main(["doctor"]) == 0
+    out = capsys.readouterr().out
+    assert "warning: numpy 1.26 is older than 2.4" in out
+    assert "warning: av is missing" in out
+    assert "files may be open at once" in out
+    assert "--shm-size" in out
+    assert "pip install 'framefeed[x]'" in out
+    assert "nothing is missing" not in out

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from framefeed.cli import main
+from framefeed.index.catalog import Catalog
+from framefeed.index.scanning import scan
+from framefeed.testing import make_folder
+from tests.cli.running import only_line, run
+
+
+@pytest.fixture(scope="module")
+def catalog(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("feed")
+    make_folder(folder / "videos", videos_per_class=3, seconds=2)
+    scan(folder / "videos", out=folder / "cat.parquet")
+    return os.fspath(folder / "cat.parquet")
+
+
+def _measured(capfd: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
+    assert main(["feed", *words, "--json"]) == 0
+    out, err = capfd.readouterr()
+    assert err == ""
+    return json.loads(out)
+
+
+def test_what_is_said(catalog: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["feed", catalog, "--rates", "2:2,4:2", "--batch-size", "4", "--epochs", "2", "--size", "32x48"]) == 0
+    out, err = capfd.readouterr()
+    lines = out.splitlines()
+    assert err == ""
+    assert lines[0] == "6 videos: 6 clips of 4 frames of 48x32 an epoch, in batches of 4, a step of 0 ms"
+    assert lines[1].startswith("epoch 0: 6 clips in ")
+    assert lines[2].startswith("epoch 1: 6 clips in ")
+    assert [line.split()[0] for line in lines[4:]] == ["throughput", "decoded", "waited", "bottleneck"]
+
+
+def test_json(catalog: str, capfd: pytest.CaptureFixture[str]) -> None:
+    words = ["--rates", "2:2,4:2", "--batch-size", "4", "--clips-per-video", "3", "--workers", "1", "--epochs", "2"]
+    found = _measured(capfd, catalog, *words)
+    assert (found["clips"], found["frames_per_clip"], found["batches"], found["workers"]) == (18, 4, 10, 1)
+    assert [epoch["clips"] for epoch in found["epochs"]] == [18, 18]
+    assert found["picture_shape"] == [3, 224, 224]
+    assert len(found["waits_seconds"]) == 10
+    assert found["decoded_frames_per_delivered_frame"] >= 1
+    assert found["failed"] == []
+
+
+def test_a_slow_step_hides_the_loader(catalog: str, capfd: pytest.CaptureFixture[str]) -> None:
+    words = ["--rates", "2:2", "--batch-size", "2", "--clips-per-video", "4", "--size", "32", "--step-ms", "150"]
+    found = _measured(capfd, catalog, *words, "--max-batches", "8")
+    assert found["batches"] == 8
+    assert found["step_seconds"] >= 7 * 0.15
+    assert found["bottleneck"] == "training step" or found["wait_share"] >= 0.1
+
+
+def test_max_batches_counts_over_epochs(catalog: str, capfd: pytest.CaptureFixture[str]) -> None:
+    words = ["--rates", "2:2", "--batch-size", "4", "--size", "32", "--epochs", "5", "--max-batches", "3"]
+    found = _measured(capfd, catalog, *words)
+    assert found["batches"] == 3
+    assert [epoch["clips"] for epoch in found["epochs"]] == [6, 4]
+
+
+def test_failed_files_are_listed_and_3(tmp_path: Path) -> None:
+    folder = tmp_path / "videos"
+    files = make_folder(folder, videos_per_class=2, seconds=1)
+    (folder / "bad.mp4").write_text("no film")
+    scan(folder, out=tmp_path / "cat.parquet")
+    os.truncate(files[0], 3000)  # after the scan: this one fails in the loader
+    result = run("feed", tmp_path / "cat.parquet", "--rates", "2:2", "--batch-size", "2", "--size", "32")
+    lines = result.stderr.decode().splitlines()
+    assert result.returncode == 3
+    assert len(lines) == 2
+    assert "bad.mp4: is text, not media (UnreadableMedia)" in lines[0]
+    assert os.fspath(files[0]) in lines[1]
+    assert lines[1].endswith("(StaleSource)")
+    result = run("feed", tmp_path / "cat.parquet", "--rates", "2:2", "--batch-size", "2", "--size", "32", "--json")
+    assert (result.returncode, result.stderr) == (3, b"")
+    kinds = [failed["error_type"] for failed in json.loads(result.stdout)["failed"]]
+    assert kinds == ["UnreadableMedia", "StaleSource"]
+
+
+def test_nothing_to_feed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "bad.mp4").write_text("no film")
+    scan(tmp_path, out=tmp_path / "cat.parquet")
+    assert main(["feed", os.fspath(tmp_path / "cat.parquet"), "--rates", "1:8"]) == 3
+    out, err = capfd.readouterr()
+    assert "nothing to feed" in out
+    only_line(err)
+    assert main(["feed", os.fspath(tmp_path / "cat.parquet"), "--rates", "1:8", "--json"]) == 3
+    assert json.loads(capfd.readouterr().out)["clips"] == 0
+
+
+def test_what_is_no_catalog(catalog: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    text, headers = tmp_path / "text.parquet", tmp_path / "headers.parquet"
+    text.write_text("no catalog")
+    scan(Catalog.open(catalog).source(0), out=headers, depth="header")
+    for path, said in [(text, "not readable as a catalog"), (tmp_path, ""), (headers, "holds headers only")]:
+        assert main(["feed", os.fspath(path), "--rates", "1:8"]) == 1
+        assert said in only_line(capfd.readouterr().err)

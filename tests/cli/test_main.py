@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import framefeed.cli.scan
+from framefeed.cli import COMMANDS, NOT_YET, main
+from framefeed.errors import FramefeedError, LoadError
+from tests.cli.running import SECONDS, environment, only_line, run, run_script
+from tests.corpus import clip_file
+
+
+def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert set(COMMANDS) <= set(out.split())
+
+
+def test_help_imports_no_command() -> None:
+    script = "import sys\nfrom framefeed.cli import main\nmain(['--help'])\n"
+    script += "sys.exit(any(name.startswith('framefeed.cli.scan') or name == 'torch' for name in sys.modules))"
+    assert run_script(script).returncode == 0
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS.keys() - {"bench", "demo"}))
+def test_each_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "--help"]) == 0
+    assert capsys.readouterr().out.startswith(f"usage: framefeed {command} ")
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("framefeed ")
+
+
+@pytest.mark.parametrize("command", NOT_YET)
+def test_commands_to_come_say_so(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "anything", "--at", "all"]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "not in this version" in only_line(err)
+
+
+WRONG = [
+    [],
+    ["nonsense"],
+    ["--nonsense"],
+    ["scan"],
+    ["scan", "x.mp4", "--depth", "deep"],
+    ["scan", "x.mp4", "--depth", "header", "--headers-only"],
+    ["scan", "x.mp4", "--workers", "-1"],
+    ["scan", "x.mp4", "--workers", "many"],
+    ["scan", "x.mp4", "-o", "no/such/folder/cat.parquet"],
+    ["scan", "no_manifest.txt"],
+    ["clip"],
+    ["clip", "x.mp4"],
+    ["clip", "x.mp4", "--at", "1"],
+    ["clip", "x.mp4", "--at", "one", "-o", "out"],
+    ["clip", "x.mp4", "--at", "", "-o", "out"],
+    ["clip", "x.mp4", "--at", "nan", "-o", "out"],
+    ["clip", "x.mp4", "--at", "1e999", "-o", "out"],
+    ["clip", "x.mp4", "--at", "1e999999999", "-o", "out"],
+    ["clip", "x.mp4", "--at", "1", "--indices", "1", "-o", "out"],
+    ["clip", "x.mp4", "--indices", "1.5", "-o", "out"],
+    ["clip", "x.mp4", "--rates", "1", "-o", "out"],
+    ["clip", "x.mp4", "--rates", "1:", "-o", "out"],
+    ["clip", "x.mp4", "--rates", "1/0:8", "-o", "out"],
+    ["clip", "x.mp4", "--indices", "0", "--size", "0", "-o", "out"],
+    ["clip", "x.mp4", "--indices", "0", "--size", "-5", "-o", "out"],
+    ["clip", "x.mp4", "--indices", "0", "--size", "1x2x3", "-o", "out"],
+    ["clip", "x.mp4", "--indices", "0", "--sheet", "sheet.gif"],
+    ["clip", "x.mp4", "y.mp4", "--indices", "0", "-o", "out"],
+    ["feed", "no.parquet", "--rates", "1:8"],
+    ["feed", "x.parquet"],
+    ["feed", "x.parquet", "--rates", "1:8", "--batch-size", "0"],
+    ["feed", "x.parquet", "--rates", "1:8", "--step-ms", "-1"],
+    ["feed", "x.parquet", "--rates", "1:8", "--seed", "\x1b[31m\n"],
+]
+
+
+@pytest.mark.parametrize("words", WRONG, ids=" ".join)
+def test_a_mistake_is_one_line_and_1(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                     capfd: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 1
+    out, err = capfd.readouterr()
+    assert out == ""
+    only_line(err)
+    assert not list(tmp_path.iterdir())
+
+
+def test_our_bug_is_a_traceback_and_70(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for error in (ZeroDivisionError("ours"), LoadError("a sample failed: ours")):
+
+        def fail(_: object, error: Exception = error) -> int:
+            raise error
+
+        monkeypatch.setattr(framefeed.cli.scan, "run", fail)
+        assert main(["scan", "x"]) == 70
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert "Traceback (most recent call last)" in err
+        assert "ours" in err
+        assert "this is a bug in framefeed" in err
+
+
+def test_many_lines_are_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def fail(_: object) -> int:
+        raise FramefeedError("first\nsecond\r\x9b31m\u2028third " + "x" * 10_000_000)
+
+    monkeypatch.setattr(framefeed.cli.scan, "run", fail)
+    assert main(["scan", "x"]) == 1
+    line = only_line(capsys.readouterr().err)
+    assert r"first\nsecond\r\x9b31m\u2028third" in line
+    assert len(line) < 3000
+
+
+def test_nobody_reads_on(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "wb") as broken:
+        result = subprocess.run(
+            [sys.executable, "-W", "error", "-m", "framefeed", "doctor"],
+            env=environment(), stdout=broken, stderr=subprocess.PIPE, timeout=SECONDS,
+        )  # fmt: skip
+    assert (result.returncode, result.stderr) == (0, b"")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+def test_no_room_for_the_output() -> None:
+    with open("/dev/full", "wb") as full:
+        result = subprocess.run(
+            [sys.executable, "-W", "error", "-m", "framefeed", "doctor"],
+            env=environment(), stdout=full, stderr=subprocess.PIPE, timeout=SECONDS,
+        )  # fmt: skip
+    assert result.returncode == 1
+    assert "No space left" in only_line(result.stderr)
+
+
+def test_interrupted_is_130(tmp_path: Path) -> None:
+    catalog = tmp_path / "cat.parquet"
+    assert run("scan", clip_file("good.mp4"), "-o", catalog).returncode == 0
+    words = ["feed", catalog, "--rates", "1:2", "--epochs", "1000", "--step-ms", "200"]
+    with subprocess.Popen(
+        [sys.executable, "-W", "error", "-m", "framefeed", *words],
+        env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith(b"1 videos: ")
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=SECONDS)
+    assert process.returncode == 130
+    assert only_line(err) == "framefeed: interrupted"
+
+
+INTERRUPTS_ITSELF = """
+import signal, sys
+import framefeed.index.survey as survey
+from framefeed.cli import main
+index = survey.index_media
+def interrupted(source, *rest):
+    if source.name.endswith("/7.mp4"):
+        signal.raise_signal(signal.SIGINT)
+    return index(source, *rest)
+survey.index_media = interrupted
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_scan_is_interrupted_too(tmp_path: Path) -> None:
+    for number in range(300):
+        (tmp_path / f"{number}.mp4").write_bytes(clip_file("good.mp4").read_bytes())
+    result = run_script(INTERRUPTS_ITSELF, "scan", tmp_path, "-o", tmp_path / "cat.parquet")
+    assert (result.returncode, result.stdout) == (130, b"")
+    assert only_line(result.stderr) == "framefeed: interrupted"
+    assert not (tmp_path / "cat.parquet").exists()
+
+
+def test_D14_nothing_of_ffmpegs_log_is_printed(tmp_path: Path) -> None:
+    damaged = bytearray(clip_file("good.ts").read_bytes())
+    damaged[len(damaged) // 3 : len(damaged) // 2] = bytes(len(damaged) // 2 - len(damaged) // 3)
+    video = tmp_path / "damaged.ts"
+    video.write_bytes(damaged)
+    result = run("scan", video, "--verify", "full", "-o", tmp_path / "cat.parquet")
+    assert result.returncode in (0, 3)
+    assert len(result.stderr.splitlines()) == (result.returncode == 3)
+    result = run("clip", video, "--indices", ",".join(map(str, range(60))), "-o", tmp_path / "out")
+    assert result.returncode in (0, 1)
+    assert len(result.stderr.splitlines()) == result.returncode

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shutil
+import subprocess
+import sys
+import termios
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from framefeed.cli import main
+from framefeed.cli.scan import as_hours
+from framefeed.index.catalog import Catalog
+from framefeed.testing import make_folder
+from tests.cli.running import SECONDS, environment, only_line, run
+
+
+@pytest.fixture(scope="module")
+def videos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("scan") / "videos"
+    make_folder(folder, videos_per_class=2, seconds=1)
+    return folder
+
+
+def test_what_was_found(videos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "cat.parquet"
+    assert main(["scan", os.fspath(videos), "-o", os.fspath(path), "--label-from", "parent"]) == 0
+    out, err = capfd.readouterr()
+    assert err == ""
+    assert out.splitlines() == [
+        "4 of 4 files can be read: 120 frames, 4.0 s of video, 0.0 MB",
+        "codecs: h264 (4); sizes: 160x120 (4)",
+        "2 classes: blue, red",
+        f"saved as {path}",
+    ]
+    assert Catalog.open(path).classes == ["blue", "red"]
+
+
+def test_json(videos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = os.fspath(tmp_path / "cat.parquet")
+    words = ["scan", os.fspath(videos), "-o", path, "--headers-only", "--root", os.fspath(videos), "--json"]
+    assert main(words) == 0
+    out, err = capfd.readouterr()
+    assert err == ""
+    document = json.loads(out)
+    assert (document["catalog"], document["files"], document["usable"], document["depth"]) == (path, 4, 4, "header")
+    assert document["failed"] == []
+    catalog = Catalog.open(path, root=videos)
+    assert not catalog.has_frame_indexes
+    assert catalog.table.column("source")[0].as_py() == "blue/video_000.mp4"
+
+
+@pytest.mark.parametrize("words", [["--verify", "none"], ["--verify", "full"], ["--workers", "0"]])
+def test_options_reach_the_scan(words: list[str], videos: Path, tmp_path: Path) -> None:
+    path = tmp_path / "cat.parquet"
+    assert main(["scan", os.fspath(videos), "-o", os.fspath(path), *words]) == 0
+    assert Catalog.open(path)[0].frame_index is not None
+
+
+def test_an_empty_folder_is_a_mistake(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["scan", os.fspath(tmp_path)]) == 1
+    assert "no media found in" in only_line(capfd.readouterr().err)
+
+
+def test_failed_files_are_listed_and_the_others_kept(videos: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "mixed"
+    shutil.copytree(videos, folder)
+    for number in range(120):
+        (folder / f"bad_{number:03d}.mp4").write_text("no film")
+    result = run("scan", folder, "-o", tmp_path / "cat.parquet")
+    lines = result.stderr.decode().splitlines()
+    assert result.returncode == 3
+    assert all(line.startswith("framefeed: failed: ") for line in lines)
+    assert len(lines) == 101
+    assert lines[-1] == "framefeed: failed: 20 more, not shown"
+    assert len(Catalog.open(tmp_path / "cat.parquet").errors) == 120
+    result = run("scan", folder, "--json")
+    assert len(json.loads(result.stdout)["failed"]) == 120
+
+
+def test_a_bar_on_a_terminal_only(videos: Path) -> None:
+    assert run("scan", videos).stderr == b""
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 80))
+    result = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "framefeed", "scan", videos],
+        env=environment(), stdout=subprocess.PIPE, stderr=theirs, timeout=SECONDS,
+    )  # fmt: skip
+    os.close(theirs)
+    shown = _all_of(ours)
+    assert result.returncode == 0
+    assert b"4/4" in shown
+    assert b"4/4" not in result.stdout
+
+
+def _all_of(terminal: int) -> bytes:
+    shown = b""
+    with suppress(OSError):  # what Linux says once the other end is closed
+        while more := os.read(terminal, 65536):
+            shown += more
+    os.close(terminal)
+    return shown
+
+
+def test_durations() -> None:
+    texts = [as_hours(seconds) for seconds in (0, 9.46, 59.9, 205, 3723)]
+    assert texts == ["0.0 s", "9.5 s", "59.9 s", "3:25 min", "1:02:03 h"]
