@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
@@ -17,6 +18,7 @@ from pathlib import Path
 import av
 import numpy as np
 from av.codec import CodecContext
+from av.codec.context import Flags
 from av.stream import Disposition
 from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
@@ -29,11 +31,19 @@ Planes = str
 
 @dataclass(frozen=True, slots=True)
 class ReferenceFrame:
-    """One frame of a sequential decode; ``rgb`` is the digest of its RGB pixels as stored, if asked for."""
+    """One frame of a sequential decode.
+
+    Attributes:
+        pts: In the stream's time base.
+        planes: The picture.
+        rgb: Digest of its RGB pixels as stored; empty where not asked for.
+        is_suspect: The decoder met damage between the frame's key frame and the frame.
+    """
 
     pts: int | None
     planes: Planes
     rgb: bytes = b""
+    is_suspect: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +54,6 @@ class Reference:
     stream_index: int
     time_base: Fraction
     breaks_off: bool
-    packet_errors: int
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -72,7 +81,10 @@ def read_reference(path: str | Path, *, rgb: bool = False) -> Reference:
             pts = frame.pts  # Packing may write to it.
             frames.append(ReferenceFrame(pts, planes_of(frame), _rgb_digest(frame, converter) if rgb else b""))
         assert stream.time_base is not None
-        return Reference(tuple(frames), stream.index, stream.time_base, run.breaks_off, run.packet_errors)
+        judged = tuple(
+            replace(frame, is_suspect=suspect) for frame, suspect in zip(frames, run.suspects(), strict=True)
+        )
+        return Reference(judged, stream.index, stream.time_base, run.breaks_off)
 
 
 def best_stream(streams: tuple[VideoStream, ...]) -> VideoStream:
@@ -103,14 +115,32 @@ class _Run:
     def __init__(self, packets: Iterator[av.Packet], context: VideoCodecContext) -> None:
         self._packets = packets
         self._context = context
+        # Packets are numbered, and every frame carries its packet's number: times may be missing or doubled.
+        context.flags |= Flags.copy_opaque
+        self._numbers: list[int | None] = []
+        self._keys: list[int] = []
+        self._damage: list[int] = []
         self.breaks_off = False
-        self.packet_errors = 0
 
     def frames(self) -> Iterator[VideoFrame]:
+        number = 0
         for packet in self._until_it_breaks():
             if packet.size:
+                packet.opaque = number
                 yield from self._decode(packet)
+                number += 1
         yield from self._decode(None)
+
+    def suspects(self) -> list[bool]:
+        """Whether damage lies between each frame's last undamaged key frame and the frame itself."""
+        keys = sorted(set(self._keys) - set(self._damage))
+        return [self._is_suspect(number, keys) for number in self._numbers]
+
+    def _is_suspect(self, number: int | None, keys: list[int]) -> bool:
+        if number is None:
+            return bool(self._damage)
+        start = max((key for key in keys if key <= number), default=0)
+        return any(start <= damage <= number for damage in self._damage)
 
     def _until_it_breaks(self) -> Iterator[av.Packet]:
         try:
@@ -118,16 +148,37 @@ class _Run:
         except av.FFmpegError:
             self.breaks_off = True
 
-    def _decode(self, packet: av.Packet | None) -> list[VideoFrame]:
+    def _decode(self, packet: av.Packet | None) -> Iterator[VideoFrame]:
         try:
-            return self._context.decode(packet)
+            frames = self._context.decode(packet)
         except (av.FFmpegError, EOFError):
-            self.packet_errors += 1
-            return []
+            if packet is not None:
+                self._damage.append(packet.opaque)
+            return
+        for frame in frames:
+            number = frame.opaque
+            self._numbers.append(number)
+            if number is not None and frame.key_frame:
+                self._keys.append(number)
+            if number is not None and frame.is_corrupt:
+                self._damage.append(number)
+            yield frame
 
 
-@lru_cache(maxsize=256)
+_local = threading.local()
+
+
 def _packer(width: int, height: int, pixel_format: str) -> VideoCodecContext:
+    """An encoder of raw video; one a thread, for it has a state."""
+    packers = _local.__dict__.setdefault("packers", {})
+    key = (width, height, pixel_format)
+    if key not in packers:
+        packers[key] = _new_packer(*key)
+    packer: VideoCodecContext = packers[key]
+    return packer
+
+
+def _new_packer(width: int, height: int, pixel_format: str) -> VideoCodecContext:
     packer = CodecContext.create("rawvideo", "w")
     assert isinstance(packer, VideoCodecContext)
     packer.width, packer.height, packer.pix_fmt = width, height, pixel_format

@@ -6,6 +6,7 @@ import io
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import IO, TYPE_CHECKING, Any, Self, cast
 
 import av
@@ -81,6 +82,7 @@ class VideoContainer:
         self._open(stream_index)
 
     def _open(self, stream_index: int | None) -> None:
+        self._knows_encoder = False
         self.source.stat()  # A FIFO or folder must be refused before libav opens it.
         with translated(self.source.name, "open"):
             self._container = cast(
@@ -107,6 +109,25 @@ class VideoContainer:
         index = self.stream.index
         self.close()
         self._open(index)
+
+    def learn_encoder(self) -> None:
+        """Let the decoder see the first packet where that says how the rest must be read, before decoding elsewhere.
+
+        MPEG-4 part 2 encoders sign their first packet, and libavcodec works around each one's habits: DivX's packed
+        B-frames, Xvid's own inverse transform.
+        """
+        if self._knows_encoder or self.codec_name != "mpeg4":
+            return
+        self._knows_encoder = True
+        context = self.decoder()
+        # Another opening: this one stays where it is.
+        with VideoContainer(self.source, self.stream.index, self.limits) as beginning:
+            for first in islice(beginning.packets(), 1):
+                try:
+                    context.decode(first)
+                except FOREIGN:
+                    pass  # What it says of its encoder comes before its picture.
+        context.flush_buffers()
 
     def _choose(self, wanted: int | None) -> VideoStream:
         streams = list(self._container.streams)

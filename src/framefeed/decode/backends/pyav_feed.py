@@ -88,6 +88,8 @@ class ContainerFeed:
         """Stand at or before packet ``number``, by going forward or by a verified seek."""
         if not self._goes_forward(number) and not self._seek(number):
             self._rewind()
+        if number:
+            self._container.learn_encoder()
         context = self._container.decoder()
         context.flush_buffers()
         return context

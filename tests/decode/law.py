@@ -1,0 +1,115 @@
+"""The law of exactness: whatever is asked for, in whatever order and way, is what reading the file in order gives.
+
+`check_frames` takes anything that claims to read frames; tests/test_law.py also shows it readers that are wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from framefeed.decode.backends.pyav import PyAVDecoder
+from framefeed.decode.decoder import ClipSlot, Decoder
+from framefeed.errors import CorruptMedia
+from framefeed.index.frame_index import MISSING_PTS, FrameIndex
+from framefeed.media.source import MediaSource
+from framefeed.plan.request import OutputSpec
+from tests.reference import Planes, Reference, ReferenceFrame, planes_of, rgb_digest
+
+
+class Reader(Protocol):
+    """Something that claims to know a file's frames and to give any of them."""
+
+    def pts(self) -> list[int | None]:
+        """Time of each frame, by ordinal."""
+
+    def fetch(self, ordinals: Sequence[int]) -> dict[int, Planes]:
+        """The frames that come, by ordinal."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """framefeed itself."""
+
+    source: MediaSource
+    index: FrameIndex
+    decoder: PyAVDecoder
+
+    def pts(self) -> list[int | None]:
+        return [None if pts == MISSING_PTS else pts for pts in self.index.pts.tolist()]
+
+    def fetch(self, ordinals: Sequence[int]) -> dict[int, Planes]:
+        pictures = self.decoder.frames(self.source, self.index, ordinals)
+        return {ordinal: planes_of(frame) for ordinal, frame in pictures}
+
+
+def expected_frames(pts: Sequence[int | None], reference: Reference) -> list[ReferenceFrame | None]:
+    """What each ordinal must give; None for a frame that was promised and never comes.
+
+    Where a reader promises more frames than come, its times say which is which.
+    """
+    if len(pts) == len(reference):
+        assert list(pts) == reference.pts, f"times differ at {_first_difference(pts, reference.pts)}"
+        return list(reference.frames)
+    by_pts = {frame.pts: frame for frame in reference.frames}
+    assert len(by_pts) == len(reference), f"{len(pts)} frames are promised, {len(reference)} come, without times"
+    assert len(set(pts)) == len(pts), "a promised time is not the time of one frame"
+    assert set(by_pts) <= set(pts), f"{len(pts)} frames are promised, and of {len(reference)} not all are among them"
+    return [by_pts.get(time) for time in pts]
+
+
+def check_frames(reader: Reader, reference: Reference, requests: Sequence[Sequence[int]]) -> None:
+    """Check (ordinal, pts, native planes) of each request.
+
+    A frame that may refer to damage need not come (D01); if it comes, it is the sequential decode's.
+    """
+    expected = expected_frames(reader.pts(), reference)
+    for request in requests:
+        wanted = {ordinal: expected[ordinal] for ordinal in request}
+        got = reader.fetch(request)
+        wrong = [
+            number for number, picture in got.items() if (right := wanted[number]) is None or picture != right.planes
+        ]
+        assert not wrong, f"asked for {list(request)}, wrong: {wrong}"
+        missing = [number for number, right in wanted.items() if number not in got and right and not right.is_suspect]
+        assert not missing, f"asked for {list(request)}, missing: {missing}"
+
+
+def check_clips(
+    decoder: Decoder, source: MediaSource, index: FrameIndex, reference: Reference, clips: Sequence[Sequence[int]]
+) -> None:
+    """Check the RGB pixels of clips that are decoded together, each in its own slot.
+
+    Where frames are missing, CorruptMedia names exactly those; the other clips are whole.
+    """
+    expected = expected_frames([None if pts == MISSING_PTS else pts for pts in index.pts.tolist()], reference)
+    slots = [_slot(index, clip, number) for number, clip in enumerate(clips)]
+    report = decoder.decode(source, index, slots)
+    assert len(report.errors) == len(slots)
+    for clip, slot, error in zip(clips, slots, report.errors, strict=True):
+        never = {ordinal for ordinal in clip if expected[ordinal] is None}
+        doubtful = {ordinal for ordinal in clip if (frame := expected[ordinal]) is not None and frame.is_suspect}
+        if error is not None:
+            assert isinstance(error, CorruptMedia), error
+            assert list(error.frames) == sorted(set(error.frames))
+            assert never <= set(error.frames) <= never | doubtful
+            assert error.frames, "damage without a place"
+            continue
+        assert not never, f"promised frames {never} never come, and no error says so"
+        shown = slot.out if slot.output.dimension_order == "NHWC" else slot.out.transpose(0, 2, 3, 1)
+        right = [frame.rgb for ordinal in clip if (frame := expected[ordinal]) is not None]
+        got = [rgb_digest(picture) for picture in shown]
+        assert got == right, f"asked for {list(clip)}, wrong at {_first_difference(got, right)}"
+
+
+def _slot(index: FrameIndex, clip: Sequence[int], number: int) -> ClipSlot:
+    output = OutputSpec(dimension_order="NHWC" if number % 2 else "NCHW")
+    out = np.full((len(clip), *output.shape(index.stream.height, index.stream.width)), 77, dtype=np.uint8)
+    return ClipSlot(np.array(clip, dtype=np.int64), output, out)
+
+
+def _first_difference(one: Sequence[object], other: Sequence[object]) -> int:
+    return next(place for place, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1])
