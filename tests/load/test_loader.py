@@ -1,19 +1,200 @@
-"""ClipLoader over real media: every delivered frame says that it is the planned one."""
+"""ClipLoader: every delivered frame says that it is the planned one, and what travels beside it is right."""
 
 from __future__ import annotations
 
+import threading
+from typing import Any
+
+import numpy as np
 import pytest
 
+from framefeed.errors import CorruptMedia, UsageError
 from framefeed.load import ClipLoader
-from tests.load.media import assert_stamps, plan_of
+from framefeed.load.options import MAX_PREFETCH_BYTES, LoaderOptions
+from framefeed.plan.clips import AtIndices, EveryFrame
+from framefeed.plan.request import DecodeRequest
+from framefeed.plan.requests import plan_requests
+from framefeed.plan.timed import Rates
+from tests.fakes import FlatDecoder
+from tests.load.media import FRAMES, assert_stamps, catalog, plan_of
+
+RULES = {
+    "random segments": plan_of,
+    "rates": lambda: plan_of(Rates([(5, 3), (15, 4)])),
+    "videos": lambda: plan_of(shuffle="videos"),
+    "frames": lambda: plan_of(EveryFrame(), clips_per_video=1, world_size=4),
+    "one rank of two": lambda: plan_of(rank=1, world_size=2),
+}
 
 
 @pytest.mark.parametrize("workers", [0, 1, 2])
-def test_every_frame_is_the_planned_one(workers: int) -> None:
-    with ClipLoader(plan_of(), batch_size=5, workers=workers) as loader:
-        position = 0
-        for batch in loader:
-            for place in range(len(batch)):
-                assert_stamps(loader.plan, position, batch.data[place])
-                position += 1
-        assert position == len(plan_of())
+@pytest.mark.parametrize("name", RULES)
+def test_every_frame_is_the_planned_one(name: str, workers: int) -> None:
+    with ClipLoader(RULES[name](), batch_size=5, workers=workers) as loader:
+        for _ in range(2):
+            plan, position = loader.plan, 0
+            for batch in loader:
+                for place in range(len(batch)):
+                    assert_stamps(plan, position, batch.data[place])
+                    position += 1
+            assert position == len(plan)
+
+
+def test_what_travels_beside_the_pictures_is_that_of_the_plan() -> None:
+    plan = plan_of(AtIndices([0, 29, 30, 31]), rank=1, world_size=2)
+    with ClipLoader(plan, batch_size=4, workers=2, backend=FlatDecoder()) as loader:
+        batches = list(loader)
+    assert [len(batch) for batch in batches] == [4, 2]
+    for number, position in enumerate(range(len(plan))):
+        batch, place = batches[number // 4], number % 4
+        request = plan[position]
+        assert batch.sources[place] == request.source
+        assert batch.positions[place] == plan.global_position(position)
+        assert batch.columns["label"][place] == plan.columns_at(position)["label"]
+        np.testing.assert_array_equal(batch.pts_seconds[place], request.pts_seconds)
+        assert batch.valid[place].tolist() == [True, True, False, False]
+    first = batches[0]
+    shape = (4, 4, 3, 48, 64)
+    assert (first.data.shape, first.data.dtype, first.data.flags.writeable) == (shape, np.uint8, True)
+    assert (first.pts_seconds.dtype, first.valid.dtype, first.ok.dtype) == (np.float64, np.bool_, np.bool_)
+    assert (first.positions.dtype, first.columns["label"].dtype) == (np.int64, np.int64)
+    assert (first.ok.all(), first.errors) == (True, [None] * 4)
+    assert repr(first) == "ClipBatch((4, 4, 3, 48, 64) uint8, label)"
+
+
+def test_the_clips_of_a_source_in_a_batch_are_one_call_of_the_decoder() -> None:
+    decoder = FlatDecoder()
+    with ClipLoader(plan_of(shuffle="videos"), batch_size=4, workers=2, backend=decoder) as loader:
+        for _ in loader:
+            pass
+    assert sorted(count for _, count in decoder.calls) == [2] * 6
+    assert len({name for name, _ in decoder.calls}) == 6
+
+
+def test_decoders_write_straight_into_the_batch() -> None:
+    addresses: list[int] = []
+
+    class Spy(FlatDecoder):
+        def decode(self, source: Any, index: Any, slots: Any) -> Any:
+            addresses.extend(slot.out.__array_interface__["data"][0] for slot in slots)
+            return super().decode(source, index, slots)
+
+    with ClipLoader(plan_of(), batch_size=12, workers=0, backend=Spy()) as loader:
+        (batch,) = loader
+    start, step = batch.data.__array_interface__["data"][0], batch.data.strides[0]
+    assert sorted(addresses) == [start + place * step for place in range(12)]
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "drop_last", "sizes"), [(5, False, [5, 5, 2]), (5, True, [5, 5]), (6, True, [6, 6])]
+)
+def test_sizes_of_batches(batch_size: int, drop_last: bool, sizes: list[int]) -> None:
+    loader = ClipLoader(plan_of(), batch_size=batch_size, drop_last=drop_last, workers=0, backend=FlatDecoder())
+    assert [len(batch) for batch in loader] == sizes
+    assert len(loader) == len(sizes)
+
+
+def test_a_plan_without_a_clip_is_an_epoch_without_a_batch() -> None:
+    loader = ClipLoader(plan_of(world_size=13, tail="drop"), batch_size=2, workers=2)
+    assert (list(loader), len(loader), loader.epoch) == ([], 0, 1)
+
+
+def _unequal() -> Any:
+    return plan_requests([DecodeRequest(source=catalog()[0], indices=range(count)) for count in (2, 2, 3, 3)])
+
+
+def test_requests_of_different_lengths_go_into_different_batches() -> None:
+    with ClipLoader(_unequal(), batch_size=2, workers=2) as loader:
+        assert [batch.data.shape[:2] for batch in loader] == [(2, 2), (2, 3)]
+    with ClipLoader(_unequal(), batch_size=4, workers=2) as loader:
+        with pytest.raises(UsageError, match="position 0 of the plan has 2 and position 2 has 3"):
+            list(loader)
+        assert loader.epoch == 0
+
+
+def test_L03_no_more_threads_than_asked_for() -> None:
+    names: set[str] = set()
+    decoder = FlatDecoder(before=lambda source: names.add(threading.current_thread().name))
+    with ClipLoader(plan_of(), batch_size=2, workers=2, backend=decoder) as loader:
+        for _ in range(2):
+            list(loader)
+    assert 1 <= len(names) <= 2
+    assert threading.current_thread().name not in names
+
+
+@pytest.mark.parametrize("prefetch", [1, 2, 3])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_L19_no_more_batches_are_made_ahead_than_asked_for(prefetch: int, workers: int) -> None:
+    decoder = FlatDecoder()
+    loader = ClipLoader(plan_of(), batch_size=2, prefetch=prefetch, workers=workers, backend=decoder)
+    iterator = iter(loader)
+    assert not decoder.calls
+    next(iterator)
+    loader.close()  # waits for what is being decoded
+    ahead = prefetch if workers else 0
+    assert 2 <= sum(count for _, count in decoder.calls) <= 2 * (1 + ahead)
+
+
+def test_batches_made_ahead_are_bounded_in_bytes_too() -> None:
+    options = LoaderOptions(batch_size=1, prefetch=8)
+    half, all_of_it = MAX_PREFETCH_BYTES // 2, MAX_PREFETCH_BYTES
+    assert [options.batches_ahead(size) for size in (0, 1000, half, half + 1, all_of_it, 9 * all_of_it)] == [
+        8,
+        8,
+        2,
+        1,
+        1,
+        1,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"batch_size": 0}, "batch_size must be at least 1"),
+        ({"batch_size": 2.5}, "batch_size must be a whole number"),
+        ({"batch_size": True}, "batch_size must be at least 1"),
+        ({"workers": -1}, "workers"),
+        ({"workers": "many"}, "workers"),
+        ({"prefetch": 0}, "workers=0 prepares nothing ahead"),
+        ({"kind": "processes"}, "not in this version"),
+        ({"kind": "greenlets"}, "kind must be"),
+        ({"cache": "somewhere"}, "not in this version"),
+        ({"backend": "none such"}, "unknown backend"),
+        ({"backend": 7}, "backend must be"),
+        ({"transform": 7}, "transform must be"),
+        ({"on_error": "ignore"}, "on_error must be"),
+        ({"deadline_seconds": 0}, "deadline_seconds"),
+    ],
+)
+def test_wrong_arguments_are_told_at_once(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        ClipLoader(plan_of(), **{"batch_size": 2, **wrong})
+
+
+def test_a_plan_must_be_a_plan() -> None:
+    with pytest.raises(UsageError, match="plan_clips"):
+        ClipLoader([1, 2], batch_size=2)  # type: ignore[arg-type]
+
+
+def test_auto_takes_the_thread_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FRAMEFEED_THREADS", "3")
+    assert "workers=3" in repr(ClipLoader(plan_of(), batch_size=FRAMES))
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 5])
+@pytest.mark.parametrize("tail", ["pad", "drop"])
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+def test_L14_all_ranks_take_the_same_number_of_steps(world_size: int, tail: str, on_error: Any) -> None:
+    spoil = FlatDecoder(spoil=lambda ordinals: CorruptMedia("spoiled") if sum(ordinals) % 4 == 0 else None)
+    decoder = spoil if on_error == "skip" else FlatDecoder()
+    steps, seen = set(), []
+    for rank in range(world_size):
+        plan = plan_of(rank=rank, world_size=world_size, tail=tail)
+        loader = ClipLoader(plan, batch_size=2, workers=0, backend=decoder, on_error=on_error)
+        batches = list(loader)
+        steps.add((len(batches), sum(map(len, batches))))
+        seen += [position for batch in batches for position in batch.positions.tolist()]
+    assert len(steps) == 1
+    every = set(range(12))
+    assert set(seen) == every if tail == "pad" else (len(seen) == len(set(seen)) and set(seen) <= every)

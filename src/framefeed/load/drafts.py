@@ -28,12 +28,13 @@ class Memory:
 
     Args:
         batches: Most idle batches kept.
-        stacked: Whether a transform makes the batches; decoded clips then go to buffers of their own.
+        clips: Most idle clips kept, where a transform makes the batches of them; None where clips are decoded straight
+            into batches.
     """
 
-    def __init__(self, batches: int, *, stacked: bool = False) -> None:
+    def __init__(self, batches: int, clips: int | None = None) -> None:
         self.batches = BufferPool(batches)
-        self.clips = BufferPool(batches) if stacked else None
+        self.clips = None if clips is None else BufferPool(clips)
 
 
 class Draft:
@@ -137,11 +138,6 @@ class Draft:
         """Global position of a clip, and its source's name for messages."""
         source = self._sources[place]
         return int(self._globally[place]), f"<{len(source)} bytes>" if isinstance(source, bytes) else source
-
-    @property
-    def first_error(self) -> FramefeedError | None:
-        """The error of the first clip that has one."""
-        return next((error for error in self._errors if error is not None), None)
 
     def finish(self, transformed: Transformed | None = None) -> ClipBatch:
         """Make the batch, once no worker has anything left to write.

@@ -7,13 +7,14 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, repeat
+from operator import attrgetter
 
 from framefeed.errors import DeadlineExceeded, UsageError
 from framefeed.load.batch import ClipBatch
 from framefeed.load.checkpoint import Cursor, num_batches
 from framefeed.load.drafts import Draft, Memory, common_clip_length
 from framefeed.load.failures import drop_tracebacks
-from framefeed.load.options import LoaderOptions
+from framefeed.load.options import MAX_PREFETCH_BYTES, LoaderOptions
 from framefeed.load.stats import Meter, WorkCost
 from framefeed.load.units import ClipWorker, Unit, units_of
 from framefeed.load.workers import Workers
@@ -58,18 +59,18 @@ class BatchIterator(Iterator[ClipBatch]):
 
     def __next__(self) -> ClipBatch:
         if self._why_ended is not None:
-            raise UsageError(f"this iteration has ended: {self._why_ended}")
+            raise self._ended()
         self._session.meter.came_back()
         if self._next >= self._total:
             self._exhaust()
             raise StopIteration
-        draft = self._collected()
+        batch = self._collected().finish(self._worker.transformed)
         self._next += 1
-        error = draft.first_error if self._session.options.on_error == "raise" else None
-        if error is None:
-            return self._finished(draft)
-        # The traceback reaches this frame: what it must not keep alive goes first.
-        del draft
+        if self._session.options.on_error == "skip" or batch.ok.all():
+            return self._delivered(batch)
+        error = next(error for error in batch.errors if error is not None)
+        # The traceback reaches this frame, which must not keep the batch, and in it the error, alive.
+        del batch
         try:
             raise error
         finally:
@@ -79,7 +80,10 @@ class BatchIterator(Iterator[ClipBatch]):
         """End the pass and wait, for a bounded time, until nobody works on it any more."""
         self._why_ended = self._why_ended or why
         self._units.clear()
-        self._outcomes.close()
+        if self._session.workers.are_elsewhere:
+            self._outcomes.cancel()
+        else:
+            self._outcomes.close()
 
     def _collected(self) -> Draft:
         first, last = self._next * self._session.options.batch_size, len(self._session.plan)
@@ -87,8 +91,7 @@ class BatchIterator(Iterator[ClipBatch]):
         draft: Draft | None = None
         try:
             for _ in range(first, min(first + self._session.options.batch_size, last)):
-                outcome = self._outcome()
-                unit = self._units.popleft()
+                unit, outcome = self._outcome()
                 if unit is None:
                     continue
                 draft = unit.draft
@@ -104,17 +107,24 @@ class BatchIterator(Iterator[ClipBatch]):
         assert draft is not None
         return draft
 
-    def _outcome(self) -> Ok[WorkCost] | Err:
+    def _outcome(self) -> tuple[Unit | None, Ok[WorkCost] | Err]:
         try:
-            return next(self._outcomes)
+            outcome = next(self._outcomes)
         except DeadlineExceeded as error:
             self._session.workers.discard()
-            raise _too_late(error, next(unit for unit in self._units if unit is not None)) from error
+            unit = next((unit for unit in self._units if unit is not None), None)
+            raise error if unit is None else _too_late(error, unit) from error
         except StopIteration:
-            raise UsageError(f"this iteration has ended: {self._why_ended}") from None
+            raise self._ended() from None
+        try:
+            return self._units.popleft(), outcome
+        except IndexError:  # another thread closed the loader just now
+            raise self._ended() from None
 
-    def _finished(self, draft: Draft) -> ClipBatch:
-        batch = draft.finish(self._worker.transformed)
+    def _ended(self) -> UsageError:
+        return UsageError(f"this iteration has ended: {self._why_ended}")
+
+    def _delivered(self, batch: ClipBatch) -> ClipBatch:
         for failed in batch.errors:
             if failed is not None:
                 drop_tracebacks(failed)
@@ -139,6 +149,8 @@ def _started(session: Session, worker: ClipWorker, units: deque[Unit | None]) ->
         _handed_out(session, units),
         pool=session.workers.pool,
         max_in_flight=options.batch_size * options.batches_ahead(batch_bytes),
+        max_bytes=MAX_PREFETCH_BYTES,
+        size_of=attrgetter("nbytes"),
         deadline_seconds=options.deadline_seconds,
     )
 

@@ -74,7 +74,9 @@ class ClipLoader:
         self._plan = plan
         self._options = options
         self._workers = Workers(options.num_workers)
-        self._memory = Memory(options.prefetch + 2, stacked=transform is not None)
+        clips = max(options.batch_size, self._workers.count + 1)
+        # Besides the batches that are made ahead: the one that is delivered, and the one that the caller still holds.
+        self._memory = Memory(options.prefetch + 2, None if transform is None else clips)
         self._meter = Meter(self._workers.count)
         self._cursor = Cursor(plan.epoch)
         self._iterator: weakref.ref[BatchIterator] | None = None

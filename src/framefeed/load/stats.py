@@ -34,12 +34,14 @@ class WorkCost:
         plan: Making the requests.
         decode: Decoding, conversion and resizing included.
         transform: The user's function, and copying its results into the batch.
+        nbytes: Of the clips that were made.
         counts: What the decoder counted.
     """
 
     plan: float = 0.0
     decode: float = 0.0
     transform: float = 0.0
+    nbytes: int = 0
     counts: DecodeCounts = field(default_factory=DecodeCounts)
 
 

@@ -38,11 +38,6 @@ class Unit:
     places: list[int]
     stage: str = "plan"
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of its decoded clips."""
-        return len(self.places) * self.draft.clip_bytes
-
     def fail(self, error: BaseException) -> None:
         """Note that all its clips failed, for a reason that is not of one of them."""
         for place in self.places:
@@ -82,8 +77,10 @@ class ClipWorker:
         cost.decode = watch.lap()
         if self._transform is not None:
             unit.stage = "transform"
-            self._transform_all(unit, clips)
+            cost.nbytes = self._transform_all(unit, clips)
             cost.transform = watch.lap()
+        else:
+            cost.nbytes = len(clips) * unit.draft.clip_bytes
         return cost
 
     def transformed(self, clip_and_position: tuple[Pixels, int]) -> npt.NDArray[Any]:
@@ -91,7 +88,7 @@ class ClipWorker:
         clip, position = clip_and_position
         assert self._transform is not None
         result = np.asarray(self._transform(clip, self._plan.generator_at(position)))
-        if result.dtype.hasobject:
+        if result.dtype.hasobject or result.dtype.kind in "SU":
             raise UsageError(f"the transform must return an array of numbers, not {result.dtype} {result.shape}")
         return result
 
@@ -120,16 +117,18 @@ class ClipWorker:
         catalog = self._plan.catalog
         return self._decoder.decode(MediaSource.of(catalog.source(row)), catalog.frame_index(row), slots)
 
-    def _transform_all(self, unit: Unit, clips: dict[int, Pixels]) -> None:
-        stack = unit.draft.stack
+    def _transform_all(self, unit: Unit, clips: dict[int, Pixels]) -> int:
+        stack, nbytes = unit.draft.stack, 0
         assert stack is not None
         for place in list(clips):
             # Popped, so that the memory of a clip comes back before the next one is transformed.
             outcome = outcome_of(self.transformed, (clips.pop(place), unit.draft.positions[place]))
             if isinstance(outcome, Ok):
                 stack.put(place, outcome.value)
+                nbytes += outcome.value.nbytes
             else:
                 unit.draft.fail(place, outcome.error, unit.stage)
+        return nbytes
 
 
 def load_batch(plan: EpochPlan, positions: Sequence[int], decoder: Decoder, memory: Memory) -> ClipBatch:

@@ -22,9 +22,14 @@ class Workers:
     @property
     def pool(self) -> Pool:
         """The pool."""
-        if self._pool is None or self._process != os.getpid():
+        if self._pool is None or self.are_elsewhere:
             self._pool, self._process = open_pool(self.count), os.getpid()
         return self._pool
+
+    @property
+    def are_elsewhere(self) -> bool:
+        """Whether the threads are in the process that this one was forked from; so may be the locks they held."""
+        return self._process != os.getpid()
 
     def discard(self) -> None:
         """Leave a pool behind whose threads may hang, without waiting; the next pass has another."""
@@ -35,5 +40,5 @@ class Workers:
     def close(self) -> None:
         """Wait, for a bounded time, until no thread is left."""
         pool, self._pool = self._pool, None
-        if pool is not None and self._process == os.getpid():
+        if pool is not None and not self.are_elsewhere:
             pool.close()

@@ -1,0 +1,122 @@
+"""Recycled memory comes back when the last view of any kind has died, and not before (P14, S14)."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import pytest
+import torch
+
+from framefeed.load.buffers import BufferPool
+
+SHAPE = (2, 3, 4)
+
+
+class Lender(Protocol):
+    def lease(self, shape: Sequence[int], dtype: Any = np.uint8) -> Any: ...
+
+
+class WeakPool:
+    """Wrong on purpose: takes the memory back when the batch array dies, whatever is left of it."""
+
+    def __init__(self) -> None:
+        self._idle: list[Any] = []
+
+    def lease(self, shape: Sequence[int], dtype: Any = np.uint8) -> Any:
+        memory = self._idle.pop() if self._idle else np.empty(int(np.prod(shape)), dtype=dtype)
+        array = memory.reshape(shape)
+        weakref.finalize(array, self._idle.append, memory).atexit = False
+        return array
+
+
+VIEWS: dict[str, Callable[[Any], Any]] = {
+    "first item": lambda batch: batch[0],
+    "strided part": lambda batch: batch[:, ::2, 1:],
+    "reshaped": lambda batch: batch.reshape(-1)[3:],
+    "other type": lambda batch: batch.view(np.int32),
+    "memoryview": lambda batch: memoryview(batch),
+    "tensor": torch.from_numpy,
+    "tensor of a view": lambda batch: torch.from_numpy(batch[1]),
+    "view of a tensor": lambda batch: torch.from_numpy(batch)[1],
+    "DLPack": torch.from_dlpack,
+    "capsule": lambda batch: batch.__dlpack__(),
+}
+
+
+def assert_views_keep_their_content(pool: Lender, view: Callable[[Any], Any]) -> None:
+    """Lease batch after batch, keep one view of each and nothing else, and read all of them at the end."""
+    kept, written = [], []
+    for number in range(8):
+        batch = pool.lease(SHAPE)
+        batch[...] = number + 1
+        kept.append(view(batch))
+        written.append(number + 1)
+        del batch
+    values = [_values(item) for item in kept]
+    assert values == [{number} for number in written]
+
+
+def _values(kept: Any) -> set[int]:
+    array = np.asarray(torch.from_dlpack(kept) if type(kept).__name__ == "PyCapsule" else kept)
+    return set(np.ascontiguousarray(array).view(np.uint8).ravel().tolist())
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_P14_a_view_keeps_its_batch(name: str) -> None:
+    assert_views_keep_their_content(BufferPool(4), VIEWS[name])
+
+
+def test_a_pool_that_watches_the_batch_array_is_caught() -> None:
+    with pytest.raises(AssertionError):
+        assert_views_keep_their_content(WeakPool(), VIEWS["first item"])
+
+
+def _address(array: Any) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_memory_comes_back_with_the_last_view(name: str) -> None:
+    pool = BufferPool(1)
+    batch = pool.lease(SHAPE)
+    address, view = _address(batch), VIEWS[name](batch)
+    del batch
+    assert pool.idle_bytes == 0
+    del view
+    assert pool.idle_bytes == 24
+    assert _address(pool.lease(SHAPE)) == address
+
+
+def test_idle_memory_is_bounded() -> None:
+    pool = BufferPool(2)
+    batches = [pool.lease(SHAPE) for _ in range(5)]
+    assert pool.idle_bytes == 0
+    del batches
+    assert pool.idle_bytes == 2 * 24
+    assert repr(pool) == "BufferPool(2 of at most 2 blocks idle, 48 bytes)"
+
+
+def test_a_smaller_batch_takes_a_larger_block_and_not_the_other_way_round() -> None:
+    pool = BufferPool(2)
+    address = _address(pool.lease(SHAPE))
+    small = pool.lease((1, 3, 4))
+    assert (_address(small), small.shape) == (address, (1, 3, 4))
+    del small
+    large = pool.lease((3, 3, 4), np.float32)
+    assert (large.shape, large.dtype, large.flags.c_contiguous, large.flags.writeable) == ((3, 3, 4), "f4", True, True)
+    assert pool.idle_bytes == 0
+
+
+def test_memory_that_outlives_its_pool_is_freed() -> None:
+    pool = BufferPool(2)
+    batch = pool.lease(SHAPE)
+    idle = weakref.ref(pool)
+    del pool
+    gc.collect()
+    assert idle() is None
+    batch[...] = 5
+    assert set(batch.ravel().tolist()) == {5}

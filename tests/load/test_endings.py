@@ -1,0 +1,184 @@
+"""L16: an iteration that is broken off, begun again, nested, closed or forgotten ends its work and hangs nowhere."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from typing import Any
+
+import pytest
+
+from framefeed.errors import UsageError
+from framefeed.load import ClipLoader
+from tests.fakes import FlatDecoder
+from tests.load.laws import content
+from tests.load.media import plan_of
+
+WORKERS = [0, 1, 2]
+
+
+def loader_of(workers: int, **options: Any) -> ClipLoader:
+    return ClipLoader(plan_of(), workers=workers, **{"batch_size": 2, "backend": FlatDecoder(), **options})
+
+
+def threads() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name.startswith("framefeed-")}
+
+
+def wait_for_the_end_of(started: set[threading.Thread]) -> None:
+    for thread in started:
+        thread.join(30)
+    assert not any(thread.is_alive() for thread in started)
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_L16_broken_off_and_begun_again_starts_anew(workers: int) -> None:
+    loader = loader_of(workers)
+    whole = [content(batch) for batch in loader_of(0)]
+    for taken in (1, 3, 0, 6):
+        for number, batch in enumerate(loader):
+            if number == taken:
+                break
+            assert content(batch) == whole[number]
+    assert loader.epoch == 1
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_L16_a_second_iteration_ends_the_first(workers: int) -> None:
+    loader = loader_of(workers)
+    first = iter(loader)
+    next(first)
+    second = iter(loader)
+    with pytest.raises(UsageError, match="another iteration of this loader was begun"):
+        next(first)
+    assert len(list(second)) == 6
+    assert loader.epoch == 1
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_L16_restoring_ends_the_iteration(workers: int) -> None:
+    loader = loader_of(workers)
+    iterator = iter(loader)
+    next(iterator)
+    loader.load_state_dict(loader.state_dict())
+    with pytest.raises(UsageError, match="restored"):
+        next(iterator)
+    assert len(list(loader)) == 5
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_L16_closing_ends_the_threads_and_keeps_the_batches(workers: int) -> None:
+    before = threads()
+    with loader_of(workers) as loader:
+        iterator = iter(loader)
+        batch = next(iterator)
+        expected = content(batch)
+    assert threads() == before
+    assert content(batch) == expected
+    loader.close()
+    with pytest.raises(UsageError, match="closed"):
+        next(iterator)
+    with pytest.raises(UsageError, match="closed"):
+        iter(loader)
+    assert (loader.stats().batches, loader.state_dict()["delivered"], len(loader)) == (1, 1, 6)
+
+
+def test_L16_closing_while_another_thread_waits_for_a_batch() -> None:
+    proceed, reached = threading.Event(), threading.Event()
+
+    def wait(name: str) -> None:
+        reached.set()
+        proceed.wait(60)
+
+    loader = loader_of(1, backend=FlatDecoder(wait))
+    errors: list[Exception] = []
+
+    def consume() -> None:
+        try:
+            next(iter(loader))
+        except UsageError as error:
+            errors.append(error)
+
+    consumer = threading.Thread(target=consume)
+    consumer.start()
+    reached.wait(60)
+    # Closing waits for the clip that is being decoded, so it has to come from the side.
+    closer = threading.Thread(target=loader.close)
+    closer.start()
+    proceed.set()
+    consumer.join(60)
+    closer.join(60)
+    assert not consumer.is_alive()
+    assert not closer.is_alive()
+    assert len(errors) <= 1
+
+
+def test_L16_a_forgotten_loader_ends_its_threads() -> None:
+    before = threads()
+    loader = loader_of(2)
+    iterator = iter(loader)
+    next(iterator)
+    started = threads() - before
+    assert started
+    watched = [weakref.ref(loader), weakref.ref(iterator)]
+    del loader, iterator
+    gc.collect()
+    assert [reference() for reference in watched] == [None, None]
+    wait_for_the_end_of(started)
+
+
+def test_L16_an_abandoned_iterator_frees_what_was_made_ahead() -> None:
+    loader = loader_of(2)
+    iterator = iter(loader)
+    batch = next(iterator)
+    memory = weakref.ref(batch.data.base)
+    del batch, iterator
+    gc.collect()
+    assert memory() is None
+    loader.close()
+
+
+def test_L16_a_loader_that_is_only_iterated_stays_alive() -> None:
+    assert [len(batch) for batch in loader_of(2)] == [2] * 6
+
+
+def test_L16_threads_are_kept_between_epochs() -> None:
+    before = threads()
+    with loader_of(2) as loader:
+        list(loader)
+        first = threads() - before
+        list(loader)
+        assert threads() - before == first
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_P14_all_batches_of_an_epoch_can_be_kept(workers: int) -> None:
+    with loader_of(workers, backend="auto") as loader:
+        kept = [(batch.data[1], content(batch), batch) for batch in loader]
+        for _ in range(3):
+            for batch in loader:
+                del batch
+    assert all(content(batch) == expected for _, expected, batch in kept)
+    assert all((view == batch.data[1]).all() for view, _, batch in kept)
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_P14_a_kept_frame_of_every_batch_stays_as_it_was(workers: int) -> None:
+    kept = []
+    with loader_of(workers, backend="auto") as loader:
+        for _ in range(3):
+            for batch in loader:
+                frame = batch.data[-1, 2]
+                kept.append((frame, frame.tobytes()))
+                del batch
+    assert all(frame.tobytes() == as_it_was for frame, as_it_was in kept)
+
+
+def test_memory_is_used_again() -> None:
+    addresses = set()
+    with loader_of(2, prefetch=1) as loader:
+        for _ in range(4):
+            for batch in loader:
+                addresses.add(batch.data.__array_interface__["data"][0])
+    assert len(addresses) <= 5 < 4 * 6

@@ -1,0 +1,245 @@
+"""L05: errors come at their position, in order, as themselves, for any number of workers."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import threading
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+
+from framefeed.decode.decoder import DecodeReport
+from framefeed.errors import CorruptMedia, DeadlineExceeded, FrameNotFound, LoadError, StaleSource, UsageError
+from framefeed.load import ClipBatch, ClipLoader
+from framefeed.plan.clips import AtIndices
+from framefeed.plan.epoch import EpochPlan
+from framefeed.plan.request import DecodeRequest
+from framefeed.plan.requests import plan_requests
+from tests.fakes import FlatDecoder
+from tests.load.laws import content
+from tests.load.media import catalog, plan_of
+
+
+class Unpicklable(Exception):
+    def __init__(self, lock: Any, *, needed: int) -> None:
+        super().__init__(lock, needed)
+        self.lock = threading.Lock()
+
+
+def plan_with_holes(*holes: int) -> EpochPlan:
+    """Twelve requests of two frames, those in ``holes`` of frames 0 and 13."""
+    requests = [DecodeRequest(source=catalog()[row % 6], indices=[0, 13 if row in holes else 1]) for row in range(12)]
+    return plan_requests(requests)
+
+
+def spoiled_at(*holes: int, error: Any = None) -> dict[str, Any]:
+    """A loader's plan and decoder: clips in ``holes`` fail."""
+    made = error or (lambda: CorruptMedia("frame 13 did not come", frames=[13]))
+    return {
+        "plan": plan_with_holes(*holes),
+        "backend": FlatDecoder(spoil=lambda ordinals: made() if 13 in ordinals else None),
+    }
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2, 5])
+@pytest.mark.parametrize("batch_size", [1, 4])
+def test_L05_an_error_comes_behind_all_batches_before_it(workers: int, batch_size: int) -> None:
+    loader = ClipLoader(**spoiled_at(6, 9), batch_size=batch_size, workers=workers)
+    iterator = iter(loader)
+    delivered = [position for _ in range(6 // batch_size) for position in next(iterator).positions.tolist()]
+    with pytest.raises(CorruptMedia, match="frame 13") as caught:
+        next(iterator)
+    assert delivered == list(range(6 // batch_size * batch_size))
+    error = caught.value
+    assert (error.position, error.stage, error.source, error.frames) == (6, "decode", catalog()[0].source, (13,))
+    assert loader.state_dict()["delivered"] == 6 // batch_size
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_L05_the_iterator_goes_on_behind_a_failed_batch(workers: int) -> None:
+    loader = ClipLoader(**spoiled_at(1, 2, 9), batch_size=2, workers=workers)
+    iterator, seen = iter(loader), []
+    for _ in range(6):
+        try:
+            seen.append(next(iterator).positions.tolist())
+        except CorruptMedia as error:
+            seen.append([error.position])
+    assert seen == [[1], [2], [4, 5], [6, 7], [9], [10, 11]]
+    assert next(iterator, None) is None
+    assert loader.epoch == 1
+
+
+def test_L05_a_state_saved_after_an_error_leads_back_to_the_failed_batch() -> None:
+    loader = ClipLoader(**spoiled_at(5), batch_size=2, workers=2)
+    iterator = iter(loader)
+    next(iterator), next(iterator)
+    with pytest.raises(CorruptMedia):
+        next(iterator)
+    state = loader.state_dict()
+    again = ClipLoader(**spoiled_at(5), batch_size=2, workers=2)
+    again.load_state_dict(state)
+    with pytest.raises(CorruptMedia):
+        next(iter(again))
+    sound = ClipLoader(plan_with_holes(5), batch_size=2, workers=2, backend=FlatDecoder(), on_error="skip")
+    sound.load_state_dict(state)
+    assert next(iter(sound)).positions.tolist() == [4, 5]
+    next(iterator)
+    assert loader.state_dict()["delivered"] == 4
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_L05_skipped_places_are_marked_and_the_rest_is_as_without_them(workers: int) -> None:
+    loader = ClipLoader(**spoiled_at(1, 6, 7), batch_size=4, workers=workers, on_error="skip")
+    sound = ClipLoader(plan_with_holes(1, 6, 7), batch_size=4, workers=0, backend=FlatDecoder())
+    for batch, whole in zip(loader, sound, strict=True):
+        assert_skipped(batch, whole, {1, 6, 7})
+    assert loader.stats().failed_clips == 3
+
+
+def assert_skipped(batch: ClipBatch, whole: ClipBatch, holes: set[int]) -> None:
+    assert len(batch) == len(whole)
+    for place, position in enumerate(batch.positions.tolist()):
+        error = batch.errors[place]
+        assert batch.sources[place] == whole.sources[place]
+        if position in holes:
+            assert (isinstance(error, CorruptMedia), error and error.position) == (True, position)
+            assert (bool(batch.ok[place]), bool(batch.data[place].any())) == (False, False)
+            assert (np.isnan(batch.pts_seconds[place]).all(), batch.valid[place].any()) == (True, False)
+        else:
+            assert (error, bool(batch.ok[place])) == (None, True)
+            for name in ("data", "pts_seconds", "valid"):
+                assert np.array_equal(getattr(batch, name)[place], getattr(whole, name)[place])
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_L05_one_error_of_a_source_is_an_error_of_each_of_its_clips(workers: int) -> None:
+    def refuse(name: str) -> None:
+        if name == catalog()[2].source:
+            raise StaleSource(f"{name} is another file", source=name, stage="open")
+
+    loader = ClipLoader(plan_with_holes(), batch_size=12, workers=workers, backend=FlatDecoder(refuse), on_error="skip")
+    (batch,) = loader
+    assert np.flatnonzero(~batch.ok).tolist() == [2, 8]
+    errors = [batch.errors[2], batch.errors[8]]
+    assert [error and (type(error), error.position, error.stage) for error in errors] == [
+        (StaleSource, 2, "open"),
+        (StaleSource, 8, "open"),
+    ]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_L05_frames_that_cannot_be_planned_fail_alone(workers: int) -> None:
+    requests = [DecodeRequest(source=catalog()[row], indices=[0, 40 if row == 3 else 1]) for row in range(6)]
+    plan = plan_requests(requests, policy="error")
+    with ClipLoader(plan, batch_size=6, workers=workers, on_error="skip") as loader:
+        (batch,) = loader
+    assert batch.ok.tolist() == [True, True, True, False, True, True]
+    with pytest.raises(FrameNotFound) as caught:
+        list(ClipLoader(plan, batch_size=2, workers=workers))
+    assert (caught.value.position, caught.value.stage) == (3, "plan")
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("odd"), StopIteration("no more"), Unpicklable(None, needed=1), OSError(5, "io")]
+)
+@pytest.mark.parametrize("workers", [0, 2])
+def test_L05_foreign_errors_are_wrapped_and_survive_pickling(error: Exception, workers: int) -> None:
+    def refuse(name: str) -> None:
+        raise error
+
+    loader = ClipLoader(plan_with_holes(), batch_size=2, workers=workers, backend=FlatDecoder(refuse))
+    with pytest.raises(LoadError, match=f"decode failed for the clip at position 0: {type(error).__name__}") as caught:
+        next(iter(loader))
+    assert caught.value.__cause__ is error
+    travelled = pickle.loads(pickle.dumps(caught.value))
+    assert (type(travelled), travelled.position, travelled.stage) == (LoadError, 0, "decode")
+    assert "Traceback" in travelled.remote_traceback
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_L05_a_decoder_that_reports_for_other_slots_is_told(workers: int) -> None:
+    class Confused(FlatDecoder):
+        def decode(self, source: Any, index: Any, slots: Any) -> DecodeReport:
+            return DecodeReport(errors=[])
+
+    loader = ClipLoader(plan_with_holes(), batch_size=2, workers=workers, backend=Confused())
+    with pytest.raises(LoadError, match="ValueError: zip"):
+        next(iter(loader))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("wish", [KeyboardInterrupt, SystemExit])
+def test_L05_a_wish_to_stop_is_no_error_of_a_clip(workers: int, wish: type[BaseException]) -> None:
+    def refuse(name: str) -> None:
+        raise wish
+
+    loader = ClipLoader(plan_with_holes(), batch_size=2, workers=workers, backend=FlatDecoder(refuse), on_error="skip")
+    iterator = iter(loader)
+    with pytest.raises(wish):
+        next(iterator)
+    with pytest.raises(UsageError, match="has ended"):
+        next(iterator)
+    assert loader.epoch == 0
+
+
+def test_L05_an_error_that_is_kept_keeps_no_batch_alive() -> None:
+    with ClipLoader(**spoiled_at(0), batch_size=2, workers=2, on_error="skip") as loader:
+        iterator = iter(loader)
+        batch = next(iterator)
+        error, memory = batch.errors[0], weakref.ref(batch.data.base)
+        del batch
+        next(iterator)
+        assert error is not None
+        assert memory() is None
+
+
+def test_L05_a_raised_error_is_no_circle() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        iterator = iter(ClipLoader(**spoiled_at(0), batch_size=2, workers=2))
+        try:
+            next(iterator)
+        except CorruptMedia as error:
+            watched = weakref.ref(error)
+        assert watched() is None
+    finally:
+        gc.enable()
+
+
+def test_a_clip_that_never_comes_is_named_and_ends_the_iteration() -> None:
+    stuck, proceed = catalog()[1].source, threading.Event()
+
+    def wait(name: str) -> None:
+        if name == stuck:
+            proceed.wait(60)
+
+    loader = ClipLoader(
+        plan_with_holes(), batch_size=3, workers=1, backend=FlatDecoder(wait), deadline_seconds=0.05, on_error="skip"
+    )
+    iterator = iter(loader)
+    try:
+        with pytest.raises(DeadlineExceeded, match=r"video_001.mp4: the clip at position 1 .*stage: decode") as caught:
+            next(iterator)
+        with pytest.raises(UsageError, match="has ended"):
+            next(iterator)
+    finally:
+        proceed.set()
+    assert (caught.value.position, caught.value.source, caught.value.stage) == (1, stuck, "decode")
+    assert (loader.epoch, loader.state_dict()["delivered"]) == (0, 0)
+    assert len(list(loader)) == 4
+    loader.close()
+
+
+def test_without_a_deadline_nothing_is_too_late() -> None:
+    with ClipLoader(plan_with_holes(), batch_size=3, workers=1, backend=FlatDecoder(), deadline_seconds=None) as loader:
+        assert len(list(loader)) == 4
+
+
+def test_a_damaged_frame_that_nobody_wants_spoils_nothing() -> None:
+    plan = plan_of(AtIndices([0, 1]))
+    loader = ClipLoader(plan, batch_size=4, workers=2, backend=spoiled_at(1)["backend"])
+    assert [content(batch) for batch in loader]

@@ -1,0 +1,215 @@
+"""L13: a resumed run is the uninterrupted one, from every state, for every configuration."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from framefeed.errors import CorruptMedia, FramefeedError
+from framefeed.load import ClipLoader
+from framefeed.plan.clips import EveryFrame
+from framefeed.plan.request import DecodeRequest
+from framefeed.plan.requests import plan_requests
+from tests.fakes import FlatDecoder
+from tests.load.laws import MakeLoader, check_resume, check_successive, content, resumed, run, saved
+from tests.load.media import catalog, plan_of
+
+
+def noisy(clip: Any, rng: np.random.Generator) -> Any:
+    return clip[:2, :, ::4, ::4].astype(np.float32) + rng.random(1, dtype=np.float32)
+
+
+def spoiled(ordinals: list[int]) -> FramefeedError | None:
+    return CorruptMedia("spoiled", frames=ordinals) if sum(ordinals) % 3 == 0 else None
+
+
+def requests_plan() -> Any:
+    requests = [DecodeRequest(source=catalog()[row], indices=[row, 2 * row, 5]) for row in (0, 3, 1, 3, 5)]
+    return plan_requests(requests, columns={"weight": [0.5, 1.5, 2.5, 3.5, 4.5]})
+
+
+PLANS = {
+    "clips": plan_of,
+    "ordered": lambda: plan_of(shuffle=False, clips_per_video=1),
+    "videos": lambda: plan_of(shuffle="videos", rank=1, world_size=2),
+    "padded rank": lambda: plan_of(clips_per_video=3, rank=1, world_size=4),
+    "frames": lambda: plan_of(EveryFrame(), clips_per_video=1, world_size=9, tail="drop", size=(24, 32)),
+    "requests": requests_plan,
+}
+
+CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    **{name: (name, {"batch_size": 5}) for name in PLANS},
+    "batches of one": ("padded rank", {"batch_size": 1, "prefetch": 1}),
+    "one batch": ("clips", {"batch_size": 50, "prefetch": 5}),
+    "drop_last": ("clips", {"batch_size": 5, "drop_last": True}),
+    "nothing but a dropped batch": ("ordered", {"batch_size": 7, "drop_last": True}),
+    "transform": ("clips", {"batch_size": 5, "transform": noisy}),
+    "skip": ("clips", {"batch_size": 5, "on_error": "skip", "spoil": True}),
+    "skip and transform": ("clips", {"batch_size": 2, "on_error": "skip", "spoil": True, "transform": noisy}),
+}
+
+
+def maker(name: str, loader: type[ClipLoader] = ClipLoader) -> MakeLoader:
+    plan, options = CONFIGURATIONS[name]
+    rest = {key: value for key, value in options.items() if key != "spoil"}
+    decoder = FlatDecoder(spoil=spoiled) if "spoil" in options else FlatDecoder()
+    return lambda workers: loader(PLANS[plan](), workers=workers, backend=decoder, **rest)
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_L13_resumed_is_uninterrupted_from_every_state(name: str) -> None:
+    check_resume(maker(name))
+
+
+@pytest.mark.parametrize("name", ["clips", "drop_last", "skip and transform", "padded rank"])
+@pytest.mark.parametrize("steps", [[1, 1, 1], [2, 3, 1], [3, 0, 2]])
+def test_L13_three_successive_resumes(name: str, steps: list[int]) -> None:
+    check_successive(maker(name), steps)
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_any_number_of_workers_delivers_what_none_delivers(name: str) -> None:
+    assert run(maker(name), 1) == run(maker(name), 3) == run(maker(name), 0)
+
+
+class Ahead(ClipLoader):
+    """Wrong on purpose: counts a batch more than it delivered, as who counts what is prefetched would."""
+
+    def state_dict(self) -> dict[str, Any]:
+        state = super().state_dict()
+        return {**state, "delivered": min(len(self), state["delivered"] + 1)}
+
+
+class Forgetful(ClipLoader):
+    """Wrong on purpose: restores the epoch and not the place in it."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        super().load_state_dict({**state, "delivered": 0})
+
+
+class Sticky(ClipLoader):
+    """Wrong on purpose: restores the place and not the epoch."""
+
+    def state_dict(self) -> dict[str, Any]:
+        state = super().state_dict()
+        return {**state, "plan": {**state["plan"], "epoch": 0}}
+
+
+@pytest.mark.parametrize("wrong", [Ahead, Forgetful, Sticky])
+def test_L13_wrong_loaders_are_caught(wrong: type[ClipLoader]) -> None:
+    with pytest.raises(AssertionError):
+        check_resume(maker("clips", wrong), expected=run(maker("clips")))
+
+
+def _positions(loader: ClipLoader) -> list[int]:
+    return [int(position) for batch in loader for position in batch.positions]
+
+
+def _loader(batch_size: int, **options: Any) -> ClipLoader:
+    return ClipLoader(plan_of(clips_per_video=4, **options), batch_size=batch_size, workers=0, backend=FlatDecoder())
+
+
+@pytest.mark.parametrize(("batch_size", "world_size"), [(2, 1), (8, 1), (4, 2), (1, 4), (2, 4), (1, 8)])
+def test_L13_resume_with_another_batch_size_and_number_of_ranks(batch_size: int, world_size: int) -> None:
+    whole = _positions(_loader(1))
+    first = _loader(4)
+    iterator = iter(first)
+    next(iterator), next(iterator)
+    rest: dict[int, list[int]] = {}
+    for rank in range(world_size):
+        loader = _loader(batch_size, rank=rank, world_size=world_size)
+        loader.load_state_dict(first.state_dict())
+        rest[rank] = _positions(loader)
+    together = [rest[i % world_size][i // world_size] for i in range(24 - 8)]
+    assert together == whole[8:]
+
+
+def test_L13_a_place_within_a_batch_is_refused() -> None:
+    first = _loader(4)
+    next(iter(first))
+    with pytest.raises(ValueError, match="within a batch"):
+        _loader(3).load_state_dict(first.state_dict())
+    videos = _loader(2, shuffle="videos")
+    next(iter(videos))
+    with pytest.raises(ValueError, match="within a batch"):
+        _loader(1, shuffle="videos", world_size=2).load_state_dict(videos.state_dict())
+
+
+def test_L13_the_end_of_an_epoch_is_its_end_for_another_batch_size_too() -> None:
+    first = _loader(5)
+    iterator = iter(first)
+    for _ in range(len(first)):
+        next(iterator)
+    other = _loader(7)
+    other.load_state_dict(first.state_dict())
+    assert (_positions(other), other.epoch) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"plan": {"version": 1, "fingerprint": "0" * 32, "seed": 7, "epoch": 0, "world_size": 1}},
+        {"plan": None},
+        {"version": 99},
+        {"delivered": -1},
+        {"delivered": "2"},
+        {"delivered": True},
+        {"batch_size": 0},
+    ],
+)
+def test_L13_a_foreign_or_damaged_state_is_refused(change: dict[str, Any]) -> None:
+    loader = _loader(4)
+    next(iter(loader))
+    before = saved(loader)
+    with pytest.raises(ValueError, match=r"state|checkpoint"):
+        loader.load_state_dict({**loader.state_dict(), **change})
+    assert saved(loader) == before
+
+
+def test_L13_another_seed_is_another_plan() -> None:
+    with pytest.raises(ValueError, match="another plan"):
+        _loader(4).load_state_dict(_loader(4, seed=8).state_dict())
+
+
+def test_epoch_rises_when_exhausted_and_not_when_broken_off() -> None:
+    loader = _loader(10)
+    contents = [content(batch) for batch in loader]
+    assert (loader.epoch, len(contents), len(loader)) == (1, 3, 3)
+    for _ in loader:
+        break
+    assert (loader.epoch, loader.state_dict()["delivered"]) == (1, 1)
+    again = [content(batch) for batch in loader]
+    assert loader.epoch == 2
+    assert again != contents
+    assert again == [content(batch) for batch in _loader(10, epoch=1)]
+
+
+def test_a_restored_place_is_used_once() -> None:
+    first, second = _loader(10), _loader(10)
+    next(iter(first))
+    second.load_state_dict(first.state_dict())
+    assert len(list(zip(second, range(1), strict=False))) == 1
+    assert len(_positions(second)) == 24
+
+
+def test_exhausting_twice_raises_the_epoch_once() -> None:
+    loader = _loader(10)
+    iterator = iter(loader)
+    assert [len(list(iterator)), len(list(iterator)), loader.epoch] == [3, 0, 1]
+
+
+def test_a_state_saved_behind_the_last_batch_resumes_before_the_next_epoch() -> None:
+    make = maker("clips")
+    with make(0) as loader:
+        iterator = iter(loader)
+        for _ in range(len(loader)):
+            next(iterator)
+        state = saved(loader)
+    with make(0) as loader:
+        loader.load_state_dict(json.loads(state))
+        assert (list(loader), loader.epoch) == ([], 1)
+    assert resumed(make, state) == [item for item in run(make) if item[0] == 1]

@@ -1,0 +1,77 @@
+"""Stats: sums that can be checked, and the bottleneck that follows from them."""
+
+from __future__ import annotations
+
+import pytest
+
+from framefeed.decode.decoder import DecodeCounts
+from framefeed.errors import CorruptMedia
+from framefeed.load import ClipLoader, LoadStats
+from framefeed.load.stats import Meter, WorkCost
+from tests.fakes import FlatDecoder
+from tests.load.media import plan_of
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_counts_add_up_over_epochs(workers: int) -> None:
+    spoil = FlatDecoder(spoil=lambda ordinals: CorruptMedia("spoiled") if sum(ordinals) % 3 == 0 else None)
+    loader = ClipLoader(plan_of(), batch_size=5, workers=workers, backend=spoil, on_error="skip")
+    assert (loader.stats().batches, loader.stats().bottleneck) == (0, "nothing yet")
+    failed = sum(int((~batch.ok).sum()) for _ in range(2) for batch in loader)
+    stats = loader.stats()
+    assert (stats.batches, stats.clips, stats.failed_clips, stats.workers) == (6, 24, failed, workers)
+    assert (stats.counts.frames_delivered, stats.decoded_frames_per_delivered_frame) == (24 * 4, 1.0)
+    assert min(stats.plan_seconds, stats.decode_seconds, stats.wait_seconds, stats.outside_seconds) > 0
+    assert stats.transform_seconds == 0
+
+
+def test_a_snapshot_does_not_change() -> None:
+    loader = ClipLoader(plan_of(), batch_size=5, workers=0, backend=FlatDecoder())
+    iterator = iter(loader)
+    next(iterator)
+    before = loader.stats()
+    text = repr(before)
+    next(iterator)
+    assert (before.batches, before.counts.frames_delivered, repr(before)) == (1, 20, text)
+
+
+def test_real_decoding_is_counted() -> None:
+    with ClipLoader(plan_of(shuffle="videos"), batch_size=12, workers=2) as loader:
+        list(loader)
+    stats = loader.stats()
+    assert stats.counts.frames_delivered == 48
+    assert stats.counts.frames_decoded >= 1
+    assert stats.counts.packets_sent >= stats.counts.frames_decoded
+
+
+def stats_of(**seconds: float) -> LoadStats:
+    return LoadStats(batches=1, clips=10, workers=2, **{f"{name}_seconds": value for name, value in seconds.items()})
+
+
+@pytest.mark.parametrize(
+    ("stats", "bottleneck"),
+    [
+        (stats_of(wait=0.5, outside=9.5, decode=19), "training step"),
+        (stats_of(wait=1.1, outside=8.9, decode=19, transform=1), "decode"),
+        (stats_of(wait=9, outside=1, decode=5, transform=6), "transform"),
+        (stats_of(wait=9, outside=1, decode=1, transform=2, plan=3), "plan"),
+    ],
+)
+def test_the_bottleneck_follows_from_the_numbers(stats: LoadStats, bottleneck: str) -> None:
+    assert stats.bottleneck == bottleneck
+    assert bottleneck in repr(stats)
+    assert f"{stats.wait_seconds:.3f} s of 10.000 s" in stats.evidence
+    assert stats.clips_per_second == 1.0
+
+
+def test_a_meter_adds_what_it_is_told() -> None:
+    meter = Meter(3)
+    cost = WorkCost(plan=1.0, decode=2.0, transform=3.0, counts=DecodeCounts(frames_decoded=7, frames_delivered=2))
+    meter.begin()
+    meter.came_back()
+    meter.waited([cost, cost])
+    meter.delivered(4, 1)
+    stats = meter.snapshot()
+    assert (stats.plan_seconds, stats.decode_seconds, stats.transform_seconds) == (2.0, 4.0, 6.0)
+    assert (stats.decoded_frames_per_delivered_frame, stats.counts.frames_decoded) == (3.5, 14)
+    assert (stats.batches, stats.clips, stats.failed_clips, stats.workers) == (1, 4, 1, 3)

@@ -1,0 +1,185 @@
+"""Transforms: their draws, what they may return, and their memory."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+from framefeed.errors import CorruptMedia, LoadError, UsageError
+from framefeed.load import ClipLoader
+from framefeed.load.buffers import BufferPool
+from framefeed.load.stack import Stack
+from framefeed.plan.chance import generator_at
+from tests.fakes import FlatDecoder
+from tests.load.media import assert_stamps, plan_of
+
+
+def drawn(clip: Any, rng: np.random.Generator) -> Any:
+    return rng.integers(0, 1 << 62, 2)
+
+
+def draws_of(workers: int = 0, epoch: int = 0, **options: Any) -> dict[int, tuple[int, ...]]:
+    """What each global position drew."""
+    loader = ClipLoader(
+        plan_of(epoch=epoch, **options), batch_size=4, workers=workers, backend=FlatDecoder(), transform=drawn
+    )
+    return {
+        int(position): tuple(draws.tolist())
+        for batch in loader
+        for position, draws in zip(batch.positions, batch.data, strict=True)
+    }
+
+
+def test_L11_draws_depend_on_seed_epoch_and_global_position_alone() -> None:
+    draws = draws_of()
+    assert draws == draws_of(1) == draws_of(3)
+    assert len(set(draws.values())) == 12
+    ranks = [draws_of(rank=rank, world_size=2) for rank in range(2)]
+    assert ranks[0] | ranks[1] == draws
+    assert not set(draws.values()) & set(draws_of(epoch=1).values())
+    assert not set(draws.values()) & set(draws_of(seed=8).values())
+    assert draws[5] == tuple(generator_at(7, 0, 5).integers(0, 1 << 62, 2).tolist())
+
+
+def test_L11_the_clips_of_every_epoch_are_new_and_the_same_for_any_number_of_workers() -> None:
+    chosen = []
+    for workers in (0, 2):
+        with ClipLoader(plan_of(), batch_size=4, workers=workers) as loader:
+            epochs = [np.concatenate([batch.data for batch in loader]) for _ in range(3)]
+        chosen.append([epoch.tobytes() for epoch in epochs])
+    assert chosen[0] == chosen[1]
+    assert len(set(chosen[0])) == 3
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_another_shape_and_type_is_stacked(workers: int) -> None:
+    def half(clip: Any, rng: np.random.Generator) -> Any:
+        return clip[:, :, ::2, ::2].astype(np.float32) / 255
+
+    with ClipLoader(plan_of(), batch_size=5, workers=workers, transform=half) as loader:
+        plan, position = loader.plan, 0
+        for batch in loader:
+            assert (batch.data.shape[1:], batch.data.dtype) == ((4, 3, 24, 32), np.float32)
+            for clip in batch.data:
+                assert_stamps(plan, position, clip)
+                position += 1
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_transform_in_place_and_one_that_returns_a_view(workers: int) -> None:
+    def darker(clip: Any, rng: np.random.Generator) -> Any:
+        clip -= 1
+        return clip
+
+    def flipped(clip: Any, rng: np.random.Generator) -> Any:
+        return clip[::-1]
+
+    for transform in (darker, flipped):
+        plan = plan_of()
+        loader = ClipLoader(plan, batch_size=5, workers=workers, backend=FlatDecoder(), transform=transform)
+        clips = [clip for batch in loader for clip in batch.data[:, :, 0, 0, 0].tolist()]
+        for position, clip in enumerate(clips):
+            ordinals = plan[position].indices
+            assert ordinals is not None
+            assert clip == ([(ordinal - 1) % 256 for ordinal in ordinals] if transform is darker else [*ordinals[::-1]])
+
+
+def test_a_kept_clip_is_not_written_again() -> None:
+    kept: list[Any] = []
+
+    def keep(clip: Any, rng: np.random.Generator) -> Any:
+        kept.append((clip, clip.copy()))
+        return clip
+
+    list(ClipLoader(plan_of(), batch_size=2, workers=2, transform=keep))
+    assert len(kept) == 12
+    assert all(np.array_equal(clip, copy) for clip, copy in kept)
+
+
+def test_a_scalar_is_a_result_too() -> None:
+    loader = ClipLoader(plan_of(), batch_size=12, workers=0, transform=lambda clip, rng: clip.mean())
+    (batch,) = loader
+    assert batch.data.shape == (12,)
+
+
+@pytest.mark.parametrize("result", [None, {"a": 1}, "text"])
+def test_what_is_no_array_of_numbers_is_refused(result: Any) -> None:
+    loader = ClipLoader(plan_of(), batch_size=12, workers=1, backend=FlatDecoder(), transform=lambda clip, rng: result)
+    with pytest.raises(UsageError, match="array of numbers") as caught:
+        next(iter(loader))
+    assert (caught.value.stage, caught.value.position) == ("transform", 0)
+
+
+def test_results_of_one_batch_must_be_alike_and_the_first_clip_says_how() -> None:
+    def ragged(clip: Any, rng: np.random.Generator) -> Any:
+        return clip if clip[0, 0, 0, 0] % 2 else clip[1:]
+
+    plan = plan_of()
+    odd = [bool(request.indices is not None and request.indices[0] % 2) for request in plan]
+    other = odd.index(not odd[0])
+    for workers in (0, 3):
+        loader = ClipLoader(plan, batch_size=12, workers=workers, backend=FlatDecoder(), transform=ragged)
+        with pytest.raises(UsageError, match="must be alike") as caught:
+            next(iter(loader))
+        assert (caught.value.position, caught.value.stage) == (other, "transform")
+        skipping = ClipLoader(
+            plan, batch_size=12, workers=workers, backend=FlatDecoder(), transform=ragged, on_error="skip"
+        )
+        (batch,) = skipping
+        assert batch.ok.tolist() == [one == odd[0] for one in odd]
+        assert not batch.data[~batch.ok].any()
+
+
+def test_a_stack_does_not_depend_on_who_comes_first() -> None:
+    results = [np.full((2, 2), 5, np.uint8), np.full(3, 6.0), np.full((2, 2), 7, np.uint8)]
+    for order in ([0, 1, 2], [1, 0, 2], [2, 1, 0], [1, 2, 0]):
+        stack = Stack(4, BufferPool(1))
+        for place in order:
+            stack.put(place, results[place])
+        array, misfits = stack.finish([0, 1, 2])
+        assert array is not None
+        assert (array[:, 0, 0].tolist(), misfits, array.dtype) == ([5, 0, 7, 0], [1], np.uint8)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_batch_without_a_sound_clip_has_the_shape_of_the_others(workers: int) -> None:
+    decoder = FlatDecoder(spoil=lambda ordinals: CorruptMedia("spoiled"))
+    loader = ClipLoader(
+        plan_of(),
+        batch_size=5,
+        workers=workers,
+        backend=decoder,
+        on_error="skip",
+        transform=lambda clip, rng: clip[:2, 0].astype(np.float16),
+    )
+    shapes = [(batch.data.shape, batch.data.dtype, bool(batch.data.any()), bool(batch.ok.any())) for batch in loader]
+    assert shapes == [((size, 2, 48, 64), np.float16, False, False) for size in (5, 5, 2)]
+
+
+def test_L05_an_error_of_the_transform_is_wrapped_and_chained() -> None:
+    def broken(clip: Any, rng: np.random.Generator) -> Any:
+        raise KeyError("mean")
+
+    loader = ClipLoader(plan_of(), batch_size=4, workers=2, backend=FlatDecoder(), transform=broken)
+    with pytest.raises(LoadError, match=r"video_00\d.mp4: transform failed .* position 0: KeyError: 'mean'") as caught:
+        next(iter(loader))
+    error = caught.value
+    assert isinstance(error.__cause__, KeyError)
+    assert (error.position, error.stage, error.source) == (0, "transform", plan_of()[0].source)
+    assert error.remote_traceback is not None
+    assert 'raise KeyError("mean")' in error.remote_traceback
+
+
+def test_transforms_run_in_the_workers() -> None:
+    names: set[str] = set()
+
+    def note(clip: Any, rng: np.random.Generator) -> Any:
+        names.add(threading.current_thread().name)
+        return clip
+
+    list(ClipLoader(plan_of(), batch_size=4, workers=1, backend=FlatDecoder(), transform=note))
+    assert len(names) == 1
+    assert threading.current_thread().name not in names
