@@ -1,0 +1,60 @@
+"""Run as a program: decode, fork, and decode again in the children (L01). Prints how many children were right."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import warnings
+from typing import Any
+
+from framefeed.load import ClipLoader
+from tests.load.laws import content
+from tests.load.media import plan_of
+
+CHILDREN = 4
+PATIENCE = 60  # seconds; only a hang takes so long
+
+
+def delivered(loader: ClipLoader) -> list[Any]:
+    return [content(batch) for batch in loader]
+
+
+def child_is_right(loader: ClipLoader, expected: list[list[Any]]) -> bool:
+    signal.alarm(PATIENCE)
+    loader.load_state_dict({**loader.state_dict(), "delivered": 0})
+    anew = ClipLoader(plan_of(), batch_size=5, workers=2)
+    return [delivered(loader), delivered(loader)] == expected[1:] and delivered(anew) == expected[0]
+
+
+def forked(loader: ClipLoader, expected: list[list[Any]]) -> int:
+    child = os.fork()
+    if child == 0:
+        right = False
+        try:
+            right = child_is_right(loader, expected)
+        finally:
+            os._exit(0 if right else 1)
+    return child
+
+
+def main() -> None:
+    # To fork a process that has threads is what this is about.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    with ClipLoader(plan_of(), batch_size=5, workers=0) as inline:
+        expected = [delivered(inline) for _ in range(3)]
+    right = 0
+    for workers in (0, 2):
+        loader = ClipLoader(plan_of(), batch_size=5, workers=workers)
+        assert delivered(loader) == expected[0]
+        iterator = iter(loader)
+        next(iterator)
+        children = [forked(loader, expected) for _ in range(CHILDREN)]
+        right += sum(os.waitpid(child, 0)[1] == 0 for child in children)
+        assert len(list(iterator)) == len(loader) - 1
+        loader.close()
+    sys.stdout.write(f"{right} of {2 * CHILDREN}\n")
+
+
+if __name__ == "__main__":
+    main()
