@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
+from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
@@ -74,9 +75,11 @@ def index_media(
         raise UsageError(f"{media.name}: is a still picture: a FrameIndex needs a video; still pictures as videos "
                          "are not in this version")  # fmt: skip
     with VideoContainer(media, stream_index, limits) as container:
+        # Facts are not pixels: the loop filter, a fifth of the work, changes none of them.
+        container.decoder().options |= {"skip_loop_filter": "all"}
         walk = walk_packets(container)
         _refuse_hopeless(walk, container)
-    return _Builder(media, walk, stream_index, limits).build(verify)
+        return _Builder(container, walk).build(verify)
 
 
 def _refuse_hopeless(walk: PacketWalk, container: VideoContainer) -> None:
@@ -90,40 +93,31 @@ def _refuse_hopeless(walk: PacketWalk, container: VideoContainer) -> None:
 class _Builder:
     """Decides how much to decode, and decodes it."""
 
-    def __init__(self, media: MediaSource, walk: PacketWalk, stream_index: int | None, limits: Limits) -> None:
-        self._media = media
+    def __init__(self, container: VideoContainer, walk: PacketWalk) -> None:
+        self._container = container
         self._walk = walk
-        self._stream_index = stream_index
-        self._limits = limits
 
     def build(self, verify: Verify) -> tuple[MediaInfo, FrameIndex]:
-        with self._open() as container:
-            if verify == "full" or not self._is_honest(container, verify):
-                return self._from_decoding(container)
-            head = list(
-                decode_facts(container, self._first(container, _HEAD_PACKETS), drain=len(self._walk) <= _HEAD_PACKETS)
-            )
-            sound = head and self._is_complete(head) and self._agrees_on_keys(container, head)
-            if not sound:
-                return self._from_decoding(None)
+        if verify == "full" or not self._is_honest(verify):
+            return self._from_decoding()
+        head = self._decoded(packets_from(self._container, self._walk, 0), _HEAD_PACKETS)
+        if not head or not self._is_complete(head) or not self._agrees_on_keys(head):
+            return self._from_decoding()
         if verify == "ends" and len(self._walk) > _HEAD_PACKETS and not self._tail_is_complete():
-            return self._from_decoding(None)
-        return self._from_packets(head[0], "packets" if verify == "none" else "packets+ends")
+            return self._from_decoding()
+        return self._assembled(self._kept_in_order(), head[0], "packets" if verify == "none" else "packets+ends")
 
-    def _open(self) -> VideoContainer:
-        return VideoContainer(self._media, self._stream_index, self._limits)
+    def _decoded(self, packets: Iterator[tuple[int, Packet]], count: int) -> list[DecodedFact]:
+        """Decode the first ``count`` of some packets; what the decoder holds back is only asked for at the end."""
+        self._container.decoder().flush_buffers()
+        return list(decode_facts(self._container, islice(packets, count), drain=len(self._walk) <= count))
 
-    def _is_honest(self, container: VideoContainer, verify: Verify) -> bool:
+    def _is_honest(self, verify: Verify) -> bool:
         if not self._walk.has_unique_times:
             return False
+        container = self._container
         known = container.format_name.startswith(_HONEST_CONTAINERS) and container.codec_name in _HONEST_CODECS
         return known or verify == "none"
-
-    def _first(self, container: VideoContainer, count: int) -> Iterator[tuple[int, Packet]]:
-        for number, packet in enumerate(container.packets()):
-            if number >= count:
-                return
-            yield number, packet
 
     def _is_complete(self, facts: list[DecodedFact]) -> bool:
         """Whether the frames that came out are the first of the kept packets, none left out before the last."""
@@ -133,9 +127,9 @@ class _Builder:
             return False
         return bool(np.array_equal(kept[: len(came)], came)) and not any(fact.is_corrupt for fact in facts)
 
-    def _agrees_on_keys(self, container: VideoContainer, facts: list[DecodedFact]) -> bool:
+    def _agrees_on_keys(self, facts: list[DecodedFact]) -> bool:
         """Whether the decoder found key frames where the container has them (M14)."""
-        if container.codec_name in _NAL_CODECS:
+        if self._container.codec_name in _NAL_CODECS:
             return True
         return all(fact.is_key for fact in facts if self._walk.is_key[fact.packet])
 
@@ -146,15 +140,12 @@ class _Builder:
         """
         walk = self._walk
         first_checked = max(0, len(walk) - _TAIL_PACKETS)
-        start = self._start_before(first_checked)
-        with self._open() as container:
-            container.decoder().options |= {"skip_loop_filter": "all"}
-            sent = (
-                (number, packet)
-                for number, packet in packets_from(container, walk, start)
-                if number >= first_checked or not walk.is_disposable[number]
-            )
-            came = {fact.packet for fact in decode_facts(container, sent) if not fact.is_corrupt}
+        sent = (
+            (number, packet)
+            for number, packet in packets_from(self._container, walk, self._start_before(first_checked))
+            if number >= first_checked or not walk.is_disposable[number]
+        )
+        came = {fact.packet for fact in self._decoded(sent, len(walk)) if not fact.is_corrupt}
         expected = np.flatnonzero(~walk.is_discarded[first_checked:]) + first_checked
         return came.issuperset(expected.tolist())
 
@@ -168,16 +159,12 @@ class _Builder:
         kept = np.flatnonzero(~self._walk.is_discarded).astype(np.int64)
         return kept[np.argsort(self._walk.pts[kept], kind="stable")]
 
-    def _from_packets(self, first: DecodedFact, built_from: BuiltFrom) -> tuple[MediaInfo, FrameIndex]:
-        return self._assembled(self._kept_in_order(), first, built_from)
-
-    def _from_decoding(self, container: VideoContainer | None) -> tuple[MediaInfo, FrameIndex]:
-        with container or self._open() as opened:
-            facts = list(decode_facts(opened, enumerate(opened.packets())))
-            if opened.codec_name not in _NAL_CODECS:
-                self._believe_decoder(facts)
-            name = opened.source.name
+    def _from_decoding(self) -> tuple[MediaInfo, FrameIndex]:
+        facts = self._decoded(packets_from(self._container, self._walk, 0), len(self._walk))
+        if self._container.codec_name not in _NAL_CODECS:
+            self._believe_decoder(facts)
         if not facts:
+            name = self._container.source.name
             raise EmptyVideo(f"{name}: not one frame comes out of its video stream", source=name, stage="index")
         order = np.array([fact.packet for fact in facts], dtype=np.int64)
         return self._assembled(order, facts[0], "decode")
@@ -189,25 +176,23 @@ class _Builder:
         self._walk = replace(self._walk, is_key=self._walk.is_key & found)
 
     def _assembled(self, order: IntArray, first: DecodedFact, built_from: BuiltFrom) -> tuple[MediaInfo, FrameIndex]:
-        with self._open() as container:
-            info = video_info(container, first)
-            stream = self._stream_facts(container, order, first)
-            time_base = container.stream.time_base or Fraction(1, 1)
-        walk = self._walk
+        container, walk = self._container, self._walk
+        info = video_info(container, first)
         return info, FrameIndex(
             pts=np.where(order >= 0, walk.pts[order], MISSING_PTS),
             duration=np.where(order >= 0, walk.duration[order], 0),
-            time_base=time_base,
+            time_base=container.stream.time_base or Fraction(1, 1),
             key_frame_indices=np.flatnonzero(walk.is_key[order] & (order >= 0)).astype(np.int64),
             built_from=built_from,
             frame_packet=order,
             frame_start=frame_starts(order, walk),
             packets=_packet_table(walk),
-            stream=stream,
-            identity=self._media.identity(),
+            stream=self._stream_facts(order, first),
+            identity=container.source.identity(),
         )
 
-    def _stream_facts(self, container: VideoContainer, order: IntArray, first: DecodedFact) -> StreamFacts:
+    def _stream_facts(self, order: IntArray, first: DecodedFact) -> StreamFacts:
+        container = self._container
         rotation, mirrored = orientation(first.matrix)
         one_to_one = len(np.unique(order)) == len(order) == int((~self._walk.is_discarded).sum())
         nal = container.codec_name in _NAL_CODECS

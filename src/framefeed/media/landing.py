@@ -22,7 +22,7 @@ def packets_from(container: VideoContainer, walk: PacketWalk, start: int) -> Ite
                 if number >= start:
                     yield number, packet
             return
-        container.reopen()
+    container.reopen()
     for number, packet in enumerate(container.packets()):
         if number >= start:
             yield number, packet
