@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 import av
@@ -67,9 +68,8 @@ class Reference:
         return [frame.planes for frame in self.frames]
 
 
-@lru_cache(maxsize=512)
-def read_reference(path: str | Path, *, rgb: bool = False) -> Reference:
-    """Decode a whole file; kept for the life of the test process, so: no pixels in it."""
+def read_reference(path: str | Path, *, rgb: bool = False, limit: int | None = None) -> Reference:
+    """Decode a whole file, or its first ``limit`` frames."""
     with av.open(os.fspath(path), metadata_errors="replace") as container:
         stream = best_stream(container.streams.video)
         stream.codec_context.thread_count = 1
@@ -77,14 +77,18 @@ def read_reference(path: str | Path, *, rgb: bool = False) -> Reference:
         run = _Run(container.demux(stream), stream.codec_context)
         converter = VideoReformatter()
         frames = []
-        for frame in run.frames():
+        for frame in islice(run.frames(), limit):
             pts = frame.pts  # Packing may write to it.
             frames.append(ReferenceFrame(pts, planes_of(frame), _rgb_digest(frame, converter) if rgb else b""))
         assert stream.time_base is not None
-        judged = tuple(
-            replace(frame, is_suspect=suspect) for frame, suspect in zip(frames, run.suspects(), strict=True)
-        )
+        judged = tuple(replace(frame, is_suspect=bad) for frame, bad in zip(frames, run.suspects(), strict=True))
         return Reference(judged, stream.index, stream.time_base, run.breaks_off)
+
+
+@lru_cache(maxsize=512)
+def kept_reference(path: Path) -> Reference:
+    """Decode a generated file once a test process: digests, no pixels."""
+    return read_reference(path, rgb=True)
 
 
 def best_stream(streams: tuple[VideoStream, ...]) -> VideoStream:

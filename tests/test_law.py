@@ -24,7 +24,7 @@ from framefeed.media.source import MediaSource
 from framefeed.testing import CODECS, iter_pathologies
 from tests.corpus import clip_file, corpus_file
 from tests.decode.law import Product, check_clips, check_frames
-from tests.reference import read_reference
+from tests.reference import kept_reference
 
 # Refused by design: test_refused_files.py says why for each.
 REFUSED_CODECS = {"apng", "gif", "roq"}
@@ -95,7 +95,7 @@ CLIPS = st.lists(st.lists(st.integers(0, 10**6), max_size=10), min_size=1, max_s
 @given(way=WAYS, numbers=CLIPS)
 def test_M01_M19_any_request_in_any_way_is_the_sequential_decode(name: str, way: Way, numbers: list[list[int]]) -> None:
     path = _path(name)
-    index, reference = _index(path), read_reference(path, rgb=True)
+    index, reference = _index(path), kept_reference(path)
     clips = [[number % len(index) for number in clip] for clip in numbers]
     with way.opened(path) as source:
         reader = Product(source, index, way.decoder)

@@ -32,18 +32,23 @@ class Reader(Protocol):
 
 @dataclass(frozen=True)
 class Product:
-    """framefeed itself."""
+    """framefeed itself; of its first ``limit`` frames, if not all are to be compared."""
 
     source: MediaSource
     index: FrameIndex
     decoder: PyAVDecoder
+    limit: int | None = None
 
     def pts(self) -> list[int | None]:
-        return [None if pts == MISSING_PTS else pts for pts in self.index.pts.tolist()]
+        return known_pts(self.index)[: self.limit]
 
     def fetch(self, ordinals: Sequence[int]) -> dict[int, Planes]:
         pictures = self.decoder.frames(self.source, self.index, ordinals)
         return {ordinal: planes_of(frame) for ordinal, frame in pictures}
+
+
+def known_pts(index: FrameIndex) -> list[int | None]:
+    return [None if pts == MISSING_PTS else pts for pts in index.pts.tolist()]
 
 
 def expected_frames(pts: Sequence[int | None], reference: Reference) -> list[ReferenceFrame | None]:
@@ -85,7 +90,7 @@ def check_clips(
 
     Where frames are missing, CorruptMedia names exactly those; the other clips are whole.
     """
-    expected = expected_frames([None if pts == MISSING_PTS else pts for pts in index.pts.tolist()], reference)
+    expected = expected_frames(known_pts(index), reference)
     slots = [_slot(index, clip, number) for number, clip in enumerate(clips)]
     report = decoder.decode(source, index, slots)
     assert len(report.errors) == len(slots)
