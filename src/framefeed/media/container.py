@@ -18,7 +18,7 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from framefeed.errors import CorruptMedia, LimitExceeded, NoVideoStream, UnsupportedCodec
-from framefeed.media.foreign import FOREIGN, translated
+from framefeed.media.foreign import FOREIGN, overheard, translate, translated
 from framefeed.media.limits import DEFAULT_LIMITS, Limits
 from framefeed.media.source import MediaSource, ObjectReader, read_bytes
 
@@ -84,11 +84,10 @@ class VideoContainer:
     def _open(self, stream_index: int | None) -> None:
         self._knows_encoder = False
         self.source.stat()  # A FIFO or folder must be refused before libav opens it.
-        with translated(self.source.name, "open"):
-            self._container = cast(
-                InputContainer,
-                av.open(_openable(self.source), options=_options(self.limits), metadata_errors="replace"),
-            )
+        try:
+            self._container = self._opened()
+        except FOREIGN as error:
+            raise translate(error, self.source.name, "open", overheard(lambda: self._opened().close())) from error
         try:
             self.stream = self._choose(stream_index)
             self._check()
@@ -96,6 +95,10 @@ class VideoContainer:
         except BaseException:
             self.close()
             raise
+
+    def _opened(self) -> InputContainer:
+        opened = av.open(_openable(self.source), options=_options(self.limits), metadata_errors="replace")
+        return cast("InputContainer", opened)
 
     def _configure(self) -> None:
         context = self.stream.codec_context
@@ -106,9 +109,10 @@ class VideoContainer:
 
     def reopen(self) -> None:
         """Stand at the first packet again, whatever the container can seek."""
-        index = self.stream.index
+        index, options = self.stream.index, self.decoder().options
         self.close()
         self._open(index)
+        self.decoder().options = options
 
     def learn_encoder(self) -> None:
         """Let the decoder see the first packet where that says how the rest must be read, before decoding elsewhere.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import av
@@ -37,10 +39,10 @@ def translated(name: str, stage: str) -> Iterator[None]:
         raise translate(error, name, stage) from error
 
 
-def translate(error: BaseException, name: str, stage: str) -> MediaError:
-    """Build framefeed's error for one of libav's."""
+def translate(error: BaseException, name: str, stage: str, log: str = "") -> MediaError:
+    """Build framefeed's error for one of libav's; ``log`` is what FFmpeg logged about it."""
     reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    message = f"{name}: {reason}"
+    message = f"{name}: {reason}{log and f' ({log})'}"
     if isinstance(error, FileNotFoundError):
         return MissingMedia(f"{name}: no such file", source=name, stage=stage)
     if isinstance(error, _UNSUPPORTED):
@@ -50,6 +52,28 @@ def translate(error: BaseException, name: str, stage: str) -> MediaError:
     return UnreadableMedia(
         f"{message}: not a container that framefeed reads, or its header is damaged", source=name, stage=stage
     )
+
+
+_LISTENING = threading.Lock()
+_MESSAGES = 3
+logging.getLogger("libav").addHandler(logging.NullHandler())
+
+
+def overheard(action: Callable[[], object]) -> str:
+    """Repeat what failed and return the last that FFmpeg logs about it in this thread, on one line.
+
+    Only failures are listened to: a log callback in Python for every message makes threads wait for each other (D14).
+    """
+    with _LISTENING, av.logging.Capture(local=True) as heard:
+        av.logging.set_level(av.logging.ERROR)
+        try:
+            action()
+        except FOREIGN:
+            pass
+        finally:
+            av.logging.set_level(None)
+    said = [" ".join(message.split()) for _, _, message in heard]
+    return "; ".join(dict.fromkeys(line for line in said[-_MESSAGES:] if line))
 
 
 def refused_by_limit(name: str, max_pixels: int) -> LimitExceeded:
