@@ -11,7 +11,6 @@ import av
 
 from framefeed.errors import (
     CorruptMedia,
-    LimitExceeded,
     MediaError,
     MissingMedia,
     UnreadableMedia,
@@ -74,10 +73,3 @@ def overheard(action: Callable[[], object]) -> str:
             av.logging.set_level(None)
     said = [" ".join(message.split()) for _, _, message in heard]
     return "; ".join(dict.fromkeys(line for line in said[-_MESSAGES:] if line))
-
-
-def refused_by_limit(name: str, max_pixels: int) -> LimitExceeded:
-    """Build the error for a decoder that refused a picture as larger than ``max_pixels``."""
-    return LimitExceeded(
-        f"{name}: the decoder refused a picture of more than {max_pixels} pixels", source=name, stage="decode"
-    )
