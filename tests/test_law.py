@@ -21,28 +21,14 @@ from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.index.build import build_index
 from framefeed.index.frame_index import FrameIndex
 from framefeed.media.source import MediaSource
-from framefeed.testing import CODECS, iter_pathologies
-from tests.corpus import clip_file, corpus_file
+from framefeed.testing import iter_pathologies
 from tests.decode.law import Product, check_clips, check_frames
+from tests.media.files import READABLE, readable_path
 from tests.reference import kept_reference
 
-# Refused by design: test_refused_files.py says why for each.
-REFUSED_CODECS = {"apng", "gif", "roq"}
-REFUSED = {
-    recipe.name
-    for recipe in iter_pathologies()
-    if recipe.stamps == () or recipe.number in ("M19", "S01") or recipe.name == "billion_samples.mp4"
-}
-HARD_FILES = [recipe.name for recipe in iter_pathologies() if recipe.name not in REFUSED]
-CODEC_CLIPS = [f"{name}{clip.suffix}" for name, clip in CODECS.items() if name not in REFUSED_CODECS]
 # Pictures of two sizes fit no one memory unscaled (tests/decode/test_convert.py), and turned ones are not delivered as
 # they are stored (tests/decode/test_orientation.py): only their planes are compared here.
 PLANES_ONLY = {recipe.name for recipe in iter_pathologies() if recipe.number == "P01" or "size_change" in recipe.name}
-
-
-def _path(name: str) -> Path:
-    codec = name.partition(".")[0]
-    return clip_file(name, CODECS[codec].spec) if name in CODEC_CLIPS else corpus_file(name)
 
 
 @dataclass(frozen=True)
@@ -90,11 +76,11 @@ WAYS = st.builds(
 CLIPS = st.lists(st.lists(st.integers(0, 10**6), max_size=10), min_size=1, max_size=4)
 
 
-@pytest.mark.parametrize("name", HARD_FILES + CODEC_CLIPS)
+@pytest.mark.parametrize("name", READABLE)
 @settings(max_examples=4)
 @given(way=WAYS, numbers=CLIPS)
 def test_M01_M19_any_request_in_any_way_is_the_sequential_decode(name: str, way: Way, numbers: list[list[int]]) -> None:
-    path = _path(name)
+    path = readable_path(name)
     index, reference = _index(path), kept_reference(path)
     clips = [[number % len(index) for number in clip] for clip in numbers]
     with way.opened(path) as source:

@@ -1,0 +1,25 @@
+"""The generated files by whether framefeed reads them; `from tests.media.files import ...`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from framefeed.testing import CODECS, iter_pathologies
+from tests.corpus import clip_file, corpus_file
+
+# Stills by their first bytes, and a game's format that nobody trains on: not on the list of containers.
+REFUSED_CODECS = {"apng", "gif", "roq"}
+REFUSED = {
+    recipe.name
+    for recipe in iter_pathologies()
+    if recipe.stamps == () or recipe.number in ("M19", "S01") or recipe.name == "billion_samples.mp4"
+}
+HARD_FILES = [recipe.name for recipe in iter_pathologies() if recipe.name not in REFUSED]
+CODEC_CLIPS = [f"{name}{clip.suffix}" for name, clip in CODECS.items() if name not in REFUSED_CODECS]
+READABLE = HARD_FILES + CODEC_CLIPS
+
+
+def readable_path(name: str) -> Path:
+    """Path of one of `READABLE`."""
+    codec = name.partition(".")[0]
+    return clip_file(name, CODECS[codec].spec) if name in CODEC_CLIPS else corpus_file(name)
