@@ -1,6 +1,6 @@
 """The law of exactness over every codec and every hard file that can be generated, in every way of asking.
 
-Wrong readers are in tests/test_law_wrong.py, real files in tests/test_real_media.py.
+Wrong readers are in tests/test_wrong_readers.py, real files in tests/test_real_media.py.
 """
 
 from __future__ import annotations
@@ -88,6 +88,6 @@ def test_M01_M19_any_request_in_any_way_is_the_sequential_decode(name: str, way:
         with ThreadPoolExecutor(way.threads) as pool:
             checks = [pool.submit(check_frames, reader, reference, [clip]) for clip in clips]
             if name not in PLANES_ONLY:
-                checks += [pool.submit(check_clips, way.decoder, source, index, reference, clips)]
+                checks += [pool.submit(check_clips, reader, reference, clips)]
         for check in checks:
             check.result()
