@@ -5,6 +5,7 @@ Wrong readers are in tests/test_wrong_readers.py, real files in tests/test_real_
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -13,15 +14,18 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from framefeed.decode.backends.pyav import PyAVDecoder
+from framefeed.decode.video_decoder import VideoDecoder
 from framefeed.index.build import build_index
-from framefeed.index.frame_index import FrameIndex
+from framefeed.index.frame_index import DISPOSABLE, FrameIndex
 from framefeed.media.source import MediaSource
-from framefeed.testing import iter_pathologies
+from framefeed.testing import Pathology, iter_pathologies, pathology, read_stamp, read_stamps
+from tests.corpus import corpus_file
 from tests.decode.law import Product, check_clips, check_frames
 from tests.media.files import READABLE, readable_path
 from tests.reference import kept_reference
@@ -29,6 +33,11 @@ from tests.reference import kept_reference
 # Pictures of two sizes fit no one memory unscaled (tests/decode/test_convert.py), and turned ones are not delivered as
 # they are stored (tests/decode/test_orientation.py): only their planes are compared here.
 PLANES_ONLY = {recipe.name for recipe in iter_pathologies() if recipe.number == "P01" or "size_change" in recipe.name}
+
+
+STAMPED = [
+    recipe for recipe in iter_pathologies() if recipe.stamps and recipe.name in READABLE and "size" not in recipe.name
+] + [pathology("odd_size.mp4")]
 
 
 @dataclass(frozen=True)
@@ -77,7 +86,7 @@ CLIPS = st.lists(st.lists(st.integers(0, 10**6), max_size=10), min_size=1, max_s
 
 
 @pytest.mark.parametrize("name", READABLE)
-@settings(max_examples=4)
+@settings(max_examples=6)
 @given(way=WAYS, numbers=CLIPS)
 def test_M01_M19_any_request_in_any_way_is_the_sequential_decode(name: str, way: Way, numbers: list[list[int]]) -> None:
     path = readable_path(name)
@@ -91,3 +100,60 @@ def test_M01_M19_any_request_in_any_way_is_the_sequential_decode(name: str, way:
                 checks += [pool.submit(check_clips, reader, reference, clips)]
         for check in checks:
             check.result()
+
+
+# --- promised and never given -----------------------------------------------------------------------
+
+
+def test_D02_a_frame_that_only_packets_promise_is_named_and_the_others_come() -> None:
+    path = corpus_file("truncated.mp4")
+    index, reference = build_index(path, "none"), kept_reference(path)
+    assert len(index) == len(reference) + 1
+    reader = Product(MediaSource.of(path), index, PyAVDecoder())
+    requests = [range(len(index)), [49, 3, 49], [48], [49]]
+    check_frames(reader, reference, requests, may_promise_more=True)
+    check_clips(reader, reference, requests, may_promise_more=True)
+
+
+@pytest.mark.parametrize("way", [Way(True, True, "bytes", 1), Way(True, False, "bytes", 1)])
+def test_D01_a_picture_lost_after_indexing_is_named_and_the_others_come(way: Way, tmp_path: Path) -> None:
+    path = corpus_file("base.mp4")
+    index, damaged = build_index(path), tmp_path / "damaged.mp4"
+    lost = int(np.flatnonzero(index.packets.flags[index.frame_packet] & DISPOSABLE)[17])
+    damaged.write_bytes(_without_packet(path.read_bytes(), index, int(index.frame_packet[lost])))
+    reference = kept_reference(damaged)
+    assert len(reference) == len(index) - 1
+    reader = Product(MediaSource.of(damaged.read_bytes()), index, way.decoder)
+    requests = [range(len(index)), [lost], [lost + 1, lost - 1], [0, lost, lost + 1, lost]]
+    check_frames(reader, reference, requests, may_promise_more=True)
+    check_clips(reader, reference, requests, may_promise_more=True)
+
+
+def _without_packet(data: bytes, index: FrameIndex, number: int) -> bytes:
+    """Make one packet a unit of a kind that decoders pass over, of the same size."""
+    offset, size = int(index.packets.offset[number]), int(index.packets.size[number])
+    filler = (size - 4).to_bytes(4, "big") + b"\x0c" + b"\xff" * (size - 5)
+    return data[:offset] + filler + data[offset + size :]
+
+
+# --- frames that name themselves --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("recipe", STAMPED, ids=lambda recipe: recipe.name)
+def test_M01_M19_delivered_pixels_name_the_ordinals_asked_for(recipe: Pathology) -> None:
+    assert recipe.stamps is not None
+    chance = random.Random(recipe.name)
+    wanted = [chance.randrange(len(recipe.stamps)) for _ in range(8)]
+    with VideoDecoder(corpus_file(recipe.name)) as decoder:
+        assert len(decoder) == len(recipe.stamps)
+        batch = decoder.get_frames_at(wanted)
+        assert batch.indices.tolist() == wanted
+        assert read_stamps(batch.data) == [recipe.stamps[ordinal] for ordinal in wanted]
+        assert read_stamp(decoder[-1]) == recipe.stamps[-1]
+
+
+@pytest.mark.parametrize("recipe", STAMPED[::4], ids=lambda recipe: recipe.name)
+def test_M01_M19_small_pictures_name_themselves_too(recipe: Pathology) -> None:
+    assert recipe.stamps is not None
+    with VideoDecoder(corpus_file(recipe.name), size=(48, 64), dimension_order="NHWC") as decoder:
+        assert read_stamps(decoder[::-9]) == list(recipe.stamps[::-9])
