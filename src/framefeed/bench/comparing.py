@@ -17,6 +17,7 @@ from framefeed.bench.ours import OURS, WAY
 from framefeed.bench.peer import Way
 from framefeed.bench.rules import Batches, Clip
 from framefeed.bench.workloads import Goal, Rule, Workload
+from framefeed.parallel.outcome import Ok, outcome_of
 
 _RUNS: dict[str, Callable[[Way, Batches], Run]] = {
     "many files": rules.opening_each,
@@ -65,21 +66,22 @@ def compare(workload: Workload, store: MediaStore, field: Field, rounds: Rounds)
         rounds: How often.
     """
     batches = {rule: workload.batches(store, rounds.pairs, rule) for rule in workload.rules}
+    # Checked first: whatever a library sets up at its first use is not timed.
+    checked = {rule: _checked(field.ways, rule, batches[rule]) for rule in workload.rules}
     contenders = [
-        contender
+        _entry(way, rule, batches[rule])
         for rule in workload.rules
         for way in (WAY, *field.ways)
-        for contender in _contender(way, rule, batches[rule])
+        if way.name in checked[rule].shares
     ]
-    # Checked first: whatever a library sets up at its first use is not timed.
-    checked = {rule: _shares(field.ways, rule, batches[rule]) for rule in workload.rules}
-    samples = measure([contender.contender for contender in contenders], rounds)
+    samples = measure([entry.contender for entry in contenders], rounds)
     return {
         "key": workload.key,
         "title": workload.title,
         "rules": {rule: rules.RULES[rule] for rule in workload.rules},
         "clips_a_round": workload.clips,
-        "contenders": [_facts(entry, samples, workload.clips, checked[entry.rule]) for entry in contenders],
+        "contenders": [_facts(entry, samples, workload.clips, checked[entry.rule].shares) for entry in contenders],
+        "failed": {rule: found.failed for rule, found in checked.items() if found.failed},
         "best": [_outcome(Goal(rule), samples, contenders) for rule in workload.rules],
         "goals": [_outcome(goal, samples, contenders) for goal in workload.goals],
     }
@@ -99,16 +101,14 @@ class Entry:
         return self.contender.name
 
 
-def _contender(way: Way, rule: Rule, batches: Batches) -> list[Entry]:
-    if rule == "one call" and not way.takes_many:
-        return []
+def _entry(way: Way, rule: Rule, batches: Batches) -> Entry:
     for clip in (clip for batch in batches for clip in batch):
         way.prepare(clip.video)
     own = way.name == OURS
     run = rules.ours_in_one_call(batches) if own and rule == "one call" else _RUNS[rule](way, batches)
     # The best ways of each library run to the end, so that each is there to be compared with.
-    group = "" if own else f"{rule} | {way.library}"
-    return [Entry(way, rule, Contender(f"{way.name} | {rule}", run, group))]
+    group = "" if own else f"{rule} | {way.library} {way.resizes_itself}"
+    return Entry(way, rule, Contender(f"{way.name} | {rule}", run, group))
 
 
 def _facts(entry: Entry, samples: Samples, clips: int, shares: dict[str, float]) -> dict[str, Any]:
@@ -122,26 +122,56 @@ def _facts(entry: Entry, samples: Samples, clips: int, shares: dict[str, float])
     }
 
 
-def _shares(ways: Sequence[Way], rule: Rule, batches: Batches) -> dict[str, float]:
-    """Share of the right frames, by way, over a few clips."""
-    asked = [(clip, clip.ordinals) for clip in batches[0][:CHECKED_CLIPS]]
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """Whether each way delivers what it was asked for.
+
+    Attributes:
+        shares: Way -> share of its frames that were the right ones.
+        failed: Way -> the error that it raised instead.
+    """
+
+    shares: dict[str, float]
+    failed: dict[str, str]
+
+
+def _checked(ways: Sequence[Way], rule: Rule, batches: Batches) -> Checked:
     if rule == "one call":
-        asked = [(batches[0][0], rules.all_ordinals(batches[0][:CHECKED_CLIPS]))]
+        able = [way for way in ways if way.takes_many]
+        return check_ways(able, [(batches[0][0], rules.all_ordinals(batches[0]))])
+    return check_ways(ways, [(clip, clip.ordinals) for clip in batches[0][:CHECKED_CLIPS]])
+
+
+def check_ways(ways: Sequence[Way], asked: Sequence[tuple[Clip, list[int]]]) -> Checked:
+    """Compare some frames of ours and of each peer's way to the reference.
+
+    Args:
+        ways: Of the peers.
+        asked: Clips, and the frames to ask for of their videos.
+    """
     references = [Reference(clip.video, ordinals) for clip, ordinals in asked]
-    shares = {}
+    checked = Checked({}, {})
+
+    def share(way: Way) -> float:
+        delivered = (_delivered(way, clip, ordinals) for clip, ordinals in asked)
+        return float(np.mean([r.share_matching(d, way.layout) for r, d in zip(references, delivered, strict=True)]))
+
     for way in (WAY, *ways):
-        each = [
-            reference.share_matching(_delivered(way, clip, ordinals), way.layout)
-            for (clip, ordinals), reference in zip(asked, references, strict=True)
-        ]
-        shares[way.name] = round(float(np.mean(each)), 4)
-    return shares
+        outcome = outcome_of(share, way)
+        if isinstance(outcome, Ok):
+            checked.shares[way.name] = round(outcome.value, 4)
+        elif way is WAY or not isinstance(outcome.error, Exception):
+            raise outcome.error
+        else:
+            checked.failed[way.name] = f"{type(outcome.error).__name__}: {outcome.error}"
+    return checked
 
 
 def _delivered(way: Way, clip: Clip, ordinals: list[int]) -> Any:
+    way.prepare(clip.video)
     session = way.open(clip.video)
     try:
-        return np.array(session.clip(ordinals))
+        return np.asarray(session.clip(ordinals))
     finally:
         session.close()
 

@@ -14,6 +14,11 @@ Run = Callable[[int], object]
 """Does the work of one round; the number of the round chooses the clips, the same for all contenders."""
 
 
+_WAIT = 0.01
+"""Seconds."""
+_MOST_WAITS = 100
+
+
 @dataclass(frozen=True, slots=True)
 class Sample:
     """What one run took, in seconds.
@@ -113,13 +118,28 @@ class Samples:
         return min((name for name in names if len(self.of[name]) == most), key=lambda name: self.median(name, metric))
 
 
-def measure(contenders: Sequence[Contender], rounds: Rounds, clock: Callable[[], Sample] = now) -> Samples:
+def settle() -> None:
+    """Wait until threads that a run left behind are done, so that the next one does not pay for them."""
+    for _ in range(_MOST_WAITS):
+        before = time.process_time()
+        time.sleep(_WAIT)
+        if time.process_time() - before < _WAIT / 10:
+            return
+
+
+def measure(
+    contenders: Sequence[Contender],
+    rounds: Rounds,
+    clock: Callable[[], Sample] = now,
+    between: Callable[[], None] = settle,
+) -> Samples:
     """Run all contenders round after round, each round in another order.
 
     Args:
         contenders: With unique names.
         rounds: How often.
         clock: Read before and after each run.
+        between: Called before each run.
     """
     samples = Samples()
     staying = list(contenders)
@@ -127,6 +147,7 @@ def measure(contenders: Sequence[Contender], rounds: Rounds, clock: Callable[[],
         if number == rounds.pilot:
             staying = still_in(staying, samples, rounds.slack)
         for contender in turned(staying, number):
+            between()
             before = clock()
             contender.run(number)
             samples.add(contender.name, number, clock() - before)

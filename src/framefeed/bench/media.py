@@ -26,6 +26,8 @@ TRAILER = "video/libopenshot/sintel_trailer-720p.mp4"
 TEST_FRAMES = 3600
 TEST_FPS = 60
 REPEATS = 50
+MAX_COPIED = 64 * 2**20
+"""Bytes; of larger files copies are links, which contenders still have to open one by one."""
 _X264_DEFAULTS = {"preset": "medium"}
 
 
@@ -58,7 +60,7 @@ class MediaStore:
 
     Args:
         media: Folder that holds the trailer.
-        work: Folder for what is made; kept media are used again.
+        work: Folder for what is made; what is there already is used again.
         test_frames: Frames of the numbered test video.
         repeats: How often the long one repeats it.
     """
@@ -67,11 +69,16 @@ class MediaStore:
         self, media: Path | None, work: Path, *, test_frames: int = TEST_FRAMES, repeats: int = REPEATS
     ) -> None:
         self._media = media
-        self._work = work
+        self.work = work
         self._test_frames = test_frames
         self._repeats = repeats
         self._videos: dict[Path, BenchVideo] = {}
         work.mkdir(parents=True, exist_ok=True)
+
+    @staticmethod
+    def has_trailer(folder: Path) -> bool:
+        """Whether a folder is one of media with the trailer."""
+        return (folder / TRAILER).is_file()
 
     @property
     def trailer(self) -> BenchVideo:
@@ -80,8 +87,8 @@ class MediaStore:
         Raises:
             MissingMedia: The folder of media has none.
         """
-        if self._media is None or not (self._media / TRAILER).is_file():
-            raise MissingMedia(f"no {TRAILER} below {self._media}: name the folder with --media or FRAMEFEED_MEDIA")
+        if self._media is None or not self.has_trailer(self._media):
+            raise MissingMedia(f"no folder of media with {TRAILER} in it was named (MEDIA, or FRAMEFEED_MEDIA)")
         return self._video(self._media / TRAILER)
 
     @property
@@ -115,7 +122,7 @@ class MediaStore:
         return self._videos.setdefault(path, BenchVideo(path))
 
     def _made(self, name: str, write: Callable[[Path], None]) -> BenchVideo:
-        path = self._work / name
+        path = self.work / name
         if not path.is_file():
             path.parent.mkdir(parents=True, exist_ok=True)
             part = path.with_name(f"part_{path.name}")
@@ -154,4 +161,7 @@ def _moved(packet: Coded, ticks: int) -> Coded:
 
 
 def _copy(source: Path, target: Path) -> None:
-    shutil.copyfile(source, target)
+    if source.stat().st_size <= MAX_COPIED:
+        shutil.copyfile(source, target)
+    else:
+        target.symlink_to(source.resolve())

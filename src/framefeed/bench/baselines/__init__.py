@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import cast
+from typing import Any, cast
 
 from framefeed.bench.peer import Baseline
 
@@ -11,10 +11,15 @@ NAMES = ("torchcodec", "decord2", "spdl", "opencv")
 """Decoders that are measured against ours."""
 
 
-def load_baseline(name: str) -> Baseline | str:
-    """Load a baseline, or say in a line why it cannot be had."""
+def load_module(name: str) -> Any:
+    """Load one module of this package, or say in a line why it cannot be had."""
     try:
-        return cast(Baseline, importlib.import_module(f"{__name__}.{name}"))
+        return importlib.import_module(f"{__name__}.{name}")
     except (ImportError, OSError, RuntimeError) as error:
         # A library that is there but does not find its codec libraries raises OSError or RuntimeError.
         return f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+
+
+def load_baseline(name: str) -> Baseline | str:
+    """Load a decoder, or say in a line why it cannot be had."""
+    return cast("Baseline | str", load_module(name))

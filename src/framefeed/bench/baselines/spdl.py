@@ -54,8 +54,8 @@ def versions() -> dict[str, str]:
 
 
 def ways() -> list[Way]:
-    """Both decode with one thread, which is the library's default."""
+    """Both decode with one thread, which is the library's default. A filter takes some hundred terms at most."""
     return [
         Way("spdl sampled", "NHWC", _Sampled),
-        Way("spdl selected", "NHWC", _Selected),
+        Way("spdl selected", "NHWC", _Selected, takes_many=False),
     ]
