@@ -159,6 +159,20 @@ def test_interrupted_is_130(tmp_path: Path) -> None:
     assert only_line(err) == "framefeed: interrupted"
 
 
+def test_an_interruption_that_a_library_wrapped(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_: object) -> int:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as error:
+            raise RuntimeError("a worker left") from error
+
+    monkeypatch.setattr(framefeed.cli.scan, "run", fail)
+    assert main(["scan", "x"]) == 130
+    assert only_line(capsys.readouterr().err) == "framefeed: interrupted"
+
+
 INTERRUPTS_ITSELF = """
 import signal, sys
 import framefeed.index.survey as survey

@@ -10,7 +10,7 @@ import argparse
 import importlib
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from framefeed.cli.exits import Exit
 from framefeed.cli.parsing import Parser, joined_numbers
@@ -48,9 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         code = Exit.WELL  # Who reads our output has read enough.
-    except KeyboardInterrupt:
-        complain("interrupted")
-        code = Exit.INTERRUPTED
+    except KeyboardInterrupt as error:
+        code = _explain(error)
     except SystemExit as leaving:  # argparse, once it has shown its help
         code = leaving.code if isinstance(leaving.code, int) else Exit.WELL
     except Exception as error:
@@ -84,10 +83,20 @@ def _parser(chosen: str | None) -> argparse.ArgumentParser:
     return parser
 
 
-def _explain(error: Exception) -> Exit:
+def _explain(error: BaseException) -> Exit:
     """Say what went wrong: in one line where the user or a file is the cause, with a traceback where we are."""
+    if any(isinstance(each, KeyboardInterrupt) for each in _chain(error)):
+        complain("interrupted")
+        return Exit.INTERRUPTED
     if isinstance(error, (FramefeedError, OSError)) and type(error) is not LoadError:
         complain(str(error))
         return Exit.MISTAKE
     complain(*traceback.format_exc().splitlines(), "this is a bug in framefeed: please report it with the lines above")
     return Exit.BUG
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and what led to it: libraries, and class statements of Python 3.11, wrap a KeyboardInterrupt."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__

@@ -12,6 +12,7 @@ import numpy as np
 
 from framefeed.cli.captions import captions
 from framefeed.cli.exits import Exit
+from framefeed.cli.folders import made_folder
 from framefeed.cli.parsing import indices, rates, size, times
 from framefeed.cli.printing import complain, printable, say, say_json
 from framefeed.decode.decoder import Pixels
@@ -79,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
         still_format(args.sheet)
     catalog = catalog_of([args.video])
     request = _requested(catalog, args)
-    taken = _Taken(_made(args.out), args.sheet is not None)
+    taken = _Taken(None if args.out is None else made_folder(args.out), args.sheet is not None)
     with VideoDecoder(catalog[0], size=args.size, dimension_order="NHWC") as decoder:
         for ordinal, pts_seconds, picture in _pictures(decoder, np.unique(request.ordinals)):
             taken.add(ordinal, pts_seconds, picture)
@@ -120,15 +121,6 @@ def _past(request: DecodeRequest) -> IntArray:
 
 def _length_seconds(index: FrameIndex) -> float:
     return float((index.end_pts - int(index.pts[0])) * index.time_base)
-
-
-def _made(folder: str | None) -> str | None:
-    if folder is not None:
-        try:
-            os.makedirs(folder, exist_ok=True)
-        except OSError as error:
-            raise UsageError(f"cannot make the folder {folder}: {error.strerror}") from error
-    return folder
 
 
 def _pictures(decoder: VideoDecoder, ordinals: IntArray) -> Iterator[tuple[int, float, Pixels]]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
-from framefeed.errors import MediaError, MissingDependency, UsageError
+from framefeed.errors import FramefeedError, FrameNotFound, MediaError, MissingDependency, TimeUnavailable
 
 try:
     import torch
@@ -35,9 +37,11 @@ BATCH_SIZE = 8
 EPOCHS = 2
 CLIPS = 48
 """An epoch has about as many: enough for the loss to fall, and seconds of decoding."""
-EPOCH_SECONDS = 20.0
+EPOCH_SECONDS = 15.0
 """An epoch of large videos is cut off after this time."""
 STARTING, WAITING, TRAINING = "starting workers", "waiting for data", "training"
+
+BAD_CLIP = (MediaError, FrameNotFound, TimeUnavailable)
 
 Batch = dict[str, Any]
 
@@ -53,28 +57,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Scan, plan, train, and show what came of it."""
     stages = Stages()
-    out = _made(Path(args.out))
     threads = thread_budget().threads
     say(f"framefeed {framefeed_version()}, PyTorch {torch.__version__}, thread budget {threads}")
-    media = find_media(args.media, out, stages)
-    failed = list(media.catalog.failures)
+    media = find_media(args.media, Path(args.out), stages)
+    failed = media.failed
     plan = _planned(media, stages)
     if len(plan):
         training = Training(plan, stages)
         for epoch in range(EPOCHS):
             say(training.epoch(epoch))
-        failed += training.failed
-        _show(training, out / "first_batch.png", reads_stamps=not media.is_users)
+        failed += training.failed.values()
+        _show(training, Path(args.out) / "first_batch.png", reads_stamps=not media.is_users)
     list_failed(failed)
     return Exit.FAILED_FILES if failed else Exit.WELL
-
-
-def _made(folder: Path) -> Path:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"cannot make the folder {folder}: {error.strerror}") from error
-    return folder
 
 
 def _planned(media: DemoMedia, stages: Stages) -> EpochPlan:
@@ -103,14 +98,16 @@ class Training:
 
     Attributes:
         first: The first batch.
-        failed: Files whose clips could not be decoded.
+        failed: Clips that could not be decoded, one a file.
+        lost: Batches left out for them.
     """
 
     def __init__(self, plan: EpochPlan, stages: Stages) -> None:
         self.plan = plan
         self.stages = stages
         self.first: Batch | None = None
-        self.failed: list[Failed] = []
+        self.failed: dict[str, Failed] = {}
+        self.lost = 0
         with stages.timed("setting up PyTorch"):
             self._set_up(thread_budget().threads)
 
@@ -135,14 +132,16 @@ class Training:
             clips += len(scores)
             right += int((scores.argmax(1) == batch["label"]).sum())
             loss += batch_loss.item() * len(scores)
-        waited, seconds, count = self.stages.of(WAITING) - before, clock.total, max(1, clips)
+        waited, seconds = self.stages.of(WAITING) - before, clock.total
+        if not clips:
+            return f"epoch {number}   not one batch could be decoded"
         return (
-            f"epoch {number}   loss {loss / count:.3f}   right {right / count:4.0%}   {clips / seconds:5.1f} clips/s   "
+            f"epoch {number}   loss {loss / clips:.3f}   right {right / clips:4.0%}   {clips / seconds:5.1f} clips/s   "
             f"waited for data {waited:.1f} s of {seconds:.1f} s ({waited / seconds:.0%})"
         )
 
     def _batches(self, clock: Stages) -> Iterator[Batch]:
-        with self.stages.timed(STARTING):
+        with self.stages.timed(STARTING), _interrupts_held():
             batches = iter(self._loader)
         with tqdm(total=len(self._loader), unit="batch", disable=not sys.stderr.isatty(), leave=False) as bar:
             while clock.total < EPOCH_SECONDS:
@@ -151,8 +150,10 @@ class Training:
                         batch = next(batches)
                 except StopIteration:
                     return
-                except MediaError as error:
-                    self.failed.append(_failure(error))
+                except BAD_CLIP as error:
+                    self.lost += 1
+                    failure = _failure(error)
+                    self.failed.setdefault(failure[0], failure)
                     continue
                 self.first = self.first or batch
                 yield batch
@@ -166,6 +167,16 @@ class Training:
         loss.backward()  # type: ignore[no-untyped-call]
         self._optimiser.step()
         return scores, loss
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Start workers that never see Ctrl-C: it is for this process, which ends them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def small_network(classes: int) -> torch.nn.Module:
@@ -183,7 +194,7 @@ def small_network(classes: int) -> torch.nn.Module:
     )
 
 
-def _failure(error: MediaError) -> Failed:
+def _failure(error: FramefeedError) -> Failed:
     # PyTorch rebuilds a worker's error around the text of its traceback, whose last line is the error itself.
     message = str(error).strip().splitlines()[-1].removeprefix(f"{type(error).__module__}.{type(error).__name__}: ")
     return message.split(": ", 1)[0], type(error).__name__, message
@@ -191,6 +202,9 @@ def _failure(error: MediaError) -> Failed:
 
 def _show(training: Training, sheet: Path, reads_stamps: bool) -> None:
     plan, stages, batch = training.plan, training.stages, training.first
+    if training.lost:
+        say(f"{training.lost} batches were left out, each for a clip that could not be decoded; "
+            "framefeed's ClipLoader leaves out that clip alone")  # fmt: skip
     if batch is not None:
         positions, clips = batch["position"].tolist(), batch["data"].numpy()
         if reads_stamps:

@@ -11,13 +11,15 @@ from pathlib import Path
 import numpy as np
 
 from framefeed.cli.captions import captions
+from framefeed.cli.failures import Failed
+from framefeed.cli.folders import made_folder
 from framefeed.cli.printing import printable, say
 from framefeed.cli.scan import sentences, summary
 from framefeed.cli.timing import Stages
 from framefeed.decode.decoder import Pixels
 from framefeed.encode.sheets import SheetClip, contact_sheet
 from framefeed.encode.stills import save_still
-from framefeed.errors import UsageError
+from framefeed.errors import TimeUnavailable, UsageError
 from framefeed.index.catalog import Catalog
 from framefeed.index.listing import list_roots
 from framefeed.index.scanning import scan
@@ -34,27 +36,38 @@ class DemoMedia:
     """What the demo works on.
 
     Attributes:
-        catalog: The files, labelled by their folders.
+        catalog: The files that can be used, labelled by their folders.
+        failed: The others.
         is_users: Whether they are the user's; the demo's own have frames that name themselves.
     """
 
     catalog: Catalog
+    failed: list[Failed]
     is_users: bool
 
 
 def find_media(media: str | None, out: Path, stages: Stages) -> DemoMedia:
     """Make or list the media, scan them, and say what was found."""
-    roots: list[str] = [media or os.fspath(out / "videos")]
+    roots = [os.fspath(out / "videos")] if media is None else _sample(media)
+    made_folder(os.fspath(out))
     if media is None:
         with stages.timed("making videos"):
             files = make_folder(roots[0], CLASSES, VIDEOS_PER_CLASS, SECONDS)
         say(f"no folder was named: made {len(files)} videos of {SECONDS:g} s in {roots[0]}")
-    else:
-        roots = _sample(media)
     with stages.timed("scanning"):
         catalog = scan(roots, out=out / "cat.parquet", label_from="parent")
     say(*sentences(summary(catalog)))
-    return DemoMedia(catalog, media is not None)
+    timed, timeless = _by_times(catalog)
+    return DemoMedia(timed, [*catalog.failures, *timeless], media is not None)
+
+
+def _by_times(catalog: Catalog) -> tuple[Catalog, list[Failed]]:
+    """Part the files that clips by time can be made of from those without usable timestamps."""
+    rows = catalog.usable_rows.tolist()
+    timed = [row for row in rows if catalog.frame_index(row).has_timestamps]
+    why = "no usable timestamps, so that frames a second mean nothing; frames by number would do"
+    timeless = [(str(catalog.source(row)), TimeUnavailable.__name__, why) for row in rows if row not in set(timed)]
+    return catalog.take(timed), timeless
 
 
 def _sample(media: str) -> list[str]:

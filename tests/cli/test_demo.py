@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from framefeed.testing import make_folder
+from tests.cli.running import SECONDS, environment, only_line, run, run_script
+from tests.corpus import corpus_file
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.slow
+
+
+def _sheet(path: Path) -> np.ndarray:
+    with Image.open(path) as image:
+        assert image.format == "PNG"
+        return np.asarray(image)
+
+
+def test_a_newcomer_names_nothing(tmp_path: Path) -> None:
+    result = run("demo", cwd=tmp_path)
+    assert (result.returncode, result.stderr) == (0, b"")
+    out = result.stdout.decode()
+    assert "8 of 8 files can be read: 3,840 frames" in out
+    assert "2 classes: blue, red" in out
+    assert "128 of 128 frames of the first batch carry the number that the plan asked for" in out
+    losses = [float(loss) for loss in re.findall(r"^epoch \d   loss (\d+\.\d+) ", out, re.MULTILINE)]
+    assert len(losses) == 2
+    assert losses[1] < losses[0] < 1
+    assert re.search(r"\d frames are decoded for each one delivered", out)
+    assert re.search(r"clips/s   waited for data \d+\.\d s of \d+\.\d s \(\d+%\)", out)
+    assert {"scanning", "waiting for data", "training"} <= set(re.findall(r"^  (\S.*?)  +\d+\.\d s", out, re.MULTILINE))
+    sheet = _sheet(tmp_path / "framefeed-demo" / "first_batch.png")
+    assert sheet.shape[1] <= 1920
+    assert len(np.unique(sheet.reshape(-1, 3), axis=0)) > 1000
+    assert sorted(os.listdir(tmp_path)) == ["framefeed-demo"]
+
+
+def test_the_users_folder_with_bad_files(tmp_path: Path) -> None:
+    videos = tmp_path / "videos"
+    files = make_folder(videos, videos_per_class=2, seconds=2)
+    (videos / "red" / "bad\x1b.mp4").write_text("no film")
+    shutil.copy(corpus_file("odd_size.mp4"), videos / "blue")
+    damaged = bytearray(files[0].read_bytes())
+    damaged[2000:-1000] = bytes(len(damaged) - 3000)
+    files[0].write_bytes(damaged)
+    result = run("demo", videos, "-o", tmp_path / "out")
+    assert result.returncode == 3
+    lines = result.stderr.decode().splitlines()
+    assert all(line.startswith("framefeed: failed: ") and line.isprintable() for line in lines)
+    assert any(r"red/bad\x1b.mp4: is text, not media (UnreadableMedia)" in line for line in lines)
+    assert any(os.fspath(files[0]) in line for line in lines)
+    assert "2 classes: blue, red" in result.stdout.decode()
+    assert _sheet(tmp_path / "out" / "first_batch.png").shape[1] <= 1920
+
+
+@pytest.mark.parametrize("words", [["missing"], ["empty"], ["-o", "file"], ["a", "b"], ["--epochs", "3"]])
+def test_mistakes(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("")
+    result = run("demo", *words, cwd=tmp_path)
+    assert (result.returncode, result.stdout.count(b"Traceback")) == (1, 0)
+    only_line(result.stderr)
+
+
+def test_nothing_that_can_be_read(tmp_path: Path) -> None:
+    (tmp_path / "bad.mp4").write_text("no film")
+    result = run("demo", tmp_path, "-o", tmp_path / "out")
+    assert result.returncode == 3
+    assert "is text, not media" in only_line(result.stderr)
+
+
+def test_without_torch() -> None:
+    script = "import sys\nsys.modules['torch'] = None\nfrom framefeed.cli import main\nsys.exit(main(['demo']))"
+    result = run_script(script)
+    assert (result.returncode, result.stdout) == (1, b"")
+    assert "framefeed[torch]" in only_line(result.stderr)
+
+
+def test_interrupted_with_all_its_workers(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-W", "error", "-m", "framefeed", "demo"],
+        env=environment(), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        while not process.stdout.readline().startswith(b"epoch 0"):
+            assert process.poll() is None
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        _, err = process.communicate(timeout=SECONDS)
+    assert process.returncode == 130
+    assert only_line(err) == "framefeed: interrupted"
