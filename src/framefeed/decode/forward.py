@@ -47,7 +47,9 @@ class ForwardReader:
 
         Raises:
             CorruptMedia: It does not come out of the decoder.
+            StaleSource: The file is another than the one that was indexed.
         """
+        self._source.check_identity(self._index.identity)
         with self._lock:
             ahead = ordinal - self._last
             follows = 0 < ahead <= _REACH and (self._last >= 0 or ordinal == 0)

@@ -103,6 +103,8 @@ class ThreadPools:
             lend = self._direct if how.direct and index.stream.contiguous else self._contained
             with lend(source, stamp, index, how, counts) as feed:
                 yield feed
+        # What was read while another file took its place is nobody's picture (D09).
+        source.check_identity(index.identity)
 
     @contextmanager
     def _direct(
