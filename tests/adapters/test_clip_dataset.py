@@ -1,0 +1,359 @@
+"""ClipDataset under PyTorch's own DataLoader: any workers, any start method, any sampler."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    DistributedSampler,
+    RandomSampler,
+    SequentialSampler,
+    Subset,
+    WeightedRandomSampler,
+)
+
+from framefeed.adapters.torch import ClipDataset, to_device
+from framefeed.adapters.torch import DataLoader as OurDataLoader
+from framefeed.errors import CorruptMedia, FrameNotFound, LoadError, StaleSource, UsageError
+from framefeed.index.scanning import scan
+from framefeed.load import ClipLoader
+from framefeed.plan.clips import AtIndices, Uniform
+from framefeed.plan.epoch import EpochPlan, plan_clips
+from framefeed.plan.request import DecodeRequest
+from framefeed.plan.requests import plan_requests
+from framefeed.testing import ClipSpec, write_clip
+from tests.fakes import FlatDecoder
+from tests.load.media import assert_stamps, catalog, folder, plan_of
+
+pytestmark = [
+    # What PyTorch thinks of the number of workers on a small machine is not the matter here.
+    pytest.mark.filterwarnings("ignore:This DataLoader will create"),
+    # Users fork too.
+    pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning"),
+]
+
+WORKERS = [(0, None), (1, "fork"), (2, "fork"), (4, "fork")]
+
+
+def drawn(clip: torch.Tensor) -> torch.Tensor:
+    return torch.rand(3)
+
+
+def broken(clip: torch.Tensor) -> torch.Tensor:
+    raise KeyError("mean")
+
+
+def decoder_threads(clip: torch.Tensor) -> torch.Tensor:
+    """Threads of this process that libavcodec named."""
+    names = [Path(f"/proc/self/task/{task}/comm").read_text() for task in os.listdir("/proc/self/task")]
+    return torch.tensor(sum(name.startswith("av:") for name in names))
+
+
+def fed(dataset: ClipDataset, workers: int = 0, context: str | None = None, **options: Any) -> DataLoader[Any]:
+    return DataLoader(dataset, num_workers=workers, multiprocessing_context=context, **{"batch_size": 5, **options})
+
+
+def check_epoch(plan: EpochPlan, batches: Iterator[Any] | DataLoader[Any], order: list[int] | None = None) -> None:
+    """The batches hold these positions of a plan, frame by frame."""
+    got: list[int] = []
+    for batch in batches:
+        for place, position in enumerate(batch["position"].tolist()):
+            assert_stamps(plan, position, batch["data"][place])
+            assert batch["source"][place] == plan[position].source
+            np.testing.assert_array_equal(batch["pts_seconds"][place], plan[position].pts_seconds)
+            assert batch["label"][place] == plan.columns_at(position)["label"]
+            got.append(position)
+    assert got == (list(range(len(plan))) if order is None else order)
+
+
+@pytest.mark.parametrize(("workers", "context"), WORKERS)
+def test_any_number_of_workers_delivers_the_planned_frames(workers: int, context: str | None) -> None:
+    plan = plan_of(shuffle=False)
+    check_epoch(plan, fed(ClipDataset(plan), workers, context))
+
+
+def test_an_item_is_a_clip_and_its_target() -> None:
+    plan = plan_of(shuffle=False)
+    dataset = ClipDataset(plan, target="label")
+    clip, target = dataset[3]
+    assert (clip.shape, clip.dtype) == ((4, 3, 48, 64), torch.uint8)
+    assert (target.dtype, target.shape, int(target)) == (torch.int64, (), int(plan.columns_at(3)["label"]))
+    assert (dataset.classes, dataset.class_to_idx) == (["blue", "red"], {"blue": 0, "red": 1})
+    assert dataset.classes[target] == Path(str(plan[3].source)).parent.name
+    clips, targets = next(iter(fed(dataset)))
+    assert (clips.shape, targets.dtype, targets.shape) == ((5, 4, 3, 48, 64), torch.int64, (5,))
+    torch.nn.functional.cross_entropy(torch.zeros(5, 2), targets)
+
+
+def test_an_item_without_a_target_is_a_dict() -> None:
+    plan = plan_of(AtIndices([0, 29, 30]), shuffle=False, rank=1, world_size=2)
+    item = ClipDataset(plan)[2]
+    assert list(item) == ["data", "pts_seconds", "valid", "position", "source", "label"]
+    assert (item["position"].dtype, int(item["position"])) == (torch.int64, 5)
+    assert (item["pts_seconds"].dtype, item["valid"].tolist()) == (torch.float64, [True, True, False])
+    assert (item["label"].dtype, item["source"]) == (torch.int64, plan[2].source)
+
+
+def test_positions_are_those_of_a_sequence() -> None:
+    plan = plan_of(shuffle=False)
+    dataset = ClipDataset(plan)
+    assert len(dataset) == len(list(dataset)) == 12
+    for position in (-1, np.int64(11), torch.tensor(11)):
+        assert int(dataset[position]["position"]) == 11
+    assert [int(item["position"]) for item in dataset.__getitems__([7, 0, 7, -12])] == [7, 0, 7, 0]
+    assert dataset.__getitems__([]) == []
+    for wrong in (12, -13):
+        with pytest.raises(IndexError, match="of a dataset of 12 clips"):
+            dataset[wrong]
+
+
+def test_clips_of_a_source_that_are_asked_for_together_are_decoded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoder = FlatDecoder()
+    monkeypatch.setattr("framefeed.adapters.torch.clip_dataset.decoder_named", lambda: decoder)
+    plan = plan_of(shuffle=False)
+    list(fed(ClipDataset(plan), batch_size=6))
+    assert [count for _, count in decoder.calls] == [2] * 6
+
+
+SAMPLERS: dict[str, Any] = {
+    "sequential": lambda dataset: SequentialSampler(dataset),
+    "random": lambda dataset: RandomSampler(dataset, generator=torch.Generator().manual_seed(3)),
+    "rank 1 of 2": lambda dataset: DistributedSampler(dataset, num_replicas=2, rank=1, seed=5),
+    "weighted": lambda dataset: WeightedRandomSampler(
+        [1.0 + number for number in range(len(dataset))], 20, generator=torch.Generator().manual_seed(4)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("workers", [0, 2])
+def test_any_sampler(name: str, workers: int) -> None:
+    plan = plan_of(shuffle=False)
+    dataset = ClipDataset(plan)
+    order = list(SAMPLERS[name](dataset))
+    check_epoch(plan, fed(dataset, workers, sampler=SAMPLERS[name](dataset)), order)
+
+
+def test_a_batch_sampler_of_ones_own_and_no_batches_at_all() -> None:
+    plan = plan_of(shuffle=False)
+    batches = [[3, 3, 1], [11], [0, 5]]
+    loader = DataLoader(ClipDataset(plan), batch_sampler=batches, num_workers=2)
+    check_epoch(plan, loader, [3, 3, 1, 11, 0, 5])
+    sampler = BatchSampler(SequentialSampler(ClipDataset(plan)), 5, drop_last=True)
+    check_epoch(plan, DataLoader(ClipDataset(plan), batch_sampler=sampler), list(range(10)))
+    single = DataLoader(Subset(ClipDataset(plan), [4, 2]), batch_size=None, num_workers=1)
+    assert [int(item["position"]) for item in single] == [4, 2]
+
+
+@pytest.mark.parametrize("context", ["fork", "forkserver", "spawn"])
+def test_L12_persistent_workers_of_any_start_method_see_the_epoch(context: str) -> None:
+    plan = plan_of(shuffle=False)
+    dataset = ClipDataset(plan)
+    loader = fed(dataset, 2, context, persistent_workers=True)
+    for epoch in (0, 1, 4):
+        dataset.set_epoch(epoch)
+        check_epoch(plan.with_epoch(epoch), loader)
+    assert not [name for name in os.listdir("/dev/shm") if name.startswith(f"torch_{os.getpid()}_")]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_L12_the_epoch_of_the_dataset_is_that_of_its_plan(workers: int) -> None:
+    dataset = ClipDataset(plan_of(shuffle=False, epoch=3))
+    assert (dataset.epoch, dataset.plan.epoch) == (3, 3)
+    check_epoch(plan_of(shuffle=False, epoch=3), fed(dataset, workers))
+    dataset.set_epoch(0)
+    check_epoch(plan_of(shuffle=False), fed(dataset, workers))
+    for wrong in (-1, 1.5, "2"):
+        with pytest.raises(UsageError):
+            dataset.set_epoch(wrong)  # type: ignore[arg-type]
+    assert dataset.epoch == 0
+
+
+@pytest.mark.parametrize(("workers", "context"), [(1, "fork"), (3, "fork")])
+def test_L11_draws_depend_on_seed_epoch_and_position_alone(workers: int, context: str | None) -> None:
+    dataset = ClipDataset(plan_of(shuffle=False), target="label", transform=drawn)
+    draws = [dataset[position][0].tolist() for position in range(12)]
+    assert len({tuple(draw) for draw in draws}) == 12
+    assert [row for clips, _ in fed(dataset, workers, context) for row in clips.tolist()] == draws
+    dataset.set_epoch(1)
+    others = [dataset[position][0].tolist() for position in range(12)]
+    assert not {tuple(draw) for draw in draws} & {tuple(draw) for draw in others}
+
+
+def test_L11_a_trainers_own_draws_are_left_alone() -> None:
+    dataset = ClipDataset(plan_of(shuffle=False), transform=drawn)
+    torch.manual_seed(1)
+    expected = [torch.rand(2).tolist() for _ in range(3)]
+    torch.manual_seed(1)
+    before = (random.getstate(), torch.get_rng_state())
+    first = dataset[0]["data"].tolist()
+    assert (random.getstate(), torch.equal(torch.get_rng_state(), before[1])) == (before[0], True)
+    got = []
+    for _ in range(3):
+        got.append(torch.rand(2).tolist())
+        assert dataset[0]["data"].tolist() == first
+    assert got == expected
+
+
+def test_what_a_transform_raises_leaves_the_generators_as_they_were() -> None:
+    state = torch.get_rng_state()
+    with pytest.raises(LoadError, match=r"transform failed .* position 2: KeyError: 'mean'") as caught:
+        ClipDataset(plan_of(shuffle=False), transform=broken)[2]
+    assert isinstance(caught.value.__cause__, KeyError)
+    assert (caught.value.position, caught.value.stage) == (2, "transform")
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_L03_a_worker_decodes_with_one_thread() -> None:
+    dataset = ClipDataset(plan_of(shuffle=False), target="label", transform=decoder_threads)
+    assert {int(count) for counts, _ in fed(dataset, 2) for count in counts} == {0}
+
+
+def test_L01_workers_forked_after_the_parent_has_decoded() -> None:
+    plan = plan_of(shuffle=False)
+    dataset = ClipDataset(plan)
+    for _ in range(3):
+        assert_stamps(plan, 4, dataset[4]["data"])
+        check_epoch(plan, fed(dataset, 3, "fork"))
+
+
+def test_P14_kept_clips_stay_as_they_were() -> None:
+    plan = plan_of(shuffle=False)
+    dataset = ClipDataset(plan)
+    kept = [item["data"][1] for _ in range(3) for item in dataset.__getitems__(range(12))]
+    copies = [frame.clone() for frame in kept]
+    dataset.__getitems__(range(12))
+    assert all(torch.equal(frame, clone) for frame, clone in zip(kept, copies, strict=True))
+
+
+def test_it_travels_and_is_copied() -> None:
+    plan = plan_of(shuffle=False)
+    dataset = ClipDataset(plan, target="label", transform=drawn)
+    dataset.set_epoch(2)
+    for other in (pickle.loads(pickle.dumps(dataset)), copy.deepcopy(dataset)):
+        assert (other.epoch, other.classes, len(other)) == (2, dataset.classes, 12)
+        assert torch.equal(other[5][0], dataset[5][0])
+        other.set_epoch(0)
+        assert dataset.epoch == 2
+
+
+def test_it_agrees_with_the_loader() -> None:
+    plan = plan_of()
+    with ClipLoader(plan, batch_size=5, workers=2) as loader:
+        for ours, theirs in zip(loader, fed(ClipDataset(plan)), strict=True):
+            assert np.array_equal(ours.data, theirs["data"])
+            assert np.array_equal(ours.positions, theirs["position"])
+            assert np.array_equal(ours.columns["label"], theirs["label"])
+
+
+# --- errors -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def own_plan(tmp_path: Path) -> EpochPlan:
+    """Eight frames of each of six videos that may be harmed."""
+    shutil.copytree(folder(), tmp_path / "videos")
+    return plan_clips(scan(tmp_path / "videos", workers=0), Uniform(8), seed=0, shuffle=False)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_L05_error_types_survive_a_worker(own_plan: EpochPlan, workers: int) -> None:
+    name = str(own_plan[4].source)
+    write_clip(name, ClipSpec(num_frames=31, height=48, width=64))
+    batches = iter(fed(ClipDataset(own_plan), workers, batch_size=2))
+    assert [next(batches)["position"].tolist() for _ in range(2)] == [[0, 1], [2, 3]]
+    with pytest.raises(StaleSource, match="is not the file that was indexed") as caught:
+        next(batches)
+    assert name in str(caught.value)
+    # PyTorch lets workers that an error met end after 5 seconds only, unless the iteration is seen through.
+    assert not list(batches)
+
+
+def test_L05_a_transforms_error_survives_a_worker() -> None:
+    batches = iter(fed(ClipDataset(plan_of(shuffle=False), transform=broken), 1, batch_size=12))
+    with pytest.raises(LoadError, match="KeyError: 'mean'"):
+        next(batches)
+    assert not list(batches)
+
+
+def test_L05_a_frame_that_is_not_there_is_no_end_of_the_dataset() -> None:
+    plan = plan_requests(
+        [DecodeRequest(source=catalog()[row], indices=[40 if row == 3 else 1]) for row in range(6)], policy="error"
+    )
+    dataset = ClipDataset(plan)
+    with pytest.raises(FrameNotFound):
+        list(fed(dataset))
+    with pytest.raises(FrameNotFound) as caught:
+        list(dataset)
+    assert caught.value.position == 3
+
+
+def test_L05_the_first_error_of_a_batch_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_of(AtIndices([0]), shuffle=False)
+    spoil = FlatDecoder(spoil=lambda ordinals: CorruptMedia("spoiled", frames=ordinals))
+    monkeypatch.setattr("framefeed.adapters.torch.clip_dataset.decoder_named", lambda: spoil)
+    with pytest.raises(CorruptMedia) as caught:
+        ClipDataset(plan).__getitems__([8, 3, 2])
+    assert caught.value.position == 8
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"target": "name"}, r"no column 'name', it has \['label'\]: plan with columns=\['name'\]"),
+        ({"transform": 5}, "transform must be a function"),
+        ({"plan": [1, 2]}, "plan_clips"),
+    ],
+)
+def test_wrong_arguments_are_told_at_once(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        ClipDataset(**{"plan": plan_of(), **arguments})
+
+
+def test_a_target_is_of_whole_numbers() -> None:
+    requests = [DecodeRequest(source=catalog()[row], indices=[0]) for row in range(3)]
+    plan = plan_requests(requests, columns={"weight": [0.5, 1.0, 2.0], "data": [1, 2, 3]})
+    with pytest.raises(UsageError, match="whole numbers, not float64"):
+        ClipDataset(plan, target="weight")
+    with pytest.raises(UsageError, match=r"\['data'\] have the names of an item's own keys"):
+        ClipDataset(plan)
+    assert [int(target) for _, target in ClipDataset(plan, target="data")] == [1, 2, 3]
+
+
+def test_what_is_not_there_yet_says_so() -> None:
+    with pytest.raises(UsageError, match="not in this version"):
+        OurDataLoader([], batch_size=2)
+    with pytest.raises(UsageError, match="not in this version"):
+        to_device(None, "cpu")
+
+
+def test_a_missing_pytorch_is_told_with_what_to_install() -> None:
+    script = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from framefeed.errors import MissingDependency\n"
+        "try:\n    import framefeed.adapters.torch\n"
+        "except MissingDependency as error:\n    print(error)"
+    )
+    path = os.pathsep.join(name for name in sys.path if name)
+    ran = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert "pip install 'framefeed[torch]'" in ran.stdout, ran.stderr
