@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from functools import cache
 
 from PIL import ImageFont
@@ -22,13 +23,12 @@ def fitted(text: str, font: Font, width: int) -> str:
     """Shorten a text in its middle until it is no wider than ``width`` pixels: both ends of a path say most."""
     if font.getlength(text) <= width:
         return text
-    kept = len(text)
-    while kept > 1:
-        kept -= 1
-        short = f"{text[: kept // 3]}{_ELLIPSIS}{text[len(text) - (kept - kept // 3) :]}"
-        if font.getlength(short) <= width:
-            return short
-    return ""
+    fitting = bisect_right(range(len(text)), width, key=lambda kept: font.getlength(_shortened(text, kept)))
+    return _shortened(text, fitting - 1) if fitting else ""
+
+
+def _shortened(text: str, kept: int) -> str:
+    return f"{text[: kept // 3]}{_ELLIPSIS}{text[len(text) - (kept - kept // 3) :]}"
 
 
 @cache

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import io
+import json
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from framefeed.cli.printing import MAX_LINE, complain, printable, say, say_json, table
+
+
+@given(st.text())
+def test_what_is_printed_is_printable(text: str) -> None:
+    assert printable(text).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain – ünïcödé 视频 🎬", "plain – ünïcödé 视频 🎬"),
+        ("\x1b]2;title\x07", r"\x1b]2;title\x07"),
+        ("a\nb\tc\r", r"a\nb\tc\r"),
+        ("caf\udce9", r"caf\xe9"),
+        ("\ud800", r"\ud800"),
+        ("\u202egpj.exe\u2028\x9b\u200b", r"\u202egpj.exe\u2028\x9b\u200b"),
+    ],
+)
+def test_escapes(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+def test_long_lines_lose_their_middle() -> None:
+    shown = printable("a" * 10_000_000 + "b" * 10_000_000)
+    assert shown.startswith("aaa")
+    assert shown.endswith("bbb")
+    assert len(shown) == MAX_LINE + 5
+
+
+def test_any_encoding_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    buffer = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(buffer, encoding="ascii"))
+    say("é视\udce9")
+    assert buffer.getvalue() == rb"\xe9\u89c6\xe9" + b"\n"
+
+
+def test_no_lines_are_no_output(capsys: pytest.CaptureFixture[str]) -> None:
+    say()
+    complain()
+    assert capsys.readouterr() == ("", "")
+
+
+def test_nobody_to_complain_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Gone(io.StringIO):
+        def write(self, _: str) -> int:
+            raise BrokenPipeError
+
+    monkeypatch.setattr(sys, "stderr", Gone())
+    complain("alas")
+
+
+def test_json_holds_plain_values(capsys: pytest.CaptureFixture[str]) -> None:
+    say_json(
+        {
+            "name": "caf\udce9\x1b é",
+            "nan": float("nan"),
+            "inf": [float("inf"), np.float32("nan")],
+            "array": np.arange(3),
+            "whole": np.int64(7),
+            "bool": np.bool_(True),
+            "nested": {"a": (1, None)},
+        }
+    )
+    out = capsys.readouterr().out
+    assert out.isascii()
+    assert json.loads(out) == {
+        "name": "caf\0dce9\x1b é",
+        "nan": None,
+        "inf": [None, None],
+        "array": [0, 1, 2],
+        "whole": 7,
+        "bool": True,
+        "nested": {"a": [1, None]},
+    }
+
+
+def test_tables_are_aligned() -> None:
+    rows = [("scanning", "0.1 s", "2%"), ("all", "10.0 s", "")]
+    assert table(rows, "lrr", indent=" ") == [" scanning   0.1 s  2%", " all       10.0 s"]

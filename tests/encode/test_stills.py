@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import framefeed.encode.stills
+from framefeed.encode.stills import encode_still, save_still, still_name
+from framefeed.errors import UsageError
+
+PICTURE = np.random.default_rng(7).integers(0, 256, (48, 65, 3), dtype=np.uint8)
+SMOOTH = np.broadcast_to(np.arange(96, dtype=np.uint8)[:, None, None] * 2, (96, 80, 3))
+
+
+def _read(source: str | Path | bytes) -> np.ndarray:
+    with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source) as image:
+        return np.asarray(image)
+
+
+@pytest.mark.parametrize("picture", [PICTURE, PICTURE[::2, ::-1], PICTURE.transpose(1, 0, 2), PICTURE[:1, :1]])
+def test_png_keeps_every_pixel(picture: np.ndarray, tmp_path: Path) -> None:
+    assert np.array_equal(_read(encode_still(picture)), picture)
+    save_still(tmp_path / "a.png", picture)
+    assert np.array_equal(_read(tmp_path / "a.png"), picture)
+
+
+def test_jpeg_nearly_does(tmp_path: Path) -> None:
+    for name in ("a.jpg", "a.JPEG"):
+        save_still(tmp_path / name, SMOOTH)
+        with Image.open(tmp_path / name) as image:
+            assert image.format == "JPEG"
+            assert np.abs(np.asarray(image).astype(int) - SMOOTH).max() <= 3
+    assert len(encode_still(PICTURE, "JPEG", quality=30)) < len(encode_still(PICTURE, "JPEG"))
+
+
+def test_names_sort_as_frames_do() -> None:
+    assert still_name(37, 1.48) == "frame_000037_1.480000s.png"
+    assert still_name(1_234_567, 41152.2333333) == "frame_1234567_41152.233333s.png"
+    assert still_name(0, -0.04, ".jpg") == "frame_000000_-0.040000s.jpg"
+    assert still_name(5, float("nan")) == "frame_000005.png"
+
+
+@pytest.mark.parametrize(
+    "picture",
+    [
+        PICTURE.astype(np.float32),
+        PICTURE.astype(np.int64),
+        PICTURE[:, :, 0],
+        PICTURE.transpose(2, 0, 1),
+        PICTURE[:0],
+        np.zeros((4, 4, 4), np.uint8),
+    ],
+)
+def test_what_is_no_picture(picture: np.ndarray, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"a picture is uint8 \[H, W, 3\], not "):
+        save_still(tmp_path / "a.png", picture)
+    assert not os.listdir(tmp_path)
+
+
+def test_where_it_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="ends in"):
+        save_still(tmp_path / "a.gif", PICTURE)
+    with pytest.raises(UsageError, match=r"cannot write .*No such file"):
+        save_still(tmp_path / "none" / "a.png", PICTURE)
+    (tmp_path / "folder.png").mkdir()
+    with pytest.raises(UsageError, match="cannot write"):
+        save_still(tmp_path / "folder.png", PICTURE)
+    assert os.listdir(tmp_path) == ["folder.png"]
+
+
+def test_a_failure_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.png"
+    save_still(path, SMOOTH)
+    for error in (OSError(28, "No space left on device"), KeyboardInterrupt()):
+
+        def fail(*_: object, error: BaseException = error) -> None:
+            raise error
+
+        monkeypatch.setattr(framefeed.encode.stills.os, "replace", fail)
+        with pytest.raises((UsageError, KeyboardInterrupt)):
+            save_still(path, PICTURE)
+        monkeypatch.undo()
+        assert os.listdir(tmp_path) == ["a.png"]
+        assert np.array_equal(_read(path), SMOOTH)
+
+
+def test_a_name_as_long_as_names_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("n" * 251 + ".png", os.fsdecode(b"caf\xe9.png"), "-o\n.png"):
+        save_still(name, PICTURE)
+        assert np.array_equal(_read(name), PICTURE)
+
+
+def test_others_may_read_it(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        save_still(tmp_path / "a.png", PICTURE)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "a.png").stat().st_mode & 0o777 == 0o644
