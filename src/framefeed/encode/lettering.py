@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from functools import cache
+from math import ceil
 
 from PIL import ImageFont
 
@@ -23,7 +24,7 @@ def fitted(text: str, font: Font, width: int) -> str:
     """Shorten a text in its middle until it is no wider than ``width`` pixels: both ends of a path say most."""
     if font.getlength(text) <= width:
         return text
-    fitting = bisect_right(range(len(text)), width, key=lambda kept: font.getlength(_shortened(text, kept)))
+    fitting = bisect_right(range(len(text)), width, key=lambda kept: ceil(font.getlength(_shortened(text, kept))))
     return _shortened(text, fitting - 1) if fitting else ""
 
 
