@@ -28,7 +28,7 @@ def test_help_imports_no_command() -> None:
     assert run_script(script).returncode == 0
 
 
-@pytest.mark.parametrize("command", sorted(COMMANDS.keys() - {"bench", "demo"}))
+@pytest.mark.parametrize("command", sorted(COMMANDS.keys() - {"demo"}))
 def test_each_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "--help"]) == 0
     assert capsys.readouterr().out.startswith(f"usage: framefeed {command} ")
