@@ -23,6 +23,7 @@ from framefeed.index.frame_index import (
     StreamFacts,
 )
 from framefeed.media.container import DecodedFact, Packet, VideoContainer, decode_facts, orientation
+from framefeed.media.empty import no_frame
 from framefeed.media.info import MediaInfo
 from framefeed.media.landing import packets_from
 from framefeed.media.limits import DEFAULT_LIMITS, Limits
@@ -164,8 +165,7 @@ class _Builder:
         if self._container.codec_name not in _NAL_CODECS:
             self._believe_decoder(facts)
         if not facts:
-            name = self._container.source.name
-            raise EmptyVideo(f"{name}: not one frame comes out of its video stream", source=name, stage="index")
+            raise no_frame(self._container, "index")
         order = np.array([fact.packet for fact in facts], dtype=np.int64)
         return self._assembled(order, facts[0], "decode")
 

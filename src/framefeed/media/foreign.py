@@ -65,11 +65,14 @@ def overheard(action: Callable[[], object]) -> str:
     """
     with _LISTENING, av.logging.Capture(local=True) as heard:
         av.logging.set_level(av.logging.ERROR)
+        skips = av.logging.get_skip_repeated()
+        av.logging.set_skip_repeated(False)  # or what another file's failure has said already would not be said again
         try:
             action()
         except FOREIGN:
             pass
         finally:
+            av.logging.set_skip_repeated(skips)
             av.logging.set_level(None)
-    said = [" ".join(message.split()) for _, _, message in heard]
-    return "; ".join(dict.fromkeys(line for line in said[-_MESSAGES:] if line))
+    said = (" ".join(message.split()) for _, _, message in heard)
+    return "; ".join([line for line in dict.fromkeys(said) if line][-_MESSAGES:])

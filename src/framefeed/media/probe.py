@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from framefeed.errors import EmptyVideo
 from framefeed.media.container import DecodedFact, VideoContainer, decode_facts, orientation
+from framefeed.media.empty import no_frame
 from framefeed.media.headers import image_info
 from framefeed.media.info import MediaInfo
 from framefeed.media.limits import DEFAULT_LIMITS, Limits
@@ -42,16 +42,13 @@ def first_fact(container: VideoContainer) -> DecodedFact:
 
     Raises:
         EmptyVideo: No packet at all, or none of the first gives a frame.
+        LimitExceeded: None does because they claim to be larger than the limits.
     """
     numbered = enumerate(container.packets())
     few = (pair for pair in numbered if pair[0] < _PROBED_PACKETS)
     fact = next(decode_facts(container, few), None)
     if fact is None:
-        raise EmptyVideo(
-            f"{container.source.name}: not one frame comes out of its video stream",
-            source=container.source.name,
-            stage="open",
-        )
+        raise no_frame(container, "open")
     return fact
 
 
