@@ -99,6 +99,7 @@ class ThreadPools:
     def feed(self, source: MediaSource, index: FrameIndex, how: Feeding, counts: DecodeCounts) -> Iterator[Feed]:
         """Lend what is needed to feed one source's packets to a decoder."""
         stamp = source.check_identity(index.identity)
+        how.limits.check_picture(index.stream.width, index.stream.height, source.name)
         with translated(source.name, "decode"):
             lend = self._direct if how.direct and index.stream.contiguous else self._contained
             with lend(source, stamp, index, how, counts) as feed:

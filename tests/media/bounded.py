@@ -1,0 +1,45 @@
+"""Run as a program: ask for every file of a folder within 2 GiB of address space and 60 seconds of processor time.
+
+python -m tests.media.bounded FOLDER     -> JSON on standard output
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from framefeed.decode.video_decoder import VideoDecoder
+from framefeed.errors import FramefeedError
+from framefeed.index.build import build_index
+from framefeed.media.probe import probe
+
+
+def first_frame(path: Path) -> list[int]:
+    """Shape of the first frame."""
+    with VideoDecoder(path) as decoder:
+        return list(decoder[0].shape)
+
+
+def outcome(ask: Callable[[Any], Any], path: Path) -> str:
+    try:
+        return f"opened {ask(path)}"
+    except FramefeedError as error:
+        return type(error).__name__
+
+
+def main(folder: Path) -> dict[str, Any]:
+    resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+    resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
+    asks = {"probe": probe, "build_index": build_index, "first_frame": first_frame}
+    outcomes = {
+        path.name: {name: outcome(ask, path) for name, ask in asks.items()} for path in sorted(folder.iterdir())
+    }
+    return {"outcomes": outcomes, "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024}
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(Path(sys.argv[1]))))
