@@ -82,8 +82,8 @@ def compare(workload: Workload, store: MediaStore, field: Field, rounds: Rounds)
         "clips_a_round": workload.clips,
         "contenders": [_facts(entry, samples, workload.clips, checked[entry.rule].shares) for entry in contenders],
         "failed": {rule: found.failed for rule, found in checked.items() if found.failed},
-        "best": [_outcome(Goal(rule), samples, contenders) for rule in workload.rules],
-        "goals": [_outcome(goal, samples, contenders) for goal in workload.goals],
+        "best": [outcome_against(Goal(rule), samples, contenders) for rule in workload.rules],
+        "goals": [outcome_against(goal, samples, contenders) for goal in workload.goals],
     }
 
 
@@ -176,7 +176,7 @@ def _delivered(way: Way, clip: Clip, ordinals: list[int]) -> Any:
         session.close()
 
 
-def _outcome(goal: Goal, samples: Samples, entries: Sequence[Entry]) -> dict[str, Any]:
+def outcome_against(goal: Goal, samples: Samples, entries: Sequence[Entry]) -> dict[str, Any]:
     """Our figures against the fastest way of the peers that compete."""
     out: dict[str, Any] = {"rule": goal.rule, "peers": list(goal.peers), "floor": goal.floor, "aim": goal.aim}
     rivals = [entry for entry in entries if entry.rule == goal.rule and _competes(entry.way, goal.peers)]

@@ -43,7 +43,7 @@ def index_rows(videos: dict[str, BenchVideo], rows: Sequence[dict[str, Any]]) ->
     """
     out = []
     for row in rows:
-        under = [entry for entry in row["contenders"] if entry["rule"] == "many files"]
+        under = [entry for entry in row.get("contenders", ()) if entry["rule"] == "many files"]
         if row["key"] not in videos or not under:
             continue
         seconds = {entry["name"]: 1 / entry["clips_per_cpu_second"] for entry in under}

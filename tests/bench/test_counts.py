@@ -1,0 +1,135 @@
+"""What decoding costs in counts, where no machine is noisy: short versions of the workloads of the bench."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from framefeed.bench.lengths import clips_of, counted
+from framefeed.bench.media import BenchVideo, MediaStore
+from framefeed.bench.ours import OUTPUT
+from framefeed.bench.peer import SIZE
+from framefeed.decode.backends.pyav import PyAVDecoder
+from framefeed.decode.decoder import ClipSlot, DecodeCounts
+from framefeed.index.frame_index import DISPOSABLE, KEY
+from framefeed.testing.clips import ClipSpec, write_clip
+
+FRAMES = 300
+T = 16
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("counts")
+
+
+@pytest.fixture(scope="module")
+def long_gops(folder: Path) -> BenchVideo:
+    """As x264 makes them by default: GOPs of 250, B-frames, most of which nobody refers to."""
+    spec = ClipSpec(num_frames=FRAMES, gop=250, b_frames=3, codec_options={"preset": "medium"})
+    return BenchVideo(write_clip(folder / "long_gops.mp4", spec))
+
+
+@pytest.fixture(scope="module")
+def short_gops(folder: Path) -> BenchVideo:
+    return BenchVideo(write_clip(folder / "short_gops.mp4", ClipSpec(num_frames=FRAMES, gop=12, b_frames=0)))
+
+
+def decode(video: BenchVideo, clips: list[list[int]], decoder: PyAVDecoder | None = None) -> DecodeCounts:
+    slots = [
+        ClipSlot(np.array(clip, dtype=np.int64), OUTPUT, np.empty((len(clip), 3, SIZE, SIZE), dtype=np.uint8))
+        for clip in clips
+    ]
+    report = (decoder or PyAVDecoder()).decode(video.source, video.index, slots)
+    report.raise_first()
+    return report.counts
+
+
+def every(stride: int, start: int) -> list[int]:
+    return list(range(start, start + T * stride, stride))
+
+
+def needed(video: BenchVideo, ordinals: list[int]) -> set[int]:
+    """The packets that must be decoded, from the packet table alone: key frame to frame, less what nobody needs."""
+    index, packets = video.index, set[int]()
+    keys = np.flatnonzero(index.packets.flags & KEY)
+    for packet in index.frame_packet[ordinals].tolist():
+        start = int(keys[keys <= packet][-1])
+        packets |= {n for n in range(start, packet) if not index.packets.flags[n] & DISPOSABLE} | {packet}
+    return packets
+
+
+@pytest.mark.parametrize(("stride", "start"), [(1, 0), (4, 37), (4, 200), (17, 20)])
+def test_only_what_is_needed_is_read_and_decoded(long_gops: BenchVideo, stride: int, start: int) -> None:
+    ordinals = every(stride, start)
+    packets = needed(long_gops, ordinals)
+    counts = decode(long_gops, [ordinals])
+    assert counts.packets_sent == counts.frames_decoded == len(packets)
+    assert counts.bytes_read == int(long_gops.index.packets.size[sorted(packets)].sum())
+    assert counts.frames_delivered == counts.frames_converted == T
+
+
+def test_leaving_out_what_nobody_refers_to_saves_much(long_gops: BenchVideo) -> None:
+    ordinals = every(17, 20)
+    kept = decode(long_gops, [ordinals], PyAVDecoder(skip=False))
+    assert decode(long_gops, [ordinals]).frames_decoded <= 0.7 * kept.frames_decoded
+
+
+def test_short_gops_cost_no_more_than_the_gops_that_are_touched(short_gops: BenchVideo) -> None:
+    ordinals = every(2, 100)
+    counts = decode(short_gops, [ordinals])
+    assert counts.packets_sent == len(needed(short_gops, ordinals))
+    # From the key frame before the first to the last, and never past the last wanted frame of a GOP.
+    assert counts.packets_sent <= ordinals[-1] - ordinals[0] // 12 * 12 + 1
+    assert counts.runs <= ordinals[-1] // 12 - ordinals[0] // 12 + 1
+
+
+def test_a_packet_per_delivered_frame_where_all_frames_are_wanted(short_gops: BenchVideo) -> None:
+    counts = decode(short_gops, [list(range(120, 120 + T))])
+    assert counts.packets_sent == T
+
+
+def test_clips_of_one_video_share_the_decoding(long_gops: BenchVideo) -> None:
+    clips = [every(4, start) for start in range(0, 120, 10)]
+    together = decode(long_gops, clips)
+    apart = DecodeCounts()
+    for clip in clips:
+        apart += decode(long_gops, [clip])
+    union = sorted({ordinal for clip in clips for ordinal in clip})
+    assert together.packets_sent == len(needed(long_gops, union))
+    assert together.frames_delivered == apart.frames_delivered == len(clips) * T
+    assert together.frames_converted == len(union)
+    assert 4 * together.packets_sent <= apart.packets_sent
+
+
+def test_files_and_contexts_are_pooled(folder: Path, short_gops: BenchVideo) -> None:
+    decoder = PyAVDecoder()
+    decoder.close()
+    first = decode(short_gops, [every(2, 0)], decoder)
+    again = decode(short_gops, [every(2, 50)], decoder)
+    copy = folder / "copy.mp4"
+    copy.write_bytes(short_gops.path.read_bytes())
+    other = decode(BenchVideo(copy), [every(2, 0)], decoder)
+    assert (first.opens, first.contexts_made) == (1, 1)
+    assert (again.opens, again.contexts_made) == (0, 0)
+    assert (other.opens, other.contexts_made) == (1, 0)
+
+
+@pytest.fixture(scope="module")
+def store(folder: Path) -> MediaStore:
+    return MediaStore(None, folder / "store", test_frames=64, repeats=20)
+
+
+@pytest.mark.slow
+def test_length_costs_nothing(store: MediaStore) -> None:
+    short, long = store.test_video, store.long_test_video
+    assert len(long) == 20 * len(short)
+    pairs = clips_of(short, long, rounds=2, clips=3)
+    assert {clip.ordinals[0] // len(short) for row in pairs for _, clip in row} != {0}
+    of_short = counted([clip for row in pairs for clip, _ in row])
+    of_long = counted([clip for row in pairs for _, clip in row])
+    ignored = {"opens", "contexts_made"}
+    assert {k: v for k, v in asdict(of_long).items() if k not in ignored} == {
+        k: v for k, v in asdict(of_short).items() if k not in ignored
+    }
