@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
-from framefeed.media.container import DecodedFact, VideoContainer, decode_facts, orientation
+from framefeed.errors import UnsupportedCodec
+from framefeed.media.container import DecodedFact, Packet, VideoContainer, decode_facts, orientation
 from framefeed.media.empty import no_frame
 from framefeed.media.headers import image_info
 from framefeed.media.info import MediaInfo
@@ -42,14 +45,21 @@ def first_fact(container: VideoContainer) -> DecodedFact:
 
     Raises:
         EmptyVideo: No packet at all, or none of the first gives a frame.
+        UnsupportedCodec: They are encrypted.
         LimitExceeded: None does because they claim to be larger than the limits.
     """
-    numbered = enumerate(container.packets())
-    few = (pair for pair in numbered if pair[0] < _PROBED_PACKETS)
-    fact = next(decode_facts(container, few), None)
+    fact = next(decode_facts(container, enumerate(_clear(container))), None)
     if fact is None:
         raise no_frame(container, "open")
     return fact
+
+
+def _clear(container: VideoContainer) -> Iterator[Packet]:
+    name = container.source.name
+    for packet in islice(container.packets(), _PROBED_PACKETS):
+        if packet.has_sidedata("encryption_info"):
+            raise UnsupportedCodec(f"{name}: its video is encrypted", source=name, stage="open")
+        yield packet
 
 
 def video_info(container: VideoContainer, fact: DecodedFact) -> MediaInfo:
