@@ -14,6 +14,7 @@ from framefeed.index.frame_index import DISCARD, MISSING_PTS, FrameIndex
 from framefeed.media.packets import PacketWalk
 from framefeed.testing import ClipSpec, clip_bytes
 from tests.corpus import corpus_file, expected_stamps
+from tests.media.encrypted import encrypted_clip
 from tests.media.files import READABLE, readable_path
 from tests.reference import kept_reference
 
@@ -207,11 +208,9 @@ def test_M16_M19_no_frames_is_an_error_when_indexing(name: str, kind: type[Media
     assert str(path) in str(raised.value)
 
 
-def test_an_encrypted_track_is_not_guessed_at(tmp_path: Path) -> None:
-    path = tmp_path / "encrypted.mp4"
-    path.write_bytes(clip_bytes(ClipSpec(num_frames=3), "mp4").replace(b"avc1", b"encv"))
+def test_an_encrypted_track_is_not_guessed_at() -> None:
     with pytest.raises(UnsupportedCodec, match="encrypted"):
-        build_index(path)
+        build_index(encrypted_clip())
 
 
 def test_unknown_verify_and_stills_are_the_callers_mistake() -> None:

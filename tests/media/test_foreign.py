@@ -1,0 +1,122 @@
+"""No exception of PyAV crosses the border of media."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+import av
+import av.error
+import pytest
+
+from framefeed.errors import CorruptMedia, MediaError, MissingMedia, UnreadableMedia, UnsupportedCodec
+from framefeed.index.build import build_index
+from framefeed.media.foreign import FOREIGN, overheard, translated
+from framefeed.media.probe import probe
+from framefeed.media.source import MediaSource
+from tests.corpus import corpus_file
+
+THEIRS = sorted(
+    {
+        found
+        for module in (av.error, av)
+        for found in vars(module).values()
+        if isinstance(found, type) and issubclass(found, av.FFmpegError)
+    },
+    key=lambda kind: kind.__name__,
+)
+KINDS = {
+    "DecoderNotFoundError": UnsupportedCodec,
+    "EncoderNotFoundError": UnsupportedCodec,
+    "BSFNotFoundError": UnsupportedCodec,
+    "PatchWelcomeError": UnsupportedCodec,
+    "FileNotFoundError": MissingMedia,
+}
+
+
+def test_pyavs_exceptions_are_enumerated() -> None:
+    assert len(THEIRS) > 30
+    assert av.InvalidDataError in THEIRS
+
+
+@pytest.mark.parametrize("stage", ["open", "index", "decode"])
+@pytest.mark.parametrize("theirs", [*THEIRS, EOFError], ids=lambda kind: f"{kind.__module__}.{kind.__name__}")
+def test_every_exception_of_pyav_becomes_ours(theirs: type[Exception], stage: str) -> None:
+    error = theirs(22, "what they said", "clip.mp4") if issubclass(theirs, av.FFmpegError) else theirs("what they said")
+    expected = KINDS.get(theirs.__name__, CorruptMedia if stage == "decode" else UnreadableMedia)
+    with pytest.raises(MediaError) as raised, translated("clip.mp4", stage):
+        raise error
+    ours = raised.value
+    assert type(ours) is expected
+    assert ours.__cause__ is error
+    assert (ours.source, ours.stage) == ("clip.mp4", stage)
+    assert str(ours).startswith("clip.mp4: ")
+    again = pickle.loads(pickle.dumps(ours))
+    assert (type(again), str(again), again.source, again.stage) == (expected, str(ours), "clip.mp4", stage)
+
+
+def test_everything_that_libav_raises_is_foreign() -> None:
+    assert all(issubclass(theirs, FOREIGN) for theirs in THEIRS)
+
+
+def test_other_exceptions_pass() -> None:
+    with pytest.raises(ZeroDivisionError), translated("clip.mp4", "open"):
+        raise ZeroDivisionError
+
+
+def test_D14_nothing_of_ffmpegs_log_reaches_stderr(capfd: pytest.CaptureFixture[str]) -> None:
+    for name in ("no_moov.mp4", "truncated.mp4", "flipped_bytes.mp4", "huge_frame.avi", "edit_list_all.mp4"):
+        with suppress(MediaError):
+            probe(corpus_file(name))
+    captured = capfd.readouterr()
+    assert captured.out == captured.err == ""
+
+
+def test_errors_say_what_ffmpeg_said_each_time() -> None:
+    for _ in range(3):  # FFmpeg suppresses repeats by itself
+        with pytest.raises(UnreadableMedia, match="moov atom not found"):
+            probe(corpus_file("no_moov.mp4"))
+
+
+def test_what_is_overheard_is_of_this_thread() -> None:
+    def fail() -> None:
+        av.open(str(corpus_file("no_moov.mp4")))
+
+    def elsewhere() -> None:
+        with ThreadPoolExecutor(1) as pool:
+            assert isinstance(pool.submit(fail).exception(), av.FFmpegError)
+
+    assert "moov" in overheard(fail)
+    assert overheard(elsewhere) == ""
+
+
+def test_levels_are_restored_after_listening() -> None:
+    before = av.logging.get_level(), av.logging.get_skip_repeated()
+    overheard(lambda: None)
+    assert (av.logging.get_level(), av.logging.get_skip_repeated()) == before
+
+
+def test_the_name_in_an_error_is_the_users() -> None:
+    data = corpus_file("no_moov.mp4").read_bytes()
+    with pytest.raises(UnreadableMedia) as raised:
+        probe(data)
+    assert raised.value.source == MediaSource.of(data).name == f"<{len(data)} bytes>"
+
+
+class Failing(io.BytesIO):
+    """A file object whose own reading fails after a while."""
+
+    reads = 0
+
+    def read(self, size: int | None = -1) -> bytes:
+        self.reads += 1
+        if self.reads > 3:
+            raise ConnectionResetError("the server went away")
+        return super().read(size)
+
+
+def test_a_file_object_that_fails_says_so_itself() -> None:
+    with pytest.raises(ConnectionResetError, match="went away"):
+        build_index(Failing(corpus_file("base.mp4").read_bytes()))
