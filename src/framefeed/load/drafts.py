@@ -90,9 +90,8 @@ class Draft:
 
     # --- what workers do ------------------------------------------------------------------------------
 
-    @property
     def requests(self) -> list[DecodeRequest | None]:
-        """The request of each place; None where it cannot be made.
+        """Make the request of each place; None where it cannot be made.
 
         Whoever asks first makes them all: between two clips a worker's caches have forgotten what planning needs, and
         making one request takes as long as making several.
@@ -145,7 +144,7 @@ class Draft:
         Args:
             transformed: Calls the transform on a clip at one of this rank's positions; needed with a stack.
         """
-        self.requests  # noqa: B018 - not made yet if no worker came to it
+        self.requests()  # not made yet if no worker came to it
         if self._pixels is None:
             assert self.stack is not None and transformed is not None
             self._pixels = self._stacked(self.stack, transformed)

@@ -160,7 +160,11 @@ def _handed_out(session: Session, units: deque[Unit | None]) -> Iterator[Unit | 
     size, total = session.options.batch_size, len(session.plan)
     for number in range(session.cursor.delivered, num_batches(session.plan, session.options)):
         positions = range(number * size, min((number + 1) * size, total))
-        found: list[Unit | None] = [*units_of(Draft(session.plan, positions, session.memory))]
+        draft = Draft(session.plan, positions, session.memory)
+        if session.meter.is_idle:
+            # Where the consumer waits anyway, this thread has the time; the workers would make what is not made here.
+            draft.requests()
+        found: list[Unit | None] = [*units_of(draft)]
         for unit in chain(found, repeat(None, len(positions) - len(found))):
             units.append(unit)
             yield unit

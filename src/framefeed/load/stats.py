@@ -11,6 +11,10 @@ HIDDEN_SHARE = 0.1
 """A loop that waits for less than this share of its time would gain less than that from any faster loader."""
 
 
+IDLE_SECONDS = 0.01
+"""Who waited so long for a batch has the time to plan one, which takes a millisecond or two."""
+
+
 class Stopwatch:
     """Seconds between one look and the next."""
 
@@ -134,6 +138,12 @@ class Meter:
     def __init__(self, workers: int) -> None:
         self._sum = LoadStats(workers=workers)
         self._watch: Stopwatch | None = None
+        self._last_wait = 0.0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the consumer waited for the last batch."""
+        return self._last_wait > IDLE_SECONDS
 
     def begin(self) -> None:
         """An iteration begins: what went before is nobody's time."""
@@ -148,6 +158,7 @@ class Meter:
     def waited(self, costs: list[WorkCost]) -> None:
         """The consumer has what it waited for, or an error instead; ``costs`` is what the workers spent on it."""
         old, wait = self._sum, 0.0 if self._watch is None else self._watch.lap()
+        self._last_wait = wait
         counts = replace(old.counts)
         for cost in costs:
             counts += cost.counts

@@ -69,7 +69,7 @@ class ClipWorker:
         if unit is None:
             return cost
         watch = Stopwatch()
-        planned = unit.draft.requests
+        planned = unit.draft.requests()
         requests = {place: request for place in unit.places if (request := planned[place]) is not None}
         cost.plan = watch.lap()
         unit.stage = "decode"
