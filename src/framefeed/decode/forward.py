@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import weakref
+from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Protocol, cast
 
@@ -18,6 +20,8 @@ _STRETCH = 1024
 """Frames planned at once when reading forward."""
 _REACH = 8
 """A frame this far ahead of the last one is reached by decoding on."""
+_MAX_STANDING = 16
+"""Readers of a process that stand in a file; each holds a descriptor, so that those of a thousand may not (L09)."""
 
 
 class PictureStream(Protocol):
@@ -67,6 +71,14 @@ class ForwardReader:
         with self._lock:
             self._stop()
 
+    def close_if_idle(self) -> None:
+        """Let go of the decoder unless a frame is being read."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._stop()
+            finally:
+                self._lock.release()
+
     def _read_on(self, ordinal: int) -> Pixels | None:
         if self._standing is None:
             self._start(ordinal)
@@ -90,10 +102,13 @@ class ForwardReader:
         stretch = range(ordinal, min(ordinal + _STRETCH, len(self._index)))
         stream = cast("PictureStream", self._decoder)
         self._standing = stream.pictures(self._source, self._index, stretch, self._output)
+        for surplus in _STANDING.join(self):
+            surplus.close_if_idle()
 
     def _stop(self) -> None:
         standing, self._standing = self._standing, None
         if standing is not None:
+            _STANDING.leave(self)
             close = getattr(standing, "close", None)
             if close is not None:
                 close()
@@ -106,3 +121,26 @@ class ForwardReader:
             raise error
         single: Pixels = out[0]
         return single
+
+
+class _Readers:
+    """Those that stand in a file, the one that has stood there longest first."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._members: OrderedDict[int, weakref.ref[ForwardReader]] = OrderedDict()
+
+    def join(self, reader: ForwardReader) -> list[ForwardReader]:
+        """Add a reader; give those that should leave for it."""
+        with self._lock:
+            self._members[id(reader)] = weakref.ref(reader)
+            surplus = [self._members.popitem(last=False)[1]() for _ in range(len(self._members) - _MAX_STANDING)]
+        return [other for other in surplus if other is not None]
+
+    def leave(self, reader: ForwardReader) -> None:
+        """Take a reader out."""
+        with self._lock:
+            self._members.pop(id(reader), None)
+
+
+_STANDING = _Readers()
