@@ -1,0 +1,252 @@
+"""The docs are run: every block of README.md and docs/, page by page, as a reader would who copies them in order.
+
+Python blocks of a page share one module, and ``expression  # -> text`` in them promises the expression's repr. Shell
+blocks run ``framefeed`` in another process, and ``# exit code N`` promises that; without it the code is 0. Signature
+blocks are compared with the code. ``<!-- not run: reason -->`` on the line before a block leaves it out.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import inspect
+import linecache
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import framefeed as ff
+from framefeed.testing import make_folder
+from tests.cli.running import run
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+REFERENCE = ROOT / "docs" / "reference.md"
+RUN, SHOWN = ("python", "shell"), ("signature", "text", "toml")
+HAS_TORCH = importlib.util.find_spec("torch") is not None
+
+_BLOCK = re.compile(r"(?:^<!-- not run: (?P<reason>.*?) -->\n)?^```(?P<language>.*)\n(?P<code>(?s:.*?))^```$", re.M)
+_LINK = re.compile(r"(?<!!)\[[^]]*\]\((?!https?:)(?P<path>[^)#]*)(?:#(?P<anchor>[^)]*))?\)")
+_HEADING = re.compile(r"^(#{1,6}) (.*)$", re.M)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page."""
+
+    page: Path
+    line: int
+    language: str
+    code: str
+    reason: str | None
+
+    @property
+    def place(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+    @property
+    def needs_torch(self) -> bool:
+        return self.language == "python" and re.search(r"\btorch\b", self.code) is not None
+
+
+def blocks_of(page: Path) -> list[Block]:
+    text = page.read_text(encoding="utf-8")
+    return [
+        Block(page, text.count("\n", 0, match.start("code")) + 1, match["language"], match["code"], match["reason"])
+        for match in _BLOCK.finditer(text)
+    ]
+
+
+def names_of(pages: list[Path]) -> list[str]:
+    return [str(page.relative_to(ROOT)) for page in pages]
+
+
+# --- blocks ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def videos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("media") / "videos"
+    make_folder(folder, videos_per_class=3, seconds=20.0)
+    return folder
+
+
+@pytest.fixture
+def at_home(videos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of one's own with ``videos/`` in it, and being there."""
+    shutil.copytree(videos, tmp_path / "videos")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def page_module() -> Iterator[ModuleType]:
+    """Where a page's code lives: a real module, so that its classes and functions can be pickled."""
+    module = ModuleType("docs_page")
+    sys.modules[module.__name__] = module
+    yield module
+    del sys.modules[module.__name__]
+
+
+def run_python(block: Block, module: ModuleType) -> None:
+    # Empty lines before it, so that a traceback names the line of the page.
+    name, source = str(block.page), "\n" * (block.line - 1) + block.code
+    linecache.cache[name] = (len(source), None, block.page.read_text(encoding="utf-8").splitlines(True), name)
+    module.__dict__["check_shown"] = check_shown
+    exec(compile(with_checks(source), name, "exec"), module.__dict__)  # noqa: S102 - running them is the point
+
+
+def with_checks(source: str) -> ast.Module:
+    """Turn ``expression  # -> text`` into a check that this is the expression's repr."""
+    tree, lines, promises = ast.parse(source), source.splitlines(), source.count("# -> ")
+    for node in tree.body:
+        said = re.search(r"  # -> (.*)$", lines[(node.end_lineno or 1) - 1])
+        if said is not None:
+            assert isinstance(node, ast.Expr), f"not an expression: {lines[node.lineno - 1]}"
+            check = ast.Name("check_shown", ast.Load())
+            node.value = ast.copy_location(ast.Call(check, [node.value, ast.Constant(said[1])], []), node.value)
+            promises -= 1
+    assert not promises, "a promise is checked only at the end of a whole expression"
+    return ast.fix_missing_locations(tree)
+
+
+def check_shown(value: object, said: str) -> None:
+    assert repr(value) == said
+
+
+def run_shell(block: Block) -> None:
+    for line in block.code.replace("\\\n", " ").splitlines():
+        words = shlex.split(line, comments=True)
+        if not words:
+            continue
+        assert words[0] == "framefeed", f"{block.place}: mark what is not run: {line}"
+        expected = int(found[1]) if (found := re.search(r"# exit code (\d+)", line)) else 0
+        result = run(*words[1:])
+        assert result.returncode == expected, f"{block.place}: {line}\n{(result.stdout + result.stderr).decode()}"
+
+
+@pytest.mark.parametrize("source", ["1 + 1  # -> 3", "x = 2  # -> 2", "if True:\n    1 + 1  # -> 2"])
+def test_a_promise_that_is_wrong_or_unchecked_is_caught(source: str) -> None:
+    with pytest.raises(AssertionError):
+        exec(compile(with_checks(source), "page", "exec"), {"check_shown": check_shown})  # noqa: S102 - see above
+
+
+# What PyTorch thinks of the number of workers on a small machine, and Python of forking, is not the docs' matter.
+@pytest.mark.filterwarnings("ignore:This DataLoader will create", "ignore:.*use of fork:DeprecationWarning")
+@pytest.mark.parametrize("page", PAGES, ids=names_of(PAGES))
+def test_blocks_run_in_order(page: Path, at_home: Path, page_module: ModuleType) -> None:
+    left_out = []
+    for block in blocks_of(page):
+        if block.reason is not None or block.language not in RUN:
+            continue
+        if block.needs_torch and not HAS_TORCH:
+            left_out.append(block.place)
+        elif block.language == "python":
+            run_python(block, page_module)
+        else:
+            run_shell(block)
+    if left_out:
+        pytest.skip(f"without torch, these were left out: {', '.join(left_out)}")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=names_of(PAGES))
+def test_blocks_say_what_they_are(page: Path) -> None:
+    blocks = blocks_of(page)
+    assert page.read_text(encoding="utf-8").count("\n```") == 2 * len(blocks)
+    for block in blocks:
+        assert block.language in RUN + SHOWN, f"{block.place}: a block of which kind?"
+        assert block.reason is None or (block.reason and block.language in RUN), f"{block.place}: not run, and why?"
+
+
+# --- links ----------------------------------------------------------------------------------------
+
+
+def anchors_of(page: Path) -> set[str]:
+    """Anchors of the headings, as GitHub makes them."""
+    titles = (match[2] for match in _HEADING.finditer(_BLOCK.sub("", page.read_text(encoding="utf-8"))))
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=names_of(PAGES))
+def test_links_lead_somewhere(page: Path) -> None:
+    for match in _LINK.finditer(_BLOCK.sub("", page.read_text(encoding="utf-8"))):
+        target = (page.parent / match["path"]).resolve() if match["path"] else page
+        assert target.exists(), match[0]
+        assert not match["anchor"] or match["anchor"] in anchors_of(target), match[0]
+
+
+# --- the reference --------------------------------------------------------------------------------
+
+
+def resolve(name: str) -> Any:
+    found: Any = ff
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def as_documented(line: str) -> tuple[str, inspect.Signature]:
+    name, _, rest = line.partition("(")
+    source = f"def function({rest.split(' -> ')[0]}: ..."
+    function = ast.parse(source).body[0]
+    assert isinstance(function, ast.FunctionDef)
+    names: dict[str, Any] = {}
+    exec(source, {"Limits": ff.Limits}, names)  # noqa: S102 - a line of the reference, which is ours
+    return name, inspect.signature(names["function"])
+
+
+SIGNATURES = [
+    line for block in blocks_of(REFERENCE) if block.language == "signature" for line in block.code.splitlines()
+]
+
+
+@pytest.mark.parametrize("line", SIGNATURES, ids=[line.partition("(")[0] for line in SIGNATURES])
+def test_signatures_are_those_of_the_code(line: str) -> None:
+    if line.startswith("torch."):
+        pytest.importorskip("torch")
+    name, documented = as_documented(line)
+    actual = inspect.signature(resolve(name))
+    plain = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in actual.parameters.values()]
+    assert list(documented.parameters.values()) == plain
+
+
+# Members that serve framefeed itself: public to its rooms, and nobody else's to call.
+INTERNAL = {
+    "Catalog": {"compact", "rebased"},
+    "EpochPlan": {"options", "tables"},
+    "Limits": {"check_picture"},
+    **{
+        rule: {"choose"}
+        for rule in ("AtIndices", "AtSeconds", "Dense", "EveryFrame", "RandomSegments", "Rates", "Uniform")
+    },
+    **{crop: {"box", "resizes"} for crop in ("CenterCrop", "RandomCrop", "RandomResizedCrop")},
+}
+CLASSES = [
+    name for name in ff.__all__ if inspect.isclass(getattr(ff, name)) and not issubclass(getattr(ff, name), Exception)
+]
+
+
+def section_of(name: str) -> str:
+    """The section of the reference that is headed by a name, else everything."""
+    text = REFERENCE.read_text(encoding="utf-8")
+    head = re.search(rf"^### `{re.escape(name)}`$", text, re.M)
+    if head is None:
+        return text
+    return re.split(r"^#{1,3} ", text[head.end() :], maxsplit=1, flags=re.M)[0]
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_members_are_documented(name: str) -> None:
+    kind = getattr(ff, name)
+    members = {each for each in {*dir(kind), *getattr(kind, "__annotations__", {})} if not each.startswith("_")}
+    section = section_of(name)
+    missing = {each for each in members - INTERNAL.get(name, set()) if not re.search(rf"\b{each}\b", section)}
+    assert not missing, f"docs/reference.md says nothing of these of {name}: {sorted(missing)}"
