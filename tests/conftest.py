@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,3 +30,25 @@ def media_root() -> Path:
     if not root.is_dir():
         pytest.skip(f"no media folder at {root}; FRAMEFEED_MEDIA names another")
     return root
+
+
+_GENERATIONS_OF_GARBAGE = 4
+"""What one collection finalises may free what only the next one collects: an error, its frames, their loader."""
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left_behind() -> Iterator[None]:
+    """Every test ends its loaders and pools, or lets go of them: threads of one test are no business of the next."""
+    before = set(_own_threads())
+    yield
+    left = set(_own_threads()) - before
+    for _ in range(_GENERATIONS_OF_GARBAGE):
+        if any(thread.is_alive() for thread in left):
+            gc.collect()
+            for thread in left:
+                thread.join(1)
+    assert not any(thread.is_alive() for thread in left)
+
+
+def _own_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith("framefeed-")]

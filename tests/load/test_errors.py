@@ -6,6 +6,7 @@ import gc
 import pickle
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -142,11 +143,20 @@ def test_L05_frames_that_cannot_be_planned_fail_alone(workers: int) -> None:
     assert (caught.value.position, caught.value.stage) == (3, "plan")
 
 
-@pytest.mark.parametrize(
-    "error", [ValueError("odd"), StopIteration("no more"), Unpicklable(None, needed=1), OSError(5, "io")]
-)
+FOREIGN_ERRORS: dict[str, Callable[[], Exception]] = {
+    "value": lambda: ValueError("odd"),
+    "stop": lambda: StopIteration("no more"),
+    "unpicklable": lambda: Unpicklable(None, needed=1),
+    "os": lambda: OSError(5, "io"),
+}
+"""Made anew for each test: an error that stays keeps the frames that it passed, and in them the loader, alive."""
+
+
+@pytest.mark.parametrize("kind", FOREIGN_ERRORS)
 @pytest.mark.parametrize("workers", [0, 2])
-def test_L05_foreign_errors_are_wrapped_and_survive_pickling(error: Exception, workers: int) -> None:
+def test_L05_foreign_errors_are_wrapped_and_survive_pickling(kind: str, workers: int) -> None:
+    error = FOREIGN_ERRORS[kind]()
+
     def refuse(name: str) -> None:
         raise error
 
