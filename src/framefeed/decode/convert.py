@@ -24,6 +24,7 @@ from framefeed.plan.request import Box, OutputSpec
 
 RECIPE = "rgb/1"
 _FLAGS = Interpolation.BILINEAR
+_CUT_EXACTLY = frozenset({"yuv420p", "yuvj420p", "yuv422p", "yuvj422p"})
 # The colour planes of gbrp in the order of red, green and blue.
 _GBRP_PLANES = (2, 0, 1)
 
@@ -57,15 +58,16 @@ class Converter:
         planar = output.dimension_order == "NCHW"
         upright = out if planar else out.transpose(2, 0, 1)
         target = _unturned(upright, stream)
-        if output.crop is not None:
-            frame = self._cropped(frame, _stored_box(output.crop, stream))
-        rows, columns = target.shape[1:]
-        if (rows, columns) == (frame.height, frame.width):
-            self._write_unscaled(frame, target)
+        box = (0, 0, frame.height, frame.width) if output.crop is None else _stored_box(output.crop, stream)
+        if box[0] + box[2] > frame.height or box[1] + box[3] > frame.width:
+            raise UsageError(f"the crop {box} lies outside the stored picture of {frame.height}x{frame.width}")
+        if target.shape[1:] == box[2:]:
+            self._write_unscaled(frame, box, target)
         elif output.size is None:
-            raise UsageError(f"a picture of {frame.height}x{frame.width} does not fit memory of {rows}x{columns}")
+            rows, columns = target.shape[1:]
+            raise UsageError(f"a picture of {box[2]}x{box[3]} does not fit memory of {rows}x{columns}")
         else:
-            self._write_scaled(frame, target)
+            self._write_scaled(self._cropped(frame, box), target)
 
     def _write_scaled(self, frame: VideoFrame, target: Pixels) -> None:
         rows, columns = target.shape[1:]
@@ -73,15 +75,15 @@ class Converter:
         for channel, plane in enumerate(_GBRP_PLANES):
             target[channel] = plane_view(small.planes[plane], columns)
 
-    def _write_unscaled(self, frame: VideoFrame, target: Pixels) -> None:
-        rows, columns = target.shape[1:]
-        rgb = self._unscaled.reformat(frame, columns, rows, "rgb24", interpolation=_FLAGS, threads=1)
-        target[:] = plane_view(rgb.planes[0], 3 * columns).reshape(rows, columns, 3).transpose(2, 0, 1)
+    def _write_unscaled(self, frame: VideoFrame, box: Box, target: Pixels) -> None:
+        if _is_cut_exactly(frame, box):
+            frame, box = _cut(frame, box), (0, 0, *box[2:])
+        rgb = self._unscaled.reformat(frame, frame.width, frame.height, "rgb24", interpolation=_FLAGS, threads=1)
+        top, left, rows, columns = box
+        whole = plane_view(rgb.planes[0], 3 * frame.width).reshape(frame.height, frame.width, 3)
+        target[:] = whole[top : top + rows, left : left + columns].transpose(2, 0, 1)
 
     def _cropped(self, frame: VideoFrame, box: Box) -> VideoFrame:
-        top, left, rows, columns = box
-        if top + rows > frame.height or left + columns > frame.width:
-            raise UsageError(f"the crop {box} lies outside the stored picture of {frame.height}x{frame.width}")
         if box == (0, 0, frame.height, frame.width):
             return frame
         if not _cuts_between_samples(frame, box):
@@ -91,9 +93,13 @@ class Converter:
 
 
 def plane_view(plane: Any, row_bytes: int) -> Pixels:
-    """The bytes of a plane without its padding, uint8 [rows, row_bytes], not copied."""
+    """The bytes of a plane without its padding, top row first, uint8 [rows, row_bytes], not copied."""
     flat = np.frombuffer(plane, dtype=np.uint8)
-    return flat.reshape(plane.height, plane.line_size)[:, :row_bytes]
+    if not plane.line_size:  # a palette
+        return flat.reshape(1, -1)
+    # Rows that lie bottom up in memory have a negative line size; their memory is given from its lowest address.
+    rows = flat.reshape(plane.height, abs(plane.line_size))[:, :row_bytes]
+    return rows[::-1] if plane.line_size < 0 else rows
 
 
 def native_planes(frame: VideoFrame) -> list[bytes]:
@@ -103,11 +109,16 @@ def native_planes(frame: VideoFrame) -> list[bytes]:
 
 def _without_padding(frame: VideoFrame, number: int) -> bytes:
     plane = frame.planes[number]
+    columns = plane.width
     if len(frame.planes) == 1:
         bits = frame.format.padded_bits_per_pixel
+        # Packed chroma that several columns share is whole for the last of them too.
+        shared = next(count for count in (4, 2, 1) if frame.format.chroma_width(count) == 1)
+        columns = -(-columns // shared) * shared
     else:
         bits = sum(-(-part.bits // 8) * 8 for part in frame.format.components if part.plane == number)
-    row_bytes = min(-(-plane.width * bits // 8), plane.line_size) or plane.line_size
+    stride = abs(plane.line_size)
+    row_bytes = min(-(-columns * bits // 8), stride) or stride
     return plane_view(plane, row_bytes).tobytes()
 
 
@@ -132,12 +143,25 @@ def _stored_box(box: Box, stream: StreamFacts) -> Box:
 
 
 def _cuts_between_samples(frame: VideoFrame, box: Box) -> bool:
-    if not frame.format.is_planar or any(component.bits != 8 for component in frame.format.components):
+    """Whether no sample of any plane lies across the box's upper left edges, and all rows are of one time."""
+    if frame.interlaced_frame or len(frame.planes) != len(frame.format.components):
         return False
-    if len(frame.planes) != len(frame.format.components):
+    if not frame.format.is_planar or any(component.bits != 8 for component in frame.format.components):
         return False
     return all(not box[0] % (frame.height // plane.height or 1) and not box[1] % (frame.width // plane.width or 1)
                for plane in frame.planes)  # fmt: skip
+
+
+def _is_cut_exactly(frame: VideoFrame, box: Box) -> bool:
+    """Whether swscale gives the pixels of a part that it gives that part within the whole.
+
+    It has converters of its own for some formats, which it takes only for an even number of rows, and which read
+    chroma in pairs: what is not known to be alike is converted whole.
+    """
+    if box == (0, 0, frame.height, frame.width):
+        return False
+    even = not any((frame.height | number) % 2 for number in box)
+    return even and frame.format.name in _CUT_EXACTLY and _cuts_between_samples(frame, box)
 
 
 def _cut(frame: VideoFrame, box: Box) -> VideoFrame:
@@ -145,7 +169,7 @@ def _cut(frame: VideoFrame, box: Box) -> VideoFrame:
     part = VideoFrame(columns, rows, frame.format.name)
     for source, target in zip(frame.planes, part.planes, strict=True):
         y, x = (top * source.height) // frame.height, (left * source.width) // frame.width
-        cut = plane_view(source, source.line_size)[y : y + target.height, x : x + target.width]
+        cut = plane_view(source, abs(source.line_size))[y : y + target.height, x : x + target.width]
         plane_view(target, target.width)[:] = cut
     part.colorspace, part.color_range = frame.colorspace, frame.color_range
     return part
