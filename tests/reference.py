@@ -100,12 +100,15 @@ def best_stream(streams: tuple[VideoStream, ...]) -> VideoStream:
 
 
 def planes_of(frame: VideoFrame) -> Planes:
-    """Name a picture by its content: the raw video encoder knows which bytes of a plane are padding."""
-    packer = _packer(frame.width, frame.height, frame.format.name)
-    digest = hashlib.blake2b(digest_size=12)
-    for packet in packer.encode(frame):
-        digest.update(packet)
+    """Name a picture by its content."""
+    digest = hashlib.blake2b(packed_planes(frame), digest_size=12)
     return f"{frame.width}x{frame.height} {frame.format.name} {digest.hexdigest()}"
+
+
+def packed_planes(frame: VideoFrame) -> bytes:
+    """A picture's planes without padding: the raw video encoder knows which bytes of a plane are padding."""
+    packer = _packer(frame.width, frame.height, frame.format.name)
+    return b"".join(bytes(packet) for packet in packer.encode(frame))
 
 
 def rgb_digest(pixels: np.ndarray) -> bytes:
