@@ -11,5 +11,6 @@ except ImportError as error:
 
 from framefeed.adapters.torch.clip_dataset import ClipDataset
 from framefeed.adapters.torch.later import DataLoader, to_device
+from framefeed.adapters.torch.video_decoder import VideoDecoder
 
-__all__ = ["ClipDataset", "DataLoader", "to_device"]
+__all__ = ["ClipDataset", "DataLoader", "VideoDecoder", "to_device"]

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from framefeed.adapters.torch.mappings import check_mappings
-from framefeed.adapters.torch.transforms import Steps, as_steps
+from framefeed.adapters.torch.transforms import as_steps
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.decode.frames import Frame, FrameBatch
 from framefeed.decode.metadata import VideoMetadata
@@ -208,6 +208,3 @@ def _index(media: Any, stream_index: int | None, seek_mode: str, mappings: Any) 
     if mappings is not None:
         check_mappings(mappings, index)
     return index
-
-
-__all__ = ["Steps", "VideoDecoder", "check_device"]

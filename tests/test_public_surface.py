@@ -1,0 +1,69 @@
+"""The facade is guarded: visible == exported == documented."""
+
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import framefeed as ff
+
+ROOT = Path(__file__).parent.parent
+REFERENCE = (ROOT / "docs" / "reference.md").read_text()
+FIXED = set(
+    """
+    probe scan Catalog CatalogEntry build_index FrameIndex VideoDecoder Frame FrameBatch MediaInfo DecodeRequest
+    Uniform Dense RandomSegments Rates AtIndices AtSeconds EveryFrame CenterCrop RandomCrop RandomResizedCrop
+    plan_clips plan_requests EpochPlan ClipLoader ClipBatch parallel
+    FramefeedError UsageError MediaError UnreadableMedia NoVideoStream EmptyVideo UnsupportedCodec CorruptMedia
+    FormatChanged StaleSource LimitExceeded FrameNotFound TimeUnavailable LoadError WorkerLost DeadlineExceeded
+    CacheError MissingDependency
+    """.split()  # noqa: SIM905 - a list to read, not to edit one by one
+)
+"""Names that the public surface fixes for this version."""
+LATER = ("FrameCache", "ImageSequence", "cache", "dali", "jax", "map_video", "ray", "tensorflow")
+
+
+def test_exported_names_are_sorted_and_there() -> None:
+    assert ff.__all__ == sorted(ff.__all__)
+    assert all(hasattr(ff, name) for name in ff.__all__)
+
+
+def test_visible_is_exported() -> None:
+    rooms = {path.name for path in (ROOT / "src" / "framefeed").iterdir() if path.is_dir()}
+    visible = {name for name in vars(ff) if not name.startswith("_")} - rooms - {"errors", "annotations", "importlib"}
+    assert visible - {"ModuleType"} | {"__version__", "parallel"} == set(ff.__all__)
+
+
+def test_fixed_names_are_exported() -> None:
+    assert set(ff.__all__) >= FIXED
+
+
+@pytest.mark.parametrize("name", [name for name in ff.__all__ if name != "__version__"])
+def test_exported_is_documented(name: str) -> None:
+    assert inspect.getdoc(getattr(ff, name)), f"{name} has no docstring"
+    assert re.search(rf"`(?:ff\.)?{name}\b", REFERENCE), f"docs/reference.md does not name {name}"
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_later_names_say_so(name: str) -> None:
+    assert not hasattr(ff, name)
+    with pytest.raises(ff.UsageError, match="not in this version"):
+        getattr(ff, name)
+
+
+def test_unknown_names_are_attribute_errors() -> None:
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = ff.no_such_name
+
+
+def test_the_torch_adapter_comes_on_first_use() -> None:
+    pytest.importorskip("torch")
+    code = (
+        "import sys, framefeed as ff; assert 'torch' not in sys.modules; "
+        "assert ff.torch.__name__ == 'framefeed.adapters.torch'; "
+        "assert set(ff.torch.__all__) >= {'ClipDataset', 'VideoDecoder'}"
+    )
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=100)
