@@ -30,7 +30,9 @@ class FakeClock:
 
 
 def contender(clock: FakeClock, name: str, seconds: float, group: str = "") -> Contender:
-    return Contender(name, lambda number: clock.spend(seconds * (1 + number % 3), 2 * seconds), group)
+    return Contender(
+        name, lambda number: clock.spend(seconds * (1 + number % 3), 2 * seconds), (group,) if group else ()
+    )
 
 
 def test_ratios_are_taken_pair_by_pair() -> None:

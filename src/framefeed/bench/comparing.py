@@ -69,7 +69,7 @@ def compare(workload: Workload, store: MediaStore, field: Field, rounds: Rounds)
     # Checked first: whatever a library sets up at its first use is not timed.
     checked = {rule: _checked(field.ways, rule, batches[rule]) for rule in workload.rules}
     contenders = [
-        _entry(way, rule, batches[rule])
+        _entry(way, rule, batches[rule], workload.goals)
         for rule in workload.rules
         for way in (WAY, *field.ways)
         if way.name in checked[rule].shares
@@ -101,14 +101,18 @@ class Entry:
         return self.contender.name
 
 
-def _entry(way: Way, rule: Rule, batches: Batches) -> Entry:
+def _entry(way: Way, rule: Rule, batches: Batches, goals: Sequence[Goal]) -> Entry:
     for clip in (clip for batch in batches for clip in batch):
         way.prepare(clip.video)
     own = way.name == OURS
     run = rules.ours_in_one_call(batches) if own and rule == "one call" else _RUNS[rule](way, batches)
-    # The best ways of each library run to the end, so that each is there to be compared with.
-    group = "" if own else f"{rule} | {way.library} {way.resizes_itself}"
-    return Entry(way, rule, Contender(f"{way.name} | {rule}", run, group))
+    groups = [] if own else [f"{rule} {kind}" for kind in ("all", "own resize")[: 1 + way.resizes_itself]]
+    groups += [f"goal {number}" for number, goal in enumerate(goals) if _plays_for(goal, way, rule)]
+    return Entry(way, rule, Contender(f"{way.name} | {rule}", run, tuple(groups)))
+
+
+def _plays_for(goal: Goal, way: Way, rule: Rule) -> bool:
+    return goal.rule == rule and way.resizes_itself and _competes(way, goal.peers)
 
 
 def _facts(entry: Entry, samples: Samples, clips: int, shares: dict[str, float]) -> dict[str, Any]:
@@ -119,6 +123,8 @@ def _facts(entry: Entry, samples: Samples, clips: int, shares: dict[str, float])
         "clips_per_second": round(clips / samples.median(entry.name, "wall"), 3),
         "rounds": len(samples.of[entry.name]),
         "frames_right": shares[entry.way.name],
+        "cpu_seconds": [round(sample.cpu, 4) for sample in samples.of[entry.name].values()],
+        "wall_seconds": [round(sample.wall, 4) for sample in samples.of[entry.name].values()],
     }
 
 

@@ -56,7 +56,7 @@ class Rounds:
 
     pairs: int = 20
     pilot: int = 3
-    slack: float = 1.3
+    slack: float = 1.12
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +66,12 @@ class Contender:
     Attributes:
         name: Unique within a measurement.
         run: The work of one round.
-        group: Contenders of a group compete for being its best; those of "" always stay.
+        groups: Contenders of a group compete for being its best; those of none always stay.
     """
 
     name: str
     run: Run
-    group: str = ""
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,11 +162,17 @@ def turned(contenders: Sequence[Contender], number: int) -> Iterator[Contender]:
 
 
 def still_in(contenders: Sequence[Contender], samples: Samples, slack: float) -> list[Contender]:
-    """Those that always stay, and of each group those whose median comes near its best."""
+    """Those that always stay, and those whose median comes near the best of a group of theirs."""
     best: dict[str, float] = {}
     for contender in contenders:
-        best[contender.group] = min(best.get(contender.group, math.inf), samples.median(contender.name))
-    return [c for c in contenders if not c.group or samples.median(c.name) <= slack * best[c.group]]
+        for group in contender.groups:
+            best[group] = min(best.get(group, math.inf), samples.median(contender.name))
+    return [
+        contender
+        for contender in contenders
+        if not contender.groups
+        or any(samples.median(contender.name) <= slack * best[group] for group in contender.groups)
+    ]
 
 
 def median_interval(values: Sequence[float], confidence: float = 0.95) -> Interval:

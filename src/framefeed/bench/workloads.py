@@ -82,7 +82,7 @@ WORKLOADS: Mapping[str, Workload] = {
     workload.key: workload
     for workload in (
         Workload(
-            "test-60", "720p60 test video, 16 frames 60 apart", lambda store: store.test_video, 60, 4,
+            "test-60", "720p60 test video, 16 frames 60 apart", lambda store: store.test_video, 60, 3,
             goals=(Goal("many files", 1.75, 2.2),),
         ),
         Workload(
@@ -90,7 +90,7 @@ WORKLOADS: Mapping[str, Workload] = {
             goals=(Goal("many files", 1.35, 1.7),),
         ),
         Workload(
-            "trailer-4", "720p trailer, 16 frames 4 apart", lambda store: store.trailer, 4, 6,
+            "trailer-4", "720p trailer, 16 frames 4 apart", lambda store: store.trailer, 4, 5,
             goals=(Goal("many files", 1.5, 1.9),),
         ),
         Workload(
