@@ -83,6 +83,7 @@ class VideoContainer:
 
     def _open(self, stream_index: int | None) -> None:
         self._knows_encoder = False
+        self._is_fresh = True
         self.source.stat()  # A FIFO or folder must be refused before libav opens it.
         try:
             self._container = self._opened()
@@ -107,12 +108,15 @@ class VideoContainer:
         # Options of the container never reach the decoder: they must be set on its own context (S04).
         context.options = {"max_pixels": str(self.limits.max_pixels)}
 
-    def reopen(self) -> None:
-        """Stand at the first packet again, whatever the container can seek."""
+    def reopen(self) -> bool:
+        """Stand at the first packet, whatever the container can seek; False where it stands there already."""
+        if self._is_fresh:
+            return False
         index, options = self.stream.index, self.decoder().options
         self.close()
         self._open(index)
         self.decoder().options = options
+        return True
 
     def learn_encoder(self) -> None:
         """Let the decoder see the first packet where that says how the rest must be read, before decoding elsewhere.
@@ -187,6 +191,7 @@ class VideoContainer:
 
         A packet of no bytes repeats the picture before it (Theora, AVI): no decoder gives a frame for it.
         """
+        self._is_fresh = False
         demuxed = self._container.demux(self.stream)
         while True:
             with translated(self.source.name, "index"):
@@ -203,6 +208,7 @@ class VideoContainer:
 
     def seek(self, offset: int, *, by_byte: bool = False) -> None:
         """Move to a key frame at or before ``offset``, in ticks or bytes; where it lands must be verified."""
+        self._is_fresh = False
         with translated(self.source.name, "decode"):
             self._container.seek(offset, stream=self.stream, backward=True, unsupported_byte_offset=by_byte)
 

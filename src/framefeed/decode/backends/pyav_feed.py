@@ -111,8 +111,7 @@ class ContainerFeed:
         return self._is_fresh and self._next <= number < self._next + 64
 
     def _rewind(self) -> None:
-        self._container.reopen()
-        self._counts.opens += 1
+        self._counts.opens += self._container.reopen()
         self._stand(0, self._container.packets())
 
     def _stand(self, number: int, packets: Iterator[Packet]) -> None:
