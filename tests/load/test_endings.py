@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from framefeed.errors import UsageError
+from framefeed.errors import LoadError, UsageError
 from framefeed.load import ClipLoader
 from tests.fakes import FlatDecoder
 from tests.load.laws import content
@@ -182,3 +182,23 @@ def test_memory_is_used_again() -> None:
             for batch in loader:
                 addresses.add(batch.data.__array_interface__["data"][0])
     assert len(addresses) <= 5 < 4 * 6
+
+
+def test_L16_an_error_that_the_decoder_keeps_does_not_keep_the_iteration() -> None:
+    kept = ValueError("raised again and again")
+
+    def refuse(name: str) -> None:
+        raise kept
+
+    loader = loader_of(1, backend=FlatDecoder(refuse))
+
+    def fail() -> weakref.ref[object]:
+        iterator = iter(loader)
+        with pytest.raises(LoadError):
+            next(iterator)
+        return weakref.ref(iterator)
+
+    watched = fail()
+    loader.close()
+    gc.collect()
+    assert watched() is None

@@ -23,6 +23,8 @@ from tests.fakes import FlatDecoder
 from tests.load.laws import content
 from tests.load.media import catalog, plan_of
 
+MakeLoader = Callable[..., ClipLoader]
+
 
 class Unpicklable(Exception):
     def __init__(self, lock: Any, *, needed: int) -> None:
@@ -47,8 +49,10 @@ def spoiled_at(*holes: int, error: Any = None) -> dict[str, Any]:
 
 @pytest.mark.parametrize("workers", [0, 1, 2, 5])
 @pytest.mark.parametrize("batch_size", [1, 4])
-def test_L05_an_error_comes_behind_all_batches_before_it(workers: int, batch_size: int) -> None:
-    loader = ClipLoader(**spoiled_at(6, 9), batch_size=batch_size, workers=workers)
+def test_L05_an_error_comes_behind_all_batches_before_it(
+    make_loader: MakeLoader, workers: int, batch_size: int
+) -> None:
+    loader = make_loader(**spoiled_at(6, 9), batch_size=batch_size, workers=workers)
     iterator = iter(loader)
     delivered = [position for _ in range(6 // batch_size) for position in next(iterator).positions.tolist()]
     with pytest.raises(CorruptMedia, match="frame 13") as caught:
@@ -60,8 +64,8 @@ def test_L05_an_error_comes_behind_all_batches_before_it(workers: int, batch_siz
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_L05_the_iterator_goes_on_behind_a_failed_batch(workers: int) -> None:
-    loader = ClipLoader(**spoiled_at(1, 2, 9), batch_size=2, workers=workers)
+def test_L05_the_iterator_goes_on_behind_a_failed_batch(make_loader: MakeLoader, workers: int) -> None:
+    loader = make_loader(**spoiled_at(1, 2, 9), batch_size=2, workers=workers)
     iterator, seen = iter(loader), []
     for _ in range(6):
         try:
@@ -73,18 +77,18 @@ def test_L05_the_iterator_goes_on_behind_a_failed_batch(workers: int) -> None:
     assert loader.epoch == 1
 
 
-def test_L05_a_state_saved_after_an_error_leads_back_to_the_failed_batch() -> None:
-    loader = ClipLoader(**spoiled_at(5), batch_size=2, workers=2)
+def test_L05_a_state_saved_after_an_error_leads_back_to_the_failed_batch(make_loader: MakeLoader) -> None:
+    loader = make_loader(**spoiled_at(5), batch_size=2, workers=2)
     iterator = iter(loader)
     next(iterator), next(iterator)
     with pytest.raises(CorruptMedia):
         next(iterator)
     state = loader.state_dict()
-    again = ClipLoader(**spoiled_at(5), batch_size=2, workers=2)
+    again = make_loader(**spoiled_at(5), batch_size=2, workers=2)
     again.load_state_dict(state)
     with pytest.raises(CorruptMedia):
         next(iter(again))
-    sound = ClipLoader(plan_with_holes(5), batch_size=2, workers=2, backend=FlatDecoder(), on_error="skip")
+    sound = make_loader(plan_with_holes(5), batch_size=2, workers=2, backend=FlatDecoder(), on_error="skip")
     sound.load_state_dict(state)
     assert next(iter(sound)).positions.tolist() == [4, 5]
     next(iterator)
@@ -92,9 +96,9 @@ def test_L05_a_state_saved_after_an_error_leads_back_to_the_failed_batch() -> No
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_L05_skipped_places_are_marked_and_the_rest_is_as_without_them(workers: int) -> None:
-    loader = ClipLoader(**spoiled_at(1, 6, 7), batch_size=4, workers=workers, on_error="skip")
-    sound = ClipLoader(plan_with_holes(1, 6, 7), batch_size=4, workers=0, backend=FlatDecoder())
+def test_L05_skipped_places_are_marked_and_the_rest_is_as_without_them(make_loader: MakeLoader, workers: int) -> None:
+    loader = make_loader(**spoiled_at(1, 6, 7), batch_size=4, workers=workers, on_error="skip")
+    sound = make_loader(plan_with_holes(1, 6, 7), batch_size=4, workers=0, backend=FlatDecoder())
     for batch, whole in zip(loader, sound, strict=True):
         assert_skipped(batch, whole, {1, 6, 7})
     assert loader.stats().failed_clips == 3
@@ -116,12 +120,14 @@ def assert_skipped(batch: ClipBatch, whole: ClipBatch, holes: set[int]) -> None:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_L05_one_error_of_a_source_is_an_error_of_each_of_its_clips(workers: int) -> None:
+def test_L05_one_error_of_a_source_is_an_error_of_each_of_its_clips(make_loader: MakeLoader, workers: int) -> None:
     def refuse(name: str) -> None:
         if name == catalog()[2].source:
             raise StaleSource(f"{name} is another file", source=name, stage="open")
 
-    loader = ClipLoader(plan_with_holes(), batch_size=12, workers=workers, backend=FlatDecoder(refuse), on_error="skip")
+    loader = make_loader(
+        plan_with_holes(), batch_size=12, workers=workers, backend=FlatDecoder(refuse), on_error="skip"
+    )
     (batch,) = loader
     assert np.flatnonzero(~batch.ok).tolist() == [2, 8]
     errors = [batch.errors[2], batch.errors[8]]
@@ -154,13 +160,13 @@ FOREIGN_ERRORS: dict[str, Callable[[], Exception]] = {
 
 @pytest.mark.parametrize("kind", FOREIGN_ERRORS)
 @pytest.mark.parametrize("workers", [0, 2])
-def test_L05_foreign_errors_are_wrapped_and_survive_pickling(kind: str, workers: int) -> None:
+def test_L05_foreign_errors_are_wrapped_and_survive_pickling(make_loader: MakeLoader, kind: str, workers: int) -> None:
     error = FOREIGN_ERRORS[kind]()
 
     def refuse(name: str) -> None:
         raise error
 
-    loader = ClipLoader(plan_with_holes(), batch_size=2, workers=workers, backend=FlatDecoder(refuse))
+    loader = make_loader(plan_with_holes(), batch_size=2, workers=workers, backend=FlatDecoder(refuse))
     with pytest.raises(LoadError, match=f"decode failed for the clip at position 0: {type(error).__name__}") as caught:
         next(iter(loader))
     assert caught.value.__cause__ is error
@@ -170,23 +176,25 @@ def test_L05_foreign_errors_are_wrapped_and_survive_pickling(kind: str, workers:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_L05_a_decoder_that_reports_for_other_slots_is_told(workers: int) -> None:
+def test_L05_a_decoder_that_reports_for_other_slots_is_told(make_loader: MakeLoader, workers: int) -> None:
     class Confused(FlatDecoder):
         def decode(self, source: Any, index: Any, slots: Any) -> DecodeReport:
             return DecodeReport(errors=[])
 
-    loader = ClipLoader(plan_with_holes(), batch_size=2, workers=workers, backend=Confused())
+    loader = make_loader(plan_with_holes(), batch_size=2, workers=workers, backend=Confused())
     with pytest.raises(LoadError, match="ValueError: zip"):
         next(iter(loader))
 
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("wish", [KeyboardInterrupt, SystemExit])
-def test_L05_a_wish_to_stop_is_no_error_of_a_clip(workers: int, wish: type[BaseException]) -> None:
+def test_L05_a_wish_to_stop_is_no_error_of_a_clip(
+    make_loader: MakeLoader, workers: int, wish: type[BaseException]
+) -> None:
     def refuse(name: str) -> None:
         raise wish
 
-    loader = ClipLoader(plan_with_holes(), batch_size=2, workers=workers, backend=FlatDecoder(refuse), on_error="skip")
+    loader = make_loader(plan_with_holes(), batch_size=2, workers=workers, backend=FlatDecoder(refuse), on_error="skip")
     iterator = iter(loader)
     with pytest.raises(wish):
         next(iterator)
@@ -220,14 +228,14 @@ def test_L05_a_raised_error_is_no_circle() -> None:
         gc.enable()
 
 
-def test_a_clip_that_never_comes_is_named_and_ends_the_iteration() -> None:
+def test_a_clip_that_never_comes_is_named_and_ends_the_iteration(make_loader: MakeLoader) -> None:
     stuck, proceed = catalog()[1].source, threading.Event()
 
     def wait(name: str) -> None:
         if name == stuck:
             proceed.wait(60)
 
-    loader = ClipLoader(
+    loader = make_loader(
         plan_with_holes(), batch_size=3, workers=1, backend=FlatDecoder(wait), deadline_seconds=0.05, on_error="skip"
     )
     iterator = iter(loader)
@@ -249,7 +257,7 @@ def test_without_a_deadline_nothing_is_too_late() -> None:
         assert len(list(loader)) == 4
 
 
-def test_a_damaged_frame_that_nobody_wants_spoils_nothing() -> None:
+def test_a_damaged_frame_that_nobody_wants_spoils_nothing(make_loader: MakeLoader) -> None:
     plan = plan_of(AtIndices([0, 1]))
-    loader = ClipLoader(plan, batch_size=4, workers=2, backend=spoiled_at(1)["backend"])
+    loader = make_loader(plan, batch_size=4, workers=2, backend=spoiled_at(1)["backend"])
     assert [content(batch) for batch in loader]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from framefeed.load.stack import Stack
 from framefeed.plan.chance import generator_at
 from tests.fakes import FlatDecoder
 from tests.load.media import assert_stamps, plan_of
+
+MakeLoader = Callable[..., ClipLoader]
 
 
 def drawn(clip: Any, rng: np.random.Generator) -> Any:
@@ -69,7 +72,7 @@ def test_another_shape_and_type_is_stacked(workers: int) -> None:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_transform_in_place_and_one_that_returns_a_view(workers: int) -> None:
+def test_a_transform_in_place_and_one_that_returns_a_view(make_loader: MakeLoader, workers: int) -> None:
     def darker(clip: Any, rng: np.random.Generator) -> Any:
         clip -= 1
         return clip
@@ -79,7 +82,7 @@ def test_a_transform_in_place_and_one_that_returns_a_view(workers: int) -> None:
 
     for transform in (darker, flipped):
         plan = plan_of()
-        loader = ClipLoader(plan, batch_size=5, workers=workers, backend=FlatDecoder(), transform=transform)
+        loader = make_loader(plan, batch_size=5, workers=workers, backend=FlatDecoder(), transform=transform)
         clips = [clip for batch in loader for clip in batch.data[:, :, 0, 0, 0].tolist()]
         for position, clip in enumerate(clips):
             ordinals = plan[position].indices
@@ -87,33 +90,33 @@ def test_a_transform_in_place_and_one_that_returns_a_view(workers: int) -> None:
             assert clip == ([(ordinal - 1) % 256 for ordinal in ordinals] if transform is darker else [*ordinals[::-1]])
 
 
-def test_a_kept_clip_is_not_written_again() -> None:
+def test_a_kept_clip_is_not_written_again(make_loader: MakeLoader) -> None:
     kept: list[Any] = []
 
     def keep(clip: Any, rng: np.random.Generator) -> Any:
         kept.append((clip, clip.copy()))
         return clip
 
-    list(ClipLoader(plan_of(), batch_size=2, workers=2, transform=keep))
+    list(make_loader(plan_of(), batch_size=2, workers=2, transform=keep))
     assert len(kept) == 12
     assert all(np.array_equal(clip, copy) for clip, copy in kept)
 
 
-def test_a_scalar_is_a_result_too() -> None:
-    loader = ClipLoader(plan_of(), batch_size=12, workers=0, transform=lambda clip, rng: clip.mean())
+def test_a_scalar_is_a_result_too(make_loader: MakeLoader) -> None:
+    loader = make_loader(plan_of(), batch_size=12, workers=0, transform=lambda clip, rng: clip.mean())
     (batch,) = loader
     assert batch.data.shape == (12,)
 
 
 @pytest.mark.parametrize("result", [None, {"a": 1}, "text"])
-def test_what_is_no_array_of_numbers_is_refused(result: Any) -> None:
-    loader = ClipLoader(plan_of(), batch_size=12, workers=1, backend=FlatDecoder(), transform=lambda clip, rng: result)
+def test_what_is_no_array_of_numbers_is_refused(make_loader: MakeLoader, result: Any) -> None:
+    loader = make_loader(plan_of(), batch_size=12, workers=1, backend=FlatDecoder(), transform=lambda clip, rng: result)
     with pytest.raises(UsageError, match="array of numbers") as caught:
         next(iter(loader))
     assert (caught.value.stage, caught.value.position) == ("transform", 0)
 
 
-def test_results_of_one_batch_must_be_alike_and_the_first_clip_says_how() -> None:
+def test_results_of_one_batch_must_be_alike_and_the_first_clip_says_how(make_loader: MakeLoader) -> None:
     def ragged(clip: Any, rng: np.random.Generator) -> Any:
         return clip if clip[0, 0, 0, 0] % 2 else clip[1:]
 
@@ -121,11 +124,11 @@ def test_results_of_one_batch_must_be_alike_and_the_first_clip_says_how() -> Non
     odd = [bool(request.indices is not None and request.indices[0] % 2) for request in plan]
     other = odd.index(not odd[0])
     for workers in (0, 3):
-        loader = ClipLoader(plan, batch_size=12, workers=workers, backend=FlatDecoder(), transform=ragged)
+        loader = make_loader(plan, batch_size=12, workers=workers, backend=FlatDecoder(), transform=ragged)
         with pytest.raises(UsageError, match="must be alike") as caught:
             next(iter(loader))
         assert (caught.value.position, caught.value.stage) == (other, "transform")
-        skipping = ClipLoader(
+        skipping = make_loader(
             plan, batch_size=12, workers=workers, backend=FlatDecoder(), transform=ragged, on_error="skip"
         )
         (batch,) = skipping
@@ -145,9 +148,9 @@ def test_a_stack_does_not_depend_on_who_comes_first() -> None:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_batch_without_a_sound_clip_has_the_shape_of_the_others(workers: int) -> None:
+def test_a_batch_without_a_sound_clip_has_the_shape_of_the_others(make_loader: MakeLoader, workers: int) -> None:
     decoder = FlatDecoder(spoil=lambda ordinals: CorruptMedia("spoiled"))
-    loader = ClipLoader(
+    loader = make_loader(
         plan_of(),
         batch_size=5,
         workers=workers,
@@ -159,11 +162,11 @@ def test_a_batch_without_a_sound_clip_has_the_shape_of_the_others(workers: int) 
     assert shapes == [((size, 2, 48, 64), np.float16, False, False) for size in (5, 5, 2)]
 
 
-def test_L05_an_error_of_the_transform_is_wrapped_and_chained() -> None:
+def test_L05_an_error_of_the_transform_is_wrapped_and_chained(make_loader: MakeLoader) -> None:
     def broken(clip: Any, rng: np.random.Generator) -> Any:
         raise KeyError("mean")
 
-    loader = ClipLoader(plan_of(), batch_size=4, workers=2, backend=FlatDecoder(), transform=broken)
+    loader = make_loader(plan_of(), batch_size=4, workers=2, backend=FlatDecoder(), transform=broken)
     with pytest.raises(LoadError, match=r"video_00\d.mp4: transform failed .* position 0: KeyError: 'mean'") as caught:
         next(iter(loader))
     error = caught.value
@@ -173,13 +176,13 @@ def test_L05_an_error_of_the_transform_is_wrapped_and_chained() -> None:
     assert 'raise KeyError("mean")' in error.remote_traceback
 
 
-def test_transforms_run_in_the_workers() -> None:
+def test_transforms_run_in_the_workers(make_loader: MakeLoader) -> None:
     names: set[str] = set()
 
     def note(clip: Any, rng: np.random.Generator) -> Any:
         names.add(threading.current_thread().name)
         return clip
 
-    list(ClipLoader(plan_of(), batch_size=4, workers=1, backend=FlatDecoder(), transform=note))
+    list(make_loader(plan_of(), batch_size=4, workers=1, backend=FlatDecoder(), transform=note))
     assert len(names) == 1
     assert threading.current_thread().name not in names

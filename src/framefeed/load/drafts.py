@@ -148,6 +148,8 @@ class Draft:
         if self._pixels is None:
             assert self.stack is not None and transformed is not None
             self._pixels = self._stacked(self.stack, transformed)
+        errors, self._errors = self._errors, []
+        # Given away, not shared: the frames that an error passed refer to the draft, and would so to all its errors.
         return ClipBatch(
             data=self._pixels,
             pts_seconds=self._pts_seconds,
@@ -155,8 +157,8 @@ class Draft:
             positions=self._globally,
             columns=_joined(self._columns),
             sources=self._sources,
-            ok=np.array([error is None for error in self._errors]),
-            errors=self._errors,
+            ok=np.array([error is None for error in errors]),
+            errors=errors,
         )
 
     def _stacked(self, stack: Stack, transformed: Transformed) -> npt.NDArray[Any]:

@@ -27,6 +27,9 @@ def placed(error: Exception, *, position: int, source: str | None, stage: str) -
         cause, traceback = error.__cause__, error.__traceback__
         error = copy.copy(error).with_traceback(traceback)
         error.__cause__ = cause
+    if error.position is None:
+        # In the message too: PyTorch's workers hand on nothing else of an error.
+        error.args = (f"{error} (clip at position {position})",)
     error.position = position
     error.source = error.source or source
     error.stage = error.stage or stage

@@ -44,7 +44,7 @@ class ClipLoader:
         transform: Called with (clip [T, C, H, W], rng) in a worker; what it returns is stacked to a batch. ``rng`` is
             the same for a seed, epoch and global position in every worker and on every machine.
         on_error: "raise" or "skip".
-        deadline_seconds: Longest wait for one clip, or None.
+        deadline_seconds: Longest wait for one clip, or None; with workers=0 there is no waiting, and it bounds nothing.
 
     Raises:
         UsageError: The arguments do not fit together.

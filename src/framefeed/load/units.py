@@ -22,7 +22,7 @@ from framefeed.plan.epoch import EpochPlan
 from framefeed.plan.request import DecodeRequest
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Unit:
     """The clips of one source in one batch.
 
@@ -37,6 +37,9 @@ class Unit:
     row: int
     places: list[int]
     stage: str = "plan"
+
+    def __repr__(self) -> str:
+        return f"{len(self.places)} clips of {self.draft.name_of(self.places[0])[1]}"
 
     def fail(self, error: BaseException) -> None:
         """Note that all its clips failed, for a reason that is not of one of them."""
