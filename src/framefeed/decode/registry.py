@@ -7,7 +7,7 @@ from collections.abc import Callable
 from importlib.metadata import entry_points
 
 from framefeed.decode.decoder import Decoder
-from framefeed.errors import UsageError
+from framefeed.errors import MissingDependency, UsageError
 
 GROUP = "framefeed.decoders"
 AUTO = "auto"
@@ -23,6 +23,7 @@ def decoder_named(name: str = AUTO) -> Decoder:
 
     Raises:
         UsageError: There is no such decoder; the message lists the known ones.
+        MissingDependency: Its entry point cannot be imported.
     """
     wanted = "pyav" if name == AUTO else name
     if wanted not in _made:
@@ -51,6 +52,9 @@ def _factory(name: str) -> Callable[[], Decoder]:
         factory: Callable[[], Decoder] = getattr(importlib.import_module(module), attribute)
         return factory
     for point in entry_points(group=GROUP, name=name):
-        loaded: Callable[[], Decoder] = point.load()
+        try:
+            loaded: Callable[[], Decoder] = point.load()
+        except ImportError as error:
+            raise MissingDependency(f"the backend {name!r} ({point.value}) cannot be imported: {error}") from error
         return loaded
     raise UsageError(f"unknown backend {name!r}: use one of {', '.join(['auto', *known_decoders()])}")

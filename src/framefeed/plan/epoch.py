@@ -327,6 +327,7 @@ def plan_clips(
         UsageError: No frame indexes, pictures that come out unequal, or options that contradict each other.
     """
     options = PlanOptions(seed, shuffle, epoch, rank, world_size, tail, clips_per_video, size, crop, within, columns)
+    _check_kinds(catalog, rule)
     plan = EpochPlan(catalog, rule, options, PlanTables.of(catalog, rule, options))
     if excluded := plan.tables.num_excluded(catalog):
         warnings.warn(
@@ -336,6 +337,13 @@ def plan_clips(
             stacklevel=2,
         )
     return plan
+
+
+def _check_kinds(catalog: object, rule: object) -> None:
+    if not hasattr(catalog, "usable_rows"):
+        raise UsageError(f"a catalog comes from scan() or Catalog.open(), and is no {type(catalog).__name__}")
+    if isinstance(rule, type) or not hasattr(rule, "choose"):
+        raise UsageError(f"a rule is one of the clip rules, for example Uniform(8), not {rule!r}")
 
 
 def _restored(catalog: Catalog, rule: ClipRule, options: PlanOptions) -> EpochPlan:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 
 import numpy as np
@@ -49,7 +50,7 @@ class PyAVDecoder:
         """Decode the clips of one source; see ``Decoder.decode``."""
         wanted = np.concatenate([slot.indices for slot in slots]) if slots else np.empty(0, dtype=np.int64)
         report = DecodeReport(errors=[None] * len(slots))
-        places = _Places(slots, report)
+        places = _Places(slots, report, source)
         converter = thread_pools().converter
         for ordinal, frame in self.frames(source, index, wanted, report.counts):
             places.fill(ordinal, frame, index, converter)
@@ -83,7 +84,8 @@ class PyAVDecoder:
         shape = output.shape(*index.stream.displayed)
         for ordinal, frame in self.frames(source, index, stretch):
             out = np.empty(shape, dtype=np.uint8)
-            converter.write(frame, index.stream, output, out)
+            with naming(source):
+                converter.write(frame, index.stream, output, out)
             yield ordinal, out
 
     def close(self) -> None:
@@ -153,8 +155,9 @@ class _Execution:
 class _Places:
     """Where each ordinal goes: (slot, position in its clip)."""
 
-    def __init__(self, slots: Sequence[ClipSlot], report: DecodeReport) -> None:
+    def __init__(self, slots: Sequence[ClipSlot], report: DecodeReport, source: MediaSource) -> None:
         self._slots = slots
+        self._source = source
         self._report = report
         self._places: dict[int, list[tuple[int, int]]] = {}
         for number, slot in enumerate(slots):
@@ -178,7 +181,8 @@ class _Places:
     def _convert(self, frame: VideoFrame, index: FrameIndex, converter: Converter, place: tuple[int, int]) -> None:
         slot = self._slots[place[0]]
         try:
-            converter.write(frame, index.stream, slot.output, slot.out[place[1]])
+            with naming(self._source):
+                converter.write(frame, index.stream, slot.output, slot.out[place[1]])
             self._report.counts.frames_converted += 1
         except FramefeedError as error:
             self._report.errors[place[0]] = error
@@ -193,13 +197,24 @@ class _Places:
             self._report.errors[number] = missing_frames(source, index, sorted(ordinals))
 
 
+@contextmanager
+def naming(source: MediaSource) -> Iterator[None]:
+    """Say in an error of conversion, which knows only a picture, whose picture it is."""
+    try:
+        yield
+    except FramefeedError as error:
+        named = f"{source.name}: {error}"
+        raise type(error)(named, source=source.name, stage="decode") from error
+
+
 def missing_frames(source: MediaSource, index: FrameIndex, ordinals: Sequence[int]) -> CorruptMedia:
     """Build the error for frames that the index promised and the decoder did not give."""
+    decoded = index.built_from == "decode"
+    advice = "" if decoded else "; build_index(source, verify='full') lists the frames that come out at all"
     listed = ", ".join(map(str, ordinals[:_LISTED_FRAMES])) + (", ..." if len(ordinals) > _LISTED_FRAMES else "")
     return CorruptMedia(
         f"{source.name}: frame(s) {listed} of {len(index)} did not come out of the decoder undamaged although the "
-        f"index (built from {index.built_from}) has them: the file is damaged there; "
-        "build_index(source, verify='full') lists the frames that come out at all",
+        f"index (built from {index.built_from}) has them: the file is damaged there{advice}",
         frames=ordinals,
         source=source.name,
         stage="decode",
