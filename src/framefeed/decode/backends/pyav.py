@@ -72,9 +72,15 @@ class PyAVDecoder:
         counts = counts if counts is not None else DecodeCounts()
         if not len(runs.ordinals):
             return
-        pools = thread_pools()
-        with pools.feed(source, index, self._feeding, counts) as feed:
-            yield from _Execution(runs, index, feed, counts).frames()
+        with thread_pools().feed(source, index, self._feeding, counts) as feed:
+            execution = _Execution(runs, index, feed, counts)
+            yield from execution.frames()
+        if execution.missing and self._feeding.threads != 1:
+            # With several threads an error takes along what was decoded beside it (D02).
+            yield from self._single_threaded().frames(source, index, execution.missing, counts)
+
+    def _single_threaded(self) -> PyAVDecoder:
+        return PyAVDecoder(skip=self._skip, direct=self._feeding.direct, limits=self._feeding.limits)
 
     def pictures(
         self, source: MediaSource, index: FrameIndex, stretch: range, output: OutputSpec
@@ -116,6 +122,11 @@ class _Execution:
                 self._counts.packets_sent += 1
                 yield from self._wanted(self._decoded(context, packet))
             yield from self._wanted(self._decoded(context, None))
+
+    @property
+    def missing(self) -> list[int]:
+        """Ordinals that did not come, or not undamaged."""
+        return list(self._waiting.values())
 
     def _decoded(self, context: VideoCodecContext, packet: Packet | None) -> list[VideoFrame]:
         try:
