@@ -32,12 +32,6 @@ def outcome(ask: Callable[[Any], Any], path: Path) -> str:
         return type(error).__name__
 
 
-def peak_mib() -> int:
-    """Most memory held since the program began; getrusage would also count what its parent held."""
-    [line] = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")]
-    return int(line.split()[1]) // 1024
-
-
 def main(folder: Path) -> dict[str, Any]:
     resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
     resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
