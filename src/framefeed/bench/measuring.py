@@ -56,7 +56,7 @@ class Rounds:
 
     pairs: int = 20
     pilot: int = 3
-    slack: float = 1.12
+    slack: float = 1.08
 
 
 @dataclass(frozen=True, slots=True)
