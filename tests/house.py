@@ -1,4 +1,4 @@
-"""The rules of design/HOUSE.md that no linter has: each takes source text and gives the places that break it.
+"""The house rules that no linter has: each takes source text and gives the places that break it.
 
 A rule is a function `(Source) -> list[str]`; tests/test_house_rules.py runs every rule over src and over sentences
 that break it. To make an exception, add a line with its reason to the table above the rule.
@@ -152,7 +152,7 @@ def body_size(source: Source) -> list[str]:
     ]
 
 
-# The public functions of API.md take what their users ask for; their first line builds the options dataclass.
+# The public functions take what their users ask for; their first line builds the options dataclass.
 # (room, qualified name), wherever in the room the function lives.
 LONG_SIGNATURES = {
     ("adapters", "DataLoader.__init__"),

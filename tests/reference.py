@@ -92,7 +92,7 @@ def kept_reference(path: Path) -> Reference:
 
 
 def best_stream(streams: tuple[VideoStream, ...]) -> VideoStream:
-    """The stream that API.md names: no cover picture, then the default, then the largest, then the first."""
+    """The stream that docs/reference.md names: no cover picture, then the default, then the largest, then the first."""
     pictures = [stream for stream in streams if not stream.disposition & Disposition.attached_pic]
     default = [stream for stream in pictures if stream.disposition & Disposition.default] or pictures
     largest = max(stream.width * stream.height for stream in default)

@@ -18,7 +18,7 @@ COLUMNS = [
     "pixel_format", "num_frames", "duration_seconds", "average_fps", "is_variable_frame_rate", "num_key_frames",
     "bytes", "mtime_ns", "fingerprint", "label", "error_type", "error",
 ]  # fmt: skip
-"""From API.md."""
+"""From docs/reference.md."""
 
 
 @pytest.fixture(params=["in memory", "saved"])

@@ -1,4 +1,4 @@
-"""The Timeline, Pick rules and Policy sections of design/API.md again: slow, in Fractions, over plain lists."""
+"""The Timeline, Pick rules and Policy sections of docs/reference.md again: slow, in Fractions, over plain lists."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Pick rules over exact times: integer pts against fractions of a tick, many times in one search.
 
 A time is a whole numerator over a common denominator, in ticks, so that nothing is ever rounded to a tick and no
-float decides which frame is shown (API.md, Timeline).
+float decides which frame is shown (docs/reference.md, Timeline).
 """
 
 from __future__ import annotations

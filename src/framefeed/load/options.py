@@ -26,7 +26,7 @@ MAX_PREFETCH_BYTES = 2 << 30
 class LoaderOptions:
     """The options of ``ClipLoader``; their meaning stands there.
 
-    Example: ``LoaderOptions(batch_size=16)``. The defaults are those of API.md.
+    Example: ``LoaderOptions(batch_size=16)``. The defaults are those of docs/reference.md.
     """
 
     batch_size: int

@@ -21,7 +21,7 @@ Shuffle = bool | Literal["videos"]
 class PlanOptions:
     """The options of ``plan_clips`` and ``plan_requests``; their meaning stands there.
 
-    The defaults are those of API.md.
+    The defaults are those of docs/reference.md.
     """
 
     seed: int

@@ -143,6 +143,6 @@ class Shard:
     @overload
     def global_position(self, position: IntArray) -> IntArray: ...
     def global_position(self, position: int | IntArray) -> int | IntArray:
-        """Map this rank's position, or an array of them, to the global one (API.md, plan_clips)."""
+        """Map this rank's position, or an array of them, to the global one (docs/reference.md, plan_clips)."""
         unit = self.unit
         return ((position // unit * self.world_size + self.rank) * unit + position % unit) % self.count

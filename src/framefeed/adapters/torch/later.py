@@ -1,4 +1,4 @@
-"""Names that API.md promises for a later version."""
+"""Names that docs/reference.md promises for a later version."""
 
 from __future__ import annotations
 
