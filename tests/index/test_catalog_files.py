@@ -15,6 +15,7 @@ import pytest
 from framefeed.errors import FramefeedError, MissingMedia, StaleSource, UnreadableMedia, UsageError
 from framefeed.index import catalog_files
 from framefeed.index.catalog import Catalog
+from framefeed.index.scanning import scan
 from tests.index.synthetic import catalog, frame_index, names, same
 
 
@@ -276,3 +277,32 @@ def test_C12_flipped_bytes_of_the_facts(tmp_path: Path) -> None:
             assert table.num_rows == expected.num_rows
             assert table.drop_columns(["label"]).equals(expected.drop_columns(["label"]))
     assert refused > 50
+
+
+@pytest.mark.parametrize("kind", ["video", "text", "table", "folder", "link"])
+def test_nothing_but_a_catalog_is_replaced(tmp_path: Path, kind: str) -> None:
+    video = tmp_path / "video.mp4"
+    video.write_bytes(b"\0\0\0\x18ftypmp42 not to be lost")
+    target = tmp_path / "target"
+    if kind == "folder":
+        target.mkdir()
+    elif kind == "table":
+        pq.write_table(pa.table({"mine": [1, 2]}), target)
+    elif kind == "link":
+        target.symlink_to(tmp_path / "nowhere")
+    else:
+        target.write_bytes(video.read_bytes() if kind == "video" else b"a text\n")
+    before = target.read_bytes() if target.is_file() else None
+    with pytest.raises(UsageError, match="cannot write"):
+        scan([video], out=target)
+    with pytest.raises(UsageError, match="cannot write"):
+        scan([video]).to_parquet(target)
+    assert (target.read_bytes() if target.is_file() else None) == before
+
+
+def test_a_catalog_and_an_empty_file_are_replaced(tmp_path: Path) -> None:
+    target = tmp_path / "cat.parquet"
+    target.touch()
+    for _ in range(2):
+        scan([tmp_path / "gone.mp4"], out=target)
+    assert len(Catalog.open(target)) == 1

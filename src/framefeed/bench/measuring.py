@@ -55,7 +55,7 @@ class Rounds:
     """
 
     pairs: int = 20
-    pilot: int = 3
+    pilot: int = 2
     slack: float = 1.08
 
 

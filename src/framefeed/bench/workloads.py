@@ -55,7 +55,7 @@ class Workload:
     video: Callable[[MediaStore], BenchVideo]
     stride: int
     clips: int
-    rules: tuple[Rule, ...] = ("many files", "one file")
+    rules: tuple[Rule, ...] = ("many files",)
     goals: tuple[Goal, ...] = field(default=())
 
     def batches(self, store: MediaStore, rounds: int, rule: Rule) -> Batches:
@@ -82,24 +82,24 @@ WORKLOADS: Mapping[str, Workload] = {
     workload.key: workload
     for workload in (
         Workload(
-            "test-60", "720p60 test video, 16 frames 60 apart", lambda store: store.test_video, 60, 2,
+            "test-60", "720p60 test video, 16 frames 60 apart", lambda store: store.test_video, 60, 1,
             goals=(Goal("many files", 1.75, 2.2),),
         ),
         Workload(
-            "trailer-24", "720p trailer, 16 frames 24 apart", lambda store: store.trailer, 24, 2,
+            "trailer-24", "720p trailer, 16 frames 24 apart", lambda store: store.trailer, 24, 1,
             goals=(Goal("many files", 1.35, 1.7),),
         ),
         Workload(
-            "trailer-4", "720p trailer, 16 frames 4 apart", lambda store: store.trailer, 4, 3,
+            "trailer-4", "720p trailer, 16 frames 4 apart", lambda store: store.trailer, 4, 2,
             goals=(Goal("many files", 1.5, 1.9),),
         ),
         Workload(
-            "small-4", "456x256, 16 frames 4 apart", lambda store: store.small_trailer, 4, 12,
+            "small-4", "456x256, 16 frames 4 apart", lambda store: store.small_trailer, 4, 10,
             goals=(Goal("many files", 1.55, 2.0),),
         ),
         Workload(
             "gop12-2", "456x256, GOP 12, 16 frames 2 apart, every clip another copy",
-            lambda store: store.short_gop_trailer, 2, 24,
+            lambda store: store.short_gop_trailer, 2, 20,
             goals=(
                 Goal("many files", 1.65, 2.1, ("decord2", "torchcodec")),
                 Goal("many files", 1.5, 2.2, ("spdl",)),

@@ -67,8 +67,7 @@ def write_catalog(path: str, table: pa.Table, header: Header, frames: FrameTable
     Returns:
         The header as written.
     """
-    if not os.path.isdir(os.path.dirname(path) or "."):
-        raise UsageError(f"cannot write {path}: there is no folder {os.path.dirname(path)!r}; make it first")
+    check_target(path)
     before = _frames_id_of(path)
     header = _with_id(header, table, frames)
     pending = _pending_path(path, header.frames_id)
@@ -88,6 +87,32 @@ def write_catalog(path: str, table: pa.Table, header: Header, frames: FrameTable
     if before != header.frames_id:
         _remove(_pending_path(path, before))
     return header
+
+
+def check_target(path: str) -> None:
+    """Make sure that writing a catalog at a path replaces nothing but a catalog.
+
+    Raises:
+        UsageError: There is no such folder, or something else stands there: a folder, a video, any other file.
+    """
+    folder = os.path.dirname(path) or "."
+    if not os.path.isdir(folder):
+        raise UsageError(f"cannot write {path}: there is no folder {folder!r}; make it first")
+    if os.path.isdir(path):
+        raise UsageError(f"cannot write {path}: it is a folder; name a file in it, such as cat.parquet")
+    if os.path.lexists(path) and not _may_be_replaced(path):
+        raise UsageError(f"cannot write {path}: a file that is no catalog stands there; choose another name")
+
+
+def _may_be_replaced(path: str) -> bool:
+    if not os.path.isfile(path):
+        return False
+    if not os.path.getsize(path):
+        return True
+    try:
+        return _KEY in (pq.read_schema(path).metadata or {})
+    except (pa.ArrowException, OSError):
+        return False
 
 
 def open_catalog(path: str) -> tuple[Facts, Header, FrameTables | None]:
@@ -174,7 +199,8 @@ def _check_header(path: str, header: Header, schema: pa.Schema) -> None:
 
 
 def _unreadable(path: str, what: str) -> UnreadableMedia:
-    return UnreadableMedia(f"{path}: not readable as a catalog: {what}", source=path, stage="index")
+    hint = "make one with 'framefeed scan FOLDER -o cat.parquet' or framefeed.scan"
+    return UnreadableMedia(f"{path}: not readable as a catalog: {what}; {hint}", source=path, stage="index")
 
 
 def _frames_id_of(path: str) -> str | None:

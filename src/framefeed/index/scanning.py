@@ -13,6 +13,7 @@ from framefeed.errors import UsageError
 from framefeed.index.assembly import Wanted, assemble
 from framefeed.index.build import Verify
 from framefeed.index.catalog import Catalog, CatalogEntry
+from framefeed.index.catalog_files import check_target
 from framefeed.index.listing import Listing, Roots, list_roots
 from framefeed.index.names import absolute, escape, stored
 from framefeed.index.survey import Depth, Finding, SurveyOptions, survey
@@ -91,12 +92,13 @@ def catalog_of(sources: Sequence[Source]) -> Catalog:
 
 def _checked_target(out: StrPath, roots: Roots) -> str:
     """Refuse early what would fail after hours of scanning."""
+    if os.fsdecode(out).endswith(os.sep):
+        raise UsageError(f"out={os.fsdecode(out)} names a folder: name a file in it, such as cat.parquet")
     target = absolute(os.fsdecode(out))
-    if not os.path.isdir(os.path.dirname(target)):
-        raise UsageError(f"cannot write {target}: there is no folder {os.path.dirname(target)}; make it first")
     names = [roots] if isinstance(roots, (str, os.PathLike)) else roots
     if any(absolute(os.fsdecode(name)) == target for name in names):
         raise UsageError(f"out={target} would replace the manifest that is scanned: choose another name")
+    check_target(target)
     return target
 
 
