@@ -30,7 +30,7 @@ types: .venv/.dev
 	$(BIN)/mypy
 
 contracts: .venv/.dev
-	$(BIN)/lint-imports --no-logo
+	$(BIN)/lint-imports --no-cache --no-logo  # its cache has told of imports that were no longer there
 
 tests: .venv/.dev
 	$(BIN)/python -m pytest $(ARGS)
