@@ -228,7 +228,7 @@ def _walk(keys: str) -> PacketWalk:
     count = len(keys)
     numbers, no = np.arange(count, dtype=np.int64), np.zeros(count, dtype=bool)
     is_key = np.array([letter == "K" for letter in keys])
-    return PacketWalk(numbers, numbers, numbers, numbers, is_key, no, no, True, False, False, False)
+    return PacketWalk(numbers, numbers, numbers, numbers, is_key, no, no, True, False, False)
 
 
 @pytest.mark.parametrize(

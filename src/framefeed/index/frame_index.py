@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -258,8 +257,3 @@ class FrameIndex:
 
     def _as_seconds(self, ticks: int) -> float:
         return float(ticks * self.time_base)
-
-
-def ordinals(values: Iterable[int]) -> IntArray:
-    """Collect frame numbers as int64 [T]."""
-    return np.fromiter(values, dtype=np.int64)

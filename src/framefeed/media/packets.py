@@ -33,8 +33,7 @@ class PacketWalk:
         is_key: Decoding can start here, as far as container and NAL headers tell, bool.
         is_discarded: Decoded but never shown, bool.
         is_disposable: No other picture refers to it, and it holds nothing else, bool.
-        is_contiguous: Each packet's bytes are those of the file at its offset.
-        changes_configuration: Some packet carries another codec configuration, so one decoder set-up is not enough.
+        is_contiguous: Each packet's bytes are those of the file at its offset, and one configuration serves all.
         is_encrypted: Some packet is encrypted.
         has_parameters: Some packet carries parameter sets.
     """
@@ -47,7 +46,6 @@ class PacketWalk:
     is_discarded: BoolArray
     is_disposable: BoolArray
     is_contiguous: bool
-    changes_configuration: bool
     is_encrypted: bool
     has_parameters: bool
 
@@ -106,10 +104,10 @@ def walk_packets(container: VideoContainer) -> PacketWalk:
             contiguous = contiguous and _stands_in(reader, packet.pos, data)
             changes = changes or packet.has_sidedata("new_extradata")
             encrypted = encrypted or packet.has_sidedata("encryption_info")
-    return _finished(columns, contiguous and not changes, changes, encrypted)
+    return _finished(columns, contiguous and not changes, encrypted)
 
 
-def _finished(columns: _Columns, contiguous: bool, changes: bool, encrypted: bool) -> PacketWalk:
+def _finished(columns: _Columns, contiguous: bool, encrypted: bool) -> PacketWalk:
     temporal_id = np.array(columns.temporal_id, dtype=np.int64)
     # A picture of the highest sub-layer that its own sub-layer does not refer to is referred to by none.
     disposable = ~np.array(columns.is_reference, dtype=bool) & (temporal_id == temporal_id.max(initial=0))
@@ -123,7 +121,6 @@ def _finished(columns: _Columns, contiguous: bool, changes: bool, encrypted: boo
         is_discarded=np.array(columns.is_discarded, dtype=bool),
         is_disposable=disposable,
         is_contiguous=contiguous,
-        changes_configuration=changes,
         is_encrypted=encrypted,
         has_parameters=columns.has_parameters,
     )

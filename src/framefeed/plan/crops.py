@@ -57,8 +57,8 @@ class FixedCrop:
 
 
 @dataclass(frozen=True)
-class CenterCrop:
-    """The middle of every picture, as torchvision's; a picture that is too small is an error, never padded.
+class _BoxOfSize:
+    """What crops to a fixed size share.
 
     Attributes:
         height: Rows.
@@ -76,6 +76,16 @@ class CenterCrop:
     def size(self) -> Size | None:
         """(height, width) of the box."""
         return _size_of(self)
+
+
+@dataclass(frozen=True)
+class CenterCrop(_BoxOfSize):
+    """The middle of every picture, as torchvision's; a picture that is too small is an error, never padded.
+
+    Attributes:
+        height: Rows.
+        width: Columns; as many as rows if not given.
+    """
 
     def box(self, height: int, width: int, place: Place) -> Box:
         """Give the middle box; halves round to even, as in torchvision.transforms.functional.center_crop."""
@@ -84,25 +94,13 @@ class CenterCrop:
 
 
 @dataclass(frozen=True)
-class RandomCrop:
+class RandomCrop(_BoxOfSize):
     """A box at a random place, one draw per clip, uniform over all places at which it fits.
 
     Attributes:
         height: Rows.
         width: Columns; as many as rows if not given.
     """
-
-    height: int
-    width: int | None = None
-    resizes = False
-
-    def __post_init__(self) -> None:
-        _complete(self)
-
-    @property
-    def size(self) -> Size | None:
-        """(height, width) of the box."""
-        return _size_of(self)
 
     def box(self, height: int, width: int, place: Place) -> Box:
         """Draw the box of one clip."""
@@ -202,14 +200,14 @@ def _corner(free_rows: int, free_columns: int, place: Place) -> tuple[int, int]:
     return int(generator.integers(free_rows + 1)), int(generator.integers(free_columns + 1))
 
 
-def _complete(crop: CenterCrop | RandomCrop | RandomResizedCrop) -> None:
+def _complete(crop: _BoxOfSize | RandomResizedCrop) -> None:
     if crop.width is None:
         object.__setattr__(crop, "width", crop.height)
     object.__setattr__(crop, "height", check_count("the height of a crop", crop.height))
     object.__setattr__(crop, "width", check_count("the width of a crop", crop.width))
 
 
-def _size_of(crop: CenterCrop | RandomCrop | RandomResizedCrop) -> Size:
+def _size_of(crop: _BoxOfSize | RandomResizedCrop) -> Size:
     assert isinstance(crop.height, int) and crop.width is not None  # _complete saw to it
     return crop.height, crop.width
 
