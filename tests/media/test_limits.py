@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import io
-import json
 import os
-import subprocess
-import sys
 from typing import Any
 
 import av
@@ -23,9 +20,9 @@ from framefeed.media.limits import DEFAULT_LIMITS, Limits
 from framefeed.media.probe import probe
 from framefeed.media.source import MediaSource
 from framefeed.testing import CODECS
-from tests.conftest import CHECKOUT
 from tests.corpus import clip_file, corpus_file
 from tests.media.bombs import write_bombs
+from tests.programs import report_of
 
 SMALL = Limits(max_pixels=10_000)
 """Less than the 128 x 96 of most test clips, more than the 64 x 48 of some."""
@@ -42,17 +39,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     write_bombs(folder)
     for name in ("bomb.png", "bomb.gif", "huge_frame.avi", "billion_samples.mp4"):
         (folder / name).write_bytes(corpus_file(name).read_bytes())
-    run = subprocess.run(
-        [sys.executable, "-m", "tests.media.bounded", os.fspath(folder)],
-        cwd=CHECKOUT,
-        env={**os.environ, "PYTHONPATH": "src"},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert (run.returncode, run.stderr) == (0, "")
-    found: dict[str, Any] = json.loads(run.stdout)
+    found: dict[str, Any] = report_of("tests.media.bounded", os.fspath(folder))
     return found
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +11,7 @@ from typing import Any
 import pytest
 
 from framefeed.testing import ClipSpec, clip_bytes, write_clip
-from tests.conftest import CHECKOUT
+from tests.programs import report_of
 
 HLS = "#EXTM3U\n#EXT-X-VERSION:3\n#EXT-X-TARGETDURATION:10\n#EXTINF:10,\n{0}\n#EXT-X-ENDLIST\n"
 KEYED = HLS.replace("#EXTINF", '#EXT-X-KEY:METHOD=AES-128,URI="{0}"\n#EXTINF')
@@ -72,17 +69,7 @@ def report(tmp_path_factory: pytest.TempPathFactory, listener: socket.socket) ->
     write_clip(folder / "decoy.ts", ClipSpec(num_frames=30, b_frames=0))
     for number in range(3):
         (folder / f"picture{number:03}.jpg").write_bytes(b"\xff\xd8\xff")
-    run = subprocess.run(
-        [sys.executable, "-m", "tests.media.watched", os.fspath(folder), str(port)],
-        cwd=CHECKOUT,
-        env={**os.environ, "PYTHONPATH": "src"},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert (run.returncode, run.stderr) == (0, "")
-    found: dict[str, Any] = json.loads(run.stdout)
+    found: dict[str, Any] = report_of("tests.media.watched", os.fspath(folder), str(port))
     return found
 
 
