@@ -30,7 +30,7 @@ def index_of(pictures: str, *, contiguous: bool = True, skips: bool = True) -> F
     pts = np.empty(count, dtype=np.int64)
     pts[order] = numbers
     no = np.zeros(count, dtype=bool)
-    walk = PacketWalk(numbers, numbers, pts, numbers, flags == KEY, no, flags == DISPOSABLE, True, False, False, False)
+    walk = PacketWalk(numbers, numbers, pts, numbers, flags == KEY, no, flags == DISPOSABLE, True, False, False)
     return FrameIndex(
         pts=numbers.copy(),
         duration=np.ones(count, dtype=np.int64),
