@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from framefeed.index.names import escape
+from framefeed.index.names import escape, visible
 
 MAX_LINE = 2000
 """A message longer than a screen of text helps nobody; names may be 4096 bytes long, tags of a file megabytes."""
@@ -19,18 +19,8 @@ MAX_LINE = 2000
 
 def printable(text: str) -> str:
     r"""Show what a terminal must not get, control characters and undecodable bytes, as escapes such as ``\x1b``."""
-    if text.isprintable() and len(text) <= MAX_LINE:
-        return text
     half = MAX_LINE // 2
-    cut = text if len(text) <= MAX_LINE else f"{text[:half]} ... {text[-half:]}"
-    return "".join(char if char.isprintable() else _escaped(char) for char in cut)
-
-
-def _escaped(char: str) -> str:
-    # os.fsdecode keeps the byte 0xe9 of a name that is not UTF-8 as U+DCE9: the byte is what the user knows.
-    if "\udc80" <= char <= "\udcff":
-        return f"\\x{ord(char) - 0xDC00:02x}"
-    return char.encode("unicode_escape").decode()
+    return visible(text if len(text) <= MAX_LINE else f"{text[:half]} ... {text[-half:]}")
 
 
 def say(*lines: str) -> None:

@@ -30,6 +30,21 @@ def printable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
+def visible(text: str) -> str:
+    r"""Show control and formatting characters, and bytes that are not UTF-8, as escapes such as ``\x1b``.
+
+    What is left is safe to print and to read: nothing moves a cursor, and nothing turns the direction of the text.
+    """
+    return text if text.isprintable() else "".join(char if char.isprintable() else _escape_of(char) for char in text)
+
+
+def _escape_of(char: str) -> str:
+    # os.fsdecode keeps the byte 0xe9 of a name that is not UTF-8 as U+DCE9: the byte is what the user knows.
+    if "\udc80" <= char <= "\udcff":
+        return f"\\x{ord(char) - 0xDC00:02x}"
+    return char.encode("unicode_escape").decode()
+
+
 def is_url(name: str) -> bool:
     """Whether a name is an URL rather than a path."""
     return "://" in name
