@@ -6,7 +6,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from fractions import Fraction
+from typing import Any, Literal, get_args
 
 from tqdm import tqdm
 
@@ -15,25 +16,25 @@ from framefeed.index.build import Verify, index_media
 from framefeed.index.frame_index import FrameIndex
 from framefeed.media.info import MediaInfo
 from framefeed.media.probe import probe
+from framefeed.media.sniff import HEAD_BYTES, sniff
 from framefeed.media.source import MediaSource, SourceStat
 from framefeed.parallel.budget import thread_budget
 from framefeed.parallel.ordered import ordered_outcomes
 from framefeed.parallel.outcome import Err
 
 Depth = Literal["frames", "header"]
-IN_FLIGHT_PER_WORKER = 4
-"""Enough that a worker finds work while a slow file holds up the order, few enough to hold in memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class SurveyOptions:
-    """How much to find out, and with how many threads.
+    """How much to find out, and with how many workers.
 
     Attributes:
         depth: "frames" builds a frame index, "header" believes the header.
         verify: As ``build_index`` takes it.
-        workers: Threads; None takes the thread budget of the process, 0 works in the calling thread.
+        workers: Threads or processes; None takes the thread budget of the process, 0 works in the calling thread.
         progress: Show a bar on standard error; None shows it where that is a terminal.
+        fps: Frames a second of folders of pictures that are taken as videos.
 
     Example:
         >>> SurveyOptions(depth="header").verify
@@ -44,6 +45,7 @@ class SurveyOptions:
     verify: Verify = "ends"
     workers: int | None = None
     progress: bool | None = False
+    fps: Fraction | None = None
 
     def __post_init__(self) -> None:
         if self.depth not in get_args(Depth):
@@ -60,7 +62,7 @@ class Finding:
 
     Attributes:
         info: What the header claims.
-        index: Where its frames are; None at depth "header".
+        index: Where its frames are; None at depth "header", and of a still picture.
         stat: Size and time before it was read, so that a change meanwhile shows later.
         fingerprint: Hash of its content.
         error: Why it failed.
@@ -73,26 +75,32 @@ class Finding:
     error: FramefeedError | None = field(default=None)
 
 
-def survey(source: str | bytes, options: SurveyOptions) -> Finding:
+def survey(source: Any, options: SurveyOptions) -> Finding:
     """Find out about one source; errors of framefeed are part of what is found.
 
     Args:
-        source: Path or encoded bytes.
+        source: Path, encoded bytes, or image sequence.
         options: How much to find out.
     """
-    info, stat = None, None
+    info, found = None, None
     try:
         media = MediaSource.of(source)
-        stat = media.stat()
-        if options.depth == "header":
-            return Finding(probe(media), None, stat, media.fingerprint())
+        found = media.stat()
+        if options.depth == "header" or _is_still(media):
+            info = probe(media)
+            fingerprint = media.head_fingerprint() if info.kind == "image" else media.fingerprint()
+            return Finding(info, None, found, fingerprint)
         info, index = index_media(media, options.verify)
-        return Finding(info, index, stat, index.identity.fingerprint if index.identity else media.fingerprint())
+        return Finding(info, index, found, index.identity.fingerprint if index.identity else media.fingerprint())
     except FramefeedError as error:
         # What the header claims helps to see what kind of file it is that fails.
         with suppress(FramefeedError):
-            info = info or (probe(source) if stat and options.depth == "frames" else None)
-        return Finding(info, None, stat, None, error)
+            info = info or (probe(source) if found and options.depth == "frames" else None)
+        return Finding(info, None, found, None, error)
+
+
+def _is_still(media: MediaSource) -> bool:
+    return media.kind in ("path", "bytes", "file") and sniff(media.head(HEAD_BYTES), media.name) == "image"
 
 
 def survey_all(sources: Sequence[str | bytes | Finding], options: SurveyOptions) -> Iterator[Finding]:
@@ -108,7 +116,7 @@ def survey_all(sources: Sequence[str | bytes | Finding], options: SurveyOptions)
         return source if isinstance(source, Finding) else survey(source, options)
 
     outcomes = ordered_outcomes(
-        find, sources, workers=workers, max_in_flight=IN_FLIGHT_PER_WORKER * max(1, workers)
+        find, sources, workers=workers, max_in_flight=4 * max(1, workers)
     )  # fmt: skip
     shown = sys.stderr.isatty() if options.progress is None else options.progress
     with outcomes, tqdm(total=len(sources), unit="file", file=sys.stderr, disable=not shown) as bar:
