@@ -23,6 +23,7 @@ from framefeed.index.frame_index import (
     StreamFacts,
 )
 from framefeed.media.container import DecodedFact, Packet, VideoContainer, decode_facts, orientation
+from framefeed.media.details import stream_colors
 from framefeed.media.empty import no_frame
 from framefeed.media.info import MediaInfo
 from framefeed.media.landing import packets_from
@@ -97,6 +98,8 @@ class _Builder:
     def __init__(self, container: VideoContainer, walk: PacketWalk) -> None:
         self._container = container
         self._walk = walk
+        # Before a packet is decoded: a decoder follows every change of the stream, an index tells of its beginning.
+        self._colors = stream_colors(container)
 
     def build(self, verify: Verify) -> tuple[MediaInfo, FrameIndex]:
         if verify == "full" or not self._is_honest(verify):
@@ -209,6 +212,10 @@ class _Builder:
             contiguous=self._walk.is_contiguous and nal,
             skips_exactly=nal and one_to_one,
             inband_parameters=self._walk.has_parameters,
+            color_primaries=self._colors.primaries,
+            color_transfer=self._colors.transfer,
+            color_space=self._colors.space,
+            color_range=self._colors.range,
         )
 
 

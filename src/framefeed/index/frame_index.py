@@ -73,6 +73,10 @@ class StreamFacts:
         contiguous: Each packet is one range of bytes of the file, so that no container is needed to read it.
         skips_exactly: Leaving out disposable packets is proven not to change any other frame.
         inband_parameters: Packets carry parameter sets, which stay in a decoder that has seen them.
+        color_primaries: ITU-T H.273 code; 2 is unspecified.
+        color_transfer: ITU-T H.273 code of the transfer characteristic; 2 is unspecified.
+        color_space: ITU-T H.273 code of the matrix; 2 is unspecified.
+        color_range: libav's: 0 unspecified, 1 limited, 2 full.
     """
 
     stream_index: int
@@ -87,6 +91,10 @@ class StreamFacts:
     contiguous: bool = False
     skips_exactly: bool = False
     inband_parameters: bool = False
+    color_primaries: int = 2
+    color_transfer: int = 2
+    color_space: int = 2
+    color_range: int = 0
 
     @property
     def displayed(self) -> tuple[int, int]:

@@ -32,16 +32,41 @@ class StreamDetails:
     color_transfer_characteristic: int
 
 
+@dataclass(frozen=True, slots=True)
+class StreamColors:
+    """How sample values are meant, as container and codec configuration say.
+
+    Attributes:
+        primaries: ITU-T H.273 code; 2 is unspecified.
+        transfer: ITU-T H.273 code of the transfer characteristic; 2 is unspecified.
+        space: ITU-T H.273 code of the matrix; 2 is unspecified.
+        range: libav's: 0 unspecified, 1 limited, 2 full.
+    """
+
+    primaries: int = 2
+    transfer: int = 2
+    space: int = 2
+    range: int = 0
+
+
+def stream_colors(container: VideoContainer) -> StreamColors:
+    """Read what libav knows of an open container's colours; from the headers alone while nothing was decoded."""
+    context = container.stream.codec_context
+    return StreamColors(
+        int(context.color_primaries), int(context.color_trc), int(context.colorspace), int(context.color_range)
+    )
+
+
 def stream_details(source: MediaSource, stream_index: int, limits: Limits = DEFAULT_LIMITS) -> StreamDetails:
     """Open a source and read them; errors as ``probe``."""
     with VideoContainer(source, stream_index, limits) as container, translated(source.name, "open"):
-        stream, context = container.stream, container.stream.codec_context
+        stream, colors = container.stream, stream_colors(container)
         starts = stream.start_time is not None and stream.time_base is not None
         return StreamDetails(
             bit_rate=stream.bit_rate or None,
             begin_seconds=float((stream.start_time or 0) * (stream.time_base or 0)) if starts else None,
             pixel_aspect_ratio=stream.sample_aspect_ratio or None,
-            color_primaries=context.color_primaries,
-            color_space=context.colorspace,
-            color_transfer_characteristic=context.color_trc,
+            color_primaries=colors.primaries,
+            color_space=colors.space,
+            color_transfer_characteristic=colors.transfer,
         )
