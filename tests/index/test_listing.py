@@ -12,7 +12,6 @@ from time import monotonic
 import pytest
 
 from framefeed.errors import UsageError
-from framefeed.index import listing
 from framefeed.index.listing import list_roots
 
 
@@ -49,7 +48,7 @@ def test_the_order_is_not_that_of_the_disk(tmp_path: Path, monkeypatch: pytest.M
 
         def __exit__(self, *_: object) -> None: ...
 
-    monkeypatch.setattr(listing.os, "scandir", Shuffled)
+    monkeypatch.setattr(os, "scandir", Shuffled)
     assert found(tmp_path) == before == sorted(before)
 
 
@@ -106,7 +105,7 @@ def test_a_folder_that_cannot_be_listed_is_a_row(tmp_path: Path, monkeypatch: py
             raise PermissionError(13, "Permission denied")
         return scandir(path)
 
-    monkeypatch.setattr(listing.os, "scandir", refusing)
+    monkeypatch.setattr(os, "scandir", refusing)
     listed = list_roots(tmp_path)
     assert [os.path.relpath(path, tmp_path) for path in listed.paths] == ["a", "b/2.mp4"]
     assert "Permission denied" in str(listed.unlistable[str(tmp_path / "a")])

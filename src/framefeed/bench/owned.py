@@ -8,7 +8,7 @@ from pathlib import Path
 from framefeed.bench.media import BenchVideo, MediaStore
 from framefeed.bench.workloads import NUM_FRAMES, Workload
 from framefeed.errors import FramefeedError
-from framefeed.index.listing import list_roots
+from framefeed.index.listing import VIDEO_SUFFIXES, list_roots
 
 MAX_VIDEOS = 3
 _CLIP_SECONDS = 0.25
@@ -39,7 +39,7 @@ def _workload(video: BenchVideo, stride: int) -> Workload:
 
 
 def _videos(paths: Sequence[Path]) -> Iterator[BenchVideo]:
-    for path in list_roots(paths).paths if paths else ():
+    for path in list_roots(paths, suffixes=VIDEO_SUFFIXES).paths if paths else ():
         video = BenchVideo(Path(path))
         try:
             if len(video) > 4 * NUM_FRAMES:

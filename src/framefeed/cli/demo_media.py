@@ -21,7 +21,7 @@ from framefeed.encode.sheets import SheetClip, contact_sheet
 from framefeed.encode.stills import save_still
 from framefeed.errors import TimeUnavailable, UsageError
 from framefeed.index.catalog import Catalog
-from framefeed.index.listing import list_roots
+from framefeed.index.listing import VIDEO_SUFFIXES, list_roots
 from framefeed.index.scanning import scan
 from framefeed.plan.epoch import EpochPlan
 from framefeed.testing import make_folder, read_stamp
@@ -73,7 +73,7 @@ def _by_times(catalog: Catalog) -> tuple[Catalog, list[Failed]]:
 def _sample(media: str) -> list[str]:
     if not os.path.exists(media):
         raise UsageError(f"{media}: no such folder")
-    files = list_roots(media).paths
+    files = list_roots(media, suffixes=VIDEO_SUFFIXES).paths
     if not files:
         raise UsageError(f"no media found in {media}: in folders, files are known by their endings")
     if len(files) <= MAX_FILES:

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from framefeed.errors import MissingMedia, UnreadableMedia, UsageError
 from framefeed.index.facts import FACTS, decoded
+from framefeed.index.listing_suffixes import ALL_MEDIA_SUFFIXES, suffix_of
 from framefeed.index.names import absolute, escape, unescape
 from framefeed.media.source import stat_regular
 
@@ -28,52 +29,6 @@ TEXT_SUFFIXES = frozenset({".txt", ".lst", ".list"})
 CSV_SUFFIXES = frozenset({".csv", ".tsv"})
 MANIFEST_SUFFIXES = TEXT_SUFFIXES | CSV_SUFFIXES | {".parquet"}
 PATH_COLUMNS = ("source", "path", "file", "video")
-# fmt: off
-VIDEO_SUFFIXES = frozenset(
-    (
-        ".3g2",
-        ".3gp",
-        ".asf",
-        ".avi",
-        ".divx",
-        ".dv",
-        ".f4v",
-        ".flv",
-        ".h264",
-        ".h265",
-        ".hevc",
-        ".ivf",
-        ".m1v",
-        ".m2ts",
-        ".m2v",
-        ".m4v",
-        ".mjpeg",
-        ".mjpg",
-        ".mk3d",
-        ".mkv",
-        ".mov",
-        ".mp4",
-        ".mpe",
-        ".mpeg",
-        ".mpg",
-        ".mts",
-        ".mxf",
-        ".nut",
-        ".obu",
-        ".ogm",
-        ".ogv",
-        ".qt",
-        ".rm",
-        ".rmvb",
-        ".ts",
-        ".vob",
-        ".webm",
-        ".wmv",
-        ".y4m",
-    )
-)
-# fmt: on
-"""What counts as media in a folder; what a file really is, its bytes tell."""
 
 _BLOCK_LIMIT = 2**31 - 1
 
@@ -89,11 +44,6 @@ class Manifest:
 
     paths: list[str]
     columns: pa.Table
-
-
-def suffix_of(name: str) -> str:
-    """Lower-case ending of a file name, with its dot."""
-    return os.path.splitext(name)[1].lower()
 
 
 def read_manifest(path: str) -> Manifest:
@@ -148,7 +98,7 @@ def _csv_table(path: str) -> pa.Table:
     if not first:
         return pa.table({"source": pa.array([], pa.binary())})
     names = [escape(name) for name in first]
-    has_header = not any(suffix_of(cell.strip()) in VIDEO_SUFFIXES for cell in first)
+    has_header = not any(suffix_of(cell.strip()) in ALL_MEDIA_SUFFIXES for cell in first)
     if not has_header:
         names = ["source", *(f"column_{number}" for number in range(1, len(first)))]
     if len(set(names)) < len(names):

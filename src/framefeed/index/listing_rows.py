@@ -1,0 +1,122 @@
+"""Listing: what there is to scan, row by row, without one Python path a row."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from framefeed.errors import UnreadableMedia
+from framefeed.index.names import escape, stored
+
+IntArray = npt.NDArray[np.int64]
+BARE = -1
+"""Stands for the row of the manifests' columns where a row comes from no manifest, or from one without columns."""
+_ROWS_AT_ONCE = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Rows that lie in one folder, one after the other.
+
+    Attributes:
+        folder: Absolute path without a trailing slash, or "" for rows whose names are complete paths or URLs.
+        names: Name of each row's file in that folder, in row order.
+        kind: "image_folder" where the names are those of folders whose pictures are the frames of one video.
+    """
+
+    folder: str
+    names: list[str]
+    kind: Literal["files", "image_folder"] = "files"
+
+    def paths(self) -> Iterator[str]:
+        """Complete path or URL of each row."""
+        prefix = self.folder and self.folder + os.sep
+        return (prefix + name for name in self.names)
+
+
+@dataclass(slots=True)
+class Listing:
+    """What there is to scan, row by row: the groups' names, one group after the other.
+
+    Attributes:
+        groups: The rows.
+        column_rows: Row of ``columns`` that belongs to each row, -1 for none, int64 [N].
+        columns: The columns of all manifests together.
+        unlistable: Folders that could not be read, which are rows too.
+    """
+
+    groups: list[Group] = field(default_factory=list)
+    column_rows: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
+    columns: pa.Table = field(default_factory=lambda: pa.table({}))
+    unlistable: dict[str, UnreadableMedia] = field(default_factory=dict)
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are."""
+        return len(self.column_rows)
+
+    @property
+    def paths(self) -> list[str]:
+        """Absolute path or URL of each row, as a list: for few rows."""
+        return list(self.iter_paths())
+
+    def iter_paths(self) -> Iterator[str]:
+        """Absolute path or URL of each row."""
+        for group in self.groups:
+            yield from group.paths()
+
+    def taken_columns(self) -> pa.Table:
+        """The manifests' columns for each row, null where a row comes from no manifest."""
+        rows = pa.array(self.column_rows, mask=self.column_rows == BARE)
+        return self.columns.take(rows) if self.columns.column_names else self.columns
+
+    def texts(self, root: str | None) -> pa.Array:
+        """What the ``source`` column says of each row, as ``names.stored`` gives it for each path, string [N].
+
+        Args:
+            root: Folder that paths below it are to be relative to, or None.
+        """
+        arrays, waiting = list[pa.Array](), list[str]()
+        for group in self.groups:
+            waiting += _texts(group, root)
+            if len(waiting) >= _ROWS_AT_ONCE:
+                arrays.append(_strings(waiting))
+                waiting = []
+        return pa.concat_arrays([*arrays, _strings(waiting)])
+
+    def parents(self) -> pa.DictionaryArray:
+        """Name of the folder in which each row lies, as a label, dictionary<int32, string> [N]."""
+        numbers: dict[str, int] = {}
+        of_groups, sizes = list[int](), list[int]()
+        for group in self.groups:
+            # Complete paths lie anywhere; the others all in the group's folder.
+            folders = [group.folder] if group.folder else map(os.path.dirname, group.names)
+            found = [numbers.setdefault(os.path.basename(folder), len(numbers)) for folder in folders]
+            of_groups += found
+            sizes += [len(group.names)] if group.folder else [1] * len(found)
+        codes = np.repeat(np.array(of_groups, np.int32), sizes)
+        return pa.DictionaryArray.from_arrays(codes, pa.array([escape(name) for name in numbers], pa.string()))
+
+
+def _texts(group: Group, root: str | None) -> list[str]:
+    if not group.folder:
+        return [stored(name, root) for name in group.names]
+    # Not escaped yet: `_strings` looks at all of them at once.
+    prefix = group.folder + os.sep
+    top = None if root is None else os.path.join(root, "")
+    if top is not None and prefix.startswith(top):
+        prefix = prefix[len(top) :].replace(os.sep, "/")
+    return [prefix + name for name in group.names]
+
+
+def _strings(texts: Sequence[str]) -> pa.Array:
+    try:
+        return pa.array(texts, pa.string())
+    except UnicodeEncodeError:
+        return pa.array([escape(text) for text in texts], pa.string())

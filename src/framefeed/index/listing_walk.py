@@ -1,0 +1,171 @@
+"""The walk of a folder: its media in the order of their paths' bytes, a folder at a time.
+
+Entries are sorted once a folder, files by their names and folders by their names with a slash behind them: read out in
+that order, a tree gives the very order of ``sorted(paths, key=os.fsencode)``, without a path for each file.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left
+from collections import deque
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Literal, TypeAlias
+
+from framefeed.errors import UnreadableMedia
+from framefeed.index.listing_rows import Group
+from framefeed.index.listing_suffixes import IMAGE_SUFFIXES, Endings
+
+ImageFolders = Literal["image", "video"]
+# What was found at one place of the order; lists that are still empty are filled when their folder has been walked.
+_Parts: TypeAlias = "list[Group | _Parts]"
+
+
+@dataclass(slots=True)
+class Walked:
+    """What walks have found out beside their rows.
+
+    Attributes:
+        seen: Device and number of each folder that was listed, so that none is listed twice.
+        unlistable: Folders that could not be listed, with the reason.
+        links: Names of files that are symbolic links, by folder.
+        real_folders: Where a folder really lies, for those found by a way through a link.
+    """
+
+    seen: set[tuple[int, int]] = field(default_factory=set)
+    unlistable: dict[str, UnreadableMedia] = field(default_factory=dict)
+    links: dict[str, set[str]] = field(default_factory=dict)
+    real_folders: dict[str, str] = field(default_factory=dict)
+
+    def real_folder(self, folder: str) -> str:
+        """Where a walked folder really lies."""
+        return self.real_folders.get(folder, folder)
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """A folder to walk: what it really is, and where its own row and those of its content belong."""
+
+    path: str
+    real: str
+    row: _Parts
+    content: _Parts
+
+
+class Walk:
+    """Lists folders.
+
+    Args:
+        suffixes: Lower-case endings of the files that count.
+        image_folders: "video" makes each folder that directly holds pictures one row, and its pictures none.
+    """
+
+    def __init__(self, suffixes: frozenset[str], image_folders: ImageFolders = "image") -> None:
+        self.walked = Walked()
+        self._files = Endings(suffixes if image_folders == "image" else suffixes - IMAGE_SUFFIXES)
+        self._frames = Endings(suffixes & IMAGE_SUFFIXES if image_folders == "video" else ())
+
+    def folder(self, path: str) -> list[Group]:
+        """List a folder and what lies below it; folders that were listed before give nothing.
+
+        Folders that lie here come before linked ones, and these in the order in which they are found: what has several
+        paths is found by the one with the fewest links. A folder that cannot be listed is a row.
+        """
+        top, links = _Folder(path, os.path.realpath(path), [], []), deque[_Folder]()
+        folders = [top]
+        while folders or links:
+            folder = folders.pop() if folders else links.popleft()
+            try:
+                subfolders = self._list(folder, links)
+            except OSError as error:
+                message = f"{folder.path}: this folder cannot be listed: {error.strerror}"
+                self.walked.unlistable[folder.path] = UnreadableMedia(message, source=folder.path, stage="open")
+                folder.row.append(Group("", [folder.path]))
+            else:
+                folders += reversed(subfolders)
+        return _joined([top.row, top.content])
+
+    def _list(self, folder: _Folder, links: deque[_Folder]) -> list[_Folder]:
+        facts = os.stat(folder.path)
+        if (facts.st_dev, facts.st_ino) in self.walked.seen:
+            return []
+        names, others = list[str](), list[os.DirEntry[str]]()
+        with os.scandir(folder.path) as entries:
+            for entry in entries:
+                if entry.is_file(follow_symlinks=False):
+                    names.append(entry.name)
+                else:
+                    others.append(entry)
+        self.walked.seen.add((facts.st_dev, facts.st_ino))
+        if folder.real != folder.path:
+            self.walked.real_folders[folder.path] = folder.real
+        inner = [entry for entry in others if entry.is_dir(follow_symlinks=False)]
+        linked = [entry for entry in others if entry.is_symlink() and _is_dir(entry)]
+        names += {entry.name for entry in others} - {entry.name for entry in (*inner, *linked)}
+        if self._frames.of(names):
+            folder.row.append(_image_folder(folder.path))
+        files = _sorted_by_bytes(self._files.of(names))
+        linked_files = {entry.name for entry in others if entry.is_symlink()}.intersection(files)
+        if linked_files:
+            self.walked.links[folder.path] = linked_files
+        subfolders = [_Folder(entry.path, os.path.join(folder.real, entry.name), [], []) for entry in inner]
+        subfolders += [_Folder(entry.path, os.path.realpath(entry.path), [], []) for entry in linked]
+        _lay_out(folder, files, subfolders)
+        subfolders.sort(key=_place_of_content)
+        linked_paths = {entry.path for entry in linked}
+        links += [subfolder for subfolder in subfolders if subfolder.path in linked_paths]
+        return [subfolder for subfolder in subfolders if subfolder.path not in linked_paths]
+
+
+def _lay_out(folder: _Folder, files: list[str], subfolders: list[_Folder]) -> None:
+    """Put a folder's files and subfolders into the order of their paths' bytes: ``a-b`` < ``a/b`` < ``ab``."""
+    places = [(os.fsencode(subfolder.path), subfolder.row) for subfolder in subfolders]
+    places += [(_place_of_content(subfolder), subfolder.content) for subfolder in subfolders]
+    prefix, start = os.path.join(folder.path, ""), 0
+    for place, parts in sorted(places, key=itemgetter(0)):
+        end = bisect_left(files, place[len(os.fsencode(prefix)) :], lo=start, key=os.fsencode)
+        folder.content.extend([_files(folder.path, files[start:end]), parts])
+        start = end
+    folder.content.append(_files(folder.path, files[start:]))
+
+
+def _place_of_content(folder: _Folder) -> bytes:
+    return os.fsencode(folder.path + os.sep)
+
+
+def _files(folder: str, names: list[str]) -> Group:
+    return Group("", [folder + name for name in names]) if folder == os.sep else Group(folder, names)
+
+
+def _image_folder(path: str) -> Group:
+    folder, name = os.path.split(path)
+    return Group("", [path], "image_folder") if folder == os.sep else Group(folder, [name], "image_folder")
+
+
+def _sorted_by_bytes(names: list[str]) -> list[str]:
+    # ASCII is in the order of its bytes as it is; among other names surrogates are not.
+    return sorted(names) if all(map(str.isascii, names)) else sorted(names, key=os.fsencode)
+
+
+def _is_dir(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # A link to itself.
+        return False
+
+
+def _joined(parts: _Parts) -> list[Group]:
+    """The groups of nested lists in their order; those that turn out to be neighbours of one kind become one."""
+    groups, iterators = list[Group](), [iter(parts)]
+    while iterators:
+        part = next(iterators[-1], None)
+        if part is None:
+            iterators.pop()
+        elif isinstance(part, list):
+            iterators.append(iter(part))
+        elif groups and (groups[-1].folder, groups[-1].kind) == (part.folder, part.kind):
+            groups[-1].names.extend(part.names)
+        elif part.names:
+            groups.append(part)
+    return groups
