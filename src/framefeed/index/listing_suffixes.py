@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from bisect import bisect_left
+from collections.abc import Collection, Sequence
 
 # fmt: off
 VIDEO_SUFFIXES = frozenset(
@@ -77,7 +78,6 @@ IMAGE_SUFFIXES = frozenset(
 """Endings of the still pictures and animations that `media.sniff` knows."""
 
 ALL_MEDIA_SUFFIXES = VIDEO_SUFFIXES | IMAGE_SUFFIXES
-_LONGEST_KEPT = 16
 
 
 def suffix_of(name: str) -> str:
@@ -85,27 +85,34 @@ def suffix_of(name: str) -> str:
     return os.path.splitext(name)[1].lower()
 
 
-class Endings(dict[str, bool]):
-    """Remembers which endings, as they are spelt, are wanted: a look-up instead of a split for each of a million names.
+class Endings:
+    """Endings to look for, quickly: among a million names nothing is split that need not be.
 
     Args:
         suffixes: Lower-case endings with their dots.
     """
 
     def __init__(self, suffixes: Collection[str]) -> None:
-        super().__init__()
         self._suffixes = frozenset(suffixes)
-
-    def __missing__(self, ending: str) -> bool:
-        wanted = ending.lower() in self._suffixes
-        if len(ending) <= _LONGEST_KEPT and len(self) < 1000:
-            self[ending] = wanted
-        return wanted
-
-    def of(self, names: list[str]) -> list[str]:
-        """The names with a wanted ending; a name that is nothing but an ending (``.mp4``) has none."""
-        return [name for name in names if self[name[name.rfind(".") :]] and (name[0] != "." or self.wants(name))]
+        self._as_spelt = self._suffixes | {suffix.upper() for suffix in suffixes}
 
     def wants(self, name: str) -> bool:
-        """Whether a name has a wanted ending."""
+        """Whether a file name has such an ending; one that is nothing but an ending (``.mp4``) has none."""
         return suffix_of(name) in self._suffixes
+
+    def sorted_names(self, names: Sequence[str]) -> list[str]:
+        """Those of some file names that have such an ending, in the order of their bytes."""
+        as_spelt = self._as_spelt
+        found = [name for name in names if name[name.rfind(".") :] in as_spelt]
+        if len(found) < len(names):
+            found += [name for name in names if name[name.rfind(".") :] not in as_spelt and self.wants(name)]
+        sort_by_bytes(found)
+        hidden, others = bisect_left(found, "."), bisect_left(found, chr(ord(".") + 1))
+        found[hidden:others] = filter(self.wants, found[hidden:others])
+        return found
+
+
+def sort_by_bytes(names: list[str]) -> None:
+    """Sort names in place, in the order of ``os.fsencode``."""
+    # ASCII is in the order of its bytes as it is; among other names surrogates are not.
+    names.sort(key=None if "".join(names).isascii() else os.fsencode)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Literal, TypeAlias
@@ -18,7 +19,7 @@ from framefeed.index.listing_rows import Group
 from framefeed.index.listing_suffixes import IMAGE_SUFFIXES, Endings
 
 ImageFolders = Literal["image", "video"]
-# What was found at one place of the order; lists that are still empty are filled when their folder has been walked.
+# What was found, in order; lists that are still empty are filled when their folder has been walked.
 _Parts: TypeAlias = "list[Group | _Parts]"
 
 
@@ -45,12 +46,20 @@ class Walked:
 
 @dataclass(frozen=True, slots=True)
 class _Folder:
-    """A folder to walk: what it really is, and where its own row and those of its content belong."""
+    """A folder to walk: where it really lies, and where its own row and those of its content belong."""
 
     path: str
     real: str
-    row: _Parts
-    content: _Parts
+    row: _Parts = field(default_factory=list)
+    content: _Parts = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entries:
+    """The names of plain files in a folder, and everything else in it."""
+
+    names: list[str] = field(default_factory=list)
+    others: list[os.DirEntry[str]] = field(default_factory=list)
 
 
 class Walk:
@@ -64,7 +73,7 @@ class Walk:
     def __init__(self, suffixes: frozenset[str], image_folders: ImageFolders = "image") -> None:
         self.walked = Walked()
         self._files = Endings(suffixes if image_folders == "image" else suffixes - IMAGE_SUFFIXES)
-        self._frames = Endings(suffixes & IMAGE_SUFFIXES if image_folders == "video" else ())
+        self._frames = Endings(suffixes & IMAGE_SUFFIXES) if image_folders == "video" else None
 
     def folder(self, path: str) -> list[Group]:
         """List a folder and what lies below it; folders that were listed before give nothing.
@@ -72,62 +81,76 @@ class Walk:
         Folders that lie here come before linked ones, and these in the order in which they are found: what has several
         paths is found by the one with the fewest links. A folder that cannot be listed is a row.
         """
-        top, links = _Folder(path, os.path.realpath(path), [], []), deque[_Folder]()
+        top, links = _Folder(path, os.path.realpath(path)), deque[_Folder]()
         folders = [top]
         while folders or links:
             folder = folders.pop() if folders else links.popleft()
             try:
-                subfolders = self._list(folder, links)
+                entries = self._entries(folder.path)
             except OSError as error:
                 message = f"{folder.path}: this folder cannot be listed: {error.strerror}"
                 self.walked.unlistable[folder.path] = UnreadableMedia(message, source=folder.path, stage="open")
                 folder.row.append(Group("", [folder.path]))
-            else:
-                folders += reversed(subfolders)
+                continue
+            if entries is not None:
+                inner, linked = self._add(folder, entries)
+                folders += reversed(inner)
+                links += linked
         return _joined([top.row, top.content])
 
-    def _list(self, folder: _Folder, links: deque[_Folder]) -> list[_Folder]:
-        facts = os.stat(folder.path)
+    def _entries(self, folder: str) -> _Entries | None:
+        """What is in a folder; None if that was asked before."""
+        facts = os.stat(folder)
         if (facts.st_dev, facts.st_ino) in self.walked.seen:
-            return []
-        names, others = list[str](), list[os.DirEntry[str]]()
-        with os.scandir(folder.path) as entries:
+            return None
+        found = _Entries()
+        add = found.names.append
+        with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.is_file(follow_symlinks=False):
-                    names.append(entry.name)
+                    add(entry.name)
                 else:
-                    others.append(entry)
+                    found.others.append(entry)
         self.walked.seen.add((facts.st_dev, facts.st_ino))
-        if folder.real != folder.path:
-            self.walked.real_folders[folder.path] = folder.real
-        inner = [entry for entry in others if entry.is_dir(follow_symlinks=False)]
-        linked = [entry for entry in others if entry.is_symlink() and _is_dir(entry)]
-        names += {entry.name for entry in others} - {entry.name for entry in (*inner, *linked)}
-        if self._frames.of(names):
-            folder.row.append(_image_folder(folder.path))
-        files = _sorted_by_bytes(self._files.of(names))
-        linked_files = {entry.name for entry in others if entry.is_symlink()}.intersection(files)
-        if linked_files:
-            self.walked.links[folder.path] = linked_files
-        subfolders = [_Folder(entry.path, os.path.join(folder.real, entry.name), [], []) for entry in inner]
-        subfolders += [_Folder(entry.path, os.path.realpath(entry.path), [], []) for entry in linked]
-        _lay_out(folder, files, subfolders)
-        subfolders.sort(key=_place_of_content)
-        linked_paths = {entry.path for entry in linked}
-        links += [subfolder for subfolder in subfolders if subfolder.path in linked_paths]
-        return [subfolder for subfolder in subfolders if subfolder.path not in linked_paths]
+        return found
+
+    def _add(self, folder: _Folder, entries: _Entries) -> tuple[list[_Folder], list[_Folder]]:
+        """Put a folder's rows into their places, and give its subfolders: those that lie here, and linked ones."""
+        path, names = folder.path, entries.names
+        inner = [entry for entry in entries.others if entry.is_dir(follow_symlinks=False)]
+        linked = [entry for entry in entries.others if entry.is_symlink() and _is_dir(entry)]
+        if entries.others:
+            folders = {entry.name for entry in (*inner, *linked)}
+            names += [entry.name for entry in entries.others if entry.name not in folders]
+        if folder.real != path:
+            self.walked.real_folders[path] = folder.real
+        if self._frames is not None and any(map(self._frames.wants, names)):
+            folder.row.append(_image_folder(path))
+        files = self._files.sorted_names(names)
+        links = {entry.name for entry in entries.others if entry.is_symlink()}.intersection(files)
+        if links:
+            self.walked.links[path] = links
+        here = _in_order([_Folder(entry.path, os.path.join(folder.real, entry.name)) for entry in inner])
+        elsewhere = _in_order([_Folder(entry.path, os.path.realpath(entry.path)) for entry in linked])
+        _lay_out(folder, files, [*here, *elsewhere])
+        return here, elsewhere
 
 
-def _lay_out(folder: _Folder, files: list[str], subfolders: list[_Folder]) -> None:
+def _lay_out(folder: _Folder, files: list[str], subfolders: Sequence[_Folder]) -> None:
     """Put a folder's files and subfolders into the order of their paths' bytes: ``a-b`` < ``a/b`` < ``ab``."""
     places = [(os.fsencode(subfolder.path), subfolder.row) for subfolder in subfolders]
     places += [(_place_of_content(subfolder), subfolder.content) for subfolder in subfolders]
-    prefix, start = os.path.join(folder.path, ""), 0
+    prefix_size = len(os.fsencode(os.path.join(folder.path, "")))
+    start = 0
     for place, parts in sorted(places, key=itemgetter(0)):
-        end = bisect_left(files, place[len(os.fsencode(prefix)) :], lo=start, key=os.fsencode)
+        end = bisect_left(files, place[prefix_size:], lo=start, key=os.fsencode)
         folder.content.extend([_files(folder.path, files[start:end]), parts])
         start = end
-    folder.content.append(_files(folder.path, files[start:]))
+    folder.content.append(_files(folder.path, files[start:] if start else files))
+
+
+def _in_order(folders: list[_Folder]) -> list[_Folder]:
+    return sorted(folders, key=_place_of_content)
 
 
 def _place_of_content(folder: _Folder) -> bytes:
@@ -141,11 +164,6 @@ def _files(folder: str, names: list[str]) -> Group:
 def _image_folder(path: str) -> Group:
     folder, name = os.path.split(path)
     return Group("", [path], "image_folder") if folder == os.sep else Group(folder, [name], "image_folder")
-
-
-def _sorted_by_bytes(names: list[str]) -> list[str]:
-    # ASCII is in the order of its bytes as it is; among other names surrogates are not.
-    return sorted(names) if all(map(str.isascii, names)) else sorted(names, key=os.fsencode)
 
 
 def _is_dir(entry: os.DirEntry[str]) -> bool:
