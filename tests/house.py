@@ -193,6 +193,8 @@ def annotations(source: Source) -> list[str]:
 UNSAFE_MODULES = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "marshal", "shelve"}
 UNSAFE_BUILTINS = {"eval", "exec"}
 UNSAFE_KEYWORDS = {"shell", "allow_pickle"}
+# Between a process and the workers that it has started, over sockets that nobody else has.
+PICKLING_ROOM = "parallel"
 
 
 def unsafe_calls(source: Source) -> list[str]:
@@ -200,7 +202,7 @@ def unsafe_calls(source: Source) -> list[str]:
     found = [
         source.at(node, f"imports {name}")
         for node, name in imported_modules(source.tree)
-        if name.split(".")[0] in UNSAFE_MODULES
+        if name.split(".")[0] in UNSAFE_MODULES and source.room != PICKLING_ROOM
     ]
     for node in ast.walk(source.tree):
         if not isinstance(node, ast.Call):
@@ -273,6 +275,7 @@ def lazy_imports(source: Source) -> list[str]:
 # `except Exception` that does not raise again: where code that is not ours runs, and the error travels on as a value.
 BROAD_EXCEPT = {
     "framefeed.parallel.outcome": "the worker border: any error of the user's function becomes an Err at its position",
+    "framefeed.parallel._worker": "the same border in a worker process, which imports the standard library alone",
     "framefeed.cli": "whatever reaches the top is our bug: traceback and exit 70",
 }
 BROAD = {"Exception", "BaseException"}

@@ -79,6 +79,7 @@ RIGHT = [
     ("parameter count", "index.scanning", f"def scan({', '.join(f'p{i}: int' for i in range(12))}) -> None: ..."),
     ("parameter count", "media.info", "class C:\n    def f(self, a: int, b: int, c: int, d: int, e: int, g: int): ..."),
     ("unsafe calls", "cache.store", "import numpy as np\nnp.load('x', allow_pickle=False)"),
+    ("unsafe calls", "parallel.processes", "import pickle"),
     ("global generator", "plan.order", "import numpy as np\nnp.random.Generator(np.random.Philox(key=7)).integers(9)"),
     ("global generator", "testing.stamps", "import numpy as np\nnp.random.default_rng(7).integers(9)"),
     ("lazy imports", "", "def __getattr__(name: str) -> object:\n    from framefeed.adapters import torch"),

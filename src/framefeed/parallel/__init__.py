@@ -1,11 +1,13 @@
-"""Doing many things at once, in order: the only room that starts threads."""
+"""Doing many things at once, in order: the only room that starts threads and processes."""
 
 from __future__ import annotations
 
 from framefeed.parallel.budget import ThreadBudget, thread_budget
+from framefeed.parallel.kinds import open_pool
 from framefeed.parallel.ordered import OrderedOutcomes, OrderedValues, ordered_map, ordered_outcomes
 from framefeed.parallel.outcome import Err, Ok
-from framefeed.parallel.pools import CLOSE_SECONDS, InlinePool, Pool, ThreadPool, open_pool
+from framefeed.parallel.pools import CLOSE_SECONDS, InlinePool, Pool, ThreadPool
+from framefeed.parallel.processes import ProcessPool
 from framefeed.parallel.reorder import ReorderBuffer
 
 __all__ = [
@@ -16,6 +18,7 @@ __all__ = [
     "OrderedOutcomes",
     "OrderedValues",
     "Pool",
+    "ProcessPool",
     "ReorderBuffer",
     "ThreadBudget",
     "ThreadPool",

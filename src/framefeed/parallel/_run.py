@@ -15,6 +15,7 @@ from time import monotonic
 from typing import Generic, TypeVar
 
 from framefeed.errors import DeadlineExceeded, UsageError, WorkerLost
+from framefeed.parallel._child import ProcessDied
 from framefeed.parallel.outcome import Err, Ok, outcome_of, shortened
 from framefeed.parallel.pools import Pool
 from framefeed.parallel.reorder import ReorderBuffer
@@ -112,10 +113,12 @@ class Run(Generic[T, R]):
 
     def close(self, wait_seconds: float) -> None:
         """Start nothing more, wait a bounded time for the calls that are running, and drop their results."""
-        self.cancel()
+        self._cancelled = True
         until = monotonic() + wait_seconds
         with self._changed:
-            self._changed.wait_for(self._nobody_else_works, wait_seconds)
+            if not self._changed.wait_for(self._nobody_else_works, wait_seconds):
+                for worker in self._others():
+                    self._pool.stop(worker)
             self._buffer = ReorderBuffer(1)
             self._changed.notify_all()
         if self._owns_pool:
@@ -132,9 +135,9 @@ class Run(Generic[T, R]):
     def _work(self) -> None:
         job = self._begin()
         if job is not None:
-            position, item = job
+            position, _ = job
             # Not kept in a local: an error's traceback reaches this frame, and would so reach itself.
-            self._complete(position, outcome_of(self._measured, item))
+            self._complete(position, outcome_of(self._measured, job))
 
     def _begin(self) -> tuple[int, T] | None:
         with self._changed:
@@ -144,8 +147,13 @@ class Run(Generic[T, R]):
                 self._workers[job[0]] = threading.current_thread()
             return job
 
-    def _measured(self, item: T) -> tuple[R, int]:
-        value = self._function(item)
+    def _measured(self, job: tuple[int, T]) -> tuple[R, int]:
+        position, item = job
+        try:
+            value = self._function(item)
+        except ProcessDied as death:
+            message = f"item {position} ({shortened(item)}) is lost: {death}"
+            raise WorkerLost(message, position=position, stage=STAGE) from death
         return value, 0 if self._size_of is None else max(0, operator.index(self._size_of(value)))
 
     def _complete(self, position: int, measured: Ok[tuple[R, int]] | Err) -> None:
@@ -186,6 +194,8 @@ class Run(Generic[T, R]):
 
     def _too_late(self) -> DeadlineExceeded:
         worker = self._workers.get(self._buffer.head)
+        if worker is not None:
+            self._pool.stop(worker)
         state = "no worker was free for it" if worker is None else f"{worker.name} is still at it"
         return DeadlineExceeded(
             f"no result for {self._head_name()} within {self._deadline_seconds} s: {state}; "
@@ -198,4 +208,7 @@ class Run(Generic[T, R]):
         return f"item {self._buffer.head} ({shortened(self._buffer.head_item)})"
 
     def _nobody_else_works(self) -> bool:
-        return all(worker is threading.current_thread() for worker in self._workers.values())
+        return not self._others()
+
+    def _others(self) -> list[threading.Thread]:
+        return [worker for worker in self._workers.values() if worker is not threading.current_thread()]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from types import TracebackType
 from typing import Generic, NoReturn, TypeVar
 from weakref import finalize
 
@@ -18,8 +19,10 @@ from framefeed.errors import LoadError, UsageError
 from framefeed.parallel._closing import ClosedByWith
 from framefeed.parallel._run import STAGE, Limits, Run
 from framefeed.parallel.budget import thread_budget
+from framefeed.parallel.kinds import open_pool
 from framefeed.parallel.outcome import Err, Ok, outcome_of
-from framefeed.parallel.pools import CLOSE_SECONDS, Pool, open_pool
+from framefeed.parallel.pools import CLOSE_SECONDS, Pool
+from framefeed.parallel.processes import ProcessPool, RemoteCalls
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -61,8 +64,16 @@ class OrderedOutcomes(Iterator[Ok[R] | Err], ClosedByWith, Generic[T, R]):
         Args:
             wait_seconds: How long to wait at most; what takes longer goes on unwatched.
         """
-        self.cancel()
+        self._ended = True
+        self._items = None
         self._run.close(wait_seconds)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is KeyboardInterrupt:
+            self.cancel()
+        self.close()
 
     def _next(self) -> Ok[R] | Err:
         if self._ended:
@@ -129,6 +140,11 @@ class OrderedValues(Iterator[R], ClosedByWith, Generic[T, R]):
         """
         self._outcomes.close(wait_seconds)
 
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._outcomes.__exit__(kind, error, traceback)
+
 
 def ordered_outcomes(
     function: Callable[[T], R],
@@ -176,7 +192,8 @@ def ordered_outcomes(
     if pool is None:
         workers = thread_budget().threads if workers is None else workers
         pool = own_pool = open_pool(min(workers, max_in_flight), kind)
-    return OrderedOutcomes(Run(function, pool, limits, owns_pool=own_pool is not None), source)
+    calls = RemoteCalls(function) if isinstance(pool, ProcessPool) else function
+    return OrderedOutcomes(Run(calls, pool, limits, owns_pool=own_pool is not None), source)
 
 
 def ordered_map(

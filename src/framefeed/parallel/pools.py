@@ -17,7 +17,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cache
 from itertools import count
 from queue import Empty, SimpleQueue
@@ -29,8 +29,6 @@ from framefeed.parallel._closing import ClosedByWith
 
 Task = Callable[[], object]
 _Tasks = SimpleQueue[Task | None]
-
-KINDS = ("inline", "threads")
 
 # Seconds that close() waits for calls that are running: long enough for a large item to be decoded, short enough that
 # nobody takes it for a hang.
@@ -55,6 +53,13 @@ class Pool(Protocol):
         Raises:
             UsageError: If the pool is closed.
             WorkerLost: If there is no worker and none can be started.
+        """
+
+    def stop(self, worker: threading.Thread) -> None:
+        """End the call that a thread of the pool is making, where the kind of pool can.
+
+        Args:
+            worker: The thread.
         """
 
     def abandon(self) -> None:
@@ -95,6 +100,9 @@ class InlinePool(ClosedByWith):
             raise _closed_error(self)
         task()
 
+    def stop(self, worker: threading.Thread) -> None:
+        """Do nothing: there is no call but that of the thread that asks."""
+
     def abandon(self) -> None:
         """Refuse further tasks."""
         self._closed = True
@@ -114,13 +122,17 @@ class ThreadPool(ClosedByWith):
     Args:
         workers: Most threads; at least 1.
         name: Threads are called ``framefeed-{name}-{number}``.
+        around: Makes the context in which a thread works from its start to its end; it must not know the pool.
     """
 
-    def __init__(self, workers: int, name: str = "worker") -> None:
+    def __init__(
+        self, workers: int, name: str = "worker", around: Callable[[], AbstractContextManager[None]] = nullcontext
+    ) -> None:
         if workers < 1:
-            raise UsageError(f"a pool of {workers} threads runs nothing; ask for at least 1, or for an InlinePool")
+            raise UsageError(f"a pool of {workers} workers runs nothing; ask for at least 1, or for an InlinePool")
         self._workers = workers
         self._name = name
+        self._around = around
         self._numbers = count()
         self._owner = os.getpid()
         self._closed = False
@@ -134,7 +146,9 @@ class ThreadPool(ClosedByWith):
         _open_pools.add(self)
 
     def __repr__(self) -> str:
-        return f"ThreadPool(workers={self._workers}, name={self._name!r}{', closed' if self._closed else ''})"
+        return (
+            f"{type(self).__name__}(workers={self._workers}, name={self._name!r}{', closed' if self._closed else ''})"
+        )
 
     @property
     def workers(self) -> int:
@@ -162,10 +176,12 @@ class ThreadPool(ClosedByWith):
             self._grow()
         self._tasks.put(task)
 
+    def stop(self, worker: threading.Thread) -> None:
+        """Do nothing: a call in a thread cannot be ended from outside."""
+
     def abandon(self) -> None:
         """Drop queued tasks and let the threads end, without waiting."""
-        self._closed = True
-        _dismiss(self._tasks)
+        self._drop()
 
     def close(self, wait_seconds: float = CLOSE_SECONDS) -> bool:
         """Drop queued tasks and wait for the threads to end.
@@ -177,12 +193,16 @@ class ThreadPool(ClosedByWith):
         Returns:
             Whether all other threads have ended.
         """
-        self.abandon()
+        self._drop()
         until = monotonic() + wait_seconds
         others = [thread for thread in self._threads if thread is not threading.current_thread()]
         for thread in others:
             thread.join(max(0.0, until - monotonic()))
         return not any(thread.is_alive() for thread in others)
+
+    def _drop(self) -> None:
+        self._closed = True
+        _dismiss(self._tasks)
 
     def _grow(self) -> None:
         with self._growing:
@@ -191,7 +211,8 @@ class ThreadPool(ClosedByWith):
             if len(self._threads) == self._workers:
                 return
             name = f"framefeed-{self._name}-{next(self._numbers)}"
-            thread = threading.Thread(target=_serve, args=(self._tasks, self._ended), name=name, daemon=False)
+            arguments = self._tasks, self._ended, self._around
+            thread = threading.Thread(target=_serve, args=arguments, name=name, daemon=False)
             try:
                 thread.start()
             except RuntimeError as error:
@@ -202,33 +223,15 @@ class ThreadPool(ClosedByWith):
                 self._threads.append(thread)
 
 
-def open_pool(workers: int, kind: str = "threads") -> Pool:
-    """Make a pool.
-
-    Args:
-        workers: How many calls run at once; 0 runs them inline, whatever the kind.
-        kind: "threads" or "inline".
-
-    Raises:
-        UsageError: If there is no such kind, or the number is negative.
-    """
-    if kind == "processes":
-        raise UsageError('not in this version: kind="processes"; use kind="threads"')
-    if kind not in KINDS:
-        raise UsageError(f"no kind of pool is called {kind!r}; there are {', '.join(KINDS)}")
-    if workers < 0:
-        raise UsageError(f"workers is {workers}; ask for 0 (inline) or more")
-    return ThreadPool(workers) if workers and kind == "threads" else InlinePool()
-
-
 def _closed_error(pool: Pool) -> UsageError:
     return UsageError(f"{pool!r} takes no more work; make another pool")
 
 
-def _serve(tasks: _Tasks, ended: deque[threading.Thread]) -> None:
+def _serve(tasks: _Tasks, ended: deque[threading.Thread], around: Callable[[], AbstractContextManager[None]]) -> None:
     try:
-        while _run_next(tasks):
-            pass
+        with around():
+            while _run_next(tasks):
+                pass
     finally:
         ended.append(threading.current_thread())
 

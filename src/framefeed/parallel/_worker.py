@@ -1,0 +1,184 @@
+"""The program of a worker process, and the messages between it and the process that started it.
+
+It is run as a file, ``python -P _worker.py CHANNEL LIFELINE``, and imports the standard library alone: a worker has
+nothing in memory but what its function imports, and the main module of the user's program is not run a second time.
+Both arguments are numbers of inherited sockets.
+
+A message is a header (kind, number of frames, bytes of the first frame), the bytes of each further frame, and the
+frames: a pickle of protocol 5 and the large buffers that it refers to, which are so written and read without a copy.
+
+=========  =========  ==============================================================
+direction  kind       content
+=========  =========  ==============================================================
+to         PATH       ``sys.path``; comes first
+to         FUNCTION   what to call from now on
+to         ITEM       what to call it with; each is answered by one of the following
+from       VALUE      what the function returned
+from       ERROR      (the exception that it raised, its traceback as text)
+from       FOREIGN    the same for one that cannot be pickled: (its name and message, its traceback as text)
+from       UNUSABLE   the same where the function or the item could not be rebuilt here
+from       UNSENDABLE the same where the result could not be pickled
+=========  =========  ==============================================================
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import struct
+import sys
+from collections.abc import Callable, Sequence
+from fcntl import F_GETFL, F_SETFL, F_SETOWN, fcntl
+from functools import partial
+from typing import Any
+
+Buffer = bytes | bytearray | memoryview
+Frames = Sequence[Buffer]
+Message = tuple[bytes, Frames]
+
+PATH, FUNCTION, ITEM = b"P", b"F", b"I"
+VALUE, ERROR, FOREIGN, UNUSABLE, UNSENDABLE = b"V", b"E", b"X", b"U", b"S"
+
+_HEADER = struct.Struct("<cIQ")
+
+# Smaller buffers travel inside of the pickle: a copy of 16 KiB costs less than the two system calls it saves.
+_OUT_OF_BAND_BYTES = 1 << 14
+
+
+def dumps(value: object) -> Frames:
+    """Pickle a value; its large buffers are referred to, not copied."""
+    buffers: list[Buffer] = []
+
+    def keeps_inside(buffer: pickle.PickleBuffer) -> bool:
+        raw = buffer.raw()
+        if raw.nbytes >= _OUT_OF_BAND_BYTES:
+            buffers.append(raw)
+            return False
+        return True
+
+    return [pickle.dumps(value, protocol=5, buffer_callback=keeps_inside), *buffers]
+
+
+def loads(frames: Frames) -> Any:
+    """Rebuild a value; its large buffers stay where they are."""
+    return pickle.loads(frames[0], buffers=frames[1:])  # noqa: S301 - from the other end of a socket that has two
+
+
+def send(write: Callable[[Buffer], int], kind: bytes, frames: Frames) -> None:
+    """Write a message.
+
+    Args:
+        write: Writes some bytes and returns how many.
+        kind: One of the kinds above.
+        frames: As `dumps` gives them.
+    """
+    lengths = [len(frame) for frame in frames]
+    start = _HEADER.pack(kind, len(frames), lengths[0]) + struct.pack(f"<{len(frames) - 1}Q", *lengths[1:])
+    for buffer in (b"".join([start, frames[0]]), *frames[1:]):
+        left = memoryview(buffer)
+        while left:
+            left = left[write(left) :]
+
+
+def receive(read: Callable[[memoryview], int]) -> Message:
+    """Read a message.
+
+    Args:
+        read: Reads some bytes into memory and returns how many; 0 at the end.
+
+    Raises:
+        EOFError: If the other side is gone.
+    """
+    kind, count, first = _HEADER.unpack(_read_exactly(read, _HEADER.size))
+    others = struct.unpack(f"<{count - 1}Q", _read_exactly(read, 8 * (count - 1)))
+    return kind, [_read_exactly(read, length) for length in (first, *others)]
+
+
+def _read_exactly(read: Callable[[memoryview], int], length: int) -> bytearray:
+    buffer = bytearray(length)
+    left = memoryview(buffer)
+    while left:
+        count = read(left)
+        if not count:
+            raise EOFError
+        left = left[count:]
+    return buffer
+
+
+def _attempt(function: Callable[..., Any], argument: object) -> tuple[Any, BaseException | None]:
+    try:
+        return function(argument), None
+    except BaseException as error:
+        return None, error
+
+
+def _answer(loaded: tuple[Any, BaseException | None], frames: Frames) -> Message:
+    function, error = loaded
+    if error is not None:
+        return UNUSABLE, dumps(_described(error))
+    item, error = _attempt(loads, frames)
+    if error is not None:
+        return UNUSABLE, dumps(_described(error))
+    value, error = _attempt(function, item)
+    if error is not None:
+        return _failure(error)
+    answer, error = _attempt(dumps, value)
+    return (VALUE, answer) if error is None else (UNSENDABLE, dumps(_described(error)))
+
+
+def _failure(error: BaseException) -> Message:
+    answer, unsendable = _attempt(dumps, (error, _described(error)[1]))
+    if unsendable is None:
+        # Many exceptions can be pickled and not rebuilt: those with an __init__ of their own.
+        _, unsendable = _attempt(loads, answer)
+    return (ERROR, answer) if unsendable is None else (FOREIGN, dumps(_described(error)))
+
+
+def _described(error: BaseException) -> tuple[str, str]:
+    # Not at the top: it takes as long to import as all of the rest, and few workers need it.
+    from traceback import format_exception, format_exception_only
+
+    # The first step of the traceback is _attempt.
+    steps = error.__traceback__ and error.__traceback__.tb_next
+    return "".join(format_exception_only(error)).strip(), "".join(format_exception(type(error), error, steps))
+
+
+def _die_with(lifeline: int) -> None:
+    """Have the kernel end this process when its parent goes, whatever it is doing then.
+
+    The other end of the lifeline is open in the parent alone and never written to; when it closes, SIGIO comes, and
+    ends a process that does not handle it: also one that hangs in native code.
+    """
+    fcntl(lifeline, F_SETOWN, os.getpid())
+    fcntl(lifeline, F_SETFL, fcntl(lifeline, F_GETFL) | os.O_ASYNC | os.O_NONBLOCK)
+    try:
+        os.read(lifeline, 1)
+    except BlockingIOError:
+        return
+    sys.exit()  # the parent went before
+
+
+def _read(channel: int, left: memoryview) -> int:
+    return os.readv(channel, [left])
+
+
+def main(channel: int, lifeline: int) -> None:
+    """Call the function on one item after another until the parent closes the channel."""
+    _die_with(lifeline)
+    loaded: tuple[Any, BaseException | None] = None, None
+    while True:
+        try:
+            kind, frames = receive(partial(_read, channel))
+            if kind == PATH:
+                sys.path[:] = loads(frames)
+            elif kind == FUNCTION:
+                loaded = _attempt(loads, frames)
+            else:
+                send(partial(os.write, channel), *_answer(loaded, frames))
+            del frames
+        except (EOFError, ConnectionError):
+            return
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
