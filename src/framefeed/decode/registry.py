@@ -6,12 +6,16 @@ import importlib
 from collections.abc import Callable
 from importlib.metadata import entry_points
 
+from framefeed.decode.auto import AutoDecoder
 from framefeed.decode.decoder import Decoder
 from framefeed.errors import MissingDependency, UsageError
 
 GROUP = "framefeed.decoders"
 AUTO = "auto"
-_BUILT_IN = {"pyav": "framefeed.decode.backends.pyav:PyAVDecoder"}
+_BUILT_IN = {
+    "pyav": "framefeed.decode.backends.pyav:PyAVDecoder",
+    "still": "framefeed.decode.backends.still:StillDecoder",
+}
 _made: dict[str, Decoder] = {}
 
 
@@ -19,16 +23,21 @@ def decoder_named(name: str = AUTO) -> Decoder:
     """Find a decoder; each is made once a process and serves all threads.
 
     Args:
-        name: "auto", a built-in name, or the name of an entry point in the group "framefeed.decoders".
+        name: "auto" ("pyav" for videos, "still" for stills and image sequences), a built-in name, or the name of an
+            entry point in the group "framefeed.decoders".
 
     Raises:
         UsageError: There is no such decoder; the message lists the known ones.
         MissingDependency: Its entry point cannot be imported.
     """
-    wanted = "pyav" if name == AUTO else name
-    if wanted not in _made:
-        _made[wanted] = _factory(wanted)()
-    return _made[wanted]
+    if name not in _made:
+        _made[name] = auto_decoder() if name == AUTO else _factory(name)()
+    return _made[name]
+
+
+def auto_decoder(videos: Decoder | None = None) -> Decoder:
+    """Make the decoder that is known as "auto", with another decoder for videos if one is given."""
+    return AutoDecoder(videos or decoder_named("pyav"), decoder_named("still"))
 
 
 def as_decoder(backend: str | Decoder) -> Decoder:

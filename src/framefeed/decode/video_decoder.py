@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefeed.decode.asking import FloatArray, ordinal, ordinals, played_at, played_in_range, resampled
+from framefeed.decode.auto import check_kind
 from framefeed.decode.decoder import ClipSlot, Decoder, Pixels
 from framefeed.decode.forward import ForwardReader
 from framefeed.decode.frames import Frame, FrameBatch
@@ -20,7 +21,8 @@ from framefeed.decode.registry import as_decoder
 from framefeed.errors import FrameNotFound, UsageError
 from framefeed.index.build import index_media
 from framefeed.index.frame_index import FrameIndex, IntArray
-from framefeed.media.details import stream_details
+from framefeed.index.sequence_index import holds_pictures
+from framefeed.media.details import NO_DETAILS, stream_details
 from framefeed.media.info import MediaInfo
 from framefeed.media.probe import probe
 from framefeed.media.source import MediaSource
@@ -59,12 +61,13 @@ class VideoDecoder:
     are fine; frames asked for together are decoded together, each group of pictures once.
 
     Args:
-        source: Path, bytes, seekable binary file object, or catalog entry.
+        source: Path, bytes, seekable binary file object, `ImageSequence`, or catalog entry. A still picture is one
+            frame at 0 s.
         stream_index: The stream to decode, or None for the best one.
         dimension_order: "NCHW" (default) or "NHWC".
         size: (height, width), or the short side, to resize to; None to keep.
         crop: (top, left, height, width) in displayed pixels, or ``CenterCrop(h, w)``; applied before ``size``.
-        backend: Name of a decoder, or a decoder; "auto" is "pyav".
+        backend: Name of a decoder, or a decoder; "auto" is "pyav" for videos, "still" for pictures.
         frame_index: A ready index of the same source; ``build_index(source)`` if not given.
 
     Raises:
@@ -100,6 +103,7 @@ class VideoDecoder:
                 f"stream_index={options.stream_index}, but frame_index is of stream {known.stream.stream_index}"
             )
         self._index: FrameIndex = known
+        check_kind(self._decoder, known, self._source.name)
         self._output = self._settled(rule, options.dimension_order)
         self._forward = ForwardReader(self._decoder, self._source, known, self._output)
         self._is_closed = False
@@ -124,6 +128,8 @@ class VideoDecoder:
     def metadata(self) -> VideoMetadata:
         """Facts of the stream under TorchCodec's names, and ours."""
         info = self._info or probe(self._source)
+        if holds_pictures(self._index):
+            return describe(info, self._index, NO_DETAILS)
         return describe(info, self._index, stream_details(self._source, self.stream_index))
 
     def __len__(self) -> int:

@@ -22,6 +22,7 @@ from framefeed.index.frame_index import (
     PacketTable,
     StreamFacts,
 )
+from framefeed.index.sequence_index import index_sequence, index_still
 from framefeed.media.container import DecodedFact, Packet, VideoContainer, decode_facts, orientation
 from framefeed.media.details import stream_colors
 from framefeed.media.empty import no_frame
@@ -30,6 +31,7 @@ from framefeed.media.landing import packets_from
 from framefeed.media.limits import DEFAULT_LIMITS, Limits
 from framefeed.media.packets import PacketWalk, walk_packets
 from framefeed.media.probe import video_info
+from framefeed.media.sequence import SequenceSource
 from framefeed.media.sniff import HEAD_BYTES, sniff
 from framefeed.media.source import MediaSource
 
@@ -52,7 +54,8 @@ def build_index(
     """Find every output frame of a source's video stream.
 
     Args:
-        source: Path, bytes, seekable binary file object, or catalog entry.
+        source: Path, bytes, seekable binary file object, `ImageSequence`, or catalog entry. A still picture is an
+            index of one frame; of an animated GIF or WebP it is the first.
         verify: "ends" decodes the first packets and the last ones, and everything where they disagree with the
             packets or where packets are known to lie; "none" believes the packets; "full" decodes everything.
         stream_index: The stream to index, or None for the best one.
@@ -60,7 +63,7 @@ def build_index(
 
     Raises:
         MediaError: As ``probe``; also EmptyVideo where no frame comes out.
-        UsageError: An unknown ``verify``, or a still picture.
+        UsageError: An unknown ``verify``.
     """
     return index_media(source, verify, stream_index=stream_index, limits=limits)[1]
 
@@ -73,9 +76,10 @@ def index_media(
         raise UsageError(f"verify must be 'ends', 'none' or 'full', not {verify!r}")
     media = MediaSource.of(source)
     media.stat()
+    if isinstance(media, SequenceSource):
+        return index_sequence(media, verify, stream_index, limits)
     if sniff(media.head(HEAD_BYTES), media.name) == "image":
-        raise UsageError(f"{media.name}: is a still picture: a FrameIndex needs a video; still pictures as videos "
-                         "are not in this version")  # fmt: skip
+        return index_still(media, verify, stream_index, limits)
     with VideoContainer(media, stream_index, limits) as container:
         # Facts are not pixels: the loop filter, a fifth of the work, changes none of them.
         container.decoder().options |= {"skip_loop_filter": "all"}

@@ -32,6 +32,10 @@ class StreamDetails:
     color_transfer_characteristic: int
 
 
+NO_DETAILS = StreamDetails(None, None, None, color_primaries=2, color_space=2, color_transfer_characteristic=2)
+"""Of pictures, which are no stream; 2 is unspecified."""
+
+
 @dataclass(frozen=True, slots=True)
 class StreamColors:
     """How sample values are meant, as container and codec configuration say.

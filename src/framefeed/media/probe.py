@@ -12,6 +12,8 @@ from framefeed.media.empty import no_frame
 from framefeed.media.headers import image_info
 from framefeed.media.info import MediaInfo
 from framefeed.media.limits import DEFAULT_LIMITS, Limits
+from framefeed.media.sequence import SequenceSource
+from framefeed.media.sequence_probe import sequence_info
 from framefeed.media.sniff import HEAD_BYTES, sniff
 from framefeed.media.source import MediaSource
 
@@ -22,7 +24,8 @@ def probe(source: Any, *, limits: Limits = DEFAULT_LIMITS) -> MediaInfo:
     """Read what the headers of a file claim.
 
     Args:
-        source: Path, bytes or seekable binary file object; an image or a video, told apart by content.
+        source: Path, bytes or seekable binary file object, an image or a video, told apart by content; or an
+            `ImageSequence`.
         limits: What the file may claim.
 
     Raises:
@@ -34,6 +37,8 @@ def probe(source: Any, *, limits: Limits = DEFAULT_LIMITS) -> MediaInfo:
     """
     media = MediaSource.of(source)
     media.stat()
+    if isinstance(media, SequenceSource):
+        return sequence_info(media, limits)
     if sniff(media.head(HEAD_BYTES), media.name) == "image":
         return image_info(media, limits)
     with VideoContainer(media, limits=limits) as container:

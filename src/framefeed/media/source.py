@@ -160,7 +160,7 @@ class MediaSource:
         file: The seekable binary file object, for kind "file".
     """
 
-    kind: Literal["path", "bytes", "file"]
+    kind: Literal["path", "bytes", "file", "sequence"]
     name: str
     path: str = ""
     data: bytes = b""
@@ -171,14 +171,17 @@ class MediaSource:
         """Understand what a user may pass as a source.
 
         Args:
-            source: ``str`` or ``os.PathLike``, bytes-like, a seekable binary file object, or anything with a
-                ``source`` attribute that is one of these (a ``CatalogEntry``).
+            source: ``str`` or ``os.PathLike``, bytes-like, a seekable binary file object, an `ImageSequence`, or
+                anything with a ``source`` attribute that is one of these (a ``CatalogEntry``).
 
         Raises:
             UsageError: It is none of these, or an URL.
         """
         if isinstance(source, MediaSource):
             return source
+        if hasattr(source, "as_media_source"):
+            known: MediaSource = source.as_media_source()
+            return known
         if isinstance(source, (str, os.PathLike)):
             return cls._of_path(os.fsdecode(source))
         if isinstance(source, (bytes, bytearray, memoryview)):
@@ -187,7 +190,9 @@ class MediaSource:
             return cls._of_file(source)
         if hasattr(source, "source"):
             return cls.of(source.source)
-        raise UsageError(f"a source is a path, bytes or a seekable binary file object, not {type(source).__name__}")
+        raise UsageError(
+            f"a source is a path, bytes, a seekable binary file object or an ImageSequence, not {type(source).__name__}"
+        )
 
     @classmethod
     def _of_path(cls, path: str) -> MediaSource:

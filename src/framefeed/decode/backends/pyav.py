@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -11,11 +11,12 @@ import numpy.typing as npt
 from av import VideoCodecContext
 from av.video.frame import VideoFrame
 
+from framefeed.decode.auto import check_kind
 from framefeed.decode.backends.pyav_feed import Feed
 from framefeed.decode.backends.pyav_pools import Feeding, thread_pools
 from framefeed.decode.convert import Converter
 from framefeed.decode.decoder import ClipSlot, DecodeCounts, DecodeReport, Pixels
-from framefeed.errors import CorruptMedia, FramefeedError
+from framefeed.decode.places import Places, naming
 from framefeed.index.frame_index import FrameIndex
 from framefeed.media.container import Packet
 from framefeed.media.foreign import FOREIGN
@@ -23,8 +24,6 @@ from framefeed.media.limits import DEFAULT_LIMITS, Limits
 from framefeed.media.source import MediaSource
 from framefeed.plan.request import OutputSpec
 from framefeed.plan.runs import DecodeRuns, plan_runs
-
-_LISTED_FRAMES = 8
 
 
 class PyAVDecoder:
@@ -50,11 +49,11 @@ class PyAVDecoder:
         """Decode the clips of one source; see ``Decoder.decode``."""
         wanted = np.concatenate([slot.indices for slot in slots]) if slots else np.empty(0, dtype=np.int64)
         report = DecodeReport(errors=[None] * len(slots))
-        places = _Places(slots, report, source)
+        places = Places(slots, report, source)
         converter = thread_pools().converter
         for ordinal, frame in self.frames(source, index, wanted, report.counts):
-            places.fill(ordinal, frame, index, converter)
-        places.report_missing(source, index)
+            places.fill(ordinal, partial(converter.write, frame, index.stream))
+        places.report_missing(index)
         return report
 
     def frames(
@@ -68,6 +67,7 @@ class PyAVDecoder:
 
         The picture is only valid until the next one is asked for.
         """
+        check_kind(self, index, source.name)
         runs = plan_runs(index, ordinals, skip=self._skip)
         counts = counts if counts is not None else DecodeCounts()
         if not len(runs.ordinals):
@@ -161,72 +161,3 @@ class _Execution:
             return False
         start = int(self._index.frame_start[ordinal])
         return any(start <= place <= number for place in self._damage)
-
-
-class _Places:
-    """Where each ordinal goes: (slot, position in its clip)."""
-
-    def __init__(self, slots: Sequence[ClipSlot], report: DecodeReport, source: MediaSource) -> None:
-        self._slots = slots
-        self._source = source
-        self._report = report
-        self._places: dict[int, list[tuple[int, int]]] = {}
-        for number, slot in enumerate(slots):
-            for position, ordinal in enumerate(slot.indices.tolist()):
-                self._places.setdefault(ordinal, []).append((number, position))
-
-    def fill(self, ordinal: int, frame: VideoFrame, index: FrameIndex, converter: Converter) -> None:
-        """Convert a picture once for each form that is wanted, and copy it to all its places."""
-        done: dict[object, tuple[int, int]] = {}
-        for number, position in self._places.pop(ordinal):
-            slot = self._slots[number]
-            twin = done.setdefault(slot.output, (number, position))
-            if self._report.errors[number] is not None:
-                continue
-            if twin != (number, position) and self._report.errors[twin[0]] is None:
-                slot.out[position] = self._slots[twin[0]].out[twin[1]]
-            else:
-                self._convert(frame, index, converter, (number, position))
-            self._report.counts.frames_delivered += 1
-
-    def _convert(self, frame: VideoFrame, index: FrameIndex, converter: Converter, place: tuple[int, int]) -> None:
-        slot = self._slots[place[0]]
-        try:
-            with naming(self._source):
-                converter.write(frame, index.stream, slot.output, slot.out[place[1]])
-            self._report.counts.frames_converted += 1
-        except FramefeedError as error:
-            self._report.errors[place[0]] = error
-
-    def report_missing(self, source: MediaSource, index: FrameIndex) -> None:
-        """Give each slot that waits for a frame that never came its CorruptMedia."""
-        missing: dict[int, set[int]] = {}
-        for ordinal, places in self._places.items():
-            for number, _ in places:
-                missing.setdefault(number, set()).add(ordinal)
-        for number, ordinals in missing.items():
-            self._report.errors[number] = missing_frames(source, index, sorted(ordinals))
-
-
-@contextmanager
-def naming(source: MediaSource) -> Iterator[None]:
-    """Say in an error of conversion, which knows only a picture, whose picture it is."""
-    try:
-        yield
-    except FramefeedError as error:
-        named = f"{source.name}: {error}"
-        raise type(error)(named, source=source.name, stage="decode") from error
-
-
-def missing_frames(source: MediaSource, index: FrameIndex, ordinals: Sequence[int]) -> CorruptMedia:
-    """Build the error for frames that the index promised and the decoder did not give."""
-    decoded = index.built_from == "decode"
-    advice = "" if decoded else "; build_index(source, verify='full') lists the frames that come out at all"
-    listed = ", ".join(map(str, ordinals[:_LISTED_FRAMES])) + (", ..." if len(ordinals) > _LISTED_FRAMES else "")
-    return CorruptMedia(
-        f"{source.name}: frame(s) {listed} of {len(index)} did not come out of the decoder undamaged although the "
-        f"index (built from {index.built_from}) has them: the file is damaged there{advice}",
-        frames=ordinals,
-        source=source.name,
-        stage="decode",
-    )

@@ -1,0 +1,56 @@
+"""AutoDecoder: each source by the backend that reads its kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import cast
+
+from framefeed.decode.decoder import ClipSlot, Decoder, DecodeReport, Pixels
+from framefeed.decode.forward import PictureStream
+from framefeed.errors import UsageError
+from framefeed.index.frame_index import FrameIndex
+from framefeed.index.sequence_index import holds_pictures
+from framefeed.media.source import MediaSource
+from framefeed.plan.request import OutputSpec
+
+_PICTURES, _VIDEOS = "still", "pyav"
+
+
+def check_kind(decoder: Decoder, index: FrameIndex, name: str) -> None:
+    """Raise UsageError where a built-in backend is asked for what the other one decodes."""
+    wanted, kind = (_PICTURES, "pictures") if holds_pictures(index) else (_VIDEOS, "videos")
+    if decoder.name in (_PICTURES, _VIDEOS) and decoder.name != wanted:
+        raise UsageError(f'{name}: the backend "{decoder.name}" decodes no {kind}: use backend="{wanted}", or "auto"')
+
+
+class AutoDecoder:
+    """Decodes videos with one backend, stills and image sequences with another.
+
+    Args:
+        videos: Decodes videos.
+        pictures: Decodes stills and image sequences.
+    """
+
+    name = "auto"
+
+    def __init__(self, videos: Decoder, pictures: Decoder) -> None:
+        self._videos = videos
+        self._pictures = pictures
+
+    def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
+        """Decode the clips of one source; see ``Decoder.decode``."""
+        return self._chosen(index).decode(source, index, slots)
+
+    def pictures(
+        self, source: MediaSource, index: FrameIndex, stretch: range, output: OutputSpec
+    ) -> Iterator[tuple[int, Pixels]]:
+        """Yield (ordinal, pixels) for consecutive frames; see ``PictureStream.pictures``."""
+        return cast("PictureStream", self._chosen(index)).pictures(source, index, stretch, output)
+
+    def close(self) -> None:
+        """Release what both hold."""
+        self._videos.close()
+        self._pictures.close()
+
+    def _chosen(self, index: FrameIndex) -> Decoder:
+        return self._pictures if holds_pictures(index) else self._videos

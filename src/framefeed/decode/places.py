@@ -1,0 +1,101 @@
+"""Where the frames of a call go: each is converted once for each form that is wanted, and copied to all its places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from framefeed.decode.decoder import ClipSlot, DecodeReport, Pixels
+from framefeed.errors import CorruptMedia, FramefeedError
+from framefeed.index.frame_index import FrameIndex
+from framefeed.media.source import MediaSource
+from framefeed.plan.request import OutputSpec
+
+_LISTED_FRAMES = 8
+
+Write = Callable[[OutputSpec, Pixels], None]
+"""Writes one picture in a form to memory."""
+
+
+class Places:
+    """Where each ordinal goes: (slot, position in its clip).
+
+    Args:
+        slots: What is wanted.
+        report: Takes errors and counts.
+        source: For messages.
+    """
+
+    def __init__(self, slots: Sequence[ClipSlot], report: DecodeReport, source: MediaSource) -> None:
+        self._slots = slots
+        self._source = source
+        self._report = report
+        self._places: dict[int, list[tuple[int, int]]] = {}
+        for number, slot in enumerate(slots):
+            for position, ordinal in enumerate(slot.indices.tolist()):
+                self._places.setdefault(ordinal, []).append((number, position))
+
+    @property
+    def waiting(self) -> list[int]:
+        """Ordinals that were not filled yet, in the order in which they are first wanted."""
+        return list(self._places)
+
+    def fill(self, ordinal: int, write: Write) -> None:
+        """Convert a picture once for each form that is wanted, and copy it to all its places."""
+        done: dict[object, tuple[int, int]] = {}
+        for number, position in self._places.pop(ordinal):
+            slot = self._slots[number]
+            twin = done.setdefault(slot.output, (number, position))
+            if self._report.errors[number] is not None:
+                continue
+            if twin != (number, position) and self._report.errors[twin[0]] is None:
+                slot.out[position] = self._slots[twin[0]].out[twin[1]]
+            else:
+                self._convert(write, (number, position))
+            self._report.counts.frames_delivered += 1
+
+    def _convert(self, write: Write, place: tuple[int, int]) -> None:
+        slot = self._slots[place[0]]
+        try:
+            with naming(self._source):
+                write(slot.output, slot.out[place[1]])
+            self._report.counts.frames_converted += 1
+        except FramefeedError as error:
+            self._report.errors[place[0]] = error
+
+    def slots_waiting(self) -> dict[int, list[int]]:
+        """Ordinals that never came, ascending, by the number of the slot that waits for them."""
+        missing: dict[int, set[int]] = {}
+        for ordinal, places in self._places.items():
+            for number, _ in places:
+                missing.setdefault(number, set()).add(ordinal)
+        return {number: sorted(ordinals) for number, ordinals in missing.items()}
+
+    def report_missing(self, index: FrameIndex) -> None:
+        """Give each slot that waits for a frame that never came its CorruptMedia."""
+        for number, ordinals in self.slots_waiting().items():
+            self._report.errors[number] = missing_frames(self._source, index, ordinals)
+
+
+@contextmanager
+def naming(source: MediaSource) -> Iterator[None]:
+    """Say in an error of conversion, which knows only a picture, whose picture it is."""
+    try:
+        yield
+    except FramefeedError as error:
+        named = f"{source.name}: {error}"
+        raise type(error)(named, source=source.name, stage="decode") from error
+
+
+def missing_frames(source: MediaSource, index: FrameIndex, ordinals: Sequence[int]) -> CorruptMedia:
+    """Build the error for frames that the index promised and the decoder did not give."""
+    decoded = index.built_from == "decode"
+    advice = "" if decoded else "; build_index(source, verify='full') lists the frames that come out at all"
+    listed = ", ".join(map(str, ordinals[:_LISTED_FRAMES])) + (", ..." if len(ordinals) > _LISTED_FRAMES else "")
+    return CorruptMedia(
+        f"{source.name}: frame(s) {listed} of {len(index)} did not come out of the decoder undamaged although the "
+        f"index (built from {index.built_from}) has them: the file is damaged there{advice}",
+        frames=ordinals,
+        source=source.name,
+        stage="decode",
+    )

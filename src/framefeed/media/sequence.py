@@ -1,0 +1,346 @@
+"""ImageSequence: pictures in files of their own, seen as one video."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import isfinite
+from threading import Lock
+
+import numpy as np
+
+from framefeed.errors import EmptyVideo, MediaError, StaleSource, UsageError
+from framefeed.media.sequence_files import IntArray, SequenceFiles, folder_stamp, list_folder, stat_files
+from framefeed.media.source import ByteReader, MediaSource, SourceIdentity, SourceStat
+
+SEQUENCE_CONTAINER = "image_sequence"
+"""What `MediaInfo.container` says of a sequence."""
+
+_NANOSECONDS, _MICROSECONDS = 10**9, 10**6
+_EXACT_TICKS = 2**52
+"""Up to here a whole number of ticks survives the way to seconds as float64 and back."""
+_MAX_TICKS_A_SECOND = 2**62
+"""Numerator and denominator of a time base are stored as int64."""
+_COMMON_DENOMINATOR = 1001
+"""That of the NTSC rates, 24000/1001, 30000/1001 and 60000/1001 (SMPTE ST 170): the largest in common use."""
+
+StrPath = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class ImageSequence:
+    """Picture files as the frames of one video. Frozen, hashable, picklable; a source wherever a path is one.
+
+    The files of a folder are those that lie directly in it and have a picture's ending, in natural order: runs of
+    digits in their names compare as numbers (``img9.png`` before ``img10.png``), all else as bytes. A list keeps its
+    order. The folder is listed when the sequence is opened, not here; a change after indexing is StaleSource. All
+    pictures have one size as displayed. Of an animated GIF or WebP, the first picture is the frame.
+
+    Example: ``VideoDecoder(ImageSequence("frames/", fps=25))``
+
+    Attributes:
+        folder: Absolute path, or None for an explicit list.
+        paths: Absolute paths of an explicit list, or None for a folder.
+        fps: Frames a second, exact; a float means the rate that it is written as: 29.97 is 2997/100. None with times.
+        timestamps: Seconds of each frame, strictly increasing, or None with a rate.
+    """
+
+    folder: str | None
+    paths: tuple[str, ...] | None
+    fps: Fraction | None
+    timestamps: tuple[float, ...] | None
+
+    def __init__(
+        self,
+        folder_or_paths: StrPath | Sequence[StrPath],
+        *,
+        fps: float | Fraction | None = None,
+        timestamps: Sequence[float] | None = None,
+    ) -> None:
+        """Name the files and their times; nothing is opened.
+
+        Args:
+            folder_or_paths: A folder, or the files in the order of the frames.
+            fps: Frames a second; either this or ``timestamps``.
+            timestamps: Seconds of each frame, one a file.
+
+        Raises:
+            UsageError: Not exactly one of ``fps`` and ``timestamps``, times that do not rise, or no file.
+        """
+        if (fps is None) == (timestamps is None):
+            raise UsageError("an ImageSequence takes either fps=... or timestamps=[...]")
+        folder, paths = _located(folder_or_paths)
+        object.__setattr__(self, "folder", folder)
+        object.__setattr__(self, "paths", paths)
+        object.__setattr__(self, "fps", None if fps is None else exact_rate(fps))
+        object.__setattr__(self, "timestamps", None if timestamps is None else _seconds(timestamps))
+        if timestamps is not None:
+            self.times(len(self.timestamps or ()) if paths is None else len(paths))
+
+    def __hash__(self) -> int:
+        # Looked up for every clip: a list of thousands of paths is told from others by its ends.
+        ends = None if self.paths is None else (len(self.paths), self.paths[0], self.paths[-1])
+        return hash((self.folder, ends, self.fps, len(self.timestamps or ())))
+
+    def __repr__(self) -> str:
+        times = f"fps={self.fps}" if self.timestamps is None else f"{len(self.timestamps)} timestamps"
+        return f"ImageSequence({self.name!r}, {times})"
+
+    @property
+    def name(self) -> str:
+        """The folder, or the first file and how many there are."""
+        return self.folder or f"{(self.paths or ('',))[0]} and {len(self.paths or ()) - 1} more"
+
+    def as_media_source(self) -> MediaSource:
+        """View it as `MediaSource.of` does."""
+        return SequenceSource("sequence", self.name, path=self.folder or "", sequence=self)
+
+    def times(self, count: int) -> SequenceTimes:
+        """Time each of ``count`` frames.
+
+        Raises:
+            UsageError: There are not as many timestamps as files, or two lie closer together than can be told apart.
+        """
+        if self.fps is not None:
+            numbers = np.arange(count, dtype=np.int64)
+            return SequenceTimes(numbers, np.ones(count, dtype=np.int64), 1 / self.fps)
+        seconds = self.timestamps or ()
+        if len(seconds) != count:
+            raise UsageError(f"{self.name}: {len(seconds)} timestamps for {count} files: give one a file")
+        pts, base = _ticks(seconds)
+        if not (np.diff(pts) > 0).all():
+            at = int(np.flatnonzero(np.diff(pts) <= 0)[0])
+            raise UsageError(
+                f"{self.name}: timestamps must rise by at least {float(base)} s from one to the next, but number {at} "
+                f"is {seconds[at]!r} and number {at + 1} is {seconds[at + 1]!r}"
+            )
+        return SequenceTimes(pts, np.zeros(count, dtype=np.int64), base)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SequenceTimes:
+    """When the frames of a sequence are shown.
+
+    Attributes:
+        pts: In units of ``time_base``, int64 [N].
+        duration: Likewise; 0 where unknown.
+        time_base: Seconds in a tick: that of the rate, or 1 ns (1 us where times lie more than 52 days from 0).
+    """
+
+    pts: IntArray
+    duration: IntArray
+    time_base: Fraction
+
+
+def exact_rate(fps: float | Fraction) -> Fraction:
+    """Take a rate as it is meant: 30000/1001 given as float is 30000/1001, 29.97 is 2997/100.
+
+    Raises:
+        UsageError: Not a positive number, or one that no time base can hold.
+    """
+    try:
+        rate = Fraction(fps)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UsageError(f"fps must be a positive number, not {fps!r}") from error
+    if isinstance(fps, float):
+        common = rate.limit_denominator(_COMMON_DENOMINATOR)
+        rate = common if float(common) == fps else Fraction(repr(float(fps)))
+    if not rate > 0 or max(rate.numerator, rate.denominator) > _MAX_TICKS_A_SECOND:
+        raise UsageError(f"fps must be a positive number, not {fps!r}")
+    return rate
+
+
+@dataclass(frozen=True, eq=False)
+class SequenceSource(MediaSource):
+    """A sequence as a source. It has no bytes of its own: its files are read one by one.
+
+    Attributes:
+        sequence: What the user gave.
+    """
+
+    sequence: ImageSequence = field(kw_only=True)
+
+    def files(self) -> SequenceFiles:
+        """List the files, or take the list of this process where nothing came or went since.
+
+        Raises:
+            UnreadableMedia: The folder or one of the files is missing, or is something else.
+            EmptyVideo: There is none.
+        """
+        listed = _LISTED.get(self.sequence)
+        if listed is None:
+            listed = self._list()
+            _LISTED.put(self.sequence, listed)
+        return listed
+
+    def stat(self) -> SourceStat:
+        """Bytes of all files, and the mean of their times."""
+        return self.files().stat
+
+    def fingerprint(self) -> str:
+        """Hash names, sizes, heads and tails of all files."""
+        return self.files().fingerprint()
+
+    def identity(self) -> SourceIdentity:
+        """What the files are now."""
+        self.forget()
+        files = self.files()
+        return SourceIdentity(files.stat.bytes, files.stat.mtime_ns, files.fingerprint())
+
+    def check_identity(self, indexed: SourceIdentity | None) -> Hashable:
+        """Make sure that the files are still those that were indexed; see `MediaSource.check_identity`.
+
+        Files that came, went or were renamed are seen at once; a file that was written again is seen when it is read.
+        """
+        before = _LISTED.peek(self.sequence)
+        try:
+            files = self.files()
+        except MediaError as error:
+            if indexed is None:
+                raise
+            raise self._stale(str(error)) from error
+        stamp = (self.sequence, files.stat)
+        if indexed is None or files.stat == SourceStat(indexed.bytes, indexed.mtime_ns):
+            return stamp
+        if files.stat.bytes == indexed.bytes:
+            if (stamp, indexed.fingerprint) in _ACCEPTED:
+                return stamp
+            if files.fingerprint() == indexed.fingerprint:
+                _ACCEPTED.add((stamp, indexed.fingerprint))
+                return stamp
+        change = None if before is None else files.change_since(before)
+        raise self._stale(change or f"then {indexed.bytes} bytes, now {files.stat.bytes} in {len(files)} files")
+
+    def read_file(self, number: int, indexed: SourceIdentity | None) -> bytes:
+        """Read a file that is still as it was indexed.
+
+        Raises:
+            StaleSource: It, or another file of the sequence, is not.
+        """
+        self.check_identity(indexed)
+        files = self.files()
+        data = self._read(files, number)
+        if data is None:
+            # Perhaps it was only touched: listed anew, the same bytes under a new time are accepted.
+            self.forget()
+            self._check_again(files, indexed)
+            data = self._read(self.files(), number)
+        if data is None:
+            raise self._stale(f"{files.paths[number]} changes while it is read")
+        return data
+
+    def reader(self) -> ByteReader:
+        """Refuse: there is no one file."""
+        raise UsageError(f"{self.name}: an image sequence has no bytes of its own: read its files")
+
+    def forget(self) -> None:
+        """List the files anew when they are next asked for."""
+        _LISTED.drop(self.sequence)
+
+    def _read(self, files: SequenceFiles, number: int) -> bytes | None:
+        if number >= len(files):
+            raise self._stale(f"it has {len(files)} files, and none is number {number}")
+        return files.read(number)
+
+    def _check_again(self, before: SequenceFiles, indexed: SourceIdentity | None) -> None:
+        try:
+            self.check_identity(indexed)
+        except StaleSource as error:
+            raise self._stale(self.files().change_since(before) or str(error)) from error
+
+    def _list(self) -> SequenceFiles:
+        sequence = self.sequence
+        files = list_folder(sequence.folder) if sequence.folder is not None else stat_files(sequence.paths or ())
+        if not len(files):
+            raise EmptyVideo(f"{self.name}: holds no picture (files named like img1.png)", source=self.name)
+        return files
+
+    def _stale(self, why: str) -> StaleSource:
+        message = f"{self.name}: is not the sequence that was indexed ({why}): scan or index it again"
+        return StaleSource(message, source=self.name, stage="open")
+
+
+class _Listed:
+    """Listings of this process, the least recently used forgotten first; one is given only while its folder stands."""
+
+    def __init__(self, max_files: int) -> None:
+        self._max_files = max_files
+        self._lock = Lock()
+        self._listings: OrderedDict[ImageSequence, SequenceFiles] = OrderedDict()
+
+    def peek(self, sequence: ImageSequence) -> SequenceFiles | None:
+        with self._lock:
+            return self._listings.get(sequence)
+
+    def get(self, sequence: ImageSequence) -> SequenceFiles | None:
+        listed = self.peek(sequence)
+        if listed is None or (sequence.folder is not None and not _stands(sequence.folder, listed.folder)):
+            return None
+        with self._lock:
+            if sequence in self._listings:
+                self._listings.move_to_end(sequence)
+        return listed
+
+    def put(self, sequence: ImageSequence, files: SequenceFiles) -> None:
+        with self._lock:
+            self._listings[sequence] = files
+            self._listings.move_to_end(sequence)
+            while len(self._listings) > 1 and sum(map(len, self._listings.values())) > self._max_files:
+                self._listings.popitem(last=False)
+
+    def drop(self, sequence: ImageSequence) -> None:
+        with self._lock:
+            self._listings.pop(sequence, None)
+
+
+_MAX_LISTED_FILES = 2**17
+"""Of all listings that a process keeps, at about 200 bytes a file."""
+_LISTED = _Listed(_MAX_LISTED_FILES)
+_ACCEPTED: set[tuple[Hashable, str]] = set()
+
+
+def _stands(folder: str, stamp: Hashable) -> bool:
+    try:
+        return folder_stamp(folder) == stamp
+    except OSError:
+        return False
+
+
+def _located(given: object) -> tuple[str | None, tuple[str, ...] | None]:
+    if isinstance(given, (str, os.PathLike)):
+        return _absolute(given), None
+    if isinstance(given, (bytes, bytearray)) or not isinstance(given, Sequence):
+        raise UsageError(f"an ImageSequence is a folder or a list of paths, not {type(given).__name__}")
+    if not given:
+        raise UsageError("an ImageSequence needs at least one file")
+    return None, tuple(_absolute(path) for path in given)
+
+
+def _absolute(path: object) -> str:
+    if not isinstance(path, (str, os.PathLike)):
+        raise UsageError(f"the files of an ImageSequence are paths, not {type(path).__name__}")
+    name = os.fsdecode(path)
+    if not name or "\0" in name or "://" in name:
+        raise UsageError(f"not a path: {name!r}")
+    return os.path.abspath(name)
+
+
+def _seconds(timestamps: Sequence[float]) -> tuple[float, ...]:
+    try:
+        seconds = tuple(float(time) for time in timestamps)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"timestamps are seconds: {error}") from error
+    if not seconds or not all(isfinite(time) for time in seconds):
+        raise UsageError("timestamps are finite seconds, at least one")
+    return seconds
+
+
+def _ticks(seconds: Sequence[float]) -> tuple[IntArray, Fraction]:
+    furthest = max(abs(Fraction(time)) for time in seconds)
+    a_second = _NANOSECONDS if furthest * _NANOSECONDS < _EXACT_TICKS else _MICROSECONDS
+    if furthest * a_second >= _EXACT_TICKS:
+        raise UsageError(f"timestamps lie within {_EXACT_TICKS // _MICROSECONDS} s of 0, not at {float(furthest)!r}")
+    return np.array([round(Fraction(time) * a_second) for time in seconds], dtype=np.int64), Fraction(1, a_second)

@@ -1,0 +1,150 @@
+"""The files of an image sequence: which they are, in which order, and whether they are still the same."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+from framefeed.errors import MissingMedia, UnreadableMedia
+from framefeed.media.source import FileReader, SourceStat, open_regular, read_bytes, stat_regular
+
+IntArray = npt.NDArray[np.int64]
+
+# fmt: off
+PICTURE_SUFFIXES = frozenset(
+    {
+        ".apng", ".avif", ".avifs", ".bmp", ".dib", ".gif", ".heic", ".heif", ".jfif", ".jpe", ".jpeg", ".jpg", ".jxl",
+        ".mpo", ".png", ".tif", ".tiff", ".webp",
+    }
+)
+# fmt: on
+"""Endings of the files that make a folder a sequence, in small letters."""
+_HASHED_BYTES = 4096
+"""Hashed at the head and at the tail of each file: encoders often begin alike, and end on what they coded."""
+_DIGITS = re.compile(rb"(\d+)")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SequenceFiles:
+    """The files of a sequence as they were when they were listed.
+
+    Attributes:
+        paths: In the order of the frames.
+        sizes: Bytes of each, int64 [N].
+        mtimes_ns: Modification time of each, int64 [N].
+        folder: What changes when a file comes, goes or is renamed; None for an explicit list.
+        stat: Bytes of all files, and the mean of their times: it changes when any of them does.
+    """
+
+    paths: tuple[str, ...]
+    sizes: IntArray
+    mtimes_ns: IntArray
+    folder: Hashable = None
+    stat: SourceStat = field(init=False)
+
+    def __post_init__(self) -> None:
+        times = self.mtimes_ns.tolist()
+        mean = sum(times) // max(1, len(times))
+        object.__setattr__(self, "stat", SourceStat(int(self.sizes.sum()), mean))
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def fingerprint(self) -> str:
+        """Hash names, sizes, heads and tails, in order; a copy of the folder has the same."""
+        digest = xxhash.xxh3_128()
+        for path, size in zip(self.paths, self.sizes.tolist(), strict=True):
+            reader = FileReader(path)
+            try:
+                head = read_bytes(reader, 0, _HASHED_BYTES)
+                tail = read_bytes(reader, max(0, size - _HASHED_BYTES), _HASHED_BYTES)
+            finally:
+                reader.close()
+            for part in (os.fsencode(os.path.basename(path)), str(size).encode(), head, tail):
+                digest.update(len(part).to_bytes(8, "little") + part)
+        return digest.hexdigest()
+
+    def read(self, number: int) -> bytes | None:
+        """Read one file; None where it is not, or does not stay, what was listed.
+
+        Raises:
+            UnreadableMedia: It is gone, or may not be read.
+        """
+        descriptor = open_regular(self.paths[number])
+        listed = (int(self.sizes[number]), int(self.mtimes_ns[number]))
+        try:
+            if _facts(os.fstat(descriptor)) != listed:
+                return None
+            data = os.pread(descriptor, listed[0], 0)
+            while data and len(data) < listed[0]:
+                more = os.pread(descriptor, listed[0] - len(data), len(data))
+                if not more:
+                    return None
+                data += more
+            return data if _facts(os.fstat(descriptor)) == listed else None
+        finally:
+            os.close(descriptor)
+
+    def change_since(self, before: SequenceFiles) -> str | None:
+        """Say what is different from an earlier listing, naming one file; None where nothing is."""
+        gone, come = set(before.paths) - set(self.paths), set(self.paths) - set(before.paths)
+        if gone or come:
+            return f"{min(gone)} is gone" if gone else f"{min(come)} was not there"
+        changed = np.flatnonzero((self.sizes != before.sizes) | (self.mtimes_ns != before.mtimes_ns))
+        return f"{self.paths[changed[0]]} has changed" if len(changed) else None
+
+
+def natural_key(name: str) -> tuple[list[bytes | int], bytes]:
+    """Sort key: runs of digits compare as numbers, all else, and what is then alike, as bytes."""
+    raw = os.fsencode(name)
+    parts: list[bytes | int] = [*_DIGITS.split(raw)]
+    parts[1::2] = [int(part) for part in parts[1::2]]
+    return parts, raw
+
+
+def list_folder(folder: str) -> SequenceFiles:
+    """List the pictures that lie directly in a folder, by their endings, in natural order.
+
+    Raises:
+        MissingMedia: There is no such folder, or a link leads nowhere.
+        UnreadableMedia: It is no folder, may not be listed, or something that is no file bears a picture's name.
+    """
+    try:
+        # Before its files: what changes while they are listed is seen the next time.
+        stamp = folder_stamp(folder)
+        with os.scandir(folder) as entries:
+            found = [entry for entry in entries if os.path.splitext(entry.name)[1].lower() in PICTURE_SUFFIXES]
+            names = [entry.name for entry in found if not entry.is_dir()]
+    except FileNotFoundError as error:
+        raise MissingMedia(f"{folder}: no such folder", source=folder, stage="open") from error
+    except OSError as error:
+        message = f"{folder}: cannot be listed as a folder of pictures: {error.strerror}"
+        raise UnreadableMedia(message, source=folder, stage="open") from error
+    names.sort(key=natural_key)
+    return stat_files([os.path.join(folder, name) for name in names], stamp)
+
+
+def stat_files(paths: Sequence[str], folder: Hashable = None) -> SequenceFiles:
+    """Look at the files of an explicit list; errors as ``stat_regular``."""
+    facts = [_facts(stat_regular(path)) for path in paths]
+    sizes, times = np.array(facts, dtype=np.int64).reshape(-1, 2).T
+    return SequenceFiles(tuple(paths), sizes, times, folder)
+
+
+def folder_stamp(folder: str) -> Hashable:
+    """What tells whether files came to a folder or went; OSError where it cannot be looked at."""
+    facts = os.stat(folder)
+    if not stat.S_ISDIR(facts.st_mode):
+        raise NotADirectoryError(0, "it is not a folder")
+    return (facts.st_dev, facts.st_ino, facts.st_mtime_ns)
+
+
+def _facts(found: os.stat_result) -> tuple[int, int]:
+    return found.st_size, found.st_mtime_ns
