@@ -73,7 +73,7 @@ def test_columns_are_read_when_they_are_asked_for(tmp_path: Path, monkeypatch: p
     assert read == []
     opened.frame_index(1)
     opened.source(2)
-    assert sorted(set(read)) == ["source"]
+    assert sorted(set(read)) == ["num_key_frames", "source"]
 
 
 def test_without_the_frames_file_it_opens_as_header(tmp_path: Path) -> None:

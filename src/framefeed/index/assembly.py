@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -11,9 +11,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from framefeed.index.build import Verify
-from framefeed.index.facts import FACTS, Facts, FactsBuilder, Label, distinct, encode_labels, normal_labels
-from framefeed.index.frame_tables import FrameTableBuilder, FrameTables, HeaderClaims
-from framefeed.index.survey import Finding, SurveyOptions, survey_all
+from framefeed.index.chunks import Part, Surveyed
+from framefeed.index.facts import FACTS, Facts, Label, distinct, encode_labels, normal_labels
+from framefeed.index.frame_tables import FrameTables
+from framefeed.index.still_rows import SURVEYED
+from framefeed.index.survey import Finding, SurveyOptions
+from framefeed.index.sweep import chunks_of, sweep
 
 IntArray = npt.NDArray[np.int64]
 
@@ -39,13 +42,56 @@ class Wanted:
     buffers: Mapping[str, bytes] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of a catalog before anything is known of their sources.
+
+    Attributes:
+        texts: What the ``source`` column is to say, [R].
+        numbers: Number of each row's source among the distinct ones, int64 [R]; None where every row has its own.
+        labels: One for each row, or None.
+        extra: The manifest's own columns, or None.
+        root: Folder that relative texts are resolved against.
+        buffers: Encoded media in memory, by text.
+    """
+
+    texts: pa.Array
+    numbers: IntArray | None = None
+    labels: pa.ChunkedArray | None = None
+    extra: pa.Table | None = None
+    root: str | None = None
+    buffers: Mapping[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is known of distinct sources.
+
+    Attributes:
+        facts: A row for each, of ``SURVEYED``.
+        frames: Batches of frame tables: a row for each source that has an index, in order.
+    """
+
+    facts: pa.Table
+    frames: Sequence[pa.RecordBatch]
+
+    @classmethod
+    def of(cls, surveyed: Iterable[Surveyed]) -> Found:
+        """Collect what a sweep gives."""
+        facts, frames = list[pa.RecordBatch](), list[pa.RecordBatch]()
+        for each in surveyed:
+            facts.append(each.facts)
+            frames += each.frames
+        return cls(pa.Table.from_batches(facts, SURVEYED), frames)
+
+
 @dataclass(frozen=True)
 class CatalogData:
     """A whole catalog, shared by all views of it.
 
     Attributes:
         facts: The columns.
-        frames: One row for each distinct source, or None at depth "header".
+        frames: One row for each distinct source that has an index, or None at depth "header".
         classes: Distinct labels, sorted.
         verify: How frame indexes were, or are to be, verified.
         root: Folder that relative sources are resolved against, or None.
@@ -68,8 +114,13 @@ class CatalogData:
 
     @cached_property
     def frame_rows(self) -> IntArray:
-        """Row of the frame tables of each row, int64 [R]."""
-        return self.facts.source_numbers
+        """Row of the frame tables of each row, int64 [R]; -1 where there is no index: stills, and what failed."""
+        there = ~self.facts.is_null("num_key_frames")
+        numbers = self.facts.source_numbers
+        of_source = np.zeros(int(numbers.max(initial=-1)) + 1, dtype=bool)
+        of_source[numbers] = there
+        rows: IntArray = np.where(of_source, np.cumsum(of_source) - 1, -1)[numbers]
+        return rows
 
 
 def assemble(wanted: Wanted, options: SurveyOptions, classes: Sequence[Label] | None = None) -> CatalogData:
@@ -80,35 +131,37 @@ def assemble(wanted: Wanted, options: SurveyOptions, classes: Sequence[Label] | 
         options: How much to find out, and with how many threads.
         classes: Labels that the numbers of labels come from; by default the distinct ones.
     """
-    builder, batches = FactsBuilder(), list[pa.RecordBatch]()
-    tables = FrameTableBuilder(batches.append)
-    for finding in survey_all(wanted.sources, options):
-        builder.append(finding)
-        if options.depth == "frames":
-            tables.append(finding.index, _claims(finding))
-    tables.finish()
-    labels = wanted.labels
+    chunks = list(chunks_of([Part("", wanted.sources, "sources")]))
+    texts = pa.array(wanted.texts, pa.string())
+    numbers = source_numbers(texts)
+    rows = Rows(texts, numbers, wanted.labels, wanted.extra, wanted.root, wanted.buffers)
+    return catalog_data(rows, Found.of(sweep(chunks, options)), options, classes)
+
+
+def source_numbers(texts: pa.Array) -> IntArray:
+    """Number the distinct texts in the order of their first rows, int64 [R]."""
+    numbers: IntArray = texts.dictionary_encode().indices.cast(pa.int64()).to_numpy()
+    return numbers
+
+
+def catalog_data(
+    rows: Rows, found: Found, options: SurveyOptions, classes: Sequence[Label] | None = None
+) -> CatalogData:
+    """Put a catalog together of rows and what is known of their sources."""
+    labels = rows.labels
     if labels is None:
-        labels = pa.chunked_array([pa.nulls(len(wanted.texts), pa.string())])
+        labels = pa.chunked_array([pa.nulls(len(rows.texts), pa.string())])
     labels = normal_labels(labels)
     known = tuple(distinct(labels) if classes is None else classes)
-    frames = FrameTables(batches) if options.depth == "frames" else None
-    facts = Facts.of_table(_table(wanted, builder, encode_labels(labels, known)))
-    return CatalogData(facts, frames, known, options.verify, wanted.root, buffers=wanted.buffers)
+    frames = FrameTables(found.frames) if options.depth == "frames" else None
+    facts = Facts.of_table(_table(rows, found.facts, encode_labels(labels, known)))
+    return CatalogData(facts, frames, known, options.verify, rows.root, buffers=rows.buffers)
 
 
-def _table(wanted: Wanted, builder: FactsBuilder, labels: pa.ChunkedArray) -> pa.Table:
-    sources = pa.chunked_array([pa.array(wanted.texts, pa.string())])
-    numbers = Facts.of_table(pa.table({"source": sources})).source_numbers
+def _table(rows: Rows, found: pa.Table, labels: pa.ChunkedArray) -> pa.Table:
     # Rows of one source share what was found out about it.
-    facts = pa.table(builder.columns()).take(pa.array(numbers))
-    columns = {name: facts.column(name) for name in facts.column_names} | {"source": sources, "label": labels}
-    extra = {} if wanted.extra is None else {name: wanted.extra.column(name) for name in wanted.extra.column_names}
+    facts = found if rows.numbers is None else found.take(pa.array(rows.numbers))
+    columns = {name: facts.column(name) for name in facts.column_names}
+    columns |= {"source": pa.chunked_array([rows.texts]), "label": labels}
+    extra = {} if rows.extra is None else {name: rows.extra.column(name) for name in rows.extra.column_names}
     return pa.table({name: columns[name] for name in FACTS} | extra)
-
-
-def _claims(finding: Finding) -> HeaderClaims | None:
-    info = finding.info
-    if info is None:
-        return None
-    return HeaderClaims(info.num_frames_from_header, info.duration_seconds_from_header, info.average_fps_from_header)

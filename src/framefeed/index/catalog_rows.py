@@ -63,7 +63,8 @@ class CatalogRows:
         """
         if self._data.frames is None:
             raise UsageError("this catalog has no frame indexes: call catalog.with_frame_indexes()")
-        index = self._data.frames.index(int(self._data.frame_rows[self._base(row)]))
+        at = int(self._data.frame_rows[self._base(row)])
+        index = None if at < 0 else self._data.frames.index(at)
         if index is None:
             raise UsageError(f"row {row} ({self.name(row)}) has no frame index: {self.error(row)}")
         return index
@@ -74,8 +75,9 @@ class CatalogRows:
         if facts["kind"] is None:
             return None
         names = ("num_frames", "duration_seconds", "average_fps")
-        if self._data.frames is not None:
-            claims = self._data.frames.claims(int(self._data.frame_rows[self._base(row)]))
+        at = -1 if self._data.frames is None else int(self._data.frame_rows[self._base(row)])
+        if self._data.frames is not None and at >= 0:
+            claims = self._data.frames.claims(at)
             facts |= {f"{name}_from_header": getattr(claims, name) for name in names}
         else:
             facts |= {f"{name}_from_header": self._scalar(name, row) for name in names}
@@ -174,7 +176,7 @@ class CatalogRows:
         """The data of this view alone."""
         if self._rows is None:
             return replace(self._data, facts=Facts.of_table(self.table))
-        rows = list(dict.fromkeys(self._data.frame_rows[self._rows].tolist()))
+        rows = [row for row in dict.fromkeys(self._data.frame_rows[self._rows].tolist()) if row >= 0]
         frames = None if self._data.frames is None else self._data.frames.select(rows)
         names = {self.name(row) for row in range(len(self))}
         buffers = {text: data for text, data in self._data.buffers.items() if text in names}

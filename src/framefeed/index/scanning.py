@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, get_args
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from framefeed.errors import UsageError
-from framefeed.index.assembly import Wanted, assemble
+from framefeed.errors import MediaError, UnreadableMedia, UsageError
+from framefeed.index.assembly import CatalogData, Rows, Wanted, assemble, catalog_data, source_numbers
 from framefeed.index.build import Verify
 from framefeed.index.catalog import Catalog, CatalogEntry
-from framefeed.index.catalog_files import check_target
-from framefeed.index.listing import Listing, Roots, list_roots
-from framefeed.index.names import absolute, escape, stored
+from framefeed.index.catalog_files import check_target, open_catalog
+from framefeed.index.chunks import Part
+from framefeed.index.facts import decoded
+from framefeed.index.journal import Journal
+from framefeed.index.known import Known
+from framefeed.index.listing import Group, ImageFolders, Listing, Roots, list_roots
+from framefeed.index.names import absolute, escape
+from framefeed.index.resuming import Sources, Tally, find_out, parts_left, what_is_known
 from framefeed.index.survey import Depth, Finding, SurveyOptions, survey
+from framefeed.media.sequence import exact_rate
 from framefeed.media.source import MediaSource, SourceStat
 
 StrPath = str | os.PathLike[str]
@@ -34,37 +43,100 @@ def scan(
     root: StrPath | None = None,
     resume: bool = True,
     progress: bool | None = None,
+    image_folders: ImageFolders = "image",
+    fps: float | Fraction | None = None,
 ) -> Catalog:
     """Find out about many media: one row a file, also for those that fail.
 
+    With ``out``, what is found is written down as it comes, in a journal beside the catalog. A scan that was
+    interrupted, or killed, goes on where it stopped when it is run again; one that was finished opens only the files
+    whose size or modification time is another than before.
+
     Args:
-        roots: Folders (by file endings), named files, manifests (text, CSV, Parquet), or a list of these.
+        roots: Folders (by file endings), named files, globs, manifests (text, CSV, Parquet), or a list of these.
         out: Where to save the catalog, such as ``"cat.parquet"``; by default it stays in memory.
         depth: "frames" finds every frame, "header" believes the header.
         verify: How frames are verified: "ends", "none" or "full", as in `build_index`.
-        workers: Threads; None takes the thread budget. The catalog is the same for any number.
+        workers: Threads or processes; None takes the thread budget. The catalog is the same for any number.
         label_from: "parent" labels each file by its folder, where no manifest labels it.
         root: Store paths below this folder relative to it, so that a catalog can move with its data.
-        resume: Go on where an interrupted scan stopped. This version keeps no journal: it begins anew either way.
+        resume: Take what the journal and the old catalog say of files that did not change; False begins anew.
         progress: Show a bar; None shows it if standard error is a terminal.
+        image_folders: "image" gives a row to every picture; "video" takes each folder of pictures as one video.
+        fps: Frames a second of such videos.
 
     Returns:
         The catalog, opened from ``out`` where that is given.
 
     Raises:
-        UsageError: The arguments do not fit, or a manifest cannot be understood.
-        MissingMedia: A manifest is missing.
+        UsageError: The arguments do not fit, a manifest cannot be understood, another process scans to ``out``, or
+            the disk is full: what was found so far is kept, and the next scan goes on from there.
+        MissingMedia: A manifest or a root is missing.
     """
-    options = SurveyOptions(depth, verify, workers, progress)
-    if label_from not in (None, "parent"):
-        raise UsageError(f"label_from must be 'parent' or None, not {label_from!r}")
-    base = None if root is None else absolute(os.fsdecode(root))
-    target = None if out is None else _checked_target(out, roots)
-    catalog = Catalog(assemble(_wanted(list_roots(roots), label_from, base), options))
-    if target is None:
-        return catalog
-    catalog.to_parquet(target)
-    return Catalog.open(target, base)
+    options = SurveyOptions(depth, verify, workers, progress, _checked_fps(image_folders, fps))
+    request = ScanRequest(options, out, label_from, root, resume, image_folders)
+    return scanned(roots, request).catalog
+
+
+@dataclass(frozen=True, slots=True)
+class ScanRequest:
+    """What `scan` was asked for.
+
+    Attributes:
+        options: How much to find out, and how.
+        out: Where to save the catalog, or None.
+        label_from: "parent" or None.
+        root: Folder that paths are stored relative to, or None.
+        resume: Whether what is known from before counts.
+        image_folders: "image" or "video".
+    """
+
+    options: SurveyOptions
+    out: StrPath | None = None
+    label_from: Literal["parent"] | None = None
+    root: StrPath | None = None
+    resume: bool = True
+    image_folders: ImageFolders = "image"
+
+    def __post_init__(self) -> None:
+        if self.label_from not in (None, "parent"):
+            raise UsageError(f"label_from must be 'parent' or None, not {self.label_from!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """A catalog, and what it took to make it."""
+
+    catalog: Catalog
+    tally: Tally
+
+
+def scanned(roots: Roots, request: ScanRequest) -> Scanned:
+    """Scan, and count; see `scan`."""
+    base = None if request.root is None else absolute(os.fsdecode(request.root))
+    target = None if request.out is None else _checked_target(request.out, roots)
+    listing = list_roots(roots, image_folders=request.image_folders)
+    rows = _rows(listing, request.label_from, base)
+    sources = _sources(listing, rows)
+    if target is not None:
+        return _scanned_to(target, rows, sources, request)
+    outcome = find_out(sources, Known.of([]), None, request.options)
+    return Scanned(Catalog(catalog_data(rows, outcome.found, request.options)), outcome.tally)
+
+
+def _scanned_to(target: str, rows: Rows, sources: Sources, request: ScanRequest) -> Scanned:
+    options = request.options
+    settings = {"depth": options.depth, "verify": options.verify, "fps": options.fps and str(options.fps)}
+    with Journal(target, settings) as journal:
+        if not request.resume:
+            journal.clear()
+        known = what_is_known(target, journal, options) if request.resume else Known.of([])
+        outcome = find_out(sources, known, journal, options)
+        data = catalog_data(rows, outcome.found, options)
+        if not (outcome.is_unchanged and _stands(target, data)):
+            Catalog(data).to_parquet(target)
+        journal.remove()
+    return Scanned(Catalog.open(target, rows.root), outcome.tally)
 
 
 def catalog_of(sources: Sequence[Source]) -> Catalog:
@@ -102,27 +174,62 @@ def _checked_target(out: StrPath, roots: Roots) -> str:
     return target
 
 
-def _wanted(listing: Listing, label_from: str | None, root: str | None) -> Wanted:
-    texts = [stored(path, root) for path in listing.paths]
-    found = dict(zip(texts, listing.paths, strict=True))
-    sources: list[str | bytes | Finding] = [
-        Finding(error=listing.unlistable[path]) if path in listing.unlistable else path for path in found.values()
-    ]
+def _checked_fps(image_folders: str, fps: float | Fraction | None) -> Fraction | None:
+    if image_folders not in get_args(ImageFolders):
+        raise UsageError(f"image_folders must be 'image' or 'video', not {image_folders!r}")
+    if (image_folders == "video") != (fps is not None):
+        raise UsageError('folders of pictures become videos with image_folders="video" and fps=..., given together')
+    return None if fps is None else exact_rate(fps)
+
+
+def _rows(listing: Listing, label_from: str | None, root: str | None) -> Rows:
     columns = listing.taken_columns()
     labels = columns.column("label") if "label" in columns.column_names else None
     extra = columns.drop_columns(["label"]) if labels is not None else columns
     if label_from == "parent":
-        labels = _parents(listing.paths, labels)
-    return Wanted(texts, sources, labels, extra if extra.column_names else None, root)
+        labels = _parents(listing, labels)
+    texts = listing.texts(root)
+    # Only lines of a manifest name one file several times: folders and named files do not.
+    numbers = source_numbers(texts) if columns.column_names else None
+    return Rows(texts, numbers, labels, extra if extra.column_names else None, root)
 
 
-def _parents(paths: Sequence[str], labels: pa.ChunkedArray | None) -> pa.ChunkedArray:
-    parents = pa.array([escape(os.path.basename(os.path.dirname(path))) for path in paths], pa.string())
+def _parents(listing: Listing, labels: pa.ChunkedArray | None) -> pa.ChunkedArray:
+    parents = listing.parents()
     if labels is None:
-        return pa.chunked_array([parents])
+        return pa.chunked_array([parents.cast(pa.string())])
     if not labels.null_count:
         return labels
-    return pa.chunked_array([pc.coalesce(labels.cast(pa.string()).combine_chunks(), parents)])
+    return pa.chunked_array([pc.coalesce(labels.cast(pa.string()).combine_chunks(), parents.cast(pa.string()))])
+
+
+def _sources(listing: Listing, rows: Rows) -> Sources:
+    parts = [_part(group, listing.unlistable) for group in listing.groups]
+    if rows.numbers is None:
+        return Sources(rows.texts, parts)
+    is_first = np.zeros(len(rows.texts), dtype=bool)
+    is_first[np.unique(rows.numbers, return_index=True)[1]] = True
+    return Sources(rows.texts.filter(pa.array(is_first)), list(parts_left(parts, is_first)))
+
+
+def _part(group: Group, unlistable: Mapping[str, UnreadableMedia]) -> Part:
+    if not group.folder and unlistable and any(name in unlistable for name in group.names):
+        findings = [Finding(error=unlistable[name]) if name in unlistable else name for name in group.names]
+        return Part("", findings, "sources")
+    return Part(group.folder and group.folder + os.sep, group.names, group.kind)
+
+
+def _stands(target: str, data: CatalogData) -> bool:
+    """Whether the catalog that was saved says the same, given that the facts of its sources do."""
+    try:
+        facts, header, _ = open_catalog(target)
+    except MediaError:
+        return False
+    same = (header.depth, header.verify, tuple(header.classes)) == (data.depth, data.verify, data.classes)
+    if not same or facts.names != data.facts.names:
+        return False
+    names = ("source", "label", *facts.extra_names)
+    return all(decoded(facts.column(name)).equals(decoded(data.facts.column(name))) for name in names)
 
 
 def _identified(source: Source) -> tuple[str, str | bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Literal, get_args
 
@@ -89,6 +89,9 @@ def survey(source: Any, options: SurveyOptions) -> Finding:
         if options.depth == "header" or _is_still(media):
             info = probe(media)
             fingerprint = media.head_fingerprint() if info.kind == "image" else media.fingerprint()
+            if options.depth == "frames":
+                # What can be planned of a picture is one frame, whatever its header counts.
+                info = replace(info, num_frames_from_header=1)
             return Finding(info, None, found, fingerprint)
         info, index = index_media(media, options.verify)
         return Finding(info, index, found, index.identity.fingerprint if index.identity else media.fingerprint())

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from PIL import ExifTags, Image, UnidentifiedImageError
 
@@ -28,6 +29,34 @@ _ORIENTATIONS = {
     7: (90, True),
     8: (90, False),
 }
+
+
+class OddHeader(ValueError):
+    """A header that is left to a library."""
+
+
+class StillHeader(NamedTuple):
+    """Facts of a still picture."""
+
+    container: str
+    codec: str
+    width: int
+    height: int
+    mode: str
+    bit_depth: int
+    orientation: int
+    num_frames: int
+    is_animated: bool
+
+
+def still_header(head: bytes, more: Callable[[int, int], bytes]) -> StillHeader:
+    """Read facts from the first bytes; everything is left to a library for now."""
+    raise OddHeader("left to a library")
+
+
+def orientation_of(value: int) -> tuple[int, bool]:
+    """Rotation and mirroring of an EXIF orientation."""
+    return _ORIENTATIONS.get(value, (0, False))
 
 
 def image_info(source: MediaSource, limits: Limits) -> MediaInfo:

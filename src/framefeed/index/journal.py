@@ -1,0 +1,209 @@
+"""The journal of a scan: what was found out so far, beside the catalog that is to come, so that a crash loses little.
+
+A folder ``cat.parquet.journal`` with two Arrow IPC streams for every run that wrote to it: ``0000.facts.arrows`` holds
+a batch for each chunk of sources, ``0000.frames.arrows`` the frame tables of those that have an index. A chunk's frame
+tables are written before its facts, so that facts never stand without them. Each batch travels with a checksum: a torn
+stream gives back its whole batches, and blocks that never reached the disk are noticed. Nothing in it is pickled.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+import xxhash
+
+from framefeed.errors import UsageError
+from framefeed.index.frame_tables import SCHEMA
+from framefeed.index.still_rows import SURVEYED
+
+FORMAT = 1
+JOURNALED = pa.schema([pa.field("source", pa.string()), *SURVEYED])
+_OURS = re.compile(r"\d{4,}\.(facts|frames)\.arrows")
+_CHECKSUM = b"xxh3"
+_SETTINGS = b"framefeed"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What one run wrote.
+
+    Attributes:
+        facts: Whole batches of ``JOURNALED``.
+        frames: Whole batches of frame tables.
+    """
+
+    facts: list[pa.RecordBatch]
+    frames: list[pa.RecordBatch]
+
+
+class Journal:
+    """An open journal: one process writes to it at a time.
+
+    Args:
+        target: Path of the catalog that is to come.
+        settings: What a row depends on besides its file; pieces that were written under others are not read.
+
+    Raises:
+        UsageError: Another process is scanning to the same catalog, or the folder cannot be made.
+    """
+
+    def __init__(self, target: str, settings: Mapping[str, Any]) -> None:
+        self.folder = Path(f"{target}.journal")
+        self._settings = json.dumps({"format": FORMAT, **settings}, sort_keys=True).encode()
+        self._writers: tuple[_Stream, _Stream] | None = None
+        with _told(self.folder):
+            self.folder.mkdir(exist_ok=True)
+            self._lock = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._lock)
+            raise UsageError(f"{target}: another process is scanning to this catalog: wait for it") from error
+
+    def pieces(self) -> Iterator[Piece]:
+        """Read what earlier runs wrote, the oldest first."""
+        for name in self._names("facts"):
+            facts = _read_stream(self.folder / name, JOURNALED, self._settings)
+            frames = _read_stream(self.folder / name.replace("facts", "frames"), SCHEMA, self._settings)
+            yield _consistent(facts, frames)
+
+    def add(self, facts: pa.RecordBatch, frames: Sequence[pa.RecordBatch]) -> None:
+        """Write down a chunk.
+
+        Raises:
+            UsageError: It cannot be written: the disk is full. What was written before stays.
+        """
+        with _told(self.folder):
+            if self._writers is None:
+                self._writers = self._opened()
+            for batch in frames:
+                self._writers[1].write(batch)
+            self._writers[0].write(facts)
+
+    def close(self) -> None:
+        """Let another process have it; what was written stays."""
+        for writer in self._writers or ():
+            writer.close()
+        self._writers = None
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def clear(self) -> None:
+        """Forget what was written."""
+        for writer in self._writers or ():
+            writer.close()
+        self._writers = None
+        for kind in ("facts", "frames"):
+            for name in self._names(kind):
+                (self.folder / name).unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """The catalog stands: the journal has done its work."""
+        self.clear()
+        with suppress(OSError):  # Somebody else's file in it stays.
+            self.folder.rmdir()
+        self.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _names(self, kind: str) -> list[str]:
+        names = [name for name in os.listdir(self.folder) if (match := _OURS.fullmatch(name)) and match[1] == kind]
+        return sorted(names, key=lambda name: int(name.split(".")[0]))
+
+    def _opened(self) -> tuple[_Stream, _Stream]:
+        taken = [int(name.split(".")[0]) for kind in ("facts", "frames") for name in self._names(kind)]
+        number = max(taken, default=-1) + 1
+        facts, frames = (self.folder / f"{number:04d}.{kind}.arrows" for kind in ("facts", "frames"))
+        return _Stream(facts, JOURNALED, self._settings), _Stream(frames, SCHEMA, self._settings)
+
+
+class _Stream:
+    """An Arrow IPC stream that reaches the system with every batch."""
+
+    def __init__(self, path: Path, schema: pa.Schema, settings: bytes) -> None:
+        self._file = open(path, "xb", buffering=0)  # noqa: SIM115  # open as long as the scan runs
+        self._writer = pa.ipc.new_stream(self._file, schema.with_metadata({_SETTINGS: settings}))
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        whole = self._file.tell()
+        try:
+            self._writer.write_batch(batch, custom_metadata={_CHECKSUM: checksum(batch)})
+        except BaseException:
+            self._file.truncate(whole)
+            raise
+
+    def close(self) -> None:
+        with suppress(OSError):  # The mark of the end does not fit on a full disk: nobody needs it.
+            self._writer.close()
+        self._file.close()
+
+
+def checksum(batch: pa.RecordBatch) -> bytes:
+    """Hash a batch as it is written: what a slice leaves out does not count."""
+    return xxhash.xxh3_64_hexdigest(batch.serialize()).encode()
+
+
+def _read_stream(path: Path, schema: pa.Schema, settings: bytes) -> list[pa.RecordBatch]:
+    """Give the whole batches of a stream; of a torn one those before the tear."""
+    batches: list[pa.RecordBatch] = []
+    try:
+        with open(path, "rb") as file:
+            reader = pa.ipc.open_stream(file)
+            if not reader.schema.equals(schema) or (reader.schema.metadata or {}).get(_SETTINGS) != settings:
+                return []
+            for batch, metadata in reader.iter_batches_with_custom_metadata():
+                if metadata is None or metadata.get(_CHECKSUM) != checksum(batch):
+                    return batches
+                batch.validate(full=True)
+                batches.append(batch)
+    except (pa.ArrowException, OSError, ValueError, EOFError):
+        return batches
+    return batches
+
+
+def _consistent(facts: list[pa.RecordBatch], frames: list[pa.RecordBatch]) -> Piece:
+    """Leave out facts whose frame tables were torn, and frame tables whose facts were."""
+    there = sum(batch.num_rows for batch in frames)
+    kept: list[pa.RecordBatch] = []
+    needed = 0
+    for batch in facts:
+        needed += indexed(batch)
+        if needed > there:
+            break
+        kept.append(batch)
+    return Piece(kept, frames)
+
+
+def indexed(facts: pa.RecordBatch | pa.Table) -> int:
+    """How many of the rows have a frame index."""
+    column = facts.column("num_key_frames")
+    return int(len(column) - column.null_count)
+
+
+@contextmanager
+def _told(folder: Path) -> Iterator[None]:
+    """Say what cannot be written, and what to do about it."""
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        raise UsageError(
+            f"{folder}: the scan's journal cannot be written: {error}; make room and run the same scan again: it goes "
+            "on where it stopped"
+        ) from error

@@ -1,0 +1,189 @@
+"""Going on where an earlier scan stopped: files that are what they were are not opened again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from framefeed.errors import MediaError
+from framefeed.index.assembly import Found
+from framefeed.index.catalog_files import open_catalog
+from framefeed.index.chunks import Part, Surveyed
+from framefeed.index.facts import Facts
+from framefeed.index.frame_tables import ROWS_PER_BATCH
+from framefeed.index.gathering import gathered
+from framefeed.index.journal import JOURNALED, Journal
+from framefeed.index.known import Known, KnownPart, numbered
+from framefeed.index.still_rows import SURVEYED
+from framefeed.index.survey import SurveyOptions
+from framefeed.index.sweep import chunks_of, sweep
+
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The distinct sources of a scan.
+
+    Attributes:
+        texts: As the catalog names them, [S].
+        parts: What to open, in the same order.
+    """
+
+    texts: pa.Array
+    parts: Sequence[Part]
+
+
+def what_is_known(target: str, journal: Journal, options: SurveyOptions) -> Known:
+    """Read what earlier runs found: the journal's newest first, then the catalog that stands."""
+    pieces = [KnownPart.of(piece) for piece in journal.pieces()]
+    return Known.of([*pieces[::-1], *_of_catalog(target, options)])
+
+
+def _of_catalog(target: str, options: SurveyOptions) -> Iterator[KnownPart]:
+    if not os.path.exists(target):
+        return
+    with suppress(MediaError):  # What cannot be read is found out anew.
+        facts, header, frames = open_catalog(target)
+        if (header.depth, header.verify) == (options.depth, options.verify):
+            table = pa.table({name: facts.column(name) for name in JOURNALED.names}, JOURNALED)
+            yield KnownPart(_distinct(facts, table), () if frames is None else frames.batches)
+
+
+def _distinct(facts: Facts, table: pa.Table) -> pa.Table:
+    numbers = facts.source_numbers
+    if not len(numbers) or int(numbers[-1]) == len(numbers) - 1:
+        return table
+    return table.take(pa.array(np.unique(numbers, return_index=True)[1]))
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a scan took.
+
+    Attributes:
+        known: Sources that were not opened, because they are what they were.
+        surveyed: Sources that were opened.
+        bytes_read: From those.
+        by_library: Pictures whose headers were left to a library.
+    """
+
+    known: int = 0
+    surveyed: int = 0
+    bytes_read: int = 0
+    by_library: int = 0
+
+    def count(self, surveyed: Surveyed) -> None:
+        """Add a chunk."""
+        self.surveyed += len(surveyed)
+        self.bytes_read += surveyed.bytes_read
+        self.by_library += surveyed.by_library
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What is known after a scan.
+
+    Attributes:
+        found: Of each source.
+        is_unchanged: Whether that is, row by row, what was known before.
+        tally: What it took.
+    """
+
+    found: Found
+    is_unchanged: bool
+    tally: Tally
+
+
+def find_out(sources: Sources, known: Known, journal: Journal | None, options: SurveyOptions) -> Outcome:
+    """Find out what is not known yet.
+
+    Args:
+        sources: What is wanted.
+        known: What earlier runs found.
+        journal: Where to write down what is found.
+        options: How much to find out.
+    """
+    if not len(known):
+        held = np.full(len(sources.texts), -1, dtype=np.int64)
+    else:
+        held = known.match(sources.texts, *stat_all(sources.parts))
+        if len(held) == len(known) and np.array_equal(held, np.arange(len(held))):
+            return Outcome(Found(known.facts.select(SURVEYED.names), known.frames), True, Tally(len(held)))
+    missing = np.flatnonzero(held < 0)
+    tally = Tally(len(held) - len(missing))
+    left = Sources(_taken(sources.texts, missing), list(parts_left(sources.parts, held < 0)))
+    new = Found.of(_surveyed(left, journal, options, tally))
+    return Outcome(new if not tally.known else _joined(known, held, new), False, tally)
+
+
+def _surveyed(sources: Sources, journal: Journal | None, options: SurveyOptions, tally: Tally) -> Iterator[Surveyed]:
+    """Survey sources, each chunk written down before the next is asked for."""
+    start = 0
+    for surveyed in sweep(list(chunks_of(sources.parts)), options, known=tally.known):
+        if journal is not None:
+            texts = sources.texts.slice(start, len(surveyed))
+            journal.add(pa.RecordBatch.from_arrays([texts, *surveyed.facts.columns], schema=JOURNALED), surveyed.frames)
+        start += len(surveyed)
+        tally.count(surveyed)
+        yield surveyed
+
+
+def _taken(texts: pa.Array, rows: IntArray) -> pa.Array:
+    if len(rows) == len(texts):
+        return texts
+    return texts.take(pa.array(rows))
+
+
+def _joined(known: Known, held: IntArray, new: Found) -> Found:
+    """Put what is known and what is new into the order of the sources."""
+    is_new = held < 0
+    rows = np.where(is_new, len(known) + np.cumsum(is_new) - 1, held)
+    facts = pa.concat_tables([known.facts.select(SURVEYED.names), new.facts]).take(pa.array(rows))
+    of_new = numbered(new.facts)
+    count = sum(batch.num_rows for batch in known.frames)
+    frame_rows = np.append(known.frame_rows, np.where(of_new >= 0, of_new + count, -1))[rows]
+    wanted = frame_rows[frame_rows >= 0]
+    return Found(facts, list(gathered([*known.frames, *new.frames], wanted, ROWS_PER_BATCH)))
+
+
+def stat_all(parts: Sequence[Part]) -> tuple[IntArray, IntArray]:
+    """Bytes and mtime_ns of every source without opening it, int64 [S] each; -1 where they cannot be had."""
+    sizes, times = list[IntArray](), list[IntArray]()
+    for part in parts:
+        found = [_stat(part.prefix + name) if part.kind == "files" else _NONE for name in part.names]
+        size, time = zip(*found, strict=True) if found else ((), ())
+        sizes.append(np.array(size, np.int64))
+        times.append(np.array(time, np.int64))
+    empty = np.empty(0, np.int64)
+    return np.concatenate([empty, *sizes]), np.concatenate([empty, *times])
+
+
+_NONE = (-1, -1)
+
+
+def _stat(path: str) -> tuple[int, int]:
+    try:
+        facts = os.stat(path)
+    except (OSError, ValueError):
+        return _NONE
+    return facts.st_size, facts.st_mtime_ns
+
+
+def parts_left(parts: Sequence[Part], wanted: BoolArray) -> Iterator[Part]:
+    """The parts of parts that are wanted."""
+    start = 0
+    for part in parts:
+        chosen = np.flatnonzero(wanted[start : start + len(part)]).tolist()
+        start += len(part)
+        if len(chosen) == len(part):
+            yield part
+        elif chosen:
+            yield Part(part.prefix, [part.names[place] for place in chosen], part.kind)

@@ -1,0 +1,120 @@
+"""The sweep: chunks of sources handed out to workers, what they find given back in order."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import pyarrow.compute as pc
+from tqdm import tqdm
+
+from framefeed.index.chunks import Chunk, Part, Surveyed, survey_chunk
+from framefeed.index.survey import SurveyOptions
+from framefeed.parallel.budget import thread_budget
+from framefeed.parallel.ordered import ordered_map
+
+CHUNK_WEIGHT = 2048
+"""Weight of what is handed out at once: 15 ms of pictures' headers, or 16 videos."""
+VIDEO_WEIGHT = 128
+IN_FLIGHT_PER_WORKER = 4
+"""Enough that a worker finds work while a slow file holds up the order, few enough to hold in memory."""
+MOST_BYTES = 256 * 2**20
+_MANY = 100_000
+"""Files from which on the bar counts in thousands."""
+_PICTURE_ENDINGS = frozenset(
+    ending for low in ("jpg", "peg", "jpe", "fif", "png", "ebp", "gif", "bmp", "dib", "tif", "iff")
+    for ending in (low, low.upper())
+)  # fmt: skip
+"""The last three letters of names that promise a picture's header."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How chunks are worked on.
+
+    Attributes:
+        workers: 0 works in the calling thread.
+        kind: "threads" or "processes".
+    """
+
+    workers: int
+    kind: str
+
+
+def chunks_of(parts: Iterable[Part]) -> Iterator[Chunk]:
+    """Cut parts into chunks of about one weight."""
+    chunk: list[Part] = []
+    room = CHUNK_WEIGHT
+    for part in parts:
+        start = 0
+        while start < len(part):
+            taken, room = _fitting(part, start, room)
+            chunk.append(replace(part, names=part.names[start : start + taken]))
+            start += taken
+            if room <= 0:
+                yield tuple(chunk)
+                chunk, room = [], CHUNK_WEIGHT
+    if chunk:
+        yield tuple(chunk)
+
+
+def _fitting(part: Part, start: int, room: int) -> tuple[int, int]:
+    """How many names from ``start`` on fill the room, at least one, and the room that is left."""
+    taken = 0
+    for name in part.names[start : start + room]:
+        is_picture = part.kind == "files" and name[-3:] in _PICTURE_ENDINGS
+        room -= 1 if is_picture else VIDEO_WEIGHT
+        taken += 1
+        if room <= 0:
+            break
+    return taken, room
+
+
+def sweep(chunks: Sequence[Chunk], options: SurveyOptions, *, known: int = 0) -> Iterator[Surveyed]:
+    """Find out about all chunks, in their order.
+
+    Args:
+        chunks: What to open.
+        options: How much to find out, and with how many workers.
+        known: Sources of which everything is known already: the bar begins there.
+    """
+    total = known + sum(len(part) for chunk in chunks for part in chunk)
+    shown = sys.stderr.isatty() if options.progress is None else options.progress
+    way = way_of(chunks, options)
+    found = ordered_map(
+        partial(survey_chunk, options=options),
+        chunks,
+        workers=way.workers,
+        kind=way.kind,
+        max_in_flight=IN_FLIGHT_PER_WORKER * max(1, way.workers),
+        max_bytes=MOST_BYTES,
+        size_of=_nbytes,
+    )
+    bar = tqdm(
+        total=total, initial=known, unit="file", unit_scale=total >= _MANY, file=sys.stderr, disable=not shown
+    )  # fmt: skip
+    read = failed = 0
+    with found, bar:
+        for surveyed in found:
+            yield surveyed
+            if shown:
+                read += surveyed.bytes_read
+                failed += len(surveyed) - pc.sum(surveyed.facts.column("error_type").is_null()).as_py()
+                bar.set_postfix_str(f"{read / 1e6:,.1f} MB read, {failed:,} failed", refresh=False)
+                bar.update(len(surveyed))
+
+
+def way_of(chunks: Sequence[Chunk], options: SurveyOptions) -> Way:
+    """Choose threads, processes or neither.
+
+    Headers of pictures are Python's work: threads only take turns with it. Videos are libav's, which threads share.
+    """
+    workers = thread_budget().threads if options.workers is None else options.workers
+    workers = min(workers, len(chunks))
+    return Way(workers if workers > 1 else 0, "threads")
+
+
+def _nbytes(surveyed: Surveyed) -> int:
+    return int(surveyed.facts.nbytes + sum(batch.nbytes for batch in surveyed.frames))
