@@ -17,6 +17,7 @@ class Limits:
         max_streams: Streams of one container.
         max_packets: Packets of one stream; 2**25 is 155 hours at 60 frames a second.
         max_packet_bytes: Bytes of one packet.
+        max_header_bytes: Bytes of a header that are read at once; a frame in an MP4 file's header takes 8 to 32.
 
     Example:
         >>> Limits(max_pixels=1920 * 1080).max_side
@@ -28,6 +29,7 @@ class Limits:
     max_streams: int = 64
     max_packets: int = 2**25
     max_packet_bytes: int = 2**28
+    max_header_bytes: int = 2**28
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

@@ -1,0 +1,55 @@
+"""Bits of a raw byte sequence payload, ITU-T H.264 clause 7.2 and 9.1."""
+
+from __future__ import annotations
+
+from framefeed.media.mp4.boxes import OddMovie
+
+_MAX_BYTES = 1024
+_LONGEST_ZEROS = 31
+
+
+class BitReader:
+    """Reads fixed-length and Exp-Golomb numbers.
+
+    Args:
+        unit: A NAL unit behind its header; bytes against emulated start codes are taken out.
+
+    Raises:
+        OddMovie: Reading goes beyond its end, or a number is longer than 32 bits.
+    """
+
+    def __init__(self, unit: bytes) -> None:
+        payload = unit[:_MAX_BYTES].replace(b"\0\0\3", b"\0\0")
+        self._bits = int.from_bytes(payload, "big")
+        self._left = len(payload) * 8
+
+    def number(self, count: int) -> int:
+        """Read ``count`` bits, most significant first: u(n)."""
+        self._left -= count
+        if self._left < 0:
+            raise OddMovie("parameter sets that break off")
+        return (self._bits >> self._left) & ((1 << count) - 1)
+
+    def flag(self) -> bool:
+        """Read one bit: u(1)."""
+        return bool(self.number(1))
+
+    def skip(self, count: int) -> None:
+        """Pass over bits."""
+        self._left -= count
+        if self._left < 0:
+            raise OddMovie("parameter sets that break off")
+
+    def golomb(self) -> int:
+        """Read an unsigned Exp-Golomb number: ue(v)."""
+        rest = self._bits & ((1 << self._left) - 1)
+        zeros = self._left - rest.bit_length()
+        if zeros > _LONGEST_ZEROS or self._left < 2 * zeros + 1:
+            raise OddMovie("parameter sets with a number that is too long")
+        self._left -= 2 * zeros + 1
+        return (rest >> self._left) - 1
+
+    def signed_golomb(self) -> int:
+        """Read a signed Exp-Golomb number: se(v)."""
+        value = self.golomb()
+        return (value + 1) // 2 if value & 1 else -(value // 2)

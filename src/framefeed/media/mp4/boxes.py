@@ -1,0 +1,96 @@
+"""Boxes of ISO/IEC 14496-12: finding them without believing a size.
+
+Whatever is not understood exactly raises ``OddMovie``: libav reads the file then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from struct import Struct
+from typing import NamedTuple
+
+_HEADER = Struct(">I4s")
+_LARGE = Struct(">Q")
+_LARGE_HEADER_BYTES = 16
+MAX_DEPTH = 10
+"""Levels of boxes inside each other; libav's own bound."""
+MAX_BOXES = 4096
+"""Boxes of one parent."""
+
+
+class OddMovie(Exception):
+    """The file holds something that this reader does not understand exactly: no error, another reader takes over."""
+
+
+class Box(NamedTuple):
+    """One box in a buffer: its kind, and where its payload begins and ends."""
+
+    kind: bytes
+    start: int
+    end: int
+
+
+def boxes(data: bytes, start: int, end: int) -> Iterator[Box]:
+    """Yield the boxes that fill ``data[start:end]``.
+
+    Raises:
+        OddMovie: A box is shorter than its header, or ends beyond its parent, or there are too many.
+    """
+    number = 0
+    while start + 8 <= end:
+        size, kind = _HEADER.unpack_from(data, start)
+        head = 8
+        if size == 1:
+            size, head = large_size(data, start, end), _LARGE_HEADER_BYTES
+        if size < head or start + size > end or number >= MAX_BOXES:
+            raise OddMovie(f"a {kind!r} box of {size} bytes in {end - start}")
+        yield Box(kind, start + head, start + size)
+        start += size
+        number += 1
+
+
+def large_size(data: bytes, start: int, end: int) -> int:
+    """Read the 64-bit size of the box at ``start``."""
+    if start + _LARGE_HEADER_BYTES > end:
+        raise OddMovie("a box breaks off in its header")
+    return int(_LARGE.unpack_from(data, start + 8)[0])
+
+
+def by_kind(data: bytes, parent: Box, once: Collection[bytes], ignored: Collection[bytes]) -> dict[bytes, Box]:
+    """Find the children of a box.
+
+    Args:
+        data: The buffer.
+        parent: Its payload is filled with boxes.
+        once: Kinds to find; each may be there once.
+        ignored: Kinds that say nothing of frames.
+
+    Raises:
+        OddMovie: A kind is there twice, or is of neither group.
+    """
+    found: dict[bytes, Box] = {}
+    for box in boxes(data, parent.start, parent.end):
+        if box.kind in once and box.kind not in found:
+            found[box.kind] = box
+        elif box.kind not in ignored:
+            raise OddMovie(f"an unexpected {box.kind!r} box")
+    return found
+
+
+def need(found: dict[bytes, Box], kind: bytes) -> Box:
+    """Give a box that must be there."""
+    try:
+        return found[kind]
+    except KeyError:
+        raise OddMovie(f"no {kind!r} box") from None
+
+
+def unpack(data: bytes, box: Box, layout: Struct, skip: int = 0) -> tuple[int, ...]:
+    """Read a fixed structure at ``skip`` bytes into a box's payload.
+
+    Raises:
+        OddMovie: The box is too short.
+    """
+    if box.start + skip + layout.size > box.end:
+        raise OddMovie(f"a {box.kind!r} box that breaks off")
+    return layout.unpack_from(data, box.start + skip)

@@ -1,0 +1,80 @@
+"""MediaInfo and colours of an MP4 file, as libav would give them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from framefeed.media.container import orientation
+from framefeed.media.info import MediaInfo
+from framefeed.media.limits import Limits
+from framefeed.media.mp4.boxes import OddMovie, need
+from framefeed.media.mp4.codec_facts import Video
+from framefeed.media.mp4.edits import edit_ticks
+from framefeed.media.mp4.movie import Movie, Track
+from framefeed.media.mp4.samples import table
+
+FORMAT_NAME = "mov,mp4,m4a,3gp,3g2,mj2"
+_MAX_RATE = 2**31 - 1
+_MAX_DELTA = 2**31
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """What a track's header claims of its frames."""
+
+    num_frames: int
+    duration: int
+    average_fps: Fraction
+
+
+def timing_of(movie: Movie, track: Track) -> Timing:
+    """Sum up a track's times as libav does.
+
+    Raises:
+        OddMovie: The header is silent, or claims what libav corrects.
+    """
+    runs = table(movie.data, need(track.tables, b"stts"), 2).tolist()
+    frames = sum(count for count, _ in runs)
+    ticks = sum(count * delta for count, delta in runs)
+    if not frames or not ticks or frames > _MAX_RATE or max(delta for _, delta in runs) >= _MAX_DELTA:
+        raise OddMovie("times that libav corrects")
+    duration = min(ticks, track.duration)
+    if track.edits:
+        duration = min(duration, sum(edit_ticks(movie, track)[::2]))
+    rate = Fraction(track.time_scale * frames, ticks)
+    if duration < 1 or max(rate.numerator, rate.denominator) > _MAX_RATE or track.duration >= 2**32 - 1:
+        raise OddMovie("a duration or a rate that libav corrects")
+    return Timing(frames, duration, rate)
+
+
+def media_info(movie: Movie, video: Video, limits: Limits) -> MediaInfo:
+    """Describe a movie's video.
+
+    Raises:
+        OddMovie: It claims more than the limits, or what libav corrects.
+    """
+    track, found = movie.video, video.format
+    if max(found.coded_width, found.coded_height) > limits.max_side:
+        raise OddMovie("pictures larger than the limits")
+    if found.coded_width * found.coded_height > limits.max_pixels:
+        raise OddMovie("pictures larger than the limits")
+    timing = timing_of(movie, track)
+    rotation, mirrored = orientation(track.matrix)
+    turned = rotation in (90, 270)
+    return MediaInfo(
+        kind="video",
+        container=FORMAT_NAME,
+        codec=video.codec,
+        width=found.height if turned else found.width,
+        height=found.width if turned else found.height,
+        coded_width=found.coded_width,
+        coded_height=found.coded_height,
+        rotation=rotation,
+        mirrored=mirrored,
+        pixel_format=found.pixel_format,
+        num_frames_from_header=timing.num_frames,
+        duration_seconds_from_header=float(Fraction(timing.duration, track.time_scale)),
+        average_fps_from_header=float(timing.average_fps),
+        bytes=movie.layout.size,
+    )

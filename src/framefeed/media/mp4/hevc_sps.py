@@ -1,0 +1,138 @@
+"""Sequence parameter sets of HEVC: ITU-T H.265 (08/2021) 7.3.2.2, 7.3.3 and E.2.1."""
+
+from __future__ import annotations
+
+from framefeed.media.details import StreamColors
+from framefeed.media.mp4.bit_reader import BitReader
+from framefeed.media.mp4.boxes import OddMovie
+from framefeed.media.mp4.codec_facts import LIMITED_RANGE, PictureFormat, pixel_format, signalled_colors
+
+_EXTENDED_ASPECT = 255
+_MAX_SETS = 64
+_MAX_PICTURES = 16
+
+
+def hevc_format(unit: bytes) -> PictureFormat:
+    """Read a sequence parameter set; the container's colours never count beside it.
+
+    Args:
+        unit: The NAL unit with its header.
+
+    Raises:
+        OddMovie: It breaks off, or holds what libav treats in its own way.
+    """
+    bits = BitReader(unit[2:])
+    bits.skip(4)
+    sub_layers = bits.number(3)
+    bits.skip(1)
+    _skip_profile(bits, sub_layers)
+    bits.golomb()
+    chroma = bits.golomb()
+    if chroma == 3 and bits.flag():
+        raise OddMovie("separate colour planes")
+    columns, rows = bits.golomb(), bits.golomb()
+    across, down = (2 if chroma in (1, 2) else 1), (2 if chroma == 1 else 1)
+    left, right, top, bottom = (bits.golomb() for _ in range(4)) if bits.flag() else (0, 0, 0, 0)
+    if (left + right) * across >= columns or (top + bottom) * down >= rows:
+        raise OddMovie("everything is cropped")
+    luma_depth, depth = bits.golomb() + 8, bits.golomb() + 8
+    reorder, order_bits = _ordering(bits, sub_layers)
+    colors = _colors(bits, order_bits)
+    return PictureFormat(
+        coded_width=columns,
+        coded_height=rows,
+        width=columns - (left + right) * across,
+        height=rows - (top + bottom) * down,
+        pixel_format=pixel_format(chroma, depth, colors, luma_depth),
+        colors=colors,
+        reorder=reorder,
+        is_progressive=True,
+        is_cropped_at_begin=bool(left or top),
+    )
+
+
+def _skip_profile(bits: BitReader, sub_layers: int) -> None:
+    bits.skip(96)
+    flags = [(bits.flag(), bits.flag()) for _ in range(sub_layers)]
+    if sub_layers:
+        bits.skip(2 * (8 - sub_layers))
+    for has_profile, has_level in flags:
+        bits.skip(88 * has_profile + 8 * has_level)
+
+
+def _ordering(bits: BitReader, sub_layers: int) -> tuple[int, int]:
+    """Read how far pictures of the highest sub-layer are reordered, and the bits of a picture's order."""
+    order_bits = bits.golomb() + 4
+    reorder = 0
+    for _ in range(sub_layers + 1 if bits.flag() else 1):
+        bits.golomb()
+        reorder = bits.golomb()
+        bits.golomb()
+    return reorder, order_bits
+
+
+def _colors(bits: BitReader, order_bits: int) -> StreamColors:
+    for _ in range(6):
+        bits.golomb()
+    if bits.flag() and bits.flag():
+        _skip_scaling_lists(bits)
+    bits.skip(2)
+    if bits.flag():
+        bits.skip(8)
+        bits.golomb()
+        bits.golomb()
+        bits.skip(1)
+    _skip_reference_sets(bits)
+    if bits.flag():
+        for _ in range(_bounded(bits.golomb(), 33)):
+            bits.skip(order_bits + 1)
+    bits.skip(2)
+    colors = StreamColors(range=LIMITED_RANGE)
+    if not bits.flag():
+        return colors
+    if bits.flag() and bits.number(8) == _EXTENDED_ASPECT:
+        bits.skip(32)
+    if bits.flag():
+        bits.skip(1)
+    return signalled_colors(bits, colors) if bits.flag() else colors
+
+
+def _bounded(count: int, limit: int) -> int:
+    if count > limit:
+        raise OddMovie(f"a list of {count}")
+    return count
+
+
+def _skip_scaling_lists(bits: BitReader) -> None:
+    for size in range(4):
+        for _ in range(0, 6, 3 if size == 3 else 1):
+            if not bits.flag():
+                bits.golomb()
+                continue
+            if size > 1:
+                bits.signed_golomb()
+            for _ in range(min(64, 1 << (4 + (size << 1)))):
+                bits.signed_golomb()
+
+
+def _skip_reference_sets(bits: BitReader) -> None:
+    pictures = 0
+    for number in range(_bounded(bits.golomb(), _MAX_SETS)):
+        if number and bits.flag():
+            bits.skip(1)
+            bits.golomb()
+            pictures = _predicted_pictures(bits, pictures)
+        else:
+            pictures = _bounded(bits.golomb() + bits.golomb(), _MAX_PICTURES)
+            for _ in range(pictures):
+                bits.golomb()
+                bits.skip(1)
+
+
+def _predicted_pictures(bits: BitReader, pictures: int) -> int:
+    """Count the pictures of a set that is described by its difference from the one before."""
+    kept = 0
+    for _ in range(pictures + 1):
+        is_used = bits.flag()
+        kept += 1 if is_used or bits.flag() else 0
+    return _bounded(kept, _MAX_PICTURES)

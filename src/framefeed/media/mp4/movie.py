@@ -1,0 +1,228 @@
+"""The moov box: where it is, and what it says of the tracks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from struct import Struct
+
+from framefeed.media.limits import Limits
+from framefeed.media.mp4.boxes import Box, OddMovie, boxes, by_kind, need, unpack
+from framefeed.media.mp4.layout import FileLayout
+
+Matrix = tuple[int, ...]
+
+_IDENTITY = (65536, 0, 0, 0, 65536, 0, 0, 0, 1 << 30)
+_UNITY = (16, 16, 30)
+"""Binary places of the three columns of a matrix, ISO/IEC 14496-12 6.2.2."""
+_ENABLED = 1
+_MVHD = {0: Struct(">4xIII"), 1: Struct(">4xQQI")}
+_MDHD = {0: Struct(">4xIIII"), 1: Struct(">4xQQIQ")}
+_TKHD = {0: (Struct(">III"), 40), 1: (Struct(">QQI"), 52)}
+_MATRIX = Struct(">9i")
+_ELST = {0: Struct(">IiI"), 1: Struct(">QqI")}
+_MAX_EDITS = 2
+_NO_FRAMES = frozenset({b"free", b"skip", b"wide", b"udta", b"meta", b"uuid", b"iods", b"pssh"})
+"""Boxes that hold names, licences and padding."""
+TABLES = frozenset({b"stts", b"ctts", b"stsz", b"stz2", b"stsc", b"stco", b"co64", b"stss", b"stsd"})
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One entry of an edit list: length in the movie's time scale, begin in the track's; begin -1 is a gap."""
+
+    duration: int
+    media_time: int
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """One trak box.
+
+    Attributes:
+        number: libav's stream index.
+        track_id: Number by which fragments refer to it.
+        kind: Handler type, such as ``b"vide"``.
+        is_enabled: What libav calls a default stream.
+        matrix: The movie's and the track's display matrix as one.
+        time_scale: Ticks a second.
+        duration: In ticks, as the media header has it.
+        edits: The edit list.
+        tables: Boxes of the sample table by kind.
+        groups: Kinds of sample groups, such as ``b"roll"``.
+    """
+
+    number: int
+    track_id: int
+    kind: bytes
+    is_enabled: bool
+    matrix: Matrix
+    time_scale: int
+    duration: int
+    edits: tuple[Edit, ...]
+    tables: dict[bytes, Box]
+    groups: frozenset[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Movie:
+    """The moov box and where it stands.
+
+    Attributes:
+        data: Its payload; the boxes of the tracks point into it.
+        layout: The file's top level.
+        time_scale: Ticks a second of edit lists.
+        tracks: All of them, in the file's order.
+        extends: The mvex box of a fragmented file.
+    """
+
+    data: bytes
+    layout: FileLayout
+    time_scale: int
+    tracks: tuple[Track, ...]
+    extends: Box | None
+
+    @property
+    def video(self) -> Track:
+        """The one video track.
+
+        Raises:
+            OddMovie: There is none, or a choice.
+        """
+        videos = [track for track in self.tracks if track.kind == b"vide"]
+        if len(videos) != 1:
+            raise OddMovie(f"{len(videos)} video tracks")
+        return videos[0]
+
+
+def parse_movie(data: bytes, layout: FileLayout, limits: Limits) -> Movie:
+    """Read a moov box's payload.
+
+    Raises:
+        OddMovie: Something in it is not understood exactly.
+    """
+    traks: list[Box] = []
+    header: Box | None = None
+    extends: Box | None = None
+    for box in boxes(data, 0, len(data)):
+        if box.kind == b"trak" and header is not None:
+            traks.append(box)
+        elif box.kind == b"mvhd" and header is None:
+            header = box
+        elif box.kind == b"mvex" and extends is None:
+            extends = box
+        elif box.kind not in _NO_FRAMES or (not traks and b"covr" in data[box.start : box.end]):
+            raise OddMovie(f"an unexpected {box.kind!r} box in moov")
+    if header is None or not traks:
+        raise OddMovie("no header or no track")
+    # libav counts cover pictures as streams.
+    if len(traks) + data.count(b"covr") > limits.max_streams:
+        raise OddMovie(f"{len(traks)} tracks")
+    time_scale, matrix = _movie_header(data, header)
+    tracks = tuple(_track(data, box, number, matrix) for number, box in enumerate(traks))
+    if len({track.track_id for track in tracks}) < len(tracks):
+        raise OddMovie("two tracks of one number")
+    return Movie(data, layout, time_scale, tracks, extends)
+
+
+def _version(data: bytes, box: Box) -> int:
+    if box.start >= box.end or data[box.start] > 1:
+        raise OddMovie(f"a {box.kind!r} box of an unknown version")
+    return data[box.start]
+
+
+def _movie_header(data: bytes, box: Box) -> tuple[int, Matrix]:
+    version = _version(data, box)
+    time_scale = unpack(data, box, _MVHD[version])[2]
+    if not 0 < time_scale < 2**31:
+        raise OddMovie(f"a movie time scale of {time_scale}")
+    # Up to the matrix: version and flags, times, time scale and duration, rate, volume, reserved.
+    return time_scale, unpack(data, box, _MATRIX, 36 + 12 * version)
+
+
+def _track(data: bytes, trak: Box, number: int, movie_matrix: Matrix) -> Track:
+    ignored = _NO_FRAMES | {b"tapt", b"tgas", b"load", b"clip", b"matt", b"imap"}
+    parts = by_kind(data, trak, (b"tkhd", b"mdia", b"edts", b"tref"), ignored)
+    if b"tref" in parts and any(ref.kind == b"chap" for ref in boxes(data, *parts[b"tref"][1:])):
+        raise OddMovie("chapters in a track")
+    media = by_kind(data, need(parts, b"mdia"), (b"mdhd", b"hdlr", b"minf"), _NO_FRAMES | {b"elng"})
+    handler = _handler(data, need(media, b"hdlr"))
+    headers = {b"vmhd", b"smhd", b"nmhd", b"gmhd", b"hmhd", b"sthd"}
+    inner = by_kind(data, need(media, b"minf"), (b"dinf", b"stbl", b"hdlr"), _NO_FRAMES | headers)
+    if b"hdlr" in inner and _handler(data, inner[b"hdlr"]) not in (b"alis", b"url "):
+        raise OddMovie("two handlers in a track")
+    _check_own_data(data, need(inner, b"dinf"))
+    tables, groups = _tables(data, need(inner, b"stbl"))
+    time_scale, duration = unpack(data, media[b"mdhd"], _MDHD[_version(data, need(media, b"mdhd"))])[2:4]
+    if not 0 < time_scale < 2**31:
+        raise OddMovie(f"a time scale of {time_scale}")
+    track_id, is_enabled, matrix = _track_header(data, need(parts, b"tkhd"), movie_matrix)
+    edits = _edits(data, parts[b"edts"]) if b"edts" in parts else ()
+    return Track(number, track_id, handler, is_enabled, matrix, time_scale, duration, edits, tables, groups)
+
+
+def _handler(data: bytes, box: Box) -> bytes:
+    if box.end - box.start < 24:
+        raise OddMovie("a handler that breaks off")
+    return data[box.start + 8 : box.start + 12]
+
+
+def _check_own_data(data: bytes, dinf: Box) -> None:
+    """Raise OddMovie if samples may lie in another file."""
+    reference = need(by_kind(data, dinf, (b"dref",), ()), b"dref")
+    unpack(data, reference, Struct(">4xI"))
+    for entry in boxes(data, reference.start + 8, reference.end):
+        if not unpack(data, entry, Struct(">I"))[0] & 1:
+            raise OddMovie("samples in another file")
+
+
+def _tables(data: bytes, stbl: Box) -> tuple[dict[bytes, Box], frozenset[bytes]]:
+    tables: dict[bytes, Box] = {}
+    groups: set[bytes] = set()
+    for box in boxes(data, stbl.start, stbl.end):
+        if box.kind in TABLES and box.kind not in tables:
+            tables[box.kind] = box
+        elif box.kind in (b"sbgp", b"sgpd", b"csgp"):
+            groups.add(data[box.start + 4 : box.start + 8])
+        elif box.kind not in (b"sdtp", b"cslg", b"free", b"subs", b"stsh", b"padb", b"stdp"):
+            raise OddMovie(f"an unexpected {box.kind!r} box of samples")
+    return tables, frozenset(groups)
+
+
+def _track_header(data: bytes, box: Box, movie_matrix: Matrix) -> tuple[int, bool, Matrix]:
+    version = _version(data, box)
+    layout, place = _TKHD[version]
+    track_id = unpack(data, box, layout, 4)[2]
+    if not track_id:
+        raise OddMovie("a track without a number")
+    own = unpack(data, box, _MATRIX, place)
+    unpack(data, box, Struct(">II"), place + 36)
+    return track_id, bool(data[box.start + 3] & _ENABLED), _product(own, movie_matrix)
+
+
+def _product(own: Matrix, movie: Matrix) -> Matrix:
+    """Multiply two matrices of fixed-point numbers, as libav does."""
+    if movie == _IDENTITY:
+        return own
+    product = tuple(
+        sum((own[3 * row + k] * movie[3 * k + column]) >> _UNITY[k] for k in range(3))
+        for row in range(3)
+        for column in range(3)
+    )
+    if any(not -(2**31) <= value < 2**31 for value in product):
+        raise OddMovie("a display matrix of huge numbers")
+    return product
+
+
+def _edits(data: bytes, edts: Box) -> tuple[Edit, ...]:
+    box = by_kind(data, edts, (b"elst",), ()).get(b"elst")
+    if box is None:
+        return ()
+    version = _version(data, box)
+    entry = _ELST[version]
+    count = unpack(data, box, Struct(">4xI"))[0]
+    if count > _MAX_EDITS or box.end - box.start != 8 + count * entry.size:
+        raise OddMovie(f"{count} edits")
+    edits = [unpack(data, box, entry, 8 + number * entry.size) for number in range(count)]
+    if any(rate != 65536 for _, _, rate in edits):
+        raise OddMovie("an edit at another speed")
+    return tuple(Edit(duration, media_time) for duration, media_time, _ in edits)

@@ -1,0 +1,106 @@
+"""What an MP4 file's own tables give of a source, or nothing where libav has to read it."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+import numpy as np
+
+from framefeed.media.info import MediaInfo
+from framefeed.media.limits import Limits
+from framefeed.media.mp4.boxes import OddMovie
+from framefeed.media.mp4.codec_facts import Video
+from framefeed.media.mp4.description import read_video
+from framefeed.media.mp4.facts import media_info
+from framefeed.media.mp4.first_packet import check_first_packet
+from framefeed.media.mp4.movie import Movie
+from framefeed.media.mp4.reading import read_movie
+from framefeed.media.mp4.walk import MovieWalk, walk_movie
+from framefeed.media.source import ByteReader, MediaSource
+
+_LOG = logging.getLogger("framefeed.media")
+_HEAD_PACKETS = 64
+"""Packets at the start whose order is looked at: more than any decoder holds back."""
+
+
+@dataclass(frozen=True, slots=True)
+class MovieFacts:
+    """What a movie's header says of its video, as libav would.
+
+    Attributes:
+        info: Facts of the file.
+        video: Configuration of the codec.
+    """
+
+    info: MediaInfo
+    video: Video
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedMovie:
+    """An MP4 file whose sample tables are understood.
+
+    Attributes:
+        movie: The moov box.
+        walked: The packets.
+        facts: None where only libav knows them.
+    """
+
+    movie: Movie
+    walked: MovieWalk
+    facts: MovieFacts | None
+
+    @property
+    def comes_out_whole(self) -> bool:
+        """Whether a decoder surely gives a frame for each of the first packets.
+
+        None of them refers to what came before the file, and none is shown later than the header says.
+        """
+        nal, walk = self.walked.nal, self.walked.walk
+        if self.facts is None or nal is None:
+            return False
+        found = self.facts.video.format
+        times = walk.pts[:_HEAD_PACKETS]
+        late = np.triu(times[:, None] > times[None, :], 1).sum(axis=0)
+        is_ordered = found.reorder is not None and int(late.max()) <= found.reorder
+        return is_ordered and found.is_progressive and nal.is_plain and bool(walk.is_key[0]) and times[0] == times.min()
+
+
+def movie_info(media: MediaSource, head: bytes, limits: Limits) -> MediaInfo | None:
+    """Describe a source from its moov box; None where libav has to."""
+    try:
+        with media.opened() as reader:
+            movie = read_movie(reader, media.stat().bytes, limits, head)
+            return _facts(reader, movie, limits).info
+    except OddMovie as odd:
+        _say(media, odd)
+        return None
+
+
+def open_movie(media: MediaSource, head: bytes, limits: Limits) -> OpenedMovie | None:
+    """Read facts and packets of a source from its moov box; None where libav has to."""
+    try:
+        with media.opened() as reader:
+            movie = read_movie(reader, media.stat().bytes, limits, head)
+            walked = walk_movie(reader, movie, limits)
+            try:
+                facts = _facts(reader, movie, limits)
+            except OddMovie as odd:
+                _say(media, odd)
+                return OpenedMovie(movie, walked, None)
+            return OpenedMovie(movie, walked, facts)
+    except OddMovie as odd:
+        _say(media, odd)
+        return None
+
+
+def _facts(reader: ByteReader, movie: Movie, limits: Limits) -> MovieFacts:
+    video = read_video(movie, movie.video)
+    info = media_info(movie, video, limits)
+    check_first_packet(reader, movie, video)
+    return MovieFacts(info, video)
+
+
+def _say(media: MediaSource, odd: OddMovie) -> None:
+    _LOG.debug("%s: read through libav: %s", media.name, odd)

@@ -1,0 +1,213 @@
+"""Sample tables of ISO/IEC 14496-12 8.6 and 8.7 as columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from struct import Struct
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from framefeed.media.limits import Limits
+from framefeed.media.mp4.boxes import Box, OddMovie, need, unpack
+from framefeed.media.mp4.movie import Movie, Track
+
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+_COUNT = Struct(">BxxxI")
+_SIZES = Struct(">4xII")
+MAX_SAMPLE_BYTES = 0x3FFFFFFF
+"""libav's own bound on one sample."""
+_MAX_COMPOSITION = 1 << 28
+"""Larger offsets make libav ignore the whole table."""
+_MAX_DELTA = 2**31
+"""Larger steps of time are taken for negative ones by libav."""
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """One track's samples in decode order, columns of length P.
+
+    Attributes:
+        offset: Byte position in the file, int64.
+        size: Bytes, int64.
+        dts: Decode time in ticks, from 0, int64.
+        duration: In ticks, int64.
+        composition: Presentation time minus decode time, int64; None where the two are one.
+        shift: What libav moves decode times by, so that none lies after its presentation time.
+        is_sync: What the container calls a key frame, bool.
+    """
+
+    offset: IntArray
+    size: IntArray
+    dts: IntArray
+    duration: IntArray
+    composition: IntArray | None
+    shift: int
+    is_sync: BoolArray
+
+    def __len__(self) -> int:
+        return len(self.size)
+
+
+def read_samples(movie: Movie, track: Track, limits: Limits) -> Samples:
+    """Expand a track's tables.
+
+    Raises:
+        OddMovie: They contradict each other or the file, or hold what libav reads in its own way.
+    """
+    data, tables = movie.data, track.tables
+    offset, size = sample_places(movie, track, limits)
+    count = len(size)
+    if count == 0:
+        raise OddMovie("no samples")
+    if int(size.max()) > min(limits.max_packet_bytes, MAX_SAMPLE_BYTES) or int(size.min()) < 1:
+        raise OddMovie("an empty or a huge sample")
+    duration = _durations(data, need(tables, b"stts"), count)
+    dts = np.empty(count, np.int64)
+    dts[0] = 0
+    np.cumsum(duration[:-1], out=dts[1:])
+    composition, shift = _compositions(data, tables[b"ctts"], count) if b"ctts" in tables else (None, 0)
+    return Samples(offset, size, dts, duration, composition, shift, _sync(data, tables.get(b"stss"), count))
+
+
+def sample_places(movie: Movie, track: Track, limits: Limits) -> tuple[IntArray, IntArray]:
+    """Give offset and size of each of a track's samples, int64 [P]; all lie within the file."""
+    data, size = movie.data, _sizes(movie, track, limits)
+    chunks = _chunk_offsets(data, track.tables)
+    counts = _samples_by_chunk(data, need(track.tables, b"stsc"), len(chunks))
+    if int(counts.sum()) != len(size):
+        raise OddMovie(f"{len(size)} samples, and {int(counts.sum())} in the chunks")
+    if not len(size):
+        return chunks, size
+    if len(chunks) == len(size):
+        offset = chunks
+    else:
+        before = np.zeros(len(size), np.int64)
+        np.cumsum(size[:-1], out=before[1:])
+        first = np.zeros(len(chunks), np.int64)
+        np.cumsum(counts[:-1], out=first[1:])
+        offset = before + np.repeat(chunks - before[first], counts)
+    if int((offset + size).max()) > movie.layout.size or int(chunks.min()) < 0:
+        raise OddMovie("samples beyond the end of the file")
+    return offset, size
+
+
+def check_places(movie: Movie, track: Track, limits: Limits) -> None:
+    """Raise OddMovie unless a track that nobody reads lies within the file: libav stops where any track breaks off."""
+    tables = track.tables
+    if b"stsz" in tables:
+        fixed, count = unpack(movie.data, tables[b"stsz"], _SIZES)
+        if fixed:
+            return _check_fixed(movie, track, fixed, count)
+    sample_places(movie, track, limits)
+    return None
+
+
+def _check_fixed(movie: Movie, track: Track, fixed: int, count: int) -> None:
+    chunks = _chunk_offsets(movie.data, track.tables)
+    counts = _samples_by_chunk(movie.data, need(track.tables, b"stsc"), len(chunks))
+    if int(counts.sum()) != count:
+        raise OddMovie("chunks that do not hold the samples")
+    if count and (int((chunks + counts * fixed).max()) > movie.layout.size or int(chunks.min()) < 0):
+        raise OddMovie("samples beyond the end of the file")
+
+
+def _column(data: bytes, box: Box, kind: str, count: int, skip: int) -> npt.NDArray[Any]:
+    """View ``count`` numbers from ``skip`` bytes into a box on; big-endian."""
+    dtype = np.dtype(kind)
+    if box.start + skip + count * dtype.itemsize > box.end:
+        raise OddMovie(f"a {box.kind!r} box of {count} entries that breaks off")
+    return np.frombuffer(data, dtype, count, box.start + skip)
+
+
+def table(data: bytes, box: Box, columns: int) -> npt.NDArray[np.uint32]:
+    """Read a table of 32-bit numbers behind version, flags and count: uint32 [entries, columns], big-endian."""
+    version, count = unpack(data, box, _COUNT)
+    if version > (1 if box.kind == b"ctts" else 0):
+        raise OddMovie(f"a {box.kind!r} box of version {version}")
+    return _column(data, box, ">u4", count * columns, 8).reshape(count, columns)
+
+
+def _sizes(movie: Movie, track: Track, limits: Limits) -> IntArray:
+    data, tables = movie.data, track.tables
+    if (b"stsz" in tables) == (b"stz2" in tables):
+        raise OddMovie("no sizes, or two tables of them")
+    box = tables.get(b"stsz") or tables[b"stz2"]
+    fixed, count = unpack(data, box, _SIZES)
+    if count > limits.max_packets:
+        raise OddMovie(f"{count} samples")
+    if box.kind == b"stz2":
+        return _compact_sizes(data, box, fixed & 255, count)
+    if fixed == 0:
+        return _column(data, box, ">u4", count, 12).astype(np.int64)
+    if fixed * count > movie.layout.size:
+        raise OddMovie(f"{count} samples of {fixed} bytes")
+    return np.full(count, fixed, np.int64)
+
+
+def _compact_sizes(data: bytes, box: Box, bits: int, count: int) -> IntArray:
+    if bits == 4:
+        pairs = _column(data, box, "u1", (count + 1) // 2, 12)
+        return np.stack((pairs >> 4, pairs & 15), axis=1).ravel()[:count].astype(np.int64)
+    if bits not in (8, 16):
+        raise OddMovie(f"sizes of {bits} bits")
+    return _column(data, box, f">u{bits // 8}", count, 12).astype(np.int64)
+
+
+def _chunk_offsets(data: bytes, tables: dict[bytes, Box]) -> IntArray:
+    if (b"stco" in tables) == (b"co64" in tables):
+        raise OddMovie("no chunks, or two tables of them")
+    box = tables.get(b"stco") or tables[b"co64"]
+    version, count = unpack(data, box, _COUNT)
+    if version:
+        raise OddMovie("chunks of an unknown version")
+    return _column(data, box, ">u4" if box.kind == b"stco" else ">i8", count, 8).astype(np.int64)
+
+
+def _samples_by_chunk(data: bytes, box: Box, chunks: int) -> IntArray:
+    """Count the samples of each chunk; only tables that need no guess, and of one sample description."""
+    runs = table(data, box, 3).astype(np.int64)
+    if not len(runs) or not chunks:
+        if len(runs) or chunks:
+            raise OddMovie("chunks without samples")
+        return np.zeros(0, np.int64)
+    first, counts, description = runs.T
+    ends = np.append(first[1:], chunks + 1)
+    if first[0] != 1 or bool((ends <= first).any()) or int(counts.min()) < 1 or bool((description != 1).any()):
+        raise OddMovie("chunks of several kinds, or in no order")
+    return np.repeat(counts, ends - first)
+
+
+def _durations(data: bytes, box: Box, count: int) -> IntArray:
+    runs = table(data, box, 2)
+    if not len(runs) or int(runs[:, 0].sum(dtype=np.int64)) != count:
+        raise OddMovie("times for another number of samples")
+    if int(runs[:, 1].max()) >= _MAX_DELTA or int(runs[:, 1].min()) == 0:
+        raise OddMovie("samples that last for nothing, or for ever")
+    return np.repeat(runs[:, 1].astype(np.int64), runs[:, 0].astype(np.int64))
+
+
+def _compositions(data: bytes, box: Box, count: int) -> tuple[IntArray | None, int]:
+    runs = table(data, box, 2)
+    if not len(runs):
+        return None, 0
+    counts, offsets = runs[:, 0].astype(np.int64), runs[:, 1].astype(np.int32).astype(np.int64)
+    if int(counts.sum()) != count or int(counts.min()) < 1 or int(np.abs(offsets).max()) > _MAX_COMPOSITION:
+        raise OddMovie("composition times for other samples, or huge ones")
+    # The last two entries do not count for libav.
+    shift = max(0, -int(offsets[:-2].min())) if len(offsets) > 2 else 0
+    return np.repeat(offsets, counts), shift
+
+
+def _sync(data: bytes, box: Box | None, count: int) -> BoolArray:
+    if box is None:
+        return np.ones(count, bool)
+    numbers = table(data, box, 1)[:, 0].astype(np.int64)
+    if not len(numbers) or numbers[0] < 1 or numbers[-1] > count or bool((np.diff(numbers) <= 0).any()):
+        raise OddMovie("key frames in no order, or none")
+    is_sync = np.zeros(count, bool)
+    is_sync[numbers - 1] = True
+    return is_sync

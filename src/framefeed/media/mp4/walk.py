@@ -1,0 +1,78 @@
+"""The packet walk of an MP4 file from its sample tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from framefeed.media.limits import Limits
+from framefeed.media.mp4.boxes import OddMovie
+from framefeed.media.mp4.description import codec_of, length_size_of
+from framefeed.media.mp4.edits import apply_edits
+from framefeed.media.mp4.movie import Movie
+from framefeed.media.mp4.nal_scan import NalFacts, Packets, scan_packets
+from framefeed.media.mp4.samples import check_places, read_samples
+from framefeed.media.packets import PacketWalk
+from framefeed.media.source import ByteReader
+
+_ODD_GROUPS = frozenset({b"rap ", b"sync"})
+
+
+@dataclass(frozen=True, slots=True)
+class MovieWalk:
+    """A packet walk, and what its NAL unit headers say beyond it.
+
+    Attributes:
+        walk: As libav's demuxer would give it.
+        nal: None for codecs without NAL units.
+    """
+
+    walk: PacketWalk
+    nal: NalFacts | None
+
+
+def walk_movie(reader: ByteReader, movie: Movie, limits: Limits) -> MovieWalk:
+    """Turn the sample table of a movie's video into a packet walk.
+
+    Args:
+        reader: The file.
+        movie: Its moov box.
+        limits: What the file may claim.
+
+    Raises:
+        OddMovie: The tables, an edit list or the packets are not understood exactly.
+    """
+    track = movie.video
+    codec = codec_of(movie, track)
+    # libav's parser, not the container, says which H.264 packets are key frames; edits ask the container.
+    if track.groups & _ODD_GROUPS and (codec != "h264" or track.edits):
+        raise OddMovie("key frames in sample groups")
+    samples = read_samples(movie, track, limits)
+    for other in movie.tracks:
+        if other is not track:
+            check_places(movie, other, limits)
+    shown = apply_edits(movie, track, samples)
+    kept = slice(shown.first, shown.stop)
+    offset, size, is_sync = samples.offset[kept], samples.size[kept], samples.is_sync[kept]
+    nal: NalFacts | None = None
+    if codec in ("h264", "hevc"):
+        packets = Packets(offset, size, is_sync)
+        nal = scan_packets(reader, codec, length_size_of(movie, track), packets)
+    count = len(size)
+    disposable = np.zeros(count, bool)
+    if nal is not None:
+        disposable = ~nal.is_reference & (nal.temporal_id == nal.temporal_id.max())
+    walk = PacketWalk(
+        offset=offset,
+        size=size,
+        pts=shown.pts,
+        duration=samples.duration[kept],
+        is_key=is_sync if nal is None else nal.is_key,
+        is_discarded=shown.is_discarded,
+        is_disposable=disposable,
+        is_contiguous=nal is not None,
+        is_encrypted=False,
+        has_parameters=nal is not None and nal.has_parameters,
+    )
+    return MovieWalk(walk, nal)
