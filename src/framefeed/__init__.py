@@ -47,6 +47,7 @@ from framefeed.load.loader import ClipLoader
 from framefeed.media.info import MediaInfo
 from framefeed.media.limits import Limits
 from framefeed.media.probe import probe
+from framefeed.media.sequence import ImageSequence
 from framefeed.plan.clips import AtIndices, EveryFrame, RandomSegments, Uniform
 from framefeed.plan.crops import CenterCrop, RandomCrop, RandomResizedCrop
 from framefeed.plan.epoch import EpochPlan, plan_clips
@@ -82,6 +83,7 @@ __all__ = [
     "FrameIndex",
     "FrameNotFound",
     "FramefeedError",
+    "ImageSequence",
     "LimitExceeded",
     "Limits",
     "LoadError",
@@ -115,7 +117,7 @@ __all__ = [
 ]
 
 _ADAPTERS = frozenset({"torch"})
-_LATER = frozenset({"FrameCache", "ImageSequence", "cache", "dali", "jax", "map_video", "ray", "tensorflow"})
+_LATER = frozenset({"FrameCache", "cache", "dali", "jax", "map_video", "ray", "tensorflow"})
 
 
 def __getattr__(name: str) -> ModuleType:
