@@ -1,4 +1,4 @@
-"""Roots -> rows: folders are walked, manifests read, named files taken as they are; a file met twice is one row."""
+"""Roots -> rows: folders are walked, globs matched, manifests read, named files are rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from framefeed.errors import UsageError
+from framefeed.errors import MissingMedia, UsageError
+from framefeed.index.listing_globs import glob_groups, is_glob
 from framefeed.index.listing_repeats import Found, without_repeats
 from framefeed.index.listing_rows import BARE, Group, Listing
 from framefeed.index.listing_suffixes import ALL_MEDIA_SUFFIXES, VIDEO_SUFFIXES, suffix_of
@@ -23,25 +24,42 @@ Roots = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 def list_roots(
     roots: Roots, *, suffixes: frozenset[str] = ALL_MEDIA_SUFFIXES, image_folders: ImageFolders = "image"
 ) -> Listing:
-    """List the media of folders, manifests and named files.
+    """List the media of folders, globs, manifests and named files.
 
     Args:
-        roots: One or several; a folder gives its files by their endings, in the order of ``os.fsencode(path)``.
+        roots: One or several. A folder gives its files by their endings, a glob what it matches (``data/**/*.jpg``; a
+            pattern that is the name of something that exists is that name), both in the order of
+            ``os.fsencode(path)``. What else is named is a row, also if it is missing or no media.
         suffixes: Lower-case endings of the files that count in a folder.
         image_folders: "video" makes each folder that directly holds pictures, be it one, a row of its own: a video
             whose frames they are.
 
     Raises:
-        UsageError: A root is no path, or a manifest cannot be understood.
-        MissingMedia: A manifest is missing.
+        UsageError: A root is no path, a glob matches nothing, or a manifest cannot be understood.
+        MissingMedia: A manifest is missing; or a root is that is the only one, or that has no ending of media: a
+            mistyped folder. Among several files that are named, a missing one is a row.
     """
-    names = [roots] if isinstance(roots, (str, os.PathLike)) else roots
+    names = [roots] if isinstance(roots, (str, os.PathLike)) else list(roots)
     finder = _Finder(Walk(suffixes, image_folders))
     for root in names:
         if not isinstance(root, (str, os.PathLike)):
             raise UsageError(f"scan takes paths of folders, media files and manifests, not {type(root).__name__}")
-        finder.add(absolute(os.fsdecode(root)))
+        path = absolute(os.fsdecode(root))
+        if len(names) == 1 or suffix_of(path) not in ALL_MEDIA_SUFFIXES:
+            _refuse_missing(path)
+        finder.add(path)
     return without_repeats(finder.found, finder.columns, finder.walk.walked)
+
+
+def _refuse_missing(path: str) -> None:
+    if is_url(path) or not path or "\0" in path or is_glob(path) or suffix_of(path) in MANIFEST_SUFFIXES:
+        return
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise MissingMedia(f"{path}: no such file or folder: check its spelling", source=path, stage="open") from error
+    except OSError:
+        pass  # There is something: scanning it says what is wrong.
 
 
 class _Finder:
@@ -54,16 +72,25 @@ class _Finder:
 
     def add(self, path: str) -> None:
         """Add a root."""
-        if not is_url(path) and "\0" not in path and os.path.isdir(path):
-            groups = self.walk.folder(path)
-            self.found += [Found(group, bool(group.folder) and group.kind == "files") for group in groups]
-        elif suffix_of(path) in MANIFEST_SUFFIXES and not is_url(path):
+        if is_url(path) or "\0" in path:
+            self.found.append(Found(Group("", [path])))
+        elif os.path.isdir(path):
+            self.found += [Found(group, _is_told_apart(group)) for group in self.walk.folder(path)]
+        elif is_glob(path):
+            groups = glob_groups(path, self.walk)
+            self.found += [Found(group, _is_told_apart(group), may_repeat=True) for group in groups]
+        elif suffix_of(path) in MANIFEST_SUFFIXES:
             manifest = read_manifest(path)
             start = self.columns.num_rows if manifest.columns.column_names else BARE
             self.found.append(Found(Group("", manifest.paths), first_column_row=start))
             self.columns = _joined(self.columns, manifest.columns)
         else:
             self.found.append(Found(Group("", [path])))
+
+
+def _is_told_apart(group: Group) -> bool:
+    """Whether it is known where the group's folder really lies, and which of its files are links."""
+    return bool(group.folder) and group.kind == "files"
 
 
 def _joined(first: pa.Table, second: pa.Table) -> pa.Table:

@@ -26,12 +26,14 @@ class Found:
 
     Attributes:
         group: The rows.
-        is_walked: Whether these are files of a folder that was walked: each is there once, but for links.
+        is_walked: Whether it is noted where the folder really lies, and which of these files are links.
+        may_repeat: Whether a row that is no link may be one of another group too: no folder is walked twice.
         first_column_row: Row of the manifests' columns that belongs to its first row, the others follow; or -1.
     """
 
     group: Group
     is_walked: bool = False
+    may_repeat: bool = False
     first_column_row: int = BARE
 
     def column_rows(self) -> IntArray:
@@ -49,7 +51,7 @@ def without_repeats(found: Sequence[Found], columns: pa.Table, walked: Walked) -
     """
     column_rows = np.concatenate([np.empty(0, np.int64), *(one.column_rows() for one in found)])
     kept = np.ones(len(column_rows), np.bool_)
-    if walked.links or not all(one.is_walked for one in found):
+    if walked.links or not all(one.is_walked and not one.may_repeat for one in found):
         _judge(_Reals(found, walked), columns, column_rows, kept)
     return Listing(list(_kept_groups(found, kept)), column_rows[kept], columns, walked.unlistable)
 

@@ -43,6 +43,19 @@ class Walked:
         """Where a walked folder really lies."""
         return self.real_folders.get(folder, folder)
 
+    def note(self, folder: str, real: str, links: set[str]) -> None:
+        """Note where a folder really lies, and which of its files are links."""
+        if real != folder:
+            self.real_folders[folder] = real
+        if links:
+            self.links[folder] = links | self.links.get(folder, set())
+
+    def unlistable_row(self, folder: str, error: OSError) -> Group:
+        """Make a row of a folder that cannot be listed."""
+        message = f"{folder}: this folder cannot be listed: {error.strerror}"
+        self.unlistable[folder] = UnreadableMedia(message, source=folder, stage="open")
+        return Group("", [folder])
+
 
 @dataclass(frozen=True, slots=True)
 class _Folder:
@@ -88,9 +101,7 @@ class Walk:
             try:
                 entries = self._entries(folder.path)
             except OSError as error:
-                message = f"{folder.path}: this folder cannot be listed: {error.strerror}"
-                self.walked.unlistable[folder.path] = UnreadableMedia(message, source=folder.path, stage="open")
-                folder.row.append(Group("", [folder.path]))
+                folder.row.append(self.walked.unlistable_row(folder.path, error))
                 continue
             if entries is not None:
                 inner, linked = self._add(folder, entries)
@@ -118,18 +129,15 @@ class Walk:
         """Put a folder's rows into their places, and give its subfolders: those that lie here, and linked ones."""
         path, names = folder.path, entries.names
         inner = [entry for entry in entries.others if entry.is_dir(follow_symlinks=False)]
-        linked = [entry for entry in entries.others if entry.is_symlink() and _is_dir(entry)]
+        linked = [entry for entry in entries.others if entry.is_symlink() and is_folder(entry)]
         if entries.others:
             folders = {entry.name for entry in (*inner, *linked)}
             names += [entry.name for entry in entries.others if entry.name not in folders]
-        if folder.real != path:
-            self.walked.real_folders[path] = folder.real
         if self._frames is not None and any(map(self._frames.wants, names)):
             folder.row.append(_image_folder(path))
         files = self._files.sorted_names(names)
         links = {entry.name for entry in entries.others if entry.is_symlink()}.intersection(files)
-        if links:
-            self.walked.links[path] = links
+        self.walked.note(path, folder.real, links)
         here = _in_order([_Folder(entry.path, os.path.join(folder.real, entry.name)) for entry in inner])
         elsewhere = _in_order([_Folder(entry.path, os.path.realpath(entry.path)) for entry in linked])
         _lay_out(folder, files, [*here, *elsewhere])
@@ -144,9 +152,9 @@ def _lay_out(folder: _Folder, files: list[str], subfolders: Sequence[_Folder]) -
     start = 0
     for place, parts in sorted(places, key=itemgetter(0)):
         end = bisect_left(files, place[prefix_size:], lo=start, key=os.fsencode)
-        folder.content.extend([_files(folder.path, files[start:end]), parts])
+        folder.content.extend([files_group(folder.path, files[start:end]), parts])
         start = end
-    folder.content.append(_files(folder.path, files[start:] if start else files))
+    folder.content.append(files_group(folder.path, files[start:] if start else files))
 
 
 def _in_order(folders: list[_Folder]) -> list[_Folder]:
@@ -157,7 +165,8 @@ def _place_of_content(folder: _Folder) -> bytes:
     return os.fsencode(folder.path + os.sep)
 
 
-def _files(folder: str, names: list[str]) -> Group:
+def files_group(folder: str, names: list[str]) -> Group:
+    """The rows of files in a folder."""
     return Group("", [folder + name for name in names]) if folder == os.sep else Group(folder, names)
 
 
@@ -166,7 +175,8 @@ def _image_folder(path: str) -> Group:
     return Group("", [path], "image_folder") if folder == os.sep else Group(folder, [name], "image_folder")
 
 
-def _is_dir(entry: os.DirEntry[str]) -> bool:
+def is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a folder, or a link to one."""
     try:
         return entry.is_dir()
     except OSError:  # A link to itself.
