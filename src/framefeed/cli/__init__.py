@@ -22,12 +22,12 @@ COMMANDS = {
     "scan": "find out about many media, and keep it as one table",
     "clip": "write chosen frames of one video as pictures",
     "feed": "a training loop without the training: throughput, waits, bottleneck",
+    "report": "a catalog as an HTML page: what the files are, which failed, which cost most",
     "bench": "measure this machine on your media, beside the other decoders that are installed",
     "demo": "all of it once, on your videos or on generated ones",
     "doctor": "what is installed, and what this machine allows",
 }
 NOT_YET = {
-    "report": "a catalog as an HTML page",
     "map": "every frame of a video through a function",
     "cache": "build, verify and clear a cache of frames",
     "proxy": "a small copy of a video that is quick to read",

@@ -1,0 +1,34 @@
+"""``framefeed report``: a catalog as an HTML page."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from framefeed.cli.exits import Exit
+from framefeed.cli.printing import printable, say, say_json
+from framefeed.index.catalog import Catalog
+from framefeed.report import write_report
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("catalog", metavar="CATALOG", help="as written by 'framefeed scan -o', such as cat.parquet")
+    parser.add_argument(
+        "-o", "--out", metavar="PAGE", default="report.html", help="where to write (default: %(default)s)"
+    )
+    parser.add_argument("--title", metavar="TEXT", help="heading of the page; by default the catalog's name")
+    parser.add_argument("--json", action="store_true", help="print what was written as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Open the catalog, write the page, and say so."""
+    catalog = Catalog.open(args.catalog)
+    write_report(catalog, args.out, title=args.title or os.path.basename(args.catalog))
+    failed, size = len(catalog.failed_rows), os.path.getsize(args.out)
+    if args.json:
+        counts = {"rows": len(catalog), "usable": len(catalog.usable_rows), "failed": failed}
+        say_json({"report": args.out, "catalog": args.catalog, "bytes": size, **counts})
+    else:
+        say(f"{printable(args.out)}: {len(catalog):,} rows, {failed:,} failed, {size / 1e3:,.0f} kB")
+    return Exit.WELL

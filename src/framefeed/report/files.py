@@ -1,0 +1,187 @@
+"""The sections that list files: those that failed, and those that cost most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+
+from framefeed.index.names import printable
+from framefeed.plan.description import SECONDS_PER_DECODED_PIXEL
+from framefeed.report import quantities
+from framefeed.report.axes import Axis
+from framefeed.report.binning import ONE_TWO_FIVE, histogram, part_of
+from framefeed.report.columns import Columns, FloatArray, IntArray
+from framefeed.report.cost import Costs, costs, largest
+from framefeed.report.markup import Node, element
+from framefeed.report.plots import histogram_plot
+from framefeed.report.section import Section, grid, paragraph
+from framefeed.report.tables import (
+    SHOWN_VALUES,
+    Cell,
+    Entry,
+    bar_list,
+    count_list,
+    message_cell,
+    name_cell,
+    sortable_table,
+)
+
+SHOWN_COSTLY = 50
+SHOWN_LARGEST = 20
+SHOWN_FAILED = 200
+EQUALLY_OFTEN = "Share of all cost, if one frame of every file is read."
+
+
+def failed_section(columns: Columns) -> Section:
+    """Files that cannot be read, with reasons."""
+    rows = columns.failed
+    if not len(rows):
+        return Section("failed", "Failed files", (paragraph("None: every file could be read."),))
+    shown = rows[:SHOWN_FAILED]
+    cells = [_failed_cells(columns, row) for row in shown.tolist()]
+    more = f"The first {SHOWN_FAILED} are listed; Catalog.errors has all." if len(rows) > len(shown) else ""
+    told = f"{quantities.count(len(rows))} of {quantities.count(len(columns.files))} files failed. {more}"
+    return Section(
+        "failed",
+        "Failed files",
+        (
+            paragraph(told.strip()),
+            count_list("Reasons", columns.counts("error_type", rows)),
+            _folder_note(columns),
+            sortable_table("Failed files", ("file", "error", "what was found"), cells),
+        ),
+    )
+
+
+def _failed_cells(columns: Columns, row: int) -> tuple[Cell, Cell, Cell]:
+    catalog, rows = columns.catalog, np.array([row], np.int64)
+    name, source = catalog.name(row), catalog.source(row)
+    # Most messages begin with the name: then it is not said twice.
+    prefix = f"{printable(source)}: " if isinstance(source, str) else ""
+    message = (catalog.error(row) or "").removeprefix(prefix).removeprefix(f"{name}: ")
+    return name_cell(name, columns.common_folder), Cell(columns.texts("error_type", rows)[0]), message_cell(message)
+
+
+def cost_section(columns: Columns) -> Section | None:
+    """Files that will cost most to decode, the largest ones, and those with the longest GOPs."""
+    if not len(columns.usable):
+        return None
+    predicted = costs(columns)
+    by_random = bool(np.isfinite(predicted.random_megapixels).any())
+    sort_by = predicted.random_megapixels if by_random else predicted.all_megapixels
+    worst = largest(sort_by, SHOWN_COSTLY)
+    table = _file_table(columns, predicted, worst, "Files that cost most", 1 if by_random else 2)
+    return Section(
+        "cost",
+        "Cost to decode",
+        (
+            paragraph(_cost_told(by_random)),
+            _cost_figures(columns, sort_by, by_random),
+            _folder_note(columns),
+            table,
+            *_other_extremes(columns, predicted),
+        ),
+    )
+
+
+def _cost_told(by_random: bool) -> str:
+    took = f"100 megapixels take about {100e6 * SECONDS_PER_DECODED_PIXEL * 1e3:.0f} ms of one core"
+    if not by_random:
+        return (
+            "This catalog does not say where key frames are, so what a random frame costs is not known: files are "
+            "ordered by the megapixels of all their frames. Scan with --depth frames for more."
+        )
+    return (
+        "About so many megapixels are decoded for one random frame: pixels of a picture × (GOP length + 1) / 2; for an "
+        "image, its pixels. It is a prediction from facts, assuming GOPs of equal length within a file. What a "
+        f"megapixel costs in time depends on the codec; for H.264, {took}."
+    )
+
+
+def _cost_figures(columns: Columns, values: FloatArray, by_random: bool) -> Node:
+    known = values[np.isfinite(values) & (values > 0)]
+    name = "megapixels decoded for one random frame" if by_random else "megapixels of all frames"
+    plot = histogram_plot("Cost", histogram(known, part_of(ONE_TWO_FIVE, known)), Axis(name, quantities.number),
+                          len(values) - len(known))  # fmt: skip
+    return grid(plot, _by_codec(columns, values), _concentration(known))
+
+
+def _by_codec(columns: Columns, values: FloatArray) -> Node:
+    """How much of the work is which codec's, if one frame of each file is read."""
+    codecs = columns.catalog.table.column("codec").take(pa.array(columns.usable)).combine_chunks().dictionary_encode()
+    codes = codecs.indices.fill_null(len(codecs.dictionary)).to_numpy()
+    names = [*codecs.dictionary.to_pylist(), ""]
+    sums = np.bincount(codes, np.nan_to_num(values), minlength=len(names))
+    total = float(sums.sum()) or 1.0
+    order = [each for each in np.argsort(-sums, kind="stable").tolist() if sums[each] > 0]
+    entries = [
+        Entry(names[each] or "unknown", float(sums[each]) / total, (quantities.share(float(sums[each]), total),))
+        for each in order[:SHOWN_VALUES]
+    ]
+    return bar_list("By codec", entries, EQUALLY_OFTEN)
+
+
+def _concentration(known: FloatArray) -> Node | None:
+    """How much of the work the costliest files are, if one frame of each is read."""
+    total = float(known.sum())
+    if len(known) < 10 or not total:
+        return None
+    ascending = np.sort(known)[::-1].cumsum()
+    items = []
+    for part in (0.01, 0.05, 0.1, 0.25, 0.5):
+        files = int(len(known) * part)
+        if files:
+            items.append(
+                element(
+                    "tr",
+                    element("th", f"costliest {100 * part:g} %", scope="row"),
+                    element("td", quantities.count(files), class_="number"),
+                    element("td", quantities.share(float(ascending[files - 1]), total), class_="number"),
+                )
+            )
+    titles = ("", "files", "of all cost")
+    head = element("tr", *(element("th", title, scope="col") if title else element("td") for title in titles))
+    table = element("table", element("thead", head), element("tbody", *items), class_="numbers wide")
+    note = element("p", EQUALLY_OFTEN, class_="note")
+    return element("figure", element("h3", "Where the cost lies"), table, note, class_="values")
+
+
+def _other_extremes(columns: Columns, predicted: Costs) -> list[Node]:
+    size = columns.numbers("bytes", predicted.rows)
+    is_video = np.isin(predicted.rows, columns.videos)
+    gop = np.where(is_video, predicted.gop, np.nan)
+    tables = [_file_table(columns, predicted, largest(size, SHOWN_LARGEST), "Largest files", 7)]
+    longest = largest(gop, SHOWN_LARGEST)
+    if len(longest):
+        tables.append(_file_table(columns, predicted, longest, "Longest GOPs", 6))
+    return tables
+
+
+def _file_table(columns: Columns, predicted: Costs, places: IntArray, caption: str, sorted_by: int) -> Node:
+    rows = predicted.rows[places]
+    width, height = (columns.numbers(name, rows) for name in ("width", "height"))
+    texts = [
+        [name_cell(name, columns.common_folder) for name in columns.texts("source", rows)],
+        _cells(predicted.random_megapixels[places], quantities.megapixels),
+        _cells(predicted.all_megapixels[places], quantities.megapixels),
+        [Cell(codec or quantities.UNKNOWN) for codec in columns.texts("codec", rows)],
+        [Cell(f"{w:.0f}×{h:.0f}", w * h) for w, h in zip(width.tolist(), height.tolist(), strict=True)],
+        _cells(columns.numbers("num_frames", rows), quantities.number),
+        _cells(predicted.gop[places], quantities.number),
+        _cells(columns.numbers("bytes", rows), quantities.data_size),
+    ]
+    heads = ("file", "a random frame", "all frames", "codec", "size", "frames", "GOP", "bytes")
+    return sortable_table(caption, heads, list(zip(*texts, strict=True)), sorted_by)
+
+
+def _cells(values: FloatArray, show: Callable[[float], str]) -> list[Cell]:
+    return [Cell(show(value), value) for value in values.tolist()]
+
+
+def _folder_note(columns: Columns) -> Node:
+    folder = columns.common_folder
+    if not folder:
+        return element("p", class_="note")
+    return element("p", "Names are relative to ", element("bdi", quantities.full_name(folder)), ".", class_="note")

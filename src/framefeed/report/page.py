@@ -1,0 +1,164 @@
+"""The page: one HTML document that asks for nothing else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from dataclasses import dataclass
+from importlib import resources
+
+import numpy as np
+
+from framefeed.index.catalog import Catalog
+from framefeed.report import quantities
+from framefeed.report.colour import colour_section
+from framefeed.report.columns import Columns, FloatArray
+from framefeed.report.files import cost_section, failed_section
+from framefeed.report.formats import formats_section, labels_section
+from framefeed.report.markup import Node, element, elements
+from framefeed.report.section import Section
+from framefeed.report.sizes import sizes_section
+from framefeed.report.timing import gop_section, time_section
+
+GENERATOR = "framefeed report"
+"""What the page says of itself, so that a later report may replace it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A number that stands at the top.
+
+    Attributes:
+        name: What it counts.
+        shown: The number.
+        note: What else there is to say of it.
+        is_bad: Whether it is bad news.
+    """
+
+    name: str
+    shown: str
+    note: str = ""
+    is_bad: bool = False
+
+
+def page(catalog: Catalog, title: str) -> str:
+    """Make the page of a catalog.
+
+    Args:
+        catalog: Any, at any depth, also an empty one.
+        title: Its heading.
+    """
+    columns = Columns(catalog)
+    chosen = _sections(columns)
+    main = element("main", _tiles(columns), *(section.node() for section in chosen))
+    body = element(
+        "body",
+        _header(columns, title, chosen),
+        main,
+        _footer(),
+        element("div", id="tip", hidden=True),
+        element("script", _asset("page.js")),
+    )
+    return f"<!DOCTYPE html>\n{element('html', _head(title), body, lang='en')}\n"
+
+
+def _sections(columns: Columns) -> list[Section]:
+    found = [
+        sizes_section(columns),
+        formats_section(columns),
+        time_section(columns),
+        gop_section(columns),
+        colour_section(columns),
+        labels_section(columns),
+        failed_section(columns),
+        cost_section(columns),
+    ]
+    return [section for section in found if section is not None]
+
+
+def _head(title: str) -> Node:
+    style, script = _asset("style.css"), _asset("page.js")
+    policy = (
+        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    return element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=policy),
+        element("meta", name="generator", content=GENERATOR),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("link", rel="icon", href="data:,"),
+        element("title", title),
+        element("style", style),
+    )
+
+
+def _asset(name: str) -> str:
+    return resources.files("framefeed.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _digest(content: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}"
+
+
+def _header(columns: Columns, title: str, chosen: list[Section]) -> Node:
+    rows, files = len(columns.catalog), len(columns.files)
+    what = f"{quantities.count(rows)} rows" + (f" about {quantities.count(files)} files" if rows != files else "")
+    depth = "with frame indexes" if columns.catalog.has_frame_indexes else "headers only"
+    links = [element("li", element("a", section.heading, href=f"#{section.anchor}")) for section in chosen]
+    return element(
+        "header",
+        element("p", "framefeed", class_="brand"),
+        element("h1", element("bdi", title)),
+        element("p", f"Catalog of {what}, {depth}. Fingerprint ", element("code", columns.catalog.fingerprint[:16])),
+        element("nav", elements("ul", links), aria_label="Sections"),
+    )
+
+
+def _footer() -> Node:
+    told = (
+        "Made by framefeed report from the catalog alone; no media was opened. Each file is counted once. "
+        "1 kB is 1000 bytes."
+    )
+    return element("footer", element("p", told))
+
+
+def _tiles(columns: Columns) -> Node:
+    files, usable = len(columns.files), len(columns.usable)
+    videos, images, failed = len(columns.videos), len(columns.images), len(columns.failed)
+    frames = columns.numbers("num_frames", columns.usable)
+    seconds = float(np.nansum(columns.numbers("duration_seconds", columns.videos)))
+    size = float(np.nansum(columns.numbers("bytes", columns.files)))
+    tiles = [
+        _big_tile("Files", files),
+        Tile("Usable", quantities.count(usable), quantities.share(usable, files)),
+        Tile("Failed", quantities.count(failed), quantities.share(failed, files), is_bad=failed > 0),
+        Tile("Videos", quantities.count(videos)),
+        Tile("Images", quantities.count(images)),
+        Tile("Hours of video", quantities.number(seconds / 3600) if videos else "0"),
+        _big_tile("Frames", float(np.nansum(frames)), _unknown(frames)),
+        Tile("Bytes", quantities.data_size(size)),
+    ]
+    return elements("dl", [_tile(tile) for tile in tiles], class_="tiles", aria_label="Summary")
+
+
+def _big_tile(name: str, number: float, note: str = "") -> Tile:
+    """Write millions briefly, and in full below."""
+    if number < 1e6:
+        return Tile(name, quantities.count(number), note)
+    notes = [quantities.count(number), *([note] if note else [])]
+    return Tile(name, quantities.short(number), ", ".join(notes))
+
+
+def _tile(tile: Tile) -> Node:
+    note = element("span", tile.note, class_="note") if tile.note else None
+    return element(
+        "div", element("dt", tile.name), element("dd", tile.shown, note), class_="tile bad" if tile.is_bad else "tile"
+    )
+
+
+def _unknown(values: FloatArray) -> str:
+    missing = int(np.count_nonzero(np.isnan(values)))
+    return f"{quantities.count(missing)} files unknown" if missing else ""
