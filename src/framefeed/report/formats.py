@@ -60,11 +60,9 @@ def labels_section(columns: Columns) -> Section | None:
         return None
     codes = columns.catalog.column_values("label")
     sizes = np.bincount(codes[codes >= 0], minlength=len(classes))
-    counts = counted([*map(quantities.full_name, classes), None], [*sizes.tolist(), int(np.count_nonzero(codes < 0))])
-    told = (
-        f"{quantities.count(len(classes))} labels; the least frequent has {quantities.count(sizes.min())} rows, "
-        f"the median {quantities.count(float(np.median(sizes)))}, the most frequent {quantities.count(sizes.max())}."
-    )
+    counts = counted([*classes, None], [*sizes.tolist(), int(np.count_nonzero(codes < 0))])
+    least, middle, most = (quantities.count(float(each)) for each in np.quantile(sizes, [0, 0.5, 1]))
+    told = f"{quantities.count(len(classes))} labels. Rows of a label: least {least}, median {middle}, most {most}."
     return Section(
         "labels", "Labels", (paragraph(told), count_list("Most frequent labels", counts, limit=SHOWN_LABELS))
     )

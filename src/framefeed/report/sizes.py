@@ -23,12 +23,14 @@ from framefeed.report.section import Section, grid, paragraph
 from framefeed.report.tables import count_list
 
 SHOWN_SIZES = 8
+MAX_SIDE = 2**24
+"""Wider than any file that a scan lets pass; what a damaged catalog says beyond it counts as unknown."""
 
 
 def sizes_section(columns: Columns) -> Section | None:
     """Resolutions and aspect ratios, as displayed."""
     widths, heights = (columns.numbers(name, columns.usable) for name in ("width", "height"))
-    known = (widths >= 1) & (heights >= 1)
+    known = (np.minimum(widths, heights) >= 1) & (np.maximum(widths, heights) <= MAX_SIDE)
     unknown = int(np.count_nonzero(~known))
     widths, heights = widths[known], heights[known]
     if not len(widths):

@@ -21,13 +21,15 @@ class Cell:
         shown: Its text.
         value: The number that it is sorted by; None sorts by the text, NaN comes last.
         title: The full text where ``shown`` is a part of it.
-        is_name: Whether it is a file's name: letters of any script, in their own direction.
+        is_name: Whether it is a file's name: letters of any script, and still read from the left.
+        is_told: Whether it is a sentence, which needs room.
     """
 
     shown: str
     value: float | None = None
     title: str | None = None
     is_name: bool = False
+    is_told: bool = False
 
 
 def name_cell(stored: str, folder: str = "") -> Cell:
@@ -41,7 +43,7 @@ def message_cell(stored: str) -> Cell:
     """Show an error's message, its middle left out where it is long."""
     full = full_name(stored)
     shown = shortened(full, SHOWN_MESSAGE)
-    return Cell(shown, title=None if shown == full else shortened(full, SHOWN_TITLE))
+    return Cell(shown, title=None if shown == full else shortened(full, SHOWN_TITLE), is_told=True)
 
 
 def sortable_table(
@@ -76,8 +78,8 @@ def _head(name: str, is_numeric: bool, is_sorted: bool) -> Node:
 
 
 def _cell(cell: Cell) -> Node:
-    content: Node | str = element("bdi", cell.shown) if cell.is_name else cell.shown
-    kind = "name" if cell.is_name else "number" if cell.value is not None else None
+    content: Node | str = element("bdi", cell.shown, dir="ltr") if cell.is_name else cell.shown
+    kind = "name" if cell.is_name else "told" if cell.is_told else "number" if cell.value is not None else None
     return element("td", content, class_=kind, title=cell.title, data_value=_sort_key(cell.value))
 
 
@@ -132,10 +134,9 @@ def bar_list(heading: str, entries: Sequence[Entry], note: str | None = None) ->
 
 
 def _item(entry: Entry) -> Node:
-    short = shortened(entry.name, SHOWN_NAME)
-    name = element(
-        "bdi", short, class_="value", title=None if short == entry.name else shortened(entry.name, SHOWN_TITLE)
-    )
+    full = full_name(entry.name)
+    short = shortened(full, SHOWN_NAME)
+    name = element("bdi", short, class_="value", title=None if short == full else full)
     # The least width can still be seen.
     bar = element(
         "rect",
