@@ -31,12 +31,16 @@ def test_what_was_found(videos: Path, tmp_path: Path, capfd: pytest.CaptureFixtu
     assert main(["scan", os.fspath(videos), "-o", os.fspath(path), "--label-from", "parent"]) == 0
     out, err = capfd.readouterr()
     assert err == ""
-    assert out.splitlines() == [
+    lines = out.splitlines()
+    assert lines[:3] == [
         "4 of 4 files can be read: 120 frames, 4.0 s of video, 0.0 MB",
-        "codecs: h264 (4); sizes: 160x120 (4)",
+        "codecs: h264 (4); width x height: 160x120 (4)",
         "2 classes: blue, red",
-        f"saved as {path}",
     ]
+    assert lines[3].startswith("opened 4 files in ")
+    assert lines[4:] == [f"saved as {path}"]
+    assert main(["scan", os.fspath(videos), "-o", os.fspath(path), "--label-from", "parent"]) == 0
+    assert "opened 0 files" in capfd.readouterr().out
     assert Catalog.open(path).classes == ["blue", "red"]
 
 
@@ -54,7 +58,7 @@ def test_json(videos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -
     assert catalog.table.column("source")[0].as_py() == "blue/video_000.mp4"
 
 
-@pytest.mark.parametrize("words", [["--verify", "none"], ["--verify", "full"], ["--workers", "0"]])
+@pytest.mark.parametrize("words", [["--verify", "none"], ["--verify", "full"], ["--workers", "0"], ["--anew"]])
 def test_options_reach_the_scan(words: list[str], videos: Path, tmp_path: Path) -> None:
     path = tmp_path / "cat.parquet"
     assert main(["scan", os.fspath(videos), "-o", os.fspath(path), *words]) == 0

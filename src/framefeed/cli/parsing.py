@@ -71,6 +71,18 @@ def size(text: str) -> Size:
     return parsed
 
 
+def rate(text: str) -> Fraction:
+    """Read frames a second, such as ``25`` or ``30000/1001``."""
+    above, stroke, below = text.partition("/")
+    try:
+        fps = _seconds(above) / (_seconds(below) if stroke else 1)
+    except (ValueError, ZeroDivisionError):
+        fps = Fraction(0)
+    if fps <= 0:
+        raise argparse.ArgumentTypeError(f"expected frames a second, such as 25 or 30000/1001, not {text!r}")
+    return fps
+
+
 def at_least(least: int) -> Callable[[str], int]:
     """Make the type of a whole number with a lower bound."""
 

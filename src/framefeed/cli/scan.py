@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import argparse
-from collections import Counter
+from dataclasses import asdict
+from time import perf_counter
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from framefeed.cli.exits import Exit
 from framefeed.cli.failures import as_json, list_failed
-from framefeed.cli.parsing import workers
+from framefeed.cli.parsing import rate, workers
 from framefeed.cli.printing import say, say_json
 from framefeed.errors import UsageError
 from framefeed.index.catalog import Catalog
-from framefeed.index.scanning import scan
+from framefeed.index.resuming import Tally
+from framefeed.index.scanning import ScanRequest, fps_of, scanned
+from framefeed.index.survey import SurveyOptions
 
 _SHOWN_KINDS = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("roots", nargs="+", metavar="ROOT", help="folder, media file, or manifest (text, CSV, Parquet)")
+    parser.add_argument("roots", nargs="+", metavar="ROOT",
+                        help="folder, media file, glob, or manifest (text, CSV, Parquet)")  # fmt: skip
     parser.add_argument("-o", "--out", metavar="CATALOG", help="where to keep the table, such as cat.parquet")
     parser.add_argument("--label-from", choices=["parent"], help="label each file by its folder")
     depth = parser.add_mutually_exclusive_group()
@@ -29,64 +36,94 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                        help="the same as --depth header")  # fmt: skip
     parser.add_argument("--verify", choices=["ends", "none", "full"], default="ends",
                         help="decode the ends of each video (default), nothing, or all of it")  # fmt: skip
-    parser.add_argument("--workers", type=workers, default=None, metavar="N", help="threads; by default as many as fit")
+    parser.add_argument("--workers", type=workers, default=None, metavar="N", help="by default as many as fit")
     parser.add_argument("--root", metavar="FOLDER", help="store paths relative to this folder")
+    parser.add_argument("--image-folders", choices=["image", "video"], default="image",
+                        help="a row for each picture (default), or each folder of pictures as one video")  # fmt: skip
+    parser.add_argument("--fps", type=rate, metavar="FPS", help="frames a second of folders taken as videos")
+    parser.add_argument("--anew", dest="resume", action="store_false",
+                        help="open every file, also those that an earlier scan to the same catalog knows")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print a summary as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """Scan, save, and say what was found."""
-    catalog = scan(
-        args.roots,
-        out=args.out,
-        depth=args.depth,
-        verify=args.verify,
-        workers=args.workers,
-        label_from=args.label_from,
-        root=args.root,
-    )
+    begin = perf_counter()
+    done = scanned(args.roots, _request(args))
+    catalog, seconds = done.catalog, perf_counter() - begin
     if not len(catalog):
         raise UsageError(f"no media found in {', '.join(args.roots)}: in folders, files are known by their endings")
     facts = summary(catalog)
     if args.json:
-        say_json({"catalog": args.out, **facts, "failed": as_json(catalog.failures)})
+        work = {"scan": {**asdict(done.tally), "seconds": seconds}}
+        say_json({"catalog": args.out, **facts, **work, "failed": as_json(catalog.failures)})
     else:
-        say(*sentences(facts), *([] if args.out is None else [f"saved as {args.out}"]))
+        say(*sentences(facts), work_of(done.tally, seconds), *([] if args.out is None else [f"saved as {args.out}"]))
         list_failed(catalog.failures)
     return Exit.FAILED_FILES if len(catalog.errors) else Exit.WELL
 
 
+def _request(args: argparse.Namespace) -> ScanRequest:
+    options = SurveyOptions(args.depth, args.verify, args.workers, None, fps_of(args.image_folders, args.fps))
+    return ScanRequest(options, args.out, args.label_from, args.root, args.resume, args.image_folders)
+
+
 def summary(catalog: Catalog) -> dict[str, Any]:
     """What is in a catalog, in numbers."""
-    columns = catalog.table.select(["codec", "width", "height", "duration_seconds", "bytes"]).to_pydict()
-    rows = catalog.usable_rows.tolist()
-    codecs = Counter(columns["codec"][row] for row in rows)
-    sizes = Counter(f"{columns['width'][row]}x{columns['height'][row]}" for row in rows)
+    names = ["kind", "codec", "width", "height", "num_frames", "duration_seconds", "bytes"]
+    # No file is listed by number here: of a million rows only sums and counts become Python's.
+    usable = catalog.table.select(names).take(pa.array(catalog.usable_rows))
+    sizes = pc.binary_join_element_wise(usable["width"].cast(pa.string()), usable["height"].cast(pa.string()), "x")
     return {
         "files": len(catalog),
-        "usable": len(rows),
-        "frames": int(catalog.num_frames[rows].clip(min=0).sum()),
-        "seconds": sum(columns["duration_seconds"][row] or 0.0 for row in rows),
-        "bytes": sum(columns["bytes"][row] or 0 for row in rows),
-        "codecs": dict(codecs.most_common()),
-        "sizes": dict(sizes.most_common()),
+        "usable": usable.num_rows,
+        "kinds": _counts(usable["kind"]),
+        "frames": _sum(usable["num_frames"]),
+        "seconds": float(_sum(usable["duration_seconds"])),
+        "bytes": _sum(usable["bytes"]),
+        "codecs": _counts(usable["codec"]),
+        "sizes": _counts(sizes),
         "classes": catalog.classes,
         "depth": "frames" if catalog.has_frame_indexes else "header",
     }
 
 
+def _sum(column: pa.ChunkedArray) -> Any:
+    return pc.sum(column).as_py() or 0
+
+
+def _counts(column: pa.ChunkedArray) -> dict[str, int]:
+    """How often each value occurs, the most frequent first."""
+    counted = pc.value_counts(column).to_pylist()
+    return {pair["values"]: pair["counts"] for pair in sorted(counted, key=lambda pair: -pair["counts"])}
+
+
 def sentences(facts: dict[str, Any]) -> list[str]:
     """The same, for people."""
-    lines = [
-        f"{facts['usable']:,} of {facts['files']:,} files can be read: {facts['frames']:,} frames, "
-        f"{as_hours(facts['seconds'])} of video, {facts['bytes'] / 1e6:,.1f} MB"
-    ]
+    readable = f"{facts['usable']:,} of {facts['files']:,} files can be read"
+    lines = [f"{readable}: {_contents(facts)}, {facts['bytes'] / 1e6:,.1f} MB"]
     if facts["codecs"]:
-        lines.append(f"codecs: {_counted(facts['codecs'])}; sizes: {_counted(facts['sizes'])}")
+        lines.append(f"codecs: {_counted(facts['codecs'])}; width x height: {_counted(facts['sizes'])}")
     if facts["classes"]:
         names = [str(name) for name in facts["classes"]]
         lines.append(f"{len(names):,} classes: {', '.join(names[:_SHOWN_KINDS])}{_more(len(names))}")
     return lines
+
+
+def _contents(facts: dict[str, Any]) -> str:
+    pictures, videos = (facts["kinds"].get(kind, 0) for kind in ("image", "video"))
+    frames = f"{facts['frames']:,} frames, {as_hours(facts['seconds'])} of video"
+    if not pictures:
+        return frames
+    return f"{pictures:,} pictures" + (f" and {videos:,} videos, {frames}" if videos else "")
+
+
+def work_of(tally: Tally, seconds: float) -> str:
+    """What the scan took."""
+    opened = f"opened {tally.surveyed:,} files in {as_hours(seconds)}, read {tally.bytes_read / 1e6:,.1f} MB"
+    known = f"; {tally.known:,} are as they were and were not opened" if tally.known else ""
+    odd = f"; {tally.by_library:,} pictures' headers were left to a library" if tally.by_library else ""
+    return f"{opened}{known}{odd}"
 
 
 def as_hours(seconds: float) -> str:

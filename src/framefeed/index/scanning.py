@@ -73,7 +73,7 @@ def scan(
             the disk is full: what was found so far is kept, and the next scan goes on from there.
         MissingMedia: A manifest or a root is missing.
     """
-    options = SurveyOptions(depth, verify, workers, progress, _checked_fps(image_folders, fps))
+    options = SurveyOptions(depth, verify, workers, progress, fps_of(image_folders, fps))
     request = ScanRequest(options, out, label_from, root, resume, image_folders)
     return scanned(roots, request).catalog
 
@@ -174,7 +174,12 @@ def _checked_target(out: StrPath, roots: Roots) -> str:
     return target
 
 
-def _checked_fps(image_folders: str, fps: float | Fraction | None) -> Fraction | None:
+def fps_of(image_folders: str, fps: float | Fraction | None) -> Fraction | None:
+    """Check that a rate is given where folders of pictures are videos, and only there.
+
+    Raises:
+        UsageError: It is not so.
+    """
     if image_folders not in get_args(ImageFolders):
         raise UsageError(f"image_folders must be 'image' or 'video', not {image_folders!r}")
     if (image_folders == "video") != (fps is not None):
