@@ -12,16 +12,12 @@ import numpy as np
 
 from framefeed.errors import EmptyVideo, UnsupportedCodec, UsageError
 from framefeed.index.frame_index import (
-    DISCARD,
-    DISPOSABLE,
-    KEY,
-    MISSING_PTS,
     BuiltFrom,
     FrameIndex,
     IntArray,
-    PacketTable,
     StreamFacts,
 )
+from framefeed.index.joining import Table, index_movie, is_one_to_one, kept_in_order
 from framefeed.index.sequence_index import index_sequence, index_still
 from framefeed.media.container import DecodedFact, Packet, VideoContainer, decode_facts, orientation
 from framefeed.media.details import stream_colors
@@ -29,6 +25,7 @@ from framefeed.media.empty import no_frame
 from framefeed.media.info import MediaInfo
 from framefeed.media.landing import packets_from
 from framefeed.media.limits import DEFAULT_LIMITS, Limits
+from framefeed.media.mp4.opening import open_movie
 from framefeed.media.packets import PacketWalk, walk_packets
 from framefeed.media.probe import video_info
 from framefeed.media.sequence import SequenceSource
@@ -78,12 +75,17 @@ def index_media(
     media.stat()
     if isinstance(media, SequenceSource):
         return index_sequence(media, verify, stream_index, limits)
-    if sniff(media.head(HEAD_BYTES), media.name) == "image":
+    head = media.head(HEAD_BYTES)
+    if sniff(head, media.name) == "image":
         return index_still(media, verify, stream_index, limits)
+    opened = open_movie(media, head, limits)
+    if opened is not None and stream_index in (None, opened.number) and verify == "none" and opened.comes_out_whole:
+        return index_movie(media, opened)
     with VideoContainer(media, stream_index, limits) as container:
         # Facts are not pixels: the loop filter, a fifth of the work, changes none of them.
         container.decoder().options |= {"skip_loop_filter": "all"}
-        walk = walk_packets(container)
+        is_same = opened is not None and opened.number == container.stream.index
+        walk = opened.walked.walk if opened is not None and is_same else walk_packets(container)
         _refuse_hopeless(walk, container)
         return _Builder(container, walk).build(verify)
 
@@ -164,8 +166,7 @@ class _Builder:
         return int(usable[-1]) if len(usable) else 0
 
     def _kept_in_order(self) -> IntArray:
-        kept = np.flatnonzero(~self._walk.is_discarded).astype(np.int64)
-        return kept[np.argsort(self._walk.pts[kept], kind="stable")]
+        return kept_in_order(self._walk)
 
     def _from_decoding(self) -> tuple[MediaInfo, FrameIndex]:
         facts = self._decoded(packets_from(self._container, self._walk, 0), len(self._walk))
@@ -184,24 +185,13 @@ class _Builder:
 
     def _assembled(self, order: IntArray, first: DecodedFact, built_from: BuiltFrom) -> tuple[MediaInfo, FrameIndex]:
         container, walk = self._container, self._walk
-        info = video_info(container, first)
-        return info, FrameIndex(
-            pts=np.where(order >= 0, walk.pts[order], MISSING_PTS),
-            duration=np.where(order >= 0, walk.duration[order], 0),
-            time_base=container.stream.time_base or Fraction(1, 1),
-            key_frame_indices=np.flatnonzero(walk.is_key[order] & (order >= 0)).astype(np.int64),
-            built_from=built_from,
-            frame_packet=order,
-            frame_start=frame_starts(order, walk),
-            packets=_packet_table(walk),
-            stream=self._stream_facts(order, first),
-            identity=container.source.identity(),
-        )
+        time_base = container.stream.time_base or Fraction(1, 1)
+        table = Table(walk, order, time_base, built_from)
+        return video_info(container, first), table.index(self._stream_facts(order, first), container.source.identity())
 
     def _stream_facts(self, order: IntArray, first: DecodedFact) -> StreamFacts:
         container = self._container
         rotation, mirrored = orientation(first.matrix)
-        one_to_one = len(np.unique(order)) == len(order) == int((~self._walk.is_discarded).sum())
         nal = container.codec_name in _NAL_CODECS
         return StreamFacts(
             stream_index=container.stream.index,
@@ -214,44 +204,10 @@ class _Builder:
             rotation=rotation,
             mirrored=mirrored,
             contiguous=self._walk.is_contiguous and nal,
-            skips_exactly=nal and one_to_one,
+            skips_exactly=nal and is_one_to_one(self._walk, order),
             inband_parameters=self._walk.has_parameters,
             color_primaries=self._colors.primaries,
             color_transfer=self._colors.transfer,
             color_space=self._colors.space,
             color_range=self._colors.range,
         )
-
-
-def frame_starts(order: IntArray, walk: PacketWalk) -> IntArray:
-    """Number of the packet from which decoding must start for each frame to come out right, int64 [N].
-
-    The last key packet that lies at or before the frame's packet in decode order, and whose own picture is shown at
-    or before the frame: a leading picture refers to what comes before its key frame (M04). 0 where there is none.
-
-    Args:
-        order: Packet number of each output frame, in output order.
-        walk: The stream's packets.
-    """
-    shown = np.full(len(walk), -1, dtype=np.int64)
-    known = order >= 0
-    shown[order[known]] = np.flatnonzero(known)
-    keys = np.flatnonzero(walk.is_key & (shown >= 0)).astype(np.int64)
-    starts = np.zeros(len(order), dtype=np.int64)
-    if not len(keys):
-        return starts
-    # Key pictures that are shown later than a later key's (broken files) may not be started from.
-    sound = keys[np.maximum.accumulate(shown[keys]) == shown[keys]]
-    by_packet = np.searchsorted(sound, order, side="right") - 1
-    by_shown = np.searchsorted(shown[sound], np.arange(len(order)), side="right") - 1
-    place = np.minimum(by_packet, by_shown)
-    return np.where((place >= 0) & known, sound[np.maximum(place, 0)], 0).astype(np.int64)
-
-
-def _packet_table(walk: PacketWalk) -> PacketTable:
-    flags = (
-        walk.is_key.astype(np.uint8) * KEY
-        | walk.is_discarded.astype(np.uint8) * DISCARD
-        | walk.is_disposable.astype(np.uint8) * DISPOSABLE
-    ).astype(np.uint8)
-    return PacketTable(offset=walk.offset, size=walk.size, pts=walk.pts, flags=flags)

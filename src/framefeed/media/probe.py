@@ -12,6 +12,7 @@ from framefeed.media.empty import no_frame
 from framefeed.media.headers import image_info
 from framefeed.media.info import MediaInfo
 from framefeed.media.limits import DEFAULT_LIMITS, Limits
+from framefeed.media.mp4.opening import movie_info
 from framefeed.media.sequence import SequenceSource
 from framefeed.media.sequence_probe import sequence_info
 from framefeed.media.sniff import HEAD_BYTES, sniff
@@ -39,8 +40,13 @@ def probe(source: Any, *, limits: Limits = DEFAULT_LIMITS) -> MediaInfo:
     media.stat()
     if isinstance(media, SequenceSource):
         return sequence_info(media, limits)
-    if sniff(media.head(HEAD_BYTES), media.name) == "image":
+    head = media.head(HEAD_BYTES)
+    if sniff(head, media.name) == "image":
         return image_info(media, limits)
+    return movie_info(media, head, limits) or _info_from_libav(media, limits)
+
+
+def _info_from_libav(media: MediaSource, limits: Limits) -> MediaInfo:
     with VideoContainer(media, limits=limits) as container:
         return video_info(container, first_fact(container))
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from struct import Struct
 
 import numpy as np
 
-from framefeed.media.mp4.boxes import OddMovie
+from framefeed.media.limits import Limits
+from framefeed.media.mp4.boxes import OddMovie, unpack
 from framefeed.media.mp4.movie import Movie, Track
-from framefeed.media.mp4.samples import BoolArray, IntArray, Samples
+from framefeed.media.mp4.samples import BoolArray, IntArray, Samples, read_samples
 
 _GAP = -1
 
@@ -55,6 +57,18 @@ def apply_edits(movie: Movie, track: Track, samples: Samples) -> Shown:
     corrected = composed - samples.dts[shown[0]] + gap
     moved = max(0, _least(corrected[shown]) - gap)
     return Shown(first, stop, corrected[first:stop] - moved, is_discarded[first:stop], gap + length)
+
+
+def check_shown(movie: Movie, track: Track, limits: Limits) -> None:
+    """Raise OddMovie if an edit list shows no sample at all; expands no table where it shows the first."""
+    if not track.edits:
+        return
+    _, begin, length = edit_ticks(movie, track)
+    first = 0
+    if b"ctts" in track.tables:
+        (first,) = unpack(movie.data, track.tables[b"ctts"], Struct(">i"), 12)
+    if not begin <= first < begin + length:
+        apply_edits(movie, track, read_samples(movie, track, limits))
 
 
 def edit_ticks(movie: Movie, track: Track) -> tuple[int, int, int]:

@@ -10,7 +10,7 @@ from framefeed.media.info import MediaInfo
 from framefeed.media.limits import Limits
 from framefeed.media.mp4.boxes import OddMovie, need
 from framefeed.media.mp4.codec_facts import Video
-from framefeed.media.mp4.edits import edit_ticks
+from framefeed.media.mp4.edits import check_shown, edit_ticks
 from framefeed.media.mp4.movie import Movie, Track
 from framefeed.media.mp4.samples import table
 
@@ -59,6 +59,7 @@ def media_info(movie: Movie, video: Video, limits: Limits) -> MediaInfo:
         raise OddMovie("pictures larger than the limits")
     if found.coded_width * found.coded_height > limits.max_pixels:
         raise OddMovie("pictures larger than the limits")
+    check_shown(movie, track, limits)
     timing = timing_of(movie, track)
     rotation, mirrored = orientation(track.matrix)
     turned = rotation in (90, 270)

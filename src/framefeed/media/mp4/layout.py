@@ -12,7 +12,7 @@ from framefeed.media.source import ByteReader, read_bytes
 _FIRST_BYTES = 4096
 _HEADER = Struct(">I4s")
 _LARGE_HEADER = Struct(">I4sQ")
-_FIRST_KINDS = frozenset({b"ftyp", b"moov", b"mdat", b"wide", b"free"})
+FIRST_KINDS = frozenset({b"ftyp", b"moov", b"mdat", b"wide", b"free"})
 """What a file may begin with so that libav takes it for an MP4 and nothing else."""
 _PASSED = frozenset({b"ftyp", b"mdat", b"wide", b"free", b"skip", b"uuid"})
 MAX_TOP_BOXES = 65_536
@@ -51,7 +51,7 @@ def read_layout(reader: ByteReader, size: int, limits: Limits, head: bytes = b""
     at = number = 0
     while at + 8 <= size:
         kind, start, end = _box_at(reader, at, size, head)
-        if number == 0 and kind not in _FIRST_KINDS:
+        if number == 0 and kind not in FIRST_KINDS:
             raise OddMovie(f"begins with a {kind!r} box")
         if kind == b"moov" and movie is None and end <= size:
             movie = start, end

@@ -14,6 +14,7 @@ from framefeed.media.mp4.codec_facts import Video
 from framefeed.media.mp4.description import read_video
 from framefeed.media.mp4.facts import media_info
 from framefeed.media.mp4.first_packet import check_first_packet
+from framefeed.media.mp4.layout import FIRST_KINDS
 from framefeed.media.mp4.movie import Movie
 from framefeed.media.mp4.reading import read_movie
 from framefeed.media.mp4.walk import MovieWalk, walk_movie
@@ -52,13 +53,18 @@ class OpenedMovie:
     facts: MovieFacts | None
 
     @property
+    def number(self) -> int:
+        """Libav's index of the stream."""
+        return self.movie.video.number
+
+    @property
     def comes_out_whole(self) -> bool:
         """Whether a decoder surely gives a frame for each of the first packets.
 
         None of them refers to what came before the file, and none is shown later than the header says.
         """
         nal, walk = self.walked.nal, self.walked.walk
-        if self.facts is None or nal is None:
+        if self.facts is None or nal is None or not walk.has_unique_times:
             return False
         found = self.facts.video.format
         times = walk.pts[:_HEAD_PACKETS]
@@ -68,7 +74,15 @@ class OpenedMovie:
 
 
 def movie_info(media: MediaSource, head: bytes, limits: Limits) -> MediaInfo | None:
-    """Describe a source from its moov box; None where libav has to."""
+    """Describe a source from its moov box; None where libav has to.
+
+    Args:
+        media: The source.
+        head: Its first bytes.
+        limits: What it may claim.
+    """
+    if head[4:8] not in FIRST_KINDS:
+        return None
     try:
         with media.opened() as reader:
             movie = read_movie(reader, media.stat().bytes, limits, head)
@@ -79,7 +93,15 @@ def movie_info(media: MediaSource, head: bytes, limits: Limits) -> MediaInfo | N
 
 
 def open_movie(media: MediaSource, head: bytes, limits: Limits) -> OpenedMovie | None:
-    """Read facts and packets of a source from its moov box; None where libav has to."""
+    """Read facts and packets of a source from its moov box; None where libav has to.
+
+    Args:
+        media: The source.
+        head: Its first bytes.
+        limits: What it may claim.
+    """
+    if head[4:8] not in FIRST_KINDS:
+        return None
     try:
         with media.opened() as reader:
             movie = read_movie(reader, media.stat().bytes, limits, head)

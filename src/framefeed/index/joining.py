@@ -1,0 +1,130 @@
+"""Packets and the order in which their frames come out -> FrameIndex."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from framefeed.index.frame_index import (
+    DISCARD,
+    DISPOSABLE,
+    KEY,
+    MISSING_PTS,
+    BuiltFrom,
+    FrameIndex,
+    IntArray,
+    PacketTable,
+    StreamFacts,
+)
+from framefeed.media.info import MediaInfo
+from framefeed.media.mp4.opening import OpenedMovie
+from framefeed.media.packets import PacketWalk
+from framefeed.media.source import MediaSource, SourceIdentity
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What a frame index is made of.
+
+    Attributes:
+        walk: The stream's packets.
+        order: Packet number of each output frame, in output order, int64 [N]; -1 where unknown.
+        time_base: Seconds in one tick.
+        built_from: How the order was found.
+    """
+
+    walk: PacketWalk
+    order: IntArray
+    time_base: Fraction
+    built_from: BuiltFrom
+
+    def index(self, stream: StreamFacts, identity: SourceIdentity | None) -> FrameIndex:
+        """Join packets and frames."""
+        walk, order = self.walk, self.order
+        return FrameIndex(
+            pts=np.where(order >= 0, walk.pts[order], MISSING_PTS),
+            duration=np.where(order >= 0, walk.duration[order], 0),
+            time_base=self.time_base,
+            key_frame_indices=np.flatnonzero(walk.is_key[order] & (order >= 0)).astype(np.int64),
+            built_from=self.built_from,
+            frame_packet=order,
+            frame_start=frame_starts(order, walk),
+            packets=_packet_table(walk),
+            stream=stream,
+            identity=identity,
+        )
+
+
+def index_movie(media: MediaSource, opened: OpenedMovie) -> tuple[MediaInfo, FrameIndex]:
+    """Index an MP4 file whose header says all; no container is opened, and nothing is decoded."""
+    assert opened.facts is not None
+    info, video, walk = opened.facts.info, opened.facts.video, opened.walked.walk
+    order = kept_in_order(walk)
+    found, colors = video.format, video.format.colors
+    stream = StreamFacts(
+        stream_index=opened.number,
+        container=info.container,
+        codec=video.codec,
+        extradata=video.extradata,
+        width=found.width,
+        height=found.height,
+        pixel_format=found.pixel_format,
+        rotation=info.rotation,
+        mirrored=info.mirrored,
+        contiguous=walk.is_contiguous,
+        skips_exactly=is_one_to_one(walk, order),
+        inband_parameters=walk.has_parameters,
+        color_primaries=colors.primaries,
+        color_transfer=colors.transfer,
+        color_space=colors.space,
+        color_range=colors.range,
+    )
+    table = Table(walk, order, Fraction(1, opened.movie.video.time_scale), "packets")
+    return info, table.index(stream, media.identity())
+
+
+def kept_in_order(walk: PacketWalk) -> IntArray:
+    """Number the packets that are shown, by presentation time, int64 [N]."""
+    kept = np.flatnonzero(~walk.is_discarded).astype(np.int64)
+    return kept[np.argsort(walk.pts[kept], kind="stable")]
+
+
+def is_one_to_one(walk: PacketWalk, order: IntArray) -> bool:
+    """Whether each packet that is shown gives one frame, and no other packet does."""
+    return len(np.unique(order)) == len(order) == int((~walk.is_discarded).sum())
+
+
+def frame_starts(order: IntArray, walk: PacketWalk) -> IntArray:
+    """Number of the packet from which decoding must start for each frame to come out right, int64 [N].
+
+    The last key packet that lies at or before the frame's packet in decode order, and whose own picture is shown at
+    or before the frame: a leading picture refers to what comes before its key frame (M04). 0 where there is none.
+
+    Args:
+        order: Packet number of each output frame, in output order.
+        walk: The stream's packets.
+    """
+    shown = np.full(len(walk), -1, dtype=np.int64)
+    known = order >= 0
+    shown[order[known]] = np.flatnonzero(known)
+    keys = np.flatnonzero(walk.is_key & (shown >= 0)).astype(np.int64)
+    starts = np.zeros(len(order), dtype=np.int64)
+    if not len(keys):
+        return starts
+    # Key pictures that are shown later than a later key's (broken files) may not be started from.
+    sound = keys[np.maximum.accumulate(shown[keys]) == shown[keys]]
+    by_packet = np.searchsorted(sound, order, side="right") - 1
+    by_shown = np.searchsorted(shown[sound], np.arange(len(order)), side="right") - 1
+    place = np.minimum(by_packet, by_shown)
+    return np.where((place >= 0) & known, sound[np.maximum(place, 0)], 0).astype(np.int64)
+
+
+def _packet_table(walk: PacketWalk) -> PacketTable:
+    flags = (
+        walk.is_key.astype(np.uint8) * KEY
+        | walk.is_discarded.astype(np.uint8) * DISCARD
+        | walk.is_disposable.astype(np.uint8) * DISPOSABLE
+    ).astype(np.uint8)
+    return PacketTable(offset=walk.offset, size=walk.size, pts=walk.pts, flags=flags)
