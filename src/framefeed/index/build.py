@@ -110,12 +110,16 @@ class _Builder:
     def build(self, verify: Verify) -> tuple[MediaInfo, FrameIndex]:
         if verify == "full" or not self._is_honest(verify):
             return self._from_decoding()
-        head = self._decoded(packets_from(self._container, self._walk, 0), _HEAD_PACKETS)
+        head = self._decoded_from_start(_HEAD_PACKETS)
         if not head or not self._is_complete(head) or not self._agrees_on_keys(head):
             return self._from_decoding()
         if verify == "ends" and len(self._walk) > _HEAD_PACKETS and not self._tail_is_complete():
             return self._from_decoding()
         return self._assembled(self._kept_in_order(), head[0], "packets" if verify == "none" else "packets+ends")
+
+    def _decoded_from_start(self, count: int) -> list[DecodedFact]:
+        self._container.reopen()  # before its decoder is asked for: what that learns of the stream is read later
+        return self._decoded(packets_from(self._container, self._walk, 0), count)
 
     def _decoded(self, packets: Iterator[tuple[int, Packet]], count: int) -> list[DecodedFact]:
         """Decode the first ``count`` of some packets; what the decoder holds back is only asked for at the end."""
@@ -169,7 +173,7 @@ class _Builder:
         return kept_in_order(self._walk)
 
     def _from_decoding(self) -> tuple[MediaInfo, FrameIndex]:
-        facts = self._decoded(packets_from(self._container, self._walk, 0), len(self._walk))
+        facts = self._decoded_from_start(len(self._walk))
         if self._container.codec_name not in _NAL_CODECS:
             self._believe_decoder(facts)
         if not facts:
