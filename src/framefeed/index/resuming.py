@@ -156,25 +156,27 @@ def _joined(known: Known, held: IntArray, new: Found) -> Found:
 
 def stat_all(parts: Sequence[Part]) -> tuple[IntArray, IntArray]:
     """Bytes and mtime_ns of every source without opening it, int64 [S] each; -1 where they cannot be had."""
-    sizes, times = list[IntArray](), list[IntArray]()
-    for part in parts:
-        found = [_stat(part.prefix + name) if part.kind == "files" else _NONE for name in part.names]
-        size, time = zip(*found, strict=True) if found else ((), ())
-        sizes.append(np.array(size, np.int64))
-        times.append(np.array(time, np.int64))
+    pairs = [_stat_part(part) for part in parts]
+    sizes, times = zip(*pairs, strict=True) if pairs else ((), ())
     empty = np.empty(0, np.int64)
     return np.concatenate([empty, *sizes]), np.concatenate([empty, *times])
 
 
-_NONE = (-1, -1)
-
-
-def _stat(path: str) -> tuple[int, int]:
-    try:
-        facts = os.stat(path)
-    except (OSError, ValueError):
-        return _NONE
-    return facts.st_size, facts.st_mtime_ns
+def _stat_part(part: Part) -> tuple[IntArray, IntArray]:
+    if part.kind != "files":
+        return np.full(len(part), -1, np.int64), np.full(len(part), -1, np.int64)
+    sizes, times = list[int](), list[int]()
+    stat, prefix = os.stat, part.prefix
+    for name in part.names:
+        try:
+            facts = stat(prefix + name)
+        except (OSError, ValueError):
+            sizes.append(-1)
+            times.append(-1)
+        else:
+            sizes.append(facts.st_size)
+            times.append(facts.st_mtime_ns)
+    return np.array(sizes, np.int64), np.array(times, np.int64)
 
 
 def parts_left(parts: Sequence[Part], wanted: BoolArray) -> Iterator[Part]:

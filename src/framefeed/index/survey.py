@@ -99,7 +99,13 @@ def survey(source: Any, options: SurveyOptions) -> Finding:
         # What the header claims helps to see what kind of file it is that fails.
         with suppress(FramefeedError):
             info = info or (probe(source) if found and options.depth == "frames" else None)
-        return Finding(info, None, found, None, error)
+        # What the system refused (a permission, a lost disk) may be had next time: a row without a time is tried again.
+        return Finding(info, None, None if _is_the_systems(error.__cause__) else found, None, error)
+
+
+def _is_the_systems(cause: BaseException | None) -> bool:
+    # Pillow calls a damaged picture an OSError too, without a number.
+    return isinstance(cause, OSError) and cause.errno is not None
 
 
 def _is_still(media: MediaSource) -> bool:
