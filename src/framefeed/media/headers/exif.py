@@ -1,0 +1,125 @@
+"""Which way up: the orientation in EXIF (a TIFF directory) and in XMP (XML), as Pillow's ``getexif`` finds it."""
+
+from __future__ import annotations
+
+import re
+import struct
+
+from framefeed.media.headers.facts import OddHeader
+
+EXIF = b"Exif\0\0"
+# Bytes of one value by type: TIFF 6.0 section 2, BigTIFF's LONG8 (16). Entries of other types are passed over.
+TYPE_BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8}
+_IN_XMP = re.compile(rb'tiff:Orientation(?:="|>)([0-9])')
+# TIFF's two byte orders: an offset, a count, the entries, the tag 274, and "one value of type SHORT".
+_LITTLE = (
+    struct.Struct("<I").unpack_from,
+    struct.Struct("<H").unpack_from,
+    struct.Struct("<HHII").iter_unpack,
+    b"\x12\x01",
+    b"\3\0\1\0\0\0",
+)
+_BIG = (
+    struct.Struct(">I").unpack_from,
+    struct.Struct(">H").unpack_from,
+    struct.Struct(">HHII").iter_unpack,
+    b"\x01\x12",
+    b"\0\3\0\0\0\1",
+)
+
+
+class BeyondWindow(Exception):
+    """The EXIF directory is not in the bytes that were read."""
+
+
+def upright(value: int | None) -> int:
+    """Give 1 for what is no orientation."""
+    return value if value is not None and 1 <= value <= 8 else 1
+
+
+def orientation_in_exif(data: bytes, start: int, end: int) -> int | None:
+    """Find tag 274 in the first directory of EXIF data.
+
+    Args:
+        data: Bytes that hold at least the directory.
+        start: Where its TIFF header begins.
+        end: Where it ends, which may be beyond ``data``.
+
+    Returns:
+        The value, whatever it is; None where there is none.
+
+    Raises:
+        OddHeader: Not the plain kind of EXIF.
+        BeyondWindow: The directory is beyond ``data``, but not beyond ``end``.
+    """
+    prefix = data[start : start + 4]
+    if prefix == b"II*\0":
+        offset, number, entries, tag, one_short = _LITTLE
+    elif prefix == b"MM\0*":
+        offset, number, entries, tag, one_short = _BIG
+    elif start >= end:
+        return None
+    else:
+        raise OddHeader("its EXIF has no TIFF header")
+    try:
+        first = start + 2 + offset(data, start + 4)[0]
+        last = first + 12 * number(data, first - 2)[0]
+    except struct.error:
+        raise BeyondWindow from None
+    if last > len(data):
+        raise BeyondWindow
+    at = data.find(tag, first, last)
+    while at >= 0 and (at - first) % 12:
+        at = data.find(tag, at + 1, last)
+    if at < 0:
+        return None
+    if not data.startswith(one_short, at + 2):
+        raise OddHeader("its orientation is not one short number")
+    for _, kind, count, place in entries(data[first:at]):
+        # Pillow reads no further than a value that lies beyond the end.
+        if count > 1 and place + count * TYPE_BYTES.get(kind, 0) > end - start and count * TYPE_BYTES.get(kind, 0) > 4:
+            raise OddHeader("a value of its EXIF lies beyond the end")
+    value: int = number(data, at + 8)[0]
+    return value
+
+
+def orientation_in_part(part: bytes) -> int | None:
+    """Find the orientation in a whole EXIF chunk, which may begin with the marker that JPEG needs."""
+    if not part:
+        return None
+    start = 6 if part.startswith(EXIF) else 0
+    try:
+        return orientation_in_exif(part, start, len(part))
+    except BeyondWindow:
+        raise OddHeader("its EXIF directory ends early") from None
+
+
+def orientation_in_xmp(part: bytes) -> int | None:
+    """Find the orientation in an XMP packet, where EXIF is silent."""
+    found = _IN_XMP.search(part)
+    return int(found[1]) if found else None
+
+
+def directory_in_part(part: bytes) -> dict[int, int | bytes]:
+    """Read the first directory of a whole chunk: tag -> its number, or the bytes of its value.
+
+    Raises:
+        OddHeader: Damaged, or with values that are neither one number nor bytes.
+    """
+    order = {b"II*\0": "<", b"MM\0*": ">"}.get(part[:4])
+    if order is None:
+        raise OddHeader("a directory without its TIFF header")
+    directory: dict[int, int | bytes] = {}
+    try:
+        first = struct.unpack_from(order + "I", part, 4)[0] + 2
+        for number in range(struct.unpack_from(order + "H", part, first - 2)[0]):
+            tag, kind, count, place = struct.unpack_from(order + "HHII", part, first + 12 * number)
+            size = TYPE_BYTES.get(kind, 0) * count
+            begin = place if size > 4 else first + 12 * number + 8
+            value = part[begin : begin + size]
+            if len(value) < size:
+                raise OddHeader("a directory whose values are beyond its end")
+            directory[tag] = int.from_bytes(value, "little" if order == "<" else "big") if kind in (3, 4) else value
+    except struct.error:
+        raise OddHeader("a directory that ends early") from None
+    return directory

@@ -1,0 +1,158 @@
+"""image_info: a still picture described, by its header's first bytes or by Pillow."""
+
+from __future__ import annotations
+
+import io
+import logging
+import struct
+import warnings
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from PIL import ExifTags, Image, UnidentifiedImageError
+
+from framefeed.errors import LimitExceeded, UnreadableMedia
+from framefeed.media.headers.exif import upright
+from framefeed.media.headers.facts import HEAD_BYTES, OddHeader, StillHeader
+from framefeed.media.headers.stills import still_header
+from framefeed.media.info import MediaInfo
+from framefeed.media.limits import Limits
+from framefeed.media.source import ByteReader, MediaSource, read_bytes
+
+FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "AVIF")
+"""Pillow's plug-ins that may look at a file; none of them starts another program (S10)."""
+
+_log = logging.getLogger("framefeed.media")
+
+# EXIF 2.32 table 6: how the stored picture is turned counter-clockwise, then mirrored left to right, for display.
+_ORIENTATIONS = {
+    1: (0, False),
+    2: (0, True),
+    3: (180, False),
+    4: (180, True),
+    5: (270, True),
+    6: (270, False),
+    7: (90, True),
+    8: (90, False),
+}
+# What Pillow's readers raise over damaged files.
+_PILLOW_ERRORS = (UnidentifiedImageError, OSError, SyntaxError, ValueError, EOFError, LookupError, TypeError,
+                  ArithmeticError, AssertionError, AttributeError, MemoryError, struct.error, zlib.error)  # fmt: skip
+_BITS = {"1": 1, "I": 32, "F": 32, "I;16": 16, "I;16B": 16, "I;16L": 16}
+_COUNTED_BYTES = 2**22
+"""Files of up to this many bytes have their pictures counted by Pillow, which takes its time."""
+
+
+def orientation_of(exif_value: int) -> tuple[int, bool]:
+    """Translate EXIF's orientation.
+
+    Args:
+        exif_value: 1 to 8; anything else turns nothing.
+
+    Returns:
+        Degrees counter-clockwise, and whether the picture is mirrored left to right after that.
+    """
+    return _ORIENTATIONS.get(exif_value, (0, False))
+
+
+def image_info(source: MediaSource, limits: Limits) -> MediaInfo:
+    """Describe a still picture from its header, by Pillow where that is an odd one.
+
+    Raises:
+        UnreadableMedia: None of the known formats, or a damaged header.
+        LimitExceeded: It claims more pixels than ``limits``.
+    """
+    with source.opened() as reader:
+        size = source.stat().bytes
+        try:
+            header = still_header(read_bytes(reader, 0, HEAD_BYTES), _more(reader), size)
+        except OddHeader as odd:
+            _log.debug("%s: left to Pillow: %s", source.name, odd)
+            header = _pillow_header(source, limits, size)
+    limits.check_picture(header.width, header.height, source.name)
+    return still_info(header, size)
+
+
+def still_info(header: StillHeader, size_bytes: int) -> MediaInfo:
+    """Describe a still picture whose header was read.
+
+    Args:
+        header: What ``still_header`` gave.
+        size_bytes: Bytes of the file.
+    """
+    rotation, mirrored = orientation_of(header.orientation)
+    turned = rotation in (90, 270)
+    return MediaInfo(
+        kind="image",
+        container=header.container,
+        codec=header.codec,
+        width=header.height if turned else header.width,
+        height=header.width if turned else header.height,
+        coded_width=header.width,
+        coded_height=header.height,
+        rotation=rotation,
+        mirrored=mirrored,
+        pixel_format=header.mode,
+        num_frames_from_header=header.num_frames or None,
+        duration_seconds_from_header=None,
+        average_fps_from_header=None,
+        bytes=size_bytes,
+    )
+
+
+def _more(reader: ByteReader) -> Callable[[int, int], bytes]:
+    return lambda count, offset: read_bytes(reader, offset, count)
+
+
+def _pillow_header(source: MediaSource, limits: Limits, size: int) -> StillHeader:
+    with _translated(source.name), _opened(source) as image:
+        width, height = image.size
+        limits.check_picture(width, height, source.name)
+        orientation = _pillow_orientation(image, source.name)
+        if image.format == "TIFF" and orientation >= 5:
+            width, height = height, width  # Pillow gives the size of a TIFF as displayed
+        name = str(image.format).lower()
+        # A walk through a large animation, or through a ring of pages, has no bounds of its own: 0 is "not counted".
+        is_counted = name not in ("gif", "tiff") or size <= _COUNTED_BYTES
+        num_frames = int(getattr(image, "n_frames", 1)) if is_counted else 0
+        codec = "mjpeg" if name in ("jpeg", "mpo") else name
+        bit_depth = _BITS.get(image.mode, 8)
+        return StillHeader(name, codec, width, height, image.mode, bit_depth, orientation, num_frames, num_frames > 1)
+
+
+def _pillow_orientation(image: Image.Image, name: str) -> int:
+    if image.format == "PNG":
+        image.load()  # EXIF may lie behind the pixels
+    try:
+        return upright(int(image.getexif().get(ExifTags.Base.Orientation, 1)))
+    except _PILLOW_ERRORS as error:
+        _log.debug("%s: damaged EXIF, taken as upright: %s", name, error)
+        return 1
+
+
+@contextmanager
+def _opened(source: MediaSource) -> Iterator[Image.Image]:
+    if source.kind == "path":
+        with open(source.path, "rb") as file, Image.open(file, formats=FORMATS) as image:
+            yield image
+    else:
+        data = source.data if source.file is None else _whole(source)
+        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+            yield image
+
+
+def _whole(source: MediaSource) -> bytes:
+    return source.head(source.stat().bytes)
+
+
+@contextmanager
+def _translated(name: str) -> Iterator[None]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Pillow warns of large or odd pictures: our limits decide.
+            yield
+    except Image.DecompressionBombError as error:
+        raise LimitExceeded(f"{name}: {error}", source=name, stage="open") from error
+    except _PILLOW_ERRORS as error:
+        raise UnreadableMedia(f"{name}: damaged picture header: {error}", source=name, stage="open") from error
