@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import socket
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import pytest
 
-from framefeed.errors import UsageError
+from framefeed.errors import MissingMedia, UsageError
 from framefeed.index.listing import list_roots
 
 
@@ -81,6 +84,110 @@ def test_linked_folders_are_followed(tmp_path: Path) -> None:
     assert found(tmp_path, "set") == ["set/2.mp4", "set/more/1.mp4"]
 
 
+def test_of_several_links_to_a_folder_the_first_counts_and_fewer_links_before_more(tmp_path: Path) -> None:
+    make(tmp_path, "data/1.mp4", "data/in/2.mp4", "set/a/0.mp4", "set/b/0.mp4")
+    (tmp_path / "set" / "a" / "m").symlink_to("../../data")
+    (tmp_path / "set" / "b" / "l").symlink_to("../../data")
+    assert found(tmp_path, "set") == ["set/a/0.mp4", "set/a/m/1.mp4", "set/a/m/in/2.mp4", "set/b/0.mp4"]
+    (tmp_path / "far").mkdir()
+    (tmp_path / "far" / "more").symlink_to("../data")
+    (tmp_path / "set" / "a" / "a").symlink_to("../../far")
+    assert found(tmp_path, "set")[1:3] == ["set/a/m/1.mp4", "set/a/m/in/2.mp4"]
+
+
+def test_a_linked_file_is_the_row_that_comes_first(tmp_path: Path) -> None:
+    make(tmp_path, "b/1.jpg", "data/2.jpg")
+    (tmp_path / "b" / "0.jpg").symlink_to("1.jpg")
+    (tmp_path / "b" / "3.jpg").symlink_to("1.jpg")
+    (tmp_path / "b" / "out.jpg").symlink_to("../data/2.jpg")
+    (tmp_path / "l").symlink_to("b")
+    assert found(tmp_path, "l") == ["l/0.jpg", "l/out.jpg"]
+    assert found(tmp_path, "l", "data") == ["l/0.jpg", "l/out.jpg"]
+    assert found(tmp_path, "data", "b") == ["data/2.jpg", "b/0.jpg"]
+
+
+def test_hard_links_are_rows_of_their_own(tmp_path: Path) -> None:
+    make(tmp_path, "a/1.jpg")
+    os.link(tmp_path / "a" / "1.jpg", tmp_path / "a" / "2.jpg")
+    assert found(tmp_path) == ["a/1.jpg", "a/2.jpg"]
+
+
+def test_folders_interleave_with_files_by_bytes(tmp_path: Path) -> None:
+    make(tmp_path, "a/b.jpg", "a-b.jpg", "ab.jpg", "a.jpg", "a0.jpg", "a/z/y.jpg", "a/z-.jpg")
+    listed = list_roots(tmp_path)
+    assert listed.paths == sorted(listed.paths, key=os.fsencode)
+    assert [(os.path.relpath(group.folder, tmp_path), group.names) for group in listed.groups] == [
+        (".", ["a-b.jpg", "a.jpg"]), ("a", ["b.jpg", "z-.jpg"]), ("a/z", ["y.jpg"]), (".", ["a0.jpg", "ab.jpg"]),
+    ]  # fmt: skip
+
+
+def test_a_folder_of_files_is_one_group(tmp_path: Path) -> None:
+    make(tmp_path, "a/m/note.txt", "a/1.jpg", "a/x.jpg")
+    assert [group.names for group in list_roots(tmp_path).groups] == [["1.jpg", "x.jpg"]]
+
+
+# --- folders of pictures as videos ------------------------------------------------------------------
+
+
+def test_a_folder_that_holds_pictures_is_one_row(tmp_path: Path) -> None:
+    make(tmp_path, "a/1.png", "a/2.PNG", "a/b/1.jpg", "a/b/x.mp4", "a-.mp4", "c/note.txt", "c/d/e/1.gif", "one/1.jpg")
+    listed = list_roots(tmp_path, image_folders="video")
+    kinds = [(os.path.relpath(path, tmp_path), group.kind) for group in listed.groups for path in group.paths()]
+    assert kinds == [
+        ("a", "image_folder"), ("a-.mp4", "files"), ("a/b", "image_folder"), ("a/b/x.mp4", "files"),
+        ("c/d/e", "image_folder"), ("one", "image_folder"),
+    ]  # fmt: skip
+    assert listed.texts(str(tmp_path)).to_pylist() == [path for path, _ in kinds]
+    assert listed.parents().to_pylist()[2:5] == ["a", "b", "d"]
+    assert list_roots(tmp_path / "a" / "b", image_folders="video").paths[0] == str(tmp_path / "a" / "b")
+    assert list_roots(str(tmp_path / "[ac]*"), image_folders="video").paths[:2] == [
+        str(tmp_path / "a"), str(tmp_path / "a-.mp4"),
+    ]  # fmt: skip
+
+
+def test_a_picture_that_is_named_stays_a_row(tmp_path: Path) -> None:
+    make(tmp_path, "a/1.png")
+    assert list_roots([tmp_path, tmp_path / "a" / "1.png"], image_folders="video").num_rows == 2
+
+
+# --- what is named ----------------------------------------------------------------------------------
+
+
+def test_a_missing_root_is_a_mistake_among_named_files_it_is_a_row(tmp_path: Path) -> None:
+    make(tmp_path, "a.mp4")
+    for roots in ("nothing", ["a.mp4/x"], ["missing.mp4"], ["a.mp4", "nothing"]):
+        named = [roots] if isinstance(roots, str) else roots
+        with pytest.raises(MissingMedia, match=named[-1]):
+            list_roots([tmp_path / name for name in named])
+    (tmp_path / "list.txt").write_text("missing.mp4\n")
+    assert found(tmp_path, "a.mp4", "missing.mp4") == ["a.mp4", "missing.mp4"]
+    assert found(tmp_path, "list.txt") == ["missing.mp4"]
+
+
+def test_globs(tmp_path: Path) -> None:
+    make(tmp_path, "a/1.jpg", "a/b/2.jpg", "a/b/.3.jpg", "a-b/4.png", "c/5.odd", "[x].jpg", "x.jpg")
+    assert found(tmp_path, "**/*.jpg") == ["[x].jpg", "a/1.jpg", "a/b/2.jpg", "x.jpg"]
+    assert found(tmp_path, "a*") == ["a-b/4.png", "a/1.jpg", "a/b/.3.jpg", "a/b/2.jpg"]
+    assert found(tmp_path, "c/*") == ["c/5.odd"]
+    assert found(tmp_path, "a/b/.*") == ["a/b/.3.jpg"]
+    assert found(tmp_path, "[x].jpg") == ["[x].jpg"]
+    assert found(tmp_path, "a/**", "a") == ["a/1.jpg", "a/b/2.jpg", "a/b/.3.jpg"]
+    with pytest.raises(UsageError, match=r"\*\.mp4: this pattern matches no file"):
+        found(tmp_path, "**/*.mp4")
+
+
+def test_S16_globs_do_not_run_in_circles(tmp_path: Path) -> None:
+    make(tmp_path, "a/1.jpg")
+    for name in ("x", "y", "z"):
+        (tmp_path / "a" / name).symlink_to("..")
+    (tmp_path / "a" / "self.jpg").symlink_to("self.jpg")
+    assert found(tmp_path, "**/*.jpg") == ["a/1.jpg", "a/self.jpg"]
+    assert found(tmp_path, "**/a/**/*.jpg", "*/*/*/*.jpg") == ["a/1.jpg", "a/self.jpg"]
+
+
+# --- what must not hurt -----------------------------------------------------------------------------
+
+
 def test_S16_special_files_are_listed_without_being_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.mp4")
     with socket.socket(socket.AF_UNIX) as server:
@@ -109,6 +216,80 @@ def test_a_folder_that_cannot_be_listed_is_a_row(tmp_path: Path, monkeypatch: py
     listed = list_roots(tmp_path)
     assert [os.path.relpath(path, tmp_path) for path in listed.paths] == ["a", "b/2.mp4"]
     assert "Permission denied" in str(listed.unlistable[str(tmp_path / "a")])
+
+
+def test_S16_a_folder_that_cannot_be_listed_is_a_row_of_a_glob(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path, "a/1.mp4", "b/2.mp4")
+    scandir = os.scandir
+
+    def refusing(path: str) -> object:
+        if path.endswith("/a"):
+            raise PermissionError(13, "Permission denied")
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    assert found(tmp_path, "**/*.mp4") == ["a", "b/2.mp4"]
+
+
+def test_S16_a_very_deep_tree_ends_in_a_typed_row(tmp_path: Path) -> None:
+    # Longer paths than the system takes (PATH_MAX is 4096) can only be made step by step.
+    step, depth = "d" * 200, 40
+    folder = os.open(tmp_path, os.O_RDONLY)
+    try:
+        for _ in range(depth):
+            os.mkdir(step, dir_fd=folder)
+            inner = os.open(step, os.O_RDONLY, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+            os.close(os.open("x.jpg", os.O_CREAT | os.O_WRONLY, dir_fd=folder))
+        listed = list_roots(tmp_path)
+        (deepest,) = listed.unlistable
+        assert "name too long" in str(listed.unlistable[deepest])
+        assert listed.paths == sorted(listed.paths, key=os.fsencode)
+        assert 15 < listed.num_rows < depth
+    finally:
+        os.close(folder)
+        shutil.rmtree(tmp_path / step)
+
+
+def test_S16_many_nested_folders_are_no_recursion(tmp_path: Path) -> None:
+    folders = [os.path.join(tmp_path, *"d" * depth) for depth in range(1, sys.getrecursionlimit() + 20)]
+    try:
+        for folder in folders:
+            os.mkdir(folder)
+        for roots in (tmp_path, str(tmp_path / "**" / "*.jpg")):
+            os.mknod(folders[-1] + "/x.jpg")
+            assert list_roots(roots).paths == [folders[-1] + "/x.jpg"]
+            os.remove(folders[-1] + "/x.jpg")
+    finally:
+        for folder in reversed(folders):
+            os.rmdir(folder)
+
+
+def test_S16_a_file_or_folder_that_disappears_during_the_walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path, "a/1.mp4", "b/2.mp4", "c.mp4")
+    stat = os.stat
+
+    def vanishing(path: str, **options: Any) -> os.stat_result:
+        if path == str(tmp_path / "a"):
+            shutil.rmtree(path)
+            (tmp_path / "c.mp4").unlink()
+        return stat(path, **options)
+
+    monkeypatch.setattr(os, "stat", vanishing)
+    listed = list_roots(tmp_path)
+    assert [os.path.relpath(path, tmp_path) for path in listed.paths] == ["a", "b/2.mp4", "c.mp4"]
+    assert "No such file" in str(listed.unlistable[str(tmp_path / "a")])
+
+
+def test_many_files_in_one_folder(tmp_path: Path) -> None:
+    names = [f"{number * 7919 % 20_011:06d}.jpg" for number in range(20_000)]
+    folder = os.open(tmp_path, os.O_RDONLY)
+    for name in names:
+        os.mknod(name, dir_fd=folder)
+    os.close(folder)
+    (group,) = list_roots(tmp_path).groups
+    assert group.names == sorted(names)
 
 
 def test_lines_of_a_manifest_are_rows_unless_they_add_nothing(tmp_path: Path) -> None:
