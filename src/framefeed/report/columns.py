@@ -93,7 +93,7 @@ class Columns:
 
     def numbers(self, name: str, rows: IntArray) -> FloatArray:
         """Read numbers or truth values of some rows, float64; NaN where unknown."""
-        column = self.catalog.table.column(name).cast(pa.float64()).fill_null(np.nan)
+        column = self.catalog.table.column(name).cast(pa.float64(), safe=False).fill_null(np.nan)
         values: FloatArray = column.to_numpy()[rows]
         return values
 

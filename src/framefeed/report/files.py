@@ -26,6 +26,7 @@ from framefeed.report.tables import (
     message_cell,
     name_cell,
     sortable_table,
+    text_cell,
 )
 
 SHOWN_COSTLY = 50
@@ -63,7 +64,7 @@ def _failed_cells(columns: Columns, row: int) -> tuple[Cell, Cell, Cell]:
     message = (catalog.error(row) or "").removeprefix(prefix).removeprefix(f"{name}: ")
     return (
         name_cell(name, columns.common_folder),
-        Cell(quantities.full_name(columns.texts("error_type", rows)[0])),
+        text_cell(columns.texts("error_type", rows)[0]),
         message_cell(message),
     )
 
@@ -170,7 +171,7 @@ def _file_table(columns: Columns, predicted: Costs, places: IntArray, caption: s
         [name_cell(name, columns.common_folder) for name in columns.texts("source", rows)],
         _cells(predicted.random_megapixels[places], quantities.megapixels),
         _cells(predicted.all_megapixels[places], quantities.megapixels),
-        [Cell(quantities.full_name(codec) or quantities.UNKNOWN) for codec in columns.texts("codec", rows)],
+        [text_cell(codec) for codec in columns.texts("codec", rows)],
         [Cell(f"{w:.0f}×{h:.0f}", w * h) for w, h in zip(width.tolist(), height.tolist(), strict=True)],
         _cells(columns.numbers("num_frames", rows), quantities.number),
         _cells(predicted.gop[places], quantities.number),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from framefeed.report.columns import Counts
 from framefeed.report.markup import Node, element, elements
-from framefeed.report.quantities import SHOWN_NAME, SHOWN_TITLE, count, full_name, share, shortened
+from framefeed.report.quantities import SHOWN_NAME, SHOWN_TITLE, UNKNOWN, count, full_name, share, shortened
 
 SHOWN_VALUES = 12
 SHOWN_MESSAGE = 240
@@ -37,6 +37,13 @@ def name_cell(stored: str, folder: str = "") -> Cell:
     full = full_name(stored)
     shown = shortened(full_name(stored.removeprefix(folder)), SHOWN_NAME)
     return Cell(shown, title=None if shown == full else full, is_name=True)
+
+
+def text_cell(stored: str) -> Cell:
+    """Show a word, such as a codec's name; a dash where there is none."""
+    full = full_name(stored) or UNKNOWN
+    shown = shortened(full, SHOWN_NAME)
+    return Cell(shown, title=None if shown == full else full)
 
 
 def message_cell(stored: str) -> Cell:

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from framefeed.cli import main
+from framefeed.index.scanning import scan
+from framefeed.testing import make_folder
+from tests.cli.running import only_line, run
+
+
+@pytest.fixture(scope="module")
+def scanned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("report")
+    make_folder(folder / "videos", videos_per_class=2, seconds=1)
+    (folder / "videos" / "broken <b>.mp4").write_text("no film")
+    scan(folder / "videos", out=folder / "cat.parquet", label_from="parent")
+    return folder
+
+
+def test_one_line_says_what_was_written(scanned: Path, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    result = run("report", scanned / "cat.parquet", "-o", path)
+    assert (result.returncode, result.stderr) == (0, b"")
+    assert result.stdout.decode().startswith(f"{path}: 5 rows, 1 failed, ")
+    text = path.read_text(encoding="utf-8")
+    assert "<title>cat.parquet</title>" in text
+    assert "broken &lt;b&gt;.mp4" in text
+
+
+def test_json_title_and_the_default_place(scanned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                          capfd: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    catalog = os.fspath(scanned / "cat.parquet")
+    assert main(["report", catalog, "--title", "Red & blue", "--json"]) == 0
+    out, err = capfd.readouterr()
+    assert err == ""
+    size = (tmp_path / "report.html").stat().st_size
+    assert json.loads(out) == {
+        "report": "report.html", "catalog": catalog, "bytes": size, "rows": 5, "usable": 4, "failed": 1}  # fmt: skip
+    assert "<title>Red &amp; blue</title>" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_no_media_is_needed(scanned: Path, tmp_path: Path) -> None:
+    for name in ("cat.parquet", "cat.frames.arrow"):
+        shutil.copy(scanned / name, tmp_path)
+    assert run("report", tmp_path / "cat.parquet", "-o", tmp_path / "r.html").returncode == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["missing.parquet"],
+        ["text.parquet"],
+        ["cat.parquet", "-o", "text.parquet"],
+        ["cat.parquet", "-o", "no/folder.html"],
+        ["cat.parquet", "-o", "."],
+    ],
+)
+def test_mistakes_are_one_line(words: list[str], scanned: Path, tmp_path: Path) -> None:
+    for name in ("cat.parquet", "cat.frames.arrow"):
+        shutil.copy(scanned / name, tmp_path)
+    (tmp_path / "text.parquet").write_text("not a catalog")
+    result = run("report", *words, cwd=tmp_path)
+    assert (result.returncode, result.stdout) == (1, b"")
+    only_line(result.stderr)
+    assert (tmp_path / "text.parquet").read_text() == "not a catalog"

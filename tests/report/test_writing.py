@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from framefeed.errors import UsageError
+from framefeed.report import write_report
+from tests.report.made import catalog
+
+
+def test_the_same_catalog_gives_the_same_bytes_and_a_report_may_be_replaced(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.html", tmp_path / "b.html"
+    write_report(catalog(3), first, title="A")
+    write_report(catalog(4), second)
+    write_report(catalog(3), second, title="A")
+    assert first.read_bytes() == second.read_bytes()
+    assert first.read_bytes().startswith(b'<!DOCTYPE html>\n<html lang="en">')
+    assert sorted(os.listdir(tmp_path)) == ["a.html", "b.html"]
+
+
+def test_an_empty_file_may_be_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "new.html"
+    path.touch()
+    write_report(catalog(1), os.fspath(path))
+    assert path.stat().st_size > 1000
+
+
+@pytest.mark.parametrize("content", [b"<!DOCTYPE html><title>thesis</title>", b"PAR1", b"\0" * 5000])
+def test_nothing_else_is_replaced(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "mine.html"
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match="no report stands there"):
+        write_report(catalog(1), path)
+    assert path.read_bytes() == content
+
+
+def test_places_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no folder"):
+        write_report(catalog(1), tmp_path / "missing" / "report.html")
+    with pytest.raises(UsageError, match="it is a folder"):
+        write_report(catalog(1), tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError, match="no report stands there"):
+        write_report(catalog(1), tmp_path / "pipe")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(UsageError, match="no report stands there"):
+        write_report(catalog(1), tmp_path / "dangling")
+
+
+def test_a_failure_leaves_the_earlier_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "report.html"
+    write_report(catalog(2), path)
+    before = path.read_bytes()
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_report(catalog(3), path)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["report.html"]
