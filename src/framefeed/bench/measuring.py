@@ -118,12 +118,16 @@ class Samples:
         return min((name for name in names if len(self.of[name]) == most), key=lambda name: self.median(name, metric))
 
 
-def settle() -> None:
-    """Wait until threads that a run left behind are done, so that the next one does not pay for them."""
+def settle(clock: Callable[[], Sample] = now) -> None:
+    """Wait until threads that a run left behind are done, so that the next one does not pay for them.
+
+    Args:
+        clock: Of all that may still be at work.
+    """
     for _ in range(_MOST_WAITS):
-        before = time.process_time()
+        before = clock()
         time.sleep(_WAIT)
-        if time.process_time() - before < _WAIT / 10:
+        if (clock() - before).cpu < _WAIT / 10:
             return
 
 

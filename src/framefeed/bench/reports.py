@@ -21,11 +21,17 @@ def closing_lines(report: Row) -> list[str]:
         lines += aligned([[entry["row"], *_costs(entry)] for entry in report["index"]])
     lines += [f"not run: {key}: {why}" for key, why in report["skipped"].items()]
     lines += [f"baseline not installed: {name} ({why})" for name, why in report["missing"].items()]
+    return [*lines, "", machine_line(report)]
+
+
+def machine_line(report: Row) -> str:
+    """Where, and with which versions, a report was made."""
     machine = report["machine"]
     versions = {**machine["packages"], **report["versions"]}
-    lines += ["", f"{machine['processor']}, {machine['cores']} cores, load {machine['load_average']} at the start; "
-              + ", ".join(f"{name} {version}" for name, version in versions.items())]  # fmt: skip
-    return lines
+    return (
+        f"{machine['processor']}, {machine['cores']} cores, load {machine['load_average']} at the start; "
+        + ", ".join(f"{name} {version}" for name, version in versions.items())
+    )
 
 
 def verdict(ratio: float, floor: float | None, aim: float | None) -> str:

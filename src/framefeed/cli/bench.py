@@ -5,48 +5,108 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from framefeed.bench.decode import DecodeBench, known_rows, run_decode
 from framefeed.bench.measuring import Rounds
 from framefeed.bench.reports import closing_lines, row_lines
+from framefeed.bench.scan import FILES, ROWS, ScanBench, run_scan
+from framefeed.bench.scan_charts import rates_chart
+from framefeed.bench.scan_reports import scan_closing_lines, scan_row_lines
 from framefeed.cli.exits import Exit
 from framefeed.cli.parsing import at_least
 from framefeed.cli.printing import say
 from framefeed.errors import UsageError
 
-WHAT = ("decode", "all")
-NOT_YET = ("scan", "cache", "load", "gpu")
+WHAT = ("decode", "scan", "all")
+NOT_YET = ("cache", "load", "gpu")
+Report = dict[str, Any]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("what", choices=(*WHAT, *NOT_YET), help="what to measure; all: whatever this version has")
     parser.add_argument("media", nargs="*", type=Path, metavar="MEDIA",
-                        help="your videos, or the folder of the known media (default: FRAMEFEED_MEDIA)")  # fmt: skip
+                        help="your media, or the folder of the known ones (default: FRAMEFEED_MEDIA)")  # fmt: skip
     parser.add_argument("--media", dest="named_media", action="append", type=Path, default=[], metavar="MEDIA",
                         help="the same")  # fmt: skip
     parser.add_argument("--work", type=Path, metavar="DIR", help="keep what is made there, and use it again")
-    parser.add_argument("--rows", metavar="ROW,...", help=f"only these: {', '.join(sorted(known_rows()))}")
+    parser.add_argument("--rows", metavar="ROW,...",
+                        help=f"only these; decode: {', '.join(sorted(known_rows()))}; scan: {', '.join(ROWS)}",
+                        )  # fmt: skip
+    parser.add_argument("--files", type=at_least(1), default=FILES, metavar="N",
+                        help=f"scan: pictures in the scanned tree; other trees in proportion (default: {FILES})",
+                        )  # fmt: skip
     parser.add_argument("--pairs", type=at_least(1), default=20, metavar="N",
                         help="rounds, each with every contender once (default: 20)")  # fmt: skip
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the report there too")
+    parser.add_argument("--json", type=Path, metavar="FILE",
+                        help="write the report there too; the rates of scan also as a picture beside it")  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
     """Measure, and say what was found."""
     if args.what in NOT_YET:
-        raise UsageError(f"'bench {args.what}' is not in this version of framefeed: there is 'bench decode'")
+        raise UsageError(f"'bench {args.what}' is not in this version of framefeed: there are 'decode' and 'scan'")
     named = [*args.media, *args.named_media]
     media = tuple(named or map(Path, filter(None, [os.environ.get("FRAMEFEED_MEDIA")])))
     for path in media:
         if not path.exists():
             raise UsageError(f"{path}: no such file or folder")
-    rows = tuple(args.rows.split(",")) if args.rows else ()
+    reports = {what: _BENCHES[what](args, media, rows) for what, rows in chosen_rows(args.what, args.rows).items()}
+    if args.json is not None:
+        args.json.parent.mkdir(parents=True, exist_ok=True)
+        document = {"bench": "all", **reports} if args.what == "all" else reports[args.what]
+        args.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        _draw(reports, args.json)
+    return Exit.WELL
+
+
+def chosen_rows(what: str, rows: str | None) -> dict[str, tuple[str, ...]]:
+    """The benches to run and the rows of each, () for all of them.
+
+    Raises:
+        UsageError: No bench that was asked for has such a row.
+    """
+    known = {"decode": known_rows(), "scan": set(ROWS)}
+    benches = [name for name in known if what in (name, "all")]
+    if rows is None:
+        return dict.fromkeys(benches, ())
+    wanted = rows.split(",")
+    all_known = set().union(*(known[name] for name in benches))
+    unknown = sorted(set(wanted) - all_known)
+    if unknown:
+        raise UsageError(f"no row {', '.join(unknown)}: the rows are {', '.join(sorted(all_known))}")
+    chosen = {name: tuple(row for row in wanted if row in known[name]) for name in benches}
+    return {name: of for name, of in chosen.items() if of}
+
+
+def _decode(args: argparse.Namespace, media: tuple[Path, ...], rows: tuple[str, ...]) -> Report:
     bench = DecodeBench(media, args.work, rows, Rounds(args.pairs))
     report = run_decode(bench, lambda row: say(*row_lines(row)))
     say(*closing_lines(report))
-    if args.json is not None:
-        args.json.parent.mkdir(parents=True, exist_ok=True)
-        args.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    return Exit.WELL
+    return report
+
+
+def _scan(args: argparse.Namespace, media: tuple[Path, ...], rows: tuple[str, ...]) -> Report:
+    bench = ScanBench(media, args.work, rows, args.files, Rounds(args.pairs))
+    report = run_scan(bench, lambda row: say(*scan_row_lines(row)))
+    say(*scan_closing_lines(report))
+    return report
+
+
+_BENCHES: Mapping[str, Callable[[argparse.Namespace, tuple[Path, ...], tuple[str, ...]], Report]] = {
+    "decode": _decode,
+    "scan": _scan,
+}
+
+
+def _draw(reports: Mapping[str, Report], beside: Path) -> None:
+    """Draw the rates of the engines, where they were measured."""
+    report = reports.get("scan", {"rows": ()})
+    for row in report["rows"]:
+        if row["key"] == "headers":
+            picture = beside.with_suffix(".svg")
+            picture.write_text(rates_chart(row, report["machine"]), encoding="utf-8")
+            say(f"rates as a picture: {picture}")

@@ -1,0 +1,71 @@
+"""The limit: the system calls that nobody can do without, and nothing else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+from framefeed.bench.sizing import Engine, Size, in_process
+
+HEAD = 4096
+"""Bytes, as many as hold the header of most pictures."""
+
+
+def touch(path: str) -> Size:
+    """Open, fstat, read the head and close."""
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    os.fstat(file)
+    os.pread(file, HEAD, 0)
+    os.close(file)
+    return None
+
+
+def walk(folder: str) -> Iterator[str]:
+    """Paths of the files of a folder and of those in it."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from walk(entry.path)
+            else:
+                yield entry.path
+
+
+def walk_and_touch(folder: str) -> int:
+    """Do the calls for each file of a folder, and count them."""
+    count = 0
+    for path in walk(folder):
+        touch(path)
+        count += 1
+    return count
+
+
+class WalkingPool:
+    """The same in several processes, a folder of the tree at a time.
+
+    Args:
+        processes: How many.
+    """
+
+    def __init__(self, processes: int) -> None:
+        self._pool = ProcessPoolExecutor(processes, mp_context=get_context("forkserver"))
+        list(self._pool.map(touch, [os.devnull] * 4 * processes))
+
+    def walk_and_touch(self, folders: Sequence[str]) -> int:
+        """Do the calls for each file of some folders, and count them."""
+        return sum(self._pool.map(walk_and_touch, folders))
+
+    def close(self) -> None:
+        """End the processes."""
+        self._pool.shutdown(cancel_futures=True)
+
+
+def versions() -> dict[str, str]:
+    """Nothing but the system."""
+    return {}
+
+
+def engines() -> list[Engine]:
+    """The limit, in this process."""
+    return [in_process("open + fstat + pread + close", touch, "quick", knows_sizes=False)]

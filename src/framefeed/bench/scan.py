@@ -1,0 +1,124 @@
+"""``framefeed bench scan``: every row, one after the other, into one report."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from framefeed.bench.baselines import load_module
+from framefeed.bench.machine import machine_facts
+from framefeed.bench.measuring import Rounds
+from framefeed.bench.scan_headers import EngineField, find_engines, headers_row
+from framefeed.bench.scan_media import Originals, find_originals
+from framefeed.bench.scan_memory import memory_row
+from framefeed.bench.scan_mp4 import mp4_row
+from framefeed.bench.scan_trees import Tree, linked_tree
+from framefeed.bench.scan_whole import scan_row, second_row
+from framefeed.errors import UsageError
+
+FILES = 100_000
+ROWS = {
+    "headers": "the engines of the write-up, file by file",
+    "scan": "a whole scan against walking and bare system calls",
+    "second": "a second scan with nothing changed",
+    "mp4": "facts and frame tables of MP4 files",
+    "memory": "memory of a scan of ten times as many pictures",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ScanBench:
+    """What to run.
+
+    Attributes:
+        media: The user's pictures and videos, files or folders; without any some are made.
+        work: Folder for what is made, in which the originals are kept; None for one that is removed at the end.
+        rows: Keys of the rows, or () for all.
+        files: Pictures of the scanned trees; "headers" takes a fifth of them, "memory" ten times as many.
+        rounds: How often.
+    """
+
+    media: tuple[Path, ...] = ()
+    work: Path | None = None
+    rows: tuple[str, ...] = ()
+    files: int = FILES
+    rounds: Rounds = field(default_factory=Rounds)
+
+    def __post_init__(self) -> None:
+        unknown = sorted(set(self.rows) - ROWS.keys())
+        if unknown:
+            raise UsageError(f"no row {', '.join(unknown)}: the rows are {', '.join(sorted(ROWS))}")
+
+
+def run_scan(bench: ScanBench, tell: Callable[[dict[str, Any]], None] = lambda row: None) -> dict[str, Any]:
+    """Run the rows.
+
+    Args:
+        bench: What to run.
+        tell: Called with each row's report as soon as there is one.
+    """
+    engines = find_engines()
+    torchcodec = load_module("table_torchcodec")
+    if isinstance(torchcodec, str):
+        engines.missing["torchcodec"] = torchcodec
+    else:
+        engines.versions.update(torchcodec.versions())
+    report: dict[str, Any] = {
+        "bench": "scan",
+        "machine": machine_facts(),
+        "versions": engines.versions,
+        "missing": engines.missing,
+        "settings": {"pairs": bench.rounds.pairs, "files": bench.files, "own_media": bool(bench.media)},
+        "rows": [],
+        "skipped": {},
+    }
+    with _work_folder(bench.work) as work:
+        originals = find_originals(bench.media, work / "originals")
+        for run in _runs(bench, originals, engines).values():
+            with TemporaryDirectory(prefix="row-", dir=work) as scratch:
+                row = run(Path(scratch))
+            report["rows"].append(row)
+            tell(row)
+    return report
+
+
+def _runs(bench: ScanBench, originals: Originals, engines: EngineField) -> dict[str, Callable[[Path], dict[str, Any]]]:
+    rounds, processes, files = bench.rounds, len(os.sched_getaffinity(0)), bench.files
+    fewest = len(originals.stills)
+
+    def over_tree(row: Callable[[Tree, Path], dict[str, Any]], count: int) -> Callable[[Path], dict[str, Any]]:
+        def run(work: Path) -> dict[str, Any]:
+            with linked_tree(originals.stills, work / "tree", max(count, fewest)) as tree:
+                return row(tree, work)
+
+        return run
+
+    def whole_scan(large: Tree, work: Path) -> dict[str, Any]:
+        with linked_tree(originals.stills, work / "small", max(files // 50, fewest)) as small:
+            return scan_row(large, small, work, rounds, processes)
+
+    runs: dict[str, Callable[[Path], dict[str, Any]]] = {
+        "headers": over_tree(
+            lambda tree, work: headers_row(tree, originals, engines.engines, rounds, processes), files // 5
+        ),
+        "scan": over_tree(whole_scan, max(files, 2 * fewest)),
+        "second": over_tree(lambda tree, work: second_row(tree, work, rounds), files),
+        "mp4": lambda work: mp4_row(originals.videos, rounds),
+        "memory": over_tree(memory_row, 10 * files),
+    }
+    return {key: run for key, run in runs.items() if not bench.rows or key in bench.rows}
+
+
+@contextmanager
+def _work_folder(kept: Path | None) -> Iterator[Path]:
+    if kept is not None:
+        kept.mkdir(parents=True, exist_ok=True)
+        yield kept
+        return
+    with TemporaryDirectory(prefix="framefeed-bench-") as folder:
+        yield Path(folder)

@@ -1,0 +1,159 @@
+"""Rows "scan" and "second": a whole scan of a large tree, and the same again with nothing changed.
+
+What a scan costs however many files there are, such as starting workers, is measured on a small tree and taken off:
+rates are of the files by which the large tree is larger.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from framefeed.bench.baselines import load_module
+from framefeed.bench.family import family_now
+from framefeed.bench.measuring import Contender, Interval, Metric, Rounds, Sample, Samples, measure, settle
+from framefeed.bench.scan_goals import Mark, steady
+from framefeed.bench.scan_headers import LIMIT, MOST_NAMED
+from framefeed.bench.scan_programs import run_program
+from framefeed.bench.scan_trees import Tree
+from framefeed.bench.scan_watching import count_opened
+from framefeed.bench.sizing import Size
+from framefeed.index.catalog import Catalog
+from framefeed.index.scanning import scan
+
+OURS = "framefeed"
+_BARE = f"walk + {LIMIT}"
+
+
+def scan_row(large: Tree, small: Tree, work: Path, rounds: Rounds, processes: int) -> dict[str, Any]:
+    """Measure whole scans against walking the tree and the bare calls, on one core and on all.
+
+    Args:
+        large: Many files.
+        small: Few, of the same originals.
+        work: Folder for the tables.
+        rounds: How often.
+        processes: As many as there are cores.
+    """
+    bare = load_module("bare_calls")
+    pool = bare.WalkingPool(processes)
+    on_all = f"{processes} cores"
+    runs: dict[str, Callable[[Tree], object]] = {
+        f"{OURS}, 1 core": partial(_scan, work, 0),
+        f"{OURS}, {on_all}": partial(_scan, work, None),
+        f"{_BARE}, 1 core": lambda tree: bare.walk_and_touch(str(tree.root)),
+        f"{_BARE}, {on_all}": lambda tree: pool.walk_and_touch(tree.folders()),
+    }
+    contenders = [
+        Contender(f"{name} | {size}", lambda number, run=run, tree=tree: run(tree))  # type: ignore[misc]
+        for size, tree in (("small", small), ("large", large))
+        for name, run in runs.items()
+    ]
+    try:
+        samples = measure(contenders, replace(rounds, pilot=rounds.pairs), family_now, partial(settle, family_now))
+    finally:
+        pool.close()
+    each = Samples({
+        name: steady(samples.of[f"{name} | large"], samples.of[f"{name} | small"], len(large) - len(small))
+        for name in runs
+    })  # fmt: skip
+    wrong = wrong_rows(Catalog.open(_table(work, large)), large)
+    return {
+        "key": "scan",
+        "title": f"whole scan of {len(large)} pictures, steady rate (start-up, from {len(small)} pictures, apart)",
+        "ways": [_facts(name, samples, each, len(small)) for name in runs],
+        "num_wrong": len(wrong),
+        "wrong": wrong[:MOST_NAMED],
+        "goals": [
+            _share(f"share of {_BARE}, 1 core", "1 core", ("cpu", "wall"), each),
+            _share(f"share of {_BARE}, {on_all}", on_all, ("wall", "cpu"), each),
+        ],
+    }
+
+
+def wrong_rows(catalog: Catalog, tree: Tree) -> list[str]:
+    """Rows of a catalog that do not have the stored size of the file, or not its place in the order."""
+    size_of = load_module("sizes_pillow").size_of
+    expected: list[Size] = [size_of(os.fspath(original)) for original in tree.originals]
+    if len(catalog) != len(tree):
+        return [f"{len(catalog)} rows of {len(tree)} files"]
+    wide, high = (catalog.table.column(name).fill_null(0).to_numpy() for name in ("coded_width", "coded_height"))
+    turn = np.arange(len(tree)) % len(expected)
+    wanted = np.array([size or (0, 0) for size in expected])[turn]
+    wrong = np.flatnonzero((wide != wanted[:, 0]) | (high != wanted[:, 1])).tolist()
+    names = catalog.table.column("source").to_pylist()
+    moved = [row for row, name in enumerate(names) if not tree.path(row).endswith(name.rpartition("/")[2])]
+    return [f"{names[row]}: row {row} is {wide[row]} x {high[row]}" for row in sorted({*wrong, *moved})]
+
+
+def second_row(tree: Tree, work: Path, rounds: Rounds) -> dict[str, Any]:
+    """Scan again what has not changed, against walking, a stat of each file and reading the old table.
+
+    That no file is opened is shown twice: by an audit hook in the process that scans, which sees what Python opens,
+    and by the kernel's watches on all folders of the tree, which see what libraries and other processes open.
+
+    Args:
+        tree: Many files.
+        work: Folder for the table.
+        rounds: How often.
+    """
+    table = work / "again.parquet"
+    scan(str(tree.root), out=table, depth="header", progress=False)
+    watched, opened = count_opened(tree.folders(), lambda: run_program("watched", tree.root, table))
+    samples = Samples()
+    for number in range(rounds.pairs):
+        order = ("again", "least") if number % 2 == 0 else ("least", "again")
+        for name in order:
+            found = run_program(name, tree.root, table)
+            samples.add(name, number, Sample(found["cpu_seconds"], found["wall_seconds"]))
+    ratio = samples.ratio("again", "least"), samples.ratio("again", "least", "wall")
+    return {
+        "key": "second",
+        "title": f"scan of {len(tree)} pictures of which nothing has changed",
+        "opened_by_python": watched["opened"],
+        "opened_by_anybody": opened,
+        "wrong": [] if watched["rows"] == len(tree) else [f"{watched['rows']} rows of {len(tree)} files"],
+        "seconds": {name: round(samples.median(name), 4) for name in ("again", "least")},
+        "goals": [
+            Mark("media files opened", 0, 0, at_most=True, unit="").judge(
+                {"audit hook": float(watched["opened"])} | ({} if opened is None else {"kernel": float(opened)})
+            ),
+            Mark("the cost of walk + stat + reading the old table", 1.5, 1.1, at_most=True).judge(
+                {"CPU": ratio[0], "wall": ratio[1]}
+            ),
+        ],
+    }
+
+
+def _scan(work: Path, workers: int | None, tree: Tree) -> None:
+    scan(str(tree.root), out=_table(work, tree), depth="header", workers=workers, resume=False, progress=False)
+
+
+def _table(work: Path, tree: Tree) -> Path:
+    return work / f"{tree.root.name}.parquet"
+
+
+def _share(what: str, on: str, metrics: Sequence[Metric], each: Samples) -> dict[str, Any]:
+    words = {"cpu": "CPU", "wall": "wall"}
+    figures: dict[str, Interval | float] = {
+        words[metric]: each.ratio(f"{_BARE}, {on}", f"{OURS}, {on}", metric) for metric in metrics
+    }
+    return Mark(what, 0.5, 0.7).judge(figures)
+
+
+def _facts(name: str, samples: Samples, each: Samples, few: int) -> dict[str, Any]:
+    start_up = samples.median(f"{name} | small") - few * each.median(name)
+    return {
+        "name": name,
+        "files_per_cpu_second": round(1 / each.median(name), 1),
+        "files_per_second": round(1 / each.median(name, "wall"), 1),
+        "start_up_cpu_seconds": round(max(0.0, start_up), 3),
+        "cpu_microseconds_a_file": [round(1e6 * sample.cpu, 3) for sample in each.of[name].values()],
+        "wall_microseconds_a_file": [round(1e6 * sample.wall, 3) for sample in each.of[name].values()],
+    }

@@ -1,0 +1,183 @@
+"""Whole rows of ``bench scan``, made small."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from framefeed.bench import scan_headers, scan_media
+from framefeed.bench.baselines import load_module
+from framefeed.bench.measuring import Rounds
+from framefeed.bench.scan import ROWS, ScanBench, run_scan
+from framefeed.bench.scan_charts import rates_chart
+from framefeed.bench.scan_headers import OURS, find_engines, headers_row
+from framefeed.bench.scan_media import Originals, find_originals, make_stills
+from framefeed.bench.scan_memory import memory_row
+from framefeed.bench.scan_mp4 import mp4_row
+from framefeed.bench.scan_ours import size_of
+from framefeed.bench.scan_reports import scan_closing_lines, scan_row_lines
+from framefeed.bench.scan_trees import Tree, linked_tree
+from framefeed.bench.scan_whole import scan_row, second_row, wrong_rows
+from framefeed.bench.sizing import Engine, Size, in_process
+from framefeed.cli import main
+from framefeed.errors import UsageError
+from framefeed.index.scanning import scan
+from framefeed.testing.clips import ClipSpec, write_clip
+
+ONCE = Rounds(1)
+
+
+@pytest.fixture(scope="module")
+def originals(tmp_path_factory: pytest.TempPathFactory) -> Originals:
+    folder = tmp_path_factory.mktemp("originals")
+    clip = write_clip(folder / "clip.mp4", ClipSpec(num_frames=20))
+    return find_originals([*make_stills(folder), clip], folder / "work")
+
+
+@pytest.fixture
+def tree(originals: Originals, tmp_path: Path) -> Sequence[Tree]:
+    with linked_tree(originals.stills, tmp_path / "tree", 48) as made:
+        yield made
+
+
+def in_process_engines() -> list[Engine]:
+    return [engine for engine in find_engines().engines if engine.pace in ("quick", "steady")]
+
+
+def test_engines_agree_and_are_held_to_the_marks(tree: Tree, originals: Originals) -> None:
+    row = headers_row(tree, originals, in_process_engines(), ONCE, 1)
+    assert {engine["name"]: engine["wrong"] for engine in row["engines"] if engine["num_wrong"]} == {}
+    assert {goal["what"] for goal in row["goals"]} >= {scan_headers.MARKS[scan_headers.LIMIT].what}
+    text = "\n".join(scan_row_lines(row))
+    assert OURS in text
+    assert "WRONG" not in text
+
+
+def swapped_once(path: str) -> Size:
+    """The right size of every file but one."""
+    size = size_of(path)
+    return (size[1], size[0]) if size and path.endswith("original_004.jpg") else size
+
+
+def lying_about_a_broken_file(path: str) -> Size:
+    return size_of(path) or ((1, 1) if path.endswith("text.png") else None)
+
+
+@pytest.mark.parametrize("wrong", [swapped_once, lying_about_a_broken_file])
+def test_an_engine_that_is_wrong_about_one_file_is_caught(tree: Tree, originals: Originals, wrong: object) -> None:
+    engines = [*in_process_engines()[:1], in_process("hasty", wrong, "quick")]
+    row = headers_row(tree, originals, engines, ONCE, 1)
+    found = {engine["name"]: engine["num_wrong"] for engine in row["engines"]}
+    assert found[OURS] == 0
+    assert found["hasty"] >= 1
+    assert "WRONG" in "\n".join(scan_row_lines(row))
+
+
+def test_an_engine_that_is_wrong_only_while_it_is_timed_is_caught(tree: Tree, originals: Originals) -> None:
+    def hasty(path: str) -> Size:
+        return (1, 1) if "tree" in path and path.endswith("00000007.png") else size_of(path)
+
+    engines = [*in_process_engines()[:1], in_process("hasty", hasty, "quick")]
+    row = headers_row(tree, originals, engines, ONCE, 1)
+    assert [engine["num_wrong"] for engine in row["engines"]] == [0, 1]
+
+
+def test_an_engine_that_raises_is_named_and_left_out(tree: Tree, originals: Originals) -> None:
+    def fails(path: str) -> Size:
+        raise RuntimeError("no such thing")
+
+    engines = [*in_process_engines()[:1], in_process("failing", fails, "quick")]
+    row = headers_row(tree, originals, engines, ONCE, 1)
+    assert row["failed"] == {"failing": "RuntimeError: no such thing"}
+    assert [engine["name"] for engine in row["engines"]] == [OURS]
+
+
+def test_the_rates_make_a_picture(tree: Tree, originals: Originals) -> None:
+    row = headers_row(tree, originals, in_process_engines(), ONCE, 1)
+    row["engines"][-1]["name"] = "<hostile & name>"
+    drawn = rates_chart(row, {"processor": "a <processor>", "cores": 2})
+    assert drawn.count("<rect") == len(row["engines"]) + 1
+    assert "&lt;hostile &amp; name&gt;" in drawn
+    assert "<processor>" not in drawn
+
+
+def test_a_whole_scan_has_every_file(originals: Originals, tree: Tree, tmp_path: Path) -> None:
+    with linked_tree(originals.stills, tmp_path / "small", 16) as small:
+        row = scan_row(tree, small, tmp_path, ONCE, 1)
+    assert row["wrong"] == []
+    assert len(row["goals"]) == 2
+    assert scan_row_lines(row)
+
+
+def test_rows_of_a_scan_that_are_wrong_are_caught(originals: Originals, tree: Tree) -> None:
+    catalog = scan(str(tree.root), depth="header", workers=0, progress=False)
+    assert wrong_rows(catalog, tree) == []
+    turned = list(range(len(catalog)))
+    turned[3], turned[4] = turned[4], turned[3]
+    assert len(wrong_rows(catalog.take(turned), tree)) == 2
+    assert wrong_rows(catalog.take([0]), tree) == ["1 rows of 48 files"]
+
+
+@pytest.mark.slow
+def test_a_second_scan_is_watched_and_paired(tree: Tree, tmp_path: Path) -> None:
+    row = second_row(tree, tmp_path, ONCE)
+    assert row["wrong"] == []
+    assert row["seconds"]["least"] > 0
+    assert row["goals"][0]["what"] == "media files opened"
+
+
+@pytest.mark.slow
+def test_memory_of_a_scan(tree: Tree, tmp_path: Path) -> None:
+    row = memory_row(tree, tmp_path)
+    assert row["wrong"] == []
+    assert 20 < row["goals"][0]["figures"]["memory"]["median"] < 1500
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_facts_of_videos_agree(originals: Originals, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("framefeed.bench.scan_mp4.READS", 1)
+    row = mp4_row(originals.videos, ONCE)
+    assert [engine["wrong"] for engine in row["engines"] if engine["num_wrong"]] == []
+    assert len(row["goals"]) == 2 - isinstance(load_module("table_torchcodec"), str)
+
+
+def test_unknown_rows_are_refused_with_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UsageError, match=r"no row nothing.*headers"):
+        ScanBench(rows=("nothing",))
+    assert main(["bench", "scan", "--rows", "gop12-2"]) == 1
+    assert "headers" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_command_writes_report_and_picture(
+    originals: Originals, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scan_media, "LEAST_ORIGINALS", 4)
+    out = tmp_path / "out" / "scan.json"
+    own = str(originals.stills[0])
+    words = ["bench", "scan", own, "--rows", "headers", "--files", "4", "--pairs", "1", "--json", str(out)]
+    assert main(words) == 0
+    assert "the rate of PyAV in a process pool" in capsys.readouterr().out
+    assert out.with_suffix(".svg").read_text().startswith("<svg")
+    assert own not in out.read_text()
+    engines = {engine["name"]: engine for engine in json.loads(out.read_text())["rows"][0]["engines"]}
+    assert {name: engine["wrong"] for name, engine in engines.items() if engine["num_wrong"]} == {}
+    assert engines["PyAV, process pool"]["start_up"]["cpu_seconds"] > 0
+    # A program a file costs the processor milliseconds: were its time not seen, the rate would be beyond all others.
+    assert all(engine["files_per_cpu_second"] < 1000 for name, engine in engines.items() if name.startswith("ffprobe"))
+
+
+def test_all_rows_are_there_and_the_end_says_what_is_missing() -> None:
+    assert set(ROWS) >= {"headers", "scan", "second", "mp4", "memory"}
+    report = {
+        "missing": {"imagesize": "ModuleNotFoundError: No module named 'imagesize'"},
+        "machine": {"processor": "a processor", "cores": 2, "load_average": 0.5, "packages": {}},
+        "versions": {},
+    }
+    assert "not installed: imagesize" in "\n".join(scan_closing_lines(report))
+
+
+def test_nothing_is_left_behind(tmp_path: Path) -> None:
+    run_scan(ScanBench(work=tmp_path, rows=("scan",), files=16, rounds=ONCE))
+    assert [path.name for path in tmp_path.iterdir()] == ["originals"]
