@@ -17,6 +17,7 @@ from framefeed.index.frame_tables import FrameTables
 from framefeed.index.still_rows import SURVEYED
 from framefeed.index.survey import Finding, SurveyOptions
 from framefeed.index.sweep import chunks_of, sweep
+from framefeed.media.sequence import ImageSequence
 
 IntArray = npt.NDArray[np.int64]
 
@@ -31,15 +32,15 @@ class Wanted:
         labels: One for each row, or None.
         extra: The manifest's own columns, or None.
         root: Folder that relative texts are resolved against.
-        buffers: Encoded media in memory, by text.
+        buffers: Media in memory, and image sequences that were given as such, by text.
     """
 
     texts: Sequence[str]
-    sources: Sequence[str | bytes | Finding]
+    sources: Sequence[str | bytes | ImageSequence | Finding]
     labels: pa.ChunkedArray | None = None
     extra: pa.Table | None = None
     root: str | None = None
-    buffers: Mapping[str, bytes] = field(default_factory=dict)
+    buffers: Mapping[str, bytes | ImageSequence] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Rows:
         labels: One for each row, or None.
         extra: The manifest's own columns, or None.
         root: Folder that relative texts are resolved against.
-        buffers: Encoded media in memory, by text.
+        buffers: Media in memory, and image sequences that were given as such, by text.
     """
 
     texts: pa.Array
@@ -60,7 +61,7 @@ class Rows:
     labels: pa.ChunkedArray | None = None
     extra: pa.Table | None = None
     root: str | None = None
-    buffers: Mapping[str, bytes] = field(default_factory=dict)
+    buffers: Mapping[str, bytes | ImageSequence] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ class CatalogData:
         verify: How frame indexes were, or are to be, verified.
         root: Folder that relative sources are resolved against, or None.
         root_is_default: Whether that is only the folder in which the catalog's file lies.
-        buffers: Encoded media in memory, by the text in the ``source`` column.
+        buffers: Media in memory, and image sequences that were given as such, by the text in the ``source`` column.
     """
 
     facts: Facts
@@ -105,7 +106,7 @@ class CatalogData:
     verify: Verify = "ends"
     root: str | None = None
     root_is_default: bool = False
-    buffers: Mapping[str, bytes] = field(default_factory=dict)
+    buffers: Mapping[str, bytes | ImageSequence] = field(default_factory=dict)
 
     @property
     def depth(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, SupportsIndex, overload
@@ -22,11 +22,14 @@ from framefeed.index.frame_tables import FrameTables
 from framefeed.index.splitting import check_fractions, part_rows
 from framefeed.index.survey import SurveyOptions
 from framefeed.media.info import MediaInfo
+from framefeed.media.sequence import ImageSequence
 
 StrPath = str | os.PathLike[str]
 
 MAX_PICKLED_BYTES = 64_000_000
 """A catalog that was never saved travels to workers as data up to this size."""
+BYTES_PER_PATH = 128
+"""What a path of an image sequence adds to that, about."""
 _ROW = "\0row"
 
 
@@ -66,8 +69,8 @@ class CatalogEntry:
         self.row = row
 
     @property
-    def source(self) -> str | bytes:
-        """Path, URL or encoded bytes."""
+    def source(self) -> str | bytes | ImageSequence:
+        """Path, URL, encoded bytes, or image sequence."""
         return self._catalog.source(self.row)
 
     @property
@@ -141,7 +144,7 @@ class Catalog(CatalogRows):
             UsageError: It holds media in memory, or the folder is missing.
         """
         if self._data.buffers and any(self.name(row) in self._data.buffers for row in range(len(self))):
-            raise UsageError("a catalog of bytes in memory cannot be saved: write the media to files and scan them")
+            raise UsageError("a catalog of bytes in memory, or of given image sequences, cannot be saved: scan files")
         name = os.path.abspath(os.fsdecode(path))
         data = self.compact()
         table = self.rebased(data.facts.table(), os.path.dirname(name))
@@ -260,7 +263,7 @@ class Catalog(CatalogRows):
         data = self.compact()
         frames = data.frames
         table = data.facts.table()
-        size = table.nbytes + (0 if frames is None else frames.nbytes) + sum(map(len, data.buffers.values()))
+        size = table.nbytes + (0 if frames is None else frames.nbytes) + _nbytes(data.buffers.values())
         if size > MAX_PICKLED_BYTES:
             raise UsageError(
                 f"this catalog was not saved and weighs {size} bytes, more than the {MAX_PICKLED_BYTES} that are sent "
@@ -268,6 +271,10 @@ class Catalog(CatalogRows):
             )
         rest = (data.classes, data.verify, data.root, data.root_is_default, dict(data.buffers))
         return (_rebuild, (table, None if frames is None else frames.batches, rest))
+
+
+def _nbytes(media: Iterable[bytes | ImageSequence]) -> int:
+    return sum(len(data) if isinstance(data, bytes) else BYTES_PER_PATH * len(data.paths or "") for data in media)
 
 
 def _reopen(path: str, root: str | None, fingerprint: str, has_frames: bool, rows: bytes | None) -> Catalog:

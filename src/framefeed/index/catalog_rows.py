@@ -17,7 +17,9 @@ from framefeed.index.assembly import CatalogData
 from framefeed.index.facts import INFO_COLUMNS, Facts, Label, decoded, distinct, encode_labels, label_codes
 from framefeed.index.frame_index import FrameIndex
 from framefeed.index.names import escape, is_url, resolved
+from framefeed.index.sequence_index import sequence_of
 from framefeed.media.info import MediaInfo
+from framefeed.media.sequence import SEQUENCE_CONTAINER, ImageSequence
 
 IntArray = npt.NDArray[np.int64]
 AnyArray = npt.NDArray[Any]
@@ -40,11 +42,11 @@ class CatalogRows:
     def __len__(self) -> int:
         return self._data.facts.num_rows if self._rows is None else len(self._rows)
 
-    def source(self, row: int) -> str | bytes:
-        """Path, URL or encoded bytes of a row."""
+    def source(self, row: int) -> str | bytes | ImageSequence:
+        """Path, URL or encoded bytes of a row; an image sequence where a folder was indexed as one."""
         text = self.name(row)
-        buffer = self._data.buffers.get(text)
-        return resolved(text, self._data.root) if buffer is None else buffer
+        given = self._data.buffers.get(text)
+        return self._located(row, resolved(text, self._data.root)) if given is None else given
 
     def name(self, row: int) -> str:
         """What the ``source`` column says of a row."""
@@ -201,6 +203,14 @@ class CatalogRows:
         checked = self._checked(row)
         return checked if self._rows is None else int(self._rows[checked])
 
+    def _located(self, row: int, path: str) -> str | ImageSequence:
+        if self._data.frames is None:
+            is_sequence = self._scalar("container", row) == SEQUENCE_CONTAINER
+            return ImageSequence(path, fps=self._scalar("average_fps", row)) if is_sequence else path
+        at = int(self._data.frame_rows[self._base(row)])
+        index = None if at < 0 else self._data.frames.index(at)
+        return path if index is None or index.stream.container != SEQUENCE_CONTAINER else sequence_of(path, index)
+
     def _scalar(self, name: str, row: int) -> Any:
         return self._data.facts.column(name)[self._base(row)].as_py()
 
@@ -212,7 +222,7 @@ class CatalogRows:
 
     def _shown_name(self, row: int) -> str:
         source = self.source(row)
-        return self.name(row) if isinstance(source, bytes) else source
+        return source if isinstance(source, str) else self.name(row)
 
 
 def _is_number(kind: pa.DataType) -> bool:

@@ -25,11 +25,11 @@ from framefeed.index.listing import Group, ImageFolders, Listing, Roots, list_ro
 from framefeed.index.names import absolute, escape
 from framefeed.index.resuming import Sources, Tally, find_out, parts_left, what_is_known
 from framefeed.index.survey import Depth, Finding, SurveyOptions, survey
-from framefeed.media.sequence import exact_rate
+from framefeed.media.sequence import ImageSequence, SequenceSource, exact_rate
 from framefeed.media.source import MediaSource, SourceStat
 
 StrPath = str | os.PathLike[str]
-Source = str | bytes | os.PathLike[str] | CatalogEntry
+Source = str | bytes | os.PathLike[str] | ImageSequence | CatalogEntry
 
 
 def scan(
@@ -143,7 +143,7 @@ def catalog_of(sources: Sequence[Source]) -> Catalog:
     """Index a few sources in memory: one row for each, in their order, also for those given twice.
 
     Args:
-        sources: Paths, encoded bytes, and catalog entries, whose frame index is taken as it is.
+        sources: Paths, encoded bytes, image sequences, and catalog entries, whose frame index is taken as it is.
 
     Raises:
         MediaError: A source cannot be indexed.
@@ -151,11 +151,11 @@ def catalog_of(sources: Sequence[Source]) -> Catalog:
     """
     texts: list[str] = []
     findings: dict[str, Finding] = {}
-    buffers: dict[str, bytes] = {}
+    buffers: dict[str, bytes | ImageSequence] = {}
     for source in sources:
         text, opened = _identified(source)
         texts.append(text)
-        if isinstance(opened, bytes):
+        if not isinstance(opened, str):
             buffers[text] = opened
         if text not in findings:
             findings[text] = _found(source, opened)
@@ -237,18 +237,21 @@ def _stands(target: str, data: CatalogData) -> bool:
     return all(decoded(facts.column(name)).equals(decoded(data.facts.column(name))) for name in names)
 
 
-def _identified(source: Source) -> tuple[str, str | bytes]:
+def _identified(source: Source) -> tuple[str, str | bytes | ImageSequence]:
     """The text that stands for a source, and what to open."""
     opened = source.source if isinstance(source, CatalogEntry) else source
     media = MediaSource.of(opened)
     if media.kind == "bytes":
         return f"<{len(media.data)} bytes {media.fingerprint()}>", media.data
+    if isinstance(media, SequenceSource):
+        # Not its folder alone: several sequences may lie over one, with other rates.
+        return f"<{escape(media.name)}, {media.sequence.digest}>", media.sequence
     if media.kind == "path":
         return escape(media.path), media.path
     raise UsageError(f"{media.name}: an open file cannot travel to a worker: pass its path, or its bytes")
 
 
-def _found(source: Source, opened: str | bytes) -> Finding:
+def _found(source: Source, opened: str | bytes | ImageSequence) -> Finding:
     known = _known(source) if isinstance(source, CatalogEntry) else None
     finding = known or survey(opened, SurveyOptions())
     if finding.error is not None:

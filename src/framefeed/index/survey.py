@@ -16,6 +16,7 @@ from framefeed.index.build import Verify, index_media
 from framefeed.index.frame_index import FrameIndex
 from framefeed.media.info import MediaInfo
 from framefeed.media.probe import probe
+from framefeed.media.sequence import ImageSequence
 from framefeed.media.sniff import HEAD_BYTES, sniff
 from framefeed.media.source import MediaSource, SourceStat
 from framefeed.parallel.budget import thread_budget
@@ -112,16 +113,16 @@ def _is_still(media: MediaSource) -> bool:
     return media.kind in ("path", "bytes", "file") and sniff(media.head(HEAD_BYTES), media.name) == "image"
 
 
-def survey_all(sources: Sequence[str | bytes | Finding], options: SurveyOptions) -> Iterator[Finding]:
+def survey_all(sources: Sequence[str | bytes | ImageSequence | Finding], options: SurveyOptions) -> Iterator[Finding]:
     """Find out about many sources at once, in their order.
 
     Args:
-        sources: Paths, encoded bytes, and findings, which are passed on.
+        sources: Paths, encoded bytes, image sequences, and findings, which are passed on.
         options: How much to find out, and with how many threads.
     """
     workers = thread_budget().threads if options.workers is None else options.workers
 
-    def find(source: str | bytes | Finding) -> Finding:
+    def find(source: str | bytes | ImageSequence | Finding) -> Finding:
         return source if isinstance(source, Finding) else survey(source, options)
 
     outcomes = ordered_outcomes(

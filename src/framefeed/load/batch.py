@@ -22,7 +22,8 @@ class ClipBatch:
         valid: False where the policy filled in for what lies past the end, and where not ok, bool [B, T].
         positions: Global positions in the epoch, int64 [B].
         columns: The plan's columns by name, [B] each; whole numbers and codes of text as int64.
-        sources: Path, URL or bytes that each clip came from, B of them.
+        sources: Path, URL or bytes that each clip came from, B of them; of an image sequence its folder, or its first
+            file and how many more.
         ok: Whether the clip could be loaded, bool [B].
         errors: Why not, B of them; None where ok.
     """

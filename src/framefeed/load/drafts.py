@@ -15,6 +15,7 @@ from framefeed.load.batch import ClipBatch
 from framefeed.load.buffers import BufferPool
 from framefeed.load.failures import placed
 from framefeed.load.stack import Stack
+from framefeed.media.sequence import ImageSequence, source_name
 from framefeed.parallel import Err, Ok
 from framefeed.parallel.outcome import outcome_of
 from framefeed.plan.epoch import EpochPlan
@@ -136,7 +137,7 @@ class Draft:
     def name_of(self, place: int) -> tuple[int, str]:
         """Global position of a clip, and its source's name for messages."""
         source = self._sources[place]
-        return int(self._globally[place]), f"<{len(source)} bytes>" if isinstance(source, bytes) else source
+        return int(self._globally[place]), source_name(source)
 
     def finish(self, transformed: Transformed | None = None) -> ClipBatch:
         """Make the batch, once no worker has anything left to write.
@@ -156,7 +157,7 @@ class Draft:
             valid=self._valid,
             positions=self._globally,
             columns=_joined(self._columns),
-            sources=self._sources,
+            sources=[source.name if isinstance(source, ImageSequence) else source for source in self._sources],
             ok=np.array([error is None for error in errors]),
             errors=errors,
         )

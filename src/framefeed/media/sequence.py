@@ -11,6 +11,7 @@ from math import isfinite
 from threading import Lock
 
 import numpy as np
+import xxhash
 
 from framefeed.errors import EmptyVideo, MediaError, StaleSource, UsageError
 from framefeed.media.sequence_files import IntArray, SequenceFiles, folder_stamp, list_folder, stat_files
@@ -28,6 +29,13 @@ _COMMON_DENOMINATOR = 1001
 """That of the NTSC rates, 24000/1001, 30000/1001 and 60000/1001 (SMPTE ST 170): the largest in common use."""
 
 StrPath = str | os.PathLike[str]
+
+
+def source_name(source: str | bytes | ImageSequence) -> str:
+    """Name of what a catalog's row or a request leads to, for messages."""
+    if isinstance(source, bytes):
+        return f"<{len(source)} bytes>"
+    return source if isinstance(source, str) else source.name
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -93,6 +101,11 @@ class ImageSequence:
     def name(self) -> str:
         """The folder, or the first file and how many there are."""
         return self.folder or f"{(self.paths or ('',))[0]} and {len(self.paths or ()) - 1} more"
+
+    @property
+    def digest(self) -> str:
+        """Hash of what was given, not of what the files hold."""
+        return xxhash.xxh3_64_hexdigest(repr((self.folder, self.paths, self.fps, self.timestamps)).encode())
 
     def as_media_source(self) -> MediaSource:
         """View it as `MediaSource.of` does."""

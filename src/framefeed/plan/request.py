@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefeed.errors import UsageError
+from framefeed.media.sequence import ImageSequence, source_name
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -58,8 +59,8 @@ class IndexedSource(Protocol):
     """What a ``CatalogEntry`` is: a source whose frames are known."""
 
     @property
-    def source(self) -> str | bytes:
-        """Path, URL or bytes."""
+    def source(self) -> str | bytes | ImageSequence:
+        """Path, URL, bytes or image sequence."""
 
     @property
     def frame_index(self) -> Any:
@@ -75,7 +76,7 @@ class DecodeRequest:
     Example: ``DecodeRequest(source="clip.mp4", seconds=[0.5, 1.0])``
 
     Attributes:
-        source: Path, URL or bytes.
+        source: Path, URL, bytes or image sequence.
         entry: The catalog entry that was given as the source, or None; not compared, for it adds only knowledge.
         indices: Ordinals of the output frames, int64 [T]; None in a request by time that no plan resolved yet.
         seconds: Wanted times counted from the first output frame, float64 [T], or None.
@@ -86,7 +87,7 @@ class DecodeRequest:
         output: Form of the pixels.
     """
 
-    source: str | bytes
+    source: str | bytes | ImageSequence
     entry: IndexedSource | None
     indices: IntArray | None
     seconds: FloatArray | None
@@ -98,7 +99,7 @@ class DecodeRequest:
 
     def __init__(
         self,
-        source: str | bytes | SupportsPath | IndexedSource,
+        source: str | bytes | ImageSequence | SupportsPath | IndexedSource,
         indices: Sequence[int] | IntArray | None = None,
         pts_seconds: Sequence[float] | FloatArray | None = None,
         pick_error_seconds: Sequence[float] | FloatArray | None = None,
@@ -160,25 +161,27 @@ class DecodeRequest:
     @property
     def name(self) -> str:
         """The source's name for messages."""
-        return f"<{len(self.source)} bytes>" if isinstance(self.source, bytes) else self.source
+        return source_name(self.source)
 
     def __repr__(self) -> str:
         return f"DecodeRequest({self.name!r}, {len(self)} frames, {self.output})"
 
 
-def _rebuild(source: str | bytes | IndexedSource, columns: tuple[Any, ...], output: OutputSpec) -> DecodeRequest:
+def _rebuild(
+    source: str | bytes | ImageSequence | IndexedSource, columns: tuple[Any, ...], output: OutputSpec
+) -> DecodeRequest:
     indices, seconds, pts_seconds, errors, valid, segment = columns
     return DecodeRequest(source, indices, pts_seconds, errors, valid, segment, output, seconds=seconds)
 
 
-def _resolved(source: Any) -> tuple[IndexedSource | None, str | bytes]:
-    if isinstance(source, (str, bytes)):
+def _resolved(source: Any) -> tuple[IndexedSource | None, str | bytes | ImageSequence]:
+    if isinstance(source, (str, bytes, ImageSequence)):
         return None, source
     if hasattr(source, "__fspath__"):
         return None, source.__fspath__()
     if hasattr(source, "source") and hasattr(source, "frame_index"):
         return source, source.source
-    raise UsageError(f"a source is a path, a URL, bytes or a CatalogEntry, not {type(source).__name__}")
+    raise UsageError(f"a source is a path, URL, bytes, ImageSequence or CatalogEntry, not {type(source).__name__}")
 
 
 def _whole(values: Any, wanted: str, count: int) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from framefeed.errors import UsageError
 from framefeed.index.frame_index import IntArray
 from framefeed.index.picking import Pick
 from framefeed.index.scanning import catalog_of
+from framefeed.media.sequence import ImageSequence
 from framefeed.plan.asked import Requests
 from framefeed.plan.choice import Picking, Policy
 from framefeed.plan.crops import Crop, Size
@@ -83,7 +84,7 @@ def _check_requests(requests: Sequence[DecodeRequest]) -> None:
 
 def _distinct_sources(requests: Sequence[DecodeRequest]) -> tuple[list[Any], IntArray]:
     """List each source once, as a catalog entry where one was given, and the number of each request's source."""
-    found: dict[str | bytes, Any] = {}
+    found: dict[str | bytes | ImageSequence, Any] = {}
     for request in requests:
         if request.entry is not None or request.source not in found:
             found[request.source] = request.source if request.entry is None else request.entry

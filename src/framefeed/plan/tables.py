@@ -12,6 +12,7 @@ import numpy.typing as npt
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index.catalog import Catalog
 from framefeed.index.frame_index import IntArray
+from framefeed.media.sequence import source_name as media_name
 from framefeed.plan.asked import RequestPictures, Requests
 from framefeed.plan.chance import Place
 from framefeed.plan.clips import ClipRule, EveryFrame
@@ -116,7 +117,7 @@ class PlanTables:
 def source_name(catalog: Catalog, row: int) -> str:
     """Name of a row's source for messages."""
     source = catalog.source(row)
-    return f"<{len(source)} bytes, row {row}>" if isinstance(source, bytes) else source
+    return f"<{len(source)} bytes, row {row}>" if isinstance(source, bytes) else media_name(source)
 
 
 def _request_tables(catalog: Catalog, rule: Requests, options: PlanOptions) -> PlanTables:

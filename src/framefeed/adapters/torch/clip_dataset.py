@@ -16,6 +16,7 @@ from framefeed.load.batch import ClipBatch
 from framefeed.load.drafts import Memory
 from framefeed.load.failures import placed
 from framefeed.load.units import load_batch
+from framefeed.media.sequence import source_name
 from framefeed.parallel import Ok
 from framefeed.parallel.outcome import outcome_of
 from framefeed.plan.epoch import EpochPlan
@@ -155,7 +156,7 @@ class ClipDataset(Dataset[Any]):
         if not isinstance(outcome.error, Exception):
             raise outcome.error
         source = batch.sources[place]
-        name = f"<{len(source)} bytes>" if isinstance(source, bytes) else source
+        name = source_name(source)
         raise placed(outcome.error, position=int(batch.positions[place]), source=name, stage="transform")
 
 
