@@ -177,6 +177,11 @@ class VideoContainer:
         return context is not None and str(context.codec_tag).lower() in ("encv", "drmi")
 
     @property
+    def num_videos(self) -> int:
+        """Video streams, of which one was chosen."""
+        return len(self._container.streams.video)
+
+    @property
     def format_name(self) -> str:
         """Libav's name of the container format."""
         return str(self._container.format.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -15,7 +16,7 @@ from framefeed.media.limits import DEFAULT_LIMITS, Limits
 from framefeed.media.mp4.opening import movie_info
 from framefeed.media.sequence import SequenceSource
 from framefeed.media.sequence_probe import sequence_info
-from framefeed.media.sniff import HEAD_BYTES, sniff
+from framefeed.media.sniff import HEAD_BYTES, beyond_pillow, sniff
 from framefeed.media.source import MediaSource
 
 _PROBED_PACKETS = 64
@@ -42,13 +43,27 @@ def probe(source: Any, *, limits: Limits = DEFAULT_LIMITS) -> MediaInfo:
         return sequence_info(media, limits)
     head = media.head(HEAD_BYTES)
     if sniff(head, media.name) == "image":
-        return image_info(media, limits)
+        return _heic_info(media, limits) if beyond_pillow(head) == "HEIC" else image_info(media, limits)
     return movie_info(media, head, limits) or _info_from_libav(media, limits)
 
 
 def _info_from_libav(media: MediaSource, limits: Limits) -> MediaInfo:
     with VideoContainer(media, limits=limits) as container:
         return video_info(container, first_fact(container))
+
+
+def _heic_info(media: MediaSource, limits: Limits) -> MediaInfo:
+    with VideoContainer(media, limits=limits) as container:
+        if container.num_videos > 1:
+            # libav hands out the tiles of a larger picture, or a picture and its thumbnail, as streams of their own.
+            raise UnsupportedCodec(
+                f"{media.name}: is a HEIC file of {container.num_videos} tiles or pictures, which is not in this "
+                "version: convert it to JPEG, PNG or AVIF",
+                source=media.name,
+                stage="open",
+            )
+        info = video_info(container, first_fact(container))
+        return replace(info, kind="image", num_frames_from_header=1, average_fps_from_header=None)
 
 
 def first_fact(container: VideoContainer) -> DecodedFact:

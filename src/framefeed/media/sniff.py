@@ -10,6 +10,7 @@ HEAD_BYTES = 4096
 Kind = Literal["image", "video"]
 
 # Sources: the formats' own specifications; ISO/IEC 23008-12 for the brands.
+_JPEG_XL_MAGIC = (b"\xff\x0a", b"\0\0\0\x0cJXL \r\n\x87\n")
 _IMAGE_MAGIC = (
     b"\xff\xd8\xff",
     b"\x89PNG\r\n\x1a\n",
@@ -18,10 +19,10 @@ _IMAGE_MAGIC = (
     b"BM",
     b"II*\0",
     b"MM\0*",
-    b"\xff\x0a",
-    b"\0\0\0\x0cJXL \r\n\x87\n",
+    *_JPEG_XL_MAGIC,
 )
 _IMAGE_BRANDS = {b"avif", b"avis", b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1", b"msf1"}
+_AVIF_BRANDS = {b"avif", b"avis"}
 _TEXT_BYTES = frozenset(range(0x20, 0x7F)) | set(b"\t\n\r\f") | frozenset(range(0x80, 0x100))
 _PLAYLISTS = (b"#EXTM3U", b"ffconcat", b"<?xml", b"<MPD", b"v=0", b"[playlist]", b"RTSP")
 
@@ -47,6 +48,17 @@ def sniff(head: bytes, name: str) -> Kind:
     if head[4:8] == b"ftyp" and head[8:12] in _IMAGE_BRANDS:
         return "image"
     return "video"
+
+
+def beyond_pillow(head: bytes) -> str | None:
+    """Name the format of a picture that Pillow has no reader for: "HEIC" or "JPEG XL"; None for others."""
+    if head.startswith(_JPEG_XL_MAGIC):
+        return "JPEG XL"
+    if head[4:8] != b"ftyp" or head[8:12] not in _IMAGE_BRANDS - _AVIF_BRANDS:
+        return None
+    end = min(int.from_bytes(head[:4], "big"), len(head))
+    compatible = {head[at : at + 4] for at in range(16, end, 4)}
+    return None if compatible & _AVIF_BRANDS else "HEIC"
 
 
 def _describe_text(head: bytes) -> str:

@@ -12,12 +12,13 @@ from contextlib import contextmanager
 
 from PIL import ExifTags, Image, UnidentifiedImageError
 
-from framefeed.errors import LimitExceeded, UnreadableMedia
+from framefeed.errors import LimitExceeded, UnreadableMedia, UnsupportedCodec
 from framefeed.media.headers.exif import upright
 from framefeed.media.headers.facts import HEAD_BYTES, OddHeader, StillHeader
 from framefeed.media.headers.stills import still_header
 from framefeed.media.info import MediaInfo
 from framefeed.media.limits import Limits
+from framefeed.media.sniff import beyond_pillow
 from framefeed.media.source import ByteReader, MediaSource, read_bytes
 
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "AVIF")
@@ -61,14 +62,17 @@ def image_info(source: MediaSource, limits: Limits) -> MediaInfo:
 
     Raises:
         UnreadableMedia: None of the known formats, or a damaged header.
+        UnsupportedCodec: HEIC, which ``probe`` reads through libav, or JPEG XL.
         LimitExceeded: It claims more pixels than ``limits``.
     """
     with source.opened() as reader:
         size = source.stat().bytes
+        head = read_bytes(reader, 0, HEAD_BYTES)
         try:
-            header = still_header(read_bytes(reader, 0, HEAD_BYTES), _more(reader), size)
+            header = still_header(head, _more(reader), size)
         except OddHeader as odd:
             _log.debug("%s: left to Pillow: %s", source.name, odd)
+            _refuse_unsupported(head, source.name)
             header = _pillow_header(source, limits, size)
     limits.check_picture(header.width, header.height, source.name)
     return still_info(header, size)
@@ -99,6 +103,16 @@ def still_info(header: StillHeader, size_bytes: int) -> MediaInfo:
         average_fps_from_header=None,
         bytes=size_bytes,
     )
+
+
+def _refuse_unsupported(head: bytes, name: str) -> None:
+    unsupported = beyond_pillow(head)
+    if unsupported:
+        raise UnsupportedCodec(
+            f"{name}: is a {unsupported} picture, which nothing here reads: convert it to JPEG, PNG or AVIF",
+            source=name,
+            stage="open",
+        )
 
 
 def _more(reader: ByteReader) -> Callable[[int, int], bytes]:
