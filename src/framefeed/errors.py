@@ -154,7 +154,7 @@ class LoadError(FramefeedError):
 
 
 class WorkerLost(LoadError):
-    """A worker died and could not be replaced."""
+    """A worker died with what it worked on, or there is none and none can be started."""
 
 
 class DeadlineExceeded(LoadError, TimeoutError):

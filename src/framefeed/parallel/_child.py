@@ -38,7 +38,7 @@ class ProcessDied(Exception):
 
 
 def _command() -> list[str]:
-    # The options of this interpreter, as multiprocessing hands them on: -O, -I, -X, -W and what PYTHONWARNINGS asks for.
+    # The options of this interpreter, as multiprocessing hands them on: -O, -I, -X, -W and what PYTHONWARNINGS says.
     flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # no public name
     return [sys.executable, *flags, "-P", str(Path(_worker.__file__))]
 

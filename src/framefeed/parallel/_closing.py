@@ -22,4 +22,9 @@ class ClosedByWith(ABC):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if kind is KeyboardInterrupt:
+            self._hurry()
         self.close()
+
+    def _hurry(self) -> None:  # noqa: B027 - threads cannot be hurried
+        """Have `close` wait for as little as possible: somebody is at the keyboard."""

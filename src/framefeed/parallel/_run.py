@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
 from typing import Generic, TypeVar
+from weakref import proxy
 
 from framefeed.errors import DeadlineExceeded, UsageError, WorkerLost
 from framefeed.parallel._child import ProcessDied
@@ -60,7 +61,8 @@ class Run(Generic[T, R]):
 
     def __init__(self, function: Callable[[T], R], pool: Pool, limits: Limits[R], *, owns_pool: bool) -> None:
         self._function = function
-        self._pool = pool
+        # A call that hangs keeps its run alive; a pool of others must not hang on that, or it would never be garbage.
+        self._pool: Pool = pool if owns_pool else proxy(pool)
         self._owns_pool = owns_pool
         self._size_of = limits.size_of if limits.max_bytes is not None else None
         self._deadline_seconds = limits.deadline_seconds

@@ -1,17 +1,17 @@
 """Many calls at once, their results in the order of the items.
 
 What arrives where. An exception of the function is an `Err` at its item's position, whatever its class, with the
-traceback of the worker; so is one of ``size_of``. Only KeyboardInterrupt is raised there instead: it is a wish to
-stop, and inline it is the user's Ctrl-C. An exception of ``items`` is raised after the outcomes of all items before
-it; an interrupt while they are being asked, at once. Whatever exception leaves an iterator ends it, as with a
-generator.
+traceback of the worker (from a process it comes as a copy, with that traceback as a note); so is one of ``size_of``.
+A worker process that dies is a `WorkerLost` at the position of the item it had. Only
+KeyboardInterrupt is raised there instead: it is a wish to stop, and inline it is the user's Ctrl-C. An exception of
+``items`` is raised after the outcomes of all items before it; an interrupt while they are being asked, at once.
+Whatever exception leaves an iterator ends it, as with a generator.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from types import TracebackType
 from typing import Generic, NoReturn, TypeVar
 from weakref import finalize
 
@@ -31,8 +31,9 @@ R = TypeVar("R")
 class OrderedOutcomes(Iterator[Ok[R] | Err], ClosedByWith, Generic[T, R]):
     """What `ordered_outcomes` returns: an iterator to be closed by ``with``, by `close`, or by letting go of it."""
 
-    def __init__(self, run: Run[T, R], items: Iterator[T]) -> None:
+    def __init__(self, run: Run[T, R], items: Iterator[T], pool: Pool) -> None:
         self._run = run
+        self._pool = pool
         self._items: Iterator[T] | None = items
         self._items_error: Exception | None = None
         self._ended = False
@@ -68,12 +69,8 @@ class OrderedOutcomes(Iterator[Ok[R] | Err], ClosedByWith, Generic[T, R]):
         self._items = None
         self._run.close(wait_seconds)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if kind is KeyboardInterrupt:
-            self.cancel()
-        self.close()
+    def _hurry(self) -> None:
+        self.cancel()
 
     def _next(self) -> Ok[R] | Err:
         if self._ended:
@@ -140,10 +137,8 @@ class OrderedValues(Iterator[R], ClosedByWith, Generic[T, R]):
         """
         self._outcomes.close(wait_seconds)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._outcomes.__exit__(kind, error, traceback)
+    def _hurry(self) -> None:
+        self._outcomes.cancel()
 
 
 def ordered_outcomes(
@@ -167,22 +162,23 @@ def ordered_outcomes(
         items: Any iterable, also an endless one.
         workers: How many calls run at once; 0 runs each in the thread that iterates, when its outcome is asked for.
             None takes the thread budget of the process, or the pool's number where one is given.
-        kind: "threads" or "inline".
+        kind: "threads", "processes" or "inline"; what processes take and give is copied, as `ProcessPool` says.
         max_in_flight: Most items pulled and not yet yielded: queued, running or finished.
         max_bytes: While finished results that wait to be yielded weigh more than this, only the next one to be
             yielded is worked on. So at most one result a worker comes on top.
         size_of: Bytes of a result; needed with ``max_bytes``.
         deadline_seconds: Longest wait for one next outcome. Inline there is no waiting, so it bounds nothing.
-        pool: Threads to use, and to leave running for the next call; by default the iterator has its own.
+        pool: Threads or processes to use, and to leave running for the next call; by default the iterator has its own.
 
     Returns:
         An iterator of `Ok` and `Err`. Dropping it cancels what has not begun; ``with`` or `close` also wait, for at
-        most `CLOSE_SECONDS`, until no call is running, so that what the calls use can be freed.
+        most `CLOSE_SECONDS`, until no call is running, so that what the calls use can be freed. Calls in processes
+        of the iterator's own are ended where they take longer than that, and at once where it is dropped.
 
     Raises:
-        UsageError: If the arguments do not fit together.
+        UsageError: If the arguments do not fit together, or the function cannot be sent to a process.
         DeadlineExceeded: While iterating, if an outcome does not come in time; the iteration is over then, without
-            waiting for the call that is late.
+            waiting for the call that is late. In a process that call is ended.
     """
     limits = Limits(max_in_flight, max_bytes, size_of, deadline_seconds)
     if pool is not None and workers is not None:
@@ -193,7 +189,7 @@ def ordered_outcomes(
         workers = thread_budget().threads if workers is None else workers
         pool = own_pool = open_pool(min(workers, max_in_flight), kind)
     calls = RemoteCalls(function) if isinstance(pool, ProcessPool) else function
-    return OrderedOutcomes(Run(calls, pool, limits, owns_pool=own_pool is not None), source)
+    return OrderedOutcomes(Run(calls, pool, limits, owns_pool=own_pool is not None), source, pool)
 
 
 def ordered_map(
@@ -218,12 +214,12 @@ def ordered_map(
         function: Called with one item, in a worker.
         items: Any iterable, also an endless one.
         workers: How many calls run at once; 0 runs them inline, None takes the thread budget.
-        kind: "threads" or "inline".
+        kind: "threads", "processes" or "inline"; what processes take and give is copied, as `ProcessPool` says.
         max_in_flight: Most items pulled and not yet yielded.
         max_bytes: Weight of finished results above which only the next one is worked on.
         size_of: Bytes of a result; needed with ``max_bytes``.
         deadline_seconds: Longest wait for one next result.
-        pool: Threads to use and to leave running.
+        pool: Threads or processes to use and to leave running.
 
     Returns:
         An iterator of results.

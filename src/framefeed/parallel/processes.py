@@ -69,6 +69,9 @@ class ProcessPool(ThreadPool):
         self._children.end()
         return super().close(ENDING_SECONDS + _KILLED_SECONDS)
 
+    def _hurry(self) -> None:
+        self.abandon()
+
 
 class RemoteCalls(Generic[T, R]):
     """A function as the threads of a `ProcessPool` call it: in their processes.

@@ -1,0 +1,166 @@
+"""Functions for worker processes, which find them by name. None imports more than it needs: workers start fast."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from multiprocessing.connection import Client
+from pathlib import Path
+from typing import Any
+
+
+def same(item: Any) -> Any:
+    return item
+
+
+def tenfold(item: int) -> int:
+    return item * 10
+
+
+def process(item: object) -> int:
+    return os.getpid()
+
+
+def divide_six(item: int) -> float:
+    return 6 / item
+
+
+class Raise:
+    """Raises at some items, and returns the others."""
+
+    def __init__(self, error: BaseException, *items: object) -> None:
+        self._error = error
+        self._items = items
+
+    def __call__(self, item: Any) -> Any:
+        if item in self._items:
+            raise self._error
+        return item
+
+
+class NeedsKeyword(Exception):
+    """Can be pickled, and cannot be rebuilt."""
+
+    def __init__(self, *, frame: int) -> None:
+        super().__init__(f"frame {frame} is odd")
+
+
+class HoldsLambda(Exception):
+    """Cannot be pickled."""
+
+    def __init__(self) -> None:
+        super().__init__("held")
+        self.held = lambda: None
+
+
+def raise_by_name(name: str) -> str:
+    if name == "keyword":
+        raise NeedsKeyword(frame=3)
+    if name == "lambda":
+        raise HoldsLambda
+    if name == "stop":
+        next(iter(()))
+    if name == "interrupt":
+        raise KeyboardInterrupt
+    return name
+
+
+def unsendable_if_odd(item: int) -> Any:
+    return (lambda: item) if item % 2 else item
+
+
+class BreaksInTheWorker:
+    """Can be pickled, and cannot be rebuilt."""
+
+    def __reduce__(self) -> Any:
+        return divide_six, (0,)
+
+
+def die(how: str) -> str:
+    if how == "exit":
+        os._exit(3)
+    if how == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if how == "segmentation fault":
+        ctypes.string_at(0)
+    return how
+
+
+def hang(how: str) -> str:
+    """Hang in native code that holds the interpreter's lock, or be stopped."""
+    if how == "native":
+        ctypes.PyDLL(None).pause()
+    if how == "stopped":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return how
+
+
+def hang_and_tell(folder: str | None) -> None:
+    """Write a file named after this process, then hang; where there is no folder, do nothing."""
+    if folder is None:
+        return
+    (Path(folder) / str(os.getpid())).touch()
+    hang("native")
+
+
+def wait_and_tell(folder: str) -> None:
+    """Say that it has begun, wait for "release" to be written, say that it is over."""
+    (Path(folder) / "begun").touch()
+    (Path(folder) / "release").read_bytes()
+    (Path(folder) / "over").touch()
+
+
+def leave_a_process_behind(folder: str) -> None:
+    """Die while a process lives on that has inherited everything."""
+    left = os.fork()
+    if left == 0:
+        signal.pause()
+    (Path(folder) / "left").write_text(str(left))
+    os._exit(1)
+
+
+def surroundings(_: object) -> dict[str, Any]:
+    return {
+        "path": sys.path,
+        "warnings": sys.warnoptions,
+        "optimize": sys.flags.optimize,
+        "threads": {name: value for name, value in os.environ.items() if name.endswith("_THREADS")},
+        "descriptors": len(os.listdir("/proc/self/fd")) - 1,  # less the one that lists them
+        "input": Path("/proc/self/fd/0").readlink().as_posix(),
+        "main": getattr(sys.modules["__main__"], "__file__", None),
+        "blocked": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])),
+    }
+
+
+class Counter:
+    """Knows how often it was called."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, item: object) -> int:
+        self.calls += 1
+        return self.calls
+
+
+class Forward:
+    """Has another process, that listens at an address, make the call."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+
+    def __call__(self, item: Any) -> Any:
+        with Client(self._address, "AF_UNIX") as line:
+            line.send(item)
+            value, error = line.recv()
+        if error is not None:
+            raise error
+        return value
+
+
+def nested(number: int) -> list[int]:
+    from framefeed.parallel import ordered_map
+
+    return list(ordered_map(tenfold, range(number), workers=1, kind="processes", max_in_flight=2))

@@ -1,0 +1,430 @@
+"""What is particular to calls in other processes, and what must not be: the same answers as inline and in threads."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from multiprocessing.connection import Listener
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from framefeed.errors import CorruptMedia, DeadlineExceeded, LoadError, UsageError, WorkerLost
+from framefeed.parallel import (
+    Err,
+    InlinePool,
+    Ok,
+    Pool,
+    ProcessPool,
+    ThreadPool,
+    open_pool,
+    ordered_map,
+    ordered_outcomes,
+)
+from framefeed.parallel._worker import dumps, loads, receive, send
+from framefeed.parallel.outcome import outcome_of
+from tests.parallel import functions
+from tests.parallel.laws import PATIENCE, check_laws
+from tests.parallel.living import all_gone, children_of, lives, wait_until
+from tests.parallel.test_laws import BACKWARDS, settings
+
+WORKERS = 2
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[ProcessPool]:
+    with ProcessPool(WORKERS) as pool:
+        # Its threads start here, and so are of no one test.
+        list(ordered_map(functions.same, range(9), pool=pool, max_in_flight=9))
+        yield pool
+    assert children_of(os.getpid()) == set()
+
+
+@pytest.fixture(params=["inline", "threads", "processes"])
+def pool(request: pytest.FixtureRequest, processes: ProcessPool) -> Iterator[Pool]:
+    if request.param == "processes":
+        yield processes
+    else:
+        with open_pool(WORKERS, request.param) as opened:
+            yield opened
+
+
+def test_kind() -> None:
+    with open_pool(3, "processes") as pool:
+        assert isinstance(pool, ProcessPool)
+        assert pool.workers == 3
+    assert isinstance(open_pool(0, "processes"), InlinePool)
+
+
+# --- the laws ------------------------------------------------------------------------------------
+
+
+@contextmanager
+def reachable(function: Callable[[Any], Any], address: str) -> Iterator[functions.Forward]:
+    """A function that calls another one in this process, from wherever it is called itself."""
+
+    def answer(line: Any) -> None:
+        with line:
+            outcome = outcome_of(function, line.recv())
+            line.send((outcome.value, None) if isinstance(outcome, Ok) else (None, outcome.error))
+
+    def serve() -> None:
+        while True:
+            line = listener.accept()
+            if over.is_set():
+                line.close()
+                return
+            helper = threading.Thread(target=answer, args=(line,))
+            helper.start()
+            helpers.append(helper)
+
+    over, helpers = threading.Event(), []
+    Path(address).unlink(missing_ok=True)
+    with Listener(address, "AF_UNIX", backlog=16) as listener:
+        server = threading.Thread(target=serve)
+        server.start()
+        yield functions.Forward(address)
+        over.set()
+        outcome_of(functions.Forward(address), None)
+        for thread in (server, *helpers):
+            thread.join(PATIENCE)
+
+
+def test_the_laws_hold_in_processes(processes: ProcessPool, tmp_path: Path) -> None:
+    def in_processes(function: Any, items: Any, *, workers: int, **limits: Any) -> Any:
+        @contextmanager
+        def run() -> Iterator[Any]:
+            with (
+                reachable(function, str(tmp_path / "line")) as forward,
+                ordered_outcomes(forward, items, pool=processes, **limits) as outcomes,
+            ):
+                yield outcomes
+
+        return run()
+
+    @given(settings())
+    def laws(setting: Any) -> None:
+        check_laws(in_processes, replace(setting, workers=WORKERS))
+
+    laws()
+    check_laws(in_processes, replace(BACKWARDS, workers=WORKERS))
+    with pytest.raises(AssertionError, match="2 calls at once"):
+        check_laws(in_processes, replace(BACKWARDS, workers=WORKERS, max_calls=1))
+
+
+# --- errors and values ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("position", [0, 1, 7, 19])
+def test_L05_an_error_at_item_k_comes_after_exactly_k_results(pool: Pool, position: int) -> None:
+    error = CorruptMedia("frame 3 does not come", frames=[3], source="a.mp4")
+    results = ordered_map(functions.Raise(error, position), range(20), pool=pool, max_in_flight=6)
+    assert [next(results) for _ in range(position)] == list(range(position))
+    with pytest.raises(CorruptMedia, match="frame 3 does not come") as caught:
+        next(results)
+    assert (caught.value.frames, caught.value.source) == ((3,), "a.mp4")
+    assert list(results) == []
+
+
+@pytest.mark.parametrize("kind", [OSError, SystemExit, GeneratorExit, MemoryError, BaseException, UnicodeDecodeError])
+def test_L05_no_class_of_error_hangs_or_ends_the_iteration(pool: Pool, kind: type[BaseException]) -> None:
+    arguments = ("utf-8", b"\xff", 0, 1, "odd") if kind is UnicodeDecodeError else ("stop",)
+    function = functions.Raise(kind(*arguments), 0)
+    first, second, third = ordered_outcomes(function, [1, 0, 2], pool=pool, max_in_flight=2)
+    assert (first, third) == (Ok(1), Ok(2))
+    assert isinstance(second, Err)
+    assert type(second.error) is kind
+    assert second.error.args == arguments
+
+
+def test_L05_stop_iteration_in_the_function_is_an_error_and_not_the_end(pool: Pool) -> None:
+    results = ordered_map(functions.raise_by_name, ["a", "stop", "b"], pool=pool, max_in_flight=2)
+    assert next(results) == "a"
+    with pytest.raises(LoadError, match="StopIteration for item 1"):
+        next(results)
+
+
+def test_L05_an_interrupt_is_raised_at_its_position_and_ends_the_iteration(pool: Pool) -> None:
+    outcomes = ordered_outcomes(functions.raise_by_name, ["a", "interrupt", "b"], pool=pool, max_in_flight=4)
+    assert next(outcomes) == Ok("a")
+    with pytest.raises(KeyboardInterrupt):
+        next(outcomes)
+    assert list(outcomes) == []
+
+
+@pytest.mark.parametrize("max_bytes", [0, 5])
+def test_L19_a_result_larger_than_the_bound_passes(pool: Pool, max_bytes: int) -> None:
+    # size_of is called here, and need not be sent.
+    results = ordered_map(
+        functions.same, range(20), pool=pool, max_in_flight=4, max_bytes=max_bytes, size_of=lambda _: 10
+    )
+    assert list(results) == list(range(20))
+
+
+def errors_of(function: Any, items: Any, pool: Pool) -> list[Any]:
+    outcomes = ordered_outcomes(function, items, pool=pool, max_in_flight=2)
+    return [outcome.error if isinstance(outcome, Err) else outcome.value for outcome in outcomes]
+
+
+def test_L05_the_traceback_of_the_worker_is_printed_with_the_error(processes: ProcessPool) -> None:
+    (error,) = errors_of(functions.divide_six, [0], processes)
+    assert isinstance(error, ZeroDivisionError)
+    assert "in divide_six" in "".join(error.__notes__)
+    assert "_worker.py" not in "".join(error.__notes__)
+    (error,) = errors_of(functions.Raise(LoadError("odd"), 0), [0], processes)
+    assert "in __call__" in error.remote_traceback
+
+
+@pytest.mark.parametrize(("name", "message"), [("keyword", "NeedsKeyword: frame 3 is odd"), ("lambda", "HoldsLambda")])
+def test_L05_an_error_that_cannot_be_sent_is_described(processes: ProcessPool, name: str, message: str) -> None:
+    before, error, after = errors_of(functions.raise_by_name, ["a", name, "b"], processes)
+    assert (before, after) == ("a", "b")
+    assert type(error) is LoadError
+    assert message in str(error)
+    assert "in raise_by_name" in error.remote_traceback
+
+
+def test_L20_a_result_that_cannot_be_sent_is_an_error_of_its_item(processes: ProcessPool) -> None:
+    before, error, after = errors_of(functions.unsendable_if_odd, [0, 1, 2], processes)
+    assert (before, after) == (0, 2)
+    assert isinstance(error, UsageError)
+    assert "result cannot be sent" in str(error)
+
+
+def test_L20_an_argument_that_cannot_be_sent_is_an_error_of_its_item(processes: ProcessPool) -> None:
+    items = ["a", lambda: None, "b", functions.BreaksInTheWorker(), "c"]
+    one, here, two, there, three = errors_of(functions.same, items, processes)
+    assert (one, two, three) == ("a", "b", "c")
+    assert isinstance(here, UsageError)
+    assert "cannot be sent to a worker process" in str(here)
+    assert isinstance(there, UsageError)
+    assert "cannot rebuild the function or its argument (ZeroDivisionError" in str(there)
+
+
+def test_L20_a_function_that_cannot_be_sent_is_refused_at_the_call(processes: ProcessPool) -> None:
+    with pytest.raises(UsageError, match=r"lambda.*importable module"):
+        ordered_map(lambda item: item, [1], pool=processes, max_in_flight=1)
+
+
+def test_L20_a_function_that_workers_cannot_rebuild_is_an_error_of_each_item(processes: ProcessPool) -> None:
+    function = partial(functions.same, functions.BreaksInTheWorker())
+    errors = errors_of(function, [1, 2], processes)
+    assert [type(error) for error in errors] == [UsageError, UsageError]
+
+
+def test_a_function_keeps_its_state_from_call_to_call_and_no_longer_than_its_run() -> None:
+    with ProcessPool(1) as pool:
+        for _ in range(2):
+            assert list(ordered_map(functions.Counter(), range(4), pool=pool, max_in_flight=2)) == [1, 2, 3, 4]
+
+
+@given(st.lists(st.integers(0, 70_000), max_size=5), st.data())
+def test_a_message_survives_any_division_into_reads_and_writes(lengths: list[int], data: st.DataObject) -> None:
+    value = [np.arange(length, dtype=np.uint8) for length in lengths]
+    line = bytearray()
+
+    def some(most: int) -> int:
+        return data.draw(st.integers(1, most)) if len(line) % 3 else most
+
+    def write(buffer: Any) -> int:
+        count = some(len(buffer))
+        line.extend(buffer[:count])
+        return count
+
+    def read(into: memoryview) -> int:
+        count = min(some(len(into)), len(line))
+        into[:count] = line[:count]
+        del line[:count]
+        return count
+
+    send(write, b"V", dumps(value))
+    kind, frames = receive(read)
+    assert kind == b"V"
+    assert not line
+    for array, again in zip(value, loads(frames), strict=True):
+        assert np.array_equal(array, again)
+        assert again.flags.writeable
+    with pytest.raises(EOFError):
+        receive(read)
+
+
+def test_large_results_arrive_whole(processes: ProcessPool) -> None:
+    arrays = [np.arange(number, dtype=np.int64) for number in (0, 2_047, 2_048, 1_000_000)]
+    for array, again in zip(arrays, ordered_map(functions.same, arrays, pool=processes, max_in_flight=4), strict=True):
+        assert np.array_equal(array, again)
+
+
+# --- lost workers --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("how", "said"), [("exit", "status 3"), ("kill", "SIGKILL.*memory"), ("segmentation fault", "SIGSEGV")]
+)
+def test_L04_a_worker_that_dies_costs_its_item_and_no_other(processes: ProcessPool, how: str, said: str) -> None:
+    items = ["a", "b", how, "c", how, "d", "e"]
+    outcomes = list(ordered_outcomes(functions.die, items, pool=processes, max_in_flight=3))
+    for position, (item, outcome) in enumerate(zip(items, outcomes, strict=True)):
+        if item == how:
+            assert isinstance(outcome, Err)
+            assert isinstance(outcome.error, WorkerLost)
+            assert outcome.error.position == position
+            assert str(outcome.error).startswith(f"item {position} ('{how}') is lost: worker process ")
+            assert re.search(said, str(outcome.error))
+        else:
+            assert outcome == Ok(item)
+
+
+def test_L04_a_worker_that_dies_while_it_is_idle_costs_nothing() -> None:
+    with ProcessPool(1) as pool:
+        (worker,) = ordered_map(functions.process, [0], pool=pool, max_in_flight=1)
+        os.kill(worker, signal.SIGKILL)
+        wait_until(lambda: not lives(worker))
+        (another,) = ordered_map(functions.process, [0], pool=pool, max_in_flight=1)
+    assert another != worker
+
+
+def test_L04_death_is_noticed_where_another_process_holds_the_line(tmp_path: Path) -> None:
+    with ProcessPool(1) as pool:
+        (error,) = errors_of(functions.leave_a_process_behind, [str(tmp_path)], pool)
+    os.kill(int((tmp_path / "left").read_text()), signal.SIGKILL)
+    assert isinstance(error, WorkerLost)
+
+
+def test_L04_no_process_to_be_had_is_an_error_of_each_item(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    with ProcessPool(1) as pool:
+        errors = errors_of(functions.same, [1, 2], pool)
+    assert [type(error) for error in errors] == [WorkerLost, WorkerLost]
+    assert "could be started" in str(errors[0])
+
+
+@pytest.mark.parametrize("how", ["native", "stopped"])
+def test_D07_a_call_that_hangs_is_ended_at_its_deadline(processes: ProcessPool, how: str) -> None:
+    before = set(ordered_map(functions.process, range(20), pool=processes, max_in_flight=4))
+    results = ordered_map(functions.hang, ["a", how, "b"], pool=processes, max_in_flight=3, deadline_seconds=0.5)
+    assert next(results) == "a"
+    with pytest.raises(DeadlineExceeded, match=f"item 1 .'{how}'"):
+        next(results)
+    wait_until(lambda: not all(lives(worker) for worker in before))
+    assert list(ordered_map(functions.same, range(9), pool=processes, max_in_flight=4)) == list(range(9))
+
+
+# --- endings -------------------------------------------------------------------------------------
+
+
+def hanging(folder: Path, **more: Any) -> tuple[Any, list[int]]:
+    """An iterator that has given its first outcome and whose two workers hang at the next, and the workers."""
+    outcomes = ordered_outcomes(functions.hang_and_tell, [None, str(folder), str(folder)], max_in_flight=3, **more)
+    assert next(outcomes) == Ok(None)
+    wait_until(lambda: len(list(folder.iterdir())) == WORKERS)
+    return outcomes, [int(path.name) for path in folder.iterdir()]
+
+
+def test_L16_close_ends_calls_that_take_longer_than_it_waits(tmp_path: Path) -> None:
+    outcomes, workers = hanging(tmp_path, workers=WORKERS, kind="processes")
+    outcomes.close(wait_seconds=0)
+    assert not any(Path(f"/proc/{worker}").exists() for worker in workers)  # nor are there zombies
+
+
+def test_L16_a_dropped_iterator_ends_its_hanging_calls(tmp_path: Path) -> None:
+    outcomes, workers = hanging(tmp_path, workers=WORKERS, kind="processes")
+    del outcomes
+    wait_until(lambda: all_gone(workers))
+
+
+def test_L16_a_pool_that_is_forgotten_ends_its_hanging_calls(tmp_path: Path) -> None:
+    _, workers = hanging(tmp_path, pool=ProcessPool(WORKERS))
+    del _
+    wait_until(lambda: all_gone(workers))
+
+
+def test_L16_a_pool_that_is_abandoned_ends_its_hanging_calls(tmp_path: Path) -> None:
+    pool = ProcessPool(WORKERS)
+    outcomes, workers = hanging(tmp_path, pool=pool)
+    pool.abandon()
+    wait_until(lambda: all_gone(workers))
+    assert [type(outcome.error) for outcome in outcomes if isinstance(outcome, Err)] == [WorkerLost] * WORKERS
+
+
+def test_L16_a_given_pool_goes_on_after_its_hanging_calls_were_ended(processes: ProcessPool, tmp_path: Path) -> None:
+    outcomes, workers = hanging(tmp_path, pool=processes)
+    outcomes.close(wait_seconds=0)
+    assert list(ordered_map(functions.same, range(9), pool=processes, max_in_flight=4)) == list(range(9))
+    assert all_gone(workers)
+
+
+def test_L16_a_consumer_that_waits_hears_of_the_end(tmp_path: Path) -> None:
+    outcomes, workers = hanging(tmp_path, workers=WORKERS, kind="processes")
+    closer = threading.Thread(target=outcomes.close, args=(0,))
+    closer.start()
+    assert list(outcomes) == []
+    closer.join(PATIENCE)
+    assert all_gone(workers)
+
+
+def test_L16_close_waits_for_the_running_call(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "release")
+    results = ordered_outcomes(
+        functions.wait_and_tell, [str(tmp_path)] * 2, workers=1, kind="processes", max_in_flight=2
+    )
+    consumer = threading.Thread(target=lambda: next(results, None))
+    consumer.start()
+    wait_until((tmp_path / "begun").exists)
+    closer = threading.Thread(target=lambda: results.close(wait_seconds=PATIENCE))
+    closer.start()
+    (tmp_path / "release").write_bytes(b"")
+    closer.join(PATIENCE)
+    consumer.join(PATIENCE)
+    assert (tmp_path / "over").exists()
+
+
+# --- surroundings --------------------------------------------------------------------------------
+
+
+def test_a_worker_has_the_path_and_options_of_its_parent_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setenv("MKL_NUM_THREADS", "3")
+    monkeypatch.setenv("FRAMEFEED_THREADS", "8")
+    reading, writing = os.pipe()
+    os.set_inheritable(reading, True)
+    with ProcessPool(1) as pool:
+        (found,) = ordered_map(functions.surroundings, [0], pool=pool, max_in_flight=1)
+    os.close(reading)
+    os.close(writing)
+    assert found["path"] == sys.path
+    assert found["warnings"] == sys.warnoptions
+    assert found["optimize"] == sys.flags.optimize
+    assert found["threads"]["OMP_NUM_THREADS"] == "1"
+    assert found["threads"]["MKL_NUM_THREADS"] == "3"  # what the user says holds
+    assert found["threads"]["FRAMEFEED_THREADS"] == "1"
+    assert found["descriptors"] == 5  # three that every program has, and two lines to the parent
+    assert found["input"] == "/dev/null"
+    assert found["main"].endswith("_worker.py")
+    assert signal.SIGINT in found["blocked"]
+
+
+def test_without_a_number_of_workers_the_thread_budget_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FRAMEFEED_THREADS", "1")
+    assert len(set(ordered_map(functions.process, range(8), kind="processes", max_in_flight=8))) == 1
+
+
+def test_worker_processes_may_have_worker_processes(processes: ProcessPool) -> None:
+    assert list(ordered_map(functions.nested, [3], pool=processes, max_in_flight=1)) == [[0, 10, 20]]
+
+
+def test_threads_of_a_thread_pool_own_no_process() -> None:
+    before = children_of(os.getpid())
+    with ThreadPool(1) as pool:
+        assert list(ordered_map(functions.process, [0], pool=pool, max_in_flight=1)) == [os.getpid()]
+    assert children_of(os.getpid()) == before

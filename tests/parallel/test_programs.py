@@ -1,0 +1,209 @@
+"""Programs that use worker processes: they need no main guard, and however they end, no worker outlives them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import CHECKOUT
+from tests.parallel.laws import PATIENCE
+from tests.parallel.living import all_gone, children_of, wait_until
+
+WORKERS = 2
+
+OWN_MODULE = """
+import os, pathlib, signal
+
+def own_name(item):
+    return f"{__name__} {item}"
+
+def process(item):
+    return os.getpid()
+"""
+
+BEGINNING = """
+import os, sys
+from pathlib import Path
+from framefeed.errors import UsageError
+from framefeed.parallel import ProcessPool, ordered_map, ordered_outcomes
+from tests.parallel import functions
+
+folder = str(Path(__file__).parent / "workers")
+"""
+
+HANGING = """
+os.mkdir(folder)
+outcomes = ordered_outcomes(functions.hang_and_tell, [None, folder, folder], max_in_flight=3, {how})
+next(outcomes)
+while len(os.listdir(folder)) < 2:
+    pass
+"""
+OWN = HANGING.format(how='workers=2, kind="processes"')
+GIVEN = "pool = ProcessPool(2)" + HANGING.format(how="pool=pool")
+
+
+class Program:
+    """A script in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        (folder / "own_module.py").write_text(OWN_MODULE)
+        self.environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT / 'src'}:{CHECKOUT}"}
+
+    def start(self, script: str, *options: str) -> subprocess.Popen[str]:
+        path = self._folder / "script.py"
+        path.write_text(BEGINNING + script)
+        return subprocess.Popen(
+            [sys.executable, "-X", "dev", "-W", "error", *options, str(path)],
+            cwd=self._folder,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def run(self, script: str, *options: str) -> tuple[int, str, str]:
+        with self.start(script, *options) as running:
+            out, err = running.communicate(timeout=PATIENCE)
+        return running.returncode, out, err
+
+    def workers(self) -> list[int]:
+        """Those that hang, once they all do."""
+        told = self._folder / "workers"
+        wait_until(lambda: told.is_dir() and len(list(told.iterdir())) == WORKERS)
+        return [int(path.name) for path in told.iterdir()]
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    return Program(tmp_path)
+
+
+def test_a_script_needs_no_main_guard(program: Program) -> None:
+    ended = program.run("""
+import own_module
+print("once")
+print(*ordered_map(own_module.own_name, range(3), workers=2, kind="processes", max_in_flight=3), sep=", ")
+""")
+    assert ended == (0, "once\nown_module 0, own_module 1, own_module 2\n", "")
+
+
+def test_L20_what_the_main_program_defines_is_refused(program: Program) -> None:
+    ended = program.run("""
+from functools import partial
+
+def double(item):
+    return 2 * item
+
+class Doubling:
+    def double(self, item):
+        return 2 * item
+    __call__ = double
+
+for function in (double, partial(map, double), Doubling(), Doubling().double, Doubling):
+    try:
+        ordered_outcomes(function, [1], workers=1, kind="processes", max_in_flight=1)
+    except UsageError as error:
+        print("is defined in the main program; move it into a module" in str(error))
+(outcome,) = ordered_outcomes(functions.same, [Doubling()], workers=1, kind="processes", max_in_flight=1)
+print("move into a module" in str(outcome.error))
+""")
+    assert ended == (0, "True\n" * 6, "")
+
+
+ENDINGS = {
+    "at the end of the script": OWN,
+    "with a pool of its own": GIVEN,
+    "held by a cycle": OWN + "cycle = [outcomes]; cycle.append(cycle); del outcomes, cycle",
+    "with idle workers": """
+pool = ProcessPool(2)
+os.mkdir(folder)
+for worker in ordered_map(functions.process, range(50), pool=pool, max_in_flight=4):
+    Path(folder, str(worker)).touch()
+""",
+}
+
+
+@pytest.mark.parametrize("script", ENDINGS.values(), ids=ENDINGS.keys())
+def test_L17_the_interpreter_exits_quietly_and_its_workers_with_it(program: Program, script: str) -> None:
+    assert program.run(script) == (0, "", "")
+    assert all_gone(program.workers())
+
+
+INTERRUPTED = {
+    "waiting": OWN + "next(outcomes)",
+    "at something else": OWN + "with outcomes: os.read(os.pipe()[0], 1)",
+    "waiting for a pool of its own": GIVEN + "with pool: next(outcomes)",
+}
+"""Where Ctrl-C finds the main program."""
+
+
+@pytest.mark.parametrize("script", INTERRUPTED.values(), ids=INTERRUPTED.keys())
+def test_L15_an_interrupt_ends_a_program_at_once_and_its_workers_in_silence(program: Program, script: str) -> None:
+    with program.start(script) as running:
+        workers = program.workers()
+        os.killpg(running.pid, signal.SIGINT)  # as a terminal does
+        out, err = running.communicate(timeout=8)  # less than a close would wait
+    assert running.returncode == -signal.SIGINT
+    assert out == ""
+    assert err.count("Traceback") == 1
+    assert err.rstrip().endswith("KeyboardInterrupt")
+    assert "_worker.py" not in err
+    assert all_gone(workers)
+
+
+def test_L15_a_program_that_is_killed_takes_its_hanging_workers_along(program: Program) -> None:
+    with program.start(OWN + "next(outcomes)") as running:
+        workers = program.workers()
+        running.kill()
+    wait_until(lambda: all_gone(workers))
+
+
+def test_L15_a_program_that_is_killed_takes_its_idle_workers_along(program: Program) -> None:
+    script = """
+pool = ProcessPool(2)
+list(ordered_map(functions.same, range(50), pool=pool, max_in_flight=4))
+print("idle", flush=True)
+os.read(os.pipe()[0], 1)
+"""
+    with program.start(script) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == "idle\n"
+        workers = children_of(running.pid)
+        assert workers
+        running.kill()
+    wait_until(lambda: all_gone(workers))
+
+
+@pytest.mark.parametrize("leaving", ["sys.exit()", "del outcomes, pool; import gc; gc.collect()"])
+def test_a_forked_process_leaves_the_workers_to_its_parent(program: Program, leaving: str) -> None:
+    ended = program.run(f"""
+import warnings
+warnings.simplefilter("ignore", DeprecationWarning)  # later versions of Python warn of forks in programs with threads
+pool = ProcessPool(2)
+outcomes = ordered_map(functions.tenfold, range(40), pool=pool, max_in_flight=8)
+before = [next(outcomes)]
+forked = os.fork()
+if forked == 0:
+    {leaving}
+    sys.exit()
+status = os.waitpid(forked, 0)[1]
+print(status, before + list(outcomes) == [10 * item for item in range(40)])
+""")
+    assert ended == (0, "0 True\n", "")
+
+
+def test_a_worker_without_the_output_of_its_parent_ends_well(program: Program) -> None:
+    ended = program.run("""
+os.close(1)
+with ProcessPool(1) as pool:
+    print(*ordered_map(functions.same, [5], pool=pool, max_in_flight=1), file=sys.stderr)
+os.dup2(2, 1)
+""")
+    assert ended == (0, "", "5\n")
