@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,24 +12,13 @@ from dataclasses import dataclass
 from PIL import ExifTags, Image, ImageFile, UnidentifiedImageError
 
 from framefeed.errors import CorruptMedia, LimitExceeded, MediaError, UnsupportedCodec, UsageError
+from framefeed.media.headers import FORMATS, orientation_of
 from framefeed.media.limits import Limits
+from framefeed.media.sniff import HEAD_BYTES, beyond_pillow
 
-FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "AVIF")
-"""Pillow's plug-ins that may look at a file; none of them starts another program (S10)."""
-
-DAMAGE = (OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError, TypeError, OverflowError, struct.error)
-"""What Pillow raises for damaged pictures, found by damaging some of every format."""
-
-_TURNS = {
-    2: (0, True),
-    3: (180, False),
-    4: (180, True),
-    5: (270, True),
-    6: (270, False),
-    7: (90, True),
-    8: (90, False),
-}
-_OTHERS = {b"heic": "HEIC", b"heix": "HEIC", b"heim": "HEIC", b"heis": "HEIC", b"mif1": "HEIF", b"msf1": "HEIF"}
+DAMAGE = (OSError, SyntaxError, ValueError, EOFError, LookupError, TypeError, ArithmeticError, AssertionError,
+          AttributeError, MemoryError, struct.error, zlib.error)  # fmt: skip
+"""What Pillow's readers raise over damaged pictures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +73,7 @@ def decode_still(data: bytes, name: str, limits: Limits) -> Still:
 def _turn(image: Image.Image) -> tuple[int, bool]:
     """What EXIF 2.32 table 6 asks for, as (degrees counter-clockwise, mirrored after that); a broken tag is none."""
     try:
-        return _TURNS.get(image.getexif().get(ExifTags.Base.Orientation, 1), (0, False))
+        return orientation_of(int(image.getexif().get(ExifTags.Base.Orientation, 1)))
     except DAMAGE:
         return 0, False
 
@@ -105,11 +95,9 @@ def _translated(data: bytes, name: str) -> Iterator[None]:
 
 
 def _unidentified(data: bytes, name: str) -> MediaError:
-    other = _OTHERS.get(data[8:12]) if data[4:8] == b"ftyp" else None
-    if data.startswith((b"\xff\x0a", b"\0\0\0\x0cJXL ")):
-        other = "JPEG XL"
+    other = beyond_pillow(data[:HEAD_BYTES])
     if other is None:
         message = f"{name}: is no picture that Pillow reads here ({', '.join(FORMATS)}), or its header is damaged"
         return CorruptMedia(message, source=name, stage="decode")
-    message = f"{name}: is {other}, which is not decoded: convert it to one of {', '.join(FORMATS)}"
+    message = f"{name}: is a {other} picture, which is not decoded: convert it to JPEG, PNG or AVIF"
     return UnsupportedCodec(message, source=name, stage="decode")

@@ -13,6 +13,7 @@ from framefeed.adapters.torch.transforms import as_steps
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.decode.frames import Frame, FrameBatch
 from framefeed.decode.metadata import VideoMetadata
+from framefeed.decode.registry import auto_decoder
 from framefeed.decode.video_decoder import VideoDecoder as ArrayDecoder
 from framefeed.errors import UsageError
 from framefeed.index.build import build_index
@@ -26,7 +27,7 @@ class VideoDecoder:
     """Decodes frames of one video into tensors; the names, arguments and errors of TorchCodec's class.
 
     Args:
-        source: Path, bytes, uint8 tensor of encoded bytes, or seekable binary file object.
+        source: Path, bytes, uint8 tensor of encoded bytes, seekable binary file object, or ``ImageSequence``.
         stream_index: The stream to decode, or None for the best one.
         dimension_order: "NCHW" or "NHWC".
         num_ffmpeg_threads: Threads of the decoder; 0 leaves the number to FFmpeg.
@@ -76,7 +77,7 @@ class VideoDecoder:
             size=steps.size,
             crop=steps.crop,
             frame_index=frame_index,
-            backend=PyAVDecoder() if threads == 1 else PyAVDecoder(threads=threads),
+            backend="auto" if threads == 1 else auto_decoder(PyAVDecoder(threads=threads)),
         )
         self._order = dimension_order
 
@@ -192,7 +193,7 @@ def _encoded(source: Any) -> Any:
             raise UsageError("a tensor as a source must be flat and uint8: the encoded bytes of a file")
         return source.cpu().numpy().tobytes()
     if not isinstance(source, (str, bytes, bytearray, memoryview)) and not any(
-        hasattr(source, name) for name in ("__fspath__", "read", "source", "kind")
+        hasattr(source, name) for name in ("__fspath__", "read", "source", "kind", "as_media_source")
     ):
         raise TypeError(f"Unknown source type: {type(source)}")
     return source
