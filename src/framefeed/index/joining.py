@@ -43,11 +43,12 @@ class Table:
     def index(self, stream: StreamFacts, identity: SourceIdentity | None) -> FrameIndex:
         """Join packets and frames."""
         walk, order = self.walk, self.order
+        known = order >= 0
         return FrameIndex(
-            pts=np.where(order >= 0, walk.pts[order], MISSING_PTS),
-            duration=np.where(order >= 0, walk.duration[order], 0),
+            pts=np.where(known, walk.pts[order], MISSING_PTS),
+            duration=np.where(known, walk.duration[order], 0),
             time_base=self.time_base,
-            key_frame_indices=np.flatnonzero(walk.is_key[order] & (order >= 0)).astype(np.int64),
+            key_frame_indices=np.flatnonzero(walk.is_key[order] & known).astype(np.int64),
             built_from=self.built_from,
             frame_packet=order,
             frame_start=frame_starts(order, walk),
@@ -93,7 +94,9 @@ def kept_in_order(walk: PacketWalk) -> IntArray:
 
 def is_one_to_one(walk: PacketWalk, order: IntArray) -> bool:
     """Whether each packet that is shown gives one frame, and no other packet does."""
-    return len(np.unique(order)) == len(order) == int((~walk.is_discarded).sum())
+    if len(order) != len(walk) - np.count_nonzero(walk.is_discarded) or np.count_nonzero(order < 0) > 1:
+        return False
+    return bool((np.bincount(order[order >= 0], minlength=1) <= 1).all())
 
 
 def frame_starts(order: IntArray, walk: PacketWalk) -> IntArray:

@@ -5,8 +5,8 @@ Files are read in blocks, never mapped: one that gets shorter meanwhile must not
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,17 +27,22 @@ from framefeed.media.nal import (
 from framefeed.media.source import ByteReader, read_bytes
 
 ByteArray = npt.NDArray[np.uint8]
-AnyArray = npt.NDArray[Any]
+WordArray = npt.NDArray[np.uint64]
 
-BLOCK_BYTES = 2**20
-"""Read at once: fits the cache of a core, so that reading costs one pass over memory."""
+BLOCK_BYTES = 2**22
+"""Read at once; NumPy's cost a block is that of a hundred kilobytes."""
+MAX_PACKET_BYTES = 2**25
+"""Larger packets are libav's."""
 _MAX_GAP = 32 * 1024
 """Bytes of other tracks that are read along rather than skipped."""
-_PADDING = 8
+_WORD = 8
 _MAX_UNITS = 4096
 """NAL units of one packet."""
 _SEI = 6
 _RECOVERY_POINT = 6
+_IDR = 5
+_MORE_NUMBER = 255
+"""A byte of a message's kind or size that goes on in the next one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,24 +73,25 @@ class Packets:
     is_sync: BoolArray
 
 
-@dataclass(slots=True)
-class _Seen:
-    """Sums over the NAL units of each packet."""
+@dataclass(frozen=True, slots=True)
+class Units:
+    """The NAL units of all packets, columns of length U; those of one packet in their order.
 
-    kinds: npt.NDArray[np.uint64]
-    first_slice: npt.NDArray[np.uint8]
-    is_reference: BoolArray
-    temporal_id: npt.NDArray[np.int16]
-    pictures: npt.NDArray[np.uint8]
-    has_message: BoolArray
-    is_whole: bool = True
-    late_message: bool = False
+    Attributes:
+        packet: Number of the packet, int64.
+        length: Bytes, int64.
+        first: The first four bytes, of which some may be the next unit's, uint64 below 2**32.
+        is_whole: Units fill each packet exactly.
+    """
 
-    @classmethod
-    def of(cls, count: int) -> _Seen:
-        flags, small = np.zeros((2, count), bool), np.zeros((2, count), np.uint8)
-        layers = np.zeros(count, np.int16)
-        return cls(np.zeros(count, np.uint64), small[0] + 255, flags[0], layers, small[1], flags[1])
+    packet: IntArray
+    length: IntArray
+    first: WordArray
+    is_whole: bool
+
+    def byte(self, place: int) -> ByteArray:
+        """Give byte 0 .. 3 of each unit."""
+        return (self.first >> np.uint64(24 - 8 * place)).astype(np.uint8)
 
 
 def scan_packets(reader: ByteReader, codec: str, length_size: int, packets: Packets) -> NalFacts:
@@ -100,172 +106,187 @@ def scan_packets(reader: ByteReader, codec: str, length_size: int, packets: Pack
     Raises:
         OddMovie: The file gets shorter, or a packet holds what libav's parser reads in its own way.
     """
-    if length_size not in (1, 2, 4):
-        raise OddMovie(f"NAL units with lengths of {length_size} bytes")
-    offset, size = packets.offset, packets.size
-    end = offset + size
-    scan = _Scan(codec, length_size, _Seen.of(len(size)))
-    order = np.arange(len(size))
-    if bool((np.diff(offset) < 0).any()):
-        order = np.argsort(offset, kind="stable")
-    for first, stop in _blocks(offset[order], end[order]):
-        numbers = order[first:stop]
-        begin = int(offset[numbers[0]])
-        data = _read(reader, begin, int(end[numbers].max()))
-        scan.block(data, numbers, offset[numbers] - begin, end[numbers] - begin)
+    units = find_units(reader, length_size, packets)
     if codec == "h264":
-        return _h264(scan.seen, _recovery_points(reader, scan, packets))
-    return _hevc(scan.seen, packets.is_sync)
+        return _h264(units, packets, lambda number: _recovers(reader, length_size, packets, number))
+    return _hevc(units, packets)
 
 
-def _blocks(begins: IntArray, ends: IntArray) -> Iterator[tuple[int, int]]:
+def find_units(reader: ByteReader, length_size: int, packets: Packets) -> Units:
+    """Find the NAL units of packets, reading the file in blocks."""
+    if length_size not in (1, 2, 4) or int(packets.size.max()) > MAX_PACKET_BYTES:
+        raise OddMovie(f"NAL units with lengths of {length_size} bytes, or huge packets")
+    begin, end = packets.offset, packets.offset + packets.size
+    order: IntArray | None = None
+    if bool((begin[1:] < begin[:-1]).any()):
+        order = np.argsort(begin, kind="stable").astype(np.int64)
+        begin, end = begin[order], end[order]
+    walk = _Walk(length_size)
+    buffer = np.empty(0, np.uint8)
+    for first, stop in _blocks(begin, end):
+        start, count = int(begin[first]), int(end[first:stop].max()) - int(begin[first])
+        if len(buffer) < count + _WORD:
+            buffer = np.empty(max(count, min(BLOCK_BYTES, int(end[-1]) - start)) + _WORD, np.uint8)
+        if reader.read_into(buffer.data[:count], start) != count:
+            raise OddMovie("a file that got shorter")
+        buffer[count : count + _WORD] = 0
+        walk.block(buffer, first, begin[first:stop] - start, end[first:stop] - start)
+    units = walk.units()
+    return units if order is None else replace(units, packet=order[units.packet])
+
+
+def _blocks(begin: IntArray, end: IntArray) -> Iterator[tuple[int, int]]:
     """Split packets, sorted by place, into runs that are read at once."""
-    gaps = np.flatnonzero(begins[1:] - ends[:-1] > _MAX_GAP) + 1
-    breaks = [*gaps.tolist(), len(begins)]
+    gaps = np.flatnonzero(begin[1:] - end[:-1] > _MAX_GAP) + 1
     first = 0
-    for stop in breaks:
+    for stop in [*gaps.tolist(), len(begin)]:
         while first < stop:
-            last = int(np.searchsorted(ends[first:stop], begins[first] + BLOCK_BYTES, side="right")) + first
+            last = int(np.searchsorted(end[first:stop], begin[first] + BLOCK_BYTES, side="right")) + first
             last = max(last, first + 1)
             yield first, last
             first = last
 
 
-def _read(reader: ByteReader, begin: int, end: int) -> ByteArray:
-    buffer = np.empty(end - begin + _PADDING, np.uint8)
-    if reader.read_into(buffer.data[: end - begin], begin) != end - begin:
-        raise OddMovie("a file that got shorter")
-    buffer[end - begin :] = 0
-    return buffer
-
-
-class _Scan:
+class _Walk:
     """Steps through the k-th NAL unit of all packets of a block."""
 
-    def __init__(self, codec: str, length_size: int, seen: _Seen) -> None:
-        self.seen = seen
-        self.length_size = length_size
-        self._unit = self._h264_units if codec == "h264" else self._hevc_units
+    def __init__(self, length_size: int) -> None:
+        self._length_size = length_size
+        self._shift = np.uint64(64 - 8 * length_size)
+        self._found: list[tuple[IntArray, WordArray]] = []
+        self._is_whole = True
 
-    def block(self, data: ByteArray, numbers: IntArray, at: IntArray, end: IntArray) -> None:
-        """Look at packets ``numbers``, which lie in ``data`` from ``at`` to ``end``."""
+    def block(self, data: ByteArray, first: int, at: IntArray, end: IntArray) -> None:
+        """Look at packets ``first``, ``first + 1``, ..., which lie in ``data`` from ``at`` to ``end``."""
+        # All eight bytes from any place on as one number: the length and the unit's first bytes in one look-up.
+        words = np.ndarray((len(data) - _WORD + 1,), ">u8", data, strides=(1,))
+        packet = np.arange(first, first + len(at))
         for _ in range(_MAX_UNITS):
-            active = at + self.length_size < end
+            active = at + self._length_size < end
             if not active.all():
-                self.seen.is_whole = self.seen.is_whole and bool((at >= end)[~active].all())
-                numbers, at, end = numbers[active], at[active], end[active]
-            if not len(numbers):
+                self._is_whole = self._is_whole and bool((at >= end)[~active].all())
+                packet, at, end = packet[active], at[active], end[active]
+            if not len(packet):
                 return
-            length = self._lengths(data, at)
-            at = at + self.length_size
-            fits = (length > 0) & (at + length <= end)
+            word = words[at].astype(np.uint64)
+            length = (word >> self._shift).astype(np.int64)
+            at = at + (length + self._length_size)
+            fits = (length > 0) & (at <= end)
             if fits.all():
-                self._unit(data, numbers, at, length)
+                self._found.append((packet, word))
             else:
-                self.seen.is_whole = False
-                self._unit(data, numbers[fits], at[fits], length[fits])
-            at = at + length
+                self._is_whole = False
+                self._found.append((packet[fits], word[fits]))
         raise OddMovie("packets of too many NAL units")
 
-    def _lengths(self, data: ByteArray, at: IntArray) -> IntArray:
-        length = data[at].astype(np.int64)
-        for place in range(1, self.length_size):
-            length = (length << 8) | data[at + place]
-        return length
-
-    def _h264_units(self, data: ByteArray, numbers: IntArray, at: IntArray, length: IntArray) -> None:
-        seen, header = self.seen, data[at]
-        kind = header & 31
-        seen.kinds[numbers] |= np.uint64(1) << kind.astype(np.uint64)
-        is_slice = (kind == 1) | (kind == 5) | (kind == 2)
-        self._messages(data, numbers, at, length, kind)
-        if not is_slice.all():
-            numbers, at, kind, header = numbers[is_slice], at[is_slice], kind[is_slice], header[is_slice]
-        seen.is_reference[numbers] |= (header & 0x60) != 0
-        self._slices(numbers, kind, data[at + 1])
-
-    def _messages(self, data: ByteArray, numbers: IntArray, at: IntArray, length: IntArray, kind: AnyArray) -> None:
-        """Note packets in which a recovery point may lie: any message unit that is not plainly one other message."""
-        which = np.flatnonzero(kind == _SEI)
-        if not len(which):
-            return
-        seen, numbers, at, length = self.seen, numbers[which], at[which], length[which]
-        message, payload = data[at + 1], data[at + 2].astype(np.int64)
-        # One short message, its end, and room for one byte against emulated start codes.
-        is_other = (message != _RECOVERY_POINT) & (message != 255) & (payload != 255) & (length - 3 - payload <= 2)
-        unknown = numbers[~is_other]
-        seen.has_message[unknown] = True
-        seen.late_message = seen.late_message or bool((seen.first_slice[unknown] != 255).any())
-
-    def _hevc_units(self, data: ByteArray, numbers: IntArray, at: IntArray, length: IntArray) -> None:
-        seen = self.seen
-        kind = (data[at] >> 1) & 63
-        seen.kinds[numbers] |= np.uint64(1) << kind.astype(np.uint64)
-        is_slice = kind < 32
-        layers = is_slice & (length > 1)
-        second = data[at + 1]
-        seen.temporal_id[numbers[layers]] = (second[layers] & 7).astype(np.int16) - 1
-        if bool(((second >> 3 | (data[at] & 1) << 5) != 0).any()):
-            raise OddMovie("pictures of several layers")
-        if not is_slice.all():
-            numbers, at, kind = numbers[is_slice], at[is_slice], kind[is_slice]
-        self._slices(numbers, kind, data[at + 2])
-
-    def _slices(self, numbers: IntArray, kind: AnyArray, begin: ByteArray) -> None:
-        """Note the first slice's kind, and count the pictures: a slice that begins one has its first bit set."""
-        seen = self.seen
-        is_first = seen.first_slice[numbers] == 255
-        seen.first_slice[numbers[is_first]] = kind[is_first]
-        seen.pictures[numbers] += begin >> 7
+    def units(self) -> Units:
+        """Give what was found."""
+        packet = np.concatenate([packet for packet, _ in self._found])
+        word = np.concatenate([word for _, word in self._found])
+        first = word << np.uint64(8 * self._length_size) >> np.uint64(32)
+        return Units(packet, (word >> self._shift).astype(np.int64), first, self._is_whole)
 
 
-def _bits(kinds: frozenset[int]) -> np.uint64:
-    return np.uint64(sum(1 << kind for kind in kinds))
+def _some(count: int, packet: IntArray) -> BoolArray:
+    """Mark the packets that are named, bool [count]."""
+    marked = np.zeros(count, bool)
+    marked[packet] = True
+    return marked
 
 
-_ONE = np.uint64(1)
-_IDR = 5
+def _kinds(*groups: frozenset[int]) -> npt.NDArray[np.bool_]:
+    """Make a table of NAL unit types from some of them, bool [64]."""
+    return _some(64, np.array(sorted(frozenset().union(*groups))))
 
 
-def _recovery_points(reader: ByteReader, scan: _Scan, packets: Packets) -> BoolArray:
-    """Find the packets, other than IDR pictures, that hold a recovery point of no frames."""
-    offset, size = packets.offset, packets.size
-    found = np.zeros(len(size), bool)
-    for number in np.flatnonzero(scan.seen.has_message & (scan.seen.first_slice != _IDR)).tolist():
-        facts = h264_facts(read_bytes(reader, int(offset[number]), int(size[number])), scan.length_size)
-        found[number] = facts is not None and facts.is_random_access
+_H264_SLICE = _kinds(H264_SLICES)
+_H264_PLAIN = _kinds(H264_SLICES, H264_HARMLESS)
+_H264_PARAMETER = _kinds(H264_PARAMETERS)
+_HEVC_SLICE = _kinds(frozenset(range(32)))
+_HEVC_PLAIN = _kinds(frozenset(range(32)), HEVC_HARMLESS)
+_HEVC_PARAMETER = _kinds(HEVC_PARAMETERS)
+_HEVC_IRAP = _kinds(frozenset(range(HEVC_FIRST_IRAP, HEVC_LAST_IRAP + 1)))
+_HEVC_REFERENCE = _kinds(frozenset(kind for kind in range(32) if kind >= 16 or kind % 2))
+
+
+def _h264(units: Units, packets: Packets, recovers: Callable[[int], bool]) -> NalFacts:
+    count, header = len(packets.size), units.byte(0)
+    kind = header & 31
+    is_slice = _H264_SLICE[kind]
+    of_slices, slices = units.packet[is_slice], kind[is_slice]
+    has_slice = _some(count, of_slices)
+    is_idr = _some(count, of_slices[slices == _IDR])
+    first = np.zeros(count, np.uint8)
+    first[of_slices[::-1]] = slices[::-1]  # the last to be assigned remains
+    # libav's parser ends at the first slice, and knows no partitions.
+    if bool((is_idr & (first != _IDR)).any()) or bool((slices == 2).any()):
+        raise OddMovie("slices in no usual order")
+    is_key = is_idr
+    for number in _with_messages(units, kind).tolist():
+        if not is_idr[number] and recovers(number):
+            is_key = is_key.copy() if is_key is is_idr else is_key
+            is_key[number] = True
+    is_droppable = ~_some(count, units.packet[~_H264_PLAIN[kind]]) & ~is_idr
+    return NalFacts(
+        is_key=is_key,
+        is_reference=~has_slice | _some(count, of_slices[(header[is_slice] & 0x60) != 0]) | ~is_droppable,
+        temporal_id=np.zeros(count, np.int64),
+        has_parameters=bool(has_slice[units.packet[_H264_PARAMETER[kind]]].any()),
+        is_plain=units.is_whole and _is_one_picture(count, of_slices, units.byte(1)[is_slice]),
+    )
+
+
+def _with_messages(units: Units, kind: npt.NDArray[Any]) -> IntArray:
+    """Find the packets in which a recovery point may lie: any message unit that is not plainly one other message.
+
+    Raises:
+        OddMovie: Behind a slice, where libav's parser does not look.
+    """
+    which = np.flatnonzero(kind == _SEI)
+    if not len(which):
+        return which.astype(np.int64)
+    message, size = units.byte(1)[which], units.byte(2)[which].astype(np.int64)
+    # One short message, its end, and room for one byte against emulated start codes.
+    is_short = (size != _MORE_NUMBER) & (units.length[which] - 3 - size <= 2)
+    unknown = which[~is_short | (message == _RECOVERY_POINT) | (message == _MORE_NUMBER)]
+    found: IntArray = np.unique(units.packet[unknown]).astype(np.int64)
+    if len(found):
+        slices = np.flatnonzero(_H264_SLICE[kind])
+        first_slice = np.full(int(units.packet.max()) + 1, len(kind))
+        first_slice[units.packet[slices][::-1]] = slices[::-1]
+        if bool((unknown > first_slice[units.packet[unknown]]).any()):
+            raise OddMovie("messages behind a slice")
     return found
 
 
-def _h264(seen: _Seen, recovers: BoolArray) -> NalFacts:
-    kinds = seen.kinds
-    has_slice = (kinds & _bits(H264_SLICES)) != 0
-    is_idr = (kinds & (_ONE << np.uint64(_IDR))) != 0
-    # libav's parser ends at the first slice, and knows no partitions.
-    if bool((is_idr & (seen.first_slice != _IDR)).any()) or bool((kinds & np.uint64(4)).any()) or seen.late_message:
-        raise OddMovie("slices or messages in no usual order")
-    is_droppable = ((kinds & ~_bits(H264_SLICES | H264_HARMLESS)) == 0) & ~is_idr
+def _recovers(reader: ByteReader, length_size: int, packets: Packets, number: int) -> bool:
+    """Whether a packet holds a recovery point of no frames."""
+    data = read_bytes(reader, int(packets.offset[number]), int(packets.size[number]))
+    facts = h264_facts(data, length_size)
+    return facts is not None and facts.is_random_access
+
+
+def _hevc(units: Units, packets: Packets) -> NalFacts:
+    count, header, second = len(packets.size), units.byte(0), units.byte(1)
+    if bool(((header & 1) | (second >> 3)).any()):
+        raise OddMovie("pictures of several layers")
+    kind = (header >> 1) & 63
+    is_slice = _HEVC_SLICE[kind]
+    of_slices, slices = units.packet[is_slice], kind[is_slice]
+    has_slice = _some(count, of_slices)
+    temporal_id = np.zeros(count, np.int64)
+    layered = is_slice & (units.length > 1)
+    temporal_id[units.packet[layered]] = (second[layered] & 7).astype(np.int64) - 1
+    is_droppable = ~_some(count, units.packet[~_HEVC_PLAIN[kind]])
     return NalFacts(
-        is_key=is_idr | recovers,
-        is_reference=~has_slice | seen.is_reference | ~is_droppable,
-        temporal_id=np.zeros(len(kinds), np.int64),
-        has_parameters=bool(((kinds & _bits(H264_PARAMETERS)) != 0)[has_slice].any()),
-        is_plain=seen.is_whole and bool((seen.pictures == 1).all()),
+        is_key=packets.is_sync & (_some(count, of_slices[_HEVC_IRAP[slices]]) | ~has_slice),
+        is_reference=~has_slice | _some(count, of_slices[_HEVC_REFERENCE[slices]]) | ~is_droppable,
+        temporal_id=temporal_id,
+        has_parameters=bool(has_slice[units.packet[_HEVC_PARAMETER[kind]]].any()),
+        is_plain=units.is_whole and _is_one_picture(count, of_slices, units.byte(2)[is_slice]),
     )
 
 
-def _hevc(seen: _Seen, is_sync: BoolArray) -> NalFacts:
-    kinds = seen.kinds
-    slices = kinds & np.uint64(2**32 - 1)
-    has_slice = slices != 0
-    is_irap = (slices & _bits(frozenset(range(HEVC_FIRST_IRAP, HEVC_LAST_IRAP + 1)))) != 0
-    references = frozenset(kind for kind in range(32) if kind >= 16 or kind % 2)
-    is_reference = (slices & _bits(references)) != 0
-    is_droppable = ((kinds ^ slices) & ~_bits(HEVC_HARMLESS)) == 0
-    return NalFacts(
-        is_key=is_sync & (is_irap | ~has_slice),
-        is_reference=~has_slice | is_reference | ~is_droppable,
-        temporal_id=np.where(has_slice, seen.temporal_id, 0).astype(np.int64),
-        has_parameters=bool(((kinds & _bits(HEVC_PARAMETERS)) != 0)[has_slice].any()),
-        is_plain=seen.is_whole and bool((seen.pictures == 1).all()),
-    )
+def _is_one_picture(count: int, of_slices: IntArray, begin: ByteArray) -> bool:
+    """Whether in each packet just one slice begins a picture: its first bit behind the header is set."""
+    return bool((np.bincount(of_slices[begin >= 128], minlength=count) == 1).all())

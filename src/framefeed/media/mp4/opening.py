@@ -11,7 +11,7 @@ from framefeed.media.info import MediaInfo
 from framefeed.media.limits import Limits
 from framefeed.media.mp4.boxes import OddMovie
 from framefeed.media.mp4.codec_facts import Video
-from framefeed.media.mp4.description import read_video
+from framefeed.media.mp4.description import length_size_of, read_video
 from framefeed.media.mp4.facts import media_info
 from framefeed.media.mp4.first_packet import check_first_packet
 from framefeed.media.mp4.layout import FIRST_KINDS
@@ -105,13 +105,17 @@ def open_movie(media: MediaSource, head: bytes, limits: Limits) -> OpenedMovie |
     try:
         with media.opened() as reader:
             movie = read_movie(reader, media.stat().bytes, limits, head)
-            walked = walk_movie(reader, movie, limits)
-            try:
-                facts = _facts(reader, movie, limits)
-            except OddMovie as odd:
-                _say(media, odd)
-                return OpenedMovie(movie, walked, None)
-            return OpenedMovie(movie, walked, facts)
+            facts = _facts_or_none(media, reader, movie, limits)
+            length_size = facts.video.length_size if facts else length_size_of(movie, movie.video)
+            return OpenedMovie(movie, walk_movie(reader, movie, length_size, limits), facts)
+    except OddMovie as odd:
+        _say(media, odd)
+        return None
+
+
+def _facts_or_none(media: MediaSource, reader: ByteReader, movie: Movie, limits: Limits) -> MovieFacts | None:
+    try:
+        return _facts(reader, movie, limits)
     except OddMovie as odd:
         _say(media, odd)
         return None

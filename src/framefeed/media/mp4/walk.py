@@ -8,7 +8,7 @@ import numpy as np
 
 from framefeed.media.limits import Limits
 from framefeed.media.mp4.boxes import OddMovie
-from framefeed.media.mp4.description import codec_of, length_size_of
+from framefeed.media.mp4.description import codec_of
 from framefeed.media.mp4.edits import apply_edits
 from framefeed.media.mp4.movie import Movie
 from framefeed.media.mp4.nal_scan import NalFacts, Packets, scan_packets
@@ -32,12 +32,13 @@ class MovieWalk:
     nal: NalFacts | None
 
 
-def walk_movie(reader: ByteReader, movie: Movie, limits: Limits) -> MovieWalk:
+def walk_movie(reader: ByteReader, movie: Movie, length_size: int, limits: Limits) -> MovieWalk:
     """Turn the sample table of a movie's video into a packet walk.
 
     Args:
         reader: The file.
         movie: Its moov box.
+        length_size: Bytes of the length before each NAL unit; 0 for codecs without them.
         limits: What the file may claim.
 
     Raises:
@@ -58,7 +59,7 @@ def walk_movie(reader: ByteReader, movie: Movie, limits: Limits) -> MovieWalk:
     nal: NalFacts | None = None
     if codec in ("h264", "hevc"):
         packets = Packets(offset, size, is_sync)
-        nal = scan_packets(reader, codec, length_size_of(movie, track), packets)
+        nal = scan_packets(reader, codec, length_size, packets)
     count = len(size)
     disposable = np.zeros(count, bool)
     if nal is not None:
