@@ -302,6 +302,16 @@ def test_lines_of_a_manifest_are_rows_unless_they_add_nothing(tmp_path: Path) ->
     ]  # fmt: skip
 
 
+def test_lines_of_a_manifest_have_texts_and_parents_like_walked_files(tmp_path: Path) -> None:
+    make(tmp_path, "a/1.jpg", "b/c/2.jpg", "3.jpg")
+    (tmp_path / "list.txt").write_text("b/c/2.jpg\n3.jpg\na/1.jpg\n")
+    (tmp_path / "full.txt").write_text(f"{tmp_path}/b/c/2.jpg\n{tmp_path}/3.jpg\n{tmp_path}/a/1.jpg\n")
+    for name in ("list.txt", "full.txt"):
+        listed = list_roots([tmp_path / name, tmp_path])
+        assert listed.texts(str(tmp_path)).to_pylist() == ["b/c/2.jpg", "3.jpg", "a/1.jpg"]
+        assert listed.parents().to_pylist() == ["c", tmp_path.name, "a"]
+
+
 def test_many_lines_about_one_file_take_no_square_of_time(tmp_path: Path) -> None:
     lines = "".join(f"a.mp4,{number}\n" for number in range(20_000))
     (tmp_path / "x.csv").write_text(f"path,start\n{lines}{lines}")

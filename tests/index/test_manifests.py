@@ -10,9 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from framefeed.errors import MissingMedia, UnreadableMedia, UsageError
 from framefeed.index.manifests import Manifest, read_manifest
+from framefeed.index.names import absolute
 
 
 def read(folder: Path, name: str, content: bytes | str) -> Manifest:
@@ -39,6 +42,19 @@ def names(folder: Path, manifest: Manifest) -> list[str]:
 )
 def test_text_holds_one_path_a_line(tmp_path: Path, content: bytes, expected: list[str]) -> None:
     assert names(tmp_path, read(tmp_path, "list.txt", content)) == expected
+
+
+@given(st.lists(st.text("a/.\n:\0\udcff", max_size=6), max_size=4))
+def test_names_are_completed_as_one_name_is(tmp_path_factory: pytest.TempPathFactory, lines: list[str]) -> None:
+    path = tmp_path_factory.mktemp("list") / "list.parquet"
+    pq.write_table(pa.table({"path": pa.array(map(os.fsencode, lines), pa.binary())}), path)
+    assert read_manifest(str(path)).paths == [absolute(line, str(path.parent)) for line in lines]
+
+
+def test_lists_without_oddities_are_kept_as_they_are(tmp_path: Path) -> None:
+    assert read(tmp_path, "list.txt", "a/b.mp4\nc..mp4\n.d.mp4\n").folder == str(tmp_path)
+    assert read(tmp_path, "list.txt", "/a/b.mp4\n/c.mp4\n") == Manifest("", ["/a/b.mp4", "/c.mp4"], pa.table({}))
+    assert read(tmp_path, "list.txt", "x\n/y\0").paths == [f"{tmp_path}/x\n/y"]
 
 
 def test_absolute_paths_and_urls_stay(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ class _Finder:
         elif suffix_of(path) in MANIFEST_SUFFIXES:
             manifest = read_manifest(path)
             start = self.columns.num_rows if manifest.columns.column_names else BARE
-            self.found.append(Found(Group("", manifest.paths), first_column_row=start))
+            self.found.append(Found(Group(manifest.folder, manifest.names), first_column_row=start))
             self.columns = _joined(self.columns, manifest.columns)
         else:
             self.found.append(Found(Group("", [path])))

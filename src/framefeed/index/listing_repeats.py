@@ -139,7 +139,8 @@ class _Reals:
     def _of_group(self, found: Found, names: Sequence[str]) -> Iterator[str]:
         folder = found.group.folder
         if not found.is_walked:
-            yield from (self._of_path(os.path.join(folder, name) if folder else name) for name in names)
+            start = folder and folder + os.sep
+            yield from (self._of_path(start + name) for name in names)
             return
         links = self._walked.links.get(folder, ())
         prefix = self._walked.real_folder(folder) + os.sep
@@ -149,9 +150,10 @@ class _Reals:
     def _of_path(self, path: str) -> str:
         if is_url(path) or not path or "\0" in path:
             return path
-        folder, name = os.path.split(path)
+        folder, _, name = path.rpartition(os.sep)
         if name in ("", os.curdir, os.pardir) or os.path.islink(path):
             return os.path.realpath(path)
-        if folder not in self._folders:
-            self._folders[folder] = os.path.realpath(folder)
-        return os.path.join(self._folders[folder], name)
+        real = self._folders.get(folder)
+        if real is None:
+            real = self._folders[folder] = os.path.realpath(folder or os.sep)
+        return path if real == folder else os.path.join(real, name)

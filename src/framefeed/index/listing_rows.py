@@ -22,11 +22,12 @@ _ROWS_AT_ONCE = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Rows that lie in one folder, one after the other.
+    """Rows whose paths begin with one folder, one after the other.
 
     Attributes:
         folder: Absolute path without a trailing slash, or "" for rows whose names are complete paths or URLs.
-        names: Name of each row's file in that folder, in row order.
+        names: Path of each row's file from that folder, in row order: where a walk found it, its name; a manifest may
+            name files in subfolders.
         kind: "image_folder" where the names are those of folders whose pictures are the frames of one video.
     """
 
@@ -93,18 +94,25 @@ class Listing:
     def parents(self) -> pa.DictionaryArray:
         """Name of the folder in which each row lies, as a label, dictionary<int32, string> [N]."""
         numbers: dict[str, int] = {}
-        of_groups, sizes = list[int](), list[int]()
+        found, sizes = list[int](), list[int]()
         for group in self.groups:
-            # Complete paths lie anywhere; the others all in the group's folder.
-            folders = [group.folder] if group.folder else map(os.path.dirname, group.names)
-            found = [numbers.setdefault(os.path.basename(folder), len(numbers)) for folder in folders]
-            of_groups += found
-            sizes += [len(group.names)] if group.folder else [1] * len(found)
-        codes = np.repeat(np.array(of_groups, np.int32), sizes)
+            folders = _folders(group)
+            found += [numbers.setdefault(os.path.basename(folder), len(numbers)) for folder in folders]
+            sizes += [len(group.names)] if len(folders) == 1 else [1] * len(folders)
+        codes = np.repeat(np.array(found, np.int32), sizes)
         return pa.DictionaryArray.from_arrays(codes, pa.array([escape(name) for name in numbers], pa.string()))
 
 
+def _folders(group: Group) -> list[str]:
+    """The folder that holds all rows of a group, else that of each row."""
+    if group.folder and not any(os.sep in name for name in group.names):
+        return [group.folder]
+    return [os.path.dirname(path) for path in group.paths()]
+
+
 def _texts(group: Group, root: str | None) -> list[str]:
+    if not group.folder and root is None:
+        return group.names
     if not group.folder:
         return [stored(name, root) for name in group.names]
     # Not escaped yet: `_strings` looks at all of them at once.

@@ -30,6 +30,8 @@ CSV_SUFFIXES = frozenset({".csv", ".tsv"})
 MANIFEST_SUFFIXES = TEXT_SUFFIXES | CSV_SUFFIXES | {".parquet"}
 PATH_COLUMNS = ("source", "path", "file", "video")
 
+# In lines of names: what makes `names.absolute` do more than to put a folder before a name. A false alarm costs time.
+_ODD = ("\0", "//", "/./", "/../", "/\n", "/.\n", "/..\n", "\n./", "\n../", "\n.\n", "\n..\n", "\n\n")
 _BLOCK_LIMIT = 2**31 - 1
 
 
@@ -38,12 +40,19 @@ class Manifest:
     """The lines of a manifest.
 
     Attributes:
-        paths: Absolute path or URL of each line; "" where it has none.
+        folder: Absolute path of the folder that the names are relative to; "" where they are complete.
+        names: Path or URL of each line; "" where it has none.
         columns: Its other columns.
     """
 
-    paths: list[str]
+    folder: str
+    names: list[str]
     columns: pa.Table
+
+    @property
+    def paths(self) -> list[str]:
+        """Absolute path or URL of each line."""
+        return [os.path.join(self.folder, name) for name in self.names] if self.folder else self.names
 
 
 def read_manifest(path: str) -> Manifest:
@@ -62,8 +71,7 @@ def read_manifest(path: str) -> Manifest:
         kind = MissingMedia if isinstance(error, MissingMedia) else UnreadableMedia
         raise kind(f"manifest {error}", source=path, stage="open") from error
     if suffix_of(path) in TEXT_SUFFIXES:
-        names = _text_names(_read(path))
-        return Manifest([absolute(name, os.path.dirname(path)) for name in names], pa.table({}))
+        return _manifest_of(path, _text_names(_read(path)), pa.table({}))
     try:
         table = _csv_table(path) if suffix_of(path) in CSV_SUFFIXES else _parquet_table(path)
     except (pa.ArrowException, OSError, UnicodeDecodeError, csv.Error) as error:
@@ -83,11 +91,11 @@ def _read(path: str) -> bytes:
 
 
 def _text_names(data: bytes) -> list[str]:
-    data = data.removeprefix(b"\xef\xbb\xbf")
-    lines = [line for line in data.split(b"\0" if b"\0" in data else b"\n") if line]
-    if lines and all(line.endswith(b"\r") for line in lines):
-        lines = [line[:-1] for line in lines]
-    return [os.fsdecode(line) for line in lines if line]
+    text = os.fsdecode(data.removeprefix(b"\xef\xbb\xbf"))
+    lines = [line for line in text.split("\0" if "\0" in text else "\n") if line]
+    if lines and all(line.endswith("\r") for line in lines):
+        lines = [line[:-1] for line in lines if line != "\r"]
+    return lines
 
 
 def _csv_table(path: str) -> pa.Table:
@@ -137,9 +145,19 @@ def _manifest(path: str, table: pa.Table) -> Manifest:
             f"{', '.join(PATH_COLUMNS)}",
             source=path,
         )
-    names = [_path_of(value) for value in column.to_pylist()]
     others = {_free_name(other): _normal(table.column(other)) for other in table.column_names if other != name}
-    return Manifest([absolute(name, os.path.dirname(path)) for name in names], pa.table(others))
+    return _manifest_of(path, [_path_of(value) for value in column.to_pylist()], pa.table(others))
+
+
+def _manifest_of(path: str, names: list[str], columns: pa.Table) -> Manifest:
+    folder, text = os.path.dirname(path), "\n".join(["", *names, ""])
+    # A name may hold line ends itself: then lines are no names.
+    if text.count("\n") == len(names) + 1 and not any(odd in text for odd in _ODD):
+        # A million names are not taken apart for nothing: `absolute` would only put the folder before each, or not.
+        num_complete = text.count("\n/")
+        if num_complete in (0, len(names)) and folder != os.sep:
+            return Manifest("" if num_complete else folder, names, columns)
+    return Manifest("", [absolute(name, folder) for name in names], columns)
 
 
 def _path_of(value: str | bytes | None) -> str:
