@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import io
 import struct
+import threading
+import warnings
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any, cast
 
 from PIL import ExifTags, Image, ImageFile, UnidentifiedImageError
 
@@ -63,11 +66,44 @@ def decode_still(data: bytes, name: str, limits: Limits) -> Still:
             "PIL.ImageFile.LOAD_TRUNCATED_IMAGES is set somewhere in this program: Pillow then fills what is missing "
             "of a picture with grey, for everyone; set it to False, and skip broken pictures with on_error='skip'"
         )
-    with _translated(data, name), Image.open(io.BytesIO(data), formats=FORMATS) as image:
+    with _QUIET, _translated(data, name), Image.open(io.BytesIO(data), formats=FORMATS) as image:
         limits.check_picture(*image.size, name)
         image.load()
         # Only now: reading a TIFF turns it, and takes the tag away.
         return Still(image, *_turn(image))
+
+
+class _Quiet:
+    """Keeps Pillow's warnings about odd files from everyone's eyes, and from being errors, while any thread decodes.
+
+    ``warnings.catch_warnings`` would put back, at the end of one thread's block, what another thread is still using.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._depth = 0
+        self._filters: list[Any] = []
+        self._own: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._depth += 1
+            if self._depth == 1:
+                warnings.filterwarnings("ignore", module=r"PIL\.")
+                self._filters = cast("list[Any]", warnings.filters)
+                self._own = self._filters[0]
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._depth -= 1
+            if self._depth == 0:
+                # Somebody's catch_warnings may have put another list in the place of that one, or a copy.
+                for filters in (self._filters, cast("list[Any]", warnings.filters)):
+                    if self._own in filters:
+                        filters.remove(self._own)
+
+
+_QUIET = _Quiet()
 
 
 def _turn(image: Image.Image) -> tuple[int, bool]:
