@@ -20,6 +20,8 @@ CHUNK_WEIGHT = 2048
 VIDEO_WEIGHT = 128
 IN_FLIGHT_PER_WORKER = 4
 """Enough that a worker finds work while a slow file holds up the order, few enough to hold in memory."""
+PROCESSES_PAY = 200_000
+"""Pictures whose headers take longer, about 2 s, than starting processes and importing into them, 0.7 s each."""
 MOST_BYTES = 256 * 2**20
 _MANY = 100_000
 """Files from which on the bar counts in thousands."""
@@ -109,11 +111,15 @@ def sweep(chunks: Sequence[Chunk], options: SurveyOptions, *, known: int = 0) ->
 def way_of(chunks: Sequence[Chunk], options: SurveyOptions) -> Way:
     """Choose threads, processes or neither.
 
-    Headers of pictures are Python's work: threads only take turns with it. Videos are libav's, which threads share.
+    Headers of pictures are Python's work: threads only take turns with it, and processes pay once there is more to do
+    than to start them. Videos are libav's work for the most part, which threads share.
     """
-    workers = thread_budget().threads if options.workers is None else options.workers
-    workers = min(workers, len(chunks))
-    return Way(workers if workers > 1 else 0, "threads")
+    workers = min(thread_budget().threads if options.workers is None else options.workers, len(chunks))
+    sizes = [sum(map(len, chunk)) for chunk in chunks]
+    pictures = [size for size in sizes if size > CHUNK_WEIGHT // 2]
+    if workers < 2 or (len(pictures) == len(chunks) and sum(pictures) < PROCESSES_PAY):
+        return Way(0, "threads")
+    return Way(workers, "processes" if sum(pictures) >= PROCESSES_PAY else "threads")
 
 
 def _nbytes(surveyed: Surveyed) -> int:
