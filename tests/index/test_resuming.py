@@ -24,6 +24,7 @@ from framefeed.index.catalog import Catalog
 from framefeed.index.gathering import gathered
 from framefeed.index.journal import JOURNALED, Journal, checksum
 from framefeed.index.scanning import scan
+from framefeed.index.survey import SurveyOptions
 from framefeed.testing import ClipSpec
 from tests.corpus import clip_file
 from tests.index.synthetic import same
@@ -92,6 +93,15 @@ def test_a_second_scan_opens_no_file(media: Path, tmp_path: Path) -> None:
         scan(media, out=target, resume=False)
     assert sum(name.startswith(os.fspath(media)) and name.endswith((".png", ".mp4")) for name in names) >= 44
     assert content(target) == before[0]
+
+
+def test_processes_write_what_one_thread_does(media: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scan(media, out=tmp_path / "one.parquet", workers=0)
+    monkeypatch.setattr(sweep, "PROCESSES_PAY", 1)
+    chunks = list(sweep.chunks_of([sweep.Part("", [f"{n}.png" for n in range(40)])]))
+    assert sweep.way_of(chunks, SurveyOptions(workers=2)) == sweep.Way(2, "processes")
+    scan(media, out=tmp_path / "two.parquet", workers=2)
+    assert content(tmp_path / "two.parquet") == content(tmp_path / "one.parquet")
 
 
 CHANGES: dict[str, Callable[[Path], object]] = {
