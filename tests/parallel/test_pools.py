@@ -139,6 +139,9 @@ class ForgetfulPool:
             self._pool.submit(task)
         self._lost = True
 
+    def stop(self, worker: threading.Thread) -> None:
+        self._pool.stop(worker)
+
     def abandon(self) -> None:
         self._pool.abandon()
 

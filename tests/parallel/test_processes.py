@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import settings as settings_of
 from hypothesis import strategies as st
 
 from framefeed.errors import CorruptMedia, DeadlineExceeded, LoadError, UsageError, WorkerLost
@@ -283,6 +284,18 @@ def test_L04_a_worker_that_dies_costs_its_item_and_no_other(processes: ProcessPo
             assert re.search(said, str(outcome.error))
         else:
             assert outcome == Ok(item)
+
+
+def test_L04_workers_may_die_at_any_items(processes: ProcessPool) -> None:
+    @settings_of(max_examples=10)
+    @given(st.lists(st.sampled_from(["a", "b", "c", "exit"]), max_size=12), st.integers(1, 6))
+    def outcomes_are_right(items: list[str], max_in_flight: int) -> None:
+        outcomes = list(ordered_outcomes(functions.die, items, pool=processes, max_in_flight=max_in_flight))
+        assert [outcome.value if isinstance(outcome, Ok) else "exit" for outcome in outcomes] == items
+        lost = [outcome.error.position for outcome in outcomes if isinstance(outcome, Err)]  # type: ignore[attr-defined]
+        assert lost == [position for position, item in enumerate(items) if item == "exit"]
+
+    outcomes_are_right()
 
 
 def test_L04_a_worker_that_dies_while_it_is_idle_costs_nothing() -> None:

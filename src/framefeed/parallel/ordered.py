@@ -2,10 +2,10 @@
 
 What arrives where. An exception of the function is an `Err` at its item's position, whatever its class, with the
 traceback of the worker (from a process it comes as a copy, with that traceback as a note); so is one of ``size_of``.
-A worker process that dies is a `WorkerLost` at the position of the item it had. Only
-KeyboardInterrupt is raised there instead: it is a wish to stop, and inline it is the user's Ctrl-C. An exception of
-``items`` is raised after the outcomes of all items before it; an interrupt while they are being asked, at once.
-Whatever exception leaves an iterator ends it, as with a generator.
+A worker process that dies is a `WorkerLost` at the position of the item it had. Only KeyboardInterrupt is raised there
+instead: it is a wish to stop, and inline it is the user's Ctrl-C. An exception of ``items`` is raised after the
+outcomes of all items before it; an interrupt while they are being asked, at once. Whatever exception leaves an iterator
+ends it, as with a generator.
 """
 
 from __future__ import annotations
