@@ -190,7 +190,7 @@ class SequenceSource(MediaSource):
         return listed
 
     def stat(self) -> SourceStat:
-        """Bytes of all files, and the mean of their times."""
+        """Bytes of all files, and a time that is another when one of them is."""
         return self.files().stat
 
     def fingerprint(self) -> str:

@@ -28,6 +28,7 @@ PICTURE_SUFFIXES = frozenset(
 """Endings of the files that make a folder a sequence, in small letters."""
 _HASHED_BYTES = 4096
 """Hashed at the head and at the tail of each file: encoders often begin alike, and end on what they coded."""
+_NANOSECONDS = 10**9
 _DIGITS = re.compile(rb"(\d+)")
 
 
@@ -40,7 +41,8 @@ class SequenceFiles:
         sizes: Bytes of each, int64 [N].
         mtimes_ns: Modification time of each, int64 [N].
         folder: What changes when a file comes, goes or is renamed; None for an explicit list.
-        stat: Bytes of all files, and the mean of their times: it changes when any of them does.
+        stat: Bytes of all files; and a time, the mean of theirs to the second, whose nanoseconds are a checksum of
+            names, sizes and times in order, so that it is another when any of these is.
     """
 
     paths: tuple[str, ...]
@@ -50,9 +52,12 @@ class SequenceFiles:
     stat: SourceStat = field(init=False)
 
     def __post_init__(self) -> None:
-        times = self.mtimes_ns.tolist()
-        mean = sum(times) // max(1, len(times))
-        object.__setattr__(self, "stat", SourceStat(int(self.sizes.sum()), mean))
+        seconds = sum(self.mtimes_ns.tolist()) // max(1, len(self)) // _NANOSECONDS
+        digest = xxhash.xxh3_64(b"\0".join(os.fsencode(os.path.basename(path)) for path in self.paths))
+        digest.update(self.sizes.tobytes())
+        digest.update(self.mtimes_ns.tobytes())
+        time = seconds * _NANOSECONDS + digest.intdigest() % _NANOSECONDS
+        object.__setattr__(self, "stat", SourceStat(int(self.sizes.sum()), time))
 
     def __len__(self) -> int:
         return len(self.paths)
