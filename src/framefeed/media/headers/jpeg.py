@@ -65,6 +65,8 @@ def jpeg_header(head: bytes, more: More, size: int) -> StillHeader:
             elif marker == _APP1:
                 note = (base + at + 4, length - 2)
                 texts += (note,)
+                if len(texts) > _MAX_NOTES:
+                    raise OddHeader("too many notes")
                 if window.startswith(EXIF, at + 4):
                     if exif is not _NOWHERE:
                         raise OddHeader("EXIF in several parts")
@@ -119,7 +121,7 @@ def _payload(head: bytes, more: More, note: Note) -> bytes:
 def _num_pictures(head: bytes, more: More, pictures: Note, texts: tuple[Note, ...]) -> int:
     """Count the pictures of an MPO; one where the others only add range to the first (a gain map), as Pillow does."""
     directory = directory_in_part(_payload(head, more, pictures)[len(_MULTI_PICTURE) :])
-    if _NUM_PICTURES not in directory or _PICTURES not in directory or len(texts) > _MAX_NOTES:
+    if _NUM_PICTURES not in directory or _PICTURES not in directory:
         raise OddHeader("a damaged index of pictures")
     count, entries = directory[_NUM_PICTURES], directory[_PICTURES]
     if not isinstance(count, int) or not isinstance(entries, bytes) or not 1 <= count <= len(entries) // _PICTURE_BYTES:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from PIL import ExifTags, Image, UnidentifiedImageError
+from PIL.TiffImagePlugin import TiffImageFile
 
 from framefeed.errors import LimitExceeded, UnreadableMedia, UnsupportedCodec
 from framefeed.media.headers.exif import upright
@@ -124,7 +125,7 @@ def _pillow_header(source: MediaSource, limits: Limits, size: int) -> StillHeade
         width, height = image.size
         limits.check_picture(width, height, source.name)
         orientation = _pillow_orientation(image, source.name)
-        if image.format == "TIFF" and orientation >= 5:
+        if isinstance(image, TiffImageFile) and image.tag_v2.get(ExifTags.Base.Orientation) in (5, 6, 7, 8):
             width, height = height, width  # Pillow gives the size of a TIFF as displayed
         name = str(image.format).lower()
         # A walk through a large animation, or through a ring of pages, has no bounds of its own: 0 is "not counted".
@@ -136,8 +137,8 @@ def _pillow_header(source: MediaSource, limits: Limits, size: int) -> StillHeade
 
 
 def _pillow_orientation(image: Image.Image, name: str) -> int:
-    if image.format == "PNG":
-        image.load()  # EXIF may lie behind the pixels
+    if image.format == "PNG" and "exif" not in image.info:
+        image.load()  # it may lie behind the pixels, which must be whole then
     try:
         return upright(int(image.getexif().get(ExifTags.Base.Orientation, 1)))
     except _PILLOW_ERRORS as error:

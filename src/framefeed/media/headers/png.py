@@ -8,7 +8,8 @@ import zlib
 from framefeed.media.headers.exif import orientation_in_part, orientation_in_xmp, upright
 from framefeed.media.headers.facts import MAX_PART_BYTES, More, OddHeader, Reach, StillHeader
 
-_MAX_READS = 1024
+_MAX_READS = 256
+_MAX_NOTES = 256
 _START = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
 _HEADER = struct.Struct(">IIHBBBIII").unpack_from
 _CHUNK = struct.Struct(">II").unpack_from
@@ -37,6 +38,7 @@ _MODES = {
 _DATA, _END, _EXIF, _CONTROL, _FRAME_CONTROL, _TEXT, _PACKED_TEXT, _INTERNATIONAL_TEXT = (
     int.from_bytes(kind, "big") for kind in (b"IDAT", b"IEND", b"eXIf", b"acTL", b"fcTL", b"tEXt", b"zTXt", b"iTXt")
 )
+_LEAST_TYPE = int.from_bytes(b"AAAA", "big")
 _NOTES = frozenset([_TEXT, _PACKED_TEXT, _INTERNATIONAL_TEXT, _EXIF])
 _TELLING = _NOTES | {_CONTROL, _FRAME_CONTROL}
 _PROFILE = b"Raw profile type exif"
@@ -69,15 +71,17 @@ def png_header(head: bytes, more: More, size: int) -> StillHeader:
     while kind != _DATA:
         if kind in _TELLING:
             telling += ((kind, at + 8, length),)
+            if len(telling) > _MAX_NOTES:
+                raise OddHeader("too many notes")
         at += length + _CHUNK_FRAME_BYTES
         if at <= edge:
             length, kind = _CHUNK(head, at)
         else:
             reach = reach or Reach(head, more, _MAX_READS)
-            length, kind = _CHUNK(reach.at(at, 8))
+            length, kind = _chunk_at(reach, at)
     if size and at + length + 2 * _CHUNK_FRAME_BYTES != size:
         reach = reach or Reach(head, more, _MAX_READS)
-        telling += _behind(reach, at, length, size)
+        telling += _behind(reach, at, length, size, {kind for kind, _, _ in telling})
     if not telling:
         return _new(StillHeader, ("png", "png", width, height, mode, bit_depth, 1, 1, False))
     orientation, num_frames = _told(reach or Reach(head, more, _MAX_READS), telling)
@@ -85,7 +89,7 @@ def png_header(head: bytes, more: More, size: int) -> StillHeader:
     return _new(StillHeader, ("png", "png", width, height, mode, bit_depth, orientation, num_frames, animated))
 
 
-def _behind(reach: Reach, at: int, length: int, size: int) -> tuple[Chunk, ...]:
+def _behind(reach: Reach, at: int, length: int, size: int, told: set[int]) -> tuple[Chunk, ...]:
     """Find the notes behind the image data.
 
     Writers cut image data into chunks of one size, and a rest: where the last begins is arithmetic.
@@ -95,7 +99,12 @@ def _behind(reach: Reach, at: int, length: int, size: int) -> tuple[Chunk, ...]:
         at: Where the first chunk of image data begins.
         length: Bytes of its payload.
         size: Bytes of the file.
+        told: Types of the telling chunks before it: EXIF there is the one that counts.
     """
+    if _EXIF in told:
+        return ()
+    if _CONTROL in told:
+        return _notes_from(reach, at)
     step = length + _CHUNK_FRAME_BYTES
     low, high = 0, (size - _CHUNK_FRAME_BYTES - at - 1) // step
     if high < 0:
@@ -114,15 +123,24 @@ def _behind(reach: Reach, at: int, length: int, size: int) -> tuple[Chunk, ...]:
     return _notes_from(reach, at + low * step)
 
 
+def _chunk_at(reach: Reach, at: int) -> tuple[int, int]:
+    length, kind = _CHUNK(reach.at(at, 8))
+    if kind < _LEAST_TYPE:
+        raise OddHeader("something that is no chunk")
+    return length, kind
+
+
 def _notes_from(reach: Reach, at: int) -> tuple[Chunk, ...]:
     """Collect notes up to the end, or to the next frame of an animation."""
     notes: tuple[Chunk, ...] = ()
     while True:
-        length, kind = _CHUNK(reach.at(at, 8))
+        length, kind = _chunk_at(reach, at)
         if kind in (_END, _FRAME_CONTROL):
             return notes
         if kind in _NOTES:
             notes += ((kind, at + 8, length),)
+            if len(notes) > _MAX_NOTES:
+                raise OddHeader("too many notes")
         at += length + _CHUNK_FRAME_BYTES
 
 

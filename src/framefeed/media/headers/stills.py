@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 from framefeed.media.headers.bmp import bmp_header
-from framefeed.media.headers.facts import More, OddHeader, StillHeader
+from framefeed.media.headers.facts import HEAD_BYTES, More, OddHeader, StillHeader
 from framefeed.media.headers.gif import gif_header
 from framefeed.media.headers.jpeg import jpeg_header
 from framefeed.media.headers.png import png_header
@@ -35,9 +35,9 @@ def still_header(head: bytes, more: More, size: int = 0) -> StillHeader:
     Raises:
         OddHeader: Another format, damaged, or so rare that it is left to Pillow: ``image_info`` asks it.
     """
+    if not size and len(head) < HEAD_BYTES:
+        size = len(head)
     try:
         return _READERS[head[:2]](head, more, size)
-    except KeyError:
-        raise OddHeader("no JPEG, PNG, GIF, WebP, BMP or TIFF") from None
-    except (struct.error, IndexError) as error:
-        raise OddHeader(f"ends early: {error}") from error
+    except (KeyError, IndexError, struct.error) as error:
+        raise OddHeader(f"of no known kind, or cut off ({error!r})") from error

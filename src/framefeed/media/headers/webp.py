@@ -7,7 +7,8 @@ import struct
 from framefeed.media.headers.exif import orientation_in_part, orientation_in_xmp, upright
 from framefeed.media.headers.facts import More, OddHeader, Reach, StillHeader
 
-_MAX_READS = 2**16
+_MAX_READS = 2**14
+_MAX_CHUNKS = 2**16
 _MAX_PIXELS = 2**32
 _RIFF = struct.Struct("<4sI4s4sI").unpack_from
 _LOSSY = struct.Struct("<BBB3sHH").unpack_from
@@ -62,8 +63,11 @@ def _extended(reach: Reach, end: int) -> StillHeader:
     flags = reach.at(_FIRST_PAYLOAD, 1)[0]
     width, height = (int.from_bytes(reach.at(offset, 3), "little") + 1 for offset in (24, 27))
     has_alpha = bool(flags & _ALPHA)
-    num_frames, num_pictures, parts, at = 0, 0, {}, 30
+    num_chunks, num_frames, num_pictures, parts, at = 0, 0, 0, {}, 30
     while at + _CHUNK_FRAME_BYTES <= end:
+        num_chunks += 1
+        if num_chunks > _MAX_CHUNKS:
+            raise OddHeader("too many chunks")
         kind, length = _CHUNK(reach.at(at, _CHUNK_FRAME_BYTES))
         payload = at + _CHUNK_FRAME_BYTES
         if kind == b"ANMF":

@@ -1,0 +1,170 @@
+"""Cut and changed pictures, and pictures that claim too much: typed errors, few reads, no other facts than Pillow's."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from framefeed.errors import FramefeedError
+from framefeed.media.headers import OddHeader, image_info
+from framefeed.media.limits import DEFAULT_LIMITS
+from framefeed.media.source import MediaSource
+from tests.media.headers.made import chunk, made, picture, saved, segment, tiled, with_chunks, with_segments
+from tests.media.headers.reading import Facts, Reads, our_facts, pillow_facts
+
+SMALL = ("exif 6.jpeg", "exif big-endian 8.jpeg", "mpo.jpeg", "progressive L.jpeg", "exif 3.png", "late exif 6.png",
+         "animation.png", "animation.gif", "own palette.gif", "RGB lossy exif 5.webp", "RGBA lossless xmp.webp",
+         "animation.webp", "P.bmp", "version 84 ff0000 ff000000.bmp", "os2.bmp", "pages.tiff", "tiled >.tiff",
+         "RGB big.tiff", "orientation 6.tiff")  # fmt: skip
+ONE_OF_EACH = ("exif 6.jpeg", "exif 3.png", "animation.gif", "RGB lossy exif 5.webp", "P.bmp", "tiled >.tiff")
+
+
+def _info(data: bytes) -> str:
+    try:
+        image_info(MediaSource.of(data), DEFAULT_LIMITS)
+    except FramefeedError as error:
+        return type(error).__name__
+    return "opened"
+
+
+def _facts(data: bytes) -> Facts | None:
+    try:
+        return our_facts(data)
+    except OddHeader:
+        return None
+
+
+def _by_pillow(data: bytes) -> Facts | None:
+    try:
+        return pillow_facts(data)
+    except (Exception, Image.DecompressionBombError):
+        return None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ONE_OF_EACH)
+def test_I05_cut_at_every_byte(name: str) -> None:
+    data = made()[name]
+    outcomes = {_info(data[:cut]) for cut in range(len(data))}
+    assert outcomes <= {"opened", "UnreadableMedia", "LimitExceeded"}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_I05_a_cut_header_says_the_same_or_nothing(name: str) -> None:
+    data = made()[name]
+    whole = our_facts(data)
+    for cut in [*range(min(len(data), 1500)), *range(1500, len(data), 37)]:
+        facts = _facts(data[:cut])
+        # How many pictures there are is known at the end of a GIF only.
+        assert facts is None or facts == whole._replace(num_frames=facts.num_frames)
+
+
+@pytest.mark.parametrize("name", ["RGB.png", "late exif 6.png", "RGB lossy.webp", "animation.webp"])
+def test_I05_a_cut_file_is_noticed_where_its_size_is_claimed(name: str) -> None:
+    data = made()[name]
+    for cut in range(13, len(data), 11):
+        assert _facts(data[:-cut]) is None
+
+
+@settings(max_examples=150)
+@given(name=st.sampled_from(SMALL), data=st.data())
+def test_changed_bytes_say_what_pillow_says(name: str, data: st.DataObject) -> None:
+    changed = bytearray(made()[name])
+    within = st.integers(0, min(len(changed), 700) - 1) | st.integers(0, len(changed) - 1)
+    for place, value in data.draw(st.lists(st.tuples(within, st.integers(0, 255)), min_size=1, max_size=4)):
+        changed[place] = value
+    _agrees(bytes(changed))
+
+
+def _agrees(changed: bytes) -> None:
+    facts, expected = _facts(changed), _by_pillow(changed)
+    if facts and expected:
+        assert (facts.container, facts.width, facts.height) == (expected.container, expected.width, expected.height)
+    assert _info(changed) in ("opened", "UnreadableMedia", "LimitExceeded")
+
+
+@settings(max_examples=150)
+@given(
+    start=st.sampled_from([made()[name][:length] for name in ONE_OF_EACH for length in (2, 12, 40)]),
+    rest=st.binary(max_size=300),
+)
+@example(start=b"\xff\xd8", rest=b"")
+def test_random_bytes_are_refused_with_a_type(start: bytes, rest: bytes) -> None:
+    _agrees(start + rest)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ONE_OF_EACH)
+def test_every_bit_of_a_header_may_flip(name: str) -> None:
+    data = made()[name]
+    for place in range(min(len(data), 400)):
+        for bit in (0, 3, 7):
+            changed = bytearray(data)
+            changed[place] ^= 1 << bit
+            facts, expected = _facts(bytes(changed)), _by_pillow(bytes(changed))
+            if facts and expected:
+                assert facts[:3] == expected[:3], (place, bit)
+
+
+HUGE = 2**32
+ICC = segment(0xFFE2, b"ICC_PROFILE\0" + bytes(65_000))
+
+
+def _webp(flags: int, chunks: bytes) -> bytes:
+    """An extended WebP that claims nearly 4 GiB."""
+    return struct.pack("<4sI4s4sIB9x", b"RIFF", HUGE - 10, b"WEBP", b"VP8X", 10, flags) + chunks
+
+
+CLAIMS = {
+    "jpeg of profiles": saved(picture(), "JPEG")[:2] + ICC * 200,
+    "jpeg of notes": saved(picture(), "JPEG")[:2] + segment(0xFFE1, b"") * 60_000,
+    "jpeg of zeros": b"\xff\xd8" + segment(0xFFE1, b"Exif\0\0II*\0\xff\xff\xff\x7f"),
+    "png text": with_chunks(saved(picture(), "PNG"), struct.pack(">I4s", 2**31 - 1, b"tEXt")),
+    "png exif": with_chunks(saved(picture(), "PNG"), struct.pack(">I4s", 2**31 - 1, b"eXIf")),
+    "png data": saved(picture(), "PNG")[:33] + struct.pack(">I4s", 2**32 - 1, b"IDAT"),
+    "png of chunks": saved(picture(), "PNG")[:33] + chunk(b"tEXt", b"") * 60_000,
+    "png of data": saved(picture(), "PNG")[:33] + chunk(b"IDAT", b"1234") * 60_000,
+    "webp of frames": _webp(2, struct.pack("<4sI", b"ANMF", 0) * 90_000),
+    "webp exif": _webp(8, struct.pack("<4sI", b"EXIF", HUGE - 99)),
+    "tiff far away": struct.pack("<4sI", b"II*\0", HUGE - 9000),
+    "tiff beyond files": struct.pack("<4sHHQ", b"II+\0", 8, 0, 2**64 - 5),
+    "tiff of entries": struct.pack("<4sQHHQ", b"II+\0", 8, 0, 0, 2**60)[:16] + bytes(99),
+    "gif": saved(picture(), "GIF")[:-1] + b"!\xfe" + b"\xff" * 300,
+    "bmp": saved(picture("P"), "BMP"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_S04_a_claim_of_four_gigabytes_reads_little(name: str) -> None:
+    reads = Reads(CLAIMS[name], apparent_bytes=HUGE if "of" not in name else 0)
+    try:
+        reads.header()
+    except OddHeader:
+        pass
+    assert sum(reads.calls) <= 2**20
+    assert len(reads.calls) <= 256
+
+
+def test_pages_that_are_a_ring_are_counted_once() -> None:
+    assert our_facts(tiled("<", is_ring=True)).num_frames == 1
+
+
+def test_packed_text_does_not_explode() -> None:
+    bomb = zlib.compress(bytes(2**26))
+    png = with_chunks(saved(picture(), "PNG"), chunk(b"zTXt", b"Raw profile type exif\0\0" + bomb))
+    assert _facts(png) is None
+    assert _info(png) == "UnreadableMedia"
+
+
+def test_a_note_behind_another_frame_header_is_not_lost() -> None:
+    jpeg = saved(picture(), "JPEG")
+    scan = jpeg.index(b"\xff\xda")
+    late = jpeg[:scan] + segment(0xFFE1, b"Exif\0\0II*\0\x08\0\0\0\1\0\x12\1\3\0\1\0\0\0\6\0\0\0\0\0\0\0") + jpeg[scan:]
+    assert our_facts(late) == pillow_facts(late)
+    assert our_facts(late).orientation == 6
+    assert with_segments(jpeg) == jpeg
