@@ -312,6 +312,14 @@ def test_lines_of_a_manifest_have_texts_and_parents_like_walked_files(tmp_path: 
         assert listed.parents().to_pylist() == ["c", tmp_path.name, "a"]
 
 
+def test_a_file_that_a_manifest_names_with_columns_is_no_row_again(tmp_path: Path) -> None:
+    make(tmp_path, "a.mp4", "b.mp4")
+    (tmp_path / "x.csv").write_text("path,start\na.mp4,1\na.mp4,2\n")
+    listed = list_roots([tmp_path / "x.csv", tmp_path, tmp_path / "a.mp4"])
+    assert [os.path.basename(path) for path in listed.paths] == ["a.mp4", "a.mp4", "b.mp4"]
+    assert listed.column_rows.tolist() == [0, 1, -1]
+
+
 def test_many_lines_about_one_file_take_no_square_of_time(tmp_path: Path) -> None:
     lines = "".join(f"a.mp4,{number}\n" for number in range(20_000))
     (tmp_path / "x.csv").write_text(f"path,start\n{lines}{lines}")

@@ -105,7 +105,7 @@ class Listing:
 
 def _folders(group: Group) -> list[str]:
     """The folder that holds all rows of a group, else that of each row."""
-    if group.folder and not any(os.sep in name for name in group.names):
+    if group.folder and os.sep not in "".join(group.names):
         return [group.folder]
     return [os.path.dirname(path) for path in group.paths()]
 
