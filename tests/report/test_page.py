@@ -209,6 +209,18 @@ def test_images_alone_have_no_sections_about_time() -> None:
     assert "Cost to decode" in text
 
 
+@pytest.mark.parametrize("folder", ["", "/where/it/was/scanned/"])
+def test_a_message_does_not_say_the_name_again(folder: str) -> None:
+    made = catalog(
+        3,
+        source=["caf\0dce9.mp4", "b.mp4", "c.mp4"],
+        error_type="UnreadableMedia",
+        error=[f"{folder}caf\\udce9.mp4: is empty", f"{folder}b.mp4: is text: no media", "not like c.mp4: other"],
+    )
+    texts = Page(page(made, "T")).texts
+    assert {"caf\\xe9.mp4", "is empty", "b.mp4", "is text: no media", "c.mp4", "not like c.mp4: other"} <= set(texts)
+
+
 def test_nothing_but_failed_files() -> None:
     text = Page(page(catalog(2, kind=None, width=None, error_type="UnreadableMedia", error="x"), "T")).text
     assert "2 of 2 files failed." in text

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from framefeed.index.names import printable
+from framefeed.index.names import printable, unescape
 from framefeed.plan.description import SECONDS_PER_DECODED_PIXEL
 from framefeed.report import quantities
 from framefeed.report.axes import Axis
@@ -18,7 +18,6 @@ from framefeed.report.markup import Node, element
 from framefeed.report.plots import histogram_plot
 from framefeed.report.section import Section, grid, paragraph
 from framefeed.report.tables import (
-    SHOWN_VALUES,
     Cell,
     Entry,
     bar_list,
@@ -32,6 +31,7 @@ from framefeed.report.tables import (
 SHOWN_COSTLY = 50
 SHOWN_LARGEST = 20
 SHOWN_FAILED = 200
+SHOWN_CODECS = 8
 EQUALLY_OFTEN = "Share of all cost, if one frame of every file is read."
 
 
@@ -41,7 +41,11 @@ def failed_section(columns: Columns) -> Section:
     if not len(rows):
         return Section("failed", "Failed files", (paragraph("None: every file could be read."),))
     shown = rows[:SHOWN_FAILED]
-    cells = [_failed_cells(columns, row) for row in shown.tolist()]
+    texts = [columns.texts(name, shown) for name in ("source", "error_type", "error")]
+    cells = [
+        (name_cell(name, columns.common_folder), text_cell(kind), message_cell(_without_name(error, name)))
+        for name, kind, error in zip(*texts, strict=True)
+    ]
     more = f"The first {SHOWN_FAILED} are listed; Catalog.errors has all." if len(rows) > len(shown) else ""
     told = f"{quantities.count(len(rows))} of {quantities.count(len(columns.files))} files failed. {more}"
     return Section(
@@ -56,17 +60,10 @@ def failed_section(columns: Columns) -> Section:
     )
 
 
-def _failed_cells(columns: Columns, row: int) -> tuple[Cell, Cell, Cell]:
-    catalog, rows = columns.catalog, np.array([row], np.int64)
-    name, source = catalog.name(row), catalog.source(row)
-    # Most messages begin with the name: then it is not said twice.
-    prefix = f"{printable(source)}: " if isinstance(source, str) else ""
-    message = (catalog.error(row) or "").removeprefix(prefix).removeprefix(f"{name}: ")
-    return (
-        name_cell(name, columns.common_folder),
-        text_cell(columns.texts("error_type", rows)[0]),
-        message_cell(message),
-    )
+def _without_name(message: str, name: str) -> str:
+    """Leave out the name that a message begins with, and the folder that the file lay in when it was scanned."""
+    folder, is_named, rest = message.partition(f"{printable(unescape(name))}: ")
+    return rest if is_named and (not folder or folder.endswith("/")) else message
 
 
 def cost_section(columns: Columns) -> Section | None:
@@ -121,10 +118,10 @@ def _by_codec(columns: Columns, values: FloatArray) -> Node:
     sums = np.bincount(codes, np.nan_to_num(values), minlength=len(names))
     total = float(sums.sum()) or 1.0
     order = [each for each in np.argsort(-sums, kind="stable").tolist() if sums[each] > 0]
-    entries = [
-        Entry(names[each] or "unknown", float(sums[each]) / total, (quantities.share(float(sums[each]), total),))
-        for each in order[:SHOWN_VALUES]
-    ]
+    parts = [(names[each] or "unknown", float(sums[each]), False) for each in order[:SHOWN_CODECS]]
+    rest = order[SHOWN_CODECS:]
+    parts += [(f"{len(rest)} more", float(sums[rest].sum()), True)] if rest else []
+    entries = [Entry(name, part / total, (quantities.share(part, total),), is_rest) for name, part, is_rest in parts]
     return bar_list("By codec", entries, EQUALLY_OFTEN)
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from framefeed.report.axes import LETTER, Axis, CountScale, Frame, spaced, text
+from framefeed.report.axes import Axis, CountScale, Frame, spaced, text
 from framefeed.report.binning import Density, Histogram, Sizes
 from framefeed.report.markup import Node, element, elements
 from framefeed.report.quantities import count, share
@@ -18,6 +18,8 @@ DENSITY = Frame(420, 420, left=50, right=34, top=24, bottom=44)
 LEVELS = 7
 """Shades of a density, from one file to the most in a cell."""
 LABELLED_SIZES = 8
+BOLD_LETTER = 7.4
+"""Width of a letter of the names of sizes, in units of the drawing."""
 DIAGONALS = ((16 / 9, "16:9"), (4 / 3, "4:3"), (1.0, "1:1"), (9 / 16, "9:16"))
 _PAST_EDGE = 1e-9
 
@@ -259,16 +261,22 @@ class _Plane:
             drawn.append(text(name, x, y, "tick", "middle" if is_upright else "start"))
         return drawn
 
+    def _named_ends(self) -> list[_Box]:
+        """Where the names of aspect ratios stand at the right edge."""
+        high = 2.0 ** (self.low + self.octaves)
+        ends = [self.y(high / aspect) for aspect, _ in DIAGONALS if aspect >= 1]
+        return [_Box(DENSITY.end + 2, y - 7, DENSITY.width, y + 7) for y in ends]
+
     def labels(self, sizes: Sizes) -> list[Node]:
         """Name the most frequent sizes, those that find room: beside their place, on one of its four sides."""
         drawn: list[Node] = []
-        taken: list[_Box] = []
+        taken = self._named_ends()
         rings = []
         for width, height in zip(
             sizes.widths[:LABELLED_SIZES].tolist(), sizes.heights[:LABELLED_SIZES].tolist(), strict=True
         ):
             x, y, name = self.x(width), self.y(height), f"{width}×{height}"
-            box = next((box for box in _boxes(x, y, len(name) * LETTER) if box.is_free(taken)), None)
+            box = next((box for box in _boxes(x, y, len(name) * BOLD_LETTER) if box.is_free(taken)), None)
             if box is None:
                 continue
             taken += [box, _Box(x - 4, y - 4, x + 4, y + 4)]
@@ -288,7 +296,7 @@ class _Box:
 
     def is_free(self, taken: Sequence[_Box]) -> bool:
         inside = (
-            self.left >= DENSITY.left and self.right <= DENSITY.end and self.top >= 0 and self.bottom <= DENSITY.floor
+            self.left >= DENSITY.left and self.right <= DENSITY.width and self.top >= 0 and self.bottom <= DENSITY.floor
         )
         return inside and not any(
             self.left < other.right and other.left < self.right and self.top < other.bottom and other.top < self.bottom

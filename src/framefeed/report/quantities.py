@@ -32,9 +32,10 @@ def number(value: float) -> str:
     """Write a number with three significant digits or all of its whole ones: ``0.0125``, ``12.5``, ``1,920``."""
     if not isfinite(value):
         return UNKNOWN
-    if abs(value) >= 100:
-        return f"{value:,.0f}" if abs(value) < 1e15 else f"{value:.2e}"
-    return f"{value:.3g}" if abs(value) >= 1e-4 or not value else f"{value:.2e}"
+    if 100 <= abs(value) < 1e15:
+        return f"{value:,.0f}"
+    mantissa, _, exponent = f"{value:.3g}".partition("e")
+    return f"{mantissa}e{int(exponent)}" if exponent else mantissa
 
 
 def short(value: float) -> str:
@@ -60,11 +61,6 @@ def seconds(value: float) -> str:
         if value >= length:
             return f"{number(value / (86_400 if unit == 'days' else length))} {unit}"
     return f"{number(value)} s"
-
-
-def ratio(value: float) -> str:
-    """Write an aspect ratio with two decimals: ``1.78``."""
-    return f"{value:.2f}" if isfinite(value) else UNKNOWN
 
 
 def full_name(text: str) -> str:

@@ -39,7 +39,7 @@ def sizes_section(columns: Columns) -> Section | None:
     pixels = Axis("pixels", quantities.count, is_whole=True)
     aspect = histogram(widths / heights, part_of(ASPECTS, widths / heights))
     aspect_plot = histogram_plot(
-        "Aspect ratio", aspect, Axis("width : height", quantities.ratio, aspect_marks()), unknown
+        "Aspect ratio", aspect, Axis("width : height", quantities.number, aspect_marks()), unknown
     )
     area = widths * heights / 1e6
     return Section(
