@@ -14,7 +14,7 @@ from framefeed.bench.baselines import load_module
 from framefeed.bench.machine import machine_facts
 from framefeed.bench.measuring import Rounds
 from framefeed.bench.scan_headers import EngineField, find_engines, headers_row
-from framefeed.bench.scan_media import Originals, find_originals
+from framefeed.bench.scan_media import Originals, find_originals, make_videos
 from framefeed.bench.scan_memory import memory_row
 from framefeed.bench.scan_mp4 import mp4_row
 from framefeed.bench.scan_trees import Tree, linked_tree
@@ -108,7 +108,7 @@ def _runs(bench: ScanBench, originals: Originals, engines: EngineField) -> dict[
         ),
         "scan": over_tree(whole_scan, max(files, 2 * fewest)),
         "second": over_tree(lambda tree, work: second_row(tree, work, rounds), files),
-        "mp4": lambda work: mp4_row(originals.videos, rounds),
+        "mp4": lambda work: mp4_row(originals.videos or make_videos(work), rounds),
         "memory": over_tree(memory_row, 10 * files),
     }
     return {key: run for key, run in runs.items() if not bench.rows or key in bench.rows}

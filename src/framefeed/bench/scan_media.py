@@ -10,20 +10,26 @@ from pathlib import Path
 
 import numpy as np
 
+from framefeed.bench.baselines import load_module
 from framefeed.decode.decoder import Pixels
 from framefeed.encode.stills import encode_still
-from framefeed.testing.clips import ClipSpec, write_clip
+from framefeed.testing.clips import AudioSpec, ClipSpec, write_clip
 
 STILL_SUFFIXES = (".jpg", ".jpeg", ".png")
 VIDEO_SUFFIXES = (".mp4", ".mov", ".m4v")
+_SIGNATURES = (b"\xff\xd8", b"\x89PNG\r\n\x1a\n")
 LEAST_ORIGINALS = 16
 MOST_ORIGINALS = 64
 MOST_VIDEOS = 16
 _QUALITY = 90
 _SIZES = ((375, 500), (500, 375), (333, 500), (500, 333), (281, 500), (500, 500), (480, 640), (200, 300))
 """Height and width; most of ImageNet's are 500 pixels wide."""
-_CLIPS = ((300, 250, 2), (900, 12, 0), (1500, 250, 3))
-"""Frames, frames from one key frame to the next, B-frames in a row."""
+_CLIPS = (
+    ClipSpec(300, height=256, width=456, gop=250, b_frames=3),
+    ClipSpec(900, height=360, width=640, gop=12, b_frames=0),
+    ClipSpec(250, height=720, width=1280, gop=250, b_frames=2),
+)
+"""As large as training sets have them: opening costs the more, the larger the frame that is decoded to probe it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +38,8 @@ class Originals:
 
     Attributes:
         stills: JPEG and PNG files, at least 16 files on the disk even where fewer differ.
-        videos: MP4 and MOV files.
-        broken: Files that look like pictures by their names and are none.
+        videos: MP4 and MOV files of the user's, maybe none.
+        broken: Files that look like pictures and cannot be read: they are checked, and not timed.
     """
 
     stills: list[Path]
@@ -45,17 +51,18 @@ def find_originals(media: Sequence[Path], work: Path) -> Originals:
     """Copy some of the user's pictures, so that they can be linked to, and take videos where they are.
 
     Args:
-        media: Files and folders; what they lack of pictures or videos is made.
+        media: Files and folders; without pictures in them some are made.
         work: Folder for what is made.
     """
     listed = [path for root in media for path in (sorted(root.rglob("*")) if root.is_dir() else [root])]
-    stills = _spread([path for path in listed if path.suffix.lower() in STILL_SUFFIXES], MOST_ORIGINALS)
-    videos = _spread([path for path in listed if path.suffix.lower() in VIDEO_SUFFIXES], MOST_VIDEOS)
+    stills = _spread([path for path in listed if _is_still(path)], MOST_ORIGINALS)
+    size_of = load_module("sizes_pillow").size_of
+    sound = [path for path in stills if size_of(str(path))]
     work.mkdir(parents=True, exist_ok=True)
     return Originals(
-        _planted(stills, work) if stills else make_stills(work),
-        videos or make_videos(work),
-        _make_broken(work),
+        _planted(sound, work) if sound else make_stills(work),
+        _spread([path for path in listed if path.suffix.lower() in VIDEO_SUFFIXES], MOST_VIDEOS),
+        [path for path in stills if path not in sound] + _make_broken(work),
     )
 
 
@@ -74,12 +81,10 @@ def make_stills(folder: Path) -> list[Path]:
 
 
 def make_videos(folder: Path) -> list[Path]:
-    """Write MP4 files of different lengths, with and without reordered frames."""
-    made = []
-    for frames, gop, b_frames in _CLIPS:
-        spec = ClipSpec(frames, height=128, width=160, gop=gop, b_frames=b_frames)
-        made.append(write_clip(folder / f"original_{frames}.mp4", spec))
-    return made
+    """Write MP4 files of different sizes and lengths, with sound, with and without reordered frames."""
+    return [
+        write_clip(folder / f"original_{spec.num_frames}.mp4", spec, AudioSpec(spec.num_frames / 30)) for spec in _CLIPS
+    ]
 
 
 def _natural(rng: np.random.Generator, height: int, width: int) -> Pixels:
@@ -111,6 +116,14 @@ _SPLICED = {
     9: _exif(1, bytes(8000)),  # A thumbnail: the size lies beyond the first 4 KB.
 }
 """Number of a JPEG -> what goes behind its first marker."""
+
+
+def _is_still(path: Path) -> bool:
+    """Whether both the name and the first bytes say JPEG or PNG."""
+    if path.suffix.lower() not in STILL_SUFFIXES or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(8).startswith(_SIGNATURES)
 
 
 def _spread(paths: Sequence[Path], most: int) -> list[Path]:

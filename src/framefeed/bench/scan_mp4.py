@@ -25,12 +25,13 @@ Reader = Callable[[str], object]
 
 
 def facts_of(path: str) -> Facts:
-    """Codec and stored size, from the header."""
+    """Codec and size, from the header; not turned, as the peer has it."""
     try:
         info = probe(path)
     except MediaError:
         return None
-    return info.codec, info.coded_width, info.coded_height
+    turned = info.rotation in (90, 270)
+    return (info.codec, info.height, info.width) if turned else (info.codec, info.width, info.height)
 
 
 def frames_of(path: str) -> int | None:

@@ -43,7 +43,7 @@ def _cells(engine: Row) -> list[str]:
         engine["name"],
         *(f"{engine[name]:,.0f}" for name in ("files_per_cpu_second", "files_per_second")),
         "" if start_up is None else f"{start_up:.2f}",
-        f"{wrong} WRONG" if wrong else "",
+        f"{wrong} DIFFER" if wrong else "",
     ]
 
 

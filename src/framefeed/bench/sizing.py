@@ -10,7 +10,7 @@ Size = tuple[int, int] | None
 """Stored width and height, before any turning that EXIF asks for; None for a file that could not be read."""
 
 Facts = tuple[str, int, int] | None
-"""Codec, stored width and height of a video; None for a file that could not be read."""
+"""Codec, width and height of a video before any turning for display; None for a file that could not be read."""
 
 Pace = Literal["quick", "steady", "pooled", "slow"]
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from importlib.metadata import version
 
 from PIL import Image, UnidentifiedImageError
 
 from framefeed.bench.sizing import Engine, Size, in_process
+
+# Once and for all: looking away file by file would cost as much as opening it.
+warnings.filterwarnings("ignore", module=r"PIL\.")
 
 
 def size_of(path: str) -> Size:
@@ -14,7 +18,7 @@ def size_of(path: str) -> Size:
     try:
         with Image.open(path) as image:
             return image.size
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError):
+    except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError, ValueError):
         return None
 
 
