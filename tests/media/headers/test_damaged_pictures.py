@@ -154,6 +154,14 @@ def test_pages_that_are_a_ring_are_counted_once() -> None:
     assert our_facts(tiled("<", is_ring=True)).num_frames == 1
 
 
+def test_damaged_avif_has_a_typed_error() -> None:
+    data = saved(picture(), "AVIF")
+    for place in range(0, len(data), 3):
+        changed = data[:place] + b"\xff" + data[place + 1 :]
+        assert _info(changed) in ("opened", "UnreadableMedia", "LimitExceeded")
+        assert _info(data[:place]) in ("opened", "UnreadableMedia")
+
+
 def test_packed_text_does_not_explode() -> None:
     bomb = zlib.compress(bytes(2**26))
     png = with_chunks(saved(picture(), "PNG"), chunk(b"zTXt", b"Raw profile type exif\0\0" + bomb))

@@ -120,12 +120,15 @@ def _payload(head: bytes, more: More, note: Note) -> bytes:
 
 def _num_pictures(head: bytes, more: More, pictures: Note, texts: tuple[Note, ...]) -> int:
     """Count the pictures of an MPO; one where the others only add range to the first (a gain map), as Pillow does."""
-    directory = directory_in_part(_payload(head, more, pictures)[len(_MULTI_PICTURE) :])
-    if _NUM_PICTURES not in directory or _PICTURES not in directory:
-        raise OddHeader("a damaged index of pictures")
-    count, entries = directory[_NUM_PICTURES], directory[_PICTURES]
+    index = _payload(head, more, pictures)[len(_MULTI_PICTURE) :]
+    directory = directory_in_part(index)
+    count, entries = directory.get(_NUM_PICTURES), directory.get(_PICTURES)
     if not isinstance(count, int) or not isinstance(entries, bytes) or not 1 <= count <= len(entries) // _PICTURE_BYTES:
         raise OddHeader("a damaged index of pictures")
+    # The highest byte of an entry's attributes holds the format of its data: 0 is JPEG, the only one defined.
+    kinds = entries[3 if index.startswith(b"II") else 0 : count * _PICTURE_BYTES : _PICTURE_BYTES]
+    if any(kind & 7 for kind in kinds):
+        raise OddHeader("pictures that are no JPEG")
     if count == 1 or any(_GAIN_MAP in _payload(head, more, note) for note in texts):
         return 1
     return count

@@ -10,10 +10,10 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from PIL import ExifTags, Image, UnidentifiedImageError
+from PIL import ExifTags, Image
 from PIL.TiffImagePlugin import TiffImageFile
 
-from framefeed.errors import LimitExceeded, UnreadableMedia, UnsupportedCodec
+from framefeed.errors import FramefeedError, LimitExceeded, UnreadableMedia, UnsupportedCodec
 from framefeed.media.headers.exif import upright
 from framefeed.media.headers.facts import HEAD_BYTES, OddHeader, StillHeader
 from framefeed.media.headers.stills import still_header
@@ -39,8 +39,21 @@ _ORIENTATIONS = {
     8: (90, False),
 }
 # What Pillow's readers raise over damaged files.
-_PILLOW_ERRORS = (UnidentifiedImageError, OSError, SyntaxError, ValueError, EOFError, LookupError, TypeError,
-                  ArithmeticError, AssertionError, AttributeError, MemoryError, struct.error, zlib.error)  # fmt: skip
+_PILLOW_ERRORS = (
+    OSError,  # also UnidentifiedImageError
+    SyntaxError,
+    ValueError,
+    EOFError,
+    LookupError,
+    TypeError,
+    ArithmeticError,
+    RuntimeError,
+    AssertionError,
+    AttributeError,
+    MemoryError,
+    struct.error,
+    zlib.error,
+)
 _BITS = {"1": 1, "I": 32, "F": 32, "I;16": 16, "I;16B": 16, "I;16L": 16}
 _COUNTED_BYTES = 2**22
 """Files of up to this many bytes have their pictures counted by Pillow, which takes its time."""
@@ -167,6 +180,8 @@ def _translated(name: str) -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow warns of large or odd pictures: our limits decide.
             yield
+    except FramefeedError:
+        raise  # our own errors are RuntimeErrors too
     except Image.DecompressionBombError as error:
         raise LimitExceeded(f"{name}: {error}", source=name, stage="open") from error
     except _PILLOW_ERRORS as error:
