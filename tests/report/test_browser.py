@@ -92,12 +92,13 @@ class Seen:
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     if CHROMIUM is None:
         pytest.skip("no chromium here: apt-get install chromium, or name one in FRAMEFEED_CHROMIUM")
-    with playwright.sync_playwright() as driver:
-        # Playwright gives it an empty profile in the folder for temporary files.
-        environment = {**os.environ, "TMPDIR": os.fspath(tmp_path_factory.mktemp("chromium"))}
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=[*QUIET], env=environment)
-        yield browser
-        browser.close()
+    with pytest.MonkeyPatch.context() as patch:
+        # Where the driver makes the browser's empty profile.
+        patch.setenv("TMPDIR", os.fspath(tmp_path_factory.mktemp("chromium")))
+        with playwright.sync_playwright() as driver:
+            browser = driver.chromium.launch(executable_path=CHROMIUM, args=[*QUIET])
+            yield browser
+            browser.close()
 
 
 @pytest.fixture(scope="module")
