@@ -63,6 +63,12 @@ class Rows:
     root: str | None = None
     buffers: Mapping[str, bytes | ImageSequence] = field(default_factory=dict)
 
+    def plain_labels(self) -> pa.ChunkedArray:
+        """The labels as whole numbers or strings, null where there is none."""
+        if self.labels is None:
+            return pa.chunked_array([pa.nulls(len(self.texts), pa.string())])
+        return normal_labels(self.labels)
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -116,12 +122,7 @@ class CatalogData:
     @cached_property
     def frame_rows(self) -> IntArray:
         """Row of the frame tables of each row, int64 [R]; -1 where there is no index: stills, and what failed."""
-        there = ~self.facts.is_null("num_key_frames")
-        numbers = self.facts.source_numbers
-        of_source = np.zeros(int(numbers.max(initial=-1)) + 1, dtype=bool)
-        of_source[numbers] = there
-        rows: IntArray = np.where(of_source, np.cumsum(of_source) - 1, -1)[numbers]
-        return rows
+        return self.facts.frame_rows
 
 
 def assemble(wanted: Wanted, options: SurveyOptions, classes: Sequence[Label] | None = None) -> CatalogData:
@@ -149,10 +150,7 @@ def catalog_data(
     rows: Rows, found: Found, options: SurveyOptions, classes: Sequence[Label] | None = None
 ) -> CatalogData:
     """Put a catalog together of rows and what is known of their sources."""
-    labels = rows.labels
-    if labels is None:
-        labels = pa.chunked_array([pa.nulls(len(rows.texts), pa.string())])
-    labels = normal_labels(labels)
+    labels = rows.plain_labels()
     known = tuple(distinct(labels) if classes is None else classes)
     frames = FrameTables(found.frames) if options.depth == "frames" else None
     facts = Facts.of_table(_table(rows, found.facts, encode_labels(labels, known)))

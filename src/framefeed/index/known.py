@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from framefeed.index.journal import JOURNALED, Piece
+from framefeed.index.still_rows import SURVEYED
 
 IntArray = npt.NDArray[np.int64]
 
@@ -20,48 +21,60 @@ class KnownPart:
     """What one run found.
 
     Attributes:
-        facts: Of ``JOURNALED``.
-        frames: Batches of frame tables: first a row for each fact with an index, in order.
+        column: Gives a column of ``JOURNALED``, read when it is asked for.
+        num_rows: Number of rows.
+        frames: Batches of frame tables: first a row for each source with an index, in order.
     """
 
-    facts: pa.Table
+    column: Callable[[str], pa.ChunkedArray]
+    num_rows: int
     frames: Sequence[pa.RecordBatch]
 
     @classmethod
     def of(cls, piece: Piece) -> KnownPart:
         """Take a piece of a journal."""
-        return cls(pa.Table.from_batches(piece.facts, JOURNALED), piece.frames)
+        facts = pa.Table.from_batches(piece.facts, JOURNALED)
+        return cls(facts.column, facts.num_rows, piece.frames)
 
 
-@dataclass(frozen=True)
 class Known:
-    """Facts of sources with their frame tables.
+    """Facts of sources with their frame tables, the most trusted first: where a source is there twice, that row counts.
 
-    Attributes:
-        facts: Of ``JOURNALED``; where a source is there twice, the first row counts.
-        frames: Batches of frame tables.
-        frame_rows: Row in them of each row, int64 [K]; -1 for none.
+    Args:
+        parts: What earlier runs found.
     """
 
-    facts: pa.Table
-    frames: tuple[pa.RecordBatch, ...]
-    frame_rows: IntArray
-
-    @classmethod
-    def of(cls, parts: Iterable[KnownPart]) -> Known:
-        """Put parts together, the most trusted first."""
-        tables, frames, rows = [JOURNALED.empty_table()], list[pa.RecordBatch](), list[IntArray]()
-        count = 0
-        for part in parts:
-            tables.append(part.facts)
-            frames += part.frames
-            frame_rows = numbered(part.facts)
-            rows.append(np.where(frame_rows >= 0, frame_rows + count, -1))
-            count += sum(batch.num_rows for batch in part.frames)
-        return cls(pa.concat_tables(tables), tuple(frames), np.concatenate([np.empty(0, np.int64), *rows]))
+    def __init__(self, parts: Sequence[KnownPart]) -> None:
+        self._parts = [part for part in parts if part.num_rows]
+        self._num_rows = sum(part.num_rows for part in self._parts)
 
     def __len__(self) -> int:
-        return int(self.facts.num_rows)
+        return self._num_rows
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        """Read a column of ``JOURNALED``."""
+        chunks = [chunk for part in self._parts for chunk in part.column(name).chunks]
+        return pa.chunked_array(chunks, JOURNALED.field(name).type)
+
+    @property
+    def facts(self) -> pa.Table:
+        """All columns but the source."""
+        return pa.table({name: self.column(name) for name in SURVEYED.names}, SURVEYED)
+
+    @property
+    def frames(self) -> list[pa.RecordBatch]:
+        """Batches of frame tables."""
+        return [batch for part in self._parts for batch in part.frames]
+
+    @property
+    def frame_rows(self) -> IntArray:
+        """Row in the frame tables of each row, int64 [K]; -1 for none."""
+        rows, count = [np.empty(0, np.int64)], 0
+        for part in self._parts:
+            of_part = numbered(part.column("num_key_frames"))
+            rows.append(np.where(of_part >= 0, of_part + count, -1))
+            count += sum(batch.num_rows for batch in part.frames)
+        return np.concatenate(rows)
 
     def match(self, texts: pa.Array, size: IntArray, mtime_ns: IntArray) -> IntArray:
         """Find the rows that still hold.
@@ -74,7 +87,7 @@ class Known:
         Returns:
             For each source the row that is known of it, if size and time are what they were; else -1. int64 [N].
         """
-        sources = self.facts.column("source")
+        sources = self.column("source")
         if len(texts) == len(self) and sources.equals(pa.chunked_array([texts])):
             rows = np.arange(len(self), dtype=np.int64)
         else:
@@ -86,11 +99,11 @@ class Known:
         return np.where((rows >= 0) & (size >= 0) & same, rows, -1)
 
     def _numbers(self, name: str) -> IntArray:
-        numbers: IntArray = self.facts.column(name).fill_null(np.iinfo(np.int64).min).to_numpy()
+        numbers: IntArray = self.column(name).fill_null(np.iinfo(np.int64).min).to_numpy()
         return numbers
 
 
-def numbered(facts: pa.Table) -> IntArray:
+def numbered(num_key_frames: pa.ChunkedArray) -> IntArray:
     """Rows in the frame tables that go with facts: one for each row with an index, in order; -1 for the others."""
-    there = facts.column("num_key_frames").is_valid().to_numpy()
+    there = num_key_frames.is_valid().to_numpy()
     return np.where(there, np.cumsum(there) - 1, -1).astype(np.int64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -15,12 +15,10 @@ from framefeed.errors import MediaError
 from framefeed.index.assembly import Found
 from framefeed.index.catalog_files import open_catalog
 from framefeed.index.chunks import Part, Surveyed
-from framefeed.index.facts import Facts
 from framefeed.index.frame_tables import ROWS_PER_BATCH
 from framefeed.index.gathering import gathered
 from framefeed.index.journal import JOURNALED, Journal
 from framefeed.index.known import Known, KnownPart, numbered
-from framefeed.index.still_rows import SURVEYED
 from framefeed.index.survey import SurveyOptions
 from framefeed.index.sweep import chunks_of, sweep
 
@@ -44,7 +42,7 @@ class Sources:
 def what_is_known(target: str, journal: Journal, options: SurveyOptions) -> Known:
     """Read what earlier runs found: the journal's newest first, then the catalog that stands."""
     pieces = [KnownPart.of(piece) for piece in journal.pieces()]
-    return Known.of([*pieces[::-1], *_of_catalog(target, options)])
+    return Known([*pieces[::-1], *_of_catalog(target, options)])
 
 
 def _of_catalog(target: str, options: SurveyOptions) -> Iterator[KnownPart]:
@@ -52,16 +50,15 @@ def _of_catalog(target: str, options: SurveyOptions) -> Iterator[KnownPart]:
         return
     with suppress(MediaError):  # What cannot be read is found out anew.
         facts, header, frames = open_catalog(target)
-        if (header.depth, header.verify) == (options.depth, options.verify):
-            table = pa.table({name: facts.column(name) for name in JOURNALED.names}, JOURNALED)
-            yield KnownPart(_distinct(facts, table), () if frames is None else frames.batches)
-
-
-def _distinct(facts: Facts, table: pa.Table) -> pa.Table:
-    numbers = facts.source_numbers
-    if not len(numbers) or int(numbers[-1]) == len(numbers) - 1:
-        return table
-    return table.take(pa.array(np.unique(numbers, return_index=True)[1]))
+        if (header.depth, header.verify) != (options.depth, options.verify):
+            return
+        batches = () if frames is None else frames.batches
+        numbers = facts.source_numbers
+        if not len(numbers) or int(numbers[-1]) == len(numbers) - 1:
+            yield KnownPart(facts.column, facts.num_rows, batches)
+        else:  # Lines of a manifest about one file share its facts.
+            first = pa.array(np.unique(numbers, return_index=True)[1])
+            yield KnownPart(lambda name: facts.column(name).take(first), len(first), batches)
 
 
 @dataclass(slots=True)
@@ -92,12 +89,12 @@ class Outcome:
     """What is known after a scan.
 
     Attributes:
-        found: Of each source.
+        found: Gives what is known of each source.
         is_unchanged: Whether that is, row by row, what was known before.
         tally: What it took.
     """
 
-    found: Found
+    found: Callable[[], Found]
     is_unchanged: bool
     tally: Tally
 
@@ -116,12 +113,13 @@ def find_out(sources: Sources, known: Known, journal: Journal | None, options: S
     else:
         held = known.match(sources.texts, *stat_all(sources.parts))
         if len(held) == len(known) and np.array_equal(held, np.arange(len(held))):
-            return Outcome(Found(known.facts.select(SURVEYED.names), known.frames), True, Tally(len(held)))
+            return Outcome(lambda: Found(known.facts, known.frames), True, Tally(len(held)))
     missing = np.flatnonzero(held < 0)
     tally = Tally(len(held) - len(missing))
     left = Sources(_taken(sources.texts, missing), list(parts_left(sources.parts, held < 0)))
     new = Found.of(_surveyed(left, journal, options, tally))
-    return Outcome(new if not tally.known else _joined(known, held, new), False, tally)
+    found = _joined(known, held, new) if tally.known else new
+    return Outcome(lambda: found, False, tally)
 
 
 def _surveyed(sources: Sources, journal: Journal | None, options: SurveyOptions, tally: Tally) -> Iterator[Surveyed]:
@@ -146,8 +144,8 @@ def _joined(known: Known, held: IntArray, new: Found) -> Found:
     """Put what is known and what is new into the order of the sources."""
     is_new = held < 0
     rows = np.where(is_new, len(known) + np.cumsum(is_new) - 1, held)
-    facts = pa.concat_tables([known.facts.select(SURVEYED.names), new.facts]).take(pa.array(rows))
-    of_new = numbered(new.facts)
+    facts = pa.concat_tables([known.facts, new.facts]).take(pa.array(rows))
+    of_new = numbered(new.facts.column("num_key_frames"))
     count = sum(batch.num_rows for batch in known.frames)
     frame_rows = np.append(known.frame_rows, np.where(of_new >= 0, of_new + count, -1))[rows]
     wanted = frame_rows[frame_rows >= 0]

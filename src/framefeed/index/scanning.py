@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from framefeed.errors import MediaError, UnreadableMedia, UsageError
-from framefeed.index.assembly import CatalogData, Rows, Wanted, assemble, catalog_data, source_numbers
+from framefeed.index.assembly import Rows, Wanted, assemble, catalog_data, source_numbers
 from framefeed.index.build import Verify
 from framefeed.index.catalog import Catalog, CatalogEntry
 from framefeed.index.catalog_files import check_target, open_catalog
 from framefeed.index.chunks import Part
-from framefeed.index.facts import decoded
+from framefeed.index.facts import decoded, distinct
 from framefeed.index.journal import Journal
 from framefeed.index.known import Known
 from framefeed.index.listing import Group, ImageFolders, Listing, Roots, list_roots
@@ -120,8 +120,8 @@ def scanned(roots: Roots, request: ScanRequest) -> Scanned:
     sources = _sources(listing, rows)
     if target is not None:
         return _scanned_to(target, rows, sources, request)
-    outcome = find_out(sources, Known.of([]), None, request.options)
-    return Scanned(Catalog(catalog_data(rows, outcome.found, request.options)), outcome.tally)
+    outcome = find_out(sources, Known([]), None, request.options)
+    return Scanned(Catalog(catalog_data(rows, outcome.found(), request.options)), outcome.tally)
 
 
 def _scanned_to(target: str, rows: Rows, sources: Sources, request: ScanRequest) -> Scanned:
@@ -130,11 +130,10 @@ def _scanned_to(target: str, rows: Rows, sources: Sources, request: ScanRequest)
     with Journal(target, settings) as journal:
         if not request.resume:
             journal.clear()
-        known = what_is_known(target, journal, options) if request.resume else Known.of([])
+        known = what_is_known(target, journal, options) if request.resume else Known([])
         outcome = find_out(sources, known, journal, options)
-        data = catalog_data(rows, outcome.found, options)
-        if not (outcome.is_unchanged and _stands(target, data)):
-            Catalog(data).to_parquet(target)
+        if not (outcome.is_unchanged and _stands(target, rows, options)):
+            Catalog(catalog_data(rows, outcome.found(), options)).to_parquet(target)
         journal.remove()
     return Scanned(Catalog.open(target, rows.root), outcome.tally)
 
@@ -224,17 +223,20 @@ def _part(group: Group, unlistable: Mapping[str, UnreadableMedia]) -> Part:
     return Part(group.folder and group.folder + os.sep, group.names, group.kind)
 
 
-def _stands(target: str, data: CatalogData) -> bool:
-    """Whether the catalog that was saved says the same, given that the facts of its sources do."""
+def _stands(target: str, rows: Rows, options: SurveyOptions) -> bool:
+    """Whether the catalog that was saved has these rows, given that the facts of their sources hold."""
     try:
         facts, header, _ = open_catalog(target)
     except MediaError:
         return False
-    same = (header.depth, header.verify, tuple(header.classes)) == (data.depth, data.verify, data.classes)
-    if not same or facts.names != data.facts.names:
+    labels = rows.plain_labels()
+    same = (header.depth, header.verify, list(header.classes)) == (options.depth, options.verify, distinct(labels))
+    extra = pa.table({}) if rows.extra is None else rows.extra
+    if not same or facts.extra_names != extra.column_names:
         return False
-    names = ("source", "label", *facts.extra_names)
-    return all(decoded(facts.column(name)).equals(decoded(data.facts.column(name))) for name in names)
+    wanted = {"source": pa.chunked_array([rows.texts]), "label": labels}
+    wanted |= {name: decoded(extra.column(name)) for name in extra.column_names}
+    return all(decoded(facts.column(name)).equals(column) for name, column in wanted.items())
 
 
 def _identified(source: Source) -> tuple[str, str | bytes | ImageSequence]:
