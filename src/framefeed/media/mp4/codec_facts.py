@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from framefeed.media.details import StreamColors
 from framefeed.media.mp4.bit_reader import BitReader
 from framefeed.media.mp4.boxes import OddMovie
+from framefeed.media.mp4.picture_order import OrderSyntax
 
 _PRIMARIES = frozenset({0, *range(1, 13), 22})
 _TRANSFERS = frozenset(range(19))
@@ -31,6 +32,7 @@ class PictureFormat:
         reorder: Pictures that may come before one in decode order and after it for display; None where unknown.
         is_progressive: No picture is coded as two fields.
         is_cropped_at_begin: Columns at the left or rows at the top are cut off.
+        order: How slice headers write the order of pictures; None where they do not.
     """
 
     coded_width: int
@@ -42,6 +44,7 @@ class PictureFormat:
     reorder: int | None
     is_progressive: bool
     is_cropped_at_begin: bool
+    order: OrderSyntax | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ _ENTRY_BYTES = 78
 _SIZE = Struct(">HH")
 _PLAIN = frozenset({b"pasp", b"btrt", b"fiel", b"chrm", b"gama", b"uuid", b"free", b"dvcC", b"dvvC", b"amve", b"clli",
                     b"mdcv"})  # fmt: skip
-_HEVC_SPS = 33
+_HEVC_SPS, _HEVC_PPS = 33, 34
 
 
 def sample_entry(movie: Movie, track: Track) -> Box:
@@ -96,8 +96,8 @@ def read_video(movie: Movie, track: Track) -> Video:
         unit = _h264_parameter_set(extradata)
         width, height = unpack(movie.data, sample_entry(movie, track), _SIZE, 24)
         return Video(codec, extradata, length_size, unit, _cropped(h264_format(unit, colors), width, height))
-    unit = _hevc_parameter_set(extradata)
-    return Video(codec, extradata, length_size, unit, hevc_format(unit))
+    unit, picture_unit = _hevc_parameter_sets(extradata)
+    return Video(codec, extradata, length_size, unit, hevc_format(unit, picture_unit))
 
 
 def _configuration(movie: Movie, track: Track, codec: str) -> tuple[bytes, StreamColors]:
@@ -142,8 +142,11 @@ def _h264_parameter_set(extradata: bytes) -> bytes:
     return unit
 
 
-def _hevc_parameter_set(extradata: bytes) -> bytes:
-    """Find the one sequence parameter set in the arrays of an hvcC box, ISO/IEC 14496-15 8.3.3.1."""
+def _hevc_parameter_sets(extradata: bytes) -> tuple[bytes, bytes]:
+    """Find the sequence parameter set, and the picture parameter set where there is but one.
+
+    Both are in the arrays of an hvcC box, ISO/IEC 14496-15 8.3.3.1.
+    """
     units: list[tuple[int, bytes]] = []
     at = 23
     for _ in range(extradata[22] if len(extradata) > 22 else 0):
@@ -157,9 +160,10 @@ def _hevc_parameter_set(extradata: bytes) -> bytes:
             units.append((unit[0] >> 1 & 63, unit))
             at += 2 + size
     found = [unit for kind, unit in units if kind == _HEVC_SPS]
-    if len(found) != 1 or any(unit[0] & 1 or unit[1] >> 3 for _, unit in units):
+    pictures = [unit for kind, unit in units if kind == _HEVC_PPS]
+    if len(found) != 1 or not pictures or any(unit[0] & 1 or unit[1] >> 3 for _, unit in units):
         raise OddMovie("not one sequence parameter set of one layer")
-    return found[0]
+    return found[0], pictures[0] if len(pictures) == 1 else b""
 
 
 def _cropped(found: PictureFormat, width: int, height: int) -> PictureFormat:

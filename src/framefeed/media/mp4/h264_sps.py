@@ -6,10 +6,12 @@ from framefeed.media.details import StreamColors
 from framefeed.media.mp4.bit_reader import BitReader
 from framefeed.media.mp4.boxes import OddMovie
 from framefeed.media.mp4.codec_facts import PictureFormat, pixel_format, signalled_colors
+from framefeed.media.mp4.picture_order import OrderSyntax
 
 _HIGH_PROFILES = frozenset({100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135})
 _EXTENDED_ASPECT = 255
 _MAX_REFERENCES = 16
+_MOST_ORDER_BITS = 16
 
 
 def h264_format(unit: bytes, given: StreamColors) -> PictureFormat:
@@ -27,8 +29,8 @@ def h264_format(unit: bytes, given: StreamColors) -> PictureFormat:
     bits.skip(16)
     bits.golomb()
     chroma, luma_depth, depth = _sample_format(bits) if profile in _HIGH_PROFILES else (1, 8, 8)
-    bits.golomb()
-    _skip_picture_order(bits)
+    number_bits = min(bits.golomb() + 4, _MOST_ORDER_BITS)
+    order_bits = _picture_order(bits)
     if bits.golomb() > _MAX_REFERENCES:
         raise OddMovie("too many reference frames")
     has_gaps = bits.flag()
@@ -53,6 +55,9 @@ def h264_format(unit: bytes, given: StreamColors) -> PictureFormat:
         reorder=None if has_gaps else reorder,
         is_progressive=is_progressive,
         is_cropped_at_begin=bool(left or top),
+        order=OrderSyntax("h264", order_bits, number_bits)
+        if order_bits and max(order_bits, number_bits) <= 16
+        else None,
     )
 
 
@@ -77,16 +82,18 @@ def _skip_scaling_list(bits: BitReader, count: int) -> None:
         last = following or last
 
 
-def _skip_picture_order(bits: BitReader) -> None:
+def _picture_order(bits: BitReader) -> int | None:
+    """Read how a picture's order is coded: in this many bits, or in none."""
     kind = bits.golomb()
     if kind == 0:
-        bits.golomb()
-    elif kind == 1:
+        return min(bits.golomb() + 4, _MOST_ORDER_BITS)
+    if kind == 1:
         bits.skip(1)
         bits.signed_golomb()
         bits.signed_golomb()
         for _ in range(min(bits.golomb(), 256)):
             bits.signed_golomb()
+    return None
 
 
 def _cropping(bits: BitReader, chroma: int, is_progressive: bool) -> tuple[int, int, int, int]:

@@ -6,17 +6,19 @@ from framefeed.media.details import StreamColors
 from framefeed.media.mp4.bit_reader import BitReader
 from framefeed.media.mp4.boxes import OddMovie
 from framefeed.media.mp4.codec_facts import LIMITED_RANGE, PictureFormat, pixel_format, signalled_colors
+from framefeed.media.mp4.picture_order import OrderSyntax
 
 _EXTENDED_ASPECT = 255
 _MAX_SETS = 64
 _MAX_PICTURES = 16
 
 
-def hevc_format(unit: bytes) -> PictureFormat:
+def hevc_format(unit: bytes, picture_unit: bytes) -> PictureFormat:
     """Read a sequence parameter set; the container's colours never count beside it.
 
     Args:
         unit: The NAL unit with its header.
+        picture_unit: The picture parameter set's; empty where there are several.
 
     Raises:
         OddMovie: It breaks off, or holds what libav treats in its own way.
@@ -48,7 +50,18 @@ def hevc_format(unit: bytes) -> PictureFormat:
         reorder=reorder,
         is_progressive=True,
         is_cropped_at_begin=bool(left or top),
+        order=_order_syntax(picture_unit, order_bits) if picture_unit and order_bits <= 16 else None,
     )
+
+
+def _order_syntax(picture_unit: bytes, order_bits: int) -> OrderSyntax:
+    """Read the beginning of a picture parameter set, 7.3.2.3.1."""
+    bits = BitReader(picture_unit[2:])
+    bits.golomb()
+    bits.golomb()
+    bits.skip(1)
+    has_output_flag = bits.flag()
+    return OrderSyntax("hevc", order_bits, bits.number(3), has_output_flag)
 
 
 def _skip_profile(bits: BitReader, sub_layers: int) -> None:

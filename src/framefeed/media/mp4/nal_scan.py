@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefeed.media.mp4.boxes import OddMovie
+from framefeed.media.mp4.picture_order import HEAD_PACKETS, SliceHeads
 from framefeed.media.mp4.samples import BoolArray, IntArray
 from framefeed.media.nal import (
     H264_HARMLESS,
@@ -36,6 +37,8 @@ MAX_PACKET_BYTES = 2**25
 _MAX_GAP = 32 * 1024
 """Bytes of other tracks that are read along rather than skipped."""
 _WORD = 8
+_FIRST_BYTES = 4
+_PADDING = _WORD + _FIRST_BYTES
 _MAX_UNITS = 4096
 """NAL units of one packet."""
 _SEI = 6
@@ -55,6 +58,7 @@ class NalFacts:
         temporal_id: HEVC's temporal sub-layer, int64.
         has_parameters: Some packet carries parameter sets.
         is_plain: Each packet is one picture in whole NAL units.
+        heads: The first slices of the first packets; None where they are no plain ones.
     """
 
     is_key: BoolArray
@@ -62,6 +66,7 @@ class NalFacts:
     temporal_id: IntArray
     has_parameters: bool
     is_plain: bool
+    heads: SliceHeads | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +86,14 @@ class Units:
         packet: Number of the packet, int64.
         length: Bytes, int64.
         first: The first four bytes, of which some may be the next unit's, uint64 below 2**32.
+        heads: Of units of the first packets: number of the packet, the first four bytes, and the eight behind those.
         is_whole: Units fill each packet exactly.
     """
 
     packet: IntArray
     length: IntArray
     first: WordArray
+    heads: tuple[IntArray, WordArray, WordArray]
     is_whole: bool
 
     def byte(self, place: int) -> ByteArray:
@@ -125,14 +132,17 @@ def find_units(reader: ByteReader, length_size: int, packets: Packets) -> Units:
     buffer = np.empty(0, np.uint8)
     for first, stop in _blocks(begin, end):
         start, count = int(begin[first]), int(end[first:stop].max()) - int(begin[first])
-        if len(buffer) < count + _WORD:
-            buffer = np.empty(max(count, min(BLOCK_BYTES, int(end[-1]) - start)) + _WORD, np.uint8)
+        if len(buffer) < count + _PADDING:
+            buffer = np.empty(max(count, min(BLOCK_BYTES, int(end[-1]) - start)) + _PADDING, np.uint8)
         if reader.read_into(buffer.data[:count], start) != count:
             raise OddMovie("a file that got shorter")
-        buffer[count : count + _WORD] = 0
+        buffer[count : count + _PADDING] = 0
         walk.block(buffer, first, begin[first:stop] - start, end[first:stop] - start)
     units = walk.units()
-    return units if order is None else replace(units, packet=order[units.packet])
+    if order is None:
+        return units
+    none = units.heads[0][:0]
+    return replace(units, packet=order[units.packet], heads=(none, none.astype(np.uint64), none.astype(np.uint64)))
 
 
 def _blocks(begin: IntArray, end: IntArray) -> Iterator[tuple[int, int]]:
@@ -154,6 +164,7 @@ class _Walk:
         self._length_size = length_size
         self._shift = np.uint64(64 - 8 * length_size)
         self._found: list[tuple[IntArray, WordArray]] = []
+        self._heads: list[tuple[IntArray, WordArray, WordArray]] = []
         self._is_whole = True
 
     def block(self, data: ByteArray, first: int, at: IntArray, end: IntArray) -> None:
@@ -169,6 +180,8 @@ class _Walk:
             if not len(packet):
                 return
             word = words[at].astype(np.uint64)
+            if packet[0] < HEAD_PACKETS:
+                self._keep_heads(words, packet, word, at + (self._length_size + _FIRST_BYTES))
             length = (word >> self._shift).astype(np.int64)
             at = at + (length + self._length_size)
             fits = (length > 0) & (at <= end)
@@ -179,12 +192,21 @@ class _Walk:
                 self._found.append((packet[fits], word[fits]))
         raise OddMovie("packets of too many NAL units")
 
+    def _keep_heads(self, words: WordArray, packet: IntArray, word: WordArray, behind: IntArray) -> None:
+        count = int(np.searchsorted(packet, HEAD_PACKETS))
+        self._heads.append((packet[:count], self._first(word[:count]), words[behind[:count]].astype(np.uint64)))
+
+    def _first(self, word: WordArray) -> WordArray:
+        return (word << np.uint64(8 * self._length_size)) >> np.uint64(32)
+
     def units(self) -> Units:
         """Give what was found."""
-        packet = np.concatenate([packet for packet, _ in self._found])
-        word = np.concatenate([word for _, word in self._found])
-        first = word << np.uint64(8 * self._length_size) >> np.uint64(32)
-        return Units(packet, (word >> self._shift).astype(np.int64), first, self._is_whole)
+        if not self._found:
+            raise OddMovie("packets without NAL units")
+        packet, word = (np.concatenate(column) for column in zip(*self._found, strict=True))
+        of, first, more = (np.concatenate(column) for column in zip(*self._heads, strict=True))
+        length = (word >> self._shift).astype(np.int64)
+        return Units(packet, length, self._first(word), (of, first, more), self._is_whole)
 
 
 def _some(count: int, packet: IntArray) -> BoolArray:
@@ -233,6 +255,7 @@ def _h264(units: Units, packets: Packets, recovers: Callable[[int], bool]) -> Na
         temporal_id=np.zeros(count, np.int64),
         has_parameters=bool(has_slice[units.packet[_H264_PARAMETER[kind]]].any()),
         is_plain=units.is_whole and _is_one_picture(count, of_slices, units.byte(1)[is_slice]),
+        heads=_heads(units, 1, min(count, HEAD_PACKETS)),
     )
 
 
@@ -284,9 +307,23 @@ def _hevc(units: Units, packets: Packets) -> NalFacts:
         temporal_id=temporal_id,
         has_parameters=bool(has_slice[units.packet[_HEVC_PARAMETER[kind]]].any()),
         is_plain=units.is_whole and _is_one_picture(count, of_slices, units.byte(2)[is_slice]),
+        heads=_heads(units, 2, min(count, HEAD_PACKETS)),
     )
 
 
 def _is_one_picture(count: int, of_slices: IntArray, begin: ByteArray) -> bool:
     """Whether in each packet just one slice begins a picture: its first bit behind the header is set."""
     return bool((np.bincount(of_slices[begin >= 128], minlength=count) == 1).all())
+
+
+def _heads(units: Units, header_bytes: int, count: int) -> SliceHeads | None:
+    """Collect the first slice of each of the first packets; None where some packet has none."""
+    packet, first, more = units.heads
+    header = (first >> np.uint64(24)).astype(np.int64)
+    kind = header & 31 if header_bytes == 1 else (header >> 1) & 63
+    is_slice = (_H264_SLICE if header_bytes == 1 else _HEVC_SLICE)[kind]
+    bits = (first << np.uint64(32 + 8 * header_bytes)) | (more >> np.uint64(32 - 8 * header_bytes))
+    place = np.full(HEAD_PACKETS, -1)
+    place[packet[is_slice][::-1]] = np.flatnonzero(is_slice)[::-1]  # the last to be assigned remains
+    chosen = place[:count]
+    return None if bool((chosen < 0).any()) else SliceHeads(kind[chosen], bits[chosen])

@@ -16,13 +16,14 @@ from framefeed.media.mp4.facts import media_info
 from framefeed.media.mp4.first_packet import check_first_packet
 from framefeed.media.mp4.layout import FIRST_KINDS
 from framefeed.media.mp4.movie import Movie
+from framefeed.media.mp4.nal_scan import NalFacts
+from framefeed.media.mp4.picture_order import HEAD_PACKETS, shown_order
 from framefeed.media.mp4.reading import read_movie
 from framefeed.media.mp4.walk import MovieWalk, walk_movie
+from framefeed.media.packets import PacketWalk
 from framefeed.media.source import ByteReader, MediaSource
 
 _LOG = logging.getLogger("framefeed.media")
-_HEAD_PACKETS = 64
-"""Packets at the start whose order is looked at: more than any decoder holds back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +65,27 @@ class OpenedMovie:
         None of them refers to what came before the file, and none is shown later than the header says.
         """
         nal, walk = self.walked.nal, self.walked.walk
-        if self.facts is None or nal is None or not walk.has_unique_times:
+        if self.facts is None or nal is None or not nal.is_plain or not walk.has_unique_times or not walk.is_key[0]:
             return False
-        found = self.facts.video.format
-        times = walk.pts[:_HEAD_PACKETS]
-        late = np.triu(times[:, None] > times[None, :], 1).sum(axis=0)
-        is_ordered = found.reorder is not None and int(late.max()) <= found.reorder
-        return is_ordered and found.is_progressive and nal.is_plain and bool(walk.is_key[0]) and times[0] == times.min()
+        return self.facts.video.format.is_progressive and _are_times_right(self.facts.video, nal, walk)
+
+
+def _are_times_right(video: Video, nal: NalFacts, walk: PacketWalk) -> bool:
+    """Whether the first packets' times are in the order of their pictures, and no decoder has to guess it."""
+    times, found = walk.pts[:HEAD_PACKETS], video.format
+    if found.reorder is None or times[0] != times.min():
+        return False
+    late = np.triu(times[:, None] > times[None, :], 1).sum(axis=0)
+    if int(late.max()) > found.reorder:
+        return False
+    if found.reorder == 0:
+        return True
+    if found.order is None or nal.heads is None:
+        return False
+    try:
+        return bool(np.array_equal(shown_order(nal.heads, found.order), np.argsort(times)))
+    except OddMovie:
+        return False
 
 
 def movie_info(media: MediaSource, head: bytes, limits: Limits) -> MediaInfo | None:
