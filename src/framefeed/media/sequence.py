@@ -208,7 +208,6 @@ class SequenceSource(MediaSource):
 
         Files that came, went or were renamed are seen at once; a file that was written again is seen when it is read.
         """
-        before = _LISTED.peek(self.sequence)
         try:
             files = self.files()
         except MediaError as error:
@@ -216,15 +215,13 @@ class SequenceSource(MediaSource):
                 raise
             raise self._stale(str(error)) from error
         stamp = (self.sequence, files.stat)
-        if indexed is None or files.stat == SourceStat(indexed.bytes, indexed.mtime_ns):
+        if indexed is None:
             return stamp
-        if files.stat.bytes == indexed.bytes:
-            if (stamp, indexed.fingerprint) in _ACCEPTED:
-                return stamp
-            if files.fingerprint() == indexed.fingerprint:
-                _ACCEPTED.add((stamp, indexed.fingerprint))
-                return stamp
-        change = None if before is None else files.change_since(before)
+        if self._agrees(files, indexed, (stamp, indexed.fingerprint)):
+            _SOUND.put(self.sequence, files)
+            return stamp
+        sound = _SOUND.peek(self.sequence)
+        change = None if sound is None else files.change_since(sound)
         raise self._stale(change or f"then {indexed.bytes} bytes, now {files.stat.bytes} in {len(files)} files")
 
     def read_file(self, number: int, indexed: SourceIdentity | None) -> bytes:
@@ -239,7 +236,7 @@ class SequenceSource(MediaSource):
         if data is None:
             # Perhaps it was only touched: listed anew, the same bytes under a new time are accepted.
             self.forget()
-            self._check_again(files, indexed)
+            self.check_identity(indexed)
             data = self._read(self.files(), number)
         if data is None:
             raise self._stale(f"{files.paths[number]} changes while it is read")
@@ -258,11 +255,13 @@ class SequenceSource(MediaSource):
             raise self._stale(f"it has {len(files)} files, and none is number {number}")
         return files.read(number)
 
-    def _check_again(self, before: SequenceFiles, indexed: SourceIdentity | None) -> None:
-        try:
-            self.check_identity(indexed)
-        except StaleSource as error:
-            raise self._stale(self.files().change_since(before) or str(error)) from error
+    def _agrees(self, files: SequenceFiles, indexed: SourceIdentity, accepted: tuple[Hashable, str]) -> bool:
+        if files.stat == SourceStat(indexed.bytes, indexed.mtime_ns) or accepted in _ACCEPTED:
+            return True
+        if files.stat.bytes != indexed.bytes or files.fingerprint() != indexed.fingerprint:
+            return False
+        _ACCEPTED.add(accepted)
+        return True
 
     def _list(self) -> SequenceFiles:
         sequence = self.sequence
@@ -312,6 +311,8 @@ class _Listed:
 _MAX_LISTED_FILES = 2**17
 """Of all listings that a process keeps, at about 200 bytes a file."""
 _LISTED = _Listed(_MAX_LISTED_FILES)
+_SOUND = _Listed(_MAX_LISTED_FILES)
+"""What was last found to be as it was indexed, so that it can be said which file is not."""
 _ACCEPTED: set[tuple[Hashable, str]] = set()
 
 

@@ -9,7 +9,6 @@ import warnings
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, cast
 
 from PIL import ExifTags, Image, ImageFile, UnidentifiedImageError
@@ -20,33 +19,14 @@ from framefeed.media.limits import Limits
 from framefeed.media.sniff import HEAD_BYTES, beyond_pillow
 
 DAMAGE = (OSError, SyntaxError, ValueError, EOFError, LookupError, TypeError, ArithmeticError, AssertionError,
-          AttributeError, MemoryError, struct.error, zlib.error)  # fmt: skip
+          AttributeError, MemoryError, RuntimeError, struct.error, zlib.error)  # fmt: skip
 """What Pillow's readers raise over damaged pictures."""
 
-
-@dataclass(frozen=True, slots=True)
-class Still:
-    """A decoded picture.
-
-    Attributes:
-        image: As stored, whole.
-        rotation: Degrees counter-clockwise to turn it: 0, 90, 180 or 270.
-        mirrored: Flip left and right, after that.
-    """
-
-    image: Image.Image
-    rotation: int
-    mirrored: bool
-
-    @property
-    def displayed(self) -> tuple[int, int]:
-        """(height, width) as displayed."""
-        width, height = self.image.size
-        return (width, height) if self.rotation in (90, 270) else (height, width)
+_TURNS = {90: Image.Transpose.ROTATE_90, 180: Image.Transpose.ROTATE_180, 270: Image.Transpose.ROTATE_270}
 
 
-def decode_still(data: bytes, name: str, limits: Limits) -> Still:
-    """Decode a picture; of an animation, the first.
+def decode_still(data: bytes, name: str, limits: Limits) -> Image.Image:
+    """Decode a picture, and turn it upright as EXIF asks for; of an animation, the first.
 
     Damage that the format's own library corrects in silence, as libjpeg does with flipped bits, is not seen.
 
@@ -69,8 +49,8 @@ def decode_still(data: bytes, name: str, limits: Limits) -> Still:
     with _QUIET, _translated(data, name), Image.open(io.BytesIO(data), formats=FORMATS) as image:
         limits.check_picture(*image.size, name)
         image.load()
-        # Only now: reading a TIFF turns it, and takes the tag away.
-        return Still(image, *_turn(image))
+        # Only now is the tag right: reading a TIFF turns it, and takes the tag away.
+        return _upright(image)
 
 
 class _Quiet:
@@ -106,12 +86,13 @@ class _Quiet:
 _QUIET = _Quiet()
 
 
-def _turn(image: Image.Image) -> tuple[int, bool]:
-    """What EXIF 2.32 table 6 asks for, as (degrees counter-clockwise, mirrored after that); a broken tag is none."""
+def _upright(image: Image.Image) -> Image.Image:
     try:
-        return orientation_of(int(image.getexif().get(ExifTags.Base.Orientation, 1)))
+        rotation, mirrored = orientation_of(int(image.getexif().get(ExifTags.Base.Orientation, 1)))
     except DAMAGE:
-        return 0, False
+        return image  # a broken tag turns nothing
+    turned = image.transpose(_TURNS[rotation]) if rotation else image
+    return turned.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if mirrored else turned
 
 
 @contextmanager

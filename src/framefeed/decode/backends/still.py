@@ -7,8 +7,8 @@ What becomes of a picture that is not RGB of 8 bits:
     - CMYK and YCbCr by Pillow's formulas, without an ICC profile. Profiles, gamma and chromaticities are not applied.
     - 32-bit whole numbers, floats and L*a*b* have no rule: UnsupportedCodec.
 
-Then the one recipe of ``decode.convert`` applies, as for a video of rgb24 frames. JPEG is always decoded at full size:
-reduced decoding gives other pixels.
+They are turned upright; then the one recipe of ``decode.convert`` applies, as for a video of rgb24 frames: how a file
+is stored makes no difference. JPEG is always decoded at full size: reduced decoding gives other pixels.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from framefeed.index.frame_index import FrameIndex, StreamFacts
 from framefeed.media.limits import DEFAULT_LIMITS, Limits
 from framefeed.media.sequence import SequenceSource
 from framefeed.media.source import MediaSource, read_bytes
-from framefeed.media.stills import Still, decode_still
+from framefeed.media.stills import decode_still
 from framefeed.plan.request import OutputSpec
 
 _UNMULTIPLIED = {"La": "LA", "RGBa": "RGBA"}
@@ -107,10 +107,9 @@ class StillDecoder:
         counts.runs += 1
         counts.packets_sent += 1
         counts.bytes_read += len(data)
-        still = decode_still(data, name, self._limits)
-        frame = VideoFrame.from_ndarray(rgb_pixels(still.image, name), "rgb24")
+        upright = rgb_pixels(decode_still(data, name, self._limits), name)
         counts.frames_decoded += 1
-        return partial(_write, frame, still, (index.stream, name))
+        return partial(_write, VideoFrame.from_ndarray(upright, "rgb24"), (index.stream, name))
 
     def _read(self, source: MediaSource, index: FrameIndex, number: int) -> tuple[bytes, str]:
         size, most = int(index.packets.size[number]), self._limits.max_packet_bytes
@@ -151,15 +150,16 @@ def rgb_pixels(image: Image.Image, name: str) -> Pixels:
         raise UnsupportedCodec(message, source=name, stage="decode") from error
 
 
-def _write(frame: VideoFrame, still: Still, expected: tuple[StreamFacts, str], output: OutputSpec, out: Pixels) -> None:
+def _write(frame: VideoFrame, expected: tuple[StreamFacts, str], output: OutputSpec, out: Pixels) -> None:
     stream, name = expected
-    if still.displayed != stream.displayed and (output.crop or not output.size):
+    height, width = stream.displayed
+    if (frame.height, frame.width) != (height, width) and (output.crop or not output.size):
         raise FormatChanged(
-            f"{name} is {still.displayed[0]}x{still.displayed[1]} (height x width) as displayed, not "
-            f"{stream.displayed[0]}x{stream.displayed[1]}: give size=(height, width) without crop to bring all to one"
+            f"{name} is {frame.width}x{frame.height} as displayed, not {width}x{height}: give size=(height, width) "
+            "without crop to bring all to one size"
         )
-    facts = replace(stream, width=frame.width, height=frame.height, rotation=still.rotation, mirrored=still.mirrored)
-    _converter().write(frame, facts, output, out)
+    upright = replace(stream, width=frame.width, height=frame.height, rotation=0, mirrored=False)
+    _converter().write(frame, upright, output, out)
 
 
 def _missing(source: MediaSource, ordinals: Sequence[int], first: MediaError) -> MediaError:
