@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from framefeed.errors import FramefeedError, MissingMedia, StaleSource, Unreadab
 from framefeed.index import catalog_files
 from framefeed.index.catalog import Catalog
 from framefeed.index.scanning import scan
+from framefeed.index.scratch import claimed
 from tests.index.synthetic import catalog, frame_index, names, same
 
 
@@ -73,7 +75,10 @@ def test_columns_are_read_when_they_are_asked_for(tmp_path: Path, monkeypatch: p
     assert read == []
     opened.frame_index(1)
     opened.source(2)
-    assert sorted(set(read)) == ["num_key_frames", "source"]
+    assert (len(opened.usable_rows), len(opened.failed_rows), opened.heights[2], opened.widths[1]) == (3, 0, 48, 65)
+    assert read == [], "what planning reads is mapped, and shared by all workers"
+    opened.row_fingerprint(1)
+    assert read == ["fingerprint"]
 
 
 def test_without_the_frames_file_it_opens_as_header(tmp_path: Path) -> None:
@@ -181,10 +186,44 @@ def test_a_failed_save_leaves_no_rubbish(tmp_path: Path, monkeypatch: pytest.Mon
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(catalog_files.pq, "write_table", full)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(UsageError, match=r"cannot write .*cat\.parquet: No space.*make room"):
         catalog(names(5)).to_parquet(path)
     assert sorted(os.listdir(tmp_path)) == ["cat.frames.arrow", "cat.parquet"]
     assert len(Catalog.open(path)) == 3
+
+
+@pytest.mark.parametrize("most_bytes", [0, 1000, 9000, 20_000])
+def test_a_full_disk_leaves_the_old_catalog_whole(tmp_path: Path, most_bytes: int) -> None:
+    """A limit on the size of files stands in for the disk: the system stops a write in its middle."""
+    path = saved(tmp_path, catalog(names(3)))
+    large = catalog(names(60))
+    before = {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)}
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, limits[1]))
+    try:
+        with pytest.raises(UsageError, match=r"cannot write .*cat\.parquet: .*make room"):
+            large.to_parquet(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)} == before
+    assert len(Catalog.open(path)) == 3
+    large.to_parquet(path)
+    assert len(Catalog.open(path)) == 60
+
+
+def test_the_next_save_removes_what_killed_ones_left(tmp_path: Path) -> None:
+    path = saved(tmp_path, catalog(names(3)))
+    left = ["cat.parquet.77.tmp", "cat.parquet.4.frames.tmp", "cat.frames.0123456789abcdef.arrow"]
+    others = ["cat.parquet.tmp", "scat.parquet.77.tmp", "cat.frames.arrow.old", "cat.parquet.1.tmp.txt"]
+    for name in (*left, *others):
+        (tmp_path / name).write_text("scratch")
+    with claimed(os.fspath(tmp_path / "cat.parquet.78.tmp")):
+        saved(tmp_path, catalog(names(4)))
+        at_work = set(os.listdir(tmp_path))
+    assert at_work == {"cat.frames.arrow", "cat.parquet", "cat.parquet.78.tmp", *others}
+    saved(tmp_path, catalog(names(4)))
+    assert set(os.listdir(tmp_path)) == {"cat.frames.arrow", "cat.parquet", *others}
+    assert len(Catalog.open(path)) == 4
 
 
 def test_a_missing_folder_is_the_users_mistake(tmp_path: Path) -> None:
@@ -221,7 +260,8 @@ def test_parquet_of_someone_else(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        (b'"format": 1', b'"format": 2'),
+        (b'"format": 2', b'"format": 3'),
+        (b'"format": 2', b'"format": 1'),
         (b'"verify": "ends"', b'"verify": "hope"'),
         (b'"depth"', b'"width"'),
         (b'"classes": []', b'"classes": 3 '),
@@ -303,6 +343,7 @@ def test_nothing_but_a_catalog_is_replaced(tmp_path: Path, kind: str) -> None:
 def test_a_catalog_and_an_empty_file_are_replaced(tmp_path: Path) -> None:
     target = tmp_path / "cat.parquet"
     target.touch()
+    (tmp_path / "text.mp4").write_text("no video")
     for _ in range(2):
-        scan([tmp_path / "gone.mp4"], out=target)
+        scan([tmp_path / "text.mp4"], out=target)
     assert len(Catalog.open(target)) == 1

@@ -8,23 +8,28 @@ moved to their own name. A crash leaves the old catalog or the new one, whole, a
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-from collections.abc import Sequence
-from contextlib import suppress
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import xxhash
 
 from framefeed.errors import MissingMedia, StaleSource, UnreadableMedia, UsageError
 from framefeed.index.build import Verify
-from framefeed.index.facts import FACTS, Facts, Label
-from framefeed.index.frame_tables import FrameTables, open_frame_tables, write_frame_tables
+from framefeed.index.catalog_roll import Roll, make_roll
+from framefeed.index.facts import FACTS, Facts, Label, hash_column
+from framefeed.index.frame_tables import FrameTables, content_of, open_with_roll, write_frame_tables
+from framefeed.index.scratch import claimed, remove_unclaimed
 
-FORMAT = 1
+FORMAT = 2
+"""1 kept frame tables of 62 bytes a frame, and workers copied every column that they planned from."""
 ROWS_PER_GROUP = 131_072
 _KEY = b"framefeed"
 
@@ -62,31 +67,73 @@ def write_catalog(path: str, table: pa.Table, header: Header, frames: FrameTable
         path: Of the Parquet file.
         table: The facts.
         header: What the file is to say of itself; the id of the frame tables is filled in.
-        frames: One row for each distinct source of the table, in the order of their first rows.
+        frames: One row for each distinct source of the table that has an index, in the order of their first rows.
 
     Returns:
         The header as written.
+
+    Raises:
+        UsageError: It cannot be written there: no such folder, a file that is no catalog, a full disk.
     """
     check_target(path)
     before = _frames_id_of(path)
     header = _with_id(header, table, frames)
     pending = _pending_path(path, header.frames_id)
-    scratch = f"{path}.{os.getpid()}.tmp"
-    try:
-        if frames is not None and header.frames_id is not None:
-            write_frame_tables(scratch, frames.batches, {_KEY: header.frames_id.encode()})
-            os.replace(scratch, pending)
-        _write_parquet(scratch, table.replace_schema_metadata({_KEY: json.dumps(asdict(header)).encode()}))
-        os.replace(scratch, path)
-    except BaseException:
-        # Under the same id as before it may be the only copy of the tables of the catalog that stands.
-        _remove(scratch, *([pending] if before != header.frames_id else []))
-        raise
-    _flush_folder(path)
-    _settle(path, header, pending)
-    if before != header.frames_id:
-        _remove(_pending_path(path, before))
+    scratch = _Scratch(f"{path}.{os.getpid()}.tmp", f"{path}.{os.getpid()}.frames.tmp")
+    made = (scratch.facts, scratch.frames, *([pending] if before != header.frames_id else []))
+    with ExitStack() as claims:
+        with _undone_on_failure(path, made):
+            for name in (scratch.frames, scratch.facts):
+                claims.enter_context(claimed(name))
+            if frames is not None and header.frames_id is not None:
+                metadata = {_KEY: header.frames_id.encode()}
+                write_frame_tables(scratch.frames, frames.batches, metadata, _roll_of(table))
+                os.replace(scratch.frames, pending)
+            _write_parquet(scratch.facts, table.replace_schema_metadata({_KEY: json.dumps(asdict(header)).encode()}))
+            os.replace(scratch.facts, path)
+        _flush_folder(path)
+        _settle(path, header, pending)
+    _remove_leftovers(path)
     return header
+
+
+class _Scratch(NamedTuple):
+    """Files that are written before they are moved into place."""
+
+    facts: str
+    frames: str
+
+
+def _remove_leftovers(path: str) -> None:
+    """Remove what killed writers of this catalog left, and the tables of the one before, wherever they stopped."""
+    name, stem = re.escape(os.path.basename(path)), re.escape(Path(path).stem)
+    pattern = re.compile(rf"{name}\.\d+(\.frames)?\.tmp|{stem}\.frames\.[0-9a-z]+\.arrow")
+    remove_unclaimed(os.path.dirname(path) or ".", pattern, kept=os.path.basename(frames_path(path)))
+
+
+@contextmanager
+def _undone_on_failure(path: str, made: Sequence[str]) -> Iterator[None]:
+    """Remove what was written so far if writing fails: scratch files, and pending tables under an id of their own.
+
+    Under the same id as before they may be the only copy of the tables of the catalog that stands.
+    """
+    try:
+        yield
+    except OSError as error:
+        _remove(*made)
+        raise UsageError(
+            f"cannot write {path}: {error.strerror or error}; nothing was changed: make room on the disk, or choose "
+            "another folder"
+        ) from error
+    except BaseException:
+        _remove(*made)
+        raise
+
+
+def _roll_of(table: pa.Table) -> pa.StructArray:
+    facts = Facts.of_table(table)
+    numbers = {name: facts.numbers(name) for name in ("num_frames", "width", "height")}
+    return make_roll(table.column("source"), numbers | {"frame_row": facts.frame_rows}, facts.has_failed)
 
 
 def check_target(path: str) -> None:
@@ -123,28 +170,29 @@ def open_catalog(path: str) -> tuple[Facts, Header, FrameTables | None]:
         UnreadableMedia: It is no catalog, or damaged.
         StaleSource: The frame tables belong to another catalog.
     """
-    facts, header = _open_parquet(path)
-    if header.frames_id is None:
-        return facts, header, None
-    frames = _open_frames(path, header.frames_id)
-    if isinstance(frames, StaleSource):
+    try:
+        return _open_both(path)
+    except StaleSource:
         # Another process may have replaced both between the two reads.
-        facts, header = _open_parquet(path)
-        frames = _open_frames(path, header.frames_id) if header.frames_id else None
-    if isinstance(frames, StaleSource):
-        raise frames
-    return facts, header, frames
+        return _open_both(path)
 
 
-def _open_frames(path: str, frames_id: str) -> FrameTables | StaleSource | None:
+def _open_both(path: str) -> tuple[Facts, Header, FrameTables | None]:
+    file, header = _open_parquet(path)
+    opened = None if header.frames_id is None else _open_frames(path, header.frames_id, file.metadata.num_rows)
+    frames, roll = opened or (None, None)
+    return _facts_of(path, file, roll), header, frames
+
+
+def _open_frames(path: str, frames_id: str, num_rows: int) -> tuple[FrameTables, Roll] | None:
     found = [name for name in (frames_path(path), _pending_path(path, frames_id)) if os.path.exists(name)]
     for name in found:
-        frames, metadata = open_frame_tables(name)
+        frames, metadata, roll = open_with_roll(name)
         if metadata.get(_KEY) == frames_id.encode():
-            return frames
+            return frames, Roll(roll, num_rows, len(frames), name)
     if not found:
         return None
-    return StaleSource(
+    raise StaleSource(
         f"{found[0]}: these frame tables belong to another catalog than {path}: scan again, or delete them to open "
         "the facts alone",
         source=path,
@@ -152,22 +200,24 @@ def _open_frames(path: str, frames_id: str) -> FrameTables | StaleSource | None:
     )
 
 
-def _open_parquet(path: str) -> tuple[Facts, Header]:
+def _open_parquet(path: str) -> tuple[pq.ParquetFile, Header]:
     if not os.path.exists(path):
         raise MissingMedia(f"{path}: no such catalog; make one with framefeed.scan(..., out=...)", source=path)
     try:
         file = pq.ParquetFile(path, page_checksum_verification=True)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise _unreadable(path, str(error)) from error
-    header = _header_of(path, file.schema_arrow)
+    return file, _header_of(path, file.schema_arrow)
 
+
+def _facts_of(path: str, file: pq.ParquetFile, roll: Roll | None) -> Facts:
     def read(name: str) -> pa.ChunkedArray:
         try:
             return file.read(columns=[name], use_threads=False).column(name)
         except (pa.ArrowException, OSError, ValueError, KeyError) as error:
             raise _unreadable(path, f"column {name}: {error}") from error
 
-    return Facts(file.schema_arrow, file.metadata.num_rows, read), header
+    return Facts(file.schema_arrow, file.metadata.num_rows, read, roll)
 
 
 def _header_of(path: str, schema: pa.Schema) -> Header:
@@ -206,7 +256,7 @@ def _unreadable(path: str, what: str) -> UnreadableMedia:
 def _frames_id_of(path: str) -> str | None:
     try:
         return _open_parquet(path)[1].frames_id
-    except UnreadableMedia:
+    except UnreadableMedia:  # Also a catalog of another format: its frame tables lie under their own name.
         return None
 
 
@@ -214,13 +264,10 @@ def _with_id(header: Header, table: pa.Table, frames: FrameTables | None) -> Hea
     if frames is None:
         return Header(**asdict(header) | {"frames_id": None})
     # From the content, so that two scans of the same files write the same bytes.
-    digest = hashlib.blake2b(header.fingerprint.encode(), digest_size=16)
+    digest = xxhash.xxh3_128(header.fingerprint.encode())
     for column in table.select(["source", "mtime_ns"]).itercolumns():
-        digest.update(repr(column.to_pylist()).encode())
-    for batch in frames.batches:
-        for array in batch.columns:
-            for buffer in array.buffers():
-                digest.update(buffer or b"")
+        hash_column(digest, column)
+    digest.update(content_of(frames))
     return Header(**asdict(header) | {"frames_id": digest.hexdigest()})
 
 

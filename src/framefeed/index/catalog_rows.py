@@ -14,12 +14,14 @@ import pyarrow as pa
 
 from framefeed.errors import UsageError
 from framefeed.index.assembly import CatalogData
+from framefeed.index.catalog_roll import usable_of
 from framefeed.index.facts import INFO_COLUMNS, Facts, Label, decoded, distinct, encode_labels, label_codes
 from framefeed.index.frame_index import FrameIndex
 from framefeed.index.names import escape, is_url, resolved
-from framefeed.index.sequence_index import sequence_of
+from framefeed.index.sequence_index import sequence_of, still_index
 from framefeed.media.info import MediaInfo
 from framefeed.media.sequence import SEQUENCE_CONTAINER, ImageSequence
+from framefeed.media.source import SourceIdentity
 
 IntArray = npt.NDArray[np.int64]
 AnyArray = npt.NDArray[Any]
@@ -50,14 +52,14 @@ class CatalogRows:
 
     def name(self, row: int) -> str:
         """What the ``source`` column says of a row."""
-        return self._data.facts.texts("source")[self._base(row)] or ""
+        return self._data.facts.source(self._base(row))
 
     def error(self, row: int) -> str | None:
         """Why a row failed, or None."""
         return self._data.facts.texts("error")[self._base(row)]
 
     def frame_index(self, row: int) -> FrameIndex:
-        """Read where the frames of a row are; its arrays are views of the frame tables.
+        """Read where the frames of a row are.
 
         Raises:
             UsageError: The row failed, or the catalog has no frame indexes.
@@ -66,10 +68,19 @@ class CatalogRows:
         if self._data.frames is None:
             raise UsageError("this catalog has no frame indexes: call catalog.with_frame_indexes()")
         at = int(self._data.frame_rows[self._base(row)])
-        index = None if at < 0 else self._data.frames.index(at)
+        index = self._still_index(row) if at < 0 else self._data.frames.index(at)
         if index is None:
             raise UsageError(f"row {row} ({self.name(row)}) has no frame index: {self.error(row)}")
         return index
+
+    def _still_index(self, row: int) -> FrameIndex | None:
+        """A still picture is an index of one; what failed has none."""
+        info = None if self.error(row) is not None else self.info(row)
+        if info is None or info.kind != "image":
+            return None
+        nbytes, mtime_ns = self.row_stat(row)
+        identity = SourceIdentity(nbytes, None if mtime_ns == -1 else mtime_ns, self.row_fingerprint(row) or "")
+        return still_index(info, identity)
 
     def info(self, row: int) -> MediaInfo | None:
         """What the header of a row claims; None for a file that could not be read."""
@@ -122,8 +133,9 @@ class CatalogRows:
     @cached_property
     def usable_rows(self) -> IntArray:
         """Rows that can be read, int64 [U]: no error, and at least one frame (or an unknown number, at "header")."""
-        sound = self._shown(self._data.facts.is_null("error_type"))
-        return np.flatnonzero(sound & (self.num_frames != 0)).astype(np.int64)
+        if self._rows is None:
+            return self._data.facts.usable_rows
+        return usable_of(self._shown(self._data.facts.has_failed), self.num_frames)
 
     @cached_property
     def num_frames(self) -> IntArray:
@@ -172,14 +184,15 @@ class CatalogRows:
     @cached_property
     def failed_rows(self) -> IntArray:
         """Rows that failed, int64 [F]."""
-        return np.flatnonzero(~self._shown(self._data.facts.is_null("error_type"))).astype(np.int64)
+        return np.flatnonzero(self._shown(self._data.facts.has_failed)).astype(np.int64)
 
     def compact(self) -> CatalogData:
         """The data of this view alone."""
         if self._rows is None:
             return replace(self._data, facts=Facts.of_table(self.table))
-        rows = [row for row in dict.fromkeys(self._data.frame_rows[self._rows].tolist()) if row >= 0]
-        frames = None if self._data.frames is None else self._data.frames.select(rows)
+        frames = self._data.frames
+        if frames is not None:
+            frames = frames.select(row for row in dict.fromkeys(self._data.frame_rows[self._rows].tolist()) if row >= 0)
         names = {self.name(row) for row in range(len(self))}
         buffers = {text: data for text, data in self._data.buffers.items() if text in names}
         return replace(self._data, facts=Facts.of_table(self.table), frames=frames, buffers=buffers)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from threading import Lock
@@ -12,9 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import xxhash
 
 from framefeed.errors import UsageError
 from framefeed.index.arrow_views import Texts, ragged_view
+from framefeed.index.catalog_roll import Roll, usable_of
 from framefeed.index.names import printable
 from framefeed.index.survey import Finding
 
@@ -59,6 +60,8 @@ INFO_COLUMNS = (
     "mirrored",
     "pixel_format",
 )
+ROWS_PER_CHUNK = 4096
+"""Rows held as Python objects, at about 1 kB each, before they become columns."""
 _WHERE_NOT_WHAT = frozenset({"source", "mtime_ns", "error"})
 """Columns that differ between copies of the same media, and so are no part of a catalog's fingerprint."""
 
@@ -95,20 +98,28 @@ def _facts_of_index(finding: Finding) -> dict[str, Any]:
 
 
 class FactsBuilder:
-    """Collects the facts of sources, one after the other."""
+    """Collects the facts of sources, one after the other; all but the last of them as Arrow columns already."""
 
     def __init__(self) -> None:
-        self._columns: dict[str, list[Any]] = {name: [] for name in FACTS if name not in ("source", "label")}
+        self._names = [name for name in FACTS if name not in ("source", "label")]
+        self._rows: list[dict[str, Any]] = []
+        self._chunks: dict[str, list[pa.Array]] = {name: [] for name in self._names}
 
     def append(self, finding: Finding) -> None:
         """Add one source."""
-        facts = facts_of(finding)
-        for name, column in self._columns.items():
-            column.append(facts.get(name))
+        self._rows.append(facts_of(finding))
+        if len(self._rows) >= ROWS_PER_CHUNK:
+            self._close()
 
     def columns(self) -> dict[str, pa.Array]:
         """Give what was collected, by column."""
-        return {name: pa.array(values, FACTS[name]) for name, values in self._columns.items()}
+        self._close()
+        return {name: pa.concat_arrays(chunks) for name, chunks in self._chunks.items()}
+
+    def _close(self) -> None:
+        for name, chunks in self._chunks.items():
+            chunks.append(pa.array([row.get(name) for row in self._rows], FACTS[name]))
+        self._rows = []
 
 
 def encode_labels(labels: pa.ChunkedArray, classes: Sequence[Label]) -> pa.ChunkedArray:
@@ -127,8 +138,18 @@ def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def label_codes(facts: Facts, classes: Sequence[Label]) -> IntArray:
     """Give each row's label as its position in ``classes``, int64 [R]; -1 where there is none."""
-    encoded = encode_labels(decoded(facts.column("label")), classes)
-    codes: IntArray = encoded.combine_chunks().indices.cast(pa.int64()).fill_null(-1).to_numpy()
+    column = facts.column("label")
+    if not pa.types.is_dictionary(column.type):
+        column = encode_labels(column, classes)
+    codes = np.full(facts.num_rows, -1, np.int64)
+    start = 0
+    for chunk in column.chunks:
+        # A file may give each of its parts another dictionary; -1 stands for what is in none.
+        places = encode_labels(pa.chunked_array([chunk.dictionary]), classes).combine_chunks().indices
+        known = np.append(places.fill_null(-1).to_numpy(zero_copy_only=False), -1)
+        indices = chunk.indices.fill_null(len(known) - 1).to_numpy(zero_copy_only=False)
+        codes[start : start + len(chunk)] = known[indices]
+        start += len(chunk)
     return codes
 
 
@@ -151,12 +172,16 @@ class Facts:
         schema: Names and types.
         num_rows: Number of rows.
         read: Reads one column.
+        roll: Some of the columns, mapped from a file that all processes share.
     """
 
-    def __init__(self, schema: pa.Schema, num_rows: int, read: Callable[[str], pa.ChunkedArray]) -> None:
+    def __init__(
+        self, schema: pa.Schema, num_rows: int, read: Callable[[str], pa.ChunkedArray], roll: Roll | None = None
+    ) -> None:
         self.schema = schema
         self.num_rows = num_rows
         self._read = read
+        self._roll = roll
         self._columns: dict[str, pa.ChunkedArray] = {}
         self._numbers: dict[str, IntArray] = {}
         self._texts: dict[str, Texts] = {}
@@ -196,6 +221,8 @@ class Facts:
 
     def numbers(self, name: str) -> IntArray:
         """Read a column of whole numbers or truth values as int64 [R], nulls as -1."""
+        if self._roll is not None and name in self._roll:
+            return self._roll.numbers(name)
         if name not in self._numbers:
             numbers: IntArray = self.column(name).cast(pa.int64()).fill_null(-1).to_numpy()
             numbers.flags.writeable = False
@@ -208,20 +235,47 @@ class Facts:
             self._texts[name] = Texts(self.column(name))
         return self._texts[name]
 
+    def source(self, row: int) -> str:
+        """Read what the ``source`` column says of one row."""
+        return (self.texts("source")[row] or "") if self._roll is None else self._roll.source(row)
+
     def is_null(self, name: str) -> npt.NDArray[np.bool_]:
         """Tell where a column is null, bool [R]."""
         nulls: npt.NDArray[np.bool_] = self.column(name).is_null().to_numpy()
         return nulls
 
     @cached_property
-    def source_numbers(self) -> IntArray:
-        """Number of each row's source among the distinct sources in the order of their first rows, int64 [R].
+    def has_failed(self) -> npt.NDArray[np.bool_]:
+        """Tell which rows have an error, bool [R]."""
+        return ~self.is_null("error_type") if self._roll is None else self._roll.has_failed
 
-        The frame tables hold one row for each distinct source, in this order.
-        """
+    @cached_property
+    def usable_rows(self) -> IntArray:
+        """Rows that can be read, int64 [U]: no error, and at least one frame (or an unknown number, at "header")."""
+        if self._roll is not None:
+            return self._roll.usable_rows
+        return usable_of(self.has_failed, self.numbers("num_frames"))
+
+    @cached_property
+    def source_numbers(self) -> IntArray:
+        """Number of each row's source among the distinct sources in the order of their first rows, int64 [R]."""
         encoded = self.column("source").combine_chunks().dictionary_encode()
         numbers: IntArray = encoded.indices.cast(pa.int64()).to_numpy()
         return numbers
+
+    @cached_property
+    def frame_rows(self) -> IntArray:
+        """Row of the frame tables of each row, int64 [R]; -1 where there is no index: stills, and what failed.
+
+        The tables hold a row for each distinct source with an index, in the order of their first rows.
+        """
+        if self._roll is not None:
+            return self._roll.frame_rows
+        there, numbers = ~self.is_null("num_key_frames"), self.source_numbers
+        of_source = np.zeros(int(numbers.max(initial=-1)) + 1, dtype=bool)
+        of_source[numbers] = there
+        rows: IntArray = np.where(of_source, np.cumsum(of_source) - 1, -1)[numbers]
+        return rows
 
 
 def content_fingerprint(table: pa.Table, settings: Sequence[str]) -> str:
@@ -231,31 +285,35 @@ def content_fingerprint(table: pa.Table, settings: Sequence[str]) -> str:
         table: The facts.
         settings: What else decides: depth, verify, classes.
     """
-    digest = hashlib.blake2b(repr(list(settings)).encode(), digest_size=16)
+    digest = xxhash.xxh3_128(repr(list(settings)).encode())
     for name in table.column_names:
         if name not in _WHERE_NOT_WHAT:
             digest.update(f"{name}\n".encode())
-            _hash_column(digest, table.column(name))
+            hash_column(digest, table.column(name))
     return digest.hexdigest()
 
 
-def _hash_column(digest: Any, column: pa.ChunkedArray) -> None:
-    column = decoded(column)
-    digest.update(column.is_null().to_numpy().tobytes())
-    if pa.types.is_floating(column.type):
-        digest.update(column.cast(pa.float64()).fill_null(0.0).to_numpy().tobytes())
-    elif pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):
-        digest.update(column.cast(pa.int64()).fill_null(0).to_numpy().tobytes())
-    elif pa.types.is_null(column.type):
-        return
-    else:
-        texts = ragged_view(_as_strings(column).cast(pa.large_string()).combine_chunks(), np.uint8)
-        digest.update(np.diff(texts.offsets).tobytes())
-        digest.update(texts.values[texts.offsets[0] : texts.offsets[-1]] if len(column) else b"")
+def hash_column(digest: xxhash.xxh3_128, column: pa.ChunkedArray) -> None:
+    """Add the values of a column to a hash, whatever its chunks and its encoding, without a Python object a row."""
+    digest.update(column.is_null().to_numpy())
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_floating(kind):
+        digest.update(decoded(column).cast(pa.float64()).fill_null(0.0).to_numpy())
+    elif pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        digest.update(decoded(column).cast(pa.int64()).fill_null(0).to_numpy())
+    elif not pa.types.is_null(kind):
+        lengths, values = xxhash.xxh3_128(), xxhash.xxh3_128()
+        for chunk in column.chunks:
+            # Text by text the chunks are the same however a table is cut into them.
+            texts = ragged_view(_as_strings(decoded(pa.chunked_array([chunk]))).combine_chunks(), np.uint8)
+            lengths.update(np.diff(texts.offsets).data)
+            if len(chunk):
+                values.update(texts.values[texts.offsets[0] : texts.offsets[-1]].data)
+        digest.update(lengths.digest() + values.digest())
 
 
 def _as_strings(column: pa.ChunkedArray) -> pa.ChunkedArray:
     try:
-        return column.cast(pa.string()).fill_null("")
+        return column.cast(pa.large_string()).fill_null("")
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
-        return pa.chunked_array([[str(value) for value in column.to_pylist()]], pa.string())
+        return pa.chunked_array([[str(value) for value in column.to_pylist()]], pa.large_string())
