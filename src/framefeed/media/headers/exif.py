@@ -11,21 +11,22 @@ EXIF = b"Exif\0\0"
 # Bytes of one value by type: TIFF 6.0 section 2, BigTIFF's LONG8 (16). Entries of other types are passed over.
 TYPE_BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8}
 _IN_XMP = re.compile(rb'tiff:Orientation(?:="|>)([0-9])')
-# TIFF's two byte orders: an offset, a count, the entries, the tag 274, and "one value of type SHORT".
+# TIFF's two byte orders: signature, the start of a file, a count, the entries, and tag 274 with one SHORT as its value.
 _LITTLE = (
-    struct.Struct("<I").unpack_from,
+    b"II*\0",
+    struct.Struct("<4sIH").unpack_from,
     struct.Struct("<H").unpack_from,
     struct.Struct("<HHII").iter_unpack,
-    b"\x12\x01",
-    b"\3\0\1\0\0\0",
+    b"\x12\x01\3\0\1\0\0\0",
 )
 _BIG = (
-    struct.Struct(">I").unpack_from,
+    b"MM\0*",
+    struct.Struct(">4sIH").unpack_from,
     struct.Struct(">H").unpack_from,
     struct.Struct(">HHII").iter_unpack,
-    b"\x01\x12",
-    b"\0\3\0\0\0\1",
+    b"\x01\x12\0\3\0\0\0\1",
 )
+_USUAL_OFFSET = 8
 
 
 class BeyondWindow(Exception):
@@ -52,35 +53,42 @@ def orientation_in_exif(data: bytes, start: int, end: int) -> int | None:
         OddHeader: Not the plain kind of EXIF.
         BeyondWindow: The directory is beyond ``data``, but not beyond ``end``.
     """
-    prefix = data[start : start + 4]
-    if prefix == b"II*\0":
-        offset, number, entries, tag, one_short = _LITTLE
-    elif prefix == b"MM\0*":
-        offset, number, entries, tag, one_short = _BIG
-    elif start >= end:
+    if start >= end:
         return None
-    else:
-        raise OddHeader("its EXIF has no TIFF header")
+    signature, beginning, number, entries, wanted = _LITTLE if data[start : start + 1] == b"I" else _BIG
     try:
-        first = start + 2 + offset(data, start + 4)[0]
-        last = first + 12 * number(data, first - 2)[0]
+        prefix, offset, count = beginning(data, start)
+        if prefix != signature:
+            raise OddHeader("its EXIF has no TIFF header")
+        first = start + offset + 2
+        if offset != _USUAL_OFFSET:
+            count = number(data, first - 2)[0]
     except struct.error:
         raise BeyondWindow from None
+    last = first + 12 * count
     if last > len(data):
         raise BeyondWindow
-    at = data.find(tag, first, last)
-    while at >= 0 and (at - first) % 12:
-        at = data.find(tag, at + 1, last)
-    if at < 0:
-        return None
-    if not data.startswith(one_short, at + 2):
-        raise OddHeader("its orientation is not one short number")
+    at = data.find(wanted, first, last)
+    if at < 0 or (at - first) % 12:
+        at = _entry(data, first, last, wanted[:2])
+        if at < 0:
+            return None
+        if not data.startswith(wanted, at):
+            raise OddHeader("its orientation is not one short number")
     for _, kind, count, place in entries(data[first:at]):
         # Pillow reads no further than a value that lies beyond the end.
         if count > 1 and place + count * TYPE_BYTES.get(kind, 0) > end - start and count * TYPE_BYTES.get(kind, 0) > 4:
             raise OddHeader("a value of its EXIF lies beyond the end")
     value: int = number(data, at + 8)[0]
     return value
+
+
+def _entry(data: bytes, first: int, last: int, tag: bytes) -> int:
+    """Find the entry of a tag; -1 where there is none."""
+    at = data.find(tag, first, last)
+    while at >= 0 and (at - first) % 12:
+        at = data.find(tag, at + 1, last)
+    return at
 
 
 def orientation_in_part(part: bytes) -> int | None:
