@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from framefeed.bench import scan_headers, scan_media
+from framefeed.bench import scan_headers, scan_media, scan_videos
 from framefeed.bench.baselines import load_module
 from framefeed.bench.measuring import Rounds
 from framefeed.bench.scan import ROWS, ScanBench, run_scan
@@ -18,6 +18,7 @@ from framefeed.bench.scan_mp4 import mp4_row
 from framefeed.bench.scan_ours import size_of
 from framefeed.bench.scan_reports import scan_closing_lines, scan_row_lines
 from framefeed.bench.scan_trees import Tree, linked_tree
+from framefeed.bench.scan_videos import videos_row
 from framefeed.bench.scan_whole import scan_row, second_row, wrong_rows
 from framefeed.bench.sizing import Engine, Size, in_process
 from framefeed.cli import main
@@ -141,6 +142,28 @@ def test_facts_of_videos_agree(originals: Originals, monkeypatch: pytest.MonkeyP
     row = mp4_row(originals.videos, ONCE)
     assert [engine["wrong"] for engine in row["engines"] if engine["num_wrong"]] == []
     assert len(row["goals"]) == 2 - isinstance(load_module("table_torchcodec"), str)
+
+
+def one_clip_again_and_again(catalog: Path, count: int, frames: int) -> None:
+    folder = catalog.with_name("clips")
+    folder.mkdir()
+    clip = write_clip(folder / "000.mp4", ClipSpec(num_frames=40))
+    for number in range(1, count):
+        (folder / f"{number:03}.mp4").hardlink_to(clip)
+    scan(folder, out=catalog, workers=0, progress=False)
+
+
+@pytest.mark.slow
+def test_memory_of_planning_is_of_workers_that_still_hold_everything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scan_videos, "OPENINGS", 1)
+    monkeypatch.setattr(scan_videos, "WORKERS", 2)
+    row = videos_row(one_clip_again_and_again, 10, tmp_path)
+    assert row["wrong"] == []
+    assert sum(row["planned"]["positions"]) == 10
+    assert row["resident_mb"]["planning"] > row["resident_mb"]["imports alone"] / 2 > 20
+    assert scan_row_lines(row)
 
 
 def test_unknown_rows_are_refused_with_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
