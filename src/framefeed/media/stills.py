@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import io
-import struct
-import threading
-import warnings
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, cast
 
 from PIL import ExifTags, Image, ImageFile, UnidentifiedImageError
 
 from framefeed.errors import CorruptMedia, LimitExceeded, MediaError, UnsupportedCodec, UsageError
-from framefeed.media.headers import FORMATS, orientation_of
+from framefeed.media.headers.pictures import FORMATS, PILLOW_ERRORS, orientation_of
 from framefeed.media.limits import Limits
+from framefeed.media.quiet import QUIET
 from framefeed.media.sniff import HEAD_BYTES, beyond_pillow
-
-DAMAGE = (OSError, SyntaxError, ValueError, EOFError, LookupError, TypeError, ArithmeticError, AssertionError,
-          AttributeError, MemoryError, RuntimeError, struct.error, zlib.error)  # fmt: skip
-"""What Pillow's readers raise over damaged pictures."""
 
 _TURNS = {90: Image.Transpose.ROTATE_90, 180: Image.Transpose.ROTATE_180, 270: Image.Transpose.ROTATE_270}
 
@@ -46,50 +38,17 @@ def decode_still(data: bytes, name: str, limits: Limits) -> Image.Image:
             "PIL.ImageFile.LOAD_TRUNCATED_IMAGES is set somewhere in this program: Pillow then fills what is missing "
             "of a picture with grey, for everyone; set it to False, and skip broken pictures with on_error='skip'"
         )
-    with _QUIET, _translated(data, name), Image.open(io.BytesIO(data), formats=FORMATS) as image:
+    with QUIET, _translated(data, name), Image.open(io.BytesIO(data), formats=FORMATS) as image:
         limits.check_picture(*image.size, name)
         image.load()
         # Only now is the tag right: reading a TIFF turns it, and takes the tag away.
         return _upright(image)
 
 
-class _Quiet:
-    """Keeps Pillow's warnings about odd files from everyone's eyes, and from being errors, while any thread decodes.
-
-    ``warnings.catch_warnings`` would put back, at the end of one thread's block, what another thread is still using.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._depth = 0
-        self._filters: list[Any] = []
-        self._own: Any = None
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._depth += 1
-            if self._depth == 1:
-                warnings.filterwarnings("ignore", module=r"PIL\.")
-                self._filters = cast("list[Any]", warnings.filters)
-                self._own = self._filters[0]
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._depth -= 1
-            if self._depth == 0:
-                # Somebody's catch_warnings may have put another list in the place of that one, or a copy.
-                for filters in (self._filters, cast("list[Any]", warnings.filters)):
-                    if self._own in filters:
-                        filters.remove(self._own)
-
-
-_QUIET = _Quiet()
-
-
 def _upright(image: Image.Image) -> Image.Image:
     try:
         rotation, mirrored = orientation_of(int(image.getexif().get(ExifTags.Base.Orientation, 1)))
-    except DAMAGE:
+    except PILLOW_ERRORS:
         return image  # a broken tag turns nothing
     turned = image.transpose(_TURNS[rotation]) if rotation else image
     return turned.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if mirrored else turned
@@ -105,7 +64,7 @@ def _translated(data: bytes, name: str) -> Iterator[None]:
         raise LimitExceeded(f"{name}: {error}", source=name, stage="decode") from error
     except UnidentifiedImageError as error:
         raise _unidentified(data, name) from error
-    except DAMAGE as error:
+    except PILLOW_ERRORS as error:
         reason = str(error) or type(error).__name__
         message = f"{name}: the picture is damaged or cut short: {reason}"
         raise CorruptMedia(message, source=name, stage="decode") from error

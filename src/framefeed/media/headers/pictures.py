@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import logging
 import struct
-import warnings
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from framefeed.media.headers.facts import HEAD_BYTES, OddHeader, StillHeader
 from framefeed.media.headers.stills import still_header
 from framefeed.media.info import MediaInfo
 from framefeed.media.limits import Limits
+from framefeed.media.quiet import QUIET
 from framefeed.media.sniff import beyond_pillow
 from framefeed.media.source import ByteReader, MediaSource, read_bytes
 
@@ -38,8 +38,7 @@ _ORIENTATIONS = {
     7: (90, True),
     8: (90, False),
 }
-# What Pillow's readers raise over damaged files.
-_PILLOW_ERRORS = (
+PILLOW_ERRORS = (
     OSError,  # also UnidentifiedImageError
     SyntaxError,
     ValueError,
@@ -54,6 +53,7 @@ _PILLOW_ERRORS = (
     struct.error,
     zlib.error,
 )
+"""What Pillow's readers raise over damaged files."""
 _BITS = {"1": 1, "I": 32, "F": 32, "I;16": 16, "I;16B": 16, "I;16L": 16}
 _COUNTED_BYTES = 2**22
 """Files of up to this many bytes have their pictures counted by Pillow, which takes its time."""
@@ -154,7 +154,7 @@ def _pillow_orientation(image: Image.Image, name: str) -> int:
         image.load()  # it may lie behind the pixels, which must be whole then
     try:
         return upright(int(image.getexif().get(ExifTags.Base.Orientation, 1)))
-    except _PILLOW_ERRORS as error:
+    except PILLOW_ERRORS as error:
         _log.debug("%s: damaged EXIF, taken as upright: %s", name, error)
         return 1
 
@@ -177,12 +177,11 @@ def _whole(source: MediaSource) -> bytes:
 @contextmanager
 def _translated(name: str) -> Iterator[None]:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Pillow warns of large or odd pictures: our limits decide.
+        with QUIET:  # Pillow warns of large or odd pictures: our limits decide.
             yield
     except FramefeedError:
         raise  # our own errors are RuntimeErrors too
     except Image.DecompressionBombError as error:
         raise LimitExceeded(f"{name}: {error}", source=name, stage="open") from error
-    except _PILLOW_ERRORS as error:
+    except PILLOW_ERRORS as error:
         raise UnreadableMedia(f"{name}: damaged picture header: {error}", source=name, stage="open") from error

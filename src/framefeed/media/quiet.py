@@ -1,0 +1,41 @@
+"""Pillow's warnings about odd files, kept from everyone's eyes while any thread reads one."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from typing import Any, cast
+
+
+class Quiet:
+    """Keeps Pillow's warnings from everyone's eyes, and from being errors, while any thread is within its block.
+
+    ``warnings.catch_warnings`` would put back, at the end of one thread's block, what another thread is still using.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._depth = 0
+        self._filters: list[Any] = []
+        self._own: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._depth += 1
+            if self._depth == 1:
+                warnings.filterwarnings("ignore", module=r"PIL\.")
+                self._filters = cast("list[Any]", warnings.filters)
+                self._own = self._filters[0]
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._depth -= 1
+            if self._depth == 0:
+                # Somebody's catch_warnings may have put another list in the place of that one, or a copy.
+                for filters in (self._filters, cast("list[Any]", warnings.filters)):
+                    if self._own in filters:
+                        filters.remove(self._own)
+
+
+QUIET = Quiet()
+"""The one of this process."""
