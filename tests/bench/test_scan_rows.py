@@ -97,10 +97,15 @@ def test_an_engine_that_raises_is_named_and_left_out(tree: Tree, originals: Orig
 def test_the_rates_make_a_picture(tree: Tree, originals: Originals) -> None:
     row = headers_row(tree, originals, in_process_engines(), ONCE, 1)
     row["engines"][-1]["name"] = "<hostile & name>"
-    drawn = rates_chart(row, {"processor": "a <processor>", "cores": 2})
+    report = {"rows": [row], "machine": {"processor": "a <processor>", "cores": 2}}
+    drawn = rates_chart(report)
+    assert drawn is not None
     assert drawn.count("<rect") == len(row["engines"]) + 1
     assert "&lt;hostile &amp; name&gt;" in drawn
     assert "<processor>" not in drawn
+    scanned = {"key": "scan", "ways": [{"name": "framefeed, 1 core", "files_per_cpu_second": 7654.0}]}
+    assert "7,654" in str(rates_chart({**report, "rows": [scanned, row]}))
+    assert rates_chart({**report, "rows": [scanned]}) is None
 
 
 def test_a_whole_scan_has_every_file(originals: Originals, tree: Tree, tmp_path: Path) -> None:

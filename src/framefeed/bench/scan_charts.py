@@ -13,28 +13,36 @@ from framefeed.bench.scan_ours import OURS
 _LEFT, _RIGHT, _TOP, _STEP, _BAR = 248, 96, 92, 38, 22
 _WIDTH = 880
 _INK, _FAINT, _GRID = "#1f2933", "#64707d", "#e4e8ec"
-_COLOURS = {OURS: "#0b7a75", LIMIT: "#c3cad2"}
+_WHOLE = {"framefeed, 1 core": "framefeed, whole scan", "walk + " + LIMIT + ", 1 core": "walk + the same"}
+"""Ways of the row "scan" that are drawn, and what they are called there."""
+_COLOURS = {OURS: "#0b7a75", "framefeed, whole scan": "#4ba39f", LIMIT: "#c3cad2", "walk + the same": "#c3cad2"}
 _ROOM = 70
 """Pixels that a figure takes."""
 _PEER = "#8aa4c0"
 _FLOOR, _AIM = "#c2571a", "#7a3ea1"
 
 
-def rates_chart(row: Mapping[str, Any], machine: Mapping[str, Any]) -> str:
-    """Draw the row "headers" as one SVG document.
+def rates_chart(report: Mapping[str, Any]) -> str | None:
+    """Draw the row "headers", and the whole scan where it was measured, as one SVG document; None without the row.
 
     Args:
-        row: The row of the report.
-        machine: The report's facts of the machine.
+        report: Of ``bench scan``.
     """
-    engines = sorted(row["engines"], key=lambda engine: -engine["files_per_cpu_second"])
-    rates = {engine["name"]: float(engine["files_per_cpu_second"]) for engine in engines}
-    marks = aimed_rates(rates)
+    rows = {row["key"]: row for row in report["rows"]}
+    if "headers" not in rows:
+        return None
+    row, machine = rows["headers"], report["machine"]
+    marks = aimed_rates(_rates(row["engines"]))
+    whole = _rates(rows["scan"]["ways"]) if "scan" in rows else {}
+    all_rates = _rates(row["engines"]) | {shown: whole[name] for name, shown in _WHOLE.items() if name in whole}
+    rates = dict(sorted(all_rates.items(), key=lambda item: -item[1]))
     low = 10 ** math.floor(math.log10(min(rates.values())))
     high = max(*rates.values(), *marks.values(), 10 * low)
-    height = _TOP + _STEP * len(engines) + 102
+    height = _TOP + _STEP * len(rates) + 102
     scale = _Scale(low, high)
-    middle = f"{row['originals']} originals, hard links of them; median of {_rounds(engines[0])} interleaved rounds"
+    middle = (
+        f"{row['originals']} originals, hard links of them; median of {_rounds(row['engines'][0])} interleaved rounds"
+    )
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}" '
         'font-family="system-ui, -apple-system, Segoe UI, Roboto, sans-serif" role="img" '
@@ -42,7 +50,7 @@ def rates_chart(row: Mapping[str, Any], machine: Mapping[str, Any]) -> str:
         f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>',
         _text(24, 34, "Width and height of pictures: files per CPU second", font_size=19, fill=_INK, font_weight=650),
         _text(24, 58, f"{middle}; warm cache, logarithmic scale", font_size=13),
-        *_grid(scale, _TOP - 8, _TOP + _STEP * len(engines)),
+        *_grid(scale, _TOP - 8, _TOP + _STEP * len(rates)),
         *(part for place, name in enumerate(rates) for part in _bar(scale, place, name, rates[name])),
         *(_figure(scale, place, name, rates[name], marks) for place, name in enumerate(rates)),
         *_marks(scale, list(rates).index(OURS), marks),
@@ -131,6 +139,10 @@ def _text(left: float, base: float, text: str, **style: str | int) -> str:
     attributes = {"font_size": 12, "fill": _FAINT, **style}
     shown = " ".join(f'{name.replace("_", "-")}="{value}"' for name, value in attributes.items())
     return f'<text x="{left:.1f}" y="{base}" {shown}>{escape(text)}</text>'
+
+
+def _rates(engines: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    return {engine["name"]: float(engine["files_per_cpu_second"]) for engine in engines}
 
 
 def _rounds(engine: Mapping[str, Any]) -> int:

@@ -104,9 +104,8 @@ _BENCHES: Mapping[str, Callable[[argparse.Namespace, tuple[Path, ...], tuple[str
 
 def _draw(reports: Mapping[str, Report], beside: Path) -> None:
     """Draw the rates of the engines, where they were measured."""
-    report = reports.get("scan", {"rows": ()})
-    for row in report["rows"]:
-        if row["key"] == "headers":
-            picture = beside.with_suffix(".svg")
-            picture.write_text(rates_chart(row, report["machine"]), encoding="utf-8")
-            say(f"rates as a picture: {picture}")
+    drawn = rates_chart(reports["scan"]) if "scan" in reports else None
+    if drawn is not None:
+        picture = beside.with_suffix(".svg")
+        picture.write_text(drawn, encoding="utf-8")
+        say(f"rates as a picture: {picture}")
