@@ -177,9 +177,10 @@ class VideoContainer:
         return context is not None and str(context.codec_tag).lower() in ("encv", "drmi")
 
     @property
-    def num_videos(self) -> int:
-        """Video streams, of which one was chosen."""
-        return len(self._container.streams.video)
+    def is_whole_picture(self) -> bool:
+        """Whether the chosen stream is the file's primary one, and none is a tile of a larger picture."""
+        tiles = [stream for stream in self._container.streams.video if stream.disposition & Disposition.dependent]
+        return bool(self.stream.disposition & Disposition.default) and not tiles
 
     @property
     def format_name(self) -> str:

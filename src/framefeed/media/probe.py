@@ -43,7 +43,7 @@ def probe(source: Any, *, limits: Limits = DEFAULT_LIMITS) -> MediaInfo:
         return sequence_info(media, limits)
     head = media.head(HEAD_BYTES)
     if sniff(head, media.name) == "image":
-        return _heic_info(media, limits) if beyond_pillow(head) == "HEIC" else image_info(media, limits)
+        return _heic_info(media, head, limits) if beyond_pillow(head) == "HEIC" else image_info(media, limits)
     return movie_info(media, head, limits) or _info_from_libav(media, limits)
 
 
@@ -52,18 +52,24 @@ def _info_from_libav(media: MediaSource, limits: Limits) -> MediaInfo:
         return video_info(container, first_fact(container))
 
 
-def _heic_info(media: MediaSource, limits: Limits) -> MediaInfo:
+def _heic_info(media: MediaSource, head: bytes, limits: Limits) -> MediaInfo:
+    # A larger picture is an item of type "grid" (ISO/IEC 23008-12 6.6.2.3): libav hands out its tiles.
+    if b"grid" in head:
+        raise _in_tiles(media.name)
     with VideoContainer(media, limits=limits) as container:
-        if container.num_videos > 1:
-            # libav hands out the tiles of a larger picture, or a picture and its thumbnail, as streams of their own.
-            raise UnsupportedCodec(
-                f"{media.name}: is a HEIC file of {container.num_videos} tiles or pictures, which is not in this "
-                "version: convert it to JPEG, PNG or AVIF",
-                source=media.name,
-                stage="open",
-            )
+        if not container.is_whole_picture:
+            raise _in_tiles(media.name)
         info = video_info(container, first_fact(container))
         return replace(info, kind="image", num_frames_from_header=1, average_fps_from_header=None)
+
+
+def _in_tiles(name: str) -> UnsupportedCodec:
+    return UnsupportedCodec(
+        f"{name}: is a HEIC picture made of tiles, which are not put together in this version: "
+        "convert it to JPEG, PNG or AVIF",
+        source=name,
+        stage="open",
+    )
 
 
 def first_fact(container: VideoContainer) -> DecodedFact:

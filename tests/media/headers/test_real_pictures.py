@@ -10,7 +10,7 @@ import av
 import pytest
 from PIL import Image
 
-from framefeed.errors import FramefeedError
+from framefeed.errors import FramefeedError, UnsupportedCodec
 from framefeed.media.headers import FORMATS, OddHeader, image_info
 from framefeed.media.limits import Limits
 from framefeed.media.probe import probe
@@ -104,3 +104,10 @@ def test_I08_heic_is_described_by_libav(name: str, size: tuple[int, int], rotati
     info = probe(media_root / "image" / "torchcodec" / name)
     assert (info.kind, info.codec, info.width, info.height, info.rotation) == ("image", "hevc", *size, rotation)
     assert info.num_frames_from_header == 1
+
+
+def test_I08_heic_of_tiles_is_refused_by_name(media_root: Path) -> None:
+    data = (media_root / "image" / "torchcodec" / "gradient.heic").read_bytes()
+    assert data.count(b"hvc1") == 1
+    with pytest.raises(UnsupportedCodec, match="tiles"):
+        probe(data.replace(b"hvc1", b"grid"))
