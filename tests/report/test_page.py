@@ -178,7 +178,7 @@ def test_without_key_frames_files_are_ordered_by_all_their_frames() -> None:
 
 
 def test_nominal_rates_keep_ntsc_apart() -> None:
-    rates = np.array([24000 / 1001, 23.98, 24, 30000 / 1001, 29.97, 30.0, 30.004, 17.2, 60000 / 1001, np.nan, 1e-3])
+    rates = np.array([24000 / 1001, 23.98, 24, 30000 / 1001, 29.97, 30.0, 30.004, 24.03, 60000 / 1001, np.nan, 1e-3])
     counts = nominal_rates(rates)
     assert dict(zip(counts.names, counts.counts, strict=True)) == {
         "23.976": 2, "24": 1, "29.97": 2, "30": 2, "59.94": 1, "other": 2}  # fmt: skip
