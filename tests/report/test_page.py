@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from framefeed.errors import UsageError
 from framefeed.index.catalog import Catalog
+from framefeed.report.colour import TAGS, named, tag_counts
 from framefeed.report.columns import Columns, counted
 from framefeed.report.cost import costs, largest
 from framefeed.report.page import page
@@ -192,6 +194,18 @@ def test_counts_come_by_frequency_then_by_name() -> None:
 def test_colour_tags_need_frame_indexes() -> None:
     assert "Colour tags are stored with frame indexes" in page(catalog(2), "T")
     assert "<h3>Transfer characteristic</h3>" in page(synthetic.catalog(["a.mp4", "b.mp4"]), "T")
+
+
+def test_colour_tags_are_those_of_the_streams() -> None:
+    made = synthetic.catalog(["a", "b", "a", "c", "d"], failed=[1]).take([4, 2, 0, 1])
+    for field, names, silent in TAGS.values():
+        codes = [-1 if made.error(row) else getattr(made.frame_index(row).stream, field) for row in range(4)]
+        assert made.stream_values(field).tolist() == codes
+        assert -1 in codes
+        assert named(np.array(codes), names, silent).unknown == 1
+    assert [counts.total for counts in tag_counts(Columns(made)).values()] == [2] * 4
+    with pytest.raises(UsageError, match="with_frame_indexes"):
+        catalog(1).stream_values("color_space")
 
 
 @pytest.mark.parametrize("count", [0, 1])

@@ -172,6 +172,18 @@ class CatalogRows:
         except (TypeError, pa.ArrowException) as error:
             raise UsageError(f"column {name!r} holds {column.type}, not numbers or strings") from error
 
+    def stream_values(self, name: str) -> IntArray:
+        """Read a number of each row's video stream, such as "color_space", int64 [R]; -1 where there is no index.
+
+        Raises:
+            UsageError: The catalog has no frame indexes, or streams no such number.
+        """
+        if self._data.frames is None:
+            raise UsageError("this catalog has no frame indexes: call catalog.with_frame_indexes()")
+        # One more for rows without an index, whose place is -1.
+        values = np.append(self._data.frames.stream_column(name), -1)
+        return self._shown(values[self._data.frame_rows])
+
     @property
     def failures(self) -> list[tuple[str, str, str]]:
         """(source, error type, message) of every row that failed."""

@@ -10,14 +10,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from framefeed.report import quantities
 from framefeed.report.columns import Columns, Counts, IntArray, counted
 from framefeed.report.section import Section, grid, paragraph
 from framefeed.report.tables import count_list
 
 UNSPECIFIED = "not tagged"
-STREAMS_READ = 20_000
-"""Frame indexes are read one by one for their tags: of more files, this many are looked at, evenly spaced."""
 
 PRIMARIES = {
     1: "bt709", 4: "bt470m", 5: "bt470bg", 6: "smpte170m", 7: "smpte240m", 8: "film", 9: "bt2020", 10: "smpte428",
@@ -51,38 +48,19 @@ def colour_section(columns: Columns) -> Section | None:
     if not columns.catalog.has_frame_indexes:
         told = "Colour tags are stored with frame indexes, which this catalog has not: scan with --depth frames."
         return Section("colour", "Colour tags", (paragraph(told),))
-    looked_at, tags = tag_counts(columns)
-    videos = quantities.count(len(columns.videos))
-    some = f" Of {videos} videos, {quantities.count(looked_at)} evenly spaced ones were looked at."
     told = "What streams say of their colours (ITU-T H.273). Players guess where nothing is tagged."
-    figures = [count_list(heading, counts) for heading, counts in tags.items()]
-    lead = paragraph(told + (some if looked_at < len(columns.videos) else ""))
-    return Section("colour", "Colour tags", (lead, grid(*figures, class_="grid lists")))
+    figures = [count_list(heading, counts) for heading, counts in tag_counts(columns).items()]
+    return Section("colour", "Colour tags", (paragraph(told), grid(*figures, class_="grid lists")))
 
 
-def tag_counts(columns: Columns) -> tuple[int, dict[str, Counts]]:
-    """Count the colour tags of the videos of a catalog with frame indexes.
-
-    Returns:
-        How many videos were looked at, and the counts by heading.
-    """
-    rows = _spread(columns.videos)
-    streams = [columns.catalog.frame_index(row).stream for row in rows.tolist()]
-    found = {}
-    for heading, (field, names, silent) in TAGS.items():
-        codes = np.array([getattr(stream, field) for stream in streams], dtype=np.int64)
-        found[heading] = named(codes, names, silent)
-    return len(rows), found
+def tag_counts(columns: Columns) -> dict[str, Counts]:
+    """Count the colour tags of the videos of a catalog with frame indexes, by heading."""
+    rows, read = columns.videos, columns.catalog.stream_values
+    return {heading: named(read(field)[rows], names, silent) for heading, (field, names, silent) in TAGS.items()}
 
 
 def named(codes: IntArray, names: Mapping[int, str], silent: int) -> Counts:
-    """Count codes by name; a code that has none is written as a number."""
+    """Count codes by name; a code that has none is written as a number, and -1 is unknown."""
     values, counts = np.unique(codes, return_counts=True)
-    shown = [UNSPECIFIED if code == silent else names.get(code, f"code {code}") for code in values.tolist()]
-    return counted(shown, counts.tolist())
-
-
-def _spread(rows: IntArray) -> IntArray:
-    if len(rows) <= STREAMS_READ:
-        return rows
-    return rows[np.arange(STREAMS_READ) * len(rows) // STREAMS_READ]
+    known = {-1: None, silent: UNSPECIFIED, **names}
+    return counted([known.get(code, f"code {code}") for code in values.tolist()], counts.tolist())
