@@ -153,7 +153,9 @@ def test_a_still_is_an_index_of_one(kind: str, verify: Verify, tmp_path: Path) -
     assert (index.average_fps, index.is_variable_frame_rate) == (None, False)
     assert index.stream.displayed == (info.height, info.width) == SIZE
     assert (index.stream.codec, index.stream.container) == ("png", "png")
-    assert index.identity == MediaSource.of(source).identity()
+    assert index.identity is not None
+    assert index.identity.fingerprint == MediaSource.of(source).head_fingerprint()
+    assert MediaSource.of(source).check_identity(index.identity)
 
 
 def test_an_animation_is_its_first_picture(tmp_path: Path) -> None:
