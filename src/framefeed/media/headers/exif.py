@@ -10,6 +10,7 @@ from framefeed.media.headers.facts import OddHeader
 EXIF = b"Exif\0\0"
 # Bytes of one value by type: TIFF 6.0 section 2, BigTIFF's LONG8 (16). Entries of other types are passed over.
 TYPE_BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8}
+_BYTES, _NUMBERS = (1, 7), (3, 4)
 _IN_XMP = re.compile(rb'tiff:Orientation(?:="|>)([0-9])')
 # TIFF's two byte orders: signature, the start of a file, a count, the entries, and tag 274 with one SHORT as its value.
 _LITTLE = (
@@ -109,10 +110,10 @@ def orientation_in_xmp(part: bytes) -> int | None:
 
 
 def directory_in_part(part: bytes) -> dict[int, int | bytes]:
-    """Read the first directory of a whole chunk: tag -> its number, or the bytes of its value.
+    """Read the first directory of a whole chunk: tag -> its number, or the bytes of its value; others are left out.
 
     Raises:
-        OddHeader: Damaged, or with values that are neither one number nor bytes.
+        OddHeader: Damaged.
     """
     order = {b"II*\0": "<", b"MM\0*": ">"}.get(part[:4])
     if order is None:
@@ -127,7 +128,10 @@ def directory_in_part(part: bytes) -> dict[int, int | bytes]:
             value = part[begin : begin + size]
             if len(value) < size:
                 raise OddHeader("a directory whose values are beyond its end")
-            directory[tag] = int.from_bytes(value, "little" if order == "<" else "big") if kind in (3, 4) else value
+            if kind in _NUMBERS:
+                directory[tag] = int.from_bytes(value, "little" if order == "<" else "big")
+            elif kind in _BYTES:
+                directory[tag] = value
     except struct.error:
         raise OddHeader("a directory that ends early") from None
     return directory
