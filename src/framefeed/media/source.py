@@ -268,7 +268,7 @@ class MediaSource:
         if facts.st_size == indexed.bytes:
             if (stamp, indexed.fingerprint) in _ACCEPTED:
                 return stamp
-            again = self.head_fingerprint if indexed.fingerprint.startswith(_OF_HEAD) else self.fingerprint
+            again = self.head_fingerprint if indexed.fingerprint.startswith(OF_HEAD) else self.fingerprint
             if again() == indexed.fingerprint:
                 _ACCEPTED.add((stamp, indexed.fingerprint))
                 return stamp
@@ -298,13 +298,17 @@ class MediaSource:
 
 
 _ACCEPTED: set[tuple[Hashable, str]] = set()
-_OF_HEAD = "h"
+OF_HEAD = "h"
 """Begins the fingerprints that are made of a head alone; no hexadecimal digit."""
+
+
+head_digest = xxhash.xxh3_128_hexdigest
+"""Of the head, with the size as the seed."""
 
 
 def head_fingerprint(head: bytes, size: int) -> str:
     """Fingerprint of a file of ``size`` bytes by its first ``HEAD_BYTES``."""
-    return _OF_HEAD + xxhash.xxh3_128_hexdigest(head, size)
+    return OF_HEAD + head_digest(head, size)
 
 
 def read_bytes(reader: ByteReader, offset: int, count: int) -> bytes:
