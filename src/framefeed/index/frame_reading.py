@@ -8,7 +8,7 @@ from __future__ import annotations
 import mmap
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from threading import Lock
 from typing import Any
@@ -31,11 +31,8 @@ READS_BETWEEN_RELEASES = 64
 """Rows read before the pages of a mapped file are given back: Linux maps 64 KiB around each that is touched."""
 
 
-NUMBER_COLUMNS: Mapping[str, npt.DTypeLike] = {
-    "present": np.uint8,
-    **{f"stream_{name}": np.uint8 if kind is bool else np.int32 for name, kind in NUMBER_FIELDS.items()},
-}
-"""Columns that may be asked for of all rows at once, and their types."""
+NUMBERS = np.dtype([("present", "<i4"), *((name, "<i4") for name in NUMBER_FIELDS)])
+"""The numbers of a row that may be asked for of all rows at once; side by side, so that a row is one place to read."""
 
 
 class MappedFile:
@@ -96,10 +93,11 @@ class RowReader:
             UnreadableMedia: The row is damaged.
         """
         columns, at = self._locate(row)
-        if not columns["present"][at]:
+        present, *values = columns["numbers"][at].item()
+        if not present:
             return None
         try:
-            numbers = {name: read(columns[f"stream_{name}"][at]) for name, read in NUMBER_FIELDS.items()}
+            numbers = {name: kind(value) for (name, kind), value in zip(NUMBER_FIELDS.items(), values, strict=True)}
             index = read_index(columns["row"].row(at).data, numbers)
         except ValueError as error:  # UsageError of FrameIndex and UnicodeDecodeError are ValueErrors too.
             raise self._damaged(f"row {row}: {error}") from error
@@ -144,10 +142,10 @@ class RowReader:
 
 
 def _views(batch: pa.RecordBatch) -> dict[str, AnyArray | Ragged]:
-    views: dict[str, AnyArray | Ragged] = {
-        name: primitive_view(batch.column(name), dtype) for name, dtype in NUMBER_COLUMNS.items()
+    return {
+        "numbers": primitive_view(batch.column("numbers"), NUMBERS),
+        "row": ragged_view(batch.column("row"), np.uint8),
     }
-    return views | {"row": ragged_view(batch.column("row"), np.uint8)}
 
 
 class RecentIndexes:

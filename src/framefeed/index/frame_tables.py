@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
 from framefeed.errors import UnreadableMedia, UsageError
 from framefeed.index.arrow_views import primitive_view, ragged_view
 from framefeed.index.frame_index import FrameIndex, IntArray
-from framefeed.index.frame_reading import NUMBER_COLUMNS, MappedFile, RecentIndexes, RowReader
+from framefeed.index.frame_reading import NUMBERS, MappedFile, RecentIndexes, RowReader
 from framefeed.index.frame_rows import NUMBER_FIELDS, HeaderClaims, row_bytes
 from framefeed.index.gathering import gathered
 
@@ -33,11 +34,11 @@ the batches of a file, each of which is looked at when it is opened."""
 
 SCHEMA = pa.schema(
     [
-        *(pa.field(name, pa.from_numpy_dtype(dtype)) for name, dtype in NUMBER_COLUMNS.items()),
+        pa.field("numbers", pa.binary(NUMBERS.itemsize), metadata={"fields": ",".join(NUMBERS.names or ())}),
         pa.field("row", pa.large_binary()),
     ]
 )
-"""Numbers of each stream as columns, and everything else of a row as bytes: one place to read, not one a column."""
+"""Numbers of each stream at fixed places, for whoever asks about all rows, and everything else of a row as bytes."""
 
 
 class FrameTableBuilder:
@@ -70,12 +71,8 @@ class FrameTableBuilder:
         """Emit what is left."""
         if not self._rows:
             return
-        columns = np.array(self._numbers, np.int64).T
-        arrays = [
-            pa.array(column.astype(dtype)) for column, dtype in zip(columns, NUMBER_COLUMNS.values(), strict=True)
-        ]
-        arrays.append(pa.array(self._rows, pa.large_binary()))
-        self._emit(pa.RecordBatch.from_arrays(arrays, schema=SCHEMA))
+        rows = pa.array(self._rows, pa.large_binary())
+        self._emit(pa.RecordBatch.from_arrays([_numbers_column(np.array(self._numbers, NUMBERS)), rows], schema=SCHEMA))
         self._numbers, self._rows, self._bytes = [], [], 0
 
 
@@ -151,9 +148,9 @@ class FrameTables:
         values = np.full(len(self), -1, np.int64)
         start = 0
         for number, batch in enumerate(self._batches):
-            columns = self._reader.columns(number)
+            numbers = self._reader.columns(number)["numbers"]
             part = slice(start, start := start + batch.num_rows)
-            np.copyto(values[part], columns[f"stream_{name}"], where=columns["present"] != 0)
+            np.copyto(values[part], numbers[name], where=numbers["present"] != 0)
         return values
 
     def select(self, rows: Iterable[int]) -> FrameTables:
@@ -163,7 +160,7 @@ class FrameTables:
 
 def _numbers_of(index: FrameIndex | None) -> tuple[int, ...]:
     if index is None:
-        return (0,) * len(NUMBER_COLUMNS)
+        return (0, *(0 for _ in NUMBER_FIELDS))
     numbers = tuple(int(getattr(index.stream, name)) for name in NUMBER_FIELDS)
     limits = np.iinfo(np.int32)
     if not limits.min <= min(numbers) <= max(numbers) <= limits.max:
@@ -194,25 +191,26 @@ def evenly_cut(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """One batch of new buffers, so that a file holds the same bytes whatever the rows were parts of before."""
-    columns = [
-        pa.array(np.concatenate([primitive_view(batch.column(name), dtype) for batch in batches]))
-        for name, dtype in NUMBER_COLUMNS.items()
-    ]
+    numbers = np.concatenate([primitive_view(batch.column("numbers"), NUMBERS) for batch in batches])
     rows = [ragged_view(batch.column("row"), np.uint8) for batch in batches]
     lengths = np.concatenate([np.diff(each.offsets) for each in rows])
     values = np.concatenate([each.values[each.offsets[0] : each.offsets[-1]] for each in rows])
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(values)]
-    columns.append(pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(lengths), buffers))
-    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+    joined = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(lengths), buffers)
+    return pa.RecordBatch.from_arrays([_numbers_column(numbers), joined], schema=SCHEMA)
+
+
+def _numbers_column(numbers: npt.NDArray[Any]) -> pa.FixedSizeBinaryArray:
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(numbers).view(np.uint8))]
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(NUMBERS.itemsize), len(numbers), buffers)
 
 
 def content_of(tables: FrameTables) -> bytes:
     """Hash all rows, however they are cut into batches."""
     digests = {name: xxhash.xxh3_128(name.encode()) for name in (*SCHEMA.names, "lengths")}
     for batch in tables.batches:
-        for name, dtype in NUMBER_COLUMNS.items():
-            digests[name].update(primitive_view(batch.column(name), dtype).data)
+        digests["numbers"].update(primitive_view(batch.column("numbers"), NUMBERS).view(np.uint8).data)
         rows = ragged_view(batch.column("row"), np.uint8)
         digests["lengths"].update(np.diff(rows.offsets).data)
         if batch.num_rows:
@@ -267,7 +265,8 @@ def open_with_roll(path: str) -> tuple[FrameTables, Mapping[bytes, bytes], pa.St
         file = MappedFile(path)
         reader = pa.ipc.open_file(pa.BufferReader(file.buffer))
         has_roll = reader.schema.names[-1:] == ["roll"]
-        if not pa.schema(list(reader.schema)[: -1 if has_roll else None]).equals(SCHEMA):
+        schema = pa.schema(list(reader.schema)[: -1 if has_roll else None])
+        if not schema.equals(SCHEMA) or schema.field("numbers").metadata != SCHEMA.field("numbers").metadata:
             raise ValueError("its columns are not those of this version of framefeed")
         batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
         roll = _roll_of(batches.pop()) if has_roll and batches else None
