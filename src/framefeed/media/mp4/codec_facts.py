@@ -31,7 +31,6 @@ class PictureFormat:
         colors: How sample values are meant.
         reorder: Pictures that may come before one in decode order and after it for display; None where unknown.
         is_progressive: No picture is coded as two fields.
-        is_cropped_at_begin: Columns at the left or rows at the top are cut off.
         order: How slice headers write the order of pictures; None where they do not.
     """
 
@@ -43,7 +42,6 @@ class PictureFormat:
     colors: StreamColors
     reorder: int | None
     is_progressive: bool
-    is_cropped_at_begin: bool
     order: OrderSyntax | None
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from struct import Struct
 from typing import NamedTuple
 
 from framefeed.media.details import StreamColors
 from framefeed.media.mp4.boxes import Box, OddMovie, boxes, need, unpack
-from framefeed.media.mp4.codec_facts import FULL_RANGE, LIMITED_RANGE, PictureFormat, Video, known_colors
+from framefeed.media.mp4.codec_facts import FULL_RANGE, LIMITED_RANGE, Video, known_colors
 from framefeed.media.mp4.h264_sps import h264_format
 from framefeed.media.mp4.hevc_sps import hevc_format
 from framefeed.media.mp4.movie import Movie, Track
@@ -39,6 +38,7 @@ _ENTRY_BYTES = 78
 _SIZE = Struct(">HH")
 _PLAIN = frozenset({b"pasp", b"btrt", b"fiel", b"chrm", b"gama", b"uuid", b"free", b"dvcC", b"dvvC", b"amve", b"clli",
                     b"mdcv"})  # fmt: skip
+_H264_SPS, _H264_PPS = 7, 8
 _HEVC_SPS, _HEVC_PPS = 33, 34
 
 
@@ -94,10 +94,13 @@ def read_video(movie: Movie, track: Track) -> Video:
     length_size = (extradata[_NAL[codec].length_place] & 3) + 1
     if codec == "h264":
         unit = _h264_parameter_set(extradata)
-        width, height = unpack(movie.data, sample_entry(movie, track), _SIZE, 24)
-        return Video(codec, extradata, length_size, unit, _cropped(h264_format(unit, colors), width, height))
-    unit, picture_unit = _hevc_parameter_sets(extradata)
-    return Video(codec, extradata, length_size, unit, hevc_format(unit, picture_unit))
+        found = h264_format(unit, colors)
+    else:
+        unit, picture_unit = _hevc_parameter_sets(extradata)
+        found = hevc_format(unit, picture_unit)
+    if unpack(movie.data, sample_entry(movie, track), _SIZE, 24) != (found.width, found.height):
+        raise OddMovie("container and codec that differ in the size of pictures")
+    return Video(codec, extradata, length_size, unit, found)
 
 
 def _configuration(movie: Movie, track: Track, codec: str) -> tuple[bytes, StreamColors]:
@@ -135,10 +138,20 @@ def _container_colors(data: bytes, box: Box) -> StreamColors:
 
 
 def _h264_parameter_set(extradata: bytes) -> bytes:
+    """Find the one sequence parameter set of an avcC box, and make sure that picture parameter sets follow."""
     size = int.from_bytes(extradata[6:8], "big")
     unit = extradata[8 : 8 + size]
-    if extradata[5] & 31 != 1 or len(unit) < size or not unit or unit[0] & 31 != 7:
+    if extradata[5] & 31 != 1 or len(unit) < size or not unit or unit[0] & 31 != _H264_SPS:
         raise OddMovie("not one sequence parameter set")
+    at = 9 + size
+    count = extradata[at - 1] if at <= len(extradata) else 0
+    for _ in range(count):
+        size = int.from_bytes(extradata[at : at + 2], "big")
+        if size < 1 or at + 2 + size > len(extradata) or extradata[at + 2] & 31 != _H264_PPS:
+            raise OddMovie("picture parameter sets that break off")
+        at += 2 + size
+    if not count:
+        raise OddMovie("no picture parameter set")
     return unit
 
 
@@ -164,13 +177,3 @@ def _hevc_parameter_sets(extradata: bytes) -> tuple[bytes, bytes]:
     if len(found) != 1 or not pictures or any(unit[0] & 1 or unit[1] >> 3 for _, unit in units):
         raise OddMovie("not one sequence parameter set of one layer")
     return found[0], pictures[0] if len(pictures) == 1 else b""
-
-
-def _cropped(found: PictureFormat, width: int, height: int) -> PictureFormat:
-    """Let the container crop the last macroblocks, as libav does where it claims less than the parameter set."""
-    blocks = (-(-width // 16), -(-height // 16))
-    if found.is_cropped_at_begin or blocks != (-(-found.width // 16), -(-found.height // 16)):
-        return found
-    if 0 < width <= found.width and 0 < height <= found.height:
-        return replace(found, width=width, height=height)
-    return found

@@ -60,15 +60,18 @@ def apply_edits(movie: Movie, track: Track, samples: Samples) -> Shown:
 
 
 def check_shown(movie: Movie, track: Track, limits: Limits) -> None:
-    """Raise OddMovie if an edit list shows no sample at all; expands no table where it shows the first."""
+    """Raise OddMovie if an edit list shows nothing, or nothing that needs the first packet.
+
+    No table is expanded where it shows the first sample.
+    """
     if not track.edits:
         return
     _, begin, length = edit_ticks(movie, track)
     first = 0
     if b"ctts" in track.tables:
         (first,) = unpack(movie.data, track.tables[b"ctts"], Struct(">i"), 12)
-    if not begin <= first < begin + length:
-        apply_edits(movie, track, read_samples(movie, track, limits))
+    if not begin <= first < begin + length and apply_edits(movie, track, read_samples(movie, track, limits)).first:
+        raise OddMovie("an edit that leaves out the first packet")
 
 
 def edit_ticks(movie: Movie, track: Track) -> tuple[int, int, int]:
@@ -104,6 +107,8 @@ def _stop(samples: Samples, composed: IntArray, shown: int, first: int, edit: tu
     reached = np.flatnonzero(((composed + step >= begin + length) & samples.is_sync)[first:]) + first
     wanted = 0 if samples.composition is None else 1
     stop = int(reached[wanted]) + 1 if len(reached) > wanted else len(samples)
+    if samples.composition is None and (first or stop < len(samples)):
+        raise OddMovie("an edit of a part, where libav loses the lengths of samples")
     if stop <= shown:
         raise OddMovie("an edit that ends before its first frame")
     return stop

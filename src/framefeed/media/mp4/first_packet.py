@@ -8,6 +8,7 @@ from struct import Struct
 from framefeed.media.mp4.boxes import OddMovie, need, unpack
 from framefeed.media.mp4.codec_facts import Video
 from framefeed.media.mp4.movie import Movie, Track
+from framefeed.media.mp4.samples import first_size
 from framefeed.media.source import ByteReader, read_bytes
 
 _LOOKED_AT = 4096
@@ -46,10 +47,7 @@ def check_first_packet(reader: ByteReader, movie: Movie, video: Video) -> None:
 def _place(movie: Movie, track: Track) -> tuple[int, int]:
     """Offset and size of the first sample."""
     tables, data = track.tables, movie.data
-    fixed, count = unpack(data, need(tables, b"stsz"), Struct(">4xII"))
-    if not count:
-        raise OddMovie("no samples")
-    size = fixed or unpack(data, tables[b"stsz"], Struct(">I"), 12)[0]
+    size = first_size(data, tables)
     if b"co64" in tables:
         return unpack(data, tables[b"co64"], Struct(">Q"), 8)[0], size
     return unpack(data, need(tables, b"stco"), Struct(">I"), 8)[0], size

@@ -49,7 +49,6 @@ def hevc_format(unit: bytes, picture_unit: bytes) -> PictureFormat:
         colors=colors,
         reorder=reorder,
         is_progressive=True,
-        is_cropped_at_begin=bool(left or top),
         order=_order_syntax(picture_unit, order_bits) if picture_unit and order_bits <= 16 else None,
     )
 

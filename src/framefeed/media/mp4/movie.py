@@ -169,8 +169,11 @@ def _handler(data: bytes, box: Box) -> bytes:
 def _check_own_data(data: bytes, dinf: Box) -> None:
     """Raise OddMovie if samples may lie in another file."""
     reference = need(by_kind(data, dinf, (b"dref",), ()), b"dref")
-    unpack(data, reference, Struct(">4xI"))
-    for entry in boxes(data, reference.start + 8, reference.end):
+    (count,) = unpack(data, reference, Struct(">4xI"))
+    entries = list(boxes(data, reference.start + 8, reference.end))
+    if len(entries) != count:
+        raise OddMovie(f"{count} places of samples")
+    for entry in entries:
         if not unpack(data, entry, Struct(">I"))[0] & 1:
             raise OddMovie("samples in another file")
 

@@ -77,7 +77,8 @@ def sample_places(movie: Movie, track: Track, limits: Limits) -> tuple[IntArray,
     """Give offset and size of each of a track's samples, int64 [P]; all lie within the file."""
     data, size = movie.data, _sizes(movie, track, limits)
     chunks = _chunk_offsets(data, track.tables)
-    counts = _samples_by_chunk(data, need(track.tables, b"stsc"), len(chunks))
+    lengths, by_run = _chunk_runs(data, track.tables)
+    counts = np.repeat(by_run, lengths)
     if int(counts.sum()) != len(size):
         raise OddMovie(f"{len(size)} samples, and {int(counts.sum())} in the chunks")
     if not len(size):
@@ -108,7 +109,8 @@ def check_places(movie: Movie, track: Track, limits: Limits) -> None:
 
 def _check_fixed(movie: Movie, track: Track, fixed: int, count: int) -> None:
     chunks = _chunk_offsets(movie.data, track.tables)
-    counts = _samples_by_chunk(movie.data, need(track.tables, b"stsc"), len(chunks))
+    lengths, by_run = _chunk_runs(movie.data, track.tables)
+    counts = np.repeat(by_run, lengths)
     if int(counts.sum()) != count:
         raise OddMovie("chunks that do not hold the samples")
     if count and (int((chunks + counts * fixed).max()) > movie.layout.size or int(chunks.min()) < 0):
@@ -129,6 +131,15 @@ def table(data: bytes, box: Box, columns: int) -> npt.NDArray[np.uint32]:
     if version > (1 if box.kind == b"ctts" else 0):
         raise OddMovie(f"a {box.kind!r} box of version {version}")
     return _column(data, box, ">u4", count * columns, 8).reshape(count, columns)
+
+
+def first_size(data: bytes, tables: dict[bytes, Box]) -> int:
+    """Read the size of the first sample alone."""
+    if b"stz2" in tables:
+        bits, count = unpack(data, tables[b"stz2"], _SIZES)
+        return int(_compact_sizes(data, tables[b"stz2"], bits & 255, min(count, 1))[0]) if count else 0
+    fixed, count = unpack(data, need(tables, b"stsz"), _SIZES)
+    return fixed or (unpack(data, tables[b"stsz"], Struct(">I"), 12)[0] if count else 0)
 
 
 def _sizes(movie: Movie, track: Track, limits: Limits) -> IntArray:
@@ -157,28 +168,49 @@ def _compact_sizes(data: bytes, box: Box, bits: int, count: int) -> IntArray:
     return _column(data, box, f">u{bits // 8}", count, 12).astype(np.int64)
 
 
-def _chunk_offsets(data: bytes, tables: dict[bytes, Box]) -> IntArray:
+def _chunk_count(data: bytes, tables: dict[bytes, Box]) -> int:
     if (b"stco" in tables) == (b"co64" in tables):
         raise OddMovie("no chunks, or two tables of them")
     box = tables.get(b"stco") or tables[b"co64"]
     version, count = unpack(data, box, _COUNT)
-    if version:
-        raise OddMovie("chunks of an unknown version")
+    if version or 8 + count * (4 if box.kind == b"stco" else 8) > box.end - box.start:
+        raise OddMovie("chunks of an unknown version, or a table of them that breaks off")
+    return count
+
+
+def _chunk_offsets(data: bytes, tables: dict[bytes, Box]) -> IntArray:
+    count, box = _chunk_count(data, tables), tables.get(b"stco") or tables[b"co64"]
     return _column(data, box, ">u4" if box.kind == b"stco" else ">i8", count, 8).astype(np.int64)
 
 
-def _samples_by_chunk(data: bytes, box: Box, chunks: int) -> IntArray:
-    """Count the samples of each chunk; only tables that need no guess, and of one sample description."""
-    runs = table(data, box, 3).astype(np.int64)
+def _chunk_runs(data: bytes, tables: dict[bytes, Box]) -> tuple[IntArray, IntArray]:
+    """Give runs of chunks: how many, and the samples of each; only tables that need no guess, of one description."""
+    runs = table(data, need(tables, b"stsc"), 3).astype(np.int64)
+    chunks = _chunk_count(data, tables)
     if not len(runs) or not chunks:
         if len(runs) or chunks:
             raise OddMovie("chunks without samples")
-        return np.zeros(0, np.int64)
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
     first, counts, description = runs.T
-    ends = np.append(first[1:], chunks + 1)
-    if first[0] != 1 or bool((ends <= first).any()) or int(counts.min()) < 1 or bool((description != 1).any()):
+    lengths = np.diff(first, append=chunks + 1)
+    if first[0] != 1 or int(lengths.min()) < 1 or int(counts.min()) < 1 or bool((description != 1).any()):
         raise OddMovie("chunks of several kinds, or in no order")
-    return np.repeat(counts, ends - first)
+    return lengths, counts
+
+
+def check_counts(movie: Movie, track: Track) -> None:
+    """Raise OddMovie if a track's tables speak of different numbers of samples; none of them is expanded."""
+    data, tables = movie.data, track.tables
+    lengths, counts = _chunk_runs(data, tables)
+    sizes = unpack(data, tables.get(b"stsz") or need(tables, b"stz2"), _SIZES)[1]
+    # libav reads more entries than a box has, and stops at the end of the file.
+    if int((lengths * counts).sum()) != sizes:
+        raise OddMovie(f"{sizes} samples, and others in the chunks")
+    for kind in (b"stss", b"ctts", b"stts"):
+        if kind in tables:
+            table(data, tables[kind], 1 if kind == b"stss" else 2)
+    if b"stsz" in tables and not unpack(data, tables[b"stsz"], _SIZES)[0]:
+        _column(data, tables[b"stsz"], ">u4", sizes, 12)
 
 
 def _durations(data: bytes, box: Box, count: int) -> IntArray:

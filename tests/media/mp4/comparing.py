@@ -1,0 +1,92 @@
+"""The oracle of the moov route: libav, asked for the same."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import pytest
+
+from framefeed.errors import MediaError
+from framefeed.index import build
+from framefeed.index.build import Verify, index_media
+from framefeed.index.frame_index import FrameIndex, PacketTable
+from framefeed.media import probe as probing
+from framefeed.media.container import VideoContainer
+from framefeed.media.info import MediaInfo
+from framefeed.media.limits import DEFAULT_LIMITS
+from framefeed.media.mp4.opening import OpenedMovie, open_movie
+from framefeed.media.packets import PacketWalk, walk_packets
+from framefeed.media.sniff import HEAD_BYTES
+from framefeed.media.source import MediaSource
+
+Source = str | bytes | os.PathLike[str]
+_INDEX = ("pts", "duration", "time_base", "key_frame_indices", "built_from", "frame_packet", "frame_start", "stream")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one route says of a source: facts and index, or the name of the error."""
+
+    info: MediaInfo | str
+    indexed: tuple[MediaInfo, FrameIndex] | str
+
+
+def opened(source: Source) -> OpenedMovie | None:
+    """What the moov box gives; None where libav has to read the source."""
+    media = MediaSource.of(source)
+    return open_movie(media, media.head(HEAD_BYTES), DEFAULT_LIMITS)
+
+
+def walk_of_libav(source: Source) -> PacketWalk | str:
+    """What the demuxer gives, or the name of the error."""
+    try:
+        with VideoContainer(MediaSource.of(source)) as container:
+            return walk_packets(container)
+    except MediaError as error:
+        return type(error).__name__
+
+
+def answer(source: Source, verify: Verify = "none") -> Answer:
+    """Ask the ordinary way."""
+    return Answer(_tried(lambda: probing.probe(source)), _tried(lambda: index_media(source, verify)))
+
+
+def answer_of_libav(source: Source, verify: Verify = "none") -> Answer:
+    """Ask without the moov route."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build, "open_movie", lambda *_: None)
+        patch.setattr(probing, "movie_info", lambda *_: None)
+        return answer(source, verify)
+
+
+def _tried(ask: Any) -> Any:
+    try:
+        return ask()
+    except MediaError as error:
+        return type(error).__name__
+
+
+def differences(ours: Any, theirs: Any) -> list[str]:
+    """Name what two answers, walks, indexes or values differ in."""
+    if type(ours) is not type(theirs):
+        return [f"{ours!r} is not {theirs!r}"]
+    if isinstance(ours, Answer):
+        return _of_fields(ours, theirs, ("info", "indexed"))
+    if isinstance(ours, FrameIndex):
+        return _of_fields(ours, theirs, _INDEX) + _of_fields(
+            ours.packets, theirs.packets, [field.name for field in fields(PacketTable)]
+        )
+    if isinstance(ours, PacketWalk):
+        return _of_fields(ours, theirs, [field.name for field in fields(PacketWalk)])
+    if isinstance(ours, tuple) and len(ours) == len(theirs):
+        return [found for pair in zip(ours, theirs, strict=True) for found in differences(*pair)]
+    if isinstance(ours, np.ndarray):
+        return [] if ours.dtype == theirs.dtype and np.array_equal(ours, theirs) else [f"{ours} is not {theirs}"]
+    return [] if ours == theirs else [f"{ours!r} is not {theirs!r}"]
+
+
+def _of_fields(ours: Any, theirs: Any, names: Any) -> list[str]:
+    return [f"{name}: {found}" for name in names for found in differences(getattr(ours, name), getattr(theirs, name))]

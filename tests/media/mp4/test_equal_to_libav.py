@@ -1,0 +1,125 @@
+"""The moov route gives what libav gives, on everything there is; where it cannot, it leaves the file to libav."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from framefeed.testing import CODECS, iter_pathologies, write_clip
+from framefeed.testing.boxes import box
+from tests.corpus import corpus_file
+from tests.media.mp4.comparing import answer, answer_of_libav, differences, opened, walk_of_libav
+from tests.media.mp4.movies import MovieSpec, coded, movie_bytes, right_offsets
+
+ENDINGS = (".mp4", ".mov", ".m4v", ".3gp")
+PATHOLOGIES = sorted(one.name for one in iter_pathologies() if one.name.endswith(ENDINGS))
+CODEC_FILES = sorted(name for name, clip in CODECS.items() if clip.suffix in ENDINGS)
+FLOOR_OF_REAL_FILES = 90
+"""Real files whose packets come from their moov box; those that do not are fragments, rare codecs, or broken."""
+COUNT = 24
+
+
+@pytest.mark.parametrize("name", PATHOLOGIES)
+def test_a_pathology_is_indexed_as_libav_would(name: str) -> None:
+    path = corpus_file(name)
+    assert differences(answer(path), answer_of_libav(path)) == []
+
+
+def test_most_pathologies_go_the_fast_route() -> None:
+    found = Counter(opened(corpus_file(name)) is not None for name in PATHOLOGIES)
+    assert found[True] >= 0.6 * len(PATHOLOGIES), found
+
+
+@pytest.mark.parametrize("name", CODEC_FILES)
+def test_a_codec_is_indexed_as_libav_would(name: str, tmp_path: Path) -> None:
+    path = tmp_path / f"clip{CODECS[name].suffix}"
+    write_clip(path, CODECS[name].spec)
+    assert differences(answer(path), answer_of_libav(path)) == []
+
+
+@pytest.mark.slow
+def test_real_files_are_read_as_libav_would(media_root: Path) -> None:
+    paths = sorted(path for path in media_root.glob("video*/**/*") if path.suffix in ENDINGS)
+    fast = 0
+    for path in paths:
+        movie = opened(path)
+        if movie is not None:
+            fast += 1
+            assert differences(movie.walked.walk, walk_of_libav(path)) == [], path.name
+        assert differences(answer(path).info, answer_of_libav(path).info) == [], path.name
+        if movie is not None and movie.comes_out_whole:
+            assert differences(answer(path), answer_of_libav(path)) == [], path.name
+    assert fast >= FLOOR_OF_REAL_FILES, f"{fast} of {len(paths)}"
+
+
+def _split(draw: st.DrawFn, total: int) -> list[int]:
+    counts: list[int] = []
+    while total:
+        counts.append(draw(st.integers(1, total)))
+        total -= counts[-1]
+    return counts
+
+
+@st.composite
+def movie_specs(draw: st.DrawFn) -> MovieSpec:
+    """Movies whose tables are sound."""
+    times = [(count, draw(st.integers(1, 40))) for count in _split(draw, COUNT)]
+    codec = draw(st.sampled_from(["libx264", "libx265"]))
+    some = [(count, draw(st.integers(-50, 100))) for count in _split(draw, COUNT)]
+    offsets = draw(st.sampled_from([None, some, right_offsets(codec)]))
+    if offsets == right_offsets(codec) and draw(st.booleans()):
+        times = [(COUNT, 20)]
+    edits = [(draw(st.integers(1, 1200)), draw(st.integers(0, 500)))]
+    if draw(st.booleans()):
+        edits.insert(0, (draw(st.integers(0, 300)), -1))
+    padding = st.sampled_from([b"", box("free", b"\0" * 9), box("wide", b""), box("uuid", bytes(20))])
+    return MovieSpec(
+        stts=times,
+        ctts=offsets,
+        chunks=_split(draw, COUNT),
+        gap=draw(st.integers(0, 3)),
+        edits=edits if draw(st.booleans()) else (),
+        sync=draw(st.sampled_from([None, (1,), coded()[2], (1, 2, 5, 20)])),
+        has_long_offsets=draw(st.booleans()),
+        size_bits=draw(st.sampled_from([32, 16])),
+        header_first=draw(st.booleans()),
+        has_long_data=draw(st.booleans()),
+        around=(draw(padding), draw(padding), draw(padding)),
+        codec=codec,
+    )
+
+
+@given(movie_specs())
+def test_a_movie_of_any_tables_is_walked_as_libav_would(spec: MovieSpec) -> None:
+    data = movie_bytes(spec)
+    movie = opened(data)
+    if movie is not None:
+        assert differences(movie.walked.walk, walk_of_libav(data)) == []
+    assert differences(answer(data), answer_of_libav(data)) == []
+
+
+def test_ordinary_movies_go_the_fast_route() -> None:
+    for spec in (
+        MovieSpec(),
+        MovieSpec(header_first=True, has_long_data=True, has_long_offsets=True),
+        MovieSpec(ctts=[(COUNT, 40)], edits=[(800, 40)], chunks=[5, 5, 5, 9], size_bits=16),
+        MovieSpec(edits=[(100, -1), (800, 0)], brand=b"", around=(box("wide", b""), b"", box("free", b"1234"))),
+        MovieSpec(sync=None, codec="libx265"),
+    ):
+        movie = opened(movie_bytes(spec))
+        assert movie is not None
+        assert movie.facts is not None
+
+
+@pytest.mark.parametrize("codec", ["libx264", "libx265"])
+def test_times_are_believed_without_decoding_only_where_pictures_are_in_that_order(codec: str) -> None:
+    right = opened(movie_bytes(MovieSpec(ctts=right_offsets(codec), codec=codec)))
+    without = opened(movie_bytes(MovieSpec(codec=codec)))
+    assert right is not None
+    assert right.comes_out_whole
+    assert without is not None
+    assert not without.comes_out_whole
