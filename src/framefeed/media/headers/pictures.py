@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from PIL import ExifTags, Image
+from PIL import ExifTags, Image, UnidentifiedImageError
 from PIL.TiffImagePlugin import TiffImageFile
 
 from framefeed.errors import FramefeedError, LimitExceeded, UnreadableMedia, UnsupportedCodec
@@ -184,4 +184,6 @@ def _translated(name: str) -> Iterator[None]:
     except Image.DecompressionBombError as error:
         raise LimitExceeded(f"{name}: {error}", source=name, stage="open") from error
     except PILLOW_ERRORS as error:
-        raise UnreadableMedia(f"{name}: damaged picture header: {error}", source=name, stage="open") from error
+        # Pillow's own words for this one are those of a file object.
+        what = "Pillow does not know it" if isinstance(error, UnidentifiedImageError) else error
+        raise UnreadableMedia(f"{name}: damaged picture header: {what}", source=name, stage="open") from error
