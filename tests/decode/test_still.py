@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import threading
 import warnings
 import zlib
 from collections.abc import Callable, Sequence
@@ -34,6 +36,7 @@ from framefeed.errors import (
 )
 from framefeed.index.build import build_index
 from framefeed.media.limits import DEFAULT_LIMITS, Limits
+from framefeed.media.quiet import QUIET
 from framefeed.media.sequence import ImageSequence
 from framefeed.media.source import MediaSource
 from framefeed.media.stills import decode_still
@@ -503,6 +506,28 @@ def test_D09_a_file_in_the_place_of_the_indexed_one_is_stale(kind: str, tmp_path
         for ask in (lambda: decoder[place], lambda: decoder.get_frames_at([place])):
             with pytest.raises(StaleSource, match=r"img1\.png"):
                 ask()
+
+
+def test_L01_a_process_that_is_forked_while_pictures_are_read_reads_pictures() -> None:
+    data, held = WHOLE["PNG"](), threading.Event()
+    done = threading.Event()
+
+    def hold() -> None:
+        with QUIET:
+            held.set()
+            done.wait(60)
+
+    before = list(warnings.filters)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(hold)
+        assert held.wait(60)
+        child = os.fork()
+        if not child:
+            is_right = pixels_or_none(data) is not None and list(warnings.filters) == before
+            os._exit(0 if is_right else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        done.set()
+    assert list(warnings.filters) == before
 
 
 # --- real pictures ----------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from framefeed.errors import (
     UnreadableMedia,
     UsageError,
 )
+from framefeed.index.listing_suffixes import IMAGE_SUFFIXES
 from framefeed.media.limits import Limits
 from framefeed.media.probe import probe
 from framefeed.media.sequence import ImageSequence, SequenceSource, exact_rate, source_name
@@ -154,8 +155,7 @@ def test_a_list_keeps_its_order_and_repeats(tmp_path: Path) -> None:
 
 
 def test_endings_are_those_that_a_scan_knows() -> None:
-    suffixes = pytest.importorskip("framefeed.index.listing_suffixes")
-    assert suffixes.IMAGE_SUFFIXES == PICTURE_SUFFIXES
+    assert IMAGE_SUFFIXES == PICTURE_SUFFIXES
 
 
 # --- time -------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import warnings
 from typing import Any, cast
@@ -14,6 +15,9 @@ class Quiet:
     """
 
     def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
         self._lock = threading.Lock()
         self._depth = 0
         self._filters: list[Any] = []
@@ -31,11 +35,21 @@ class Quiet:
         with self._lock:
             self._depth -= 1
             if self._depth == 0:
-                # Somebody's catch_warnings may have put another list in the place of that one, or a copy.
-                for filters in (self._filters, cast("list[Any]", warnings.filters)):
-                    if self._own in filters:
-                        filters.remove(self._own)
+                self._take_back()
+
+    def begin_anew(self) -> None:
+        """Forget who was within the block: in a forked process they are not."""
+        if self._depth:
+            self._take_back()
+        self._begin()
+
+    def _take_back(self) -> None:
+        # Somebody's catch_warnings may have put another list in the place of that one, or a copy.
+        for filters in (self._filters, cast("list[Any]", warnings.filters)):
+            if self._own in filters:
+                filters.remove(self._own)
 
 
 QUIET = Quiet()
 """The one of this process."""
+os.register_at_fork(after_in_child=QUIET.begin_anew)

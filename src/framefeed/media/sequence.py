@@ -280,8 +280,13 @@ class _Listed:
 
     def __init__(self, max_files: int) -> None:
         self._max_files = max_files
-        self._lock = Lock()
+        self.unlock()
+        # A thread that held it is not in the forked process.
+        os.register_at_fork(after_in_child=self.unlock)
         self._listings: OrderedDict[ImageSequence, SequenceFiles] = OrderedDict()
+
+    def unlock(self) -> None:
+        self._lock = Lock()
 
     def peek(self, sequence: ImageSequence) -> SequenceFiles | None:
         with self._lock:
