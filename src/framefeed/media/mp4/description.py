@@ -6,7 +6,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from framefeed.media.details import StreamColors
-from framefeed.media.mp4.boxes import Box, OddMovie, boxes, need, unpack
+from framefeed.media.mp4.boxes import Box, OddMovie, boxes, unpack
 from framefeed.media.mp4.codec_facts import FULL_RANGE, LIMITED_RANGE, Video, known_colors
 from framefeed.media.mp4.h264_sps import h264_format
 from framefeed.media.mp4.hevc_sps import hevc_format
@@ -43,17 +43,9 @@ _HEVC_SPS, _HEVC_PPS = 33, 34
 
 
 def sample_entry(movie: Movie, track: Track) -> Box:
-    """Give the one sample description of a track.
-
-    Raises:
-        OddMovie: There are several, or none.
-    """
-    box = need(track.tables, b"stsd")
-    (count,) = unpack(movie.data, box, Struct(">4xI"))
-    entries = list(boxes(movie.data, box.start + 8, box.end))
-    if count != 1 or len(entries) != 1:
-        raise OddMovie(f"{count} sample descriptions")
-    return entries[0]
+    """Give the one sample description of a track."""
+    box = track.tables[b"stsd"]
+    return next(boxes(movie.data, box.start + 8, box.end))
 
 
 def codec_of(movie: Movie, track: Track) -> str:

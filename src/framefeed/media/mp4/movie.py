@@ -188,6 +188,10 @@ def _tables(data: bytes, stbl: Box) -> tuple[dict[bytes, Box], frozenset[bytes]]
             groups.add(data[box.start + 4 : box.start + 8])
         elif box.kind not in (b"sdtp", b"cslg", b"free", b"subs", b"stsh", b"padb", b"stdp"):
             raise OddMovie(f"an unexpected {box.kind!r} box of samples")
+    description = need(tables, b"stsd")
+    (count,) = unpack(data, description, Struct(">4xI"))
+    if count != 1 or len(list(boxes(data, description.start + 8, description.end))) != 1:
+        raise OddMovie(f"{count} sample descriptions")
     return tables, frozenset(groups)
 
 
