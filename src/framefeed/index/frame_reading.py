@@ -27,7 +27,7 @@ CACHED_INDEXES = 64
 CACHED_BYTES = 128 * 2**20
 """Bytes that these may hold: an index takes about 65 bytes a frame, 14 MB for two hours at 30 frames a second."""
 
-READS_BETWEEN_RELEASES = 64
+READS_BETWEEN_RELEASES = 16
 """Rows read before the pages of a mapped file are given back: Linux maps 64 KiB around each that is touched."""
 
 

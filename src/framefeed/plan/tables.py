@@ -22,6 +22,9 @@ from framefeed.plan.options import PlanOptions
 from framefeed.plan.request import OutputSpec
 from framefeed.plan.windows import Windows
 
+ROWS_AT_ONCE = 65_536
+"""Rows whose shapes are compared at once: half a megabyte a column."""
+
 
 class Excluded(NamedTuple):
     """A row that is not planned.
@@ -142,10 +145,24 @@ def _request_picture(catalog: Catalog, pictures: Pictures, rows: IntArray) -> Si
 
 
 def _common_picture(catalog: Catalog, pictures: Pictures, rows: IntArray) -> Size | None:
-    def name(at: int) -> str:
-        return source_name(catalog, int(rows[at]))
+    distinct = _first_of_each_shape(catalog.heights, catalog.widths, rows)
 
-    return pictures.common_picture(catalog.heights[rows], catalog.widths[rows], name)
+    def name(at: int) -> str:
+        return source_name(catalog, int(distinct[at]))
+
+    return pictures.common_picture(catalog.heights[distinct], catalog.widths[distinct], name)
+
+
+def _first_of_each_shape(heights: IntArray, widths: IntArray, rows: IntArray) -> IntArray:
+    """The first row of each height and width, int64 [S], ascending; a million rows at a time would be copied whole."""
+    first: dict[int, int] = {}
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        some = rows[start : start + ROWS_AT_ONCE]
+        shapes = heights[some] * (1 << 32) + widths[some]
+        distinct, places = np.unique(shapes, return_index=True) if (shapes != shapes[0]).any() else (shapes[:1], [0])
+        for shape, place in zip(distinct.tolist(), places, strict=True):
+            first.setdefault(shape, int(some[place]))
+    return np.array(sorted(first.values()), dtype=np.int64)
 
 
 def _frame_counts(catalog: Catalog, rows: IntArray, windows: Windows | None) -> tuple[IntArray, tuple[Excluded, ...]]:
