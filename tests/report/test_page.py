@@ -235,6 +235,13 @@ def test_a_message_does_not_say_the_name_again(folder: str) -> None:
     assert {"caf\\xe9.mp4", "is empty", "b.mp4", "is text: no media", "c.mp4", "not like c.mp4: other"} <= set(texts)
 
 
+def test_what_is_not_known_is_a_dash() -> None:
+    made = catalog(2, codec=None, width=None, num_frames=None, num_key_frames=None, duration_seconds=None)
+    text = Page(page(made, "T")).text
+    assert "nan" not in text.replace("a random", "")
+    assert "–" in text
+
+
 def test_nothing_but_failed_files() -> None:
     text = Page(page(catalog(2, kind=None, width=None, error_type="UnreadableMedia", error="x"), "T")).text
     assert "2 of 2 files failed." in text
@@ -265,6 +272,8 @@ def test_hostile_texts_are_text_everywhere() -> None:
     assert {name for _, attributes in shown.tags for name in attributes} == {
         name for _, attributes in plain.tags for name in attributes} | {"title"}  # fmt: skip
     assert set(SHOWN) <= set(shown.texts)
+    below = catalog(2, source=[f"{names[-1]}/{name}" for name in "ab"])
+    assert max(map(len, Page(page(below, "T")).texts)) <= 2 * SHOWN_MESSAGE
     assert max(map(len, shown.texts)) <= 2 * SHOWN_MESSAGE
     assert "\u202e" not in shown.text
 

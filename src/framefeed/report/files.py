@@ -32,6 +32,8 @@ SHOWN_COSTLY = 50
 SHOWN_LARGEST = 20
 SHOWN_FAILED = 200
 SHOWN_CODECS = 8
+RANDOM = "a random frame"
+ALL = "all frames"
 EQUALLY_OFTEN = "Share of all cost, if one frame of every file is read."
 
 
@@ -74,7 +76,7 @@ def cost_section(columns: Columns) -> Section | None:
     by_random = bool(np.isfinite(predicted.random_megapixels).any())
     sort_by = predicted.random_megapixels if by_random else predicted.all_megapixels
     worst = largest(sort_by, SHOWN_COSTLY)
-    table = _file_table(columns, predicted, worst, "Files that cost most", 1 if by_random else 2)
+    table = _file_table(columns, predicted, worst, "Files that cost most", RANDOM if by_random else ALL)
     return Section(
         "cost",
         "Cost to decode",
@@ -154,28 +156,38 @@ def _other_extremes(columns: Columns, predicted: Costs) -> list[Node]:
     size = columns.numbers("bytes", predicted.rows)
     is_video = np.isin(predicted.rows, columns.videos)
     gop = np.where(is_video, predicted.gop, np.nan)
-    tables = [_file_table(columns, predicted, largest(size, SHOWN_LARGEST), "Largest files", 7)]
+    tables = [_file_table(columns, predicted, largest(size, SHOWN_LARGEST), "Largest files", "bytes")]
     longest = largest(gop, SHOWN_LARGEST)
     if len(longest):
-        tables.append(_file_table(columns, predicted, longest, "Longest GOPs", 6))
+        tables.append(_file_table(columns, predicted, longest, "Longest GOPs", "GOP"))
     return tables
 
 
-def _file_table(columns: Columns, predicted: Costs, places: IntArray, caption: str, sorted_by: int) -> Node:
+def _file_table(columns: Columns, predicted: Costs, places: IntArray, caption: str, sorted_by: str) -> Node:
+    """Facts of some files; what they are sorted by stands beside their names, where a phone shows it."""
     rows = predicted.rows[places]
+    facts = {
+        RANDOM: _cells(predicted.random_megapixels[places], quantities.megapixels),
+        ALL: _cells(predicted.all_megapixels[places], quantities.megapixels),
+        "codec": [text_cell(codec) for codec in columns.texts("codec", rows)],
+        "size": _size_cells(columns, rows),
+        "frames": _cells(columns.numbers("num_frames", rows), quantities.number),
+        "GOP": _cells(predicted.gop[places], quantities.number),
+        "bytes": _cells(columns.numbers("bytes", rows), quantities.data_size),
+    }
+    heads = [sorted_by, *(head for head in facts if head != sorted_by)]
+    names = [name_cell(name, columns.common_folder) for name in columns.texts("source", rows)]
+    cells = list(zip(names, *(facts[head] for head in heads), strict=True))
+    return sortable_table(caption, ["file", *heads], cells, sorted_by=1)
+
+
+def _size_cells(columns: Columns, rows: IntArray) -> list[Cell]:
     width, height = (columns.numbers(name, rows) for name in ("width", "height"))
-    texts = [
-        [name_cell(name, columns.common_folder) for name in columns.texts("source", rows)],
-        _cells(predicted.random_megapixels[places], quantities.megapixels),
-        _cells(predicted.all_megapixels[places], quantities.megapixels),
-        [text_cell(codec) for codec in columns.texts("codec", rows)],
-        [Cell(f"{w:.0f}×{h:.0f}", w * h) for w, h in zip(width.tolist(), height.tolist(), strict=True)],
-        _cells(columns.numbers("num_frames", rows), quantities.number),
-        _cells(predicted.gop[places], quantities.number),
-        _cells(columns.numbers("bytes", rows), quantities.data_size),
+    shown = [
+        quantities.UNKNOWN if np.isnan(w * h) else f"{w:.0f}×{h:.0f}"
+        for w, h in zip(width.tolist(), height.tolist(), strict=True)
     ]
-    heads = ("file", "a random frame", "all frames", "codec", "size", "frames", "GOP", "bytes")
-    return sortable_table(caption, heads, list(zip(*texts, strict=True)), sorted_by)
+    return [Cell(text, area) for text, area in zip(shown, (width * height).tolist(), strict=True)]
 
 
 def _cells(values: FloatArray, show: Callable[[float], str]) -> list[Cell]:
@@ -186,4 +198,6 @@ def _folder_note(columns: Columns) -> Node:
     folder = columns.common_folder
     if not folder:
         return element("p", class_="note")
-    return element("p", "Names are relative to ", element("bdi", quantities.full_name(folder)), ".", class_="note")
+    full = quantities.full_name(folder)
+    bdi = element("bdi", quantities.shortened(full, quantities.SHOWN_NAME), title=full, dir="ltr")
+    return element("p", "Names are relative to ", bdi, ".", class_="note")

@@ -144,13 +144,9 @@ def _item(entry: Entry) -> Node:
     full = full_name(entry.name)
     short = shortened(full, SHOWN_NAME)
     name = element("bdi", short, class_="value", title=None if short == full else full)
-    # The least width can still be seen.
-    bar = element(
-        "rect",
-        class_="mark rest" if entry.is_rest else "mark",
-        width=f"{max(100 * entry.part, 0.6):.1f}%",
-        height="6",
-        rx="2",
-    )
+    # What is there at all can be seen.
+    width = f"{max(100 * entry.part, 0.6):.1f}%"
+    kind = "mark rest" if entry.is_rest else "mark"
+    bar = element("rect", class_=kind, width=width, height=6, rx=2) if entry.part else None
     numbers = [element("span", shown, class_="number") for shown in entry.shown]
     return element("li", name, *numbers, element("svg", bar, class_="line", aria_hidden="true"))
