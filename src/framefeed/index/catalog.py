@@ -21,6 +21,7 @@ from framefeed.index.frame_index import FrameIndex
 from framefeed.index.frame_tables import FrameTables
 from framefeed.index.splitting import check_fractions, part_rows
 from framefeed.index.survey import SurveyOptions
+from framefeed.index.verifying import Verification, verified
 from framefeed.media.info import MediaInfo
 from framefeed.media.sequence import ImageSequence
 
@@ -252,6 +253,28 @@ class Catalog(CatalogRows):
         options = SurveyOptions("frames", self._data.verify, workers)
         data = assemble(wanted, options, self._data.classes)
         return Catalog(replace(data, root_is_default=self._data.root_is_default))
+
+    def verify(self, sample: float | None = None, workers: int | None = None, *, seed: int = 0) -> Verification:
+        """Look whether the files are still those that were scanned, and decode them to see whether the frames agree.
+
+        Of each row its file's size and content are compared, what its header claims, and, at depth "frames", every
+        frame that a full decode gives: how many, when, and from which packets. Pixels are not kept. Rows that failed
+        when they were scanned are left out.
+
+        Example: ``Catalog.open("cat.parquet").verify(sample=0.01).ok``
+
+        Args:
+            sample: How many usable rows to draw if it is an int, which share if it is a float, None for all.
+            workers: Threads; None takes the thread budget. The result is the same for any number.
+            seed: Another seed draws other rows.
+
+        Returns:
+            What was found; no file, however bad, raises an error.
+
+        Raises:
+            UsageError: ``sample`` or ``workers`` is out of range.
+        """
+        return verified(self, sample, workers, seed)
 
     # --- travelling -----------------------------------------------------------------------------------
 

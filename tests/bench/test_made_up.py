@@ -1,0 +1,61 @@
+"""The made-up catalog is a catalog like any other, and planning from it can be measured."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from framefeed.bench.made_up import made_up_index, make_catalog
+from framefeed.bench.planning import RULES, planning_memory
+from framefeed.index.catalog import Catalog
+from framefeed.plan.epoch import plan_clips
+from tests.index.synthetic import same
+
+
+@pytest.fixture(scope="module")
+def made_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_catalog(tmp_path_factory.mktemp("made_up"), 2000, 60)
+
+
+def test_its_rows_are_videos(made_up: Path) -> None:
+    opened = Catalog.open(made_up)
+    assert len(opened) == len(opened.usable_rows) == 2000
+    assert opened.fingerprint == Catalog.open(made_up).fingerprint
+    for row in (0, 63, 64, 1999):
+        index = opened.frame_index(row)
+        assert same(index, made_up_index(60, row % 64))
+        assert sorted(index.frame_packet.tolist()) == list(range(60))
+        info = opened.info(row)
+        assert info is not None
+        assert (info.width, info.height, info.codec) == (640, 360, "h264")
+    assert opened.source(1234) == f"{made_up.parent}/videos/0000/000001234.mp4"
+    assert len(set(opened.column_values("label").tolist())) > 50
+    assert len(opened.split([0.9, 0.1], seed=0)[0]) > 1700
+
+
+def test_a_row_takes_little_room(made_up: Path) -> None:
+    frames = made_up.with_suffix(".frames.arrow")
+    assert frames.stat().st_size < 650 * 2000
+    assert made_up.stat().st_size < 60 * 2000
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_plans_travel(made_up: Path, rule: str) -> None:
+    plan = plan_clips(Catalog.open(made_up), RULES[rule], seed=0, size=(224, 224), columns=["label"])
+    assert len(plan) == 2000
+    sent = pickle.dumps(plan)
+    assert len(sent) < 2000
+    there = pickle.loads(sent)
+    for position in (0, 7, 1999):
+        assert there[position] == plan[position]
+        assert there.columns_at(position) == plan.columns_at(position)
+
+
+def test_planning_is_measured(made_up: Path) -> None:
+    found = planning_memory(made_up, "uniform", workers=2, positions=20)
+    assert set(found) == {"open_seconds", "plan_seconds", "position_seconds", "peak_mb", "pss_mb", "rss_mb"}
+    assert all(np.isfinite(value) and value > 0 for value in found.values())
+    assert found["pss_mb"] <= found["rss_mb"] < 2000
