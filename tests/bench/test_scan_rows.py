@@ -8,6 +8,7 @@ import pytest
 
 from framefeed.bench import scan_headers, scan_media, scan_videos
 from framefeed.bench.baselines import load_module
+from framefeed.bench.made_up import make_catalog
 from framefeed.bench.measuring import Rounds
 from framefeed.bench.scan import ROWS, ScanBench, run_scan
 from framefeed.bench.scan_charts import rates_chart
@@ -19,10 +20,10 @@ from framefeed.bench.scan_ours import size_of
 from framefeed.bench.scan_reports import scan_closing_lines, scan_row_lines
 from framefeed.bench.scan_trees import Tree, linked_tree
 from framefeed.bench.scan_videos import videos_row
-from framefeed.bench.scan_whole import scan_row, second_row, wrong_rows
+from framefeed.bench.scan_whole import Pair, scan_row, second_row, wrong_rows
 from framefeed.bench.sizing import Engine, Size, in_process
 from framefeed.cli import main
-from framefeed.errors import UsageError
+from framefeed.errors import UnreadableMedia, UsageError
 from framefeed.index.scanning import scan
 from framefeed.testing.clips import ClipSpec, write_clip
 
@@ -110,8 +111,9 @@ def test_the_rates_make_a_picture(tree: Tree, originals: Originals) -> None:
 
 def test_a_whole_scan_has_every_file(originals: Originals, tree: Tree, tmp_path: Path) -> None:
     with linked_tree(originals.stills, tmp_path / "small", 16) as small:
-        row = scan_row(tree, small, tmp_path, ONCE, 1)
+        row = scan_row(Pair(small, tree), Pair(small, tree), tmp_path, ONCE, 1)
     assert row["wrong"] == []
+    assert row["pictures"] == {"1 core": [16, 48], "1 cores": [16, 48]}
     assert len(row["goals"]) == 2
     assert scan_row_lines(row)
 
@@ -149,22 +151,13 @@ def test_facts_of_videos_agree(originals: Originals, monkeypatch: pytest.MonkeyP
     assert len(row["goals"]) == 2 - isinstance(load_module("table_torchcodec"), str)
 
 
-def one_clip_again_and_again(catalog: Path, count: int, frames: int) -> None:
-    folder = catalog.with_name("clips")
-    folder.mkdir()
-    clip = write_clip(folder / "000.mp4", ClipSpec(num_frames=40))
-    for number in range(1, count):
-        (folder / f"{number:03}.mp4").hardlink_to(clip)
-    scan(folder, out=catalog, workers=0, progress=False)
-
-
 @pytest.mark.slow
 def test_memory_of_planning_is_of_workers_that_still_hold_everything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scan_videos, "OPENINGS", 1)
     monkeypatch.setattr(scan_videos, "WORKERS", 2)
-    row = videos_row(one_clip_again_and_again, 10, tmp_path)
+    row = videos_row(make_catalog, 10, tmp_path)
     assert row["wrong"] == []
     assert sum(row["planned"]["positions"]) == 10
     assert row["resident_mb"]["planning"] > row["resident_mb"]["imports alone"] / 2 > 20
@@ -198,16 +191,25 @@ def test_the_command_writes_report_and_picture(
     assert all(engine["files_per_cpu_second"] < 1000 for name, engine in engines.items() if name.startswith("ffprobe"))
 
 
+def test_a_row_that_fails_leaves_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def failing(videos: object, rounds: object) -> None:
+        raise UnreadableMedia("no facts today")
+
+    monkeypatch.setattr("framefeed.bench.scan.mp4_row", failing)
+    monkeypatch.setattr("framefeed.bench.scan.make_videos", lambda work: [])
+    report = run_scan(ScanBench(work=tmp_path, rows=("scan", "mp4"), files=16, rounds=ONCE))
+    assert [row["key"] for row in report["rows"]] == ["scan"]
+    assert report["skipped"] == {"mp4": "UnreadableMedia: no facts today"}
+    assert "not run: mp4" in "\n".join(scan_closing_lines(report))
+    assert [path.name for path in tmp_path.iterdir()] == ["originals"]
+
+
 def test_all_rows_are_there_and_the_end_says_what_is_missing() -> None:
-    assert set(ROWS) >= {"headers", "scan", "second", "mp4", "memory"}
+    assert set(ROWS) == {"headers", "scan", "second", "mp4", "memory", "videos"}
     report = {
         "missing": {"imagesize": "ModuleNotFoundError: No module named 'imagesize'"},
         "machine": {"processor": "a processor", "cores": 2, "load_average": 0.5, "packages": {}},
         "versions": {},
+        "skipped": {},
     }
     assert "not installed: imagesize" in "\n".join(scan_closing_lines(report))
-
-
-def test_nothing_is_left_behind(tmp_path: Path) -> None:
-    run_scan(ScanBench(work=tmp_path, rows=("scan",), files=16, rounds=ONCE))
-    assert [path.name for path in tmp_path.iterdir()] == ["originals"]

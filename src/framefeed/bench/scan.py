@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from subprocess import SubprocessError
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from framefeed.bench.baselines import load_module
 from framefeed.bench.machine import machine_facts
+from framefeed.bench.made_up import make_catalog
 from framefeed.bench.measuring import Rounds
 from framefeed.bench.scan_headers import EngineField, find_engines, headers_row
 from framefeed.bench.scan_media import Originals, find_originals, make_videos
 from framefeed.bench.scan_memory import memory_row
 from framefeed.bench.scan_mp4 import mp4_row
 from framefeed.bench.scan_trees import Tree, linked_tree
-from framefeed.bench.scan_whole import scan_row, second_row
-from framefeed.errors import UsageError
+from framefeed.bench.scan_videos import videos_row
+from framefeed.bench.scan_whole import Pair, scan_row, second_row
+from framefeed.errors import FramefeedError, UsageError
 
 FILES = 100_000
 ROWS = {
@@ -28,6 +31,7 @@ ROWS = {
     "second": "a second scan with nothing changed",
     "mp4": "facts and frame tables of MP4 files",
     "memory": "memory of a scan of ten times as many pictures",
+    "videos": "a made-up catalog of ten times as many videos",
 }
 
 
@@ -39,7 +43,7 @@ class ScanBench:
         media: The user's pictures and videos, files or folders; without any some are made.
         work: Folder for what is made, in which the originals are kept; None for one that is removed at the end.
         rows: Keys of the rows, or () for all.
-        files: Pictures of the scanned trees; "headers" takes a fifth of them, "memory" ten times as many.
+        files: Pictures of a scanned tree; "headers" takes a fifth of them, "memory" and "videos" ten times as many.
         rounds: How often.
     """
 
@@ -61,6 +65,9 @@ def run_scan(bench: ScanBench, tell: Callable[[dict[str, Any]], None] = lambda r
     Args:
         bench: What to run.
         tell: Called with each row's report as soon as there is one.
+
+    Returns:
+        The whole report; a row that failed is listed with the reason.
     """
     engines = find_engines()
     torchcodec = load_module("table_torchcodec")
@@ -79,9 +86,14 @@ def run_scan(bench: ScanBench, tell: Callable[[dict[str, Any]], None] = lambda r
     }
     with _work_folder(bench.work) as work:
         originals = find_originals(bench.media, work / "originals")
-        for run in _runs(bench, originals, engines).values():
-            with TemporaryDirectory(prefix="row-", dir=work) as scratch:
-                row = run(Path(scratch))
+        for key, run in _runs(bench, originals, engines).items():
+            try:
+                with TemporaryDirectory(prefix="row-", dir=work) as scratch:
+                    row = run(Path(scratch))
+            except (FramefeedError, SubprocessError) as error:
+                # What the other rows have measured is not lost.
+                report["skipped"][key] = f"{type(error).__name__}: {error}"
+                continue
             report["rows"].append(row)
             tell(row)
     return report
@@ -91,25 +103,29 @@ def _runs(bench: ScanBench, originals: Originals, engines: EngineField) -> dict[
     rounds, processes, files = bench.rounds, len(os.sched_getaffinity(0)), bench.files
     fewest = len(originals.stills)
 
-    def over_tree(row: Callable[[Tree, Path], dict[str, Any]], count: int) -> Callable[[Path], dict[str, Any]]:
+    def over_trees(row: Callable[..., dict[str, Any]], *counts: int) -> Callable[[Path], dict[str, Any]]:
         def run(work: Path) -> dict[str, Any]:
-            with linked_tree(originals.stills, work / "tree", max(count, fewest)) as tree:
-                return row(tree, work)
+            with ExitStack() as stack:
+                trees = [
+                    stack.enter_context(linked_tree(originals.stills, work / f"tree_{place}", max(count, fewest)))
+                    for place, count in enumerate(counts)
+                ]
+                return row(*trees, work)
 
         return run
 
-    def whole_scan(large: Tree, work: Path) -> dict[str, Any]:
-        with linked_tree(originals.stills, work / "small", max(files // 50, fewest)) as small:
-            return scan_row(large, small, work, rounds, processes)
+    def whole_scan(small: Tree, large: Tree, larger: Tree, largest: Tree, work: Path) -> dict[str, Any]:
+        return scan_row(Pair(small, large), Pair(larger, largest), work, rounds, processes)
 
     runs: dict[str, Callable[[Path], dict[str, Any]]] = {
-        "headers": over_tree(
+        "headers": over_trees(
             lambda tree, work: headers_row(tree, originals, engines.engines, rounds, processes), files // 5
         ),
-        "scan": over_tree(whole_scan, max(files, 2 * fewest)),
-        "second": over_tree(lambda tree, work: second_row(tree, work, rounds), files),
+        "scan": over_trees(whole_scan, files // 50, *(max(files, 2 * fewest) * times for times in (1, 2, 5))),
+        "second": over_trees(lambda tree, work: second_row(tree, work, rounds), files),
         "mp4": lambda work: mp4_row(originals.videos or make_videos(work), rounds),
-        "memory": over_tree(memory_row, 10 * files),
+        "memory": over_trees(memory_row, 10 * files),
+        "videos": lambda work: videos_row(make_catalog, 10 * files, work),
     }
     return {key: run for key, run in runs.items() if not bench.rows or key in bench.rows}
 

@@ -23,7 +23,7 @@ from framefeed.plan.timed import Dense
 
 HOUR = 3600
 """Seconds."""
-PLANNED = 10_000
+PLANNED = 5_000
 """Positions that a worker plans."""
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from framefeed.bench.reports import aligned, machine_line
 
 Row = Mapping[str, Any]
-_PLAIN = ("bytes", "seconds", "planned", "peak_mb", "resident_mb", "opened_by_python", "opened_by_anybody")
+_PLAIN = ("pictures", "bytes", "seconds", "planned", "peak_mb", "resident_mb", "opened_by_python", "opened_by_anybody")
 """Facts of a row that are shown as they are."""
 
 
@@ -23,7 +23,8 @@ def scan_row_lines(row: Row) -> list[str]:
 
 def scan_closing_lines(report: Row) -> list[str]:
     """What belongs to all rows: what was left out, the machine."""
-    lines = [f"baseline not installed: {name} ({why})" for name, why in report["missing"].items()]
+    lines = [f"not run: {key}: {why}" for key, why in report["skipped"].items()]
+    lines += [f"baseline not installed: {name} ({why})" for name, why in report["missing"].items()]
     return [*lines, "", machine_line(report)]
 
 

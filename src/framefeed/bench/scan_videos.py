@@ -19,16 +19,15 @@ WORKERS = 4
 OPENINGS = 5
 
 
-def videos_row(make: Callable[[Path, int, int], object], count: int, work: Path) -> dict[str, Any]:
+def videos_row(make: Callable[[Path, int, int], Path], count: int, work: Path) -> dict[str, Any]:
     """Make up a catalog of videos, open it, and plan clips from it in several processes at once.
 
     Args:
-        make: Writes a catalog to a path, of so many videos of so many frames.
+        make: Writes a catalog of so many videos of so many frames into a folder, and says where.
         count: How many videos.
         work: Folder for the catalog.
     """
-    catalog = work / "videos.parquet"
-    make(catalog, count, FRAMES)
+    catalog = make(work, count, FRAMES)
     openings = [run_program("open", catalog) for _ in range(OPENINGS)]
     ranks = [command("plan", catalog, str(rank), str(WORKERS)) for rank in range(WORKERS)]
     with _waiting(ranks) as workers:
@@ -36,7 +35,9 @@ def videos_row(make: Callable[[Path, int, int], object], count: int, work: Path)
         held = sum(family_megabytes(process.pid) for process, _ in workers)
     with _waiting([command("idle")] * WORKERS) as workers:
         idle = sum(family_megabytes(process.pid) for process, _ in workers)
-    sizes = {path.name: path.stat().st_size for path in sorted(work.glob("videos.*")) if path.is_file()}
+    sizes = {
+        path.name: path.stat().st_size for path in sorted(catalog.parent.glob(f"{catalog.stem}.*")) if path.is_file()
+    }
     return {
         "key": "videos",
         "title": f"a made-up catalog of {count} videos of {FRAMES} frames",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,50 +31,71 @@ OURS = "framefeed"
 _BARE = f"walk + {LIMIT}"
 
 
-def scan_row(large: Tree, small: Tree, work: Path, rounds: Rounds, processes: int) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two trees of the same originals: rates are of the files by which they differ.
+
+    Attributes:
+        small: Few files.
+        large: More.
+    """
+
+    small: Tree
+    large: Tree
+
+
+def scan_row(one: Pair, on_all: Pair, work: Path, rounds: Rounds, processes: int) -> dict[str, Any]:
     """Measure whole scans against walking the tree and the bare calls, on one core and on all.
 
     Args:
-        large: Many files.
-        small: Few, of the same originals.
+        one: What is scanned on one core.
+        on_all: What is scanned on all cores: both so large that `scan` starts processes, which it does for many files.
         work: Folder for the tables.
         rounds: How often.
         processes: As many as there are cores.
     """
     bare = load_module("bare_calls")
     pool = bare.WalkingPool(processes)
-    on_all = f"{processes} cores"
-    runs: dict[str, Callable[[Tree], object]] = {
-        f"{OURS}, 1 core": partial(_scan, work, 0),
-        f"{OURS}, {on_all}": partial(_scan, work, None),
-        f"{_BARE}, 1 core": lambda tree: bare.walk_and_touch(str(tree.root)),
-        f"{_BARE}, {on_all}": lambda tree: pool.walk_and_touch(tree.folders()),
+    cores = f"{processes} cores"
+    runs: dict[str, tuple[Pair, Callable[[Tree], object]]] = {
+        f"{OURS}, 1 core": (one, partial(_scan, work, 0)),
+        f"{_BARE}, 1 core": (one, lambda tree: bare.walk_and_touch(str(tree.root))),
+        f"{OURS}, {cores}": (on_all, partial(_scan, work, None)),
+        f"{_BARE}, {cores}": (on_all, lambda tree: pool.walk_and_touch(tree.folders())),
     }
     contenders = [
         Contender(f"{name} | {size}", lambda number, run=run, tree=tree: run(tree))  # type: ignore[misc]
-        for size, tree in (("small", small), ("large", large))
-        for name, run in runs.items()
+        for name, (pair, run) in runs.items()
+        for size, tree in (("small", pair.small), ("large", pair.large))
     ]
     try:
+        # Once for nothing: names of new files are looked up for the first time, and modules imported.
+        measure(contenders, Rounds(1), family_now, partial(settle, family_now))
         samples = measure(contenders, replace(rounds, pilot=rounds.pairs), family_now, partial(settle, family_now))
     finally:
         pool.close()
     each = Samples({
-        name: steady(samples.of[f"{name} | large"], samples.of[f"{name} | small"], len(large) - len(small))
-        for name in runs
+        name: steady(samples.of[f"{name} | large"], samples.of[f"{name} | small"], len(pair.large) - len(pair.small))
+        for name, (pair, _) in runs.items()
     })  # fmt: skip
-    wrong = wrong_rows(Catalog.open(_table(work, large)), large)
+    trees = [tree for pair in (one, on_all) for tree in (pair.small, pair.large)]
+    wrong = [line for tree in trees for line in wrong_rows(Catalog.open(_table(work, tree)), tree)]
     return {
         "key": "scan",
-        "title": f"whole scan of {len(large)} pictures, steady rate (start-up, from {len(small)} pictures, apart)",
-        "ways": [_facts(name, samples, each, len(small)) for name in runs],
+        "title": f"whole scan, steady rate over {len(one.large) - len(one.small)} pictures, start-up apart",
+        "pictures": {"1 core": _lengths(one), cores: _lengths(on_all)},
+        "ways": [_facts(name, samples, each, len(pair.small)) for name, (pair, _) in runs.items()],
         "num_wrong": len(wrong),
         "wrong": wrong[:MOST_NAMED],
         "goals": [
             _share(f"share of {_BARE}, 1 core", "1 core", ("cpu", "wall"), each),
-            _share(f"share of {_BARE}, {on_all}", on_all, ("wall", "cpu"), each),
+            _share(f"share of {_BARE}, {cores}", cores, ("wall", "cpu"), each),
         ],
     }
+
+
+def _lengths(pair: Pair) -> list[int]:
+    return [len(pair.small), len(pair.large)]
 
 
 def wrong_rows(catalog: Catalog, tree: Tree) -> list[str]:
