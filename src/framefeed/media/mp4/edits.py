@@ -48,7 +48,7 @@ def apply_edits(movie: Movie, track: Track, samples: Samples) -> Shown:
         raise OddMovie("an edit before the first key frame")
     first = _first_packet(samples, composed, begin)
     is_discarded = (composed < begin) | (composed >= begin + length)
-    shown = np.flatnonzero(~is_discarded[first:]) + first
+    shown = (~is_discarded[first:]).nonzero()[0] + first
     if not len(shown):
         raise OddMovie("an edit that shows nothing")
     stop = _stop(samples, composed, int(shown[0]), first, (begin, length))
@@ -95,16 +95,19 @@ def _rescaled(value: int, multiplier: int, divisor: int) -> int:
 
 def _first_packet(samples: Samples, composed: IntArray, begin: int) -> int:
     """Find the last key frame that is shown at or before the edit's begin, among those decoded until then; else 0."""
-    decoded = int(np.searchsorted(samples.dts, begin, side="right"))
-    keys = np.flatnonzero(samples.is_sync[:decoded] & (composed[:decoded] <= begin))
+    decoded = int(samples.dts.searchsorted(begin, side="right"))
+    keys = (samples.is_sync[:decoded] & (composed[:decoded] <= begin)).nonzero()[0]
     return int(keys[-1]) if len(keys) else 0
 
 
 def _stop(samples: Samples, composed: IntArray, shown: int, first: int, edit: tuple[int, int]) -> int:
     """Find where libav stops: at the first key frame that reaches the edit's end, or where times differ, the second."""
     begin, length = edit
-    step = np.append(samples.duration[:-1], length)  # the last sample counts as long as the whole edit
-    reached = np.flatnonzero(((composed + step >= begin + length) & samples.is_sync)[first:]) + first
+    keys = samples.is_sync[first:].nonzero()[0] + first
+    step = samples.duration[keys]
+    if keys[-1] == len(samples) - 1:
+        step[-1] = length  # the last sample counts as long as the whole edit
+    reached = keys[composed[keys] + step >= begin + length]
     wanted = 0 if samples.composition is None else 1
     stop = int(reached[wanted]) + 1 if len(reached) > wanted else len(samples)
     if samples.composition is None and (first or stop < len(samples)):
@@ -116,7 +119,7 @@ def _stop(samples: Samples, composed: IntArray, shown: int, first: int, edit: tu
 
 def _least(times: IntArray) -> int:
     """Find the least time as libav's loop does, which forgets what came before a negative one."""
-    negative = np.flatnonzero(times < 0)
+    negative = (times < 0).nonzero()[0]
     if not len(negative):
         return int(times.min())
     rest = times[int(negative[-1]) + 1 :]

@@ -30,7 +30,7 @@ from framefeed.media.source import ByteReader, read_bytes
 ByteArray = npt.NDArray[np.uint8]
 WordArray = npt.NDArray[np.uint64]
 
-BLOCK_BYTES = 2**22
+BLOCK_BYTES = 2**21
 """Read at once; NumPy's cost a block is that of a hundred kilobytes."""
 MAX_PACKET_BYTES = 2**25
 """Larger packets are libav's."""
@@ -96,9 +96,9 @@ class Units:
     heads: tuple[IntArray, WordArray, WordArray]
     is_whole: bool
 
-    def byte(self, place: int) -> ByteArray:
-        """Give byte 0 .. 3 of each unit."""
-        return (self.first >> np.uint64(24 - 8 * place)).astype(np.uint8)
+    def bytes(self) -> ByteArray:
+        """Give the first four bytes of each unit, uint8 [4, U]."""
+        return self.first.astype(">u4").view(np.uint8).reshape(-1, _FIRST_BYTES).T
 
 
 def scan_packets(reader: ByteReader, codec: str, length_size: int, packets: Packets) -> NalFacts:
@@ -147,11 +147,11 @@ def find_units(reader: ByteReader, length_size: int, packets: Packets) -> Units:
 
 def _blocks(begin: IntArray, end: IntArray) -> Iterator[tuple[int, int]]:
     """Split packets, sorted by place, into runs that are read at once."""
-    gaps = np.flatnonzero(begin[1:] - end[:-1] > _MAX_GAP) + 1
+    gaps = (begin[1:] - end[:-1] > _MAX_GAP).nonzero()[0] + 1
     first = 0
     for stop in [*gaps.tolist(), len(begin)]:
         while first < stop:
-            last = int(np.searchsorted(end[first:stop], begin[first] + BLOCK_BYTES, side="right")) + first
+            last = int(end[first:stop].searchsorted(begin[first] + BLOCK_BYTES, side="right")) + first
             last = max(last, first + 1)
             yield first, last
             first = last
@@ -232,7 +232,7 @@ _HEVC_REFERENCE = _kinds(frozenset(kind for kind in range(32) if kind >= 16 or k
 
 
 def _h264(units: Units, packets: Packets, recovers: Callable[[int], bool]) -> NalFacts:
-    count, header = len(packets.size), units.byte(0)
+    count, (header, second, third, _) = len(packets.size), units.bytes()
     kind = header & 31
     is_slice = _H264_SLICE[kind]
     of_slices, slices = units.packet[is_slice], kind[is_slice]
@@ -244,7 +244,7 @@ def _h264(units: Units, packets: Packets, recovers: Callable[[int], bool]) -> Na
     if bool((is_idr & (first != _IDR)).any()) or bool((slices == 2).any()):
         raise OddMovie("slices in no usual order")
     is_key = is_idr
-    for number in _with_messages(units, kind).tolist():
+    for number in _with_messages(units, kind, second, third).tolist():
         if not is_idr[number] and recovers(number):
             is_key = is_key.copy() if is_key is is_idr else is_key
             is_key[number] = True
@@ -254,21 +254,21 @@ def _h264(units: Units, packets: Packets, recovers: Callable[[int], bool]) -> Na
         is_reference=~has_slice | _some(count, of_slices[(header[is_slice] & 0x60) != 0]) | ~is_droppable,
         temporal_id=np.zeros(count, np.int64),
         has_parameters=bool(has_slice[units.packet[_H264_PARAMETER[kind]]].any()),
-        is_plain=units.is_whole and _is_one_picture(count, of_slices, units.byte(1)[is_slice]),
+        is_plain=units.is_whole and _is_one_picture(count, of_slices, second[is_slice]),
         heads=_heads(units, 1, min(count, HEAD_PACKETS)),
     )
 
 
-def _with_messages(units: Units, kind: npt.NDArray[Any]) -> IntArray:
+def _with_messages(units: Units, kind: npt.NDArray[Any], second: ByteArray, third: ByteArray) -> IntArray:
     """Find the packets in which a recovery point may lie: any message unit that is not plainly one other message.
 
     Raises:
         OddMovie: Behind a slice, where libav's parser does not look.
     """
-    which = np.flatnonzero(kind == _SEI)
+    which: IntArray = (kind == _SEI).nonzero()[0]
     if not len(which):
-        return which.astype(np.int64)
-    message, size = units.byte(1)[which], units.byte(2)[which].astype(np.int64)
+        return which
+    message, size = second[which], third[which].astype(np.int64)
     # One short message, its end, and room for one byte against emulated start codes.
     is_short = (size != _MORE_NUMBER) & (units.length[which] - 3 - size <= 2)
     unknown = which[~is_short | (message == _RECOVERY_POINT) | (message == _MORE_NUMBER)]
@@ -290,7 +290,7 @@ def _recovers(reader: ByteReader, length_size: int, packets: Packets, number: in
 
 
 def _hevc(units: Units, packets: Packets) -> NalFacts:
-    count, header, second = len(packets.size), units.byte(0), units.byte(1)
+    count, (header, second, third, _) = len(packets.size), units.bytes()
     if bool(((header & 1) | (second >> 3)).any()):
         raise OddMovie("pictures of several layers")
     kind = (header >> 1) & 63
@@ -306,7 +306,7 @@ def _hevc(units: Units, packets: Packets) -> NalFacts:
         is_reference=~has_slice | _some(count, of_slices[_HEVC_REFERENCE[slices]]) | ~is_droppable,
         temporal_id=temporal_id,
         has_parameters=bool(has_slice[units.packet[_HEVC_PARAMETER[kind]]].any()),
-        is_plain=units.is_whole and _is_one_picture(count, of_slices, units.byte(2)[is_slice]),
+        is_plain=units.is_whole and _is_one_picture(count, of_slices, third[is_slice]),
         heads=_heads(units, 2, min(count, HEAD_PACKETS)),
     )
 

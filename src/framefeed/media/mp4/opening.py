@@ -19,10 +19,13 @@ from framefeed.media.mp4.movie import Movie
 from framefeed.media.mp4.nal_scan import NalFacts
 from framefeed.media.mp4.picture_order import HEAD_PACKETS, shown_order
 from framefeed.media.mp4.reading import read_movie
+from framefeed.media.mp4.samples import check_counts
 from framefeed.media.mp4.walk import MovieWalk, walk_movie
 from framefeed.media.packets import PacketWalk
 from framefeed.media.source import ByteReader, MediaSource
 
+_BEFORE = np.triu(np.ones((HEAD_PACKETS, HEAD_PACKETS), bool), 1)
+"""Whether packet i comes before packet k."""
 _LOG = logging.getLogger("framefeed.media")
 
 
@@ -75,8 +78,8 @@ def _are_times_right(video: Video, nal: NalFacts, walk: PacketWalk) -> bool:
     times, found = walk.pts[:HEAD_PACKETS], video.format
     if found.reorder is None or times[0] != times.min():
         return False
-    late = np.triu(times[:, None] > times[None, :], 1).sum(axis=0)
-    if int(late.max()) > found.reorder:
+    is_later = (times[:, None] > times[None, :]) & _BEFORE[: len(times), : len(times)]
+    if int(is_later.sum(axis=0).max()) > found.reorder:
         return False
     if found.reorder == 0:
         return True
@@ -101,6 +104,8 @@ def movie_info(media: MediaSource, head: bytes, limits: Limits) -> MediaInfo | N
     try:
         with media.opened() as reader:
             movie = read_movie(reader, media.stat().bytes, limits, head)
+            for track in movie.tracks:
+                check_counts(movie, track)
             return _facts(reader, movie, limits).info
     except OddMovie as odd:
         _say(media, odd)

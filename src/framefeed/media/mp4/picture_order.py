@@ -92,10 +92,8 @@ def shown_order(heads: SliceHeads, syntax: OrderSyntax) -> IntArray:
     Raises:
         OddMovie: A slice header is longer than what is looked at, or restarts the order in mid-stream.
     """
-    escaped = np.zeros(len(heads.bits), bool)
-    for shift in range(0, 48, 8):
-        escaped |= ((heads.bits >> np.uint64(shift)) & np.uint64(0xFFFFFF)) == 3
-    if escaped.any():
+    data = heads.bits.astype(">u8").view(np.uint8).reshape(-1, 8)
+    if bool(((data[:, :-2] == 0) & (data[:, 1:-1] == 0) & (data[:, 2:] == 3)).any()):
         raise OddMovie("slice headers with emulated start codes")
     bits = _Bits(heads.bits)
     is_reset, order = _h264(bits, heads, syntax) if syntax.codec == "h264" else _hevc(bits, heads, syntax)

@@ -22,6 +22,10 @@ MAX_SAMPLE_BYTES = 0x3FFFFFFF
 """libav's own bound on one sample."""
 _MAX_COMPOSITION = 1 << 28
 """Larger offsets make libav ignore the whole table."""
+_WIDTHS = {b"stss": 4, b"ctts": 8, b"stts": 8}
+"""Bytes of an entry of tables behind version, flags and count."""
+_FEW_RUNS = 32
+"""Up to here plain numbers are faster than arrays."""
 _MAX_DELTA = 2**31
 """Larger steps of time are taken for negative ones by libav."""
 
@@ -68,7 +72,7 @@ def read_samples(movie: Movie, track: Track, limits: Limits) -> Samples:
     duration = _durations(data, need(tables, b"stts"), count)
     dts = np.empty(count, np.int64)
     dts[0] = 0
-    np.cumsum(duration[:-1], out=dts[1:])
+    duration[:-1].cumsum(out=dts[1:])
     composition, shift = _compositions(data, tables[b"ctts"], count) if b"ctts" in tables else (None, 0)
     return Samples(offset, size, dts, duration, composition, shift, _sync(data, tables.get(b"stss"), count))
 
@@ -78,7 +82,7 @@ def sample_places(movie: Movie, track: Track, limits: Limits) -> tuple[IntArray,
     data, size = movie.data, _sizes(movie, track, limits)
     chunks = _chunk_offsets(data, track.tables)
     lengths, by_run = _chunk_runs(data, track.tables)
-    counts = np.repeat(by_run, lengths)
+    counts = by_run.repeat(lengths)
     if int(counts.sum()) != len(size):
         raise OddMovie(f"{len(size)} samples, and {int(counts.sum())} in the chunks")
     if not len(size):
@@ -87,10 +91,10 @@ def sample_places(movie: Movie, track: Track, limits: Limits) -> tuple[IntArray,
         offset = chunks
     else:
         before = np.zeros(len(size), np.int64)
-        np.cumsum(size[:-1], out=before[1:])
+        size[:-1].cumsum(out=before[1:])
         first = np.zeros(len(chunks), np.int64)
-        np.cumsum(counts[:-1], out=first[1:])
-        offset = before + np.repeat(chunks - before[first], counts)
+        counts[:-1].cumsum(out=first[1:])
+        offset = before + (chunks - before[first]).repeat(counts)
     if int((offset + size).max()) > movie.layout.size or int(chunks.min()) < 0:
         raise OddMovie("samples beyond the end of the file")
     return offset, size
@@ -110,7 +114,7 @@ def check_places(movie: Movie, track: Track, limits: Limits) -> None:
 def _check_fixed(movie: Movie, track: Track, fixed: int, count: int) -> None:
     chunks = _chunk_offsets(movie.data, track.tables)
     lengths, by_run = _chunk_runs(movie.data, track.tables)
-    counts = np.repeat(by_run, lengths)
+    counts = by_run.repeat(lengths)
     if int(counts.sum()) != count:
         raise OddMovie("chunks that do not hold the samples")
     if count and (int((chunks + counts * fixed).max()) > movie.layout.size or int(chunks.min()) < 0):
@@ -192,7 +196,10 @@ def _chunk_runs(data: bytes, tables: dict[bytes, Box]) -> tuple[IntArray, IntArr
             raise OddMovie("chunks without samples")
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     first, counts, description = runs.T
-    lengths = np.diff(first, append=chunks + 1)
+    lengths = np.empty(len(runs), np.int64)
+    lengths[:-1] = first[1:]
+    lengths[-1] = chunks + 1
+    lengths -= first
     if first[0] != 1 or int(lengths.min()) < 1 or int(counts.min()) < 1 or bool((description != 1).any()):
         raise OddMovie("chunks of several kinds, or in no order")
     return lengths, counts
@@ -201,16 +208,32 @@ def _chunk_runs(data: bytes, tables: dict[bytes, Box]) -> tuple[IntArray, IntArr
 def check_counts(movie: Movie, track: Track) -> None:
     """Raise OddMovie if a track's tables speak of different numbers of samples; none of them is expanded."""
     data, tables = movie.data, track.tables
-    lengths, counts = _chunk_runs(data, tables)
-    sizes = unpack(data, tables.get(b"stsz") or need(tables, b"stz2"), _SIZES)[1]
-    # libav reads more entries than a box has, and stops at the end of the file.
-    if int((lengths * counts).sum()) != sizes:
+    fixed, sizes = unpack(data, tables.get(b"stsz") or need(tables, b"stz2"), _SIZES)
+    if _samples_in_chunks(data, tables) != sizes:
         raise OddMovie(f"{sizes} samples, and others in the chunks")
-    for kind in (b"stss", b"ctts", b"stts"):
+    # libav reads entries beyond the end of a box, and stops at the end of the file.
+    for kind, width in _WIDTHS.items():
         if kind in tables:
-            table(data, tables[kind], 1 if kind == b"stss" else 2)
-    if b"stsz" in tables and not unpack(data, tables[b"stsz"], _SIZES)[0]:
-        _column(data, tables[b"stsz"], ">u4", sizes, 12)
+            box = tables[kind]
+            if 8 + unpack(data, box, _COUNT)[1] * width > box.end - box.start:
+                raise OddMovie(f"a {kind!r} box that breaks off")
+    if b"stsz" in tables and not fixed and 12 + 4 * sizes > tables[b"stsz"].end - tables[b"stsz"].start:
+        raise OddMovie("sizes that break off")
+
+
+def _samples_in_chunks(data: bytes, tables: dict[bytes, Box]) -> int:
+    box = need(tables, b"stsc")
+    version, entries = unpack(data, box, _COUNT)
+    if not entries or entries > _FEW_RUNS or version:
+        lengths, counts = _chunk_runs(data, tables)
+        return int((lengths * counts).sum())
+    numbers = unpack(data, box, Struct(f">{3 * entries}I"), 8)
+    first, counts_of_runs = numbers[::3], numbers[1::3]
+    ends = (*first[1:], _chunk_count(data, tables) + 1)
+    lengths_of_runs = [end - begin for begin, end in zip(first, ends, strict=True)]
+    if first[0] != 1 or min(lengths_of_runs) < 1 or min(counts_of_runs) < 1 or set(numbers[2::3]) != {1}:
+        raise OddMovie("chunks of several kinds, or in no order")
+    return sum(length * count for length, count in zip(lengths_of_runs, counts_of_runs, strict=True))
 
 
 def _durations(data: bytes, box: Box, count: int) -> IntArray:
@@ -219,7 +242,9 @@ def _durations(data: bytes, box: Box, count: int) -> IntArray:
         raise OddMovie("times for another number of samples")
     if int(runs[:, 1].max()) >= _MAX_DELTA or int(runs[:, 1].min()) == 0:
         raise OddMovie("samples that last for nothing, or for ever")
-    return np.repeat(runs[:, 1].astype(np.int64), runs[:, 0].astype(np.int64))
+    if len(runs) == 1:
+        return np.full(count, int(runs[0, 1]), np.int64)
+    return runs[:, 1].astype(np.int64).repeat(runs[:, 0].astype(np.int64))
 
 
 def _compositions(data: bytes, box: Box, count: int) -> tuple[IntArray | None, int]:
@@ -231,14 +256,14 @@ def _compositions(data: bytes, box: Box, count: int) -> tuple[IntArray | None, i
         raise OddMovie("composition times for other samples, or huge ones")
     # The last two entries do not count for libav.
     shift = max(0, -int(offsets[:-2].min())) if len(offsets) > 2 else 0
-    return np.repeat(offsets, counts), shift
+    return offsets.repeat(counts), shift
 
 
 def _sync(data: bytes, box: Box | None, count: int) -> BoolArray:
     if box is None:
         return np.ones(count, bool)
     numbers = table(data, box, 1)[:, 0].astype(np.int64)
-    if not len(numbers) or numbers[0] < 1 or numbers[-1] > count or bool((np.diff(numbers) <= 0).any()):
+    if not len(numbers) or numbers[0] < 1 or numbers[-1] > count or bool((numbers[1:] <= numbers[:-1]).any()):
         raise OddMovie("key frames in no order, or none")
     is_sync = np.zeros(count, bool)
     is_sync[numbers - 1] = True
