@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -123,3 +124,30 @@ def test_times_are_believed_without_decoding_only_where_pictures_are_in_that_ord
     assert right.comes_out_whole
     assert without is not None
     assert not without.comes_out_whole
+
+
+# A reader that ignores a table reads a file as ours reads the file without it.
+WRONG_READERS = {
+    "ctts ignored": MovieSpec(edits=[(760, 40)], sync=coded("libx265")[2][:2], codec="libx265"),
+    "edit list ignored": MovieSpec(ctts=right_offsets("libx265"), sync=coded("libx265")[2][:2], codec="libx265"),
+    "stss off by one": MovieSpec(
+        ctts=right_offsets("libx265"),
+        edits=[(760, 40)],
+        sync=[1, *(number + 1 for number in coded("libx265")[2][1:2])],
+        codec="libx265",
+    ),
+    "stss ignored": MovieSpec(ctts=right_offsets("libx265"), edits=[(760, 40)], sync=None, codec="libx265"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_READERS.values(), ids=WRONG_READERS.keys())
+def test_a_wrong_reader_is_caught(wrong: MovieSpec) -> None:
+    # One of the key frames is missing from the table, so that both more and other numbers show.
+    right = MovieSpec(ctts=right_offsets("libx265"), edits=[(760, 40)], sync=coded("libx265")[2][:2], codec="libx265")
+    movie, misread = opened(movie_bytes(right)), opened(movie_bytes(wrong))
+    assert movie is not None
+    assert misread is not None
+    expected = walk_of_libav(movie_bytes(right))
+    assert differences(movie.walked.walk, expected) == []
+    same_places = replace(misread.walked.walk, offset=movie.walked.walk.offset)
+    assert differences(same_places, expected) != []
