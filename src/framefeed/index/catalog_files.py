@@ -32,6 +32,8 @@ FORMAT = 2
 """1 kept frame tables of 62 bytes a frame, and workers copied every column that they planned from."""
 ROWS_PER_GROUP = 131_072
 _KEY = b"framefeed"
+_ALL_DIFFERENT = frozenset({"source", "fingerprint", "bytes", "mtime_ns"})
+"""Columns without repetitions: a dictionary of them costs memory, and four times the time to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +279,15 @@ def _pending_path(path: str, frames_id: str | None) -> str:
 
 def _write_parquet(path: str, table: pa.Table) -> None:
     with open(path, "wb") as file:
-        pq.write_table(table, file, compression="zstd", row_group_size=ROWS_PER_GROUP, write_page_checksum=True)
+        pq.write_table(
+            table,
+            file,
+            compression="zstd",
+            compression_level=1,
+            row_group_size=ROWS_PER_GROUP,
+            use_dictionary=[name for name in table.column_names if name not in _ALL_DIFFERENT],
+            write_page_checksum=True,
+        )
         file.flush()
         os.fsync(file.fileno())
 

@@ -15,6 +15,9 @@ from framefeed.errors import UsageError
 
 IntArray = npt.NDArray[np.int64]
 
+VALUES_AT_ONCE = 65_536
+"""Values that are Python objects at a time."""
+
 
 def part_rows(groups: pa.ChunkedArray, fractions: Sequence[float], seed: int) -> list[IntArray]:
     """Assign rows to parts, all rows of a group to one.
@@ -29,10 +32,10 @@ def part_rows(groups: pa.ChunkedArray, fractions: Sequence[float], seed: int) ->
     """
     codes = groups.combine_chunks().dictionary_encode(null_encoding="encode")
     ends = [round(end * 2**64) for end in accumulate(fractions)]
-    ends[-1] = 2**64
-    parts = [next(part for part, end in enumerate(ends) if _hash(value, seed) < end)
-             for value in codes.dictionary.to_pylist()]  # fmt: skip
-    part_of_row = np.array(parts, dtype=np.int64)[codes.indices.to_numpy()]
+    # Every hash is below 2**64: from there on, and after the last part's begin, nothing is left for others.
+    bounds = np.array([end for end in ends[:-1] if end < 2**64], dtype=np.uint64)
+    parts = bounds.searchsorted(_hashes(codes.dictionary, seed), side="right")
+    part_of_row = parts[codes.indices.to_numpy()]
     return [np.flatnonzero(part_of_row == part).astype(np.int64) for part in range(len(fractions))]
 
 
@@ -48,6 +51,13 @@ def check_fractions(fractions: Mapping[str, float] | Sequence[float]) -> list[fl
     return shares
 
 
-def _hash(value: object, seed: int) -> int:
-    text = f"{seed}\0{'' if value is None else value}".encode()
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
+def _hashes(values: pa.Array, seed: int) -> npt.NDArray[np.uint64]:
+    """One 64-bit number for each value, of its text and the seed."""
+    begun = hashlib.blake2b(f"{seed}\0".encode(), digest_size=8)
+    digests = bytearray()
+    for start in range(0, len(values), VALUES_AT_ONCE):
+        for value in values.slice(start, VALUES_AT_ONCE).to_pylist():
+            digest = begun.copy()
+            digest.update(b"" if value is None else f"{value}".encode())
+            digests += digest.digest()
+    return np.frombuffer(digests, ">u8").astype(np.uint64)

@@ -155,14 +155,15 @@ def _common_picture(catalog: Catalog, pictures: Pictures, rows: IntArray) -> Siz
 
 def _first_of_each_shape(heights: IntArray, widths: IntArray, rows: IntArray) -> IntArray:
     """The first row of each height and width, int64 [S], ascending; a million rows at a time would be copied whole."""
-    first: dict[int, int] = {}
+    shapes_met, rows_met = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for start in range(0, len(rows), ROWS_AT_ONCE):
         some = rows[start : start + ROWS_AT_ONCE]
         shapes = heights[some] * (1 << 32) + widths[some]
-        distinct, places = np.unique(shapes, return_index=True) if (shapes != shapes[0]).any() else (shapes[:1], [0])
-        for shape, place in zip(distinct.tolist(), places, strict=True):
-            first.setdefault(shape, int(some[place]))
-    return np.array(sorted(first.values()), dtype=np.int64)
+        places = np.unique(shapes, return_index=True)[1] if (shapes != shapes[0]).any() else np.zeros(1, np.int64)
+        shapes_met.append(shapes[places])
+        rows_met.append(some[places])
+    first = np.unique(np.concatenate(shapes_met), return_index=True)[1]
+    return np.sort(np.concatenate(rows_met)[first])
 
 
 def _frame_counts(catalog: Catalog, rows: IntArray, windows: Windows | None) -> tuple[IntArray, tuple[Excluded, ...]]:
