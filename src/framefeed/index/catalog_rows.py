@@ -11,6 +11,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from framefeed.errors import UsageError
 from framefeed.index.assembly import CatalogData
@@ -205,13 +206,17 @@ class CatalogRows:
         frames = self._data.frames
         if frames is not None:
             frames = frames.select(row for row in dict.fromkeys(self._data.frame_rows[self._rows].tolist()) if row >= 0)
-        names = {self.name(row) for row in range(len(self))}
-        buffers = {text: data for text, data in self._data.buffers.items() if text in names}
+        buffers = self._data.buffers
+        if buffers:
+            names = {self.name(row) for row in range(len(self))}
+            buffers = {text: data for text, data in buffers.items() if text in names}
         return replace(self._data, facts=Facts.of_table(self.table), frames=frames, buffers=buffers)
 
     def rebased(self, table: pa.Table, folder: str) -> pa.Table:
         """Rewrite relative sources for a catalog file in another folder, if they were relative to the first's."""
         if not self._data.root_is_default or folder == self._data.root:
+            return table
+        if pc.all(pc.starts_with(table.column("source"), os.sep), min_count=0).as_py():
             return table
         texts = [_moved(text, self._data.root or "", folder) for text in table.column("source").to_pylist()]
         return table.set_column(0, "source", pa.array(texts, pa.string()))
