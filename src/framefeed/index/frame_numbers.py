@@ -93,7 +93,10 @@ def _fitted(values: IntArray, order: int, may_patch: bool) -> _Fit:
     if not len(differences) or bool((differences == differences[0]).all()):
         return _Fit(0, order, first, int(differences[0]) if len(differences) else 0, 0, differences)
     ordered = np.sort(differences)
-    places = (0, len(ordered) // 2) if may_patch else (0,)  # the least, and the median
+    least, middle = 0, len(ordered) // 2
+    # Patches below the reference pay where most numbers are one and the same.
+    is_sparse = may_patch and ordered[len(ordered) // 4] == ordered[3 * len(ordered) // 4]
+    places = (least, middle) if is_sparse else (least,)
     bits, width, reference = min(_width_for(ordered, at, may_patch) for at in places)
     return _Fit(bits, order, first, reference, width, differences)
 
@@ -103,7 +106,8 @@ def _width_for(ordered: IntArray, at: int, may_patch: bool) -> tuple[int, int, i
     reference = ordered[at]
     at = int(ordered.searchsorted(reference))
     above = ordered[at:].view(np.uint64) - reference.view(np.uint64)
-    patches = np.append(len(ordered) - above.searchsorted(_FIRST_TOO_LARGE), 0)
+    patches = np.zeros(len(_WIDTHS), np.int64)
+    patches[:-1] = len(ordered) - above.searchsorted(_FIRST_TOO_LARGE)
     bits = len(ordered) * _BITS
     if may_patch:
         bits += patches * (_PLACE_BITS + _BITS[-1 if at else int(patches.argmin())]) + _PATCHES_BITS * (patches > 0)
@@ -226,7 +230,12 @@ class Cursor:
         data = self.take((count * width + 7) // 8)
         if width >= 8:
             return np.frombuffer(data, f"<u{width // 8}").astype(np.uint64)
-        digits = np.frombuffer(data, np.uint8)[:, None] >> _SHIFTS[width] & np.uint8((1 << width) - 1)
+        packed = np.frombuffer(data, np.uint8)
+        if width == 1:
+            return np.unpackbits(packed, count=count, bitorder="little").astype(np.uint64)
+        digits = np.empty((len(packed), 8 // width), np.uint8)
+        for place, shift in enumerate(_SHIFTS[width]):
+            digits[:, place] = packed >> shift & np.uint8((1 << width) - 1)
         return digits.reshape(-1)[:count].astype(np.uint64)
 
 
