@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.testing import CODECS, iter_pathologies, write_clip
+from framefeed.testing import CODECS, AudioSpec, ClipSpec, clip_bytes, iter_pathologies, write_clip
 from framefeed.testing.boxes import box
 from tests.corpus import corpus_file
 from tests.media.mp4.comparing import answer, answer_of_libav, differences, opened, walk_of_libav
@@ -19,7 +20,7 @@ from tests.media.mp4.movies import MovieSpec, coded, movie_bytes, right_offsets
 ENDINGS = (".mp4", ".mov", ".m4v", ".3gp")
 PATHOLOGIES = sorted(one.name for one in iter_pathologies() if one.name.endswith(ENDINGS))
 CODEC_FILES = sorted(name for name, clip in CODECS.items() if clip.suffix in ENDINGS)
-FLOOR_OF_REAL_FILES = 90
+FLOOR_OF_REAL_FILES = 95
 """Real files whose packets come from their moov box; those that do not are fragments, rare codecs, or broken."""
 COUNT = 24
 
@@ -55,6 +56,37 @@ def test_real_files_are_read_as_libav_would(media_root: Path) -> None:
         if movie is not None and movie.comes_out_whole:
             assert differences(answer(path), answer_of_libav(path)) == [], path.name
     assert fast >= FLOOR_OF_REAL_FILES, f"{fast} of {len(paths)}"
+
+
+@pytest.mark.parametrize("codec", ["libx264", "libx265"])
+@pytest.mark.parametrize("flags", ["frag_keyframe+empty_moov", "dash+frag_keyframe", "empty_moov+default_base_moof"])
+def test_fragments_are_walked_as_libav_would(flags: str, codec: str, tmp_path: Path) -> None:
+    path = tmp_path / "fragments.mp4"
+    options = {"movflags": flags, "frag_duration": "400000"}
+    write_clip(path, ClipSpec(num_frames=40, gop=10, codec=codec, container_options=options), AudioSpec())
+    movie = opened(path)
+    assert movie is not None
+    assert len(movie.movie.layout.fragments) > 1
+    assert differences(movie.walked.walk, walk_of_libav(path)) == []
+    assert differences(answer(path), answer_of_libav(path)) == []
+
+
+@given(st.data())
+def test_damaged_fragments_are_answered_as_libav_would(data: st.DataObject) -> None:
+    whole = bytearray(_fragmented())
+    for _ in range(data.draw(st.integers(1, 2))):
+        place = whole.find(b"moof") - 4 if data.draw(st.booleans()) else whole.rfind(b"moof") - 4
+        whole[place + data.draw(st.integers(0, 200))] = data.draw(st.integers(0, 255))
+    damaged = bytes(whole)
+    movie = opened(damaged)
+    if movie is not None:
+        assert differences(movie.walked.walk, walk_of_libav(damaged)) == []
+
+
+@lru_cache(maxsize=1)
+def _fragmented() -> bytes:
+    options = {"movflags": "frag_keyframe+empty_moov+default_base_moof"}
+    return clip_bytes(ClipSpec(num_frames=40, gop=10, container_options=options), "mp4")
 
 
 def _split(draw: st.DrawFn, total: int) -> list[int]:

@@ -74,6 +74,17 @@ def check_shown(movie: Movie, track: Track, limits: Limits) -> None:
         raise OddMovie("an edit that leaves out the first packet")
 
 
+def edit_offset(movie: Movie, track: Track) -> int:
+    """Give what libav takes off the times of a fragmented track: its edit's begin, without the gap before it."""
+    edits = track.edits
+    gap = 0
+    if edits and edits[0].media_time == _GAP:
+        gap, edits = _rescaled(edits[0].duration, track.time_scale, movie.time_scale), edits[1:]
+    if len(edits) > 1 or any(edit.media_time < 0 for edit in edits):
+        raise OddMovie(f"{len(track.edits)} edits")
+    return (edits[0].media_time if edits else 0) - gap
+
+
 def edit_ticks(movie: Movie, track: Track) -> tuple[int, int, int]:
     """Give the length of the gap, and begin and length of the edit, in the track's ticks."""
     edits = track.edits

@@ -55,6 +55,8 @@ def media_info(movie: Movie, video: Video, limits: Limits) -> MediaInfo:
         OddMovie: It claims more than the limits, or what libav corrects.
     """
     track, found = movie.video, video.format
+    if movie.extends is not None:
+        raise OddMovie("facts of fragments are libav's")
     if max(found.coded_width, found.coded_height) > limits.max_side:
         raise OddMovie("pictures larger than the limits")
     if found.coded_width * found.coded_height > limits.max_pixels:

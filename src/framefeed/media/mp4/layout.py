@@ -15,6 +15,7 @@ _LARGE_HEADER = Struct(">I4sQ")
 FIRST_KINDS = frozenset({b"ftyp", b"moov", b"mdat", b"wide", b"free"})
 """What a file may begin with so that libav takes it for an MP4 and nothing else."""
 _PASSED = frozenset({b"ftyp", b"mdat", b"wide", b"free", b"skip", b"uuid"})
+_PASSED_AMONG_FRAGMENTS = frozenset({b"styp", b"mfra", b"emsg", b"prft", b"sidx"})
 MAX_TOP_BOXES = 65_536
 
 
@@ -47,7 +48,8 @@ def read_layout(reader: ByteReader, size: int, limits: Limits, head: bytes = b""
     """
     head = head or read_bytes(reader, 0, min(size, _FIRST_BYTES))
     movie: tuple[int, int] | None = None
-    has_data = False
+    has_data = is_fragmented = False
+    fragments: list[tuple[int, int]] = []
     at = number = 0
     while at + 8 <= size:
         kind, start, end = _box_at(reader, at, size, head)
@@ -55,6 +57,10 @@ def read_layout(reader: ByteReader, size: int, limits: Limits, head: bytes = b""
             raise OddMovie(f"begins with a {kind!r} box")
         if kind == b"moov" and movie is None and end <= size:
             movie = start, end
+        elif kind == b"moof" and movie is not None and end <= size:
+            fragments.append((at, end))
+        elif kind in _PASSED_AMONG_FRAGMENTS and movie is not None and end <= size:
+            is_fragmented = True
         elif kind not in _PASSED or (end > size and kind != b"mdat"):
             raise OddMovie(f"an unexpected {kind!r} box")
         has_data = has_data or (kind == b"mdat" and end > start)
@@ -63,7 +69,9 @@ def read_layout(reader: ByteReader, size: int, limits: Limits, head: bytes = b""
             raise OddMovie("too many boxes")
     if movie is None or not has_data or movie[1] - movie[0] > limits.max_header_bytes:
         raise OddMovie("no moov, a huge one, or no mdat")
-    return FileLayout(size, movie)
+    if is_fragmented and not fragments:
+        raise OddMovie("boxes of fragments without fragments")
+    return FileLayout(size, movie, tuple(fragments))
 
 
 def _box_at(reader: ByteReader, at: int, size: int, head: bytes) -> tuple[bytes, int, int]:

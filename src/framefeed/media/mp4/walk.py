@@ -10,6 +10,7 @@ from framefeed.media.limits import Limits
 from framefeed.media.mp4.boxes import OddMovie
 from framefeed.media.mp4.description import codec_of
 from framefeed.media.mp4.edits import apply_edits
+from framefeed.media.mp4.fragments import TimedSamples, read_fragments
 from framefeed.media.mp4.movie import Movie
 from framefeed.media.mp4.nal_scan import NalFacts, Packets, scan_packets
 from framefeed.media.mp4.samples import check_places, read_samples
@@ -49,31 +50,45 @@ def walk_movie(reader: ByteReader, movie: Movie, length_size: int, limits: Limit
     # libav's parser, not the container, says which H.264 packets are key frames; edits ask the container.
     if track.groups & _ODD_GROUPS and (codec != "h264" or track.edits):
         raise OddMovie("key frames in sample groups")
-    samples = read_samples(movie, track, limits)
-    for other in movie.tracks:
-        if other is not track:
-            check_places(movie, other, limits)
-    shown = apply_edits(movie, track, samples)
-    kept = slice(shown.first, shown.stop)
-    offset, size, is_sync = samples.offset[kept], samples.size[kept], samples.is_sync[kept]
+    if movie.layout.fragments or movie.extends is not None:
+        found = read_fragments(reader, movie, track, limits)
+    else:
+        found = _from_tables(movie, limits)
     nal: NalFacts | None = None
     if codec in ("h264", "hevc"):
-        packets = Packets(offset, size, is_sync)
+        packets = Packets(found.offset, found.size, found.is_sync)
         nal = scan_packets(reader, codec, length_size, packets)
-    count = len(size)
-    disposable = np.zeros(count, bool)
+    disposable = np.zeros(len(found.size), bool)
     if nal is not None:
         disposable = ~nal.is_reference & (nal.temporal_id == nal.temporal_id.max())
     walk = PacketWalk(
-        offset=offset,
-        size=size,
-        pts=shown.pts,
-        duration=samples.duration[kept],
-        is_key=is_sync if nal is None else nal.is_key,
-        is_discarded=shown.is_discarded,
+        offset=found.offset,
+        size=found.size,
+        pts=found.pts,
+        duration=found.duration,
+        is_key=found.is_sync if nal is None else nal.is_key,
+        is_discarded=found.is_discarded,
         is_disposable=disposable,
         is_contiguous=nal is not None,
         is_encrypted=False,
         has_parameters=nal is not None and nal.has_parameters,
     )
     return MovieWalk(walk, nal)
+
+
+def _from_tables(movie: Movie, limits: Limits) -> TimedSamples:
+    track = movie.video
+    samples = read_samples(movie, track, limits)
+    for other in movie.tracks:
+        if other is not track:
+            check_places(movie, other, limits)
+    shown = apply_edits(movie, track, samples)
+    kept = slice(shown.first, shown.stop)
+    return TimedSamples(
+        offset=samples.offset[kept],
+        size=samples.size[kept],
+        pts=shown.pts,
+        duration=samples.duration[kept],
+        is_sync=samples.is_sync[kept],
+        is_discarded=shown.is_discarded,
+    )
