@@ -236,7 +236,6 @@ def _joined(runs: list[Run], moved: int, limits: Limits) -> TimedSamples:
     offset, size, dts, duration, composition, is_sync = columns
     if int(size.max()) > limits.max_packet_bytes or int(offset.min()) < 0 or int(composition.min()) < 0:
         raise OddMovie("huge packets, or negative composition times")
-    dts = dts - moved
-    is_late = np.zeros(len(dts), bool)
-    is_late[1:] = dts[1:] <= dts[:-1]
-    return TimedSamples(offset, size, dts + composition, duration, is_sync, is_late)
+    if bool((dts[1:] <= dts[:-1]).any()):
+        raise OddMovie("fragments that overlap in time")
+    return TimedSamples(offset, size, dts - moved + composition, duration, is_sync, np.zeros(len(dts), bool))
