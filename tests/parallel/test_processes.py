@@ -45,11 +45,12 @@ WORKERS = 2
 
 @pytest.fixture(scope="module")
 def processes() -> Iterator[ProcessPool]:
+    before = children_of(os.getpid())  # what others left: the standard library's fork server, which the bench uses
     with ProcessPool(WORKERS) as pool:
         # Its threads start here, and so are of no one test.
         list(ordered_map(functions.same, range(9), pool=pool, max_in_flight=9))
         yield pool
-    assert children_of(os.getpid()) == set()
+    assert children_of(os.getpid()) <= before
 
 
 @pytest.fixture(params=["inline", "threads", "processes"])

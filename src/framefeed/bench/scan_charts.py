@@ -63,7 +63,7 @@ def rates_chart(report: Mapping[str, Any]) -> str | None:
 
 def aimed_rates(rates: Mapping[str, float]) -> dict[str, float]:
     """The rate of ours at which every floor holds, and that at which every aim is reached."""
-    held = [(mark, rates[name]) for name, mark in MARKS.items() if name in rates]
+    held = [(mark, rates[name]) for name, (_, mark) in MARKS.items() if name in rates]
     if not held:
         return {}
     return {"floor": max(mark.floor * rate for mark, rate in held), "aim": max(mark.aim * rate for mark, rate in held)}
