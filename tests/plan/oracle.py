@@ -31,9 +31,10 @@ def clock_of(pts: Sequence[int], duration: Sequence[int], time_base: Fraction) -
 
 
 def meant(clock: Clock, wanted: Fraction) -> Fraction:
-    """A second within 1 us of a frame's pts means that pts."""
+    """A second within 1 us of a frame's pts means that pts; one that is the end but for a float's rounding, the end."""
     near = [time for time in clock.times if abs(time - wanted) <= MICROSECOND]
-    return min(near, key=lambda time: abs(time - wanted), default=wanted)
+    own = clock.end if abs(clock.end - wanted) <= abs(clock.end) / 2**52 else wanted
+    return min(near, key=lambda time: abs(time - wanted), default=own)
 
 
 def pick(clock: Clock, wanted: Fraction, rule: str) -> int:
