@@ -98,7 +98,9 @@ def test_S04_a_file_at_its_limits_is_fine() -> None:
     assert probe(corpus_file("base.mp4"), limits=limits).width == 128
 
 
-@pytest.mark.parametrize("name", ["max_side", "max_pixels", "max_streams", "max_packets", "max_packet_bytes", "max_header_bytes"])
+@pytest.mark.parametrize(
+    "name", ["max_side", "max_pixels", "max_streams", "max_packets", "max_packet_bytes", "max_header_bytes"]
+)
 def test_limits_are_positive(name: str) -> None:
     with pytest.raises(UsageError, match=name):
         Limits(**{name: 0})
