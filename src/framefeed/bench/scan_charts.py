@@ -8,14 +8,20 @@ from html import escape
 from typing import Any
 
 from framefeed.bench.scan_headers import LIMIT, MARKS
-from framefeed.bench.scan_ours import OURS
+from framefeed.bench.scan_ours import BARE_OURS, OURS
 
 _LEFT, _RIGHT, _TOP, _STEP, _BAR = 248, 96, 92, 38, 22
 _WIDTH = 880
 _INK, _FAINT, _GRID = "#1f2933", "#64707d", "#e4e8ec"
 _WHOLE = {"framefeed, 1 core": "framefeed, whole scan", "walk + " + LIMIT + ", 1 core": "walk + the same"}
 """Ways of the row "scan" that are drawn, and what they are called there."""
-_COLOURS = {OURS: "#0b7a75", "framefeed, whole scan": "#4ba39f", LIMIT: "#c3cad2", "walk + the same": "#c3cad2"}
+_COLOURS = {
+    OURS: "#0b7a75",
+    BARE_OURS: "#0b7a75",
+    "framefeed, whole scan": "#4ba39f",
+    LIMIT: "#c3cad2",
+    "walk + the same": "#c3cad2",
+}
 _ROOM = 70
 """Pixels that a figure takes."""
 _PEER = "#8aa4c0"
@@ -32,12 +38,12 @@ def rates_chart(report: Mapping[str, Any]) -> str | None:
     if "headers" not in rows:
         return None
     row, machine = rows["headers"], report["machine"]
-    marks = aimed_rates(_rates(row["engines"]))
+    marks = {name: aimed_rates(_rates(row["engines"]), name) for name in (OURS, BARE_OURS)}
     whole = _rates(rows["scan"]["ways"]) if "scan" in rows else {}
     all_rates = _rates(row["engines"]) | {shown: whole[name] for name, shown in _WHOLE.items() if name in whole}
     rates = dict(sorted(all_rates.items(), key=lambda item: -item[1]))
     low = 10 ** math.floor(math.log10(min(rates.values())))
-    high = max(*rates.values(), *marks.values(), 10 * low)
+    high = max(*rates.values(), *(rate for of in marks.values() for rate in of.values()), 10 * low)
     height = _TOP + _STEP * len(rates) + 102
     scale = _Scale(low, high)
     middle = (
@@ -52,8 +58,8 @@ def rates_chart(report: Mapping[str, Any]) -> str | None:
         _text(24, 58, f"{middle}; warm cache, logarithmic scale", font_size=13),
         *_grid(scale, _TOP - 8, _TOP + _STEP * len(rates)),
         *(part for place, name in enumerate(rates) for part in _bar(scale, place, name, rates[name])),
-        *(_figure(scale, place, name, rates[name], marks) for place, name in enumerate(rates)),
-        *_marks(scale, list(rates).index(OURS), marks),
+        *(_figure(scale, place, name, rates[name], marks.get(name, {})) for place, name in enumerate(rates)),
+        *(part for place, name in enumerate(rates) for part in _marks(scale, place, marks.get(name, {}))),
         _legend(height - 48),
         _text(24, height - 16, f"{machine['processor']}, {machine['cores']} cores"),
         "</svg>",
@@ -61,9 +67,9 @@ def rates_chart(report: Mapping[str, Any]) -> str | None:
     return "\n".join(parts) + "\n"
 
 
-def aimed_rates(rates: Mapping[str, float]) -> dict[str, float]:
-    """The rate of ours at which every floor holds, and that at which every aim is reached."""
-    held = [(mark, rates[name]) for name, (_, mark) in MARKS.items() if name in rates]
+def aimed_rates(rates: Mapping[str, float], name: str) -> dict[str, float]:
+    """The rate of one way of ours at which every floor that it is held to holds, and at which every aim is reached."""
+    held = [(mark, rates[peer]) for peer, (ours, mark) in MARKS.items() if peer in rates and ours == name]
     if not held:
         return {}
     return {"floor": max(mark.floor * rate for mark, rate in held), "aim": max(mark.aim * rate for mark, rate in held)}
@@ -93,7 +99,7 @@ def _grid(scale: _Scale, top: float, bottom: float) -> list[str]:
 
 def _bar(scale: _Scale, place: int, name: str, rate: float) -> list[str]:
     top, end = _TOP + _STEP * place, scale(rate)
-    weight = 650 if name == OURS else 400
+    weight = 650 if name in (OURS, BARE_OURS) else 400
     return [
         _text(_LEFT - 12, top + 16, name, font_size=14, fill=_INK, text_anchor="end", font_weight=weight),
         f'<rect x="{_LEFT}" y="{top}" width="{max(2.0, end - _LEFT):.1f}" height="{_BAR}" rx="3" '
@@ -103,11 +109,9 @@ def _bar(scale: _Scale, place: int, name: str, rate: float) -> list[str]:
 
 def _figure(scale: _Scale, place: int, name: str, rate: float, marks: Mapping[str, float]) -> str:
     """The rate right of its bar, and right of marks that it would hide."""
-    left, weight = scale(rate), 400
-    if name == OURS:
-        weight = 650
-        for mark in sorted(map(scale, marks.values())):
-            left = mark if left - 8 <= mark < left + _ROOM else left
+    left, weight = scale(rate), 650 if name in (OURS, BARE_OURS) else 400
+    for mark in sorted(map(scale, marks.values())):
+        left = mark if left - 8 <= mark < left + _ROOM else left
     return _text(left + 8, _TOP + _STEP * place + 16, f"{rate:,.0f}", font_size=13, fill=_INK, font_weight=weight)
 
 
@@ -122,7 +126,7 @@ def _marks(scale: _Scale, place: int, marks: Mapping[str, float]) -> list[str]:
 
 
 def _legend(top: float) -> str:
-    words = [(_FLOOR, "floor of ours: all three ratios held"), (_AIM, "aim of ours")]
+    words = [(_FLOOR, "floor of ours"), (_AIM, "aim of ours")]
     parts, left = [], 24.0
     for colour, word in words:
         parts.append(

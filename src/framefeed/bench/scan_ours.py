@@ -18,7 +18,7 @@ from framefeed.media.limits import Limits
 from framefeed.media.source import MediaSource
 
 OURS = "framefeed, header"
-BARE_OURS = "framefeed, header without fstat"
+BARE_OURS = "framefeed, without fstat"
 _AT_ONCE = 64
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC
 
