@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,6 +30,7 @@ from framefeed.index.survey import SurveyOptions
 from framefeed.testing import ClipSpec
 from tests.corpus import clip_file
 from tests.index.synthetic import same
+from tests.parallel.living import all_gone, children_of
 from tests.programs import report_of
 
 _opened: list[list[str]] = []
@@ -291,6 +294,64 @@ def test_the_disk_is_full(media: Path, tmp_path: Path) -> None:
     assert told["kept"] > 0
     made = Catalog.open(tmp_path / "cat.parquet")
     assert made.table.equals(scan(media).table)
+
+
+def test_stopped_at_every_step_and_size(tmp_path: Path) -> None:
+    folder = tmp_path / "media"
+    for number in range(14):
+        picture(folder / "ab"[number % 2] / f"p{number:02d}.png", 8 + number)
+    for number in range(2):
+        video = clip_file(f"scan_{5 + number}.mp4", ClipSpec(num_frames=5 + number, height=48, width=64, gop=4))
+        shutil.copy(video, folder / "ab"[number] / f"p{number * 7:02d}.mp4")
+    (folder / "b" / "text.mp4").write_text("no video")
+    (tmp_path / "work").mkdir()
+    told = report_of("tests.index.stopped_scan", os.fspath(folder), os.fspath(tmp_path / "work"))
+    assert set(told["statuses"]) == {0, 3, -signal.SIGKILL, -signal.SIGXFSZ}
+    assert (told["torn"], told["unequal"]) == ([], [])
+
+
+def test_a_catalog_whose_frame_tables_are_gone_is_made_anew(media: Path, tmp_path: Path) -> None:
+    target = tmp_path / "cat.parquet"
+    scan(media, out=target)
+    before = content(target)
+    target.with_suffix(".frames.arrow").unlink()
+    scan(media, out=target)
+    assert content(target) == before
+
+
+def test_a_journal_that_is_removed_while_another_scan_locks_it(
+    media: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, flock = tmp_path / "cat.parquet.journal", fcntl.flock
+
+    def late(descriptor: int, operation: int) -> None:
+        if folder.exists():
+            monkeypatch.setattr(fcntl, "flock", flock)
+            folder.rmdir()  # as a scan that ends just now does
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with Journal(os.fspath(tmp_path / "cat.parquet"), {}), pytest.raises(UsageError, match="another process"):
+        scan(media, out=tmp_path / "cat.parquet")
+
+
+def test_what_keeps_a_journal_from_being_written_is_told(media: Path, tmp_path: Path) -> None:
+    (tmp_path / "cat.parquet.journal").write_text("mine")
+    with pytest.raises(UsageError, match=r"File exists.*let this folder be written"):
+        scan(media, out=tmp_path / "cat.parquet")
+
+
+def test_workers_end_with_the_scan_whoever_keeps_its_error(
+    media: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweep, "PROCESSES_PAY", 1)
+    before = children_of(os.getpid())
+    with monkeypatch.context() as patched:
+        interrupted(patched, 1, KeyboardInterrupt())
+        with pytest.raises(KeyboardInterrupt) as kept:
+            scan(media / "b", out=tmp_path / "cat.parquet", workers=2)
+    assert kept.traceback
+    assert all_gone(children_of(os.getpid()) - before)
 
 
 def test_kill_9_at_50_random_moments(media: Path, tmp_path: Path) -> None:

@@ -8,12 +8,13 @@ stream gives back its whole batches, and blocks that never reached the disk are 
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -23,14 +24,16 @@ import pyarrow as pa
 import xxhash
 
 from framefeed.errors import UsageError
+from framefeed.index.catalog_files import FORMAT
 from framefeed.index.frame_tables import SCHEMA
 from framefeed.index.still_rows import SURVEYED
 
-FORMAT = 1
 JOURNALED = pa.schema([pa.field("source", pa.string()), *SURVEYED])
 _OURS = re.compile(r"\d{4,}\.(facts|frames)\.arrows")
 _CHECKSUM = b"xxh3"
 _SETTINGS = b"framefeed"
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_LOCKING_ATTEMPTS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,10 @@ class Journal:
         target: Path of the catalog that is to come.
         settings: What a row depends on besides its file; pieces that were written under others are not read.
 
+    Attributes:
+        folder: Where it lies.
+        was_left: Whether an earlier scan left it: that one did not come to its end.
+
     Raises:
         UsageError: Another process is scanning to the same catalog, or the folder cannot be made.
     """
@@ -62,13 +69,11 @@ class Journal:
         self._settings = json.dumps({"format": FORMAT, **settings}, sort_keys=True).encode()
         self._writers: tuple[_Stream, _Stream] | None = None
         with _told(self.folder):
-            self.folder.mkdir(exist_ok=True)
-            self._lock = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(self._lock)
-            raise UsageError(f"{target}: another process is scanning to this catalog: wait for it") from error
+            self.was_left = self.folder.is_dir()
+            try:
+                self._lock = _locked(self.folder)
+            except BlockingIOError as error:
+                raise UsageError(f"{target}: another process is scanning to this catalog: wait for it") from error
 
     def pieces(self) -> Iterator[Piece]:
         """Read what earlier runs wrote, the oldest first."""
@@ -131,7 +136,34 @@ class Journal:
         taken = [int(name.split(".")[0]) for kind in ("facts", "frames") for name in self._names(kind)]
         number = max(taken, default=-1) + 1
         facts, frames = (self.folder / f"{number:04d}.{kind}.arrows" for kind in ("facts", "frames"))
-        return _Stream(facts, JOURNALED, self._settings), _Stream(frames, SCHEMA, self._settings)
+        with ExitStack() as opened:
+            first = opened.enter_context(closing(_Stream(facts, JOURNALED, self._settings)))
+            second = _Stream(frames, SCHEMA, self._settings)
+            opened.pop_all()
+        return first, second
+
+
+def _locked(folder: Path) -> int:
+    """Make a folder if there is none, and lock it; gives its descriptor.
+
+    Raises:
+        BlockingIOError: Another process has it.
+    """
+    for _ in range(_LOCKING_ATTEMPTS):
+        folder.mkdir(exist_ok=True)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # A scan that ended between the two calls has removed what is locked here.
+            if os.path.samestat(os.fstat(descriptor), os.stat(folder)):
+                return descriptor
+        except FileNotFoundError:
+            pass
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+    raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), os.fspath(folder))
 
 
 class _Stream:
@@ -203,7 +235,9 @@ def _told(folder: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, pa.ArrowException) as error:
+        is_full = isinstance(error, OSError) and error.errno in _FULL
+        hint = "make room" if is_full else "let this folder be written"
         raise UsageError(
-            f"{folder}: the scan's journal cannot be written: {error}; make room and run the same scan again: it goes "
+            f"{folder}: the scan's journal cannot be written: {error}; {hint} and run the same scan again: it goes "
             "on where it stopped"
         ) from error

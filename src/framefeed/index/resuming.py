@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,7 +50,8 @@ def _of_catalog(target: str, options: SurveyOptions) -> Iterator[KnownPart]:
         return
     with suppress(MediaError):  # What cannot be read is found out anew.
         facts, header, frames = open_catalog(target)
-        if (header.depth, header.verify) != (options.depth, options.verify):
+        lacks_frames = frames is None and header.frames_id is not None
+        if lacks_frames or (header.depth, header.verify) != (options.depth, options.verify):
             return
         batches = () if frames is None else frames.batches
         numbers = facts.source_numbers
@@ -117,21 +118,25 @@ def find_out(sources: Sources, known: Known, journal: Journal | None, options: S
     missing = np.flatnonzero(held < 0)
     tally = Tally(len(held) - len(missing))
     left = Sources(_taken(sources.texts, missing), list(parts_left(sources.parts, held < 0)))
-    new = Found.of(_surveyed(left, journal, options, tally))
+    with closing(_surveyed(left, journal, options, tally)) as surveyed:
+        new = Found.of(surveyed)
     found = _joined(known, held, new) if tally.known else new
     return Outcome(lambda: found, False, tally)
 
 
-def _surveyed(sources: Sources, journal: Journal | None, options: SurveyOptions, tally: Tally) -> Iterator[Surveyed]:
+def _surveyed(sources: Sources, journal: Journal | None, options: SurveyOptions, tally: Tally) -> Generator[Surveyed]:
     """Survey sources, each chunk written down before the next is asked for."""
     start = 0
-    for surveyed in sweep(list(chunks_of(sources.parts)), options, known=tally.known):
-        if journal is not None:
-            texts = sources.texts.slice(start, len(surveyed))
-            journal.add(pa.RecordBatch.from_arrays([texts, *surveyed.facts.columns], schema=JOURNALED), surveyed.frames)
-        start += len(surveyed)
-        tally.count(surveyed)
-        yield surveyed
+    # Closed here: an error's traceback would keep it, and with it the workers, as long as somebody keeps the error.
+    with closing(sweep(list(chunks_of(sources.parts)), options, known=tally.known)) as found:
+        for surveyed in found:
+            if journal is not None:
+                texts = sources.texts.slice(start, len(surveyed))
+                facts = pa.RecordBatch.from_arrays([texts, *surveyed.facts.columns], schema=JOURNALED)
+                journal.add(facts, surveyed.frames)
+            start += len(surveyed)
+            tally.count(surveyed)
+            yield surveyed
 
 
 def _taken(texts: pa.Array, rows: IntArray) -> pa.Array:

@@ -132,7 +132,8 @@ def _scanned_to(target: str, rows: Rows, sources: Sources, request: ScanRequest)
             journal.clear()
         known = what_is_known(target, journal, options) if request.resume else Known([])
         outcome = find_out(sources, known, journal, options)
-        if not (outcome.is_unchanged and _stands(target, rows, options)):
+        # Where a scan did not come to its end, there may be more than the two files.
+        if journal.was_left or not (outcome.is_unchanged and _stands(target, rows, options)):
             Catalog(catalog_data(rows, outcome.found(), options)).to_parquet(target)
         journal.remove()
     return Scanned(Catalog.open(target, rows.root), outcome.tally)
@@ -226,11 +227,12 @@ def _part(group: Group, unlistable: Mapping[str, UnreadableMedia]) -> Part:
 def _stands(target: str, rows: Rows, options: SurveyOptions) -> bool:
     """Whether the catalog that was saved has these rows, given that the facts of their sources hold."""
     try:
-        facts, header, _ = open_catalog(target)
+        facts, header, frames = open_catalog(target)
     except MediaError:
         return False
     labels = rows.plain_labels()
     same = (header.depth, header.verify, list(header.classes)) == (options.depth, options.verify, distinct(labels))
+    same &= (frames is None) == (header.frames_id is None)
     extra = pa.table({}) if rows.extra is None else rows.extra
     if not same or facts.extra_names != extra.column_names:
         return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -74,7 +74,7 @@ def _fitting(part: Part, start: int, room: int) -> tuple[int, int]:
     return taken, room
 
 
-def sweep(chunks: Sequence[Chunk], options: SurveyOptions, *, known: int = 0) -> Iterator[Surveyed]:
+def sweep(chunks: Sequence[Chunk], options: SurveyOptions, *, known: int = 0) -> Generator[Surveyed]:
     """Find out about all chunks, in their order.
 
     Args:
