@@ -30,7 +30,7 @@ from framefeed.media.packets import PacketWalk, walk_packets
 from framefeed.media.probe import video_info
 from framefeed.media.sequence import SequenceSource
 from framefeed.media.sniff import HEAD_BYTES, sniff
-from framefeed.media.source import MediaSource
+from framefeed.media.source import MediaSource, identity_of, read_bytes
 
 Verify = Literal["ends", "none", "full"]
 
@@ -72,15 +72,17 @@ def index_media(
     if verify not in ("ends", "none", "full"):
         raise UsageError(f"verify must be 'ends', 'none' or 'full', not {verify!r}")
     media = MediaSource.of(source)
-    media.stat()
     if isinstance(media, SequenceSource):
+        media.stat()
         return index_sequence(media, verify, stream_index, limits)
-    head = media.head(HEAD_BYTES)
-    if sniff(head, media.name) == "image":
+    with media.opened() as reader:
+        head = read_bytes(reader, 0, HEAD_BYTES)
+        is_image = sniff(head, media.name) == "image"
+        opened = None if is_image else open_movie(reader, head, media.name, limits)
+        if opened is not None and stream_index in (None, opened.number) and verify == "none" and opened.comes_out_whole:
+            return index_movie(opened, identity_of(reader, reader.stat()))
+    if is_image:
         return index_still(media, verify, stream_index, limits)
-    opened = open_movie(media, head, limits)
-    if opened is not None and stream_index in (None, opened.number) and verify == "none" and opened.comes_out_whole:
-        return index_movie(media, opened)
     with VideoContainer(media, stream_index, limits) as container:
         # Facts are not pixels: the loop filter, a fifth of the work, changes none of them.
         container.decoder().options |= {"skip_loop_filter": "all"}

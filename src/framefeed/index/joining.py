@@ -21,7 +21,7 @@ from framefeed.index.frame_index import (
 from framefeed.media.info import MediaInfo
 from framefeed.media.mp4.opening import OpenedMovie
 from framefeed.media.packets import PacketWalk
-from framefeed.media.source import MediaSource, SourceIdentity
+from framefeed.media.source import SourceIdentity
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Table:
         )
 
 
-def index_movie(media: MediaSource, opened: OpenedMovie) -> tuple[MediaInfo, FrameIndex]:
+def index_movie(opened: OpenedMovie, identity: SourceIdentity) -> tuple[MediaInfo, FrameIndex]:
     """Index an MP4 file whose header says all; no container is opened, and nothing is decoded."""
     assert opened.facts is not None
     info, video, walk = opened.facts.info, opened.facts.video, opened.walked.walk
@@ -83,7 +83,7 @@ def index_movie(media: MediaSource, opened: OpenedMovie) -> tuple[MediaInfo, Fra
         color_range=colors.range,
     )
     table = Table(walk, order, Fraction(1, opened.movie.video.time_scale), "packets")
-    return info, table.index(stream, media.identity())
+    return info, table.index(stream, identity)
 
 
 def kept_in_order(walk: PacketWalk) -> IntArray:

@@ -262,7 +262,7 @@ class _View:
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at}.get(whence)
-        self._at = max(0, offset + (self._reader.size() if start is None else start))
+        self._at = max(0, offset + (self._reader.stat().bytes if start is None else start))
         return self._at
 
     def tell(self) -> int:

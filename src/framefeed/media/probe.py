@@ -17,7 +17,7 @@ from framefeed.media.mp4.opening import movie_info
 from framefeed.media.sequence import SequenceSource
 from framefeed.media.sequence_probe import sequence_info
 from framefeed.media.sniff import HEAD_BYTES, beyond_pillow, sniff
-from framefeed.media.source import MediaSource
+from framefeed.media.source import MediaSource, read_bytes
 
 _PROBED_PACKETS = 64
 
@@ -38,13 +38,16 @@ def probe(source: Any, *, limits: Limits = DEFAULT_LIMITS) -> MediaInfo:
         LimitExceeded: It claims more than ``limits``.
     """
     media = MediaSource.of(source)
-    media.stat()
     if isinstance(media, SequenceSource):
+        media.stat()
         return sequence_info(media, limits)
-    head = media.head(HEAD_BYTES)
-    if sniff(head, media.name) == "image":
+    with media.opened() as reader:
+        head = read_bytes(reader, 0, HEAD_BYTES)
+        is_image = sniff(head, media.name) == "image"
+        info = None if is_image else movie_info(reader, head, media.name, limits)
+    if is_image:
         return _heic_info(media, head, limits) if beyond_pillow(head) == "HEIC" else image_info(media, limits)
-    return movie_info(media, head, limits) or _info_from_libav(media, limits)
+    return info or _info_from_libav(media, limits)
 
 
 def _info_from_libav(media: MediaSource, limits: Limits) -> MediaInfo:

@@ -45,6 +45,10 @@ class ByteReader(Protocol):
         """Fill ``buffer`` from byte ``offset`` on; return how many bytes there were."""
         ...
 
+    def stat(self) -> SourceStat:
+        """Size and time of what is open."""
+        ...
+
     def close(self) -> None:
         """Release the file, if this reader opened it."""
         ...
@@ -95,6 +99,10 @@ class BytesReader:
         buffer[: len(part)] = part
         return len(part)
 
+    def stat(self) -> SourceStat:
+        """Size of the buffer."""
+        return SourceStat(len(self._data))
+
     def close(self) -> None:
         """Nothing to release."""
 
@@ -119,10 +127,10 @@ class ObjectReader:
                 got += len(data)
         return got
 
-    def size(self) -> int:
+    def stat(self) -> SourceStat:
         """Bytes up to the end."""
         with self._turn.lock:
-            return self._file.seek(0, os.SEEK_END)
+            return SourceStat(self._file.seek(0, os.SEEK_END))
 
     def close(self) -> None:
         """The file object stays its owner's."""
@@ -227,17 +235,12 @@ class MediaSource:
             return SourceStat(facts.st_size, facts.st_mtime_ns)
         if self.file is None:
             return SourceStat(len(self.data))
-        return SourceStat(ObjectReader(self.file).size())
+        return ObjectReader(self.file).stat()
 
     def fingerprint(self) -> str:
         """Hash the size, head, middle and tail, so that a copy has the fingerprint of its original."""
-        size = self.stat().bytes
-        digest = xxhash.xxh3_128(str(size).encode())
-        starts = {0, max(0, (size - FINGERPRINT_BLOCK) // 2), max(0, size - FINGERPRINT_BLOCK)}
         with self.opened() as reader:
-            for start in sorted(starts):
-                digest.update(read_bytes(reader, start, min(FINGERPRINT_BLOCK, size)))
-        return digest.hexdigest()
+            return identity_of(reader, self.stat()).fingerprint
 
     def head_fingerprint(self) -> str:
         """Hash the size and the first bytes, which is what the survey of a still picture has read anyway."""
@@ -245,8 +248,8 @@ class MediaSource:
 
     def identity(self) -> SourceIdentity:
         """What the source is now."""
-        now = self.stat()
-        return SourceIdentity(now.bytes, now.mtime_ns, self.fingerprint())
+        with self.opened() as reader:
+            return identity_of(reader, self.stat())
 
     def check_identity(self, indexed: SourceIdentity | None) -> Hashable:
         """Make sure that the source is still the one that was indexed.
@@ -309,6 +312,16 @@ head_digest = xxhash.xxh3_128_hexdigest
 def head_fingerprint(head: bytes, size: int) -> str:
     """Fingerprint of a file of ``size`` bytes by its first ``HEAD_BYTES``."""
     return OF_HEAD + head_digest(head, size)
+
+
+def identity_of(reader: ByteReader, now: SourceStat) -> SourceIdentity:
+    """Identify what is open: its size and time, and a hash of size, head, middle and tail."""
+    size = now.bytes
+    digest = xxhash.xxh3_128(str(size).encode())
+    block = memoryview(bytearray(min(FINGERPRINT_BLOCK, size)))
+    for start in sorted({0, max(0, (size - FINGERPRINT_BLOCK) // 2), max(0, size - FINGERPRINT_BLOCK)}):
+        digest.update(block[: reader.read_into(block, start)])
+    return SourceIdentity(size, now.mtime_ns, digest.hexdigest())
 
 
 def read_bytes(reader: ByteReader, offset: int, count: int) -> bytes:

@@ -20,7 +20,7 @@ from framefeed.media.limits import DEFAULT_LIMITS
 from framefeed.media.mp4.opening import OpenedMovie, open_movie
 from framefeed.media.packets import PacketWalk, walk_packets
 from framefeed.media.sniff import HEAD_BYTES
-from framefeed.media.source import MediaSource
+from framefeed.media.source import MediaSource, read_bytes
 
 Source = str | bytes | os.PathLike[str]
 _INDEX = ("pts", "duration", "time_base", "key_frame_indices", "built_from", "frame_packet", "frame_start", "stream")
@@ -37,7 +37,8 @@ class Answer:
 def opened(source: Source) -> OpenedMovie | None:
     """What the moov box gives; None where libav has to read the source."""
     media = MediaSource.of(source)
-    return open_movie(media, media.head(HEAD_BYTES), DEFAULT_LIMITS)
+    with media.opened() as reader:
+        return open_movie(reader, read_bytes(reader, 0, HEAD_BYTES), media.name, DEFAULT_LIMITS)
 
 
 def walk_of_libav(source: Source) -> PacketWalk | str:

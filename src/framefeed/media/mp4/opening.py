@@ -22,7 +22,7 @@ from framefeed.media.mp4.reading import read_movie
 from framefeed.media.mp4.samples import check_counts
 from framefeed.media.mp4.walk import MovieWalk, walk_movie
 from framefeed.media.packets import PacketWalk
-from framefeed.media.source import ByteReader, MediaSource
+from framefeed.media.source import ByteReader
 
 _BEFORE = np.triu(np.ones((HEAD_PACKETS, HEAD_PACKETS), bool), 1)
 """Whether packet i comes before packet k."""
@@ -91,53 +91,53 @@ def _are_times_right(video: Video, nal: NalFacts, walk: PacketWalk) -> bool:
         return False
 
 
-def movie_info(media: MediaSource, head: bytes, limits: Limits) -> MediaInfo | None:
+def movie_info(reader: ByteReader, head: bytes, name: str, limits: Limits) -> MediaInfo | None:
     """Describe a source from its moov box; None where libav has to.
 
     Args:
-        media: The source.
+        reader: The source.
         head: Its first bytes.
+        name: For the log.
         limits: What it may claim.
     """
     if head[4:8] not in FIRST_KINDS:
         return None
     try:
-        with media.opened() as reader:
-            movie = read_movie(reader, media.stat().bytes, limits, head)
-            for track in movie.tracks:
-                check_counts(movie, track)
-            return _facts(reader, movie, limits).info
+        movie = read_movie(reader, reader.stat().bytes, limits, head)
+        for track in movie.tracks:
+            check_counts(movie, track)
+        return _facts(reader, movie, limits).info
     except OddMovie as odd:
-        _say(media, odd)
+        _say(name, odd)
         return None
 
 
-def open_movie(media: MediaSource, head: bytes, limits: Limits) -> OpenedMovie | None:
+def open_movie(reader: ByteReader, head: bytes, name: str, limits: Limits) -> OpenedMovie | None:
     """Read facts and packets of a source from its moov box; None where libav has to.
 
     Args:
-        media: The source.
+        reader: The source.
         head: Its first bytes.
+        name: For the log.
         limits: What it may claim.
     """
     if head[4:8] not in FIRST_KINDS:
         return None
     try:
-        with media.opened() as reader:
-            movie = read_movie(reader, media.stat().bytes, limits, head)
-            facts = _facts_or_none(media, reader, movie, limits)
-            length_size = facts.video.length_size if facts else length_size_of(movie, movie.video)
-            return OpenedMovie(movie, walk_movie(reader, movie, length_size, limits), facts)
+        movie = read_movie(reader, reader.stat().bytes, limits, head)
+        facts = _facts_or_none(reader, movie, name, limits)
+        length_size = facts.video.length_size if facts else length_size_of(movie, movie.video)
+        return OpenedMovie(movie, walk_movie(reader, movie, length_size, limits), facts)
     except OddMovie as odd:
-        _say(media, odd)
+        _say(name, odd)
         return None
 
 
-def _facts_or_none(media: MediaSource, reader: ByteReader, movie: Movie, limits: Limits) -> MovieFacts | None:
+def _facts_or_none(reader: ByteReader, movie: Movie, name: str, limits: Limits) -> MovieFacts | None:
     try:
         return _facts(reader, movie, limits)
     except OddMovie as odd:
-        _say(media, odd)
+        _say(name, odd)
         return None
 
 
@@ -148,5 +148,5 @@ def _facts(reader: ByteReader, movie: Movie, limits: Limits) -> MovieFacts:
     return MovieFacts(info, video)
 
 
-def _say(media: MediaSource, odd: OddMovie) -> None:
-    _LOG.debug("%s: read through libav: %s", media.name, odd)
+def _say(name: str, odd: OddMovie) -> None:
+    _LOG.debug("%s: read through libav: %s", name, odd)
