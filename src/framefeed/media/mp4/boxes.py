@@ -5,7 +5,8 @@ Whatever is not understood exactly raises ``OddMovie``: libav reads the file the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
+from functools import partial
 from struct import Struct
 from typing import NamedTuple
 
@@ -30,23 +31,29 @@ class Box(NamedTuple):
     end: int
 
 
-def boxes(data: bytes, start: int, end: int) -> Iterator[Box]:
-    """Yield the boxes that fill ``data[start:end]``.
+_box = partial(tuple.__new__, Box)
+"""Makes a box of a tuple: a quarter of the time that naming its fields takes, and a file has sixty of them."""
+
+
+def boxes(data: bytes, start: int, end: int) -> list[Box]:
+    """List the boxes that fill ``data[start:end]``.
 
     Raises:
         OddMovie: A box is shorter than its header, or ends beyond its parent, or there are too many.
     """
-    number = 0
-    while start + 8 <= end:
-        size, kind = _HEADER.unpack_from(data, start)
+    found: list[Box] = []
+    header, last = _HEADER.unpack_from, end - 8
+    while start <= last:
+        size, kind = header(data, start)
         head = 8
         if size == 1:
             size, head = large_size(data, start, end), _LARGE_HEADER_BYTES
-        if size < head or start + size > end or number >= MAX_BOXES:
+        stop = start + size
+        if size < head or stop > end or len(found) >= MAX_BOXES:
             raise OddMovie(f"a {kind!r} box of {size} bytes in {end - start}")
-        yield Box(kind, start + head, start + size)
-        start += size
-        number += 1
+        found.append(_box((kind, start + head, stop)))
+        start = stop
+    return found
 
 
 def large_size(data: bytes, start: int, end: int) -> int:

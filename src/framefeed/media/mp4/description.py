@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from struct import Struct
 from typing import NamedTuple
 
@@ -36,25 +37,22 @@ _NAL = {"h264": _Configuration(b"avcC", 4, 8), "hevc": _Configuration(b"hvcC", 2
 _ENTRY_BYTES = 78
 """Of a visual sample entry before its boxes."""
 _SIZE = Struct(">HH")
+_COLORS = Struct(">4xHHH")
+_RANGE = Struct(">10xB")
 _PLAIN = frozenset({b"pasp", b"btrt", b"fiel", b"chrm", b"gama", b"uuid", b"free", b"dvcC", b"dvvC", b"amve", b"clli",
                     b"mdcv"})  # fmt: skip
+_MOST_KEPT_BYTES = 4096
 _H264_SPS, _H264_PPS = 7, 8
 _HEVC_SPS, _HEVC_PPS = 33, 34
 
 
-def sample_entry(movie: Movie, track: Track) -> Box:
-    """Give the one sample description of a track."""
-    box = track.tables[b"stsd"]
-    return next(boxes(movie.data, box.start + 8, box.end))
-
-
-def codec_of(movie: Movie, track: Track) -> str:
+def codec_of(track: Track) -> str:
     """Name the codec of a video track.
 
     Raises:
         OddMovie: Unknown, encrypted, or of packets that libav does not take as they are.
     """
-    kind = sample_entry(movie, track).kind
+    kind = track.entry.kind
     if kind not in _CODECS:
         raise OddMovie(f"a {kind!r} track")
     return _CODECS[kind]
@@ -66,7 +64,7 @@ def length_size_of(movie: Movie, track: Track) -> int:
     Raises:
         OddMovie: As ``read_video``.
     """
-    codec = codec_of(movie, track)
+    codec = codec_of(track)
     if codec not in _NAL:
         return 0
     extradata, _ = _configuration(movie, track, codec)
@@ -79,24 +77,33 @@ def read_video(movie: Movie, track: Track) -> Video:
     Raises:
         OddMovie: Of another codec, or anything in it is not understood exactly.
     """
-    codec = codec_of(movie, track)
+    codec = codec_of(track)
     if codec not in _NAL:
         raise OddMovie(f"facts of {codec} are libav's")
     extradata, colors = _configuration(movie, track, codec)
+    video = (_known if len(extradata) <= _MOST_KEPT_BYTES else _read)(codec, extradata, colors)
+    if unpack(movie.data, track.entry, _SIZE, 24) != (video.format.width, video.format.height):
+        raise OddMovie("container and codec that differ in the size of pictures")
+    return video
+
+
+def _read(codec: str, extradata: bytes, colors: StreamColors) -> Video:
+    """Read a codec configuration."""
     length_size = (extradata[_NAL[codec].length_place] & 3) + 1
     if codec == "h264":
         unit = _h264_parameter_set(extradata)
-        found = h264_format(unit, colors)
-    else:
-        unit, picture_unit = _hevc_parameter_sets(extradata)
-        found = hevc_format(unit, picture_unit)
-    if unpack(movie.data, sample_entry(movie, track), _SIZE, 24) != (found.width, found.height):
-        raise OddMovie("container and codec that differ in the size of pictures")
-    return Video(codec, extradata, length_size, unit, found)
+        return Video(codec, extradata, length_size, unit, h264_format(unit, colors))
+    unit, picture_unit = _hevc_parameter_sets(extradata)
+    return Video(codec, extradata, length_size, unit, hevc_format(unit, picture_unit))
+
+
+# The files of a data set come from few encoders at few settings: their configurations are the same bytes, and what
+# these mean depends on nothing else. Both the number and the length of what is kept are bounded.
+_known = lru_cache(maxsize=256)(_read)
 
 
 def _configuration(movie: Movie, track: Track, codec: str) -> tuple[bytes, StreamColors]:
-    box, colors = _parts(movie.data, sample_entry(movie, track), _NAL[codec].box)
+    box, colors = _parts(movie.data, track.entry, _NAL[codec].box)
     extradata = movie.data[box.start : box.end]
     if len(extradata) < _NAL[codec].least_bytes or extradata[0] != 1:
         raise OddMovie("a codec configuration of an unknown version")
@@ -122,10 +129,10 @@ def _container_colors(data: bytes, box: Box) -> StreamColors:
     kind = data[box.start : box.start + 4]
     if kind not in (b"nclx", b"nclc"):
         raise OddMovie(f"colours of kind {kind!r}")
-    primaries, transfer, space = unpack(data, box, Struct(">4xHHH"))
+    primaries, transfer, space = unpack(data, box, _COLORS)
     if kind == b"nclc":
         return known_colors(primaries, transfer, space, 0)
-    (full,) = unpack(data, box, Struct(">10xB"))
+    (full,) = unpack(data, box, _RANGE)
     return known_colors(primaries, transfer, space, FULL_RANGE if full >> 7 else LIMITED_RANGE)
 
 

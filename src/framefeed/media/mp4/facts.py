@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
+from math import gcd
+from operator import mul
 
 from framefeed.media.container import orientation
 from framefeed.media.info import MediaInfo
@@ -12,7 +13,7 @@ from framefeed.media.mp4.boxes import OddMovie, need
 from framefeed.media.mp4.codec_facts import Video
 from framefeed.media.mp4.edits import check_shown, edit_ticks
 from framefeed.media.mp4.movie import Movie, Track
-from framefeed.media.mp4.samples import table
+from framefeed.media.mp4.samples import two_columns
 
 FORMAT_NAME = "mov,mp4,m4a,3gp,3g2,mj2"
 _MAX_RATE = 2**31 - 1
@@ -25,7 +26,7 @@ class Timing:
 
     num_frames: int
     duration: int
-    average_fps: Fraction
+    average_fps: float
 
 
 def timing_of(movie: Movie, track: Track) -> Timing:
@@ -34,18 +35,19 @@ def timing_of(movie: Movie, track: Track) -> Timing:
     Raises:
         OddMovie: The header is silent, or claims what libav corrects.
     """
-    runs = table(movie.data, need(track.tables, b"stts"), 2).tolist()
-    frames = sum(count for count, _ in runs)
-    ticks = sum(count * delta for count, delta in runs)
-    if not frames or not ticks or frames > _MAX_RATE or max(delta for _, delta in runs) >= _MAX_DELTA:
+    counts, deltas = two_columns(movie.data, need(track.tables, b"stts"))
+    frames = sum(counts)
+    ticks = sum(map(mul, counts, deltas))
+    if not frames or not ticks or frames > _MAX_RATE or max(deltas) >= _MAX_DELTA:
         raise OddMovie("times that libav corrects")
     duration = min(ticks, track.duration)
     if track.edits:
         duration = min(duration, sum(edit_ticks(movie, track)[::2]))
-    rate = Fraction(track.time_scale * frames, ticks)
-    if duration < 1 or max(rate.numerator, rate.denominator) > _MAX_RATE or track.duration >= 2**32 - 1:
+    common = gcd(track.time_scale * frames, ticks)
+    rate = track.time_scale * frames // common, ticks // common
+    if duration < 1 or max(rate) > _MAX_RATE or track.duration >= 2**32 - 1:
         raise OddMovie("a duration or a rate that libav corrects")
-    return Timing(frames, duration, rate)
+    return Timing(frames, duration, rate[0] / rate[1])
 
 
 def media_info(movie: Movie, video: Video, limits: Limits) -> MediaInfo:
@@ -77,7 +79,7 @@ def media_info(movie: Movie, video: Video, limits: Limits) -> MediaInfo:
         mirrored=mirrored,
         pixel_format=found.pixel_format,
         num_frames_from_header=timing.num_frames,
-        duration_seconds_from_header=float(Fraction(timing.duration, track.time_scale)),
-        average_fps_from_header=float(timing.average_fps),
+        duration_seconds_from_header=timing.duration / track.time_scale,
+        average_fps_from_header=timing.average_fps,
         bytes=movie.layout.size,
     )

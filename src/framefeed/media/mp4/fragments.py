@@ -125,7 +125,7 @@ def _defaults(data: bytes, extends: Box) -> dict[int, Defaults]:
 
 def _runs(data: bytes, place: int, defaults: dict[int, Defaults]) -> Iterator[Run]:
     """Yield the runs of one moof box, which stands at ``place`` in the file."""
-    outer = next(boxes(data, 0, len(data)))
+    outer = boxes(data, 0, len(data))[0]
     implicit = True
     for box in boxes(data, outer.start, outer.end):
         if box.kind == b"traf":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from struct import Struct
 
 from framefeed.media.limits import Limits
@@ -19,11 +20,26 @@ _MVHD = {0: Struct(">4xIII"), 1: Struct(">4xQQI")}
 _MDHD = {0: Struct(">4xIIII"), 1: Struct(">4xQQIQ")}
 _TKHD = {0: (Struct(">III"), 40), 1: (Struct(">QQI"), 52)}
 _MATRIX = Struct(">9i")
+_PICTURE = Struct(">II")
 _ELST = {0: Struct(">IiI"), 1: Struct(">QqI")}
 _MAX_EDITS = 2
 _NO_FRAMES = frozenset({b"free", b"skip", b"wide", b"udta", b"meta", b"uuid", b"iods", b"pssh"})
 """Boxes that hold names, licences and padding."""
 TABLES = frozenset({b"stts", b"ctts", b"stsz", b"stz2", b"stsc", b"stco", b"co64", b"stss", b"stsd"})
+
+
+_TRACK_PARTS = (b"tkhd", b"mdia", b"edts", b"tref")
+_NO_TRACK_PARTS = _NO_FRAMES | {b"tapt", b"tgas", b"load", b"clip", b"matt", b"imap"}
+_MEDIA_PARTS = (b"mdhd", b"hdlr", b"minf")
+_NO_MEDIA_PARTS = _NO_FRAMES | {b"elng"}
+_INNER_PARTS = (b"dinf", b"stbl", b"hdlr")
+_NO_INNER_PARTS = _NO_FRAMES | {b"vmhd", b"smhd", b"nmhd", b"gmhd", b"hmhd", b"sthd"}
+_GROUPS = frozenset({b"sbgp", b"sgpd", b"csgp"})
+_NO_TABLES = frozenset({b"sdtp", b"cslg", b"free", b"subs", b"stsh", b"padb", b"stdp"})
+_OWN_DATA = bytes.fromhex("0000001c 64726566 00000000 00000001 0000000c 75726c20 00000001")
+"""What nearly every file has in dinf: one dref box whose one entry is "url " with the flag for this file."""
+_ONE = Struct(">I")
+_COUNTED = Struct(">4xI")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +64,7 @@ class Track:
         duration: In ticks, as the media header has it.
         edits: The edit list.
         tables: Boxes of the sample table by kind.
+        entry: The one sample description.
         groups: Kinds of sample groups, such as ``b"roll"``.
     """
 
@@ -60,10 +77,11 @@ class Track:
     duration: int
     edits: tuple[Edit, ...]
     tables: dict[bytes, Box]
+    entry: Box
     groups: frozenset[bytes]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Movie:
     """The moov box and where it stands.
 
@@ -81,7 +99,7 @@ class Movie:
     tracks: tuple[Track, ...]
     extends: Box | None
 
-    @property
+    @cached_property
     def video(self) -> Track:
         """The one video track.
 
@@ -140,24 +158,22 @@ def _movie_header(data: bytes, box: Box) -> tuple[int, Matrix]:
 
 
 def _track(data: bytes, trak: Box, number: int, movie_matrix: Matrix) -> Track:
-    ignored = _NO_FRAMES | {b"tapt", b"tgas", b"load", b"clip", b"matt", b"imap"}
-    parts = by_kind(data, trak, (b"tkhd", b"mdia", b"edts", b"tref"), ignored)
+    parts = by_kind(data, trak, _TRACK_PARTS, _NO_TRACK_PARTS)
     if b"tref" in parts and any(ref.kind == b"chap" for ref in boxes(data, *parts[b"tref"][1:])):
         raise OddMovie("chapters in a track")
-    media = by_kind(data, need(parts, b"mdia"), (b"mdhd", b"hdlr", b"minf"), _NO_FRAMES | {b"elng"})
+    media = by_kind(data, need(parts, b"mdia"), _MEDIA_PARTS, _NO_MEDIA_PARTS)
     handler = _handler(data, need(media, b"hdlr"))
-    headers = {b"vmhd", b"smhd", b"nmhd", b"gmhd", b"hmhd", b"sthd"}
-    inner = by_kind(data, need(media, b"minf"), (b"dinf", b"stbl", b"hdlr"), _NO_FRAMES | headers)
+    inner = by_kind(data, need(media, b"minf"), _INNER_PARTS, _NO_INNER_PARTS)
     if b"hdlr" in inner and _handler(data, inner[b"hdlr"]) not in (b"alis", b"url "):
         raise OddMovie("two handlers in a track")
     _check_own_data(data, need(inner, b"dinf"))
-    tables, groups = _tables(data, need(inner, b"stbl"))
+    tables, entry, groups = _tables(data, need(inner, b"stbl"))
     time_scale, duration = unpack(data, media[b"mdhd"], _MDHD[_version(data, need(media, b"mdhd"))])[2:4]
     if not 0 < time_scale < 2**31:
         raise OddMovie(f"a time scale of {time_scale}")
     track_id, is_enabled, matrix = _track_header(data, need(parts, b"tkhd"), movie_matrix)
     edits = _edits(data, parts[b"edts"]) if b"edts" in parts else ()
-    return Track(number, track_id, handler, is_enabled, matrix, time_scale, duration, edits, tables, groups)
+    return Track(number, track_id, handler, is_enabled, matrix, time_scale, duration, edits, tables, entry, groups)
 
 
 def _handler(data: bytes, box: Box) -> bytes:
@@ -168,31 +184,34 @@ def _handler(data: bytes, box: Box) -> bytes:
 
 def _check_own_data(data: bytes, dinf: Box) -> None:
     """Raise OddMovie if samples may lie in another file."""
+    if data[dinf.start : dinf.end] == _OWN_DATA:
+        return
     reference = need(by_kind(data, dinf, (b"dref",), ()), b"dref")
-    (count,) = unpack(data, reference, Struct(">4xI"))
-    entries = list(boxes(data, reference.start + 8, reference.end))
+    (count,) = unpack(data, reference, _COUNTED)
+    entries = boxes(data, reference.start + 8, reference.end)
     if len(entries) != count:
         raise OddMovie(f"{count} places of samples")
     for entry in entries:
-        if not unpack(data, entry, Struct(">I"))[0] & 1:
+        if not unpack(data, entry, _ONE)[0] & 1:
             raise OddMovie("samples in another file")
 
 
-def _tables(data: bytes, stbl: Box) -> tuple[dict[bytes, Box], frozenset[bytes]]:
+def _tables(data: bytes, stbl: Box) -> tuple[dict[bytes, Box], Box, frozenset[bytes]]:
     tables: dict[bytes, Box] = {}
     groups: set[bytes] = set()
     for box in boxes(data, stbl.start, stbl.end):
         if box.kind in TABLES and box.kind not in tables:
             tables[box.kind] = box
-        elif box.kind in (b"sbgp", b"sgpd", b"csgp"):
+        elif box.kind in _GROUPS:
             groups.add(data[box.start + 4 : box.start + 8])
-        elif box.kind not in (b"sdtp", b"cslg", b"free", b"subs", b"stsh", b"padb", b"stdp"):
+        elif box.kind not in _NO_TABLES:
             raise OddMovie(f"an unexpected {box.kind!r} box of samples")
     description = need(tables, b"stsd")
-    (count,) = unpack(data, description, Struct(">4xI"))
-    if count != 1 or len(list(boxes(data, description.start + 8, description.end))) != 1:
+    (count,) = unpack(data, description, _COUNTED)
+    entries = boxes(data, description.start + 8, description.end)
+    if count != 1 or len(entries) != 1:
         raise OddMovie(f"{count} sample descriptions")
-    return tables, frozenset(groups)
+    return tables, entries[0], frozenset(groups)
 
 
 def _track_header(data: bytes, box: Box, movie_matrix: Matrix) -> tuple[int, bool, Matrix]:
@@ -202,7 +221,7 @@ def _track_header(data: bytes, box: Box, movie_matrix: Matrix) -> tuple[int, boo
     if not track_id:
         raise OddMovie("a track without a number")
     own = unpack(data, box, _MATRIX, place)
-    unpack(data, box, Struct(">II"), place + 36)
+    unpack(data, box, _PICTURE, place + 36)
     return track_id, bool(data[box.start + 3] & _ENABLED), _product(own, movie_matrix)
 
 
@@ -226,7 +245,7 @@ def _edits(data: bytes, edts: Box) -> tuple[Edit, ...]:
         return ()
     version = _version(data, box)
     entry = _ELST[version]
-    count = unpack(data, box, Struct(">4xI"))[0]
+    count = unpack(data, box, _COUNTED)[0]
     if count > _MAX_EDITS or box.end - box.start != 8 + count * entry.size:
         raise OddMovie(f"{count} edits")
     edits = [unpack(data, box, entry, 8 + number * entry.size) for number in range(count)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any
@@ -26,6 +27,8 @@ _WIDTHS = {b"stss": 4, b"ctts": 8, b"stts": 8}
 """Bytes of an entry of tables behind version, flags and count."""
 _FEW_RUNS = 32
 """Up to here plain numbers are faster than arrays."""
+_PAIRS = [Struct(f">{2 * count}I") for count in range(_FEW_RUNS + 1)]
+_TRIPLES = [Struct(f">{3 * count}I") for count in range(_FEW_RUNS + 1)]
 _MAX_DELTA = 2**31
 """Larger steps of time are taken for negative ones by libav."""
 
@@ -137,6 +140,16 @@ def table(data: bytes, box: Box, columns: int) -> npt.NDArray[np.uint32]:
     return _column(data, box, ">u4", count * columns, 8).reshape(count, columns)
 
 
+def two_columns(data: bytes, box: Box) -> tuple[Sequence[int], Sequence[int]]:
+    """Read a table of pairs as plain numbers: what ``table`` gives, quicker for few of them."""
+    version, count = unpack(data, box, _COUNT)
+    if not version and count <= _FEW_RUNS:
+        numbers = unpack(data, box, _PAIRS[count], 8)
+        return numbers[::2], numbers[1::2]
+    first, second = table(data, box, 2).T.tolist()
+    return first, second
+
+
 def first_size(data: bytes, tables: dict[bytes, Box]) -> int:
     """Read the size of the first sample alone."""
     if b"stz2" in tables:
@@ -227,7 +240,7 @@ def _samples_in_chunks(data: bytes, tables: dict[bytes, Box]) -> int:
     if not entries or entries > _FEW_RUNS or version:
         lengths, counts = _chunk_runs(data, tables)
         return int((lengths * counts).sum())
-    numbers = unpack(data, box, Struct(f">{3 * entries}I"), 8)
+    numbers = unpack(data, box, _TRIPLES[entries], 8)
     first, counts_of_runs = numbers[::3], numbers[1::3]
     ends = (*first[1:], _chunk_count(data, tables) + 1)
     lengths_of_runs = [end - begin for begin, end in zip(first, ends, strict=True)]

@@ -46,7 +46,7 @@ def walk_movie(reader: ByteReader, movie: Movie, length_size: int, limits: Limit
         OddMovie: The tables, an edit list or the packets are not understood exactly.
     """
     track = movie.video
-    codec = codec_of(movie, track)
+    codec = codec_of(track)
     # libav's parser, not the container, says which H.264 packets are key frames; edits ask the container.
     if track.groups & _ODD_GROUPS and (codec != "h264" or track.edits):
         raise OddMovie("key frames in sample groups")
