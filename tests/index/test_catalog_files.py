@@ -234,6 +234,12 @@ def test_a_missing_folder_is_the_users_mistake(tmp_path: Path) -> None:
 # --- damage -----------------------------------------------------------------------------------------
 
 
+def test_a_name_that_is_not_utf_8_is_refused_before_anything_is_scanned(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"caf\\udce9.*UTF-8"):
+        scan(tmp_path, out=tmp_path / os.fsdecode(b"caf\xe9.parquet"))
+    assert not os.listdir(tmp_path)
+
+
 def test_a_missing_catalog_is_missing(tmp_path: Path) -> None:
     with pytest.raises(MissingMedia, match="scan"):
         Catalog.open(tmp_path / "cat.parquet")

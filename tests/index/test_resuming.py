@@ -319,6 +319,23 @@ def test_a_catalog_whose_frame_tables_are_gone_is_made_anew(media: Path, tmp_pat
     assert content(target) == before
 
 
+@given(data=st.data())
+def test_a_damaged_catalog_is_never_believed(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("damaged")
+    for number in range(5):
+        picture(folder / f"p{number}.png", 8 + number)
+    target = folder / "cat.parquet"
+    scan(folder, out=target, workers=0)
+    damaged = bytearray(target.read_bytes())
+    pages = len(damaged) - 8 - int.from_bytes(damaged[-8:-4], "little")  # before the Parquet footer
+    for _ in range(data.draw(st.integers(1, 3))):
+        damaged[4 + data.draw(st.integers(0, 2**16)) % (pages - 4)] ^= data.draw(st.integers(1, 255))
+    target.write_bytes(damaged)
+    os.utime(folder / "p3.png", ns=(1, 1))  # where nothing has changed, few of the columns are read
+    assert scan(folder, out=target, workers=0).table.equals(scan(folder, workers=0).table)
+    shutil.rmtree(folder)
+
+
 def test_a_journal_that_is_removed_while_another_scan_locks_it(
     media: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

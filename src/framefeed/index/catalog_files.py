@@ -26,6 +26,7 @@ from framefeed.index.build import Verify
 from framefeed.index.catalog_roll import Roll, make_roll
 from framefeed.index.facts import FACTS, Facts, Label, hash_column
 from framefeed.index.frame_tables import FrameTables, content_of, open_with_roll, write_frame_tables
+from framefeed.index.names import printable
 from framefeed.index.scratch import claimed, remove_unclaimed
 
 FORMAT = 2
@@ -91,6 +92,7 @@ def write_catalog(path: str, table: pa.Table, header: Header, frames: FrameTable
                 metadata = {_KEY: header.frames_id.encode()}
                 write_frame_tables(scratch.frames, frames.batches, metadata, _roll_of(table))
                 os.replace(scratch.frames, pending)
+                _flush_folder(path)  # The facts must never outlive a power cut that the tables that they name do not.
             _write_parquet(scratch.facts, table.replace_schema_metadata({_KEY: json.dumps(asdict(header)).encode()}))
             os.replace(scratch.facts, path)
         _flush_folder(path)
@@ -142,9 +144,12 @@ def check_target(path: str) -> None:
     """Make sure that writing a catalog at a path replaces nothing but a catalog.
 
     Raises:
-        UsageError: There is no such folder, or something else stands there: a folder, a video, any other file.
+        UsageError: There is no such folder, or something else stands there: a folder, a video, any other file; or the
+            name is not UTF-8.
     """
     folder = os.path.dirname(path) or "."
+    if printable(path) != path:
+        raise UsageError(f"cannot write {printable(path)}: Arrow opens only names that are UTF-8; choose another name")
     if not os.path.isdir(folder):
         raise UsageError(f"cannot write {path}: there is no folder {folder!r}; make it first")
     if os.path.isdir(path):
@@ -160,7 +165,7 @@ def _may_be_replaced(path: str) -> bool:
         return True
     try:
         return _KEY in (pq.read_schema(path).metadata or {})
-    except (pa.ArrowException, OSError):
+    except (pa.ArrowException, OSError, ValueError):  # A name that is not UTF-8 is a ValueError.
         return False
 
 
@@ -215,9 +220,13 @@ def _open_parquet(path: str) -> tuple[pq.ParquetFile, Header]:
 def _facts_of(path: str, file: pq.ParquetFile, roll: Roll | None) -> Facts:
     def read(name: str) -> pa.ChunkedArray:
         try:
-            return file.read(columns=[name], use_threads=False).column(name)
+            column = file.read(columns=[name], use_threads=False).column(name)
+            # The header of a page has no checksum.
+            if len(column) != file.metadata.num_rows:
+                raise ValueError(f"{len(column)} values for {file.metadata.num_rows} rows")
+            return column
         except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-            raise _unreadable(path, f"column {name}: {error}") from error
+            raise _unreadable(path, f"column {name}: {error}; delete it") from error
 
     return Facts(file.schema_arrow, file.metadata.num_rows, read, roll)
 

@@ -39,14 +39,14 @@ class Sources:
     parts: Sequence[Part]
 
 
-def what_is_known(target: str, journal: Journal, options: SurveyOptions) -> Known:
-    """Read what earlier runs found: the journal's newest first, then the catalog that stands."""
+def what_is_known(target: str | None, journal: Journal, options: SurveyOptions) -> Known:
+    """Read what earlier runs found: the journal's newest first, then the catalog that stands, unless it is None."""
     pieces = [KnownPart.of(piece) for piece in journal.pieces()]
     return Known([*pieces[::-1], *_of_catalog(target, options)])
 
 
-def _of_catalog(target: str, options: SurveyOptions) -> Iterator[KnownPart]:
-    if not os.path.exists(target):
+def _of_catalog(target: str | None, options: SurveyOptions) -> Iterator[KnownPart]:
+    if target is None or not os.path.exists(target):
         return
     with suppress(MediaError):  # What cannot be read is found out anew.
         facts, header, frames = open_catalog(target)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, get_args
@@ -130,13 +131,24 @@ def _scanned_to(target: str, rows: Rows, sources: Sources, request: ScanRequest)
     with Journal(target, settings) as journal:
         if not request.resume:
             journal.clear()
-        known = what_is_known(target, journal, options) if request.resume else Known([])
-        outcome = find_out(sources, known, journal, options)
-        # Where a scan did not come to its end, there may be more than the two files.
-        if journal.was_left or not (outcome.is_unchanged and _stands(target, rows, options)):
-            Catalog(catalog_data(rows, outcome.found(), options)).to_parquet(target)
+        try:
+            tally = _brought_up_to_date(target, journal, rows, sources, options, believed=request.resume)
+        except UnreadableMedia:
+            # What cannot be read of media is a row: this is the old catalog, a column of which is damaged.
+            tally = _brought_up_to_date(target, journal, rows, sources, options, believed=False)
         journal.remove()
-    return Scanned(Catalog.open(target, rows.root), outcome.tally)
+    return Scanned(Catalog.open(target, rows.root), tally)
+
+
+def _brought_up_to_date(
+    target: str, journal: Journal, rows: Rows, sources: Sources, options: SurveyOptions, *, believed: bool
+) -> Tally:
+    """Find out what neither the journal nor, where it is believed, the old catalog knows, and write what is new."""
+    outcome = find_out(sources, what_is_known(target if believed else None, journal, options), journal, options)
+    # Where a scan did not come to its end, there may be more than the two files.
+    if journal.was_left or not (outcome.is_unchanged and _stands(target, rows, options)):
+        Catalog(catalog_data(rows, outcome.found(), options)).to_parquet(target)
+    return outcome.tally
 
 
 def catalog_of(sources: Sequence[Source]) -> Catalog:
@@ -226,10 +238,13 @@ def _part(group: Group, unlistable: Mapping[str, UnreadableMedia]) -> Part:
 
 def _stands(target: str, rows: Rows, options: SurveyOptions) -> bool:
     """Whether the catalog that was saved has these rows, given that the facts of their sources hold."""
-    try:
-        facts, header, frames = open_catalog(target)
-    except MediaError:
-        return False
+    with suppress(MediaError):
+        return _has_rows(target, rows, options)
+    return False
+
+
+def _has_rows(target: str, rows: Rows, options: SurveyOptions) -> bool:
+    facts, header, frames = open_catalog(target)
     labels = rows.plain_labels()
     same = (header.depth, header.verify, list(header.classes)) == (options.depth, options.verify, distinct(labels))
     same &= (frames is None) == (header.frames_id is None)
