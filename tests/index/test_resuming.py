@@ -25,7 +25,7 @@ from framefeed.index import resuming, sweep
 from framefeed.index.catalog import Catalog
 from framefeed.index.gathering import gathered
 from framefeed.index.journal import JOURNALED, Journal, checksum
-from framefeed.index.scanning import scan
+from framefeed.index.scanning import catalog_of, scan
 from framefeed.index.survey import SurveyOptions
 from framefeed.testing import ClipSpec
 from tests.corpus import clip_file
@@ -334,6 +334,32 @@ def test_a_damaged_catalog_is_never_believed(data: st.DataObject, tmp_path_facto
     os.utime(folder / "p3.png", ns=(1, 1))  # where nothing has changed, few of the columns are read
     assert scan(folder, out=target, workers=0).table.equals(scan(folder, workers=0).table)
     shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("year", [-70, -(2**9), 2**9, 2**13])
+def test_files_of_long_ago_and_of_far_ahead(media: Path, tmp_path: Path, year: int) -> None:
+    for path in (media / "a").iterdir():
+        os.utime(path, (0, year * 365.25 * 86400))
+    made = scan(media, out=tmp_path / "cat.parquet")
+    assert len(made.failures) == 2
+    with opened() as names:
+        scan(media, out=tmp_path / "cat.parquet")
+    assert not [name for name in names if name.startswith(os.fspath(media) + os.sep) and os.path.isfile(name)]
+    assert catalog_of([made[0]]).num_frames.tolist() == [5]
+
+
+def test_what_fails_in_a_folder_that_was_moved_is_told_by_its_new_name(media: Path, tmp_path: Path) -> None:
+    target = tmp_path / "cat.parquet"
+    scan(media, out=target, root=media)
+    moved = media.rename(tmp_path / "moved")
+    with opened() as names:
+        made = scan(moved, out=target, root=moved)
+    touched = {os.path.basename(name) for name in names if name.startswith(os.fspath(moved)) and os.path.isfile(name)}
+    assert touched == {"broken.jpg", "text.mp4"}
+    assert made.table.equals(scan(moved, root=moved).table)
+    with opened() as names:
+        scan(moved, out=target, root=moved)
+    assert not [name for name in names if name.startswith(os.fspath(moved) + os.sep) and os.path.isfile(name)]
 
 
 def test_a_journal_that_is_removed_while_another_scan_locks_it(

@@ -19,6 +19,8 @@ from framefeed.index.frame_tables import ROWS_PER_BATCH
 from framefeed.index.gathering import gathered
 from framefeed.index.journal import JOURNALED, Journal
 from framefeed.index.known import Known, KnownPart, numbered
+from framefeed.index.names import printable, resolved
+from framefeed.index.still_rows import as_times
 from framefeed.index.survey import SurveyOptions
 from framefeed.index.sweep import chunks_of, sweep
 
@@ -33,10 +35,12 @@ class Sources:
     Attributes:
         texts: As the catalog names them, [S].
         parts: What to open, in the same order.
+        root: Folder that the texts are relative to, or None.
     """
 
     texts: pa.Array
     parts: Sequence[Part]
+    root: str | None = None
 
 
 def what_is_known(target: str | None, journal: Journal, options: SurveyOptions) -> Known:
@@ -113,6 +117,8 @@ def find_out(sources: Sources, known: Known, journal: Journal | None, options: S
         held = np.full(len(sources.texts), -1, dtype=np.int64)
     else:
         held = known.match(sources.texts, *stat_all(sources.parts))
+        if sources.root is not None:
+            held[_of_another_root(sources, known, held)] = -1
         if len(held) == len(known) and np.array_equal(held, np.arange(len(held))):
             return Outcome(lambda: Found(known.facts, known.frames), True, Tally(len(held)))
     missing = np.flatnonzero(held < 0)
@@ -122,6 +128,16 @@ def find_out(sources: Sources, known: Known, journal: Journal | None, options: S
         new = Found.of(surveyed)
     found = _joined(known, held, new) if tally.known else new
     return Outcome(lambda: found, False, tally)
+
+
+def _of_another_root(sources: Sources, known: Known, held: IntArray) -> list[int]:
+    """Failed sources whose error names another path than theirs: the folder was moved since."""
+    failed = known.column("error_type").is_valid().to_numpy()
+    places = np.flatnonzero((held >= 0) & failed[held])
+    errors = known.column("error").take(pa.array(held[places])).to_pylist()
+    texts = sources.texts.take(pa.array(places)).to_pylist()
+    paths = (printable(resolved(text, sources.root)) for text in texts)
+    return [place for place, path, error in zip(places.tolist(), paths, errors, strict=True) if path not in error]
 
 
 def _surveyed(sources: Sources, journal: Journal | None, options: SurveyOptions, tally: Tally) -> Generator[Surveyed]:
@@ -179,7 +195,7 @@ def _stat_part(part: Part) -> tuple[IntArray, IntArray]:
         else:
             sizes.append(facts.st_size)
             times.append(facts.st_mtime_ns)
-    return np.array(sizes, np.int64), np.array(times, np.int64)
+    return np.array(sizes, np.int64), as_times(times)
 
 
 def parts_left(parts: Sequence[Part], wanted: BoolArray) -> Iterator[Part]:

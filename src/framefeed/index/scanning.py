@@ -223,10 +223,10 @@ def _parents(listing: Listing, labels: pa.ChunkedArray | None) -> pa.ChunkedArra
 def _sources(listing: Listing, rows: Rows) -> Sources:
     parts = [_part(group, listing.unlistable) for group in listing.groups]
     if rows.numbers is None:
-        return Sources(rows.texts, parts)
+        return Sources(rows.texts, parts, rows.root)
     is_first = np.zeros(len(rows.texts), dtype=bool)
     is_first[np.unique(rows.numbers, return_index=True)[1]] = True
-    return Sources(rows.texts.filter(pa.array(is_first)), list(parts_left(parts, is_first)))
+    return Sources(rows.texts.filter(pa.array(is_first)), list(parts_left(parts, is_first)), rows.root)
 
 
 def _part(group: Group, unlistable: Mapping[str, UnreadableMedia]) -> Part:

@@ -22,7 +22,7 @@ from framefeed.index.facts import FACTS
 from framefeed.media.headers import OddHeader, StillHeader, orientation_of, still_header
 from framefeed.media.limits import DEFAULT_LIMITS
 from framefeed.media.sniff import HEAD_BYTES
-from framefeed.media.source import OF_HEAD, head_digest
+from framefeed.media.source import OF_HEAD, head_digest, ns_in_64_bits
 
 SURVEYED = pa.schema([(name, kind) for name, kind in FACTS.items() if name not in ("source", "label")])
 """What a survey finds out: the facts of a catalog without what the listing knows."""
@@ -128,13 +128,21 @@ class StillRows:
             "pixel_format": _taken(names[2], numbers),
             "num_frames": np.ones(count, np.int64) if as_index_of_one else frames,
             "bytes": _integers(self.sizes, count),
-            "mtime_ns": _integers(self.times, count),
+            "mtime_ns": as_times(self.times),
             "fingerprint": pc.binary_join_element_wise(OF_HEAD, pa.array(self.digests, pa.string()), ""),
         }
         return pa.RecordBatch.from_arrays(
             [_column(known.get(name), kind, count) for name, kind in zip(SURVEYED.names, SURVEYED.types, strict=True)],
             schema=SURVEYED,
         )
+
+
+def as_times(times: Sequence[int]) -> IntArray:
+    """Times of files in ns as a column, int64 [N]."""
+    try:
+        return np.array(times, np.int64)
+    except OverflowError:
+        return np.array([*map(ns_in_64_bits, times)], np.int64)
 
 
 class _OneIsOdd(Exception):

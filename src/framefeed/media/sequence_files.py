@@ -13,7 +13,7 @@ import numpy.typing as npt
 import xxhash
 
 from framefeed.errors import MissingMedia, UnreadableMedia
-from framefeed.media.source import FileReader, SourceStat, open_regular, read_bytes, stat_regular
+from framefeed.media.source import FileReader, SourceStat, ns_in_64_bits, open_regular, read_bytes, stat_regular
 
 IntArray = npt.NDArray[np.int64]
 
@@ -152,4 +152,4 @@ def folder_stamp(folder: str) -> Hashable:
 
 
 def _facts(found: os.stat_result) -> tuple[int, int]:
-    return found.st_size, found.st_mtime_ns
+    return found.st_size, ns_in_64_bits(found.st_mtime_ns)

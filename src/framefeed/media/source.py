@@ -38,6 +38,11 @@ class SourceIdentity:
     fingerprint: str
 
 
+def ns_in_64_bits(ns: int) -> int:
+    """A file's time in ns, or what is nearest to it: 64 bits reach from 1677 to 2262, and file systems go further."""
+    return max(-(2**63), min(ns, 2**63 - 1))
+
+
 class ByteReader(Protocol):
     """Random access to the bytes of a source."""
 
@@ -71,10 +76,20 @@ class FileReader:
             got += more
         return got
 
+    def read(self, offset: int, count: int) -> bytes:
+        """Read up to ``count`` bytes at ``offset``: what ``read_into`` would fill, without a buffer to copy from."""
+        data = os.pread(self._descriptor, count, offset)
+        while 0 < len(data) < count:
+            more = os.pread(self._descriptor, count - len(data), offset + len(data))
+            if not more:
+                break
+            data += more
+        return data
+
     def stat(self) -> SourceStat:
         """Size and time of the file that is open."""
         facts = os.fstat(self._descriptor)
-        return SourceStat(facts.st_size, facts.st_mtime_ns)
+        return SourceStat(facts.st_size, ns_in_64_bits(facts.st_mtime_ns))
 
     def close(self) -> None:
         """Close the file; more than once is fine."""
@@ -232,7 +247,7 @@ class MediaSource:
         """Size in bytes and modification time, without opening a path."""
         if self.kind == "path":
             facts = stat_regular(self.path)
-            return SourceStat(facts.st_size, facts.st_mtime_ns)
+            return SourceStat(facts.st_size, ns_in_64_bits(facts.st_mtime_ns))
         if self.file is None:
             return SourceStat(len(self.data))
         return ObjectReader(self.file).stat()
@@ -266,7 +281,7 @@ class MediaSource:
             return (self.kind, id(self.data) if self.file is None else id(self.file))
         facts = stat_regular(self.path)
         stamp = (self.path, facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
-        if indexed is None or (facts.st_size, facts.st_mtime_ns) == (indexed.bytes, indexed.mtime_ns):
+        if indexed is None or (facts.st_size, ns_in_64_bits(facts.st_mtime_ns)) == (indexed.bytes, indexed.mtime_ns):
             return stamp
         if facts.st_size == indexed.bytes:
             if (stamp, indexed.fingerprint) in _ACCEPTED:
@@ -326,6 +341,8 @@ def identity_of(reader: ByteReader, now: SourceStat) -> SourceIdentity:
 
 def read_bytes(reader: ByteReader, offset: int, count: int) -> bytes:
     """Read up to ``count`` bytes at ``offset``."""
+    if isinstance(reader, FileReader):
+        return reader.read(offset, count)
     buffer = bytearray(count)
     got = reader.read_into(memoryview(buffer), offset)
     return bytes(buffer[:got])
