@@ -31,7 +31,8 @@ class PictureFormat:
         colors: How sample values are meant.
         reorder: Pictures that may come before one in decode order and after it for display; None where unknown.
         is_progressive: No picture is coded as two fields.
-        order: How slice headers write the order of pictures; None where they do not.
+        order: How slice headers write the order of pictures; None where they do not, or where
+            pictures may be left out.
     """
 
     coded_width: int

@@ -54,9 +54,7 @@ def h264_format(unit: bytes, given: StreamColors) -> PictureFormat:
         # libav makes up pictures where frame numbers have gaps: how many come out is not known.
         reorder=None if has_gaps else reorder,
         is_progressive=is_progressive,
-        order=OrderSyntax("h264", order_bits, number_bits)
-        if order_bits and max(order_bits, number_bits) <= 16
-        else None,
+        order=OrderSyntax("h264", order_bits, number_bits) if order_bits and not has_gaps else None,
     )
 
 

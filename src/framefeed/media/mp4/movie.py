@@ -63,7 +63,8 @@ class Track:
         time_scale: Ticks a second.
         duration: In ticks, as the media header has it.
         edits: The edit list.
-        tables: Boxes of the sample table by kind.
+        samples: The sample table.
+        tables: Its boxes by kind.
         entry: The one sample description.
         groups: Kinds of sample groups, such as ``b"roll"``.
     """
@@ -76,6 +77,7 @@ class Track:
     time_scale: int
     duration: int
     edits: tuple[Edit, ...]
+    samples: Box
     tables: dict[bytes, Box]
     entry: Box
     groups: frozenset[bytes]
@@ -132,14 +134,25 @@ def parse_movie(data: bytes, layout: FileLayout, limits: Limits) -> Movie:
             raise OddMovie(f"an unexpected {box.kind!r} box in moov")
     if header is None or not traks:
         raise OddMovie("no header or no track")
-    # libav counts cover pictures as streams.
-    if len(traks) + data.count(b"covr") > limits.max_streams:
+    if len(traks) > limits.max_streams:
         raise OddMovie(f"{len(traks)} tracks")
     time_scale, matrix = _movie_header(data, header)
     tracks = tuple(_track(data, box, number, matrix) for number, box in enumerate(traks))
     if len({track.track_id for track in tracks}) < len(tracks):
         raise OddMovie("two tracks of one number")
+    # libav counts cover pictures as streams.
+    if len(tracks) + _covers(data, tracks) > limits.max_streams:
+        raise OddMovie("many cover pictures")
     return Movie(data, layout, time_scale, tracks, extends)
+
+
+def _covers(data: bytes, tracks: tuple[Track, ...]) -> int:
+    """Count what may be cover pictures, outside of tables of numbers, which may be long."""
+    count = at = 0
+    for track in tracks:
+        count += data.count(b"covr", at, track.samples.start) + data.count(b"covr", track.entry.start, track.entry.end)
+        at = track.samples.end
+    return count + data.count(b"covr", at)
 
 
 def _version(data: bytes, box: Box) -> int:
@@ -167,13 +180,16 @@ def _track(data: bytes, trak: Box, number: int, movie_matrix: Matrix) -> Track:
     if b"hdlr" in inner and _handler(data, inner[b"hdlr"]) not in (b"alis", b"url "):
         raise OddMovie("two handlers in a track")
     _check_own_data(data, need(inner, b"dinf"))
-    tables, entry, groups = _tables(data, need(inner, b"stbl"))
+    samples = need(inner, b"stbl")
+    tables, entry, groups = _tables(data, samples)
     time_scale, duration = unpack(data, media[b"mdhd"], _MDHD[_version(data, need(media, b"mdhd"))])[2:4]
     if not 0 < time_scale < 2**31:
         raise OddMovie(f"a time scale of {time_scale}")
     track_id, is_enabled, matrix = _track_header(data, need(parts, b"tkhd"), movie_matrix)
     edits = _edits(data, parts[b"edts"]) if b"edts" in parts else ()
-    return Track(number, track_id, handler, is_enabled, matrix, time_scale, duration, edits, tables, entry, groups)
+    return Track(
+        number, track_id, handler, is_enabled, matrix, time_scale, duration, edits, samples, tables, entry, groups
+    )
 
 
 def _handler(data: bytes, box: Box) -> bytes:

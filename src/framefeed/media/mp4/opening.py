@@ -26,6 +26,11 @@ from framefeed.media.source import ByteReader
 
 _BEFORE = np.triu(np.ones((HEAD_PACKETS, HEAD_PACKETS), bool), 1)
 """Whether packet i comes before packet k."""
+_REORDER_FOUND = 1
+"""Pictures out of order that libav's decoder notices in time where the stream does not say how many there may be.
+
+A picture whose order is further than 2 behind the last one's makes it hold back one, before anything is shown too
+early (``h264_select_output_picture``); orders that are all even are that far apart."""
 _LOG = logging.getLogger("framefeed.media")
 
 
@@ -76,19 +81,20 @@ class OpenedMovie:
 def _are_times_right(video: Video, nal: NalFacts, walk: PacketWalk) -> bool:
     """Whether the first packets' times are in the order of their pictures, and no decoder has to guess it."""
     times, found = walk.pts[:HEAD_PACKETS], video.format
-    if found.reorder is None or times[0] != times.min():
+    if times[0] != times.min():
         return False
     is_later = (times[:, None] > times[None, :]) & _BEFORE[: len(times), : len(times)]
-    if int(is_later.sum(axis=0).max()) > found.reorder:
+    if int(is_later.sum(axis=0).max()) > (_REORDER_FOUND if found.reorder is None else found.reorder):
         return False
     if found.reorder == 0:
         return True
     if found.order is None or nal.heads is None:
         return False
     try:
-        return bool(np.array_equal(shown_order(nal.heads, found.order), np.argsort(times)))
+        order, is_even = shown_order(nal.heads, found.order)
     except OddMovie:
         return False
+    return bool((order == times.argsort()).all()) and (found.reorder is not None or is_even)
 
 
 def movie_info(reader: ByteReader, head: bytes, name: str, limits: Limits) -> MediaInfo | None:

@@ -55,11 +55,12 @@ class SliceHeads:
 
 
 class _Bits:
-    """Numbers at the same place of many slice headers."""
+    """Numbers at the same place of many slice headers; ``available`` of the 64 bits of each are known."""
 
-    def __init__(self, bits: WordArray) -> None:
+    def __init__(self, bits: WordArray, available: IntArray) -> None:
         self._bits = bits.copy()
         self._used = np.zeros(len(bits), np.int64)
+        self._available = available
 
     def fixed(self, count: int, where: npt.NDArray[np.bool_] | None = None) -> IntArray:
         """Read ``count`` bits of each, or of some of them."""
@@ -82,24 +83,41 @@ class _Bits:
 
     @property
     def is_enough(self) -> bool:
-        """Whether all numbers lay within the 64 bits."""
-        return bool((self._used <= 64).all())
+        """Whether all numbers lay within the bits that are known."""
+        return bool((self._used <= self._available).all())
 
 
-def shown_order(heads: SliceHeads, syntax: OrderSyntax) -> IntArray:
-    """Number the packets in the order in which their pictures are shown, int64 [H].
+def shown_order(heads: SliceHeads, syntax: OrderSyntax) -> tuple[IntArray, bool]:
+    """Number the packets in the order in which their pictures are shown.
+
+    Returns:
+        The numbers, int64 [H], and whether all orders are even: then pictures that follow each other are two apart.
 
     Raises:
         OddMovie: A slice header is longer than what is looked at, or restarts the order in mid-stream.
     """
-    data = heads.bits.astype(">u8").view(np.uint8).reshape(-1, 8)
-    if bool(((data[:, :-2] == 0) & (data[:, 1:-1] == 0) & (data[:, 2:] == 3)).any()):
-        raise OddMovie("slice headers with emulated start codes")
-    bits = _Bits(heads.bits)
+    bits = _payload(heads.bits)
     is_reset, order = _h264(bits, heads, syntax) if syntax.codec == "h264" else _hevc(bits, heads, syntax)
     if not bits.is_enough:
         raise OddMovie("long slice headers")
-    return np.lexsort((_unwrapped(order, is_reset, syntax.order_bits), np.cumsum(is_reset))).astype(np.int64)
+    unwrapped = _unwrapped(order, is_reset, syntax.order_bits)
+    return np.lexsort((unwrapped, np.cumsum(is_reset))).astype(np.int64), not bool((order & 1).any())
+
+
+def _payload(stored: WordArray) -> _Bits:
+    """Take out bytes against emulated start codes, H.264 7.4.1: in their place fewer bits are known."""
+    data = stored.astype(">u8").view(np.uint8).reshape(-1, 8)
+    zeros = data[:, :7] == 0
+    has_emulated = (zeros[:, :6] & zeros[:, 1:] & (data[:, 2:] == 3)).any(axis=1)
+    available = np.full(len(stored), 64)
+    if not has_emulated.any():
+        return _Bits(stored, available)
+    stored = stored.copy()
+    for row in np.flatnonzero(has_emulated).tolist():
+        payload = data[row].tobytes().replace(b"\0\0\3", b"\0\0")
+        stored[row] = int.from_bytes(payload.ljust(8, b"\0"), "big")
+        available[row] = 8 * len(payload)
+    return _Bits(stored, available)
 
 
 def _h264(bits: _Bits, heads: SliceHeads, syntax: OrderSyntax) -> tuple[npt.NDArray[np.bool_], IntArray]:
