@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import signal
 import sys
@@ -382,6 +383,14 @@ def test_what_keeps_a_journal_from_being_written_is_told(media: Path, tmp_path: 
     (tmp_path / "cat.parquet.journal").write_text("mine")
     with pytest.raises(UsageError, match=r"File exists.*let this folder be written"):
         scan(media, out=tmp_path / "cat.parquet")
+
+
+def test_a_worker_that_is_killed_costs_no_row(media: Path, tmp_path: Path) -> None:
+    told = report_of("tests.index.lost_worker", os.fspath(media), os.fspath(tmp_path / "cat.parquet"))
+    assert re.search(r"killed by SIGKILL.* files, from .*/b/.* to .*/b/.*: run the same scan again", told["told"])
+    assert told["kept"] > 1000
+    assert told["rows"] == 46
+    assert Catalog.open(tmp_path / "cat.parquet").table.equals(scan(media).table)
 
 
 def test_workers_end_with_the_scan_whoever_keeps_its_error(

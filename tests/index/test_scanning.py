@@ -273,8 +273,24 @@ def test_a_bug_in_a_worker_is_not_taken_for_a_bad_file(data: Path, monkeypatch: 
         raise ZeroDivisionError
 
     monkeypatch.setattr(survey, "index_media", broken)
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(ZeroDivisionError) as told:
         scan(data)
+    assert str(data / "cat" / "a.mp4") in told.value.__notes__[0]
+
+
+@pytest.mark.parametrize("kind", [MemoryError, RecursionError])
+def test_a_file_that_asks_for_too_much_is_a_row(data: Path, monkeypatch: pytest.MonkeyPatch, kind: Any) -> None:
+    index_media = survey.index_media
+
+    def greedy(media: Any, verify: Any) -> Any:
+        if media.name.endswith("a.mp4"):
+            raise kind
+        return index_media(media, verify)
+
+    monkeypatch.setattr(survey, "index_media", greedy)
+    made = scan(data / "cat")
+    assert [kind for _, kind, _ in made.failures] == ["LimitExceeded"]
+    assert made.usable_rows.tolist() == [1]
 
 
 # --- catalog_of -------------------------------------------------------------------------------------

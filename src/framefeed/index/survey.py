@@ -11,12 +11,12 @@ from typing import Any, Literal, get_args
 
 from tqdm import tqdm
 
-from framefeed.errors import FramefeedError, UsageError
+from framefeed.errors import FramefeedError, LimitExceeded, UsageError
 from framefeed.index.build import Verify, index_media
 from framefeed.index.frame_index import FrameIndex
 from framefeed.media.info import MediaInfo
 from framefeed.media.probe import probe
-from framefeed.media.sequence import ImageSequence
+from framefeed.media.sequence import ImageSequence, source_name
 from framefeed.media.sniff import HEAD_BYTES, sniff
 from framefeed.media.source import MediaSource, SourceStat
 from framefeed.parallel.budget import thread_budget
@@ -79,10 +79,23 @@ class Finding:
 def survey(source: Any, options: SurveyOptions) -> Finding:
     """Find out about one source; errors of framefeed are part of what is found.
 
+    So is a file that asks for more memory or depth than there is; what else is raised is a bug, and names the source.
+
     Args:
         source: Path, encoded bytes, or image sequence.
         options: How much to find out.
     """
+    try:
+        return _survey(source, options)
+    except (MemoryError, RecursionError) as error:
+        message = f"{source_name(source)}: ran out of {'memory' if isinstance(error, MemoryError) else 'stack'}"
+        return Finding(error=LimitExceeded(f"{message} while it was looked at: it may be damaged", stage="index"))
+    except Exception as error:
+        error.add_note(f"while framefeed looked at {source_name(source)}")
+        raise
+
+
+def _survey(source: Any, options: SurveyOptions) -> Finding:
     info, found = None, None
     try:
         media = MediaSource.of(source)

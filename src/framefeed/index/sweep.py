@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow.compute as pc
 from tqdm import tqdm
 
+from framefeed.errors import WorkerLost
 from framefeed.index.chunks import Chunk, Part, Surveyed, survey_chunk
+from framefeed.index.names import printable
 from framefeed.index.survey import SurveyOptions
 from framefeed.parallel.budget import thread_budget
 from framefeed.parallel.ordered import ordered_map
@@ -81,6 +84,9 @@ def sweep(chunks: Sequence[Chunk], options: SurveyOptions, *, known: int = 0) ->
         chunks: What to open.
         options: How much to find out, and with how many workers.
         known: Sources of which everything is known already: the bar begins there.
+
+    Raises:
+        WorkerLost: A worker process died.
     """
     total = known + sum(len(part) for chunk in chunks for part in chunk)
     shown = sys.stderr.isatty() if options.progress is None else options.progress
@@ -98,7 +104,7 @@ def sweep(chunks: Sequence[Chunk], options: SurveyOptions, *, known: int = 0) ->
         total=total, initial=known, unit="file", unit_scale=total >= _MANY, file=sys.stderr, disable=not shown
     )  # fmt: skip
     read = failed = 0
-    with found, bar:
+    with found, bar, _told_of(chunks):
         for surveyed in found:
             yield surveyed
             if shown:
@@ -106,6 +112,22 @@ def sweep(chunks: Sequence[Chunk], options: SurveyOptions, *, known: int = 0) ->
                 failed += len(surveyed) - pc.sum(surveyed.facts.column("error_type").is_null()).as_py()
                 bar.set_postfix_str(f"{read / 1e6:,.1f} MB read, {failed:,} failed", refresh=False)
                 bar.update(len(surveyed))
+
+
+@contextmanager
+def _told_of(chunks: Sequence[Chunk]) -> Iterator[None]:
+    """Say which files a process was lost with, and what to do about it."""
+    try:
+        yield
+    except WorkerLost as error:
+        chunk = chunks[error.position or 0]
+        first, last = (printable(f"{part.prefix}{part.names[at]}") for part, at in ((chunk[0], 0), (chunk[-1], -1)))
+        raise WorkerLost(
+            f"{error.__cause__} while it looked at {sum(map(len, chunk))} files, from {first} to {last}: run the "
+            "same scan again, which goes on where it stopped if it has out=...; with workers=1 it needs no processes",
+            position=error.position,
+            stage=error.stage,
+        ) from error
 
 
 def way_of(chunks: Sequence[Chunk], options: SurveyOptions) -> Way:
