@@ -62,13 +62,22 @@ def build_index(
         MediaError: As ``probe``; also EmptyVideo where no frame comes out.
         UsageError: An unknown ``verify``.
     """
-    return index_media(source, verify, stream_index=stream_index, limits=limits)[1]
+    return _indexed(source, verify, stream_index, limits, needs_info=False)[1]
 
 
 def index_media(
     source: Any, verify: Verify = "ends", *, stream_index: int | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> tuple[MediaInfo, FrameIndex]:
     """Describe and index a video in one opening; see ``build_index``."""
+    info, index = _indexed(source, verify, stream_index, limits, needs_info=True)
+    assert info is not None
+    return info, index
+
+
+def _indexed(
+    source: Any, verify: Verify, stream_index: int | None, limits: Limits, *, needs_info: bool
+) -> tuple[MediaInfo | None, FrameIndex]:
+    """Index a video, and describe it where that is asked for or comes along."""
     if verify not in ("ends", "none", "full"):
         raise UsageError(f"verify must be 'ends', 'none' or 'full', not {verify!r}")
     media = MediaSource.of(source)
@@ -79,8 +88,10 @@ def index_media(
         head = read_bytes(reader, 0, HEAD_BYTES)
         is_image = sniff(head, media.name) == "image"
         opened = None if is_image else open_movie(reader, head, media.name, limits)
-        if opened is not None and stream_index in (None, opened.number) and verify == "none" and opened.comes_out_whole:
-            return index_movie(opened, identity_of(reader, reader.stat()))
+        if opened is not None and stream_index in (None, opened.number) and verify == "none":
+            info = opened.facts.info if opened.facts is not None else None
+            if (info is not None or not needs_info) and opened.comes_out_whole:
+                return info, index_movie(opened, identity_of(reader, reader.stat()))
     if is_image:
         return index_still(media, verify, stream_index, limits)
     with VideoContainer(media, stream_index, limits) as container:

@@ -18,7 +18,8 @@ from framefeed.index.frame_index import (
     PacketTable,
     StreamFacts,
 )
-from framefeed.media.info import MediaInfo
+from framefeed.media.container import orientation
+from framefeed.media.mp4.facts import FORMAT_NAME
 from framefeed.media.mp4.opening import OpenedMovie
 from framefeed.media.packets import PacketWalk
 from framefeed.media.source import SourceIdentity
@@ -58,22 +59,23 @@ class Table:
         )
 
 
-def index_movie(opened: OpenedMovie, identity: SourceIdentity) -> tuple[MediaInfo, FrameIndex]:
+def index_movie(opened: OpenedMovie, identity: SourceIdentity) -> FrameIndex:
     """Index an MP4 file whose header says all; no container is opened, and nothing is decoded."""
     assert opened.facts is not None
-    info, video, walk = opened.facts.info, opened.facts.video, opened.walked.walk
+    video, walk = opened.facts.video, opened.walked.walk
+    rotation, mirrored = orientation(opened.movie.video.matrix)
     order = kept_in_order(walk)
     found, colors = video.format, video.format.colors
     stream = StreamFacts(
         stream_index=opened.number,
-        container=info.container,
+        container=FORMAT_NAME,
         codec=video.codec,
         extradata=video.extradata,
         width=found.width,
         height=found.height,
         pixel_format=found.pixel_format,
-        rotation=info.rotation,
-        mirrored=info.mirrored,
+        rotation=rotation,
+        mirrored=mirrored,
         contiguous=walk.is_contiguous,
         skips_exactly=is_one_to_one(walk, order),
         inband_parameters=walk.has_parameters,
@@ -83,7 +85,7 @@ def index_movie(opened: OpenedMovie, identity: SourceIdentity) -> tuple[MediaInf
         color_range=colors.range,
     )
     table = Table(walk, order, Fraction(1, opened.movie.video.time_scale), "packets")
-    return info, table.index(stream, identity)
+    return table.index(stream, identity)
 
 
 def kept_in_order(walk: PacketWalk) -> IntArray:

@@ -11,7 +11,7 @@ import pytest
 
 from framefeed.errors import MediaError
 from framefeed.index import build
-from framefeed.index.build import Verify, index_media
+from framefeed.index.build import Verify, build_index, index_media
 from framefeed.index.frame_index import FrameIndex, PacketTable
 from framefeed.media import probe as probing
 from framefeed.media.container import VideoContainer
@@ -28,9 +28,10 @@ _INDEX = ("pts", "duration", "time_base", "key_frame_indices", "built_from", "fr
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one route says of a source: facts and index, or the name of the error."""
+    """What one route says of a source: facts, index, and both at once, or the name of the error."""
 
     info: MediaInfo | str
+    index: FrameIndex | str
     indexed: tuple[MediaInfo, FrameIndex] | str
 
 
@@ -52,7 +53,11 @@ def walk_of_libav(source: Source) -> PacketWalk | str:
 
 def answer(source: Source, verify: Verify = "none") -> Answer:
     """Ask the ordinary way."""
-    return Answer(_tried(lambda: probing.probe(source)), _tried(lambda: index_media(source, verify)))
+    return Answer(
+        _tried(lambda: probing.probe(source)),
+        _tried(lambda: build_index(source, verify)),
+        _tried(lambda: index_media(source, verify)),
+    )
 
 
 def answer_of_libav(source: Source, verify: Verify = "none") -> Answer:
@@ -75,7 +80,7 @@ def differences(ours: Any, theirs: Any) -> list[str]:
     if type(ours) is not type(theirs):
         return [f"{ours!r} is not {theirs!r}"]
     if isinstance(ours, Answer):
-        return _of_fields(ours, theirs, ("info", "indexed"))
+        return _of_fields(ours, theirs, ("info", "index", "indexed"))
     if isinstance(ours, FrameIndex):
         return _of_fields(ours, theirs, _INDEX) + _of_fields(
             ours.packets, theirs.packets, [field.name for field in fields(PacketTable)]

@@ -67,6 +67,7 @@ def test_fragments_are_walked_as_libav_would(flags: str, codec: str, tmp_path: P
     movie = opened(path)
     assert movie is not None
     assert len(movie.movie.layout.fragments) > 1
+    assert movie.comes_out_whole
     assert differences(movie.walked.walk, walk_of_libav(path)) == []
     assert differences(answer(path), answer_of_libav(path)) == []
 

@@ -10,7 +10,7 @@ from framefeed.media.container import orientation
 from framefeed.media.info import MediaInfo
 from framefeed.media.limits import Limits
 from framefeed.media.mp4.boxes import OddMovie, need
-from framefeed.media.mp4.codec_facts import Video
+from framefeed.media.mp4.codec_facts import PictureFormat, Video
 from framefeed.media.mp4.edits import check_shown, edit_ticks
 from framefeed.media.mp4.movie import Movie, Track
 from framefeed.media.mp4.samples import two_columns
@@ -50,6 +50,13 @@ def timing_of(movie: Movie, track: Track) -> Timing:
     return Timing(frames, duration, rate[0] / rate[1])
 
 
+def check_size(found: PictureFormat, limits: Limits) -> None:
+    """Raise OddMovie if pictures are larger than the limits."""
+    columns, rows = found.coded_width, found.coded_height
+    if max(columns, rows) > limits.max_side or columns * rows > limits.max_pixels:
+        raise OddMovie("pictures larger than the limits")
+
+
 def media_info(movie: Movie, video: Video, limits: Limits) -> MediaInfo:
     """Describe a movie's video.
 
@@ -59,10 +66,7 @@ def media_info(movie: Movie, video: Video, limits: Limits) -> MediaInfo:
     track, found = movie.video, video.format
     if movie.extends is not None:
         raise OddMovie("facts of fragments are libav's")
-    if max(found.coded_width, found.coded_height) > limits.max_side:
-        raise OddMovie("pictures larger than the limits")
-    if found.coded_width * found.coded_height > limits.max_pixels:
-        raise OddMovie("pictures larger than the limits")
+    check_size(found, limits)
     check_shown(movie, track, limits)
     timing = timing_of(movie, track)
     rotation, mirrored = orientation(track.matrix)

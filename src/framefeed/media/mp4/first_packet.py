@@ -21,15 +21,21 @@ _TURNING = frozenset({47, 147})
 """Messages that change orientation or colours of what follows: ITU-T H.274 8.12 and 8.18."""
 
 
-def check_first_packet(reader: ByteReader, movie: Movie, video: Video) -> None:
+def check_first_packet(reader: ByteReader, place: tuple[int, int], file_size: int, video: Video) -> None:
     """Look at the NAL units of the first packet up to its first slice.
+
+    Args:
+        reader: The file.
+        place: Byte position and size of the packet.
+        file_size: Bytes of the file.
+        video: What the header says.
 
     Raises:
         OddMovie: It does not lie in the file, does not begin with a picture at which decoding can start, or holds
             parameter sets or messages that say other than the header.
     """
-    offset, size = _place(movie, movie.video)
-    if size < 1 or offset + size > movie.layout.size:
+    offset, size = place
+    if size < 1 or offset + size > file_size:
         raise OddMovie("a first packet beyond the end of the file")
     for unit, is_whole in _units(read_bytes(reader, offset, min(size, _LOOKED_AT)), size, video.length_size):
         kind = unit[0] & 31 if video.codec == "h264" else unit[0] >> 1 & 63
@@ -44,8 +50,8 @@ def check_first_packet(reader: ByteReader, movie: Movie, video: Video) -> None:
     raise OddMovie("a first packet without a picture")
 
 
-def _place(movie: Movie, track: Track) -> tuple[int, int]:
-    """Offset and size of the first sample."""
+def first_place(movie: Movie, track: Track) -> tuple[int, int]:
+    """Give byte position and size of the first sample."""
     tables, data = track.tables, movie.data
     size = first_size(data, tables)
     if b"co64" in tables:

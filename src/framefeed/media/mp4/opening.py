@@ -12,8 +12,8 @@ from framefeed.media.limits import Limits
 from framefeed.media.mp4.boxes import OddMovie
 from framefeed.media.mp4.codec_facts import Video
 from framefeed.media.mp4.description import length_size_of, read_video
-from framefeed.media.mp4.facts import media_info
-from framefeed.media.mp4.first_packet import check_first_packet
+from framefeed.media.mp4.facts import check_size, media_info
+from framefeed.media.mp4.first_packet import check_first_packet, first_place
 from framefeed.media.mp4.layout import FIRST_KINDS
 from framefeed.media.mp4.movie import Movie
 from framefeed.media.mp4.nal_scan import NalFacts
@@ -39,11 +39,11 @@ class MovieFacts:
     """What a movie's header says of its video, as libav would.
 
     Attributes:
-        info: Facts of the file.
+        info: Facts of the file; None of fragments, whose rate libav estimates.
         video: Configuration of the codec.
     """
 
-    info: MediaInfo
+    info: MediaInfo | None
     video: Video
 
 
@@ -84,7 +84,8 @@ def _are_times_right(video: Video, nal: NalFacts, walk: PacketWalk) -> bool:
     if times[0] != times.min():
         return False
     is_later = (times[:, None] > times[None, :]) & _BEFORE[: len(times), : len(times)]
-    if int(is_later.sum(axis=0).max()) > (_REORDER_FOUND if found.reorder is None else found.reorder):
+    depth = int(is_later.sum(axis=0).max())
+    if depth > (_REORDER_FOUND if found.reorder is None else found.reorder):
         return False
     if found.reorder == 0:
         return True
@@ -94,7 +95,7 @@ def _are_times_right(video: Video, nal: NalFacts, walk: PacketWalk) -> bool:
         order, is_even = shown_order(nal.heads, found.order)
     except OddMovie:
         return False
-    return bool((order == times.argsort()).all()) and (found.reorder is not None or is_even)
+    return bool((order == times.argsort()).all()) and (found.reorder is not None or not depth or is_even)
 
 
 def movie_info(reader: ByteReader, head: bytes, name: str, limits: Limits) -> MediaInfo | None:
@@ -112,7 +113,8 @@ def movie_info(reader: ByteReader, head: bytes, name: str, limits: Limits) -> Me
         movie = read_movie(reader, reader.stat().bytes, limits, head)
         for track in movie.tracks:
             check_counts(movie, track)
-        return _facts(reader, movie, limits).info
+        video = read_video(movie, movie.video)
+        return _info(reader, movie, video, limits)
     except OddMovie as odd:
         _say(name, odd)
         return None
@@ -131,9 +133,12 @@ def open_movie(reader: ByteReader, head: bytes, name: str, limits: Limits) -> Op
         return None
     try:
         movie = read_movie(reader, reader.stat().bytes, limits, head)
-        facts = _facts_or_none(reader, movie, name, limits)
-        length_size = facts.video.length_size if facts else length_size_of(movie, movie.video)
-        return OpenedMovie(movie, walk_movie(reader, movie, length_size, limits), facts)
+        length_size = length_size_of(movie, movie.video)
+        if movie.extends is None:
+            facts = _facts_or_none(reader, movie, name, limits)
+            return OpenedMovie(movie, walk_movie(reader, movie, length_size, limits), facts)
+        walked = walk_movie(reader, movie, length_size, limits)
+        return OpenedMovie(movie, walked, _facts_of_fragments(reader, movie, walked.walk, name, limits))
     except OddMovie as odd:
         _say(name, odd)
         return None
@@ -141,17 +146,30 @@ def open_movie(reader: ByteReader, head: bytes, name: str, limits: Limits) -> Op
 
 def _facts_or_none(reader: ByteReader, movie: Movie, name: str, limits: Limits) -> MovieFacts | None:
     try:
-        return _facts(reader, movie, limits)
+        video = read_video(movie, movie.video)
+        return MovieFacts(_info(reader, movie, video, limits), video)
     except OddMovie as odd:
         _say(name, odd)
         return None
 
 
-def _facts(reader: ByteReader, movie: Movie, limits: Limits) -> MovieFacts:
-    video = read_video(movie, movie.video)
+def _facts_of_fragments(
+    reader: ByteReader, movie: Movie, walk: PacketWalk, name: str, limits: Limits
+) -> MovieFacts | None:
+    try:
+        video = read_video(movie, movie.video)
+        check_size(video.format, limits)
+        check_first_packet(reader, (int(walk.offset[0]), int(walk.size[0])), movie.layout.size, video)
+        return MovieFacts(None, video)
+    except OddMovie as odd:
+        _say(name, odd)
+        return None
+
+
+def _info(reader: ByteReader, movie: Movie, video: Video, limits: Limits) -> MediaInfo:
     info = media_info(movie, video, limits)
-    check_first_packet(reader, movie, video)
-    return MovieFacts(info, video)
+    check_first_packet(reader, first_place(movie, movie.video), movie.layout.size, video)
+    return info
 
 
 def _say(name: str, odd: OddMovie) -> None:
