@@ -323,3 +323,15 @@ def test_catalog_of_raises(data: Path) -> None:
         catalog_of([3])  # type: ignore[list-item]
     with clip().open("rb") as file, pytest.raises(UsageError, match="its path"):
         catalog_of([file])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("ending", ["flv", "mkv", "mp4", "ts"])
+def test_stored_sizes_are_those_of_the_header_at_any_depth(tmp_path: Path, ending: str) -> None:
+    # 120 rows are stored as 128; 130 frames have a tail that is looked at apart from the head.
+    made = clip_file(f"scan_stored.{ending}", ClipSpec(num_frames=130, height=120, width=152, gop=40))
+    shutil.copy(made, tmp_path / made.name)
+    deep, shallow = scan(tmp_path), scan(tmp_path, depth="header")
+    names = ["width", "height", "coded_width", "coded_height", "pixel_format", "rotation", "mirrored"]
+    assert deep.table.select(names).equals(shallow.table.select(names))
+    assert deep.table["coded_height"].to_pylist() == [128]
+    assert deep.verify(workers=0).ok

@@ -46,6 +46,8 @@ class DecodedFact:
         packet: Number of the packet whose picture this is, in demuxing order; -1 where the decoder does not say.
         width: Columns before rotation.
         height: Rows before rotation.
+        coded_width: Columns as stored: the decoder knows them once it has decoded, and forgets them when reopened.
+        coded_height: Rows as stored.
         pixel_format: libav's name.
         is_key: Flagged as a key frame.
         is_corrupt: Flagged as damaged.
@@ -55,6 +57,8 @@ class DecodedFact:
     packet: int
     width: int
     height: int
+    coded_width: int
+    coded_height: int
     pixel_format: str
     is_key: bool
     is_corrupt: bool
@@ -310,15 +314,17 @@ def _facts(context: av.VideoCodecContext, packet: Packet | None) -> Iterator[Dec
     except FOREIGN:
         return
     for frame in frames:
-        yield fact_of(frame)
+        yield _fact_of(frame, context)
 
 
-def fact_of(frame: VideoFrame) -> DecodedFact:
+def _fact_of(frame: VideoFrame, context: av.VideoCodecContext) -> DecodedFact:
     """Everything but the pixels of a decoded frame."""
     return DecodedFact(
         packet=-1 if frame.pts is None else frame.pts,
         width=frame.width,
         height=frame.height,
+        coded_width=context.coded_width or frame.width,
+        coded_height=context.coded_height or frame.height,
         pixel_format=frame.format.name,
         is_key=bool(frame.key_frame),
         is_corrupt=bool(frame.is_corrupt),
