@@ -108,6 +108,20 @@ def test_processes_write_what_one_thread_does(media: Path, tmp_path: Path, monke
     assert content(tmp_path / "two.parquet") == content(tmp_path / "one.parquet")
 
 
+@pytest.mark.parametrize(
+    ("pictures", "videos", "kind"),
+    [(100, 0, "inline"), (50, 1, "threads"), (0, 40, "threads"), (1003, 0, "processes"), (1003, 3, "processes")],
+)
+def test_pictures_are_shared_among_processes_once_there_are_many(
+    monkeypatch: pytest.MonkeyPatch, pictures: int, videos: int, kind: str
+) -> None:
+    monkeypatch.setattr(sweep, "PROCESSES_PAY", 1003)
+    names = [*(f"{n}.png" for n in range(pictures)), *(f"{n}.mp4" for n in range(videos))]
+    chunks = list(sweep.chunks_of([sweep.Part("", names)]))
+    way = sweep.way_of(chunks, SurveyOptions(workers=2))
+    assert way == (sweep.Way(0, "threads") if kind == "inline" else sweep.Way(2, kind))
+
+
 CHANGES: dict[str, Callable[[Path], object]] = {
     "a new picture": lambda folder: picture(folder / "a" / "p00a.png", 99),
     "a new first": lambda folder: picture(folder / "a" / "a.png", 99),

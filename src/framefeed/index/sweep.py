@@ -137,11 +137,19 @@ def way_of(chunks: Sequence[Chunk], options: SurveyOptions) -> Way:
     than to start them. Videos are libav's work for the most part, which threads share.
     """
     workers = min(thread_budget().threads if options.workers is None else options.workers, len(chunks))
-    sizes = [sum(map(len, chunk)) for chunk in chunks]
-    pictures = [size for size in sizes if size > CHUNK_WEIGHT // 2]
-    if workers < 2 or (len(pictures) == len(chunks) and sum(pictures) < PROCESSES_PAY):
+    files = sum(len(part) for chunk in chunks for part in chunk)
+    pictures = sum(map(_pictures_in, chunks))
+    if workers < 2 or (pictures == files and pictures < PROCESSES_PAY):
         return Way(0, "threads")
-    return Way(workers, "processes" if sum(pictures) >= PROCESSES_PAY else "threads")
+    return Way(workers, "processes" if pictures >= PROCESSES_PAY else "threads")
+
+
+def _pictures_in(chunk: Chunk) -> int:
+    """How many of its files promise to be pictures; a large chunk has nothing else, but for a few videos."""
+    size = sum(map(len, chunk))
+    if size > CHUNK_WEIGHT // 2:
+        return size
+    return sum(name[-3:] in _PICTURE_ENDINGS for part in chunk if part.kind == "files" for name in part.names)
 
 
 def _nbytes(surveyed: Surveyed) -> int:
