@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from framefeed.errors import UsageError
-from framefeed.index import resuming, sweep
+from framefeed.index import journal, resuming, sweep
 from framefeed.index.catalog import Catalog
 from framefeed.index.gathering import gathered
 from framefeed.index.journal import JOURNALED, Journal, checksum
@@ -447,6 +448,60 @@ def test_stat_all_says_what_cannot_be_had(tmp_path: Path) -> None:
     size, time = resuming.stat_all(parts)
     facts = (tmp_path / "a.png").stat()
     assert (size.tolist(), time.tolist()) == ([facts.st_size, -1, -1], [facts.st_mtime_ns, -1, -1])
+
+
+def as_videos(folder: Path, target: Path | None = None, **options: Any) -> Catalog:
+    return scan(folder, out=target, image_folders="video", **{"fps": 25, **options})
+
+
+@pytest.mark.parametrize("depth", ["frames", "header"])
+@pytest.mark.parametrize("verify", ["ends", "full"])
+def test_folders_of_pictures_are_not_opened_again(tmp_path: Path, depth: str, verify: str) -> None:
+    media, target, options = tmp_path / "media", tmp_path / "cat.parquet", {"depth": depth, "verify": verify}
+    for number in range(12):
+        picture(media / "ab"[number % 2] / f"{number}.png")
+    (media / "a" / "4.png").write_bytes((media / "a" / "4.png").read_bytes()[:-30])
+    as_videos(media, target, **options)
+    for change, touched in {
+        lambda: None: 0,
+        lambda: picture(media / "a" / "99.png"): 1,
+        lambda: os.utime(media / "b" / "1.png", ns=(1, 1)): 1,
+        lambda: (media / "b" / "1.png").rename(media / "b" / "01.png"): 1,
+        lambda: options.update(fps=30): 2,
+        lambda: options.update(fps=Fraction(30_000, 1001)): 2,
+    }.items():
+        change()
+        with opened() as names:
+            made = as_videos(media, target, **options)
+        assert len({os.path.dirname(name) for name in names if name.endswith(".png")}) == touched
+        assert made.table.equals(as_videos(media, **options).table)
+
+
+def test_folders_of_pictures_from_far_ahead(tmp_path: Path) -> None:
+    picture(tmp_path / "media" / "1.png")
+    os.utime(tmp_path / "media" / "1.png", (0, 4e11))
+    assert as_videos(tmp_path / "media", tmp_path / "cat.parquet").num_frames.tolist() == [1]
+
+
+def test_a_journal_of_another_rate_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(12):
+        picture(tmp_path / "media" / f"{number}" / "1.png")
+    with monkeypatch.context() as patched:
+        interrupted(patched, 1, KeyboardInterrupt())
+        with pytest.raises(KeyboardInterrupt):
+            as_videos(tmp_path / "media", tmp_path / "cat.parquet", workers=0)
+    made = as_videos(tmp_path / "media", tmp_path / "cat.parquet", fps=5)
+    assert made.table.equals(as_videos(tmp_path / "media", fps=5).table)
+    assert made.frame_index(0).time_base == Fraction(1, 5)
+
+
+def test_a_journal_of_another_version_is_not_read(media: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(journal, "FORMAT", journal.FORMAT + 1)
+        assert journal_of(media, tmp_path / "cat.parquet", monkeypatch)
+    with opened() as names:
+        scan(media, out=tmp_path / "cat.parquet")
+    assert len({name for name in names if name.startswith(os.fspath(media) + os.sep) and os.path.isfile(name)}) == 46
 
 
 def test_the_table_is_written_in_the_order_of_paths(media: Path, tmp_path: Path) -> None:

@@ -98,6 +98,12 @@ class Known:
         same = (self._numbers("bytes")[rows] == size) & (self._numbers("mtime_ns")[rows] == mtime_ns)
         return np.where((rows >= 0) & (size >= 0) & same, rows, -1)
 
+    def others(self, texts: pa.Array) -> int:
+        """How many known rows are of sources that are not among ``texts``."""
+        if not len(self):
+            return 0
+        return len(self) - int(pc.sum(pc.is_in(self.column("source"), value_set=texts)).as_py())
+
     def _numbers(self, name: str) -> IntArray:
         numbers: IntArray = self.column(name).fill_null(np.iinfo(np.int64).min).to_numpy()
         return numbers

@@ -6,16 +6,19 @@ import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from framefeed.errors import MediaError
 from framefeed.index.assembly import Found
 from framefeed.index.catalog_files import open_catalog
 from framefeed.index.chunks import Part, Surveyed
-from framefeed.index.frame_tables import ROWS_PER_BATCH
+from framefeed.index.facts import Facts
+from framefeed.index.frame_tables import ROWS_PER_BATCH, FrameTables
 from framefeed.index.gathering import gathered
 from framefeed.index.journal import JOURNALED, Journal
 from framefeed.index.known import Known, KnownPart, numbered
@@ -23,6 +26,9 @@ from framefeed.index.names import printable, resolved
 from framefeed.index.still_rows import as_times
 from framefeed.index.survey import SurveyOptions
 from framefeed.index.sweep import chunks_of, sweep
+from framefeed.media.sequence import SEQUENCE_CONTAINER
+from framefeed.media.sequence_files import list_folder
+from framefeed.media.source import SourceStat
 
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -57,6 +63,8 @@ def _of_catalog(target: str | None, options: SurveyOptions) -> Iterator[KnownPar
         lacks_frames = frames is None and header.frames_id is not None
         if lacks_frames or (header.depth, header.verify) != (options.depth, options.verify):
             return
+        if options.fps is not None and not _has_rate(facts, frames, options.fps):
+            return
         batches = () if frames is None else frames.batches
         numbers = facts.source_numbers
         if not len(numbers) or int(numbers[-1]) == len(numbers) - 1:
@@ -64,6 +72,16 @@ def _of_catalog(target: str | None, options: SurveyOptions) -> Iterator[KnownPar
         else:  # Lines of a manifest about one file share its facts.
             first = pa.array(np.unique(numbers, return_index=True)[1])
             yield KnownPart(lambda name: facts.column(name).take(first), len(first), batches)
+
+
+def _has_rate(facts: Facts, frames: FrameTables | None, fps: Fraction) -> bool:
+    """Whether the sequences of a catalog have this rate; all of one scan have the same, and their files no other."""
+    is_sequence = pc.equal(facts.column("container"), SEQUENCE_CONTAINER).fill_null(False)
+    if frames is None:
+        return set(facts.column("average_fps").filter(is_sequence).to_pylist()) <= {float(fps)}
+    rows = facts.frame_rows[is_sequence.to_numpy()]
+    index = frames.index(int(rows[rows >= 0][0])) if (rows >= 0).any() else None
+    return index is None or index.time_base == 1 / fps
 
 
 @dataclass(slots=True)
@@ -75,12 +93,14 @@ class Tally:
         surveyed: Sources that were opened.
         bytes_read: From those.
         by_library: Pictures whose headers were left to a library.
+        gone: Sources that are known from before and not asked for now.
     """
 
     known: int = 0
     surveyed: int = 0
     bytes_read: int = 0
     by_library: int = 0
+    gone: int = 0
 
     def count(self, surveyed: Surveyed) -> None:
         """Add a chunk."""
@@ -122,7 +142,7 @@ def find_out(sources: Sources, known: Known, journal: Journal | None, options: S
         if len(held) == len(known) and np.array_equal(held, np.arange(len(held))):
             return Outcome(lambda: Found(known.facts, known.frames), True, Tally(len(held)))
     missing = np.flatnonzero(held < 0)
-    tally = Tally(len(held) - len(missing))
+    tally = Tally(len(held) - len(missing), gone=known.others(sources.texts))
     left = Sources(_taken(sources.texts, missing), list(parts_left(sources.parts, held < 0)))
     with closing(_surveyed(left, journal, options, tally)) as surveyed:
         new = Found.of(surveyed)
@@ -174,7 +194,7 @@ def _joined(known: Known, held: IntArray, new: Found) -> Found:
 
 
 def stat_all(parts: Sequence[Part]) -> tuple[IntArray, IntArray]:
-    """Bytes and mtime_ns of every source without opening it, int64 [S] each; -1 where they cannot be had."""
+    """Bytes and mtime_ns of every source without opening it, int64 [S] each; -1 bytes where they cannot be had."""
     pairs = [_stat_part(part) for part in parts]
     sizes, times = zip(*pairs, strict=True) if pairs else ((), ())
     empty = np.empty(0, np.int64)
@@ -182,6 +202,8 @@ def stat_all(parts: Sequence[Part]) -> tuple[IntArray, IntArray]:
 
 
 def _stat_part(part: Part) -> tuple[IntArray, IntArray]:
+    if part.kind == "image_folder":
+        return _stat_folders(part)
     if part.kind != "files":
         return np.full(len(part), -1, np.int64), np.full(len(part), -1, np.int64)
     sizes, times = list[int](), list[int]()
@@ -196,6 +218,17 @@ def _stat_part(part: Part) -> tuple[IntArray, IntArray]:
             sizes.append(facts.st_size)
             times.append(facts.st_mtime_ns)
     return np.array(sizes, np.int64), as_times(times)
+
+
+def _stat_folders(part: Part) -> tuple[IntArray, IntArray]:
+    """What `ImageSequence` says of folders of pictures, each listed and all of its files looked at, none opened."""
+    found = list[SourceStat]()
+    for name in part.names:
+        try:
+            found.append(list_folder(part.prefix + name).stat)
+        except MediaError:
+            found.append(SourceStat(-1))
+    return np.array([each.bytes for each in found], np.int64), as_times([each.mtime_ns or 0 for each in found])
 
 
 def parts_left(parts: Sequence[Part], wanted: BoolArray) -> Iterator[Part]:

@@ -16,7 +16,7 @@ from framefeed.index.build import Verify, index_media
 from framefeed.index.frame_index import FrameIndex
 from framefeed.media.info import MediaInfo
 from framefeed.media.probe import probe
-from framefeed.media.sequence import ImageSequence, source_name
+from framefeed.media.sequence import ImageSequence, SequenceSource, source_name
 from framefeed.media.sniff import HEAD_BYTES, sniff
 from framefeed.media.source import MediaSource, SourceStat
 from framefeed.parallel.budget import thread_budget
@@ -99,6 +99,8 @@ def _survey(source: Any, options: SurveyOptions) -> Finding:
     info, found = None, None
     try:
         media = MediaSource.of(source)
+        if isinstance(media, SequenceSource):
+            media.forget()  # A file that was written again does not show in the list that this process has.
         found = media.stat()
         if options.depth == "header" or _is_still(media):
             info = probe(media)

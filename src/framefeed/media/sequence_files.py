@@ -57,7 +57,7 @@ class SequenceFiles:
         digest.update(self.sizes.tobytes())
         digest.update(self.mtimes_ns.tobytes())
         time = seconds * _NANOSECONDS + digest.intdigest() % _NANOSECONDS
-        object.__setattr__(self, "stat", SourceStat(int(self.sizes.sum()), time))
+        object.__setattr__(self, "stat", SourceStat(int(self.sizes.sum()), ns_in_64_bits(time)))
 
     def __len__(self) -> int:
         return len(self.paths)
