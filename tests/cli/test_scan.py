@@ -37,10 +37,10 @@ def test_what_was_found(videos: Path, tmp_path: Path, capfd: pytest.CaptureFixtu
         "codecs: h264 (4); width x height: 160x120 (4)",
         "2 classes: blue, red",
     ]
-    assert lines[3].startswith("opened 4 files in ")
+    assert lines[3].startswith("looked into 4 files in ")
     assert lines[4:] == [f"saved as {path}"]
     assert main(["scan", os.fspath(videos), "-o", os.fspath(path), "--label-from", "parent"]) == 0
-    assert "opened 0 files" in capfd.readouterr().out
+    assert "looked into 0 files" in capfd.readouterr().out
     assert Catalog.open(path).classes == ["blue", "red"]
 
 

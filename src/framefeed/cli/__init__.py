@@ -62,7 +62,10 @@ def _dispatch(words: list[str]) -> int:
     chosen = next((word for word in words if not word.startswith("-")), None)
     if chosen in NOT_YET:
         raise UsageError(f"'{chosen}' ({NOT_YET[chosen]}) is not in this version of framefeed")
-    args = _parser(chosen).parse_args(joined_numbers(words))
+    args, unknown = _parser(chosen).parse_known_args(joined_numbers(words))
+    if unknown:
+        command = f"framefeed {chosen}" if chosen in COMMANDS else "framefeed"
+        raise UsageError(f"{command} knows no {' '.join(unknown)} ('{command} --help' says what it knows)")
     run = getattr(args, "run", None)
     if run is None:
         raise UsageError(f"name a command: {', '.join(COMMANDS)} ('framefeed --help' says what they do)")
@@ -85,8 +88,9 @@ def _parser(chosen: str | None) -> argparse.ArgumentParser:
 
 def _explain(error: BaseException) -> Exit:
     """Say what went wrong: in one line where the user or a file is the cause, with a traceback where we are."""
-    if any(isinstance(each, KeyboardInterrupt) for each in _chain(error)):
-        complain("interrupted")
+    interrupt = next((each for each in _chain(error) if isinstance(each, KeyboardInterrupt)), None)
+    if interrupt is not None:
+        complain(str(interrupt) or "interrupted")
         return Exit.INTERRUPTED
     if isinstance(error, (FramefeedError, OSError)) and type(error) is not LoadError:
         complain(str(error))

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("what", choices=(*WHAT, *NOT_YET), help="what to measure; all: whatever this version has")
     parser.add_argument("media", nargs="*", type=Path, metavar="MEDIA",
-                        help="your media, or the folder of the known ones (default: FRAMEFEED_MEDIA)")  # fmt: skip
+                        help="your media (default: the folder named by FRAMEFEED_MEDIA, else made ones)")  # fmt: skip
     parser.add_argument("--media", dest="named_media", action="append", type=Path, default=[], metavar="MEDIA",
                         help="the same")  # fmt: skip
     parser.add_argument("--work", type=Path, metavar="DIR", help="keep what is made there, and use it again")
@@ -54,6 +54,8 @@ def run(args: argparse.Namespace) -> int:
     for path in media:
         if not path.exists():
             raise UsageError(f"{path}: no such file or folder")
+    if args.json is not None and args.json.is_dir():
+        raise UsageError(f"{args.json} is a folder: name a file in it, such as {args.json / 'bench.json'}")
     reports = {what: _BENCHES[what](args, media, rows) for what, rows in chosen_rows(args.what, args.rows).items()}
     if args.json is not None:
         args.json.parent.mkdir(parents=True, exist_ok=True)

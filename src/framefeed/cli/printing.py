@@ -45,6 +45,11 @@ def say_json(document: Mapping[str, Any]) -> None:
     _write(sys.stdout, [json.dumps(_plain(document), indent=2, allow_nan=False)], raw=True)
 
 
+def counted(count: int, noun: str, nouns: str = "") -> str:
+    """Write a count: ``1 file``, ``2,000 files``."""
+    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
+
+
 def table(rows: Sequence[Sequence[str]], alignment: str, indent: str = "") -> list[str]:
     """Align columns.
 

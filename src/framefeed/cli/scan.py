@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from dataclasses import asdict
 from time import perf_counter
 from typing import Any
@@ -13,7 +14,7 @@ import pyarrow.compute as pc
 from framefeed.cli.exits import Exit
 from framefeed.cli.failures import as_json, list_failed
 from framefeed.cli.parsing import rate, workers
-from framefeed.cli.printing import say, say_json
+from framefeed.cli.printing import counted, say, say_json
 from framefeed.errors import UsageError
 from framefeed.index.catalog import Catalog
 from framefeed.index.resuming import Tally
@@ -49,18 +50,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Scan, save, and say what was found."""
     begin = perf_counter()
-    done = scanned(args.roots, _request(args))
+    try:
+        done = scanned(args.roots, _request(args))
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(_kept(args.out)) from None
     catalog, seconds = done.catalog, perf_counter() - begin
     if not len(catalog):
-        raise UsageError(f"no media found in {', '.join(args.roots)}: in folders, files are known by their endings")
+        raise UsageError(
+            f"no media found in {', '.join(args.roots)}: a manifest needs lines, and in folders files are known by "
+            "their endings"
+        )
     facts = summary(catalog)
     if args.json:
         work = {"scan": {**asdict(done.tally), "seconds": seconds}}
         say_json({"catalog": args.out, **facts, **work, "failed": as_json(catalog.failures)})
     else:
-        say(*sentences(facts), work_of(done.tally, seconds), *([] if args.out is None else [f"saved as {args.out}"]))
+        say(
+            *sentences(facts),
+            work_of(done.tally, seconds),
+            *([] if args.out is None else place_of(args.out, args.root)),
+        )
         list_failed(catalog.failures)
     return Exit.FAILED_FILES if len(catalog.errors) else Exit.WELL
+
+
+def _kept(out: str | None) -> str:
+    if out is None:
+        return "interrupted; without -o nothing was kept"
+    return f"interrupted; run the same command again, and it goes on from {out}.journal"
 
 
 def _request(args: argparse.Namespace) -> ScanRequest:
@@ -100,30 +117,41 @@ def _counts(column: pa.ChunkedArray) -> dict[str, int]:
 
 def sentences(facts: dict[str, Any]) -> list[str]:
     """The same, for people."""
-    readable = f"{facts['usable']:,} of {facts['files']:,} files can be read"
+    readable = f"{facts['usable']:,} of {counted(facts['files'], 'file')} can be read"
     lines = [f"{readable}: {_contents(facts)}, {facts['bytes'] / 1e6:,.1f} MB"]
     if facts["codecs"]:
         lines.append(f"codecs: {_counted(facts['codecs'])}; width x height: {_counted(facts['sizes'])}")
     if facts["classes"]:
         names = [str(name) for name in facts["classes"]]
-        lines.append(f"{len(names):,} classes: {', '.join(names[:_SHOWN_KINDS])}{_more(len(names))}")
+        lines.append(f"{counted(len(names), 'class', 'classes')}: {', '.join(names[:_SHOWN_KINDS])}{_more(len(names))}")
     return lines
 
 
 def _contents(facts: dict[str, Any]) -> str:
     pictures, videos = (facts["kinds"].get(kind, 0) for kind in ("image", "video"))
-    frames = f"{facts['frames']:,} frames, {as_hours(facts['seconds'])} of video"
+    claimed = " claimed" if facts["depth"] == "header" else ""
+    frames = f"{facts['frames'] - pictures:,} frames{claimed}, {as_hours(facts['seconds'])} of video{claimed}"
     if not pictures:
         return frames
-    return f"{pictures:,} pictures" + (f" and {videos:,} videos, {frames}" if videos else "")
+    # Their pixels were not decoded: only the header is known to be readable.
+    shown = f"{counted(pictures, 'picture')} by {'its header' if pictures == 1 else 'their headers'}"
+    return shown + (f" and {counted(videos, 'video')}, {frames}" if videos else "")
 
 
 def work_of(tally: Tally, seconds: float) -> str:
     """What the scan took."""
-    opened = f"opened {tally.surveyed:,} files in {as_hours(seconds)}, read {tally.bytes_read / 1e6:,.1f} MB"
-    known = f"; {tally.known:,} are as they were and were not opened" if tally.known else ""
-    odd = f"; {tally.by_library:,} pictures' headers were left to a library" if tally.by_library else ""
-    return f"{opened}{known}{odd}"
+    known = f"; {tally.known:,} as they were, not opened" if tally.known else ""
+    gone = f"; {tally.gone:,} of the earlier catalog are not here any more" if tally.gone else ""
+    read = f"read {tally.bytes_read / 1e6:,.1f} MB"
+    return f"looked into {counted(tally.surveyed, 'file')} in {as_hours(seconds)}, {read}{known}{gone}"
+
+
+def place_of(out: str, root: str | None) -> list[str]:
+    """Where the catalog is, and what it takes to open it."""
+    lines = [f"saved as {out}"]
+    if root is not None and os.path.realpath(root) != os.path.realpath(os.path.dirname(os.path.abspath(out))):
+        lines.append(f"its paths are relative to {root}: open it with root={root!r}, or put it into that folder")
+    return lines
 
 
 def as_hours(seconds: float) -> str:

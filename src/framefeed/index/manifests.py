@@ -2,8 +2,8 @@
 
 Text holds one path a line and nothing else: no comments, because a name may begin with ``#``, and blanks count. Where
 the file holds NULs (``find -print0``), these separate the names instead of line ends. CSV has a header, unless its
-first line names a media file already. The column of paths is called source, path, file or video, else it is the first.
-Relative paths are relative to the manifest's folder.
+first line names a media file already. The column of paths is called source, path, file, video, image, filename,
+file_name, filepath or file_path, else it is the first. Relative paths are relative to the manifest's folder.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from framefeed.media.source import stat_regular
 TEXT_SUFFIXES = frozenset({".txt", ".lst", ".list"})
 CSV_SUFFIXES = frozenset({".csv", ".tsv"})
 MANIFEST_SUFFIXES = TEXT_SUFFIXES | CSV_SUFFIXES | {".parquet"}
-PATH_COLUMNS = ("source", "path", "file", "video")
+PATH_COLUMNS = ("source", "path", "file", "video", "image", "filename", "file_name", "filepath", "file_path")
 
 # In lines of names: what makes `names.absolute` do more than to put a folder before a name. A false alarm costs time.
 _ODD = ("\0", "//", "/./", "/../", "/\n", "/.\n", "/..\n", "\n./", "\n../", "\n.\n", "\n..\n", "\n\n")

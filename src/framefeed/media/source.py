@@ -363,7 +363,8 @@ def stat_regular(path: str) -> os.stat_result:
         raise UnreadableMedia(f"{path}: cannot be opened: {error.strerror}", source=path, stage="open") from error
     if not stat.S_ISREG(facts.st_mode):
         raise UnreadableMedia(f"{path}: is {_KINDS.get(stat.S_IFMT(facts.st_mode), 'special')}, "
-                              "not a file: name a media file", source=path, stage="open")  # fmt: skip
+                              "not a file: name a media file, or ImageSequence(folder, fps=...)",
+                              source=path, stage="open")  # fmt: skip
     return facts
 
 
