@@ -240,6 +240,17 @@ def test_a_name_that_is_not_utf_8_is_refused_before_anything_is_scanned(tmp_path
     assert not os.listdir(tmp_path)
 
 
+def test_catalogs_that_differ_in_their_ending_have_frame_tables_of_their_own(tmp_path: Path) -> None:
+    made = catalog(names(2))
+    for name in ("cat.parquet", "cat.v1", "cat.v2", ".parquet"):
+        made.take([1, 0] if name == "cat.v2" else [0, 1]).to_parquet(tmp_path / name)
+    for name in ("cat.parquet", "cat.v1", "cat.v2", ".parquet"):
+        opened = Catalog.open(tmp_path / name)
+        assert opened.has_frame_indexes
+        expected = made.take([1, 0] if name == "cat.v2" else [0, 1])
+        assert [same(opened.frame_index(row), expected.frame_index(row)) for row in range(2)] == [True, True]
+
+
 def test_a_missing_catalog_is_missing(tmp_path: Path) -> None:
     with pytest.raises(MissingMedia, match="scan"):
         Catalog.open(tmp_path / "cat.parquet")

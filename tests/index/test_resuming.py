@@ -326,6 +326,13 @@ def test_stopped_at_every_step_and_size(tmp_path: Path) -> None:
     assert (told["torn"], told["unequal"]) == ([], [])
 
 
+def test_a_glob_does_not_match_what_is_written(media: Path) -> None:
+    target = media / "a" / "cat.parquet"
+    for _ in range(2):
+        assert len(scan(str(media / "a" / "*"), out=target)) == 24
+    assert len(scan(str(media / "a" / "*"), out=media / "a" / "other.parquet")) == 26
+
+
 def test_a_catalog_whose_frame_tables_are_gone_is_made_anew(media: Path, tmp_path: Path) -> None:
     target = tmp_path / "cat.parquet"
     scan(media, out=target)

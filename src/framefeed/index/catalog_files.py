@@ -14,7 +14,6 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -59,8 +58,8 @@ class Header:
 
 
 def frames_path(path: str) -> str:
-    """Path of the frame tables of a catalog."""
-    return os.fspath(Path(path).with_suffix(".frames.arrow"))
+    """Path of the frame tables of a catalog: ``cat.parquet`` and ``cat.v2`` have their own, whatever the ending."""
+    return f"{path.removesuffix('.parquet')}.frames.arrow"
 
 
 def write_catalog(path: str, table: pa.Table, header: Header, frames: FrameTables | None) -> Header:
@@ -110,7 +109,7 @@ class _Scratch(NamedTuple):
 
 def _remove_leftovers(path: str) -> None:
     """Remove what killed writers of this catalog left, and the tables of the one before, wherever they stopped."""
-    name, stem = re.escape(os.path.basename(path)), re.escape(Path(path).stem)
+    name, stem = re.escape(os.path.basename(path)), re.escape(os.path.basename(path).removesuffix(".parquet"))
     pattern = re.compile(rf"{name}\.\d+(\.frames)?\.tmp|{stem}\.frames\.[0-9a-z]+\.arrow")
     remove_unclaimed(os.path.dirname(path) or ".", pattern, kept=os.path.basename(frames_path(path)))
 
@@ -283,7 +282,7 @@ def _with_id(header: Header, table: pa.Table, frames: FrameTables | None) -> Hea
 
 
 def _pending_path(path: str, frames_id: str | None) -> str:
-    return os.fspath(Path(path).with_suffix(f".frames.{frames_id}.arrow"))
+    return f"{path.removesuffix('.parquet')}.frames.{frames_id}.arrow"
 
 
 def _write_parquet(path: str, table: pa.Table) -> None:

@@ -22,7 +22,11 @@ Roots = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
 def list_roots(
-    roots: Roots, *, suffixes: frozenset[str] = ALL_MEDIA_SUFFIXES, image_folders: ImageFolders = "image"
+    roots: Roots,
+    *,
+    suffixes: frozenset[str] = ALL_MEDIA_SUFFIXES,
+    image_folders: ImageFolders = "image",
+    without: frozenset[str] = frozenset(),
 ) -> Listing:
     """List the media of folders, globs, manifests and named files.
 
@@ -33,6 +37,7 @@ def list_roots(
         suffixes: Lower-case endings of the files that count in a folder.
         image_folders: "video" makes each folder that directly holds pictures, be it one, a row of its own: a video
             whose frames they are.
+        without: Paths of files that globs do not match: those that are to be written.
 
     Raises:
         UsageError: A root is no path, a glob matches nothing, or a manifest cannot be understood.
@@ -40,7 +45,7 @@ def list_roots(
             mistyped folder. Among several files that are named, a missing one is a row.
     """
     names = [roots] if isinstance(roots, (str, os.PathLike)) else list(roots)
-    finder = _Finder(Walk(suffixes, image_folders))
+    finder = _Finder(Walk(suffixes, image_folders), without)
     for root in names:
         if not isinstance(root, (str, os.PathLike)):
             raise UsageError(f"scan takes paths of folders, media files and manifests, not {type(root).__name__}")
@@ -65,8 +70,9 @@ def _refuse_missing(path: str) -> None:
 class _Finder:
     """Collects what roots give, in their order."""
 
-    def __init__(self, walk: Walk) -> None:
+    def __init__(self, walk: Walk, without: frozenset[str]) -> None:
         self.walk = walk
+        self.without = without
         self.found: list[Found] = []
         self.columns = pa.table({})
 
@@ -77,7 +83,7 @@ class _Finder:
         elif os.path.isdir(path):
             self.found += [Found(group, _is_told_apart(group)) for group in self.walk.folder(path)]
         elif is_glob(path):
-            groups = glob_groups(path, self.walk)
+            groups = glob_groups(path, self.walk, self.without)
             self.found += [Found(group, _is_told_apart(group), may_repeat=True) for group in groups]
         elif suffix_of(path) in MANIFEST_SUFFIXES:
             manifest = read_manifest(path)

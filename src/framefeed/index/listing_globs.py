@@ -29,7 +29,7 @@ def is_glob(path: str) -> bool:
     return _MAGIC.search(path) is not None and not os.path.lexists(path)
 
 
-def glob_groups(pattern: str, walk: Walk) -> list[Group]:
+def glob_groups(pattern: str, walk: Walk, without: frozenset[str] = frozenset()) -> list[Group]:
     """List what a glob matches, in the order of ``os.fsencode(path)``.
 
     Files count whatever their ending. A folder that is matched is walked, as if it was named, but for patterns with
@@ -38,12 +38,13 @@ def glob_groups(pattern: str, walk: Walk) -> list[Group]:
     Args:
         pattern: An absolute path with wildcards.
         walk: Lists the folders that are matched, and takes notes of links.
+        without: Paths of files that do not count: those that are written themselves.
 
     Raises:
         UsageError: It matches nothing.
     """
     *above, last = pattern.split(os.sep)
-    globbing = _Globbing(walk)
+    globbing = _Globbing(walk, without)
     folders: Iterable[str] = [""]
     for part in above[1:]:
         folders = dict.fromkeys(inner for folder in folders for inner in globbing.folders(folder, part))
@@ -63,6 +64,7 @@ class _Globbing:
     """What a pattern has matched so far."""
 
     walk: Walk
+    without: frozenset[str]
     groups: list[Group] = field(default_factory=list)
     matched_folders: list[str] = field(default_factory=list)
 
@@ -85,7 +87,7 @@ class _Globbing:
         matches = _matcher(part)
         names, links = list[str](), set[str]()
         for entry in self._entries(folder):
-            if not matches(entry.name):
+            if not matches(entry.name) or (self.without and os.path.join(folder, entry.name) in self.without):
                 continue
             if entry.is_folder:
                 self.matched_folders.append(entry.path)

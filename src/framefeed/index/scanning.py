@@ -17,7 +17,7 @@ from framefeed.errors import MediaError, UnreadableMedia, UsageError
 from framefeed.index.assembly import Rows, Wanted, assemble, catalog_data, source_numbers
 from framefeed.index.build import Verify
 from framefeed.index.catalog import Catalog, CatalogEntry
-from framefeed.index.catalog_files import check_target, open_catalog
+from framefeed.index.catalog_files import check_target, frames_path, open_catalog
 from framefeed.index.chunks import Part
 from framefeed.index.facts import decoded, distinct
 from framefeed.index.journal import Journal
@@ -116,7 +116,8 @@ def scanned(roots: Roots, request: ScanRequest) -> Scanned:
     """Scan, and count; see `scan`."""
     base = None if request.root is None else absolute(os.fsdecode(request.root))
     target = None if request.out is None else _checked_target(request.out, roots)
-    listing = list_roots(roots, image_folders=request.image_folders)
+    own = frozenset[str]() if target is None else frozenset((target, frames_path(target)))
+    listing = list_roots(roots, image_folders=request.image_folders, without=own)
     rows = _rows(listing, request.label_from, base)
     sources = _sources(listing, rows)
     if target is not None:
