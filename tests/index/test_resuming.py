@@ -326,6 +326,26 @@ def test_stopped_at_every_step_and_size(tmp_path: Path) -> None:
     assert (told["torn"], told["unequal"]) == ([], [])
 
 
+def test_D10_odd_names_are_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    media, target = tmp_path / os.fsdecode(b"\xff"), tmp_path / "cat.parquet"
+    for number, name in enumerate(
+        [b"caf\xe9", b"new\nline", b" ", b"%s", b"x" * 251, "\N{SNOWMAN}".encode(), b"a", b"b"]
+    ):
+        picture(media / f"{os.fsdecode(name)}.png", 8 + number)
+        (media / f"{os.fsdecode(name)}.mp4").write_text("no video")
+    with monkeypatch.context() as patched:
+        interrupted(patched, 2, KeyboardInterrupt())
+        with pytest.raises(KeyboardInterrupt):
+            scan(media, out=target, workers=0, root=tmp_path)
+    with opened() as names:
+        made = scan(media, out=target, root=tmp_path)
+    assert 0 < len({name for name in names if name.startswith(os.fspath(media) + os.sep)}) < 16
+    assert made.table.equals(scan(media, root=tmp_path).table)
+    with opened() as names:
+        scan(media, out=target, root=tmp_path)
+    assert not [name for name in names if name.startswith(os.fspath(media) + os.sep)]
+
+
 def test_a_glob_does_not_match_what_is_written(media: Path) -> None:
     target = media / "a" / "cat.parquet"
     for _ in range(2):
