@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 
 from framefeed.errors import MissingMedia, UnreadableMedia, UsageError
 from framefeed.index import survey
@@ -335,3 +336,21 @@ def test_stored_sizes_are_those_of_the_header_at_any_depth(tmp_path: Path, endin
     assert deep.table.select(names).equals(shallow.table.select(names))
     assert deep.table["coded_height"].to_pylist() == [128]
     assert deep.verify(workers=0).ok
+
+
+def test_pictures_are_decoded_where_everything_is(tmp_path: Path) -> None:
+    noise = np.random.default_rng(1).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    for name in ("cut.jpg", "whole.jpg"):
+        Image.fromarray(noise).save(tmp_path / name)
+    (tmp_path / "cut.jpg").write_bytes((tmp_path / "whole.jpg").read_bytes()[:-2000])
+    assert scan(tmp_path).failures == []
+    made = scan(tmp_path, verify="full")
+    assert [(os.path.basename(name), kind) for name, kind, _ in made.failures] == [("cut.jpg", "CorruptMedia")]
+    assert made.frame_index(1).built_from == scan(tmp_path).frame_index(1).built_from
+    assert [error.split(":")[0] for _, error in scan(tmp_path).verify(workers=0).errors] == ["CorruptMedia"]
+
+
+def test_a_root_that_holds_nothing_is_a_mistake(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    with pytest.raises(UsageError, match="none of the 4 paths lies below"):
+        scan(data, root=tmp_path / "other")

@@ -75,7 +75,7 @@ def survey_chunk(chunk: Chunk, options: SurveyOptions) -> Surveyed:
     start, before = 0, bytes_read_by_thread()
     for part in chunk:
         sources = part.sources(options)
-        if part.kind == "files":
+        if part.kind == "files" and not options.decodes_pictures:
             met = len(stills.others)
             stills.read(sources, start)
             slow |= {position: sources[position - start] for position in stills.others[met:]}

@@ -57,7 +57,8 @@ def scan(
         roots: Folders (by file endings), named files, globs, manifests (text, CSV, Parquet), or a list of these.
         out: Where to save the catalog, such as ``"cat.parquet"``; by default it stays in memory.
         depth: "frames" finds every frame, "header" believes the header.
-        verify: How frames are verified: "ends", "none" or "full", as in `build_index`.
+        verify: How frames are verified: "ends", "none" or "full", as in `build_index`. Of pictures the headers are
+            read, their pixels are decoded with "full" alone.
         workers: Threads or processes; None takes the thread budget. The catalog is the same for any number.
         label_from: "parent" labels each file by its folder, where no manifest labels it.
         root: Store paths below this folder relative to it, so that a catalog can move with its data.
@@ -196,7 +197,9 @@ def fps_of(image_folders: str, fps: float | Fraction | None) -> Fraction | None:
     if image_folders not in get_args(ImageFolders):
         raise UsageError(f"image_folders must be 'image' or 'video', not {image_folders!r}")
     if (image_folders == "video") != (fps is not None):
-        raise UsageError('folders of pictures become videos with image_folders="video" and fps=..., given together')
+        raise UsageError(
+            'folders of pictures are videos with both image_folders="video" (--image-folders video) and fps=... (--fps)'
+        )
     return None if fps is None else exact_rate(fps)
 
 
@@ -207,6 +210,8 @@ def _rows(listing: Listing, label_from: str | None, root: str | None) -> Rows:
     if label_from == "parent":
         labels = _parents(listing, labels)
     texts = listing.texts(root)
+    if root is not None and len(texts) and pc.all(pc.starts_with(texts, os.sep)).as_py():
+        raise UsageError(f"root={root}: none of the {len(texts):,} paths lies below it, {texts[0].as_py()} for example")
     # Only lines of a manifest name one file several times: folders and named files do not.
     numbers = source_numbers(texts) if columns.column_names else None
     return Rows(texts, numbers, labels, extra if extra.column_names else None, root)

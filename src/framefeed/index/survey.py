@@ -32,7 +32,7 @@ class SurveyOptions:
 
     Attributes:
         depth: "frames" builds a frame index, "header" believes the header.
-        verify: As ``build_index`` takes it.
+        verify: As ``build_index`` takes it; "full" decodes pictures too.
         workers: Threads or processes; None takes the thread budget of the process, 0 works in the calling thread.
         progress: Show a bar on standard error; None shows it where that is a terminal.
         fps: Frames a second of folders of pictures that are taken as videos.
@@ -55,6 +55,11 @@ class SurveyOptions:
             raise UsageError(f"verify must be 'ends', 'none' or 'full', not {self.verify!r}")
         if self.workers is not None and self.workers < 0:
             raise UsageError(f"workers must be 0 or more, or None for as many as fit, not {self.workers}")
+
+    @property
+    def decodes_pictures(self) -> bool:
+        """Whether the headers of pictures are not enough."""
+        return self.depth == "frames" and self.verify == "full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +111,8 @@ def _survey(source: Any, options: SurveyOptions) -> Finding:
             info = probe(media)
             fingerprint = media.head_fingerprint() if info.kind == "image" else media.fingerprint()
             if options.depth == "frames":
+                if options.decodes_pictures:
+                    index_media(media, "full")
                 # What can be planned of a picture is one frame, whatever its header counts.
                 info = replace(info, num_frames_from_header=1)
             return Finding(info, None, found, fingerprint)

@@ -41,7 +41,7 @@ def failed_section(columns: Columns) -> Section:
     """Files that cannot be read, with reasons."""
     rows = columns.failed
     if not len(rows):
-        return Section("failed", "Failed files", (paragraph("None: every file could be read."),))
+        return Section("failed", "Failed files", (paragraph("None: no file failed when it was scanned."),))
     shown = rows[:SHOWN_FAILED]
     texts = [columns.texts(name, shown) for name in ("source", "error_type", "error")]
     cells = [
