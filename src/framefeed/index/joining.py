@@ -44,12 +44,15 @@ class Table:
     def index(self, stream: StreamFacts, identity: SourceIdentity | None) -> FrameIndex:
         """Join packets and frames."""
         walk, order = self.walk, self.order
-        known = order >= 0
+        pts, duration, is_key = walk.pts[order], walk.duration[order], walk.is_key[order]
+        is_unknown = order < 0
+        if is_unknown.any():
+            pts[is_unknown], duration[is_unknown], is_key[is_unknown] = MISSING_PTS, 0, False
         return FrameIndex(
-            pts=np.where(known, walk.pts[order], MISSING_PTS),
-            duration=np.where(known, walk.duration[order], 0),
+            pts=pts,
+            duration=duration,
             time_base=self.time_base,
-            key_frame_indices=np.flatnonzero(walk.is_key[order] & known).astype(np.int64),
+            key_frame_indices=is_key.nonzero()[0],
             built_from=self.built_from,
             frame_packet=order,
             frame_start=frame_starts(order, walk),
@@ -90,8 +93,10 @@ def index_movie(opened: OpenedMovie, identity: SourceIdentity) -> FrameIndex:
 
 def kept_in_order(walk: PacketWalk) -> IntArray:
     """Number the packets that are shown, by presentation time, int64 [N]."""
-    kept = np.flatnonzero(~walk.is_discarded).astype(np.int64)
-    return kept[np.argsort(walk.pts[kept], kind="stable")]
+    if not walk.is_discarded.any():
+        return walk.pts.argsort(kind="stable")
+    kept = (~walk.is_discarded).nonzero()[0]
+    return kept[walk.pts[kept].argsort(kind="stable")]
 
 
 def is_one_to_one(walk: PacketWalk, order: IntArray) -> bool:
@@ -112,24 +117,25 @@ def frame_starts(order: IntArray, walk: PacketWalk) -> IntArray:
         walk: The stream's packets.
     """
     shown = np.full(len(walk), -1, dtype=np.int64)
-    known = order >= 0
-    shown[order[known]] = np.flatnonzero(known)
-    keys = np.flatnonzero(walk.is_key & (shown >= 0)).astype(np.int64)
-    starts = np.zeros(len(order), dtype=np.int64)
+    known = (order >= 0).nonzero()[0]
+    shown[order[known]] = known
+    keys = (walk.is_key & (shown >= 0)).nonzero()[0]
     if not len(keys):
-        return starts
+        return np.zeros(len(order), dtype=np.int64)
     # Key pictures that are shown later than a later key's (broken files) may not be started from.
-    sound = keys[np.maximum.accumulate(shown[keys]) == shown[keys]]
-    by_packet = np.searchsorted(sound, order, side="right") - 1
-    by_shown = np.searchsorted(shown[sound], np.arange(len(order)), side="right") - 1
-    place = np.minimum(by_packet, by_shown)
-    return np.where((place >= 0) & known, sound[np.maximum(place, 0)], 0).astype(np.int64)
+    shown_keys = shown[keys]
+    is_sound = np.maximum.accumulate(shown_keys) == shown_keys
+    sound, shown_keys = keys[is_sound], shown_keys[is_sound]
+    # Before the first one, decoding starts at packet 0; a frame of no known packet lies before all of them.
+    starts = np.concatenate(([0], sound))
+    by_packet = sound.searchsorted(order, side="right")
+    by_shown = shown_keys.searchsorted(np.arange(len(order)), side="right")
+    found: IntArray = starts[np.minimum(by_packet, by_shown)]
+    return found
 
 
 def _packet_table(walk: PacketWalk) -> PacketTable:
-    flags = (
-        walk.is_key.astype(np.uint8) * KEY
-        | walk.is_discarded.astype(np.uint8) * DISCARD
-        | walk.is_disposable.astype(np.uint8) * DISPOSABLE
-    ).astype(np.uint8)
+    flags = walk.is_key * np.uint8(KEY)
+    flags |= walk.is_discarded * np.uint8(DISCARD)
+    flags |= walk.is_disposable * np.uint8(DISPOSABLE)
     return PacketTable(offset=walk.offset, size=walk.size, pts=walk.pts, flags=flags)

@@ -7,10 +7,12 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from framefeed.media.mp4.picture_order import OrderSyntax, SliceHeads, shown_order
 from framefeed.testing import CODECS, AudioSpec, ClipSpec, clip_bytes, iter_pathologies, write_clip
 from framefeed.testing.boxes import box
 from tests.corpus import corpus_file
@@ -157,6 +159,28 @@ def test_times_are_believed_without_decoding_only_where_pictures_are_in_that_ord
     assert right.comes_out_whole
     assert without is not None
     assert not without.comes_out_whole
+
+
+def _stored_slice(order: int) -> int:
+    """H.264 7.3.3: three numbers that are 0, 16 bits of frame number, 16 of order; a 3 before what looks like a start.
+
+    Returns:
+        The first eight bytes as they are stored, as one number.
+    """
+    written = bytearray()
+    for byte in int(("111" + "0" * 16 + f"{order:016b}").ljust(64, "0"), 2).to_bytes(8, "big"):
+        if written[-2:] == b"\0\0" and byte <= 3:
+            written.append(3)
+        written.append(byte)
+    return int.from_bytes(written[:8], "big")
+
+
+@given(st.lists(st.integers(0, 40) | st.integers(0, 2**15 - 1), min_size=1, max_size=8, unique=True))
+def test_orders_are_read_behind_emulated_start_codes(orders: list[int]) -> None:
+    heads = SliceHeads(np.ones(len(orders), np.int64), np.array([_stored_slice(order) for order in orders], np.uint64))
+    found, is_even = shown_order(heads, OrderSyntax("h264", 16, 16))
+    assert found.tolist() == sorted(range(len(orders)), key=orders.__getitem__)
+    assert is_even == all(order % 2 == 0 for order in orders)
 
 
 # A reader that ignores a table reads a file as ours reads the file without it.

@@ -55,7 +55,7 @@ class NalFacts:
     Attributes:
         is_key: Decoding can start at the packet, bool.
         is_reference: Other pictures of its own temporal layer may refer to it, or leaving it out loses more, bool.
-        temporal_id: HEVC's temporal sub-layer, int64.
+        temporal_id: HEVC's temporal sub-layer, int64; None of H.264.
         has_parameters: Some packet carries parameter sets.
         is_plain: Each packet is one picture in whole NAL units.
         heads: The first slices of the first packets; None where they are no plain ones.
@@ -63,7 +63,7 @@ class NalFacts:
 
     is_key: BoolArray
     is_reference: BoolArray
-    temporal_id: IntArray
+    temporal_id: IntArray | None
     has_parameters: bool
     is_plain: bool
     heads: SliceHeads | None
@@ -252,7 +252,7 @@ def _h264(units: Units, packets: Packets, recovers: Callable[[int], bool]) -> Na
     return NalFacts(
         is_key=is_key,
         is_reference=~has_slice | _some(count, of_slices[(header[is_slice] & 0x60) != 0]) | ~is_droppable,
-        temporal_id=np.zeros(count, np.int64),
+        temporal_id=None,
         has_parameters=bool(has_slice[units.packet[_H264_PARAMETER[kind]]].any()),
         is_plain=units.is_whole and _is_one_picture(count, of_slices, second[is_slice]),
         heads=_heads(units, 1, min(count, HEAD_PACKETS)),

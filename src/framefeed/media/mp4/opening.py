@@ -19,7 +19,7 @@ from framefeed.media.mp4.movie import Movie
 from framefeed.media.mp4.nal_scan import NalFacts
 from framefeed.media.mp4.picture_order import HEAD_PACKETS, shown_order
 from framefeed.media.mp4.reading import read_movie
-from framefeed.media.mp4.samples import check_counts
+from framefeed.media.mp4.samples import IntArray, check_counts
 from framefeed.media.mp4.walk import MovieWalk, walk_movie
 from framefeed.media.packets import PacketWalk
 from framefeed.media.source import ByteReader
@@ -81,10 +81,10 @@ class OpenedMovie:
 def _are_times_right(video: Video, nal: NalFacts, walk: PacketWalk) -> bool:
     """Whether the first packets' times are in the order of their pictures, and no decoder has to guess it."""
     times, found = walk.pts[:HEAD_PACKETS], video.format
-    if times[0] != times.min():
+    by_time = times.argsort()
+    if by_time[0]:
         return False
-    is_later = (times[:, None] > times[None, :]) & _BEFORE[: len(times), : len(times)]
-    depth = int(is_later.sum(axis=0).max())
+    depth = _depth(times)
     if depth > (_REORDER_FOUND if found.reorder is None else found.reorder):
         return False
     if found.reorder == 0:
@@ -95,7 +95,17 @@ def _are_times_right(video: Video, nal: NalFacts, walk: PacketWalk) -> bool:
         order, is_even = shown_order(nal.heads, found.order)
     except OddMovie:
         return False
-    return bool((order == times.argsort()).all()) and (found.reorder is not None or not depth or is_even)
+    return bool((order == by_time).all()) and (found.reorder is not None or not depth or is_even)
+
+
+def _depth(times: IntArray) -> int:
+    """Count the most packets that come before one and are shown after it."""
+    if (times[1:] > times[:-1]).all():
+        return 0
+    is_later = np.greater.outer(times, times)
+    is_later &= _BEFORE[: len(times), : len(times)]
+    # At most HEAD_PACKETS: they fit bytes, which are added up much faster than truth values.
+    return int(is_later.view(np.uint8).sum(axis=0, dtype=np.uint8).max())
 
 
 def movie_info(reader: ByteReader, head: bytes, name: str, limits: Limits) -> MediaInfo | None:
@@ -133,11 +143,11 @@ def open_movie(reader: ByteReader, head: bytes, name: str, limits: Limits) -> Op
         return None
     try:
         movie = read_movie(reader, reader.stat().bytes, limits, head)
-        length_size = length_size_of(movie, movie.video)
         if movie.extends is None:
             facts = _facts_or_none(reader, movie, name, limits)
+            length_size = facts.video.length_size if facts else length_size_of(movie, movie.video)
             return OpenedMovie(movie, walk_movie(reader, movie, length_size, limits), facts)
-        walked = walk_movie(reader, movie, length_size, limits)
+        walked = walk_movie(reader, movie, length_size_of(movie, movie.video), limits)
         return OpenedMovie(movie, walked, _facts_of_fragments(reader, movie, walked.walk, name, limits))
     except OddMovie as odd:
         _say(name, odd)

@@ -105,13 +105,26 @@ def sample_places(movie: Movie, track: Track, limits: Limits) -> tuple[IntArray,
 
 def check_places(movie: Movie, track: Track, limits: Limits) -> None:
     """Raise OddMovie unless a track that nobody reads lies within the file: libav stops where any track breaks off."""
-    tables = track.tables
-    if b"stsz" in tables:
-        fixed, count = unpack(movie.data, tables[b"stsz"], _SIZES)
+    data, tables = movie.data, track.tables
+    if b"stsz" in tables and b"stz2" not in tables:
+        fixed, count = unpack(data, tables[b"stsz"], _SIZES)
         if fixed:
             return _check_fixed(movie, track, fixed, count)
+        if count <= limits.max_packets and _are_places_sure(movie, track, count):
+            return None
     sample_places(movie, track, limits)
     return None
+
+
+def _are_places_sure(movie: Movie, track: Track, count: int) -> bool:
+    """Whether samples would lie in the file even if all were as large as the largest one; no table is expanded."""
+    data, tables = movie.data, track.tables
+    chunks = _chunk_column(data, tables)
+    lengths, by_run = _chunk_runs(data, tables)
+    if not count or int((lengths * by_run).sum()) != count:
+        return False
+    largest = int(_column(data, tables[b"stsz"], ">u4", count, 12).max())
+    return int(chunks.min()) >= 0 and int(chunks.max()) + int(by_run.max()) * largest <= movie.layout.size
 
 
 def _check_fixed(movie: Movie, track: Track, fixed: int, count: int) -> None:
@@ -195,9 +208,13 @@ def _chunk_count(data: bytes, tables: dict[bytes, Box]) -> int:
     return count
 
 
-def _chunk_offsets(data: bytes, tables: dict[bytes, Box]) -> IntArray:
+def _chunk_column(data: bytes, tables: dict[bytes, Box]) -> npt.NDArray[Any]:
     count, box = _chunk_count(data, tables), tables.get(b"stco") or tables[b"co64"]
-    return _column(data, box, ">u4" if box.kind == b"stco" else ">i8", count, 8).astype(np.int64)
+    return _column(data, box, ">u4" if box.kind == b"stco" else ">i8", count, 8)
+
+
+def _chunk_offsets(data: bytes, tables: dict[bytes, Box]) -> IntArray:
+    return _chunk_column(data, tables).astype(np.int64)
 
 
 def _chunk_runs(data: bytes, tables: dict[bytes, Box]) -> tuple[IntArray, IntArray]:

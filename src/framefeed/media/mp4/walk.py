@@ -58,9 +58,9 @@ def walk_movie(reader: ByteReader, movie: Movie, length_size: int, limits: Limit
     if codec in ("h264", "hevc"):
         packets = Packets(found.offset, found.size, found.is_sync)
         nal = scan_packets(reader, codec, length_size, packets)
-    disposable = np.zeros(len(found.size), bool)
-    if nal is not None:
-        disposable = ~nal.is_reference & (nal.temporal_id == nal.temporal_id.max())
+    disposable = np.zeros(len(found.size), bool) if nal is None else ~nal.is_reference
+    if nal is not None and nal.temporal_id is not None:
+        disposable &= nal.temporal_id == nal.temporal_id.max()
     walk = PacketWalk(
         offset=found.offset,
         size=found.size,
