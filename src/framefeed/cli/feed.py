@@ -46,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--step-ms", type=duration, default=0.0, metavar="MS",
                         help="time that a training step takes (default: 0)")  # fmt: skip
     parser.add_argument("--seed", type=at_least(0), default=0, metavar="N", help="of the order and the clips")
+    parser.add_argument("--root", metavar="FOLDER", help="what relative paths are relative to (default: the catalog's)")
     parser.add_argument("--json", action="store_true", help="print what was measured as JSON")
 
 
@@ -73,7 +74,7 @@ class Measured:
 
 def run(args: argparse.Namespace) -> int:
     """Plan, loop, and say what was measured."""
-    catalog = Catalog.open(args.catalog)
+    catalog = Catalog.open(args.catalog, args.root)
     if not catalog.has_frame_indexes:
         raise UsageError(f"{args.catalog} holds headers only: scan again without --headers-only")
     plan = quietly_planned(

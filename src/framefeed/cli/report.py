@@ -18,12 +18,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--out", metavar="PAGE", default="report.html", help="where to write (default: %(default)s)"
     )
     parser.add_argument("--title", metavar="TEXT", help="heading of the page; by default the catalog's name")
+    parser.add_argument("--root", metavar="FOLDER", help="what relative paths are relative to (default: the catalog's)")
     parser.add_argument("--json", action="store_true", help="print what was written as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """Open the catalog, write the page, and say so."""
-    catalog = Catalog.open(args.catalog)
+    catalog = Catalog.open(args.catalog, args.root)
     write_report(catalog, args.out, title=args.title or os.path.basename(args.catalog))
     failed, size = len(catalog.failed_rows), os.path.getsize(args.out)
     if args.json:

@@ -137,11 +137,17 @@ def _tiles(columns: Columns) -> Node:
         Tile("Failed", quantities.count(failed), quantities.share(failed, files), is_bad=failed > 0),
         Tile("Videos", quantities.count(videos)),
         Tile("Images", quantities.count(images)),
-        Tile("Hours of video", quantities.number(seconds / 3600) if videos else "0"),
+        _duration_tile(seconds),
         _big_tile("Frames", float(np.nansum(frames)), _unknown(frames)),
-        Tile("Bytes", quantities.data_size(size)),
+        Tile("Bytes, all files", quantities.data_size(size)),
     ]
     return elements("dl", [_tile(tile) for tile in tiles], class_="tiles", aria_label="Summary")
+
+
+def _duration_tile(seconds: float) -> Tile:
+    if 0 < seconds < 3600:
+        return Tile("Minutes of video", quantities.number(seconds / 60))
+    return Tile("Hours of video", quantities.number(seconds / 3600) if seconds else "0")
 
 
 def _big_tile(name: str, number: float, note: str = "") -> Tile:
