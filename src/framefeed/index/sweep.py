@@ -19,8 +19,8 @@ from framefeed.parallel.budget import thread_budget
 from framefeed.parallel.ordered import ordered_map
 
 CHUNK_WEIGHT = 8192
-"""Weight of what is handed out at once: 60 ms of pictures' headers, or 16 videos."""
-VIDEO_WEIGHT = 512
+"""Weight of what is handed out at once: 60 ms of pictures' headers, or 8 videos."""
+VIDEO_WEIGHT = 1024
 IN_FLIGHT_PER_WORKER = 4
 """Enough that a worker finds work while a slow file holds up the order, few enough to hold in memory."""
 PROCESSES_PAY = 200_000
