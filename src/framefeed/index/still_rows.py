@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import repeat
-from operator import itemgetter
+from operator import attrgetter, itemgetter, mul
 from typing import Any
 
 import numpy as np
@@ -33,25 +33,42 @@ _AT_ONCE = 64
 """Files that are open at a time: calls in rows, by ``map``, cost a tenth less than a loop around all of them."""
 _KIND, _REGULAR = 0o170000, 0o100000
 """Of ``st_mode``, as ``stat.S_ISREG`` has it."""
+_MODE, _SIZE, _TIME = map(attrgetter, ("st_mode", "st_size", "st_mtime_ns"))
 _KIND_OF = itemgetter(*map(StillHeader._fields.index, ("container", "codec", "mode")))
-_NUMBERS = [itemgetter(StillHeader._fields.index(name)) for name in ("width", "height", "orientation", "num_frames")]
+_NUMBERS = tuple(
+    itemgetter(StillHeader._fields.index(name)) for name in ("width", "height", "orientation", "num_frames")
+)
 _ROTATION, _MIRRORED = (np.array(each) for each in zip(*map(orientation_of, range(9)), strict=True))
 """By EXIF's orientation."""
+
+
+class _Kinds(dict[tuple[str, str, str], int]):
+    """Container, codec and mode of pictures, numbered as they are met."""
+
+    def __missing__(self, kind: tuple[str, str, str]) -> int:
+        self[kind] = len(self)
+        return self[kind]
 
 
 @dataclass(slots=True)
 class StillRows:
     """Pictures that were understood, and the positions of files that were not.
 
+    Column by column from the start: headers that were kept would keep the garbage collector busy.
+
     Attributes:
-        headers: Of each picture.
+        kinds: Of pictures.
+        kind: Number of each picture's kind.
+        numbers: Columns, rows, orientation and number of frames of each picture.
         sizes: Bytes of its file.
         times: Modification time in ns.
         digests: Hash of its head and size.
         others: Positions of the files that the slow route has to look at.
     """
 
-    headers: list[StillHeader] = field(default_factory=list)
+    kinds: _Kinds = field(default_factory=_Kinds)
+    kind: list[int] = field(default_factory=list)
+    numbers: tuple[list[int], ...] = field(default_factory=lambda: tuple([] for _ in _NUMBERS))
     sizes: list[int] = field(default_factory=list)
     times: list[int] = field(default_factory=list)
     digests: list[str] = field(default_factory=list)
@@ -85,19 +102,23 @@ class StillRows:
             # Where one cannot be opened, the list keeps those before it.
             descriptors.extend(map(os.open, paths, repeat(_FLAGS)))
             facts = list(map(os.fstat, descriptors))
-            if {each.st_mode & _KIND for each in facts} != {_REGULAR}:
+            if {mode & _KIND for mode in set(map(_MODE, facts))} != {_REGULAR}:
                 raise _OneIsOdd
             heads = list(map(os.pread, descriptors, repeat(HEAD_BYTES), repeat(0)))
-            sizes = [each.st_size for each in facts]
+            sizes = list(map(_SIZE, facts))
             headers, odd = _headers(heads, descriptors, sizes)
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
-        times = [each.st_mtime_ns for each in facts]
+        times = list(map(_TIME, facts))
         for place in reversed(odd):
-            del headers[place], heads[place], sizes[place], times[place]
+            del heads[place], sizes[place], times[place]
+        fields = [list(map(field_of, headers)) for field_of in _NUMBERS]
+        _check_limits(*fields[:2])
+        for column, values in zip(self.numbers, fields, strict=True):
+            column += values
+        self.kind += map(self.kinds.__getitem__, map(_KIND_OF, headers))
         self.others += [start + place for place in odd]
-        self.headers += headers
         self.sizes += sizes
         self.times += times
         self.digests += map(head_digest, heads, sizes)
@@ -108,12 +129,10 @@ class StillRows:
         Args:
             as_index_of_one: Say one frame for each, which is what can be planned, whatever the header counts.
         """
-        count = len(self.headers)
-        number_of = {kind: number for number, kind in enumerate(dict.fromkeys(map(_KIND_OF, self.headers)))}
-        numbers = np.fromiter(map(number_of.__getitem__, map(_KIND_OF, self.headers)), np.int32, count)
-        names = list(zip(*number_of, strict=True)) or [(), (), ()]
-        # Field by field: zip(*headers) would make an iterator for each of them.
-        wide, high, turns, frames = (_integers(map(field_of, self.headers), count) for field_of in _NUMBERS)
+        count = len(self.sizes)
+        numbers = np.fromiter(self.kind, np.int32, count)
+        names = list(zip(*self.kinds, strict=True)) or [(), (), ()]
+        wide, high, turns, frames = (_integers(column, count) for column in self.numbers)
         turned = np.isin(_ROTATION[turns], (90, 270))
         known: dict[str, Any] = {
             "kind": _taken(("image",), np.zeros(count, np.int32)),
@@ -149,21 +168,25 @@ class _OneIsOdd(Exception):
     """One of the files is not for the fast route, or too large."""
 
 
-def _headers(heads: Sequence[bytes], descriptors: Sequence[int], sizes: Sequence[int]) -> tuple[list[Any], list[int]]:
-    """Headers of files, None where one is odd, and the places of those."""
-    headers, odd = list[Any](), list[int]()
-    most_side, most_pixels, pread = DEFAULT_LIMITS.max_side, DEFAULT_LIMITS.max_pixels, os.pread
+def _headers(
+    heads: Sequence[bytes], descriptors: Sequence[int], sizes: Sequence[int]
+) -> tuple[list[StillHeader], list[int]]:
+    """Headers of files, and the places of those that are odd, which have none."""
+    headers, odd, pread = list[StillHeader](), list[int](), os.pread
     for head, descriptor, size in zip(heads, descriptors, sizes, strict=True):
         try:
-            header = still_header(head, partial(pread, descriptor), size)
+            headers.append(still_header(head, partial(pread, descriptor), size))
         except OddHeader:
-            odd.append(len(headers))
-            headers.append(None)
-        else:
-            if header[2] > most_side or header[3] > most_side or header[2] * header[3] > most_pixels:
-                odd.append(len(headers))
-            headers.append(header)
+            odd.append(len(headers) + len(odd))
     return headers, odd
+
+
+def _check_limits(widths: Sequence[int], heights: Sequence[int]) -> None:
+    most = DEFAULT_LIMITS.max_side
+    if max(widths, default=0) > most or max(heights, default=0) > most:
+        raise _OneIsOdd
+    if max(map(mul, widths, heights), default=0) > DEFAULT_LIMITS.max_pixels:
+        raise _OneIsOdd
 
 
 def _integers(values: Iterable[int], count: int) -> IntArray:

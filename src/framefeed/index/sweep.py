@@ -67,8 +67,11 @@ def chunks_of(parts: Iterable[Part]) -> Iterator[Chunk]:
 
 def _fitting(part: Part, start: int, room: int) -> tuple[int, int]:
     """How many names from ``start`` on fill the room, at least one, and the room that is left."""
+    names = part.names[start : start + room]
+    if part.kind == "files" and _PICTURE_ENDINGS.issuperset(name[-3:] for name in names):
+        return len(names), room - len(names)
     taken = 0
-    for name in part.names[start : start + room]:
+    for name in names:
         is_picture = part.kind == "files" and name[-3:] in _PICTURE_ENDINGS
         room -= 1 if is_picture else VIDEO_WEIGHT
         taken += 1
