@@ -203,16 +203,21 @@ def test_D10_odd_names(tmp_path: Path) -> None:
     assert [os.path.basename(os.fsencode(path)) for path in list_roots(tmp_path).paths] == sorted(odd)
 
 
-def test_a_folder_that_cannot_be_listed_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make(tmp_path, "a/1.mp4", "b/2.mp4")
+def refuse(monkeypatch: pytest.MonkeyPatch, ending: str) -> None:
+    """Have the system refuse to list folders whose paths end so: root may list everything."""
     scandir = os.scandir
 
     def refusing(path: str) -> object:
-        if path.endswith("/a"):
+        if path.endswith(ending):
             raise PermissionError(13, "Permission denied")
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", refusing)
+
+
+def test_a_folder_that_cannot_be_listed_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path, "a/1.mp4", "b/2.mp4")
+    refuse(monkeypatch, "/a")
     listed = list_roots(tmp_path)
     assert [os.path.relpath(path, tmp_path) for path in listed.paths] == ["a", "b/2.mp4"]
     assert "Permission denied" in str(listed.unlistable[str(tmp_path / "a")])
@@ -220,14 +225,7 @@ def test_a_folder_that_cannot_be_listed_is_a_row(tmp_path: Path, monkeypatch: py
 
 def test_S16_a_folder_that_cannot_be_listed_is_a_row_of_a_glob(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make(tmp_path, "a/1.mp4", "b/2.mp4")
-    scandir = os.scandir
-
-    def refusing(path: str) -> object:
-        if path.endswith("/a"):
-            raise PermissionError(13, "Permission denied")
-        return scandir(path)
-
-    monkeypatch.setattr(os, "scandir", refusing)
+    refuse(monkeypatch, "/a")
     assert found(tmp_path, "**/*.mp4") == ["a", "b/2.mp4"]
 
 

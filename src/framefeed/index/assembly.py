@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from framefeed.index.build import Verify
 from framefeed.index.chunks import Part, Surveyed
-from framefeed.index.facts import FACTS, Facts, Label, distinct, encode_labels, normal_labels
+from framefeed.index.facts import FACTS, Facts, Label, distinct, encode_labels, normal_labels, source_numbers
 from framefeed.index.frame_tables import FrameTables
 from framefeed.index.still_rows import SURVEYED
 from framefeed.index.survey import Finding, SurveyOptions
@@ -138,12 +138,6 @@ def assemble(wanted: Wanted, options: SurveyOptions, classes: Sequence[Label] | 
     numbers = source_numbers(texts)
     rows = Rows(texts, numbers, wanted.labels, wanted.extra, wanted.root, wanted.buffers)
     return catalog_data(rows, Found.of(sweep(chunks, options)), options, classes)
-
-
-def source_numbers(texts: pa.Array) -> IntArray:
-    """Number the distinct texts in the order of their first rows, int64 [R]."""
-    numbers: IntArray = texts.dictionary_encode().indices.cast(pa.int64()).to_numpy()
-    return numbers
 
 
 def catalog_data(

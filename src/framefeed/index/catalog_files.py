@@ -27,6 +27,7 @@ from framefeed.index.facts import FACTS, Facts, Label, hash_column
 from framefeed.index.frame_tables import FrameTables, content_of, open_with_roll, write_frame_tables
 from framefeed.index.names import printable
 from framefeed.index.scratch import claimed, remove_unclaimed
+from framefeed.index.targets import check_writable
 
 FORMAT = 2
 """1 kept frame tables of 62 bytes a frame, and workers copied every column that they planned from."""
@@ -146,22 +147,12 @@ def check_target(path: str) -> None:
         UsageError: There is no such folder, or something else stands there: a folder, a video, any other file; or the
             name is not UTF-8.
     """
-    folder = os.path.dirname(path) or "."
     if printable(path) != path:
         raise UsageError(f"cannot write {printable(path)}: Arrow opens only names that are UTF-8; choose another name")
-    if not os.path.isdir(folder):
-        raise UsageError(f"cannot write {path}: there is no folder {folder!r}; make it first")
-    if os.path.isdir(path):
-        raise UsageError(f"cannot write {path}: it is a folder; name a file in it, such as cat.parquet")
-    if os.path.lexists(path) and not _may_be_replaced(path):
-        raise UsageError(f"cannot write {path}: a file that is no catalog stands there; choose another name")
+    check_writable(path, "catalog", "cat.parquet", _is_catalog)
 
 
-def _may_be_replaced(path: str) -> bool:
-    if not os.path.isfile(path):
-        return False
-    if not os.path.getsize(path):
-        return True
+def _is_catalog(path: str) -> bool:
     try:
         return _KEY in (pq.read_schema(path).metadata or {})
     except (pa.ArrowException, OSError, ValueError):  # A name that is not UTF-8 is a ValueError.

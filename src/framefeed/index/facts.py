@@ -259,9 +259,7 @@ class Facts:
     @cached_property
     def source_numbers(self) -> IntArray:
         """Number of each row's source among the distinct sources in the order of their first rows, int64 [R]."""
-        encoded = self.column("source").combine_chunks().dictionary_encode()
-        numbers: IntArray = encoded.indices.cast(pa.int64()).to_numpy()
-        return numbers
+        return source_numbers(self.column("source").combine_chunks())
 
     @cached_property
     def frame_rows(self) -> IntArray:
@@ -274,8 +272,18 @@ class Facts:
         there, numbers = ~self.is_null("num_key_frames"), self.source_numbers
         of_source = np.zeros(int(numbers.max(initial=-1)) + 1, dtype=bool)
         of_source[numbers] = there
-        rows: IntArray = np.where(of_source, np.cumsum(of_source) - 1, -1)[numbers]
-        return rows
+        return numbered(of_source)[numbers]
+
+
+def source_numbers(texts: pa.Array) -> IntArray:
+    """Number the distinct texts in the order of their first rows, int64 [R]."""
+    numbers: IntArray = texts.dictionary_encode().indices.cast(pa.int64()).to_numpy()
+    return numbers
+
+
+def numbered(there: npt.NDArray[np.bool_]) -> IntArray:
+    """Number those that are there in their order, int64 [N]; -1 for the others."""
+    return np.where(there, np.cumsum(there) - 1, -1).astype(np.int64)
 
 
 def content_fingerprint(table: pa.Table, settings: Sequence[str]) -> str:

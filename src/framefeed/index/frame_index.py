@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index.picking import NONE, ExactTimes, Pick, pick_frames, snapped
+from framefeed.media.info import shown_size
 from framefeed.media.source import SourceIdentity
 
 IntArray = npt.NDArray[np.int64]
@@ -99,7 +100,8 @@ class StreamFacts:
     @property
     def displayed(self) -> tuple[int, int]:
         """(height, width) as displayed: the rotation applied."""
-        return (self.width, self.height) if self.rotation in (90, 270) else (self.height, self.width)
+        width, height = shown_size(self.width, self.height, self.rotation)
+        return height, width
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,8 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 import xxhash
@@ -27,6 +26,7 @@ from framefeed.errors import UsageError
 from framefeed.index.catalog_files import FORMAT
 from framefeed.index.frame_tables import SCHEMA
 from framefeed.index.still_rows import SURVEYED
+from framefeed.parallel.closing import ClosedByWith
 
 JOURNALED = pa.schema([pa.field("source", pa.string()), *SURVEYED])
 _OURS = re.compile(r"\d{4,}\.(facts|frames)\.arrows")
@@ -49,7 +49,7 @@ class Piece:
     frames: list[pa.RecordBatch]
 
 
-class Journal:
+class Journal(ClosedByWith):
     """An open journal: one process writes to it at a time.
 
     Args:
@@ -97,18 +97,14 @@ class Journal:
 
     def close(self) -> None:
         """Let another process have it; what was written stays."""
-        for writer in self._writers or ():
-            writer.close()
-        self._writers = None
+        self._close_writers()
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
 
     def clear(self) -> None:
         """Forget what was written."""
-        for writer in self._writers or ():
-            writer.close()
-        self._writers = None
+        self._close_writers()
         for kind in ("facts", "frames"):
             for name in self._names(kind):
                 (self.folder / name).unlink(missing_ok=True)
@@ -120,13 +116,10 @@ class Journal:
             self.folder.rmdir()
         self.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
+    def _close_writers(self) -> None:
+        for writer in self._writers or ():
+            writer.close()
+        self._writers = None
 
     def _names(self, kind: str) -> list[str]:
         names = [name for name in os.listdir(self.folder) if (match := _OURS.fullmatch(name)) and match[1] == kind]

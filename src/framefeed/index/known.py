@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from framefeed.index.facts import numbered
 from framefeed.index.journal import JOURNALED, Piece
 from framefeed.index.still_rows import SURVEYED
 
@@ -71,7 +72,7 @@ class Known:
         """Row in the frame tables of each row, int64 [K]; -1 for none."""
         rows, count = [np.empty(0, np.int64)], 0
         for part in self._parts:
-            of_part = numbered(part.column("num_key_frames"))
+            of_part = frame_rows_of(part.column("num_key_frames"))
             rows.append(np.where(of_part >= 0, of_part + count, -1))
             count += sum(batch.num_rows for batch in part.frames)
         return np.concatenate(rows)
@@ -109,7 +110,6 @@ class Known:
         return numbers
 
 
-def numbered(num_key_frames: pa.ChunkedArray) -> IntArray:
+def frame_rows_of(num_key_frames: pa.ChunkedArray) -> IntArray:
     """Rows in the frame tables that go with facts: one for each row with an index, in order; -1 for the others."""
-    there = num_key_frames.is_valid().to_numpy()
-    return np.where(there, np.cumsum(there) - 1, -1).astype(np.int64)
+    return numbered(num_key_frames.is_valid().to_numpy())

@@ -21,7 +21,7 @@ from framefeed.index.facts import Facts
 from framefeed.index.frame_tables import ROWS_PER_BATCH, FrameTables
 from framefeed.index.gathering import gathered
 from framefeed.index.journal import JOURNALED, Journal
-from framefeed.index.known import Known, KnownPart, numbered
+from framefeed.index.known import Known, KnownPart, frame_rows_of
 from framefeed.index.names import printable, resolved
 from framefeed.index.still_rows import as_times
 from framefeed.index.survey import SurveyOptions
@@ -186,7 +186,7 @@ def _joined(known: Known, held: IntArray, new: Found) -> Found:
     is_new = held < 0
     rows = np.where(is_new, len(known) + np.cumsum(is_new) - 1, held)
     facts = pa.concat_tables([known.facts, new.facts]).take(pa.array(rows))
-    of_new = numbered(new.facts.column("num_key_frames"))
+    of_new = frame_rows_of(new.facts.column("num_key_frames"))
     count = sum(batch.num_rows for batch in known.frames)
     frame_rows = np.append(known.frame_rows, np.where(of_new >= 0, of_new + count, -1))[rows]
     wanted = frame_rows[frame_rows >= 0]

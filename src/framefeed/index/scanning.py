@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from framefeed.errors import MediaError, UnreadableMedia, UsageError
-from framefeed.index.assembly import Rows, Wanted, assemble, catalog_data, source_numbers
+from framefeed.index.assembly import Rows, Wanted, assemble, catalog_data
 from framefeed.index.build import Verify
 from framefeed.index.catalog import Catalog, CatalogEntry
 from framefeed.index.catalog_files import check_target, frames_path, open_catalog
 from framefeed.index.chunks import Part
-from framefeed.index.facts import decoded, distinct
+from framefeed.index.facts import decoded, distinct, source_numbers
 from framefeed.index.journal import Journal
 from framefeed.index.known import Known
 from framefeed.index.listing import Group, ImageFolders, Listing, Roots, list_roots

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from framefeed.decode.decoder import Decoder
 from framefeed.errors import UsageError
@@ -15,10 +14,11 @@ from framefeed.load.iteration import BatchIterator, Session
 from framefeed.load.options import LoaderOptions, OnError, Transform
 from framefeed.load.stats import LoadStats, Meter
 from framefeed.load.workers import Workers
+from framefeed.parallel.closing import ClosedByWith
 from framefeed.plan.epoch import EpochPlan
 
 
-class ClipLoader:
+class ClipLoader(ClosedByWith):
     """Batches of the clips of a plan, decoded ahead in threads, delivered in the plan's order whatever their number.
 
     Each ``iter()`` starts at a restored place once, else at the beginning of ``epoch``, and ends the one before it.
@@ -151,14 +151,6 @@ class ClipLoader:
         self._is_closed = True
         self._end_iteration("the loader was closed")
         self._workers.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _end_iteration(self, why: str) -> None:
         iterator = None if self._iterator is None else self._iterator()

@@ -6,6 +6,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 
+def shown_size(width: int, height: int, rotation: int) -> tuple[int, int]:
+    """Give (width, height) as displayed: the rotation, in degrees, applied."""
+    return (height, width) if rotation in (90, 270) else (width, height)
+
+
 @dataclass(frozen=True, slots=True)
 class MediaInfo:
     """What the headers of one file claim, before a frame was decoded.

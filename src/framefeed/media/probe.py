@@ -11,7 +11,7 @@ from framefeed.errors import UnsupportedCodec
 from framefeed.media.container import DecodedFact, Packet, VideoContainer, decode_facts, orientation
 from framefeed.media.empty import no_frame
 from framefeed.media.headers import image_info
-from framefeed.media.info import MediaInfo
+from framefeed.media.info import MediaInfo, shown_size
 from framefeed.media.limits import DEFAULT_LIMITS, Limits
 from framefeed.media.mp4.opening import movie_info
 from framefeed.media.sequence import SequenceSource
@@ -101,14 +101,14 @@ def video_info(container: VideoContainer, fact: DecodedFact) -> MediaInfo:
     """Describe an open container, given its first frame."""
     stream = container.stream
     rotation, mirrored = orientation(fact.matrix)
-    turned = rotation in (90, 270)
+    width, height = shown_size(fact.width, fact.height, rotation)
     container.limits.check_picture(fact.width, fact.height, container.source.name)
     return MediaInfo(
         kind="video",
         container=container.format_name,
         codec=container.codec_name,
-        width=fact.height if turned else fact.width,
-        height=fact.width if turned else fact.height,
+        width=width,
+        height=height,
         coded_width=fact.coded_width,
         coded_height=fact.coded_height,
         rotation=rotation,

@@ -16,9 +16,9 @@ from typing import Generic, NoReturn, TypeVar
 from weakref import finalize
 
 from framefeed.errors import LoadError, UsageError
-from framefeed.parallel._closing import ClosedByWith
 from framefeed.parallel._run import STAGE, Limits, Run
 from framefeed.parallel.budget import thread_budget
+from framefeed.parallel.closing import ClosedByWith
 from framefeed.parallel.kinds import open_pool
 from framefeed.parallel.outcome import Err, Ok, outcome_of
 from framefeed.parallel.pools import CLOSE_SECONDS, Pool

@@ -25,7 +25,7 @@ from time import monotonic
 from typing import Protocol
 
 from framefeed.errors import UsageError, WorkerLost
-from framefeed.parallel._closing import ClosedByWith
+from framefeed.parallel.closing import ClosedByWith
 
 Task = Callable[[], object]
 _Tasks = SimpleQueue[Task | None]

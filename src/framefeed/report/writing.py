@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from framefeed.errors import UsageError
 from framefeed.index.catalog import Catalog
+from framefeed.index.targets import check_writable
 from framefeed.report.page import GENERATOR, page
 
 StrPath = str | os.PathLike[str]
@@ -27,31 +27,14 @@ def write_report(catalog: Catalog, path: StrPath, *, title: str | None = None) -
         UsageError: There is no such folder, or something that is no report stands there.
     """
     name = os.path.abspath(os.fsdecode(path))
-    check_target(name)
+    check_writable(name, "report", "report.html", _is_report)
     _write(name, page(catalog, title or "Data set report"))
 
 
-def check_target(path: str) -> None:
-    """Make sure that writing a report at a path replaces nothing but a report.
-
-    Raises:
-        UsageError: There is no such folder, or something else stands there.
-    """
-    folder = os.path.dirname(path) or "."
-    if not os.path.isdir(folder):
-        raise UsageError(f"cannot write {path}: there is no folder {folder!r}; make it first")
-    if os.path.isdir(path):
-        raise UsageError(f"cannot write {path}: it is a folder; name a file in it, such as report.html")
-    if os.path.lexists(path) and not _may_be_replaced(path):
-        raise UsageError(f"cannot write {path}: a file that is no report stands there; choose another name")
-
-
-def _may_be_replaced(path: str) -> bool:
-    if not os.path.isfile(path):
-        return False
+def _is_report(path: str) -> bool:
     with open(path, "rb") as file:
         head = file.read(_HEAD_BYTES)
-    return not head or f'name="generator" content="{GENERATOR}"'.encode() in head
+    return f'name="generator" content="{GENERATOR}"'.encode() in head
 
 
 def _write(path: str, text: str) -> None:

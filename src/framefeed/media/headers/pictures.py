@@ -16,7 +16,7 @@ from framefeed.errors import FramefeedError, LimitExceeded, UnreadableMedia, Uns
 from framefeed.media.headers.exif import upright
 from framefeed.media.headers.facts import HEAD_BYTES, OddHeader, StillHeader
 from framefeed.media.headers.stills import still_header
-from framefeed.media.info import MediaInfo
+from framefeed.media.info import MediaInfo, shown_size
 from framefeed.media.limits import Limits
 from framefeed.media.quiet import QUIET
 from framefeed.media.sniff import beyond_pillow
@@ -100,13 +100,13 @@ def still_info(header: StillHeader, size_bytes: int) -> MediaInfo:
         size_bytes: Bytes of the file.
     """
     rotation, mirrored = orientation_of(header.orientation)
-    turned = rotation in (90, 270)
+    width, height = shown_size(header.width, header.height, rotation)
     return MediaInfo(
         kind="image",
         container=header.container,
         codec=header.codec,
-        width=header.height if turned else header.width,
-        height=header.width if turned else header.height,
+        width=width,
+        height=height,
         coded_width=header.width,
         coded_height=header.height,
         rotation=rotation,

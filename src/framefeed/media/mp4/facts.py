@@ -7,7 +7,7 @@ from math import gcd
 from operator import mul
 
 from framefeed.media.container import orientation
-from framefeed.media.info import MediaInfo
+from framefeed.media.info import MediaInfo, shown_size
 from framefeed.media.limits import Limits
 from framefeed.media.mp4.boxes import OddMovie, need
 from framefeed.media.mp4.codec_facts import PictureFormat, Video
@@ -70,13 +70,13 @@ def media_info(movie: Movie, video: Video, limits: Limits) -> MediaInfo:
     check_shown(movie, track, limits)
     timing = timing_of(movie, track)
     rotation, mirrored = orientation(track.matrix)
-    turned = rotation in (90, 270)
+    width, height = shown_size(found.width, found.height, rotation)
     return MediaInfo(
         kind="video",
         container=FORMAT_NAME,
         codec=video.codec,
-        width=found.height if turned else found.width,
-        height=found.width if turned else found.height,
+        width=width,
+        height=height,
         coded_width=found.coded_width,
         coded_height=found.coded_height,
         rotation=rotation,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -119,15 +121,12 @@ def movie_info(reader: ByteReader, head: bytes, name: str, limits: Limits) -> Me
     """
     if head[4:8] not in FIRST_KINDS:
         return None
-    try:
+    with _left_to_libav(name):
         movie = read_movie(reader, reader.stat().bytes, limits, head)
         for track in movie.tracks:
             check_counts(movie, track)
-        video = read_video(movie, movie.video)
-        return _info(reader, movie, video, limits)
-    except OddMovie as odd:
-        _say(name, odd)
-        return None
+        return _info(reader, movie, read_video(movie, movie.video), limits)
+    return None
 
 
 def open_movie(reader: ByteReader, head: bytes, name: str, limits: Limits) -> OpenedMovie | None:
@@ -141,7 +140,7 @@ def open_movie(reader: ByteReader, head: bytes, name: str, limits: Limits) -> Op
     """
     if head[4:8] not in FIRST_KINDS:
         return None
-    try:
+    with _left_to_libav(name):
         movie = read_movie(reader, reader.stat().bytes, limits, head)
         if movie.extends is None:
             facts = _facts_or_none(reader, movie, name, limits)
@@ -149,31 +148,25 @@ def open_movie(reader: ByteReader, head: bytes, name: str, limits: Limits) -> Op
             return OpenedMovie(movie, walk_movie(reader, movie, length_size, limits), facts)
         walked = walk_movie(reader, movie, length_size_of(movie, movie.video), limits)
         return OpenedMovie(movie, walked, _facts_of_fragments(reader, movie, walked.walk, name, limits))
-    except OddMovie as odd:
-        _say(name, odd)
-        return None
+    return None
 
 
 def _facts_or_none(reader: ByteReader, movie: Movie, name: str, limits: Limits) -> MovieFacts | None:
-    try:
+    with _left_to_libav(name):
         video = read_video(movie, movie.video)
         return MovieFacts(_info(reader, movie, video, limits), video)
-    except OddMovie as odd:
-        _say(name, odd)
-        return None
+    return None
 
 
 def _facts_of_fragments(
     reader: ByteReader, movie: Movie, walk: PacketWalk, name: str, limits: Limits
 ) -> MovieFacts | None:
-    try:
+    with _left_to_libav(name):
         video = read_video(movie, movie.video)
         check_size(video.format, limits)
         check_first_packet(reader, (int(walk.offset[0]), int(walk.size[0])), movie.layout.size, video)
         return MovieFacts(None, video)
-    except OddMovie as odd:
-        _say(name, odd)
-        return None
+    return None
 
 
 def _info(reader: ByteReader, movie: Movie, video: Video, limits: Limits) -> MediaInfo:
@@ -182,5 +175,10 @@ def _info(reader: ByteReader, movie: Movie, video: Video, limits: Limits) -> Med
     return info
 
 
-def _say(name: str, odd: OddMovie) -> None:
-    _LOG.debug("%s: read through libav: %s", name, odd)
+@contextmanager
+def _left_to_libav(name: str) -> Iterator[None]:
+    """Leave the block where a movie is odd, and say so."""
+    try:
+        yield
+    except OddMovie as odd:
+        _LOG.debug("%s: read through libav: %s", name, odd)
