@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import cast
+from typing import Any, cast
 
-from framefeed.decode.decoder import ClipSlot, Decoder, DecodeReport, Pixels
+import numpy.typing as npt
+
+from framefeed.decode.abilities import FrameStream, gives_frames, recipe_of
+from framefeed.decode.decoder import ClipSlot, DecodeCounts, Decoder, DecodeReport, Pixels
 from framefeed.decode.forward import PictureStream
 from framefeed.errors import UsageError
 from framefeed.index.frame_index import FrameIndex
@@ -46,6 +49,24 @@ class AutoDecoder:
     ) -> Iterator[tuple[int, Pixels]]:
         """Yield (ordinal, pixels) for consecutive frames; see ``PictureStream.pictures``."""
         return cast("PictureStream", self._chosen(index)).pictures(source, index, stretch, output)
+
+    def frames(
+        self,
+        source: MediaSource,
+        index: FrameIndex,
+        ordinals: npt.ArrayLike | range,
+        counts: DecodeCounts | None = None,
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield (ordinal, picture) of some frames; see ``FrameStream.frames``."""
+        return cast("FrameStream", self._chosen(index)).frames(source, index, ordinals, counts)
+
+    def gives_frames(self, index: FrameIndex) -> bool:
+        """Whether the decoder for a source of this kind gives its pictures as they come."""
+        return gives_frames(self._chosen(index), index)
+
+    def recipe(self, index: FrameIndex) -> str:
+        """What decides the pixels besides the source; see ``recipe_of``."""
+        return recipe_of(self._chosen(index), index)
 
     def close(self) -> None:
         """Release what both hold."""

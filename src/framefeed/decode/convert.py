@@ -11,8 +11,10 @@ Recipe ``rgb/1``:
 
 from __future__ import annotations
 
+import platform
 from typing import Any
 
+import av
 import numpy as np
 from av.video.frame import VideoFrame
 from av.video.reformatter import Interpolation, VideoReformatter
@@ -27,6 +29,12 @@ _FLAGS = Interpolation.BILINEAR
 _CUT_EXACTLY = frozenset({"yuv420p", "yuvj420p", "yuv422p", "yuvj422p"})
 # The colour planes of gbrp in the order of red, green and blue.
 _GBRP_PLANES = (2, 0, 1)
+
+
+def conversion_recipe() -> str:
+    """What decides the pixels of a conversion: this recipe, and the library and processor that carry it out."""
+    numbers = ".".join(map(str, av.library_versions["libswscale"]))
+    return f"{RECIPE}, libswscale {numbers} on {platform.machine()}"
 
 
 class Converter:

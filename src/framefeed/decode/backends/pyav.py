@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 
+import av
 import numpy as np
 import numpy.typing as npt
 from av import VideoCodecContext
@@ -14,7 +15,7 @@ from av.video.frame import VideoFrame
 from framefeed.decode.auto import check_kind
 from framefeed.decode.backends.pyav_feed import Feed
 from framefeed.decode.backends.pyav_pools import Feeding, thread_pools
-from framefeed.decode.convert import Converter
+from framefeed.decode.convert import Converter, conversion_recipe
 from framefeed.decode.decoder import ClipSlot, DecodeCounts, DecodeReport, Pixels
 from framefeed.decode.places import Places, naming
 from framefeed.index.frame_index import FrameIndex
@@ -93,6 +94,14 @@ class PyAVDecoder:
             with naming(source):
                 converter.write(frame, index.stream, output, out)
             yield ordinal, out
+
+    def recipe(self, index: FrameIndex) -> str:
+        """What decides the pixels besides the source; see ``recipe_of``.
+
+        None of the options: frames are the same with any of them.
+        """
+        numbers = ".".join(map(str, av.library_versions["libavcodec"]))
+        return f"pyav {av.__version__}, libavcodec {numbers}, {conversion_recipe()}"
 
     def close(self) -> None:
         """Release this thread's contexts and files."""

@@ -13,35 +13,36 @@ is stored makes no difference. JPEG is always decoded at full size: reduced deco
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from functools import partial
 
 import numpy as np
+import numpy.typing as npt
+import PIL
 from av.video.frame import VideoFrame
 from PIL import Image
 
 from framefeed.decode.auto import check_kind
-from framefeed.decode.convert import Converter
+from framefeed.decode.convert import conversion_recipe
 from framefeed.decode.decoder import ClipSlot, DecodeCounts, DecodeReport, Pixels
-from framefeed.decode.places import Places, Write, naming
+from framefeed.decode.places import Places, naming
+from framefeed.decode.writing import picture_name, writer_of
 from framefeed.errors import (
     CorruptMedia,
-    FormatChanged,
     FrameNotFound,
     LimitExceeded,
     MediaError,
     StaleSource,
     UnsupportedCodec,
 )
-from framefeed.index.frame_index import FrameIndex, StreamFacts
+from framefeed.index.frame_index import FrameIndex
 from framefeed.media.limits import DEFAULT_LIMITS, Limits
 from framefeed.media.sequence import SequenceSource
 from framefeed.media.source import MediaSource, read_bytes
 from framefeed.media.stills import decode_still
 from framefeed.plan.request import OutputSpec
 
+_DAMAGE = (CorruptMedia, UnsupportedCodec, LimitExceeded)
+"""What one picture may have that its neighbours have not."""
 _UNMULTIPLIED = {"La": "LA", "RGBa": "RGBA"}
 
 
@@ -65,30 +66,46 @@ class StillDecoder:
         damage: dict[int, MediaError] = {}
         for ordinal in places.waiting:
             try:
-                write = self._picture(source, index, ordinal, report.counts)
-            except (CorruptMedia, UnsupportedCodec, LimitExceeded) as error:
+                frame, name = self._picture(source, index, ordinal, report.counts)
+            except _DAMAGE as error:
                 damage[ordinal] = error
             else:
-                places.fill(ordinal, write)
+                places.fill(ordinal, writer_of(frame, index, name))
         for number, ordinals in places.slots_waiting().items():
             report.errors[number] = _missing(source, ordinals, damage[ordinals[0]])
         return report
+
+    def frames(
+        self,
+        source: MediaSource,
+        index: FrameIndex,
+        ordinals: npt.ArrayLike | range,
+        counts: DecodeCounts | None = None,
+    ) -> Iterator[tuple[int, VideoFrame]]:
+        """Yield (ordinal, picture) of some frames; see ``FrameStream.frames``."""
+        wanted = list(dict.fromkeys(np.asarray(ordinals, dtype=np.int64).tolist()))
+        self._check(source, index, wanted)
+        for ordinal in wanted:
+            try:
+                frame, _ = self._picture(source, index, ordinal, counts or DecodeCounts())
+            except _DAMAGE:
+                continue
+            yield ordinal, frame
 
     def pictures(
         self, source: MediaSource, index: FrameIndex, stretch: range, output: OutputSpec
     ) -> Iterator[tuple[int, Pixels]]:
         """Yield (ordinal, pixels) for consecutive frames; see ``PictureStream.pictures``."""
-        self._check(source, index, stretch)
         shape = output.shape(*index.stream.displayed)
-        for ordinal in stretch:
-            try:
-                write = self._picture(source, index, ordinal, DecodeCounts())
-            except (CorruptMedia, UnsupportedCodec, LimitExceeded):
-                continue
+        for ordinal, frame in self.frames(source, index, stretch):
             out = np.empty(shape, dtype=np.uint8)
             with naming(source):
-                write(output, out)
+                writer_of(frame, index, self._name(source, index, ordinal))(output, out)
             yield ordinal, out
+
+    def recipe(self, index: FrameIndex) -> str:
+        """What decides the pixels besides the source; see ``recipe_of``."""
+        return f"still, Pillow {PIL.__version__}, {conversion_recipe()}"
 
     def close(self) -> None:
         """Nothing is kept open."""
@@ -99,8 +116,13 @@ class StillDecoder:
         if bad:
             raise FrameNotFound(f"{source.name}: there is no frame {bad[0]}: the index has {len(index)} frames")
 
-    def _picture(self, source: MediaSource, index: FrameIndex, ordinal: int, counts: DecodeCounts) -> Write:
-        """Decode one picture; what is returned writes it in any form."""
+    def _name(self, source: MediaSource, index: FrameIndex, ordinal: int) -> str:
+        return picture_name(source, int(index.frame_packet[ordinal]))
+
+    def _picture(
+        self, source: MediaSource, index: FrameIndex, ordinal: int, counts: DecodeCounts
+    ) -> tuple[VideoFrame, str]:
+        """Decode one picture, upright, and name its file."""
         number = int(index.frame_packet[ordinal])
         data, name = self._read(source, index, number)
         counts.opens += 1
@@ -109,14 +131,14 @@ class StillDecoder:
         counts.bytes_read += len(data)
         upright = rgb_pixels(decode_still(data, name, self._limits), name)
         counts.frames_decoded += 1
-        return partial(_write, VideoFrame.from_ndarray(upright, "rgb24"), (index.stream, name))
+        return VideoFrame.from_ndarray(upright, "rgb24"), name
 
     def _read(self, source: MediaSource, index: FrameIndex, number: int) -> tuple[bytes, str]:
         size, most = int(index.packets.size[number]), self._limits.max_packet_bytes
         if size > most:
             raise LimitExceeded(f"{source.name}: picture {number} has {size} bytes, more than {most}")
         if isinstance(source, SequenceSource):
-            return source.read_file(number, index.identity), source.files().paths[number]
+            return source.read_file(number, index.identity), picture_name(source, number)
         source.check_identity(index.identity)
         with source.opened() as reader:
             data = read_bytes(reader, 0, size)
@@ -150,32 +172,9 @@ def rgb_pixels(image: Image.Image, name: str) -> Pixels:
         raise UnsupportedCodec(message, source=name, stage="decode") from error
 
 
-def _write(frame: VideoFrame, expected: tuple[StreamFacts, str], output: OutputSpec, out: Pixels) -> None:
-    stream, name = expected
-    height, width = stream.displayed
-    if (frame.height, frame.width) != (height, width) and (output.crop or not output.size):
-        raise FormatChanged(
-            f"{name} is {frame.width}x{frame.height} as displayed, not {width}x{height}: give size=(height, width) "
-            "without crop to bring all to one size"
-        )
-    upright = replace(stream, width=frame.width, height=frame.height, rotation=0, mirrored=False)
-    _converter().write(frame, upright, output, out)
-
-
 def _missing(source: MediaSource, ordinals: Sequence[int], first: MediaError) -> MediaError:
     """Build the error of one slot; each has its own, for loaders write into them where the clip lies."""
     if not isinstance(first, CorruptMedia):
         return type(first)(str(first), source=source.name, stage="decode")
     message = str(first) if len(ordinals) == 1 else f"{first} (and so are {len(ordinals) - 1} more of those asked for)"
     return CorruptMedia(f"{message}; frame {ordinals[0]}", frames=ordinals, source=source.name, stage="decode")
-
-
-_local = threading.local()
-
-
-def _converter() -> Converter:
-    """This thread's, which keeps swscale's set-up."""
-    converter: Converter | None = getattr(_local, "converter", None)
-    if converter is None:
-        converter = _local.converter = Converter()
-    return converter
