@@ -1,0 +1,170 @@
+"""What a plan wants of each source, in groups that are decoded together, so that each GOP is decoded once. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count, pairwise
+
+import numpy as np
+
+from framefeed.errors import FrameNotFound, TimeUnavailable
+from framefeed.index.frame_index import FrameIndex, IntArray
+from framefeed.plan.epoch import EpochPlan
+from framefeed.plan.request import DecodeRequest, OutputSpec
+
+JOINED_FRAMES = 16
+"""Pieces are joined until they have so many frames: what is stored together has a directory of its own on disk."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Piece:
+    """Frames that are stored side by side: those of one clip, or of a few short ones.
+
+    Attributes:
+        ordinals: Each once, int64 [N].
+        output: In which form they are wanted.
+    """
+
+    ordinals: IntArray
+    output: OutputSpec
+
+    def __len__(self) -> int:
+        return len(self.ordinals)
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """Pieces of one source.
+
+    Attributes:
+        number: Which group of the plan it is; the same in every process, whatever the cache holds.
+        row: Of the source in the catalog.
+        pieces: What to decode; no frame is in two groups of a source.
+        wanted: Frames of the clips that end with this group, repeats included.
+        errors: Why clips have no frames.
+    """
+
+    number: int
+    row: int
+    pieces: list[Piece] = field(default_factory=list)
+    wanted: int = 0
+    errors: list[Exception] = field(default_factory=list)
+
+    @property
+    def num_frames(self) -> int:
+        """Distinct frames."""
+        return sum(map(len, self.pieces))
+
+
+@dataclass(frozen=True, slots=True)
+class Gathering:
+    """How groups are made.
+
+    Attributes:
+        by_output: Whether the same frame in two forms is stored twice.
+        max_bytes: Most bytes of a group's pixels; one frame is always in it.
+    """
+
+    by_output: bool
+    max_bytes: int
+
+
+def gathered(plan: EpochPlan, epochs: int, gathering: Gathering) -> Iterator[Group]:
+    """Yield all that this rank's positions want, source by source in the order of the catalog.
+
+    Args:
+        plan: At the first epoch.
+        epochs: How many epochs from there on.
+        gathering: How groups are made.
+    """
+    plans = [plan.with_epoch(plan.epoch + number) for number in range(epochs)]
+    numbers = count()
+    for row, places in _by_row(plans):
+        index = plan.catalog.frame_index(row)
+        clips: list[DecodeRequest] = []
+        failed = Group(-1, row)
+        for epoch, position in zip(*np.divmod(places, len(plan)), strict=True):
+            try:
+                clips.append(plans[epoch][position])
+            except (FrameNotFound, TimeUnavailable) as error:
+                failed.errors.append(error)
+        if failed.errors:
+            failed.number = next(numbers)
+            yield failed
+        # Neighbours in the file are decoded together, whichever epoch they are of.
+        clips.sort(key=lambda clip: int(index.frame_start[clip.ordinals].min()))
+        for group in _Groups(index, gathering).of(row, clips):
+            group.number = next(numbers)
+            yield group
+
+
+def _by_row(plans: Sequence[EpochPlan]) -> Iterator[tuple[int, IntArray]]:
+    """Yield each row with the numbers of its places in all epochs, one epoch behind the other."""
+    rows = np.concatenate([_rows(plan) for plan in plans])
+    order = np.argsort(rows, kind="stable")
+    bounds = np.flatnonzero(np.diff(rows[order], prepend=-1, append=-1)).tolist()
+    for first, stop in pairwise(bounds):
+        yield int(rows[order[first]]), order[first:stop]
+
+
+def _rows(plan: EpochPlan) -> IntArray:
+    return np.fromiter((plan.row_at(position) for position in range(len(plan))), np.int64, len(plan))
+
+
+class _Groups:
+    """Makes the groups of one source.
+
+    Args:
+        index: Of the source.
+        gathering: How.
+    """
+
+    def __init__(self, index: FrameIndex, gathering: Gathering) -> None:
+        self._index = index
+        self._gathering = gathering
+        self._seen: dict[OutputSpec | None, set[int]] = {}
+
+    def of(self, row: int, clips: Sequence[DecodeRequest]) -> Iterator[Group]:
+        """Yield groups; the last one of a clip counts its frames as wanted."""
+        group, nbytes = Group(-1, row), 0
+        for clip in clips:
+            frame_bytes = math.prod(clip.output.shape(*self._index.stream.displayed))
+            most = max(1, self._gathering.max_bytes // frame_bytes)
+            for part in self._cut(self._news(clip), most):
+                if group.pieces and nbytes + len(part) * frame_bytes > self._gathering.max_bytes:
+                    yield group
+                    group, nbytes = Group(-1, row), 0
+                _append(group.pieces, part, clip.output)
+                nbytes += len(part) * frame_bytes
+            group.wanted += len(clip)
+        if group.wanted:
+            yield group
+
+    def _news(self, clip: DecodeRequest) -> IntArray:
+        """Frames of a clip that no clip before it wants, each once, in the clip's order."""
+        seen = self._seen.setdefault(clip.output if self._gathering.by_output else None, set())
+        news = [ordinal for ordinal in dict.fromkeys(clip.ordinals.tolist()) if ordinal not in seen]
+        seen.update(news)
+        return np.array(news, dtype=np.int64)
+
+    def _cut(self, ordinals: IntArray, most: int) -> Iterator[IntArray]:
+        """Cut what is too long, between two GOPs where it can be."""
+        if len(ordinals) > most:
+            ordinals = ordinals[np.argsort(self._index.frame_packet[ordinals], kind="stable")]
+        starts = self._index.frame_start[ordinals]
+        first = 0
+        while first < len(ordinals):
+            stop = first + most
+            if stop < len(ordinals):
+                edges = np.flatnonzero(starts[first + 1 : stop + 1] != starts[first:stop])
+                stop = first + 1 + int(edges[-1]) if len(edges) else stop
+            yield ordinals[first:stop]
+            first = stop
+
+
+def _append(pieces: list[Piece], ordinals: IntArray, output: OutputSpec) -> None:
+    if pieces and pieces[-1].output == output and len(pieces[-1]) < JOINED_FRAMES:
+        ordinals = np.concatenate([pieces.pop().ordinals, ordinals])
+    pieces.append(Piece(ordinals, output))
