@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from framefeed.cache.claims import FILE_NAME, Claims
+from tests.conftest import CHECKOUT
+
+OTHER = """
+import sys
+from framefeed.cache.claims import Claims
+with Claims(sys.argv[1], sys.argv[2]) as claims:
+    for line in sys.stdin:
+        word, number = line.split()
+        print(getattr(claims, word)(*([] if word == "give_back" else [int(number)])), flush=True)
+"""
+
+
+class Other:
+    """Another builder, in a process of its own."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+
+    def ask(self, word: str, number: int = 0) -> str:
+        self.tell(word, number)
+        return self.answer()
+
+    def tell(self, word: str, number: int = 0) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{word} {number}\n")
+        self.process.stdin.flush()
+
+    def answer(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+
+@contextmanager
+def another(folder: Path, work: str) -> Iterator[Other]:
+    with subprocess.Popen(
+        [sys.executable, "-c", OTHER, folder, work], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": os.fspath(CHECKOUT / "src")},
+    ) as process:  # fmt: skip
+        try:
+            yield Other(process)
+        finally:
+            process.kill()
+
+
+def test_C05_a_group_is_claimed_by_one_process(tmp_path: Path) -> None:
+    with another(tmp_path, "plan") as first, another(tmp_path, "plan") as second, another(tmp_path, "else") as third:
+        assert [first.ask("take", number) for number in (0, 1, 2)] == ["True"] * 3
+        assert [second.ask("take", number) for number in (3, 2, 1)] == ["True", "False", "False"]
+        assert first.ask("take", 3) == "False"
+        assert first.ask("take", 0) == "True", "its own stays its own"
+        assert third.ask("take", 0) == "True", "other work has other groups"
+        assert first.ask("give_back") == "None"
+        assert [second.ask("take", number) for number in (0, 1, 2)] == ["True"] * 3
+
+
+def test_C01_who_is_killed_claims_nothing(tmp_path: Path) -> None:
+    with Claims(os.fspath(tmp_path), "plan") as claims, another(tmp_path, "plan") as other:
+        assert other.ask("take", 7) == "True"
+        assert not claims.take(7)
+        other.process.send_signal(signal.SIGKILL)
+        other.process.wait()
+        assert claims.take(7)
+
+
+def test_waiting_ends_when_the_claim_does(tmp_path: Path) -> None:
+    with another(tmp_path, "plan") as first, another(tmp_path, "plan") as second:
+        assert first.ask("take", 7) == "True"
+        second.tell("wait", 7)
+        assert first.ask("give_back") == "None"
+        assert second.answer() == "None"
+        assert first.ask("take", 7) == "True", "who waited claims nothing"
+
+
+def test_C17_without_locks_everybody_may_do_everything(tmp_path: Path) -> None:
+    taken = tmp_path / "file"
+    taken.write_text("")
+    with Claims(os.fspath(taken / "folder"), "plan") as claims:
+        assert claims.take(0)
+        claims.wait(0)
+        claims.give_back()
+    (tmp_path / FILE_NAME).symlink_to(taken)
+    with Claims(os.fspath(tmp_path), "plan") as claims, another(tmp_path, "plan") as other:
+        assert claims.take(0)
+        assert other.ask("take", 0) == "True"
+
+
+def test_the_folder_is_made_for_its_owner_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "b"
+    with Claims(os.fspath(folder), "plan"):
+        assert folder.stat().st_mode & 0o777 == 0o700
+        assert (folder / FILE_NAME).stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("number", [0, 1 << 24, 1 << 40])
+def test_any_number_of_groups(tmp_path: Path, number: int) -> None:
+    with Claims(os.fspath(tmp_path), "plan") as claims, another(tmp_path, "plan") as other:
+        assert claims.take(number)
+        assert other.ask("take", number) == "False"
