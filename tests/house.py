@@ -158,6 +158,7 @@ LONG_SIGNATURES = {
     ("adapters", "DataLoader.__init__"),
     ("adapters", "VideoDecoder.__init__"),
     ("adapters", "to_device"),
+    ("cache", "FrameCache.__init__"),
     ("decode", "VideoDecoder.__init__"),
     ("index", "scan"),
     ("load", "ClipLoader.__init__"),

@@ -49,6 +49,8 @@ class DecodeCounts:
         opens: Containers opened.
         contexts_made: Decoder contexts set up.
         runs: Times that decoding started anew.
+        frames_cached: Of the delivered frames, those that a cache had.
+        frames_stored: Frames that were put into a cache.
     """
 
     packets_sent: int = 0
@@ -59,6 +61,8 @@ class DecodeCounts:
     opens: int = 0
     contexts_made: int = 0
     runs: int = 0
+    frames_cached: int = 0
+    frames_stored: int = 0
 
     def __iadd__(self, other: DecodeCounts) -> Self:
         for name in self.__slots__:
