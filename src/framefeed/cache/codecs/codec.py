@@ -1,0 +1,93 @@
+"""What a frame codec is: the planes of one picture as few bytes, and back."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from framefeed.decode.planes import PlaneLayout
+from framefeed.errors import UsageError
+
+Pixels = npt.NDArray[np.uint8]
+
+
+class BrokenFrame(Exception):
+    """Stored bytes are not what they claim to be: to the cache, the frame is not there."""
+
+
+class FrameCodec(Protocol):
+    """Stores the planes of one picture. Safe to call from several threads at once.
+
+    Damage to the bytes need not be noticed, for whoever keeps them has checksums: what comes out is then some picture
+    of the same layout, or ``BrokenFrame``; never another error, and never more memory than the layout says.
+    """
+
+    @property
+    def name(self) -> str:
+        """What users call it."""
+        ...
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the planes come back bit for bit."""
+        ...
+
+    @property
+    def recipe(self) -> str:
+        """Of a lossy codec what decides its pixels: library, version, quality, subsampling; else empty."""
+        ...
+
+    @property
+    def label(self) -> str:
+        """Written beside each stored frame; ``codec_labelled`` finds a codec that reads what this one wrote."""
+        ...
+
+    def takes(self, layout: PlaneLayout) -> bool:
+        """Whether it can store such planes."""
+        ...
+
+    def encode(self, layout: PlaneLayout, planes: Pixels) -> bytes | memoryview:
+        """Store planes.
+
+        Args:
+            layout: Of the planes; one that it takes.
+            planes: uint8 [nbytes], contiguous.
+
+        Returns:
+            The bytes to store; they may be the planes' own memory.
+
+        Raises:
+            UsageError: It does not take the layout, or the planes are not of it.
+        """
+        ...
+
+    def decode(self, data: memoryview, layout: PlaneLayout, out: Pixels) -> None:
+        """Read planes into the caller's memory.
+
+        Args:
+            data: Bytes that ``encode`` gave, or that somebody made.
+            layout: Of the planes.
+            out: uint8 [nbytes], contiguous; undefined after an error.
+
+        Raises:
+            BrokenFrame: The bytes are no such planes.
+        """
+        ...
+
+    def decoded(self, data: memoryview, layout: PlaneLayout) -> Pixels:
+        """Read planes into memory of their own, uint8 [nbytes], which may be read-only.
+
+        Raises:
+            BrokenFrame: The bytes are no such planes.
+        """
+        ...
+
+
+def check_planes(codec: FrameCodec, layout: PlaneLayout, planes: Pixels) -> None:
+    """Raise UsageError if a codec is asked to store what it does not take."""
+    if not codec.takes(layout):
+        raise UsageError(f"{codec.name} does not store {layout.text}")
+    if planes.dtype != np.uint8 or planes.shape != (layout.nbytes,) or not planes.flags.c_contiguous:
+        raise UsageError(f"{layout.text} is {layout.nbytes} bytes in one piece, not {planes.dtype} {planes.shape}")

@@ -1,0 +1,325 @@
+"""Decoded pictures as flat runs of bytes, and back: the planes without padding, as libav's raw video lays them out.
+
+A picture is rebuilt together with all that swscale looks at, so that converting it gives the pixels that converting the
+decoder's own picture gives: the matrix, the range, whether its rows are of two times, and where chroma samples lie.
+What swscale is not shown by the conversion (primaries, transfer characteristic, mastering display) is not kept.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import cast
+
+import numpy as np
+from av import CodecContext, VideoCodecContext
+from av.packet import Packet
+from av.video.format import VideoFormat
+from av.video.frame import VideoFrame
+from av.video.reformatter import Interpolation, VideoReformatter
+
+from framefeed.decode.convert import plane_view
+from framefeed.decode.decoder import Pixels
+from framefeed.errors import UsageError
+from framefeed.media.limits import DEFAULT_LIMITS
+from framefeed.plan.request import OutputSpec
+
+RGB_PLANAR = "rgbp"
+"""Pixel format of an output uint8 [3, H, W], red, green, blue: no format of libav, whose gbrp has another order."""
+
+CHROMA_LOCATIONS = ("unspecified", "left", "center", "topleft", "top", "bottomleft", "bottom")
+"""libav's names by AVChromaLocation, which are ITU-T H.273's ChromaLocType plus one."""
+
+_MAX_CONTEXTS = 8
+_ALIGNMENT = 32
+"""Rows that are whole multiples of it, in memory that begins at one, are read by swscale where they lie: not a byte
+beyond them is touched. Others are copied into memory with room behind each row."""
+_RANGES = 3
+_SCAN = {"p": False, "i": True}
+
+
+@dataclass(frozen=True, slots=True)
+class PlaneLayout:
+    """What a flat run of bytes must be known by, so that the decoder's picture can be rebuilt from it.
+
+    Example:
+        >>> PlaneLayout("yuv420p", 1280, 720, color_space=1).text
+        'yuv420p 1280x720 1 0 p 0'
+
+    Attributes:
+        pixel_format: libav's name, or ``RGB_PLANAR``.
+        width: Columns.
+        height: Rows.
+        color_space: ITU-T H.273 code of the matrix; 2 is unspecified.
+        color_range: libav's: 0 unspecified, 1 limited, 2 full.
+        interlaced: Whether odd and even rows are of two times.
+        chroma_location: Where chroma samples lie, an index into ``CHROMA_LOCATIONS``.
+    """
+
+    pixel_format: str
+    width: int
+    height: int
+    color_space: int = 2
+    color_range: int = 0
+    interlaced: bool = False
+    chroma_location: int = 0
+
+    def __post_init__(self) -> None:
+        _check_size(self.width, self.height)
+        if not _geometry(self.pixel_format, self.width, self.height):
+            raise UsageError(f"{self.pixel_format!r} is no pixel format with planes in memory")
+        if not (0 <= self.color_space < 256 and 0 <= self.color_range < _RANGES):
+            raise UsageError(f"no matrix {self.color_space} with range {self.color_range}")
+        if not 0 <= self.chroma_location < len(CHROMA_LOCATIONS):
+            raise UsageError(f"no chroma location {self.chroma_location}")
+
+    @property
+    def planes(self) -> tuple[tuple[int, int], ...]:
+        """(rows, bytes of a row) of each plane, in order."""
+        return _geometry(self.pixel_format, self.width, self.height)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all planes."""
+        return sum(rows * row_bytes for rows, row_bytes in self.planes)
+
+    @property
+    def text(self) -> str:
+        """The layout in one line, which ``parse`` reads."""
+        scan = "i" if self.interlaced else "p"
+        numbers = f"{self.color_space} {self.color_range} {scan} {self.chroma_location}"
+        return f"{self.pixel_format} {self.width}x{self.height} {numbers}"
+
+    @staticmethod
+    def parse(text: str) -> PlaneLayout:
+        """Read what ``text`` writes, and nothing else.
+
+        Raises:
+            UsageError: Not such a line, an unknown pixel format, or a picture larger than the limits.
+        """
+        return _parsed(text)
+
+
+def layout_of(frame: VideoFrame) -> PlaneLayout:
+    """Describe a decoded picture.
+
+    Raises:
+        UsageError: It has no planes in memory, or is larger than the limits.
+    """
+    location = _tools().chroma_location(frame) if _is_subsampled(frame.format.name) else 0
+    color_space, color_range = int(frame.colorspace), int(frame.color_range)
+    return PlaneLayout(
+        frame.format.name, frame.width, frame.height, color_space, color_range, frame.interlaced_frame, location
+    )
+
+
+def output_layout(output: OutputSpec, height: int, width: int) -> PlaneLayout:
+    """Describe one delivered picture of a source whose displayed picture is height x width."""
+    planar = output.dimension_order == "NCHW"
+    shape = output.shape(height, width)
+    rows, columns = shape[1:] if planar else shape[:2]
+    return PlaneLayout(RGB_PLANAR if planar else "rgb24", columns, rows)
+
+
+def copy_planes(frame: VideoFrame, out: Pixels) -> None:
+    """Copy the planes of a decoded picture, without padding, one after the other.
+
+    Args:
+        frame: The picture.
+        out: uint8 [nbytes] of its layout, contiguous; wholly overwritten.
+
+    Raises:
+        UsageError: ``out`` is of another size.
+    """
+    planes = _geometry(frame.format.name, frame.width, frame.height)
+    _check_bytes(out, sum(rows * row_bytes for rows, row_bytes in planes))
+    start = 0
+    for (rows, row_bytes), plane in zip(planes, frame.planes, strict=True):
+        stop = start + rows * row_bytes
+        view = plane_view(plane, row_bytes)
+        target = out[start:stop].reshape(rows, row_bytes)
+        target[:, : view.shape[1]] = view
+        # Packed chroma that the last columns share: a decoder may not have a whole sample for them.
+        target[:, view.shape[1] :] = 0
+        start = stop
+
+
+def picture_of(layout: PlaneLayout, data: Pixels) -> VideoFrame:
+    """Rebuild the decoder's picture.
+
+    Args:
+        layout: Of the planes.
+        data: uint8 [nbytes], contiguous. The picture may be a view of it: it stays as it is until the picture is gone.
+
+    Raises:
+        UsageError: ``data`` is of another size, or the layout is of an output that no decoder gave.
+    """
+    _check_bytes(data, layout.nbytes)
+    packet = Packet(cast("bytes", data))  # any buffer will do; the stub names bytes only
+    (frame,) = _tools().wrapper(layout).decode(packet)
+    if data.ctypes.data % _ALIGNMENT or any(row_bytes % _ALIGNMENT for _, row_bytes in layout.planes):
+        # Copies, for the packet holds the memory too.
+        frame.make_writable()
+    return frame
+
+
+def _check_bytes(data: Pixels, nbytes: int) -> None:
+    if data.dtype != np.uint8 or data.shape != (nbytes,) or not data.flags.c_contiguous:
+        raise UsageError(f"the planes have {nbytes} bytes in one piece, not {data.dtype} {data.shape}")
+
+
+def _check_size(width: int, height: int) -> None:
+    limits = DEFAULT_LIMITS
+    if not (0 < width <= limits.max_side and 0 < height <= limits.max_side) or width * height > limits.max_pixels:
+        raise UsageError(
+            f"a picture of {width}x{height}: sides are 1 to {limits.max_side}, and at most {limits.max_pixels} pixels"
+        )
+
+
+@lru_cache(maxsize=1024)
+def _geometry(pixel_format: str, width: int, height: int) -> tuple[tuple[int, int], ...]:
+    """(rows, bytes of a row) of each plane; empty for what is no pixel format, or has no planes in memory."""
+    if pixel_format == RGB_PLANAR:
+        return ((height, width),) * 3
+    try:
+        form = VideoFormat(pixel_format, width, height)
+    except ValueError:
+        return ()
+    if form.name != pixel_format:  # another name of the same format
+        return ()
+    if form.has_palette:
+        return ((height, width), (1, 1024))
+    parts = form.components
+    planes = []
+    for number in range(max((part.plane for part in parts), default=-1) + 1):
+        of_plane = [part for part in parts if part.plane == number]
+        columns = of_plane[0].width
+        bits = sum(-(-part.bits // 8) * 8 for part in of_plane)
+        if all(part.plane == 0 for part in parts):
+            bits = form.padded_bits_per_pixel
+            # Packed chroma that several columns share is whole for the last of them too.
+            shared = next(count for count in (4, 2, 1) if form.chroma_width(count) == 1)
+            columns = -(-columns // shared) * shared
+        planes.append((of_plane[0].height, -(-columns * bits // 8)))
+    return tuple(planes)
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> PlaneLayout:
+    try:
+        pixel_format, size, color_space, color_range, scan, location = text.split(" ")
+        width, height = size.split("x")
+        layout = PlaneLayout(
+            pixel_format, int(width), int(height), int(color_space), int(color_range), _SCAN[scan], int(location)
+        )
+    except (ValueError, KeyError) as error:
+        raise UsageError(f"{text[:80]!r} is no layout of planes: {error}") from error
+    if layout.text != text:
+        raise UsageError(f"{text[:80]!r} is no layout of planes, though much like {layout.text!r}")
+    return layout
+
+
+@lru_cache(maxsize=256)
+def _is_subsampled(pixel_format: str) -> bool:
+    form = VideoFormat(pixel_format)
+    return form.chroma_width(4) < 4 or form.chroma_height(4) < 4
+
+
+class _Tools:
+    """What one thread keeps: swscale's set-up, and wrappers of raw video."""
+
+    def __init__(self) -> None:
+        self._wrappers: OrderedDict[PlaneLayout, VideoCodecContext] = OrderedDict()
+        self._probe = _LocationProbe()
+
+    def chroma_location(self, frame: VideoFrame) -> int:
+        return self._probe.find(frame)
+
+    def wrapper(self, layout: PlaneLayout) -> VideoCodecContext:
+        """A decoder of raw video: it makes a picture of the bytes where they lie."""
+        context = self._wrappers.pop(layout, None) or _raw_video(layout)
+        self._wrappers[layout] = context
+        if len(self._wrappers) > _MAX_CONTEXTS:
+            self._wrappers.popitem(last=False)
+        return context
+
+
+class _LocationProbe:
+    """Finds out where a picture's chroma samples lie, which PyAV does not tell: by what swscale makes of it.
+
+    A resized copy inherits the property. Its samples are replaced by a pattern that swscale turns into other colours
+    for each location. Two locations that give the same colours are one to swscale.
+    """
+
+    _SIZES = (16, 18)
+
+    def __init__(self) -> None:
+        self._shrink = VideoReformatter()
+        self._read = VideoReformatter()
+        self._known: dict[tuple[int, bool, bytes], int] = {}
+
+    def find(self, frame: VideoFrame) -> int:
+        # A picture of the very size and format would be given back itself, and be overwritten.
+        side = self._SIZES[frame.width == self._SIZES[0]]
+        small = self._shrink.reformat(frame, side, side, "yuv420p", 1, 1, Interpolation.POINT, 1, 1, threads=1)
+        reading = self._reading(small)
+        key = (side, small.interlaced_frame, reading)
+        if key not in self._known:
+            self._known.update(self._readings(side, small.interlaced_frame))
+        try:
+            return self._known[key]
+        except KeyError:
+            raise UsageError(f"chroma samples of {frame} lie where libav has no name for") from None
+
+    def _readings(self, side: int, interlaced: bool) -> dict[tuple[int, bool, bytes], int]:
+        found: dict[tuple[int, bool, bytes], int] = {}
+        for location in range(len(CHROMA_LOCATIONS)):
+            layout = PlaneLayout("yuv420p", side, side, interlaced=interlaced, chroma_location=location)
+            (frame,) = _raw_video(layout).decode(Packet(layout.nbytes))
+            frame.make_writable()
+            found.setdefault((side, interlaced, self._reading(frame)), location)
+        return found
+
+    def _reading(self, frame: VideoFrame) -> bytes:
+        for number, plane in enumerate(frame.planes):
+            view = plane_view(plane, plane.width)
+            view[:] = _pattern(*view.shape) if number else 128
+        colours = self._read.reformat(
+            frame, frame.width // 2 + 1, frame.height // 2 + 1, "gbrp", 1, 1, Interpolation.BILINEAR, 1, 1, threads=1
+        )
+        return b"".join(plane_view(plane, colours.width).tobytes() for plane in colours.planes)
+
+
+@lru_cache(maxsize=8)
+def _pattern(height: int, width: int) -> Pixels:
+    """Steps of both directions, uint8 [height, width]."""
+    rows, columns = np.mgrid[:height, :width]
+    pattern: Pixels = (16 + (rows * 37 + columns * 91) % 220).astype(np.uint8)
+    return pattern
+
+
+def _raw_video(layout: PlaneLayout) -> VideoCodecContext:
+    context = CodecContext.create("rawvideo", "r")
+    assert isinstance(context, VideoCodecContext)
+    context.width, context.height, context.pix_fmt = layout.width, layout.height, layout.pixel_format
+    context.colorspace, context.color_range = layout.color_space, layout.color_range
+    context.thread_count, context.thread_type = 1, "NONE"
+    context.options = {"chroma_sample_location": CHROMA_LOCATIONS[layout.chroma_location]}
+    if layout.interlaced:
+        context.options["top"] = "1"
+    if layout.pixel_format == "pal8":
+        # NUT's name for it: the palette lies behind the picture (libavcodec/rawdec.c, is_nut_pal8).
+        context.codec_tag = "PAL\x08"
+    return context
+
+
+_local = threading.local()
+
+
+def _tools() -> _Tools:
+    tools: _Tools | None = getattr(_local, "tools", None)
+    if tools is None:
+        tools = _local.tools = _Tools()
+    return tools
