@@ -1,0 +1,268 @@
+"""CachingDecoder: a decoder that remembers what another one decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from framefeed.cache.codecs import BrokenFrame, codec_labelled
+from framefeed.cache.evidence import Evidence
+from framefeed.cache.keys import Form, Recipe, key_of
+from framefeed.cache.shelf import Fresh, Keeper, Shelf
+from framefeed.cache.stored import IntArray, WordArray
+from framefeed.decode.abilities import gives_frames, recipe_of
+from framefeed.decode.decoder import ClipSlot, DecodeCounts, Decoder, DecodeReport, Pixels
+from framefeed.decode.places import Places
+from framefeed.decode.planes import PlaneLayout, copy_planes, layout_of, output_layout, picture_of
+from framefeed.decode.writing import picture_name, writer_of
+from framefeed.errors import UsageError
+from framefeed.index.frame_index import FrameIndex
+from framefeed.media.source import MediaSource
+from framefeed.plan.request import OutputSpec
+
+_PUT_BYTES = 16 << 20
+"""Planes of about so many bytes are stored together."""
+
+
+class CachingDecoder:
+    """Serves frames that the cache has, lets another decoder make the others, and stores these.
+
+    With an exact codec the pixels are those of the other decoder, bit for bit. Errors are the other decoder's too: a
+    frame that fails is never stored. Sources without an identity, and frames whose packet is not known, pass by.
+
+    Args:
+        inner: The other decoder.
+        keeper: The cache.
+        form: "output" stores the pixels that are asked for; "planes" stores the decoder's own at full size, from which
+            any crop and size is made; None takes planes where whole pictures are asked for.
+
+    Raises:
+        UsageError: Later, by ``decode``: planes of a decoder that does not give its pictures as they come.
+    """
+
+    name = "cached"
+
+    def __init__(self, inner: Decoder, keeper: Keeper, form: Form | None = None) -> None:
+        self._inner = inner
+        self._keeper = keeper
+        self._form = form
+
+    def __repr__(self) -> str:
+        return f"CachingDecoder({self._inner.name!r}, form={self._form!r}, {self._keeper!r})"
+
+    def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
+        """Decode the clips of one source, or take them from the cache; see ``Decoder.decode``."""
+        if index.identity is None or not _is_known(index, slots):
+            return self._inner.decode(source, index, slots)
+        source.check_identity(index.identity)
+        if self._form_for(index, slots) == "planes":
+            report = self._from_planes(source, index, slots)
+        else:
+            report = self._from_outputs(source, index, slots)
+        asked, cached = sum(len(slot.indices) for slot in slots), report.counts.frames_cached
+        self._keeper.tally.add(frames_hit=cached, frames_missed=asked - cached)
+        return report
+
+    def _from_planes(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
+        evidence = Evidence(source, index)
+        shelf = self._shelf(index, evidence, "planes", None)
+        return _PlanesCall(self._inner, shelf, (source, index)).decode(slots, evidence)
+
+    def _from_outputs(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
+        evidence = Evidence(source, index)
+        report = DecodeReport(errors=[None] * len(slots))
+        numbered = sorted(enumerate(slots), key=lambda pair: repr(pair[1].output))
+        for output, group in groupby(numbered, key=lambda pair: pair[1].output):
+            shelf = self._shelf(index, evidence, "output", output)
+            _OutputCall(self._inner, shelf, (source, index)).decode(list(group), report, evidence)
+        return report
+
+    def close(self) -> None:
+        """Release what the other decoder holds; the cache stays open."""
+        self._inner.close()
+
+    def recipe(self, index: FrameIndex) -> str:
+        """What decides the pixels besides the source: the other decoder."""
+        return recipe_of(self._inner, index)
+
+    def _form_for(self, index: FrameIndex, slots: Sequence[ClipSlot]) -> Form:
+        able = gives_frames(self._inner, index)
+        if self._form is None:
+            return "planes" if able and any(slot.output.size is None for slot in slots) else "output"
+        if self._form == "planes" and not able:
+            raise UsageError(
+                f"the decoder {self._inner.name!r} does not give its pictures as they come, so that their planes "
+                "cannot be stored: use form='output', or the backend 'auto'"
+            )
+        return self._form
+
+    def _shelf(self, index: FrameIndex, evidence: Evidence, form: Form, output: OutputSpec | None) -> Shelf:
+        assert index.identity is not None
+        recipe = Recipe(form, output, recipe_of(self._inner, index), self._keeper.pixels)
+        return Shelf(self._keeper, key_of(index.identity, index.stream, recipe), index, evidence)
+
+
+def _is_known(index: FrameIndex, slots: Sequence[ClipSlot]) -> bool:
+    """Whether every frame is one of the index, with a packet; what is not, the other decoder complains about."""
+    for slot in slots:
+        if not len(slot.indices):
+            continue
+        if slot.indices.min() < 0 or slot.indices.max() >= len(index) or index.frame_packet[slot.indices].min() < 0:
+            return False
+    return True
+
+
+class _OutputCall:
+    """Clips of one source in one form, stored in that form."""
+
+    def __init__(self, inner: Decoder, shelf: Shelf, of: tuple[MediaSource, FrameIndex]) -> None:
+        self._inner = inner
+        self._shelf = shelf
+        self._source, self._index = of
+
+    def decode(self, numbered: list[tuple[int, ClipSlot]], report: DecodeReport, evidence: Evidence) -> None:
+        """Fill slots, and note their errors under their numbers in the report."""
+        slots = [slot for _, slot in numbered]
+        layout = output_layout(slots[0].output, *self._index.stream.displayed)
+        if any(slot.out[0].nbytes != layout.nbytes for slot in slots if len(slot.out)):
+            raise UsageError(f"frames of {layout} do not fit the memory that they are to go to")
+        ordinals = np.concatenate([slot.indices for slot in slots])
+        targets = [frame.reshape(-1) for slot in slots for frame in slot.out]
+        there = self._serve(ordinals, targets, layout)
+        report.counts.frames_cached += int(there.sum())
+        report.counts.frames_delivered += int(there.sum())
+        bounds = np.cumsum([0, *(len(slot.indices) for slot in slots)]).tolist()
+        absent = [~there[first:stop] for first, stop in zip(bounds, bounds[1:], strict=False)]
+        wanted = [(number, slot, missing) for (number, slot), missing in zip(numbered, absent, strict=True)]
+        self._fill([each for each in wanted if each[2].any()], (layout, evidence), report)
+
+    def _serve(self, ordinals: IntArray, targets: list[Pixels], layout: PlaneLayout) -> npt.NDArray[np.bool_]:
+        there = np.zeros(len(ordinals), dtype=np.bool_)
+        for place, frame in enumerate(self._shelf.take(ordinals, targets, layout)):
+            if frame is None:
+                continue
+            try:
+                if frame.data is not None:
+                    codec_labelled(frame.kind.codec).decode(frame.data, layout, targets[place])
+                there[place] = True
+            except (BrokenFrame, UsageError):
+                self._shelf.refuse(int(ordinals[place]))
+        return there
+
+    def _fill(
+        self,
+        wanted: list[tuple[int, ClipSlot, npt.NDArray[np.bool_]]],
+        facts: tuple[PlaneLayout, Evidence],
+        report: DecodeReport,
+    ) -> None:
+        """Have the missing frames decoded and stored."""
+        if not wanted:
+            return
+        layout, evidence = facts
+        partial = [_slot_of(slot, missing) for _, slot, missing in wanted]
+        stamps = [evidence.stamps(slot.indices) for slot in partial]
+        done = self._inner.decode(self._source, self._index, partial)
+        report.counts += done.counts
+        seen: set[int] = set()
+        for (number, whole, missing), slot, stamp, error in zip(wanted, partial, stamps, done.errors, strict=True):
+            report.errors[number] = error
+            if error is None:
+                _spread(slot, whole, missing)
+                report.counts.frames_stored += self._store(slot, (stamp, layout), seen)
+
+    def _store(self, slot: ClipSlot, facts: tuple[WordArray, PlaneLayout], seen: set[int]) -> int:
+        stamps, layout = facts
+        new = [place for place, ordinal in enumerate(slot.indices.tolist()) if _is_first(ordinal, seen)]
+        frames = [Fresh(int(slot.indices[place]), layout, slot.out[place].reshape(-1)) for place in new]
+        return self._shelf.put(frames, stamps[new])
+
+
+def _is_first(ordinal: int, seen: set[int]) -> bool:
+    if ordinal in seen:
+        return False
+    seen.add(ordinal)
+    return True
+
+
+def _slot_of(slot: ClipSlot, missing: npt.NDArray[np.bool_]) -> ClipSlot:
+    """The slot itself where all of it is missing, else one for what is missing, each frame once."""
+    if missing.all():
+        return slot
+    ordinals = np.unique(slot.indices[missing])
+    return ClipSlot(ordinals, slot.output, np.empty((len(ordinals), *slot.out.shape[1:]), dtype=np.uint8))
+
+
+def _spread(part: ClipSlot, whole: ClipSlot, missing: npt.NDArray[np.bool_]) -> None:
+    """Copy frames that were decoded apart to their places."""
+    if part is whole:
+        return
+    places = np.searchsorted(part.indices, whole.indices[missing])
+    for place, at in zip(np.flatnonzero(missing).tolist(), places.tolist(), strict=True):
+        whole.out[place] = part.out[at]
+
+
+class _PlanesCall:
+    """Clips of one source, from planes."""
+
+    def __init__(self, inner: Decoder, shelf: Shelf, of: tuple[MediaSource, FrameIndex]) -> None:
+        self._inner = inner
+        self._shelf = shelf
+        self._source, self._index = of
+
+    def decode(self, slots: Sequence[ClipSlot], evidence: Evidence) -> DecodeReport:
+        """Fill slots."""
+        report = DecodeReport(errors=[None] * len(slots))
+        places = Places(slots, report, self._source)
+        self._serve(places, report.counts)
+        missing = np.array(places.waiting, dtype=np.int64)
+        if len(missing):
+            report.counts.frames_stored += self._fill(missing, places, report.counts, evidence)
+        for number in places.slots_waiting():
+            # Asked again for these clips alone, the decoder says best what is wrong with them.
+            again = self._inner.decode(self._source, self._index, [slots[number]])
+            report.errors[number] = again.errors[0]
+            report.counts += again.counts
+        return report
+
+    def _serve(self, places: Places, counts: DecodeCounts) -> None:
+        waiting = places.waiting
+        for ordinal, frame in zip(waiting, self._shelf.take(np.array(waiting, dtype=np.int64)), strict=True):
+            if frame is None or frame.data is None:
+                continue
+            try:
+                layout = PlaneLayout.parse(frame.kind.layout)
+                planes = codec_labelled(frame.kind.codec).decoded(frame.data, layout)
+            except (BrokenFrame, UsageError):
+                self._shelf.refuse(ordinal)
+                continue
+            before = counts.frames_delivered
+            places.fill(ordinal, self._writer(picture_of(layout, planes), ordinal))
+            counts.frames_cached += counts.frames_delivered - before
+
+    def _fill(self, missing: IntArray, places: Places, counts: DecodeCounts, evidence: Evidence) -> int:
+        stamps = dict(zip(missing.tolist(), evidence.stamps(missing).tolist(), strict=True))
+        stored, fresh = 0, list[Fresh]()
+        frames: Iterator[tuple[int, Any]] = self._inner.frames(  # type: ignore[attr-defined]
+            self._source, self._index, missing, counts
+        )
+        for ordinal, picture in frames:
+            layout = layout_of(picture)
+            if fresh and (fresh[0].layout != layout or len(fresh) * layout.nbytes > _PUT_BYTES):
+                stored += self._put(fresh, stamps)
+                fresh = []
+            planes = np.empty(layout.nbytes, dtype=np.uint8)
+            copy_planes(picture, planes)
+            fresh.append(Fresh(ordinal, layout, planes))
+            places.fill(ordinal, self._writer(picture, ordinal))
+        return stored + self._put(fresh, stamps)
+
+    def _put(self, fresh: list[Fresh], stamps: dict[int, int]) -> int:
+        return self._shelf.put(fresh, np.array([stamps[frame.ordinal] for frame in fresh], dtype=np.uint64))
+
+    def _writer(self, picture: Any, ordinal: int) -> Any:
+        name = picture_name(self._source, int(self._index.frame_packet[ordinal]))
+        return writer_of(picture, self._index, name)

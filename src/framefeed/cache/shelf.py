@@ -1,0 +1,279 @@
+"""The frames of one stream in one form: taken from memory or disk where they are sound, put there where they are new."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from framefeed.cache.codecs import FrameCodec
+from framefeed.cache.evidence import NO_STAMP, Evidence
+from framefeed.cache.keys import StreamKey
+from framefeed.cache.memory import Held, MemoryTier
+from framefeed.cache.stored import Found, IntArray, Kind, StoredFrame, WordArray
+from framefeed.cache.store import FrameStore
+from framefeed.cache.tally import Tally
+from framefeed.decode.decoder import Pixels
+from framefeed.decode.planes import PlaneLayout
+from framefeed.errors import MediaError
+from framefeed.index.frame_index import FrameIndex
+
+RAW = "raw"
+_KEPT_SCRATCH = 64 << 20
+"""Bytes of scratch memory that a thread keeps."""
+
+
+class Keeper(Protocol):
+    """What a shelf needs of its cache."""
+
+    @property
+    def store(self) -> FrameStore:
+        """The disk tier."""
+
+    @property
+    def memory(self) -> MemoryTier:
+        """The memory tier."""
+
+    @property
+    def tally(self) -> Tally:
+        """Counts what happened."""
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether the bytes of the source are compared on every use."""
+
+    @property
+    def is_filling(self) -> bool:
+        """Whether the disk tier takes more frames."""
+
+    @property
+    def pixels(self) -> str:
+        """What decides the pixels besides source and decoder: "exact", or the recipe of a lossy codec."""
+
+    def say_trouble(self) -> None:
+        """Warn, once, if nothing more is stored."""
+
+    def codec_for(self, layout: PlaneLayout, samples: Sequence[Pixels]) -> FrameCodec:
+        """Settle how frames of a layout are stored."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Served:
+    """A frame that the cache has.
+
+    Attributes:
+        kind: How its bytes are to be read.
+        data: Its stored bytes, valid until the next call from this thread; None where its pixels are in the target.
+    """
+
+    kind: Kind
+    data: memoryview | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fresh:
+    """A frame that was just decoded.
+
+    Attributes:
+        ordinal: Of the frame.
+        layout: Of its bytes.
+        planes: The bytes, uint8 [layout.nbytes].
+    """
+
+    ordinal: int
+    layout: PlaneLayout
+    planes: Pixels
+
+
+class Shelf:
+    """The frames of one stream in one form, for one call of a decoder.
+
+    Args:
+        keeper: The cache.
+        key: Of the stream and form.
+        index: The source's frames.
+        evidence: What is known of the source now.
+    """
+
+    def __init__(self, keeper: Keeper, key: StreamKey, index: FrameIndex, evidence: Evidence) -> None:
+        self._keeper = keeper
+        self._key = key
+        self._index = index
+        self._evidence = evidence
+
+    # --- taking ---------------------------------------------------------------------------------------
+
+    def take(
+        self, ordinals: IntArray, targets: Sequence[Pixels] | None = None, layout: PlaneLayout | None = None
+    ) -> list[Served | None]:
+        """Find frames, and read the stored bytes of those that are sound.
+
+        Args:
+            ordinals: Of the frames, int64 [N].
+            targets: Where the pixels of each go, uint8 [layout.nbytes]; raw frames are read straight into it.
+            layout: The only one that is taken; None takes any.
+
+        Returns:
+            One entry a frame, None where the cache does not have it.
+        """
+        numbers = self._index.frame_packet[ordinals]
+        served = self._from_memory(numbers, ordinals, layout)
+        absent = np.array([place for place, frame in enumerate(served) if frame is None], dtype=np.int64)
+        if len(absent):
+            found = self._keeper.store.find(self._key.digest, numbers[absent])
+            usable = self._sound(found, ordinals[absent], layout)
+            wanted = None if targets is None else [targets[place] for place in absent.tolist()]
+            for place, frame in zip(absent.tolist(), self._read(found, usable, wanted), strict=True):
+                served[place] = frame
+        return served
+
+    def refuse(self, ordinal: int) -> None:
+        """Note that the stored bytes of a frame, though sound, are no frame of the codec and layout that they claim."""
+        self._keeper.memory.drop(self._key.digest, int(self._index.frame_packet[ordinal]))
+        self._keeper.tally.add(frames_damaged=1)
+
+    def _from_memory(self, numbers: IntArray, ordinals: IntArray, layout: PlaneLayout | None) -> list[Served | None]:
+        found = self._keeper.memory.get(self._key.digest, numbers.tolist())
+        held = {place: frame for place, frame in enumerate(found) if frame is not None and _fits(frame.kind, layout)}
+        served: list[Served | None] = [None] * len(numbers)
+        if not held:
+            return served
+        stamps = np.array([frame.stamp for frame in held.values()], dtype=np.uint64)
+        contents = np.array([frame.content for frame in held.values()], dtype=np.uint64)
+        sound = self._agrees(ordinals[list(held)], stamps, contents).tolist()
+        for (place, frame), is_sound in zip(held.items(), sound, strict=True):
+            if is_sound:
+                served[place] = Served(frame.kind, memoryview(frame.data))
+        self._keeper.tally.add(frames_from_memory=sum(sound))
+        return served
+
+    def _sound(self, found: Found, ordinals: IntArray, layout: PlaneLayout | None) -> npt.NDArray[np.bool_]:
+        usable = found.is_there
+        if layout is not None and usable.any():
+            fitting = np.array([_fits(kind, layout) for kind in found.kinds], dtype=np.bool_)
+            usable = usable & fitting[np.where(usable, found.kind, 0)] & (found.raw_nbytes == layout.nbytes)
+        places = np.flatnonzero(usable)
+        if len(places):
+            usable = usable.copy()
+            usable[places] = self._agrees(ordinals[places], found.stamp[places], found.content[places])
+        return usable
+
+    def _agrees(self, ordinals: IntArray, stamps: WordArray, contents: WordArray) -> npt.NDArray[np.bool_]:
+        """Whether the source still holds what each frame was made of, bool [N]."""
+        now = self._evidence.stamps(ordinals)
+        agrees = (stamps == now) & (now != NO_STAMP)
+        doubted = np.arange(len(ordinals)) if self._keeper.is_strict else np.flatnonzero(~agrees)
+        if not len(doubted):
+            return agrees
+        try:
+            agrees[doubted] = self._evidence.contents(ordinals[doubted]) == contents[doubted]
+        except MediaError:
+            # Whatever is wrong with the source, the decoder will say it.
+            agrees[doubted] = False
+        self._keeper.tally.add(frames_outdated=int(len(agrees) - agrees.sum()))
+        return agrees
+
+    def _read(
+        self, found: Found, usable: npt.NDArray[np.bool_], targets: Sequence[Pixels] | None
+    ) -> list[Served | None]:
+        served: list[Served | None] = [None] * len(found)
+        places = np.flatnonzero(usable).tolist()
+        if not places:
+            return served
+        kinds = [found.kinds[code] for code in found.kind[places].tolist()]
+        sizes = found.nbytes[places].tolist()
+        direct = [targets is not None and kind.codec == RAW for kind in kinds]
+        scratch = _scratch(sum(size for size, is_direct in zip(sizes, direct, strict=True) if not is_direct))
+        buffers, at = [], 0
+        for place, size, is_direct in zip(places, sizes, direct, strict=True):
+            if is_direct and targets is not None:
+                buffers.append(memoryview(targets[place]))
+            else:
+                buffers.append(scratch[at : at + size])
+                at += size
+        came = self._keeper.store.read(found, places, buffers)
+        for place, kind, buffer, is_direct, is_sound in zip(places, kinds, buffers, direct, came, strict=True):
+            if is_sound:
+                served[place] = Served(kind, None if is_direct else buffer)
+                self._remember(found, place, kind, buffer)
+        return served
+
+    def _remember(self, found: Found, place: int, kind: Kind, data: memoryview) -> None:
+        memory = self._keeper.memory
+        if memory.max_bytes:
+            held = Held(kind, bytes(data), int(found.stamp[place]), int(found.content[place]))
+            memory.put(self._key.digest, int(found.numbers[place]), held)
+
+    # --- putting --------------------------------------------------------------------------------------
+
+    def put(self, frames: Sequence[Fresh], stamps: WordArray) -> int:
+        """Store frames that were just decoded, side by side; those whose source changed meanwhile are left out.
+
+        Args:
+            frames: In the order in which they will be wanted.
+            stamps: Of the source, taken for each before it was decoded.
+
+        Returns:
+            How many were stored on disk.
+        """
+        memory, store = self._keeper.memory, self._keeper.store
+        if not frames or not (memory.max_bytes or self._keeper.is_filling):
+            return 0
+        ordinals = np.array([frame.ordinal for frame in frames], dtype=np.int64)
+        try:
+            steady = self._evidence.stamps(ordinals) == stamps
+            contents = self._evidence.contents(ordinals)
+        except MediaError:
+            return 0
+        codec = self._keeper.codec_for(frames[0].layout, [frame.planes for frame in frames])
+        kept = [
+            _stored(frame, codec, (number, stamp, content))
+            for frame, number, is_steady, stamp, content in zip(
+                frames,
+                self._index.frame_packet[ordinals].tolist(),
+                steady.tolist(),
+                stamps.tolist(),
+                contents.tolist(),
+                strict=True,
+            )
+            if is_steady
+        ]
+        if memory.max_bytes:
+            for each in kept:
+                held = Held(each.kind, bytes(each.data), each.stamp, each.content)
+                memory.put(self._key.digest, each.number, held)
+        stored = (
+            len(kept)
+            if kept and self._keeper.is_filling and store.add(self._key.digest, self._key.description, kept)
+            else 0
+        )
+        self._keeper.tally.add(frames_stored=stored)
+        self._keeper.say_trouble()
+        return stored
+
+
+def _fits(kind: Kind, layout: PlaneLayout | None) -> bool:
+    return layout is None or kind.layout == layout.text
+
+
+def _stored(frame: Fresh, codec: FrameCodec, facts: tuple[int, int, int]) -> StoredFrame:
+    number, stamp, content = facts
+    kind = Kind(codec.label, frame.layout.text)
+    return StoredFrame(number, kind, codec.encode(frame.layout, frame.planes), frame.layout.nbytes, stamp, content)
+
+
+_local = threading.local()
+
+
+def _scratch(nbytes: int) -> memoryview:
+    """This thread's memory, of any content: fresh pages for every clip would cost more than reading it."""
+    kept: memoryview | None = getattr(_local, "scratch", None)
+    if kept is None or len(kept) < nbytes:
+        kept = memoryview(np.empty(nbytes, dtype=np.uint8))
+        if nbytes <= _KEPT_SCRATCH:
+            _local.scratch = kept
+    return kept[:nbytes]

@@ -1,0 +1,82 @@
+"""Counts of what a cache did in this process."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields
+from threading import Lock
+from weakref import WeakSet
+
+
+@dataclass(frozen=True, slots=True)
+class CacheStats:
+    """What a cache did in this process since it was made.
+
+    Attributes:
+        frames_hit: Frames that were served from memory or disk.
+        frames_missed: Frames that were not there, or not sound.
+        frames_from_memory: Those of the hits that came from the memory tier.
+        frames_stored: Frames that were written to disk.
+        frames_outdated: Frames that were there, but of a source that has changed since.
+        frames_damaged: Frames whose stored bytes were not what was stored.
+        bytes_read: Stored bytes read from disk.
+        bytes_written: Stored bytes written to disk.
+        codec: Label of the codec that frames are written with, or None before the first one.
+        is_full: Whether the byte budget is used up, so that nothing more is stored.
+        trouble: Why nothing more is stored, or None.
+    """
+
+    frames_hit: int = 0
+    frames_missed: int = 0
+    frames_from_memory: int = 0
+    frames_stored: int = 0
+    frames_outdated: int = 0
+    frames_damaged: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    codec: str | None = None
+    is_full: bool = False
+    trouble: str | None = None
+
+    @property
+    def hit_rate(self) -> float:
+        """Share of the frames asked for that the cache had, from 0 to 1; 0 before the first."""
+        asked = self.frames_hit + self.frames_missed
+        return self.frames_hit / asked if asked else 0.0
+
+
+class Tally:
+    """Adds up counts from several threads."""
+
+    def __init__(self) -> None:
+        self._counts = dict.fromkeys((field.name for field in fields(CacheStats)[:6]), 0)
+        self.unlock()
+        _TALLIES.add(self)
+
+    def unlock(self) -> None:
+        """Have a lock that nobody holds."""
+        self._lock = Lock()
+
+    def add(self, **counts: int) -> None:
+        """Add to some of the counts of ``CacheStats``."""
+        with self._lock:
+            for name, count in counts.items():
+                self._counts[name] += count
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """All counts by name."""
+        with self._lock:
+            return dict(self._counts)
+
+
+_TALLIES: WeakSet[Tally] = WeakSet()
+
+
+def _unlock_all() -> None:
+    for tally in _TALLIES:
+        tally.unlock()
+
+
+# A thread that held a lock is not in the forked process.
+os.register_at_fork(after_in_child=_unlock_all)

@@ -1,0 +1,441 @@
+"""CachingDecoder: what comes out is what decoding gives, whatever the cache holds."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from framefeed.cache.codecs import known_codecs
+from framefeed.cache.frame_cache import FrameCache
+from framefeed.decode.decoder import ClipSlot, DecodeReport
+from framefeed.decode.registry import decoder_named
+from framefeed.decode.video_decoder import VideoDecoder
+from framefeed.errors import CorruptMedia, FrameNotFound, StaleSource, UsageError
+from framefeed.index.frame_index import FrameIndex
+from framefeed.media.sequence import ImageSequence
+from framefeed.media.source import MediaSource
+from framefeed.plan.request import OutputSpec
+from framefeed.testing import ClipSpec, write_clip
+from tests.cache.media import SMALL, Video, copied
+from tests.corpus import clip_file, corpus_file
+from tests.fakes import FlatDecoder
+
+EXACT = [name for name in known_codecs() if name != "jpeg"]
+WHOLE = OutputSpec()
+OUTPUTS = [
+    SMALL,
+    WHOLE,
+    OutputSpec(dimension_order="NHWC"),
+    OutputSpec(size=(20, 30), dimension_order="NHWC"),
+    OutputSpec(crop=(2, 4, 20, 24)),
+    OutputSpec(size=(16, 16), crop=(1, 3, 21, 25)),
+]
+CLIP = [3, 4, 5, 9, 9, 1]
+
+
+def video() -> Video:
+    return Video.of(clip_file("cached.mp4", ClipSpec(num_frames=40, gop=10, b_frames=2)))
+
+
+def assert_same(clips: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> None:
+    assert len(clips) == len(expected)
+    for clip, wanted in zip(clips, expected, strict=True):
+        np.testing.assert_array_equal(clip, wanted)
+
+
+requests = st.lists(
+    st.tuples(st.lists(st.integers(0, 39), min_size=1, max_size=6), st.sampled_from(OUTPUTS)), min_size=1, max_size=3
+)
+
+
+@pytest.mark.parametrize("form", ["auto", "output", "planes"])
+@settings(max_examples=12, deadline=None)
+@given(
+    calls=st.lists(requests, min_size=1, max_size=4), codec=st.sampled_from(EXACT), memory=st.sampled_from([0, 60_000])
+)
+def test_C11_any_calls_give_what_decoding_gives(
+    form: Any, calls: list[Any], codec: str, memory: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("cache")
+    of = video()
+    with FrameCache(folder / "c", codec=codec, form=form, memory_bytes=memory) as cache:
+        decoder = cache.decoder(decoder_named())
+        for asked in [*calls, *calls]:
+            clips, report = of.decoded(decoder, *asked)
+            assert report.errors == [None] * len(asked)
+            assert report.counts.frames_delivered == sum(len(indices) for indices, _ in asked)
+            assert_same(clips, of.fresh(*asked))
+    with FrameCache(folder / "c", codec=codec, form=form) as again:
+        for asked in calls:
+            clips, report = of.decoded(again.decoder(decoder_named()), *asked)
+            assert_same(clips, of.fresh(*asked))
+            assert report.counts.frames_decoded == 0
+            assert report.counts.frames_cached == report.counts.frames_delivered
+        assert again.stats().hit_rate == 1
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("form", ["output", "planes"])
+def test_what_is_missing_of_a_clip_is_decoded_and_nothing_else(form: Any, tmp_path: Path) -> None:
+    of = video()
+    with FrameCache(tmp_path / "c", form=form) as cache:
+        decoder = cache.decoder(decoder_named())
+        of.decoded(decoder, ([3, 5], SMALL))
+        clips, report = of.decoded(decoder, (CLIP, SMALL))
+        assert_same(clips, of.fresh((CLIP, SMALL)))
+        assert report.counts.frames_cached == 2
+        assert report.counts.frames_stored == 3
+        assert cache.stats().frames_hit == 2
+
+
+def test_forms_serve_what_they_are_for(tmp_path: Path) -> None:
+    of = video()
+    with FrameCache(tmp_path / "c", form="planes") as cache:
+        of.decoded(cache.decoder(decoder_named()), (CLIP, SMALL))
+        other = OutputSpec(size=(30, 40), crop=(0, 0, 30, 40))
+        clips, report = of.decoded(cache.decoder(decoder_named()), (CLIP, other))
+        assert report.counts.frames_decoded == 0
+        assert_same(clips, of.fresh((CLIP, other)))
+    with FrameCache(tmp_path / "d", form="output") as cache:
+        of.decoded(cache.decoder(decoder_named()), (CLIP, SMALL))
+        _, report = of.decoded(cache.decoder(decoder_named()), (CLIP, other))
+        assert report.counts.frames_cached == 0
+
+
+def test_automatic_form_keeps_planes_of_whole_pictures(tmp_path: Path) -> None:
+    of = video()
+    with FrameCache(tmp_path / "c") as cache:
+        of.decoded(cache.decoder(decoder_named()), ([0, 1], WHOLE))
+        of.decoded(cache.decoder(decoder_named()), ([0, 1], SMALL))
+        cache.flush()
+        layouts = [kind.layout.split()[0] for kind in cache.info().kinds]
+    assert sorted(layouts) == ["rgbp", "yuv420p"]
+
+
+def test_a_video_decoder_reads_through_a_cache(tmp_path: Path) -> None:
+    path = clip_file("cached.mp4", ClipSpec(num_frames=40, gop=10, b_frames=2))
+    with VideoDecoder(path, size=(24, 32)) as plain:
+        expected = plain.get_frames_at(CLIP).data
+    with FrameCache(tmp_path / "c") as cache:
+        for _ in range(2):
+            with VideoDecoder(path, size=(24, 32), backend=cache.decoder(decoder_named())) as decoder:
+                np.testing.assert_array_equal(decoder.get_frames_at(CLIP).data, expected)
+                np.testing.assert_array_equal(decoder[7], plain_frame(path, 7))
+        assert cache.stats().frames_hit == len(CLIP) + 1
+
+
+def plain_frame(path: Path, number: int) -> np.ndarray:
+    with VideoDecoder(path, size=(24, 32)) as plain:
+        frame: np.ndarray = plain[number]
+        return frame
+
+
+@pytest.mark.parametrize("form", ["output", "planes"])
+def test_turned_and_mirrored_pictures_stand_upright(form: Any, tmp_path: Path) -> None:
+    of = Video.of(corpus_file("rotated_90.mp4"))
+    height, width = of.index.stream.displayed
+    asked = ([0, 2, 1], OutputSpec(size=(height // 2, width // 3), crop=(0, 2, height - 4, width - 2)))
+    with FrameCache(tmp_path / "c", form=form) as cache:
+        for _ in range(2):
+            clips, _ = of.decoded(cache.decoder(decoder_named()), asked)
+            assert_same(clips, of.fresh(asked))
+        assert cache.stats().frames_hit == 3
+
+
+@pytest.mark.parametrize("form", ["output", "planes"])
+def test_pictures_and_sequences_are_remembered_too(form: Any, tmp_path: Path, rng_pictures: Path) -> None:
+    for given_source, asked in (
+        (rng_pictures / "img0.png", [0, 0]),
+        (ImageSequence(rng_pictures, fps=5), [2, 0, 1]),
+    ):
+        of = Video.of(given_source)
+        with FrameCache(tmp_path / f"c{len(asked)}", form=form) as cache:
+            for _ in range(2):
+                clips, _ = of.decoded(cache.decoder(decoder_named()), (asked, OutputSpec(size=(10, 12))))
+                assert_same(clips, of.fresh((asked, OutputSpec(size=(10, 12)))))
+            assert cache.stats().frames_hit == len(asked)
+
+
+@pytest.fixture
+def rng_pictures(tmp_path: Path) -> Path:
+    """Three pictures that differ."""
+    from PIL import Image
+
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    rng = np.random.default_rng(5)
+    for number in range(3):
+        Image.fromarray(rng.integers(0, 256, (20, 24, 3), dtype=np.uint8)).save(folder / f"img{number}.png")
+    return folder
+
+
+def test_bytes_are_known_by_what_they_hold(tmp_path: Path) -> None:
+    data = corpus_file("bframes_2.mp4").read_bytes()
+    of = Video.of(data)
+    with FrameCache(tmp_path / "c") as cache:
+        of.decoded(cache.decoder(decoder_named()), ([1, 2], SMALL))
+        again = Video.of(bytes(bytearray(data)))
+        clips, report = again.decoded(cache.decoder(decoder_named()), ([1, 2], SMALL))
+        assert report.counts.frames_cached == 2
+        assert_same(clips, of.fresh(([1, 2], SMALL)))
+
+
+def test_lossy_frames_are_served_to_nobody_else(tmp_path: Path) -> None:
+    pytest.importorskip("simplejpeg")
+    of = video()
+    with FrameCache(tmp_path / "c", codec="jpeg:80", form="output") as lossy:
+        of.decoded(lossy.decoder(decoder_named()), (CLIP, SMALL))
+        clips, report = of.decoded(lossy.decoder(decoder_named()), (CLIP, SMALL))
+        assert report.counts.frames_cached == len(CLIP)
+        assert not np.array_equal(clips[0], of.fresh((CLIP, SMALL))[0])
+    for other in ("jpeg:90", "lz4"):
+        with FrameCache(tmp_path / "c", codec=other, form="output") as cache:
+            _, report = of.decoded(cache.decoder(decoder_named()), (CLIP, SMALL))
+            assert report.counts.frames_cached == 0
+    with FrameCache(tmp_path / "c", codec="raw", form="output") as cache:
+        clips, report = of.decoded(cache.decoder(decoder_named()), (CLIP, SMALL))
+        assert report.counts.frames_cached == len(CLIP), "exact is exact, whichever codec stored it"
+        assert_same(clips, of.fresh((CLIP, SMALL)))
+
+
+# --- errors -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["output", "planes"])
+def test_a_frame_that_fails_is_not_stored_and_its_error_is_the_decoders(form: Any, tmp_path: Path) -> None:
+    of = Video.of(corpus_file("truncated.mp4"), verify="none")
+    asked = [([number], SMALL) for number in range(len(of.index))]
+    _, plain = of.decoded(decoder_named(), *asked)
+    assert any(plain.errors) and not all(plain.errors)
+    with FrameCache(tmp_path / "c", form=form) as cache:
+        for _ in range(2):
+            clips, report = of.decoded(cache.decoder(decoder_named()), *asked)
+            assert [str(error) for error in report.errors] == [str(error) for error in plain.errors]
+            assert all(isinstance(error, CorruptMedia) for error in report.errors if error)
+        good = sum(error is None for error in plain.errors)
+        assert cache.stats().frames_stored == good
+
+
+def test_ordinals_that_do_not_exist_are_the_decoders_business(tmp_path: Path) -> None:
+    of = video()
+    with FrameCache(tmp_path / "c") as cache, pytest.raises(FrameNotFound):
+        of.decoded(cache.decoder(decoder_named()), ([0, 40], SMALL))
+    with FrameCache(tmp_path / "c") as cache, pytest.raises(FrameNotFound):
+        of.decoded(cache.decoder(decoder_named()), ([-1], SMALL))
+
+
+def test_planes_of_a_decoder_that_gives_none_are_refused(tmp_path: Path) -> None:
+    of = video()
+    with FrameCache(tmp_path / "c", form="planes") as cache, pytest.raises(UsageError, match="form='output'"):
+        of.decoded(cache.decoder(FlatDecoder()), ([0], SMALL))
+    with FrameCache(tmp_path / "c") as cache:
+        clips, _ = of.decoded(cache.decoder(FlatDecoder()), ([3], WHOLE))
+        assert (clips[0] == 3).all()
+
+
+def test_decoders_do_not_read_each_others_frames(tmp_path: Path) -> None:
+    of = video()
+    with FrameCache(tmp_path / "c") as cache:
+        of.decoded(cache.decoder(FlatDecoder()), ([3], SMALL))
+        clips, report = of.decoded(cache.decoder(decoder_named()), ([3], SMALL))
+        assert report.counts.frames_cached == 0
+        assert_same(clips, of.fresh(([3], SMALL)))
+
+
+# --- C03: sources that change -------------------------------------------------------------------------
+
+
+def patched(path: Path, offset: int) -> None:
+    """Change one byte in place."""
+    with path.open("r+b") as file:
+        file.seek(offset)
+        byte = file.read(1)
+        file.seek(offset)
+        file.write(bytes([byte[0] ^ 0x55]))
+
+
+def filled(cache: FrameCache, of: Video, asked: Sequence[int]) -> None:
+    _, report = of.decoded(cache.decoder(decoder_named()), (asked, SMALL))
+    report.raise_first()
+    assert report.counts.frames_stored == len(asked)
+
+
+def noise(ordinal: int) -> np.ndarray:
+    return np.random.default_rng(ordinal).integers(0, 256, (144, 176, 3), dtype=np.uint8)
+
+
+def long_clip(folder: Path) -> Path:
+    """A clip of more bytes than its fingerprint looks at."""
+    path = folder / "long.mp4"
+    write_clip(path, ClipSpec(num_frames=120, gop=6, height=144, width=176, codec_options={"crf": "4"}, draw=noise))
+    assert path.stat().st_size > 4 * 64 * 1024
+    return path
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_C03_bytes_changed_under_the_same_size_and_time(strict: bool, tmp_path: Path) -> None:
+    path = long_clip(tmp_path)
+    of = Video.of(path)
+    place = int(of.index.packets.offset[0]) + (path.stat().st_size - int(of.index.packets.offset[0])) // 4
+    packet = int(np.flatnonzero(of.index.packets.offset <= place).max())
+    hurt = int(of.index.frame_packet.tolist().index(packet))
+    well = next(i for i in range(len(of.index)) if of.index.frame_start[i] > packet)
+    before = path.stat()
+    with FrameCache(tmp_path / "c", strict=strict) as cache:
+        filled(cache, of, [well, hurt])
+        patched(path, place)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert Video.of(path).index.identity == of.index.identity, "neither size, time nor fingerprint tells"
+        _, report = of.decoded(cache.decoder(decoder_named()), ([well], SMALL), ([hurt], SMALL))
+        assert report.counts.frames_cached == 1
+        assert cache.stats().frames_outdated == 1
+        assert report.counts.frames_decoded > 0
+
+
+def test_C03_a_file_that_was_only_touched_keeps_its_frames(tmp_path: Path) -> None:
+    path = copied("bframes_2.mp4", tmp_path)
+    of = Video.of(path)
+    with FrameCache(tmp_path / "c") as cache:
+        filled(cache, of, [0, 3])
+        os.utime(path, ns=(1, 1))
+        clips, report = of.decoded(cache.decoder(decoder_named()), ([0, 3], SMALL))
+        assert report.counts.frames_cached == 2
+        assert_same(clips, of.fresh(([0, 3], SMALL)))
+
+
+def test_C03_another_file_in_its_place_is_stale_and_indexed_anew_a_miss(tmp_path: Path) -> None:
+    path = copied("bframes_2.mp4", tmp_path)
+    of = Video.of(path)
+    with FrameCache(tmp_path / "c") as cache:
+        filled(cache, of, [0, 3])
+        shutil.copy(corpus_file("open_gop.mp4"), path)
+        with pytest.raises(StaleSource):
+            of.decoded(cache.decoder(decoder_named()), ([0, 3], SMALL))
+        now = Video.of(path)
+        clips, report = now.decoded(cache.decoder(decoder_named()), ([0, 3], SMALL))
+        assert report.counts.frames_cached == 0
+        assert_same(clips, now.fresh(([0, 3], SMALL)))
+
+
+def test_C03_a_picture_replaced_by_one_with_the_same_head(tmp_path: Path) -> None:
+    from PIL import Image
+
+    path = tmp_path / "picture.bmp"
+    pixels = np.random.default_rng(3).integers(0, 256, (60, 80, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(path)
+    of = Video.of(path)
+    with FrameCache(tmp_path / "c") as cache:
+        filled(cache, of, [0])
+        # BMP begins with the last row: the first is behind what the fingerprint of a still looks at.
+        pixels[0] ^= 0xFF
+        Image.fromarray(pixels).save(path)
+        clips, report = of.decoded(cache.decoder(decoder_named()), ([0], SMALL))
+        assert report.counts.frames_cached == 0
+        assert_same(clips, of.fresh(([0], SMALL)))
+
+
+class Meddling:
+    """A decoder during whose work somebody replaces the file."""
+
+    name = "meddling"
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
+        report = decoder_named().decode(source, index, slots)
+        patched(self._path, self._path.stat().st_size - 1)
+        return report
+
+    def close(self) -> None:
+        pass
+
+
+def test_C03_what_changes_while_it_is_decoded_is_not_stored(tmp_path: Path) -> None:
+    path = copied("bframes_2.mp4", tmp_path)
+    of = Video.of(path)
+    with FrameCache(tmp_path / "c") as cache:
+        _, report = of.decoded(cache.decoder(Meddling(path)), ([0, 3], SMALL))
+        assert report.counts.frames_stored == 0
+
+
+def test_a_copy_of_cache_and_data_is_as_good(tmp_path: Path) -> None:
+    path = copied("bframes_2.mp4", tmp_path / "here")
+    with FrameCache(tmp_path / "here" / "c") as cache:
+        filled(cache, Video.of(path), [0, 3])
+    shutil.copytree(tmp_path / "here", tmp_path / "there", copy_function=shutil.copyfile)
+    shutil.rmtree(tmp_path / "here")
+    of = Video.of(tmp_path / "there" / "bframes_2.mp4")
+    with FrameCache(tmp_path / "there" / "c") as cache:
+        clips, report = of.decoded(cache.decoder(decoder_named()), ([0, 3], SMALL))
+        assert report.counts.frames_cached == 2
+        assert_same(clips, of.fresh(([0, 3], SMALL)))
+
+
+@pytest.mark.parametrize("verify", ["none", "full"])
+def test_however_the_file_was_indexed_it_has_the_same_frames(verify: str, tmp_path: Path) -> None:
+    path = corpus_file("bframes_2.mp4")
+    with FrameCache(tmp_path / "c") as cache:
+        filled(cache, Video.of(path), [0, 3])
+        of = Video.of(path, verify=verify)
+        clips, report = of.decoded(cache.decoder(decoder_named()), ([0, 3], SMALL))
+        assert report.counts.frames_cached == 2
+        assert_same(clips, of.fresh(([0, 3], SMALL)))
+
+
+# --- when nothing more can be stored ------------------------------------------------------------------
+
+
+def test_C04_a_full_cache_says_so_once_and_decoding_goes_on(tmp_path: Path) -> None:
+    of = video()
+    clips = [[number] for number in range(20)]
+    with FrameCache(tmp_path / "c", codec="raw", form="output", max_bytes=30_000) as cache:
+        decoder = cache.decoder(decoder_named())
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            for clip in [*clips, *clips]:
+                (pixels,), _ = of.decoded(decoder, (clip, SMALL))
+                np.testing.assert_array_equal(pixels, of.fresh((clip, SMALL))[0])
+        assert [str(warning.message) for warning in seen if "stores nothing more" in str(warning.message)] != []
+        assert len(seen) == 1
+        assert cache.stats().is_full
+        assert 0 < cache.stats().frames_stored < 20
+        cache.flush()
+        assert sum(file.stat().st_size for file in (tmp_path / "c").iterdir()) <= 30_000
+
+
+def test_C17_a_folder_removed_while_running(tmp_path: Path) -> None:
+    of = video()
+    with FrameCache(tmp_path / "c", form="output") as cache:
+        decoder = cache.decoder(decoder_named())
+        of.decoded(decoder, (CLIP, SMALL))
+        cache.flush()
+        shutil.rmtree(tmp_path / "c")
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            for clip in (CLIP, [11, 12], CLIP):
+                (pixels,), report = of.decoded(decoder, (clip, SMALL))
+                assert report.errors == [None]
+                np.testing.assert_array_equal(pixels, of.fresh((clip, SMALL))[0])
+            cache.flush()
+        assert len(seen) <= 1
+
+
+def test_warnings_turned_into_errors_do_not_stop_decoding(tmp_path: Path) -> None:
+    of = video()
+    with FrameCache(tmp_path / "c", codec="raw", form="output", max_bytes=5000) as cache:
+        for number in range(8):
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                (pixels,), _ = of.decoded(cache.decoder(decoder_named()), ([number], SMALL))
+            np.testing.assert_array_equal(pixels, of.fresh(([number], SMALL))[0])
+        assert cache.stats().is_full
