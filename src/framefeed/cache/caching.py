@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
@@ -136,7 +136,7 @@ class _OutputCall:
         report.counts.frames_cached += int(there.sum())
         report.counts.frames_delivered += int(there.sum())
         bounds = np.cumsum([0, *(len(slot.indices) for slot in slots)]).tolist()
-        absent = [~there[first:stop] for first, stop in zip(bounds, bounds[1:], strict=False)]
+        absent = [~there[first:stop] for first, stop in pairwise(bounds)]
         wanted = [(number, slot, missing) for (number, slot), missing in zip(numbered, absent, strict=True)]
         self._fill([each for each in wanted if each[2].any()], (layout, evidence), report)
 

@@ -14,8 +14,8 @@ from framefeed.cache.codecs import FrameCodec
 from framefeed.cache.evidence import NO_STAMP, Evidence
 from framefeed.cache.keys import StreamKey
 from framefeed.cache.memory import Held, MemoryTier
-from framefeed.cache.stored import Found, IntArray, Kind, StoredFrame, WordArray
 from framefeed.cache.store import FrameStore
+from framefeed.cache.stored import Found, IntArray, Kind, StoredFrame, WordArray
 from framefeed.cache.tally import Tally
 from framefeed.decode.decoder import Pixels
 from framefeed.decode.planes import PlaneLayout
