@@ -1,0 +1,131 @@
+"""Whether what comes back from a format is what was stored, and how it looks where it is not meant to be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from framefeed.bench.psnr import psnr
+from framefeed.decode.decoder import Pixels
+from framefeed.encode.sheets import SheetClip, contact_sheet
+
+CROP = 40
+"""Side of a crop in pixels: five blocks of a JPEG."""
+MAGNIFIED = 4
+_LINE = 2
+"""Columns between the two, white."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Crop:
+    """A square of one frame.
+
+    Attributes:
+        place: Of the frame in the sample.
+        top: Row of its upper left corner.
+        left: Column of it.
+        original: RGB as decoded, uint8 [h, w, 3].
+        stored: RGB as it came back.
+    """
+
+    place: int
+    top: int
+    left: int
+    original: Pixels
+    stored: Pixels
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What came back.
+
+    Attributes:
+        differing: Places in the sample of the frames that are not the same, bit for bit.
+        missing: Places of those that did not come, or in another shape.
+        psnr_mean: Of the frames, in dB; infinite where none differs.
+        psnr_worst: Of the frame that differs most.
+        worst: The square that differs most, of RGB pictures; None where none differs.
+    """
+
+    differing: list[int]
+    missing: list[int]
+    psnr_mean: float
+    psnr_worst: float
+    worst: Crop | None
+
+
+def check(came: Iterable[tuple[int, Pixels]], wanted: Sequence[Pixels], find_crop: bool = False) -> Checked:
+    """Compare what a format gives with what it was given.
+
+    Args:
+        came: (Place, frame), each valid until the next.
+        wanted: The frames by place.
+        find_crop: Whether to look for the square that differs most; the frames are [H, W, 3].
+    """
+    differing: list[int] = []
+    missing = set(range(len(wanted)))
+    ratios: list[float] = []
+    worst, most = None, 0.0
+    for place, frame in came:
+        original = wanted[place]
+        if frame.shape != original.shape:
+            continue
+        missing.discard(place)
+        if np.array_equal(frame, original):
+            continue
+        differing.append(place)
+        ratios.append(psnr(frame, original))
+        if find_crop:
+            error, top, left = _worst_square(frame, original)
+            if error > most:
+                most, worst = error, _crop(place, (top, left), original, frame)
+    infinite = float("inf")
+    mean = float(np.mean(ratios)) if ratios else infinite
+    return Checked(sorted(differing), sorted(missing), mean, min(ratios, default=infinite), worst)
+
+
+def same_place(crop: Crop, frame: Pixels) -> Crop:
+    """The square of another format's frame that one format is worst at."""
+    side_down, side_right = crop.original.shape[:2]
+    stored = frame[crop.top : crop.top + side_down, crop.left : crop.left + side_right].copy()
+    return Crop(crop.place, crop.top, crop.left, crop.original, stored)
+
+
+def crops_sheet(rows: Sequence[tuple[str, Sequence[tuple[str, Crop]]]]) -> Pixels:
+    """Draw crops, each as original beside stored, four times as large.
+
+    Args:
+        rows: Title, and (caption, crop) of each format.
+
+    Returns:
+        RGB, uint8 [H, W, 3].
+    """
+    return contact_sheet([
+        SheetClip(title, [_beside(crop) for _, crop in crops], [caption for caption, _ in crops])
+        for title, crops in rows
+    ])  # fmt: skip
+
+
+def _beside(crop: Crop) -> Pixels:
+    left, right = (np.repeat(np.repeat(side, MAGNIFIED, 0), MAGNIFIED, 1) for side in (crop.original, crop.stored))
+    left[:, -_LINE:] = 255
+    return np.hstack([left, right])
+
+
+def _worst_square(frame: Pixels, original: Pixels) -> tuple[float, int, int]:
+    """Sum of squared differences of the worst square, and its upper left corner; squares start every 8 pixels."""
+    error = ((frame.astype(np.float32) - original) ** 2).sum(axis=2)
+    total = np.pad(error.cumsum(0, dtype=np.float64).cumsum(1), ((1, 0), (1, 0)))
+    height, width = (min(CROP, side) for side in error.shape)
+    sums = total[height:, width:] - total[:-height, width:] - total[height:, :-width] + total[:-height, :-width]
+    sums = sums[::8, ::8]
+    row, column = np.unravel_index(int(sums.argmax()), sums.shape)
+    return float(sums[row, column]), 8 * int(row), 8 * int(column)
+
+
+def _crop(place: int, corner: tuple[int, int], original: Pixels, frame: Pixels) -> Crop:
+    top, left = corner
+    square = (slice(top, top + CROP), slice(left, left + CROP))
+    return Crop(place, top, left, original[square].copy(), frame[square].copy())

@@ -1,0 +1,120 @@
+"""The page cache of the system: files written out and forgotten, so that reading them reaches for the disk. Linux."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import time
+from collections.abc import Iterable
+from functools import cache
+
+import numpy as np
+
+TRIES = 3
+"""Pages that a processor has just put aside are only let go of at a second look."""
+_CHUNK = 1 << 20
+
+
+def forget(paths: Iterable[str]) -> str | None:
+    """Write files out and ask the system to drop their pages; those of other files stay.
+
+    Args:
+        paths: Of files of ours.
+
+    Returns:
+        None where not one page is left in memory, else why reading them cold cannot be measured.
+    """
+    names, left = list(paths), 0
+    try:
+        for _ in range(TRIES):
+            for name in names:
+                _drop(name)
+            left = sum(map(resident_pages, names))
+            if not left:
+                return None
+    except (OSError, AttributeError, ValueError) as error:
+        # No fadvise or no mincore on this system, or the file system has neither.
+        return f"{type(error).__name__}: {error}"
+    pages = sum(num_pages(name) for name in names)
+    return f"{left} of {pages} pages stayed in memory, as on tmpfs and on some network file systems"
+
+
+def resident_pages(path: str) -> int:
+    """Pages of a file that are in memory, as mincore(2) tells of files of one's own.
+
+    Raises:
+        OSError: The system does not tell.
+    """
+    size = os.path.getsize(path)
+    if not size:
+        return 0
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY) as mapped:
+        found = np.zeros(num_pages(path), dtype=np.uint8)
+        start = ctypes.c_char.from_buffer(mapped)
+        failed = _libc().mincore(
+            ctypes.c_void_p(ctypes.addressof(start)), ctypes.c_size_t(size), ctypes.c_void_p(found.ctypes.data)
+        )
+        # The map cannot be closed while anything points into it.
+        del start
+    if failed:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), path)
+    return int(np.count_nonzero(found & 1))
+
+
+def num_pages(path: str) -> int:
+    """Pages of a file."""
+    return -(-os.path.getsize(path) // mmap.PAGESIZE)
+
+
+def disk_speed(path: str, nbytes: int) -> dict[str, float] | str:
+    """Write a file that nothing can compress, and read it cold, one piece after the other.
+
+    Args:
+        path: Of the file; it is removed.
+        nbytes: Its size.
+
+    Returns:
+        Megabytes (10^6 bytes) a second, "write" with fsync and "read"; or why reading cannot be measured.
+    """
+    piece = np.random.Generator(np.random.Philox(key=1)).bytes(_CHUNK)
+    try:
+        start = time.perf_counter()
+        with open(path, "xb") as file:
+            for _ in range(-(-nbytes // _CHUNK)):
+                file.write(piece)
+            file.flush()
+            os.fsync(file.fileno())
+        written = time.perf_counter() - start
+        why = forget([path])
+        return why or {"write": _rate(path, written), "read": _rate(path, _seconds_to_read(path))}
+    finally:
+        if os.path.exists(path):
+            os.unlink(path)
+
+
+def _rate(path: str, seconds: float) -> float:
+    return round(os.path.getsize(path) / 1e6 / seconds, 1)
+
+
+def _seconds_to_read(path: str) -> float:
+    start = time.perf_counter()
+    with open(path, "rb", buffering=0) as file:
+        while file.read(_CHUNK):
+            pass
+    return time.perf_counter() - start
+
+
+def _drop(path: str) -> None:
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(file)
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(file)
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
