@@ -7,7 +7,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, Literal, SupportsIndex
 
@@ -219,17 +219,15 @@ class FrameCache(ClosedByWith):
 
     def stats(self) -> CacheStats:
         """What was done in this process, and whether the cache still fills."""
-        counts = self.tally.counts
-        codec = None if self._codec is None else self._codec.label
+        own = replace(self.tally.stats, codec=None if self._codec is None else self._codec.label)
         if self._store is None:
-            return CacheStats(**counts, codec=codec)
+            return own
         disk = self._store.counts
-        counts["frames_damaged"] += disk.frames_damaged
-        return CacheStats(
-            **counts,
+        return replace(
+            own,
+            frames_damaged=own.frames_damaged + disk.frames_damaged,
             bytes_read=disk.bytes_read,
             bytes_written=disk.bytes_written,
-            codec=codec,
             is_full=self._store.is_full,
             trouble=self._store.trouble,
         )

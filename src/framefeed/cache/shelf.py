@@ -1,4 +1,4 @@
-"""The frames of one stream in one form: taken from memory or disk where they are sound, put there where they are new."""
+"""The frames of one stream in one form: taken from memory or disk where sound, put there where new."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ class Shelf:
         buffers, at = [], 0
         for place, size, is_direct in zip(places, sizes, direct, strict=True):
             if is_direct and targets is not None:
-                buffers.append(memoryview(targets[place]))
+                buffers.append(targets[place].data)
             else:
                 buffers.append(scratch[at : at + size])
                 at += size
@@ -220,7 +220,7 @@ class Shelf:
         Returns:
             How many were stored on disk.
         """
-        memory, store = self._keeper.memory, self._keeper.store
+        memory = self._keeper.memory
         if not frames or not (memory.max_bytes or self._keeper.is_filling):
             return 0
         ordinals = np.array([frame.ordinal for frame in frames], dtype=np.int64)
@@ -246,11 +246,9 @@ class Shelf:
             for each in kept:
                 held = Held(each.kind, bytes(each.data), each.stamp, each.content)
                 memory.put(self._key.digest, each.number, held)
-        stored = (
-            len(kept)
-            if kept and self._keeper.is_filling and store.add(self._key.digest, self._key.description, kept)
-            else 0
-        )
+        if not kept or not self._keeper.is_filling:
+            return 0
+        stored = len(kept) if self._keeper.store.add(self._key.digest, self._key.description, kept) else 0
         self._keeper.tally.add(frames_stored=stored)
         self._keeper.say_trouble()
         return stored
@@ -273,7 +271,7 @@ def _scratch(nbytes: int) -> memoryview:
     """This thread's memory, of any content: fresh pages for every clip would cost more than reading it."""
     kept: memoryview | None = getattr(_local, "scratch", None)
     if kept is None or len(kept) < nbytes:
-        kept = memoryview(np.empty(nbytes, dtype=np.uint8))
+        kept = np.empty(nbytes, dtype=np.uint8).data
         if nbytes <= _KEPT_SCRATCH:
             _local.scratch = kept
     return kept[:nbytes]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from threading import Lock
 from weakref import WeakSet
 
@@ -49,7 +49,7 @@ class Tally:
     """Adds up counts from several threads."""
 
     def __init__(self) -> None:
-        self._counts = dict.fromkeys((field.name for field in fields(CacheStats)[:6]), 0)
+        self._sum = CacheStats()
         self.unlock()
         _TALLIES.add(self)
 
@@ -60,14 +60,12 @@ class Tally:
     def add(self, **counts: int) -> None:
         """Add to some of the counts of ``CacheStats``."""
         with self._lock:
-            for name, count in counts.items():
-                self._counts[name] += count
+            self._sum = replace(self._sum, **{name: getattr(self._sum, name) + more for name, more in counts.items()})
 
     @property
-    def counts(self) -> dict[str, int]:
-        """All counts by name."""
-        with self._lock:
-            return dict(self._counts)
+    def stats(self) -> CacheStats:
+        """The sums so far."""
+        return self._sum
 
 
 _TALLIES: WeakSet[Tally] = WeakSet()
