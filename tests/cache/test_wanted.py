@@ -51,7 +51,7 @@ def check_gathered(gatherer: Gatherer, plan: EpochPlan, epochs: int, gathering: 
     wanted = sum(len(request) for epoch in range(epochs) for request in plan.with_epoch(plan.epoch + epoch))
     assert sum(group.wanted for group in groups) == wanted
     for group in groups:
-        most = max(gathering.max_bytes, FRAME_BYTES)
+        most = max(gathering.max_bytes, FRAME_BYTES if gathering.by_output else GOP * FRAME_BYTES)
         assert group.num_frames * FRAME_BYTES <= most, "bounded"
 
 
@@ -100,8 +100,10 @@ def test_a_long_clip_is_cut_between_gops() -> None:
     groups = list(gathered(plan, 1, Gathering(False, 30 * FRAME_BYTES)))
     starts = [[piece.ordinals.min() for piece in group.pieces] for group in groups]
     assert starts == [[0], [24], [48]]
-    cut_within = list(gathered(plan, 1, Gathering(False, 5 * FRAME_BYTES)))
+    cut_within = list(gathered(plan, 1, Gathering(True, 5 * FRAME_BYTES)))
     assert [group.num_frames for group in cut_within][:3] == [5, 5, 2]
+    whole = list(gathered(plan, 1, Gathering(False, 5 * FRAME_BYTES)))
+    assert [group.num_frames for group in whole] == [GOP] * 5
 
 
 def test_clips_of_all_epochs_that_lie_together_are_decoded_together() -> None:

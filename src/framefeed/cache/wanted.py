@@ -63,7 +63,8 @@ class Gathering:
     """How groups are made.
 
     Attributes:
-        by_output: Whether the same frame in two forms is stored twice.
+        by_output: Whether the same frame in two forms is stored twice, and its pixels are all in memory at once. Else
+            no GOP is ever cut, however large it is.
         max_bytes: Most bytes of a group's pixels; one frame is always in it.
     """
 
@@ -93,11 +94,23 @@ def gathered(plan: EpochPlan, epochs: int, gathering: Gathering) -> Iterator[Gro
         if failed.errors:
             failed.number = next(numbers)
             yield failed
-        # Neighbours in the file are decoded together, whichever epoch they are of.
-        clips.sort(key=lambda clip: int(index.frame_start[clip.ordinals].min()))
-        for group in _Groups(index, gathering).of(row, clips):
+        for group in grouped(row, index, clips, gathering):
             group.number = next(numbers)
             yield group
+
+
+def grouped(row: int, index: FrameIndex, clips: Sequence[DecodeRequest], gathering: Gathering) -> Iterator[Group]:
+    """Yield the groups of one source, not numbered yet.
+
+    Args:
+        row: Of the source in the catalog.
+        index: Its frames.
+        clips: All that is wanted of it.
+        gathering: How groups are made.
+    """
+    # Neighbours in the file are decoded together, whichever epoch they are of.
+    in_order = sorted(clips, key=lambda clip: int(index.frame_start[clip.ordinals].min()))
+    return _Groups(index, gathering).of(row, in_order)
 
 
 def _by_row(plans: Sequence[EpochPlan]) -> Iterator[tuple[int, IntArray]]:
@@ -158,10 +171,17 @@ class _Groups:
         while first < len(ordinals):
             stop = first + most
             if stop < len(ordinals):
-                edges = np.flatnonzero(starts[first + 1 : stop + 1] != starts[first:stop])
-                stop = first + 1 + int(edges[-1]) if len(edges) else stop
+                stop = self._between_gops(starts, first, stop)
             yield ordinals[first:stop]
             first = stop
+
+    def _between_gops(self, starts: IntArray, first: int, stop: int) -> int:
+        """Move an end forward, to where a GOP ends; where there is no such place, leave it, or move it back."""
+        edges = np.flatnonzero(np.diff(starts[first:], append=-1)) + first + 1
+        within = edges[edges <= stop]
+        if len(within):
+            return int(within[-1])
+        return stop if self._gathering.by_output else int(edges[0])
 
 
 def _append(pieces: list[Piece], ordinals: IntArray, output: OutputSpec) -> None:
