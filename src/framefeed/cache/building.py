@@ -1,0 +1,191 @@
+"""build: fill a cache ahead with all that a plan wants, each GOP decoded once."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Literal
+
+from tqdm import tqdm
+
+from framefeed.cache.claims import Claims
+from framefeed.cache.filling import Failed, Filled, Filler
+from framefeed.cache.frame_cache import FrameCache
+from framefeed.cache.wanted import Gathering, Group, gathered
+from framefeed.decode.decoder import Decoder
+from framefeed.decode.registry import as_decoder
+from framefeed.errors import UsageError
+from framefeed.parallel import Err, ordered_outcomes, thread_budget
+from framefeed.plan.epoch import EpochPlan
+
+Show = Callable[[int, int | None], object]
+
+GROUP_BYTES = 256 << 20
+"""Pixels of what one worker decodes together."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildReport:
+    """What ``build`` did.
+
+    Attributes:
+        clips: Positions of the plan, all epochs together.
+        frames_stored: Frames that were decoded and stored.
+        frames_present: Frames that the cache had already.
+        frames_failed: Frames that could not be had.
+        failed: (source, error type, message), the first of each source.
+        bytes_written: Stored bytes.
+        seconds: Of the whole.
+        workers: Threads that decoded; 0 is the caller's.
+        stopped_because: Why it ended before all was tried, or None.
+    """
+
+    clips: int
+    frames_stored: int = 0
+    frames_present: int = 0
+    frames_failed: int = 0
+    failed: list[Failed] = field(default_factory=list)
+    bytes_written: int = 0
+    seconds: float = 0.0
+    workers: int = 0
+    stopped_because: str | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the cache has all that the plan wants."""
+        return self.stopped_because is None and not self.failed
+
+
+def build(
+    plan: EpochPlan,
+    cache: FrameCache,
+    *,
+    workers: int | Literal["auto"] = "auto",
+    backend: str | Decoder = "auto",
+    epochs: int = 1,
+    progress: bool | Show | None = None,
+) -> BuildReport:
+    """Decode and store all frames that this rank's clips want and the cache does not have.
+
+    Clips of one source are decoded together, whichever epoch they are of; sources come in the order of the catalog.
+    It ends by itself when the cache can store no more. Interrupted, or killed, it goes on from there when it is run
+    again. Several may build one plan at once, on as many machines as share the folder: they share the work.
+
+    Example: ``ff.cache.build(plan, ff.FrameCache("cache/", max_bytes="200GB"))``
+
+    Args:
+        plan: At the first epoch.
+        cache: What to fill.
+        workers: Threads that decode; 0 decodes in this one, "auto" takes the thread budget.
+        backend: Name of a decoder, or a decoder.
+        epochs: How many epochs from the plan's on; more than one where they differ in their frames.
+        progress: Show a bar; None shows it if standard error is a terminal. Or a function that is called with the
+            frames that are done and those of all clips, None where clips differ in length.
+
+    Returns:
+        What was done. Clips that fail are listed in it and do not end the work.
+
+    Raises:
+        UsageError: The arguments do not fit, or this decoder cannot give what is to be stored.
+        CacheError: The cache's folder cannot be used.
+    """
+    _check(plan, cache, epochs)
+    begin, written = perf_counter(), cache.store.counts.bytes_written
+    count = thread_budget().threads if workers == "auto" else workers
+    done = Filled()
+    try:
+        filled = _filled(Filler(plan, cache, as_decoder(backend)), (plan, epochs, cache), count)
+        with _shown(_num_frames(plan, epochs), progress) as show, closing(filled):
+            for each in filled:
+                done += each
+                show(done.wanted)
+    finally:
+        cache.flush()
+    return BuildReport(
+        clips=len(plan) * epochs,
+        frames_stored=done.stored,
+        frames_present=done.present,
+        frames_failed=done.failed,
+        failed=list(done.failures.values()),
+        bytes_written=cache.store.counts.bytes_written - written,
+        seconds=perf_counter() - begin,
+        workers=count,
+        stopped_because=cache.store.trouble,
+    )
+
+
+def _check(plan: object, cache: object, epochs: int) -> None:
+    if not isinstance(plan, EpochPlan):
+        raise UsageError(f"a plan comes from plan_clips or plan_requests, and is no {type(plan).__name__}")
+    if not isinstance(cache, FrameCache):
+        raise UsageError(f"build fills a FrameCache, not a {type(cache).__name__}")
+    if epochs < 1:
+        raise UsageError(f"epochs must be at least 1, not {epochs}")
+
+
+def _filled(filler: Filler, work: tuple[EpochPlan, int, FrameCache], workers: int) -> Generator[Filled]:
+    """Yield what became of each group: first of those that nobody else works on, then of the others."""
+    plan, epochs, cache = work
+    gathering = Gathering(by_output=filler.form == "output", max_bytes=GROUP_BYTES)
+    options = plan.options
+    name = repr((plan.fingerprint, plan.epoch, epochs, options.rank, options.world_size, gathering, filler.form))
+    elsewhere: set[int] = set()
+
+    def unclaimed() -> Iterator[Group]:
+        for group in gathered(plan, epochs, gathering):
+            if claims.take(group.number):
+                yield group
+            else:
+                elsewhere.add(group.number)
+
+    def left() -> Iterator[Group]:
+        # Whoever claimed them has stored them by now, or was killed, or could not.
+        for group in gathered(plan, epochs, gathering):
+            if group.number in elsewhere:
+                claims.wait(group.number)
+                yield group
+
+    with Claims(cache.path, name) as claims:
+        yield from _worked_on(filler, _while_filling(unclaimed(), cache), workers)
+        if elsewhere and cache.is_filling:
+            cache.flush()
+            claims.give_back()
+            yield from _worked_on(filler, _while_filling(left(), cache), workers)
+        cache.flush()
+
+
+def _worked_on(filler: Filler, groups: Iterable[Group], workers: int) -> Iterator[Filled]:
+    with ordered_outcomes(filler, groups, workers=workers, max_in_flight=2 * max(1, workers)) as outcomes:
+        for outcome in outcomes:
+            if isinstance(outcome, Err):
+                raise outcome.error
+            yield outcome.value
+
+
+def _while_filling(groups: Iterator[Group], cache: FrameCache) -> Iterator[Group]:
+    for group in groups:
+        if not cache.is_filling:
+            return
+        yield group
+
+
+def _num_frames(plan: EpochPlan, epochs: int) -> int | None:
+    """Frames of all clips, repeats included; None where clips differ in length."""
+    try:
+        return len(plan) * plan.num_frames_per_clip * epochs
+    except UsageError:
+        return None
+
+
+@contextmanager
+def _shown(total: int | None, progress: bool | Show | None) -> Iterator[Callable[[int], object]]:
+    """Give a function that shows how many frames are done."""
+    if callable(progress):
+        yield lambda done: progress(done, total)
+        return
+    is_shown = sys.stderr.isatty() if progress is None else progress
+    with tqdm(total=total, unit="frame", unit_scale=True, file=sys.stderr, disable=not is_shown, leave=False) as bar:
+        yield lambda done: bar.update(done - bar.n)
