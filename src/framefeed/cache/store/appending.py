@@ -1,0 +1,151 @@
+"""Adding frames to a folder: one segment at a time, until something is in the way."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from multiprocessing.util import Finalize
+from threading import Lock
+
+from framefeed.cache.store.descriptors import Descriptor
+from framefeed.cache.store.folder import BudgetReached, Folder, Part
+from framefeed.cache.store.known import KnownSegments
+from framefeed.cache.store.open_rows import OpenRows
+from framefeed.cache.store.segment_writer import Clip, SegmentWriter
+from framefeed.cache.stored import StoredFrame
+from framefeed.errors import CacheError
+
+
+class _Begun:
+    """A segment that is being written."""
+
+    def __init__(self, part: Part, rows: OpenRows, created: int, descriptor: Descriptor) -> None:
+        self.part = part
+        self.rows = rows
+        self.descriptor = descriptor
+        self.writer = SegmentWriter(descriptor.number, part.room, created)
+
+
+class Appender:
+    """Adds frames; for several threads.
+
+    Args:
+        folder: Where they go.
+        known: Learns of them.
+
+    Attributes:
+        trouble: Why nothing is stored any more, or None.
+        is_full: Whether that is the budget.
+    """
+
+    def __init__(self, folder: Folder, known: KnownSegments) -> None:
+        self._folder = folder
+        self._known = known
+        self._lock = Lock()
+        self._begun: _Begun | None = None
+        self._at_exit: Finalize | None = None
+        self.trouble: str | None = None
+        self.is_full = False
+
+    def __del__(self) -> None:
+        self.flush()
+
+    def add(self, key: bytes, description: str, frames: Sequence[StoredFrame]) -> bool:
+        """Add a clip; False where it was not."""
+        if self.trouble is not None:
+            return False
+        if not frames:
+            return True
+        clip = Clip(key, description, frames)
+        with self._lock:
+            return self._safely(lambda: self._append(clip))
+
+    def flush(self) -> None:
+        """Seal what is being written."""
+        with self._lock:
+            self._safely(self._seal)
+
+    def drop(self) -> None:
+        """Leave what is being written; and try again to write."""
+        with self._lock:
+            self._drop()
+            self.trouble, self.is_full = None, False
+
+    def renew_after_fork(self) -> None:
+        """In a child: what the parent writes is left alone, and only the parent's lock of it is let go."""
+        self._lock = Lock()
+        self._at_exit = None
+        self._begun = None
+
+    def _safely(self, change: Callable[[], bool]) -> bool:
+        """Do something to the segment; whatever goes wrong with its file ends it, and all storing."""
+        if self.trouble is not None:
+            return False
+        try:
+            return change()
+        except BudgetReached:
+            self.is_full = True
+            self.trouble = (
+                f"{self._folder.path}: the frame cache is full and stores no more; what it has stays in use: give it "
+                "a larger max_bytes"
+            )
+        except CacheError as error:
+            self.trouble = str(error)
+        except OSError as error:
+            self.trouble = (
+                f"{self._folder.path}: the frame cache stores no more, because it cannot be written: "
+                f"{error.strerror or error}; what it has stays in use"
+            )
+        except BaseException:
+            self._drop()
+            raise
+        self._drop()
+        return False
+
+    def _append(self, clip: Clip) -> bool:
+        if self._begun is not None and not self._begun.writer.takes(clip):
+            self._seal()
+        if self._begun is None:
+            self._begun = self._begin(clip.most_bytes)
+        begun = self._begun
+        if not begun.writer.takes(clip):
+            self._drop()
+            return False
+        rows = begun.writer.append(clip)
+        begun.rows.append(clip.key, rows, list(begun.writer.kinds))
+        return True
+
+    def _begin(self, needed: int) -> _Begun:
+        if self._at_exit is None:
+            self._at_exit = Finalize(None, _flush_at_exit, (weakref.ref(self),), exitpriority=0)
+        part = self._folder.new_part(needed)
+        descriptor = Descriptor(part.descriptor)
+        try:
+            created = max(time.time_ns(), self._known.newest + 1)
+            return _Begun(part, self._known.begin(part.name, descriptor), created, descriptor)
+        except BaseException:
+            self._folder.remove(part.path)
+            self._known.give_up()
+            raise
+
+    def _seal(self) -> bool:
+        if self._begun is not None:
+            checksum = self._begun.writer.finish()
+            self._folder.seal(self._begun.part)
+            self._known.settle(checksum)
+            self._begun = None
+        return True
+
+    def _drop(self) -> None:
+        if self._begun is not None:
+            self._folder.remove(self._begun.part.path)
+            self._known.give_up()
+            self._begun = None
+
+
+def _flush_at_exit(appender: weakref.ref[Appender]) -> None:
+    """Seal what a process was writing when it ends; also one that `multiprocessing` started."""
+    alive = appender()
+    if alive is not None:
+        alive.flush()

@@ -1,0 +1,112 @@
+"""Looking at everything that is stored: how much it is, and whether it is what was stored."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import numpy as np
+import xxhash
+
+from framefeed.cache.store.folder import Folder
+from framefeed.cache.store.known import KnownSegments
+from framefeed.cache.store.segment_format import NO_FRAME, Rows, frame_seed
+from framefeed.cache.stored import Kind, StoreInfo, Verified
+
+_PIECE_BYTES = 1 << 20
+
+
+def look_at(folder: Folder, known: KnownSegments, max_bytes: int | None) -> StoreInfo:
+    """Count what is in a folder."""
+    num_segments = num_frames = stored_bytes = raw_bytes = 0
+    kinds: dict[Kind, tuple[int, int]] = {}
+    descriptions: dict[str, str] = {}
+    for number, _ in known.sealed():
+        directory = known.directory(number)
+        if directory is None:
+            continue
+        is_frame = directory.rows["kind"] != NO_FRAME
+        frames = directory.rows[is_frame]
+        num_segments += 1
+        num_frames += len(frames)
+        stored_bytes += int(frames["nbytes"].sum())
+        raw_bytes += int(frames["raw_nbytes"].sum())
+        for index, kind in enumerate(directory.kinds):
+            mine = frames["nbytes"][frames["kind"] == index]
+            count, nbytes = kinds.get(kind, (0, 0))
+            kinds[kind] = (count + len(mine), nbytes + int(mine.sum()))
+        _describe(known, number, directory.rows[~is_frame], descriptions)
+    try:
+        bytes_on_disk, (_, parts) = folder.bytes_on_disk(), folder.names()
+    except OSError:
+        bytes_on_disk, parts = 0, []
+    return StoreInfo(
+        bytes_on_disk=bytes_on_disk,
+        max_bytes=max_bytes,
+        num_segments=num_segments,
+        num_frames=num_frames,
+        stored_bytes=stored_bytes,
+        raw_bytes=raw_bytes,
+        kinds=kinds,
+        descriptions=descriptions,
+        refused=dict(known.refused),
+        unfinished=sorted(parts),
+    )
+
+
+def _describe(known: KnownSegments, segment: int, rows: Rows, descriptions: dict[str, str]) -> None:
+    descriptor = known.descriptor(segment)
+    for row in rows:
+        key = _key(row)
+        if descriptor is None or key.hex() in descriptions or row["nbytes"] > _PIECE_BYTES:
+            continue
+        text = os.pread(descriptor.number, int(row["nbytes"]), int(row["offset"]))
+        if xxhash.xxh3_64_intdigest(text, frame_seed(key, int(row["number"]))) == int(row["checksum"]):
+            descriptions[key.hex()] = text.decode(errors="replace")
+
+
+def check_all(known: KnownSegments, progress: Callable[[int], object] | None) -> Verified:
+    """Read every stored byte.
+
+    Args:
+        known: What to read.
+        progress: Called with the bytes that were checked since the last call.
+    """
+    sealed = known.sealed()
+    damaged: dict[str, list[int]] = {}
+    directories = [(number, segment, known.directory(number)) for number, segment in sealed]
+    num_frames = num_bytes = num_segments = 0
+    for number, segment, directory in directories:
+        descriptor = known.descriptor(number)
+        if directory is None or descriptor is None:
+            continue
+        num_segments += 1
+        for at, row in enumerate(directory.rows):
+            key, frame = _key(row), int(row["number"])
+            num_bytes += int(row["nbytes"])
+            num_frames += row["kind"] != NO_FRAME
+            if not _is_sound(descriptor.number, key, row):
+                damaged.setdefault(segment.name, []).append(frame)
+                known.forget(key, frame, number, at)
+        if progress is not None:
+            progress(int(directory.rows["nbytes"].sum()))
+    return Verified(num_segments, int(num_frames), num_bytes, damaged, dict(known.refused))
+
+
+def _key(row: np.void) -> bytes:
+    return int(row["head"]).to_bytes(8, "little") + int(row["tail"]).to_bytes(8, "little")
+
+
+def _is_sound(descriptor: int, key: bytes, row: np.void) -> bool:
+    digest = xxhash.xxh3_64(seed=frame_seed(key, int(row["number"])))
+    offset, left = int(row["offset"]), int(row["nbytes"])
+    while left:
+        try:
+            data = os.pread(descriptor, min(left, _PIECE_BYTES), offset)
+        except OSError:
+            return False
+        if not data:
+            return False
+        digest.update(data)
+        offset, left = offset + len(data), left - len(data)
+    return digest.intdigest() == int(row["checksum"])

@@ -1,0 +1,68 @@
+"""Open files of segments: a bounded number, closed when nobody reads from them any more."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from threading import Lock
+
+MOST_OPEN = 128
+
+
+class Descriptor:
+    """A file descriptor that is closed when the last reference to it is gone.
+
+    So another thread can never close it, and have its number given to another file, while one reads.
+
+    Attributes:
+        number: What the system calls it.
+    """
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __del__(self) -> None:
+        os.close(self.number)
+
+
+class Descriptors:
+    """Those used last, by the number of their segment."""
+
+    def __init__(self) -> None:
+        self._open: OrderedDict[int, Descriptor] = OrderedDict()
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def get(self, segment: int) -> Descriptor | None:
+        """Give that of a segment, if it is open."""
+        with self._lock:
+            found = self._open.get(segment)
+            if found is not None:
+                self._open.move_to_end(segment)
+            return found
+
+    def put(self, segment: int, descriptor: Descriptor) -> None:
+        """Keep one open."""
+        with self._lock:
+            self._open[segment] = descriptor
+            self._open.move_to_end(segment)
+            if len(self._open) > MOST_OPEN:
+                self._open.popitem(last=False)
+
+    def drop(self, segment: int) -> None:
+        """Let go of one."""
+        with self._lock:
+            self._open.pop(segment, None)
+
+    def clear(self) -> None:
+        """Let go of all."""
+        with self._lock:
+            self._open.clear()
+
+    def renew_lock(self) -> None:
+        """After a fork: another thread of the parent may have held it."""
+        self._lock = Lock()

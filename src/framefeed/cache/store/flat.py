@@ -1,0 +1,169 @@
+"""The few numbers in Arrow's own headers that tell where a directory lies.
+
+They are FlatBuffers, read here by the rules of that format, because Arrow itself allocates what a compressed buffer
+claims and cannot be told not to. Nothing is followed deeper than two tables, everything is checked against the bytes
+there are, and nothing is allocated but views.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from framefeed.cache.store.segment_format import Refused
+
+MAGIC = b"ARROW1"
+TAIL_BYTES = 10
+"""Size of the footer and magic, at the end of a file."""
+
+_BLOCK = np.dtype([("offset", "<i8"), ("header", "<i4"), ("", "<i4"), ("body", "<i8")])
+_BUFFER = np.dtype([("offset", "<i8"), ("nbytes", "<i8")])
+_RECORD_BATCHES = 3
+"""Field of the footer."""
+_RECORD_BATCH = 3
+"""Type of a message."""
+_CONTINUES = 0xFFFF_FFFF
+_MOST_ENTRIES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Where a record batch lies in a file.
+
+    Attributes:
+        offset: Of its header.
+        header: Bytes of its header.
+        body: Bytes of its columns, which come next.
+    """
+
+    offset: int
+    header: int
+    body: int
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What the header of a record batch says.
+
+    Attributes:
+        num_rows: In the batch.
+        buffers: (offset in the body, bytes) of the buffers.
+        metadata: The custom metadata.
+    """
+
+    num_rows: int
+    buffers: list[tuple[int, int]]
+    metadata: Mapping[bytes, bytes]
+
+
+def last_block(footer: bytes) -> Block:
+    """Find the last record batch of a file.
+
+    Raises:
+        Refused: There is none, or this is no footer.
+    """
+    try:
+        blocks = _Table.root(footer).structs(_RECORD_BATCHES, _BLOCK)
+    except (struct.error, ValueError) as error:
+        raise Refused(f"its footer cannot be read: {error}") from error
+    if not len(blocks):
+        raise Refused("without record batches")
+    return Block(*(int(blocks[-1][name]) for name in ("offset", "header", "body")))
+
+
+def read_header(data: bytes) -> Header:
+    """Read the header of a record batch.
+
+    Raises:
+        Refused: This is none, or its buffers are compressed.
+    """
+    try:
+        mark, _ = struct.unpack_from("<II", data)
+        message = _Table.root(data[8:])
+        batch = message.table(2)
+        if mark != _CONTINUES or message.number(1, "<B") != _RECORD_BATCH or batch is None:
+            raise Refused("its last block is no record batch")
+        if batch.has(3):
+            raise Refused("its directory is compressed")
+        buffers = batch.structs(2, _BUFFER).tolist()
+        return Header(batch.number(0, "<q"), buffers, dict(message.entries(4)))
+    except (struct.error, ValueError) as error:
+        raise Refused(f"the header of its directory cannot be read: {error}") from error
+
+
+class _Table:
+    """A table of a FlatBuffer; its fields are known by number.
+
+    Everything raises struct.error or ValueError where it leads out of the data.
+    """
+
+    def __init__(self, data: bytes, position: int) -> None:
+        self._data = data
+        self._position = position
+        self._fields = position - self._get("<i", position)
+        self._num_bytes = self._get("<H", self._fields)
+
+    @classmethod
+    def root(cls, data: bytes) -> _Table:
+        """Give the table that a buffer begins with."""
+        return cls(data, struct.unpack_from("<I", data)[0])
+
+    def has(self, field: int) -> bool:
+        """Whether a field is there."""
+        return bool(self._at(field))
+
+    def number(self, field: int, form: str) -> int:
+        """Read a number; 0 where it is not there."""
+        at = self._at(field)
+        return self._get(form, at) if at else 0
+
+    def table(self, field: int) -> _Table | None:
+        """Give a table, or None where it is not there."""
+        at = self._at(field)
+        return _Table(self._data, at + self._get("<I", at)) if at else None
+
+    def structs(self, field: int, kind: np.dtype[Any]) -> npt.NDArray[Any]:
+        """View a vector of structs; empty where it is not there."""
+        start, count = self._vector(field)
+        return np.frombuffer(self._data, kind, count, start) if count else np.empty(0, kind)
+
+    def entries(self, field: int) -> list[tuple[bytes, bytes]]:
+        """Read a vector of tables of two texts each."""
+        start, count = self._vector(field)
+        if count > _MOST_ENTRIES:
+            raise ValueError(f"{count} entries of metadata")
+        places = range(start, start + 4 * count, 4)
+        tables = [_Table(self._data, at + self._get("<I", at)) for at in places]
+        return [(table.text(0), table.text(1)) for table in tables]
+
+    def text(self, field: int) -> bytes:
+        """Read the bytes of a text."""
+        start, count = self._vector(field)
+        if start + count > len(self._data):
+            raise ValueError("a text beyond the end")
+        return self._data[start : start + count]
+
+    def _vector(self, field: int) -> tuple[int, int]:
+        """Where a vector's items begin, and how many there are."""
+        at = self._at(field)
+        if not at:
+            return 0, 0
+        start = at + self._get("<I", at)
+        return start + 4, self._get("<I", start)
+
+    def _at(self, field: int) -> int:
+        """Position of a field; 0 where it is not there."""
+        slot = 4 + 2 * field
+        offset = self._get("<H", self._fields + slot) if slot + 2 <= self._num_bytes else 0
+        return self._position + offset if offset else 0
+
+    def _get(self, form: str, position: int) -> int:
+        if position < 0:
+            raise ValueError("a table before the beginning")
+        number: int = struct.unpack_from(form, self._data, position)[0]
+        return number

@@ -1,0 +1,208 @@
+"""The folder of a store: whose it is, which files in it are ours, who may write how much."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from framefeed.cache.store.segment_format import PART, SEALED
+from framefeed.cache.stored import StoreOptions
+from framefeed.errors import CacheError
+from framefeed.index.scratch import remove_unclaimed
+
+_LOCK = "lock"
+_SHARES = 4
+"""A writer gets at most so large a part of what is left of a budget, so that there is some for others."""
+
+
+class BudgetReached(Exception):
+    """There is no room for another clip."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """A segment that is being written.
+
+    Attributes:
+        path: Of its file.
+        name: That the sealed file will have.
+        descriptor: Open for reading and writing; holds the lock that says that its writer lives.
+        room: Bytes that it may have.
+    """
+
+    path: str
+    name: str
+    descriptor: int
+    room: int
+
+
+class Folder:
+    """A folder; it is made with the first part.
+
+    Args:
+        path: Of it.
+        options: Of the store.
+
+    Raises:
+        CacheError: It cannot be trusted, or is no folder.
+    """
+
+    def __init__(self, path: str, options: StoreOptions) -> None:
+        self.path = path
+        self._options = options
+        with suppress(FileNotFoundError):
+            self.check()
+
+    def check(self) -> None:
+        """Make sure that nobody else puts files here.
+
+        Raises:
+            CacheError: Somebody else may.
+            FileNotFoundError: There is no such folder.
+        """
+        found = os.stat(self.path)
+        if not stat.S_ISDIR(found.st_mode):
+            raise CacheError(f"{self.path}: not a folder; name one for the cache, or one that is to be made")
+        if self._options.shared:
+            return
+        if found.st_uid not in (os.geteuid(), 0):
+            raise CacheError(
+                f"{self.path}: belongs to another user (id {found.st_uid}), who could change what is read from it; "
+                "choose a folder of your own, or pass shared=True to trust it"
+            )
+        if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
+            raise CacheError(
+                f"{self.path}: every user may change what is read from it; run chmod o-w on it, or pass shared=True "
+                "to trust it"
+            )
+
+    def stamp(self) -> tuple[int, int, int] | None:
+        """What changes whenever a file comes or goes; None where there is no folder."""
+        try:
+            found = os.stat(self.path)
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino, found.st_mtime_ns
+
+    def names(self) -> tuple[list[str], list[str]]:
+        """List the segments: sealed ones, and parts.
+
+        Raises:
+            OSError: The folder cannot be read.
+        """
+        with os.scandir(self.path) as entries:
+            names = [entry.name for entry in entries]
+        return [name for name in names if SEALED.fullmatch(name)], [name for name in names if PART.fullmatch(name)]
+
+    def file(self, name: str) -> str:
+        """Path of a file in it."""
+        return os.path.join(self.path, name)
+
+    def bytes_on_disk(self) -> int:
+        """Bytes of all segments; of those that are being written, what they may become.
+
+        Raises:
+            OSError: The folder cannot be read.
+        """
+        sealed, parts = self.names()
+        total = 0
+        for name in (*sealed, *parts):
+            with suppress(FileNotFoundError):
+                reserved = PART.fullmatch(name)
+                total += max(os.lstat(self.file(name)).st_size, int(reserved[1]) if reserved else 0)
+        return total
+
+    def new_part(self, needed: int) -> Part:
+        """Begin a segment, after removing what dead writers left.
+
+        Args:
+            needed: Bytes that it must have room for.
+
+        Raises:
+            BudgetReached: There is no room for so much.
+            CacheError: The folder cannot be trusted.
+            OSError: It cannot be written to.
+        """
+        os.makedirs(self.path, 0o777 if self._options.shared else 0o700, exist_ok=True)
+        self.check()
+        with self._locked():
+            remove_unclaimed(self.path, PART, kept="")
+            name = f"frames-{secrets.token_hex(16)}"
+            room = self._room(needed)
+            path = self.file(f"{name}.{room}.part")
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, self._mode)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BaseException:
+                os.close(descriptor)
+                os.unlink(path)
+                raise
+        return Part(path, f"{name}.arrow", descriptor, room)
+
+    def seal(self, part: Part) -> None:
+        """Give a part that is complete and on disk its name, for good.
+
+        Raises:
+            OSError: It cannot be done.
+        """
+        os.rename(part.path, self.file(part.name))
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def remove(self, path: str) -> None:
+        """Remove a file, if it can be."""
+        with suppress(OSError):
+            os.unlink(path)
+
+    def clear(self) -> int:
+        """Remove all segments but those that somebody is writing; gives the bytes that were freed.
+
+        Raises:
+            CacheError: It cannot be done.
+        """
+        try:
+            before = self.bytes_on_disk()
+            with self._locked():
+                remove_unclaimed(self.path, PART, kept="")
+                for name in self.names()[0]:
+                    if stat.S_ISREG(os.lstat(self.file(name)).st_mode):
+                        os.unlink(self.file(name))
+                return before - self.bytes_on_disk()
+        except FileNotFoundError:
+            return 0
+        except OSError as error:
+            raise CacheError(f"{self.path}: cannot be cleared: {error.strerror or error}") from error
+
+    @property
+    def _mode(self) -> int:
+        return 0o666 if self._options.shared else 0o600
+
+    def _room(self, needed: int) -> int:
+        wanted = max(needed, self._options.segment_bytes)
+        if self._options.max_bytes is None:
+            return wanted
+        left = self._options.max_bytes - self.bytes_on_disk()
+        if needed > left:
+            raise BudgetReached
+        return max(needed, min(wanted, left // _SHARES))
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Keep other processes from beginning or removing parts."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(self.file(_LOCK), flags, self._mode)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            # A child forked meanwhile has the same lock: closing alone would leave it to that child.
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            os.close(descriptor)

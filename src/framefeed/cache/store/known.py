@@ -1,0 +1,306 @@
+"""What a process knows of the segments in a folder: which there are, and what is in them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from threading import RLock
+from time import monotonic
+
+import numpy as np
+
+from framefeed.cache.store.answer import Answer
+from framefeed.cache.store.descriptors import Descriptor, Descriptors
+from framefeed.cache.store.directories import Directories
+from framefeed.cache.store.folder import Folder
+from framefeed.cache.store.lookup import NOWHERE, Lookup, Spotted, places_of, rows_of, segments_of
+from framefeed.cache.store.open_rows import OpenRows
+from framefeed.cache.store.segment_format import Refused, halves
+from framefeed.cache.store.segment_reader import Directory, open_segment, read_directory
+from framefeed.cache.stored import Found, IntArray
+
+_SETTLED_SECONDS = 0.05
+"""A folder's time is no finer than the kernel's clock, 10 ms at most: a file that comes right after the folder was
+listed may leave no mark. So it is listed once more after this long."""
+
+
+@dataclass(slots=True, eq=False)
+class Segment:
+    """One that this process knows; its number is its place in the list of all.
+
+    Attributes:
+        name: Of its file once sealed.
+        checksum: Of its directory; a file that comes under the same name with another is not the one.
+        is_there: Whether its frames may be found.
+    """
+
+    name: str
+    checksum: str
+    is_there: bool = True
+
+
+class KnownSegments:
+    """Sealed segments, and the one that this process writes.
+
+    Searching and reading may go on in several threads while one changes what is known.
+
+    Args:
+        folder: Where they are.
+
+    Attributes:
+        open: Rows of the segment that this process writes.
+        refused: File name -> why it cannot be used.
+        num_refused: How many files were refused so far.
+        newest: Greatest time of creation of a segment so far.
+    """
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._forget_all()
+
+    def _forget_all(self) -> None:
+        self._lock = RLock()
+        self.open: OpenRows | None = None
+        self.refused: dict[str, str] = {}
+        self.num_refused = 0
+        self.newest = 0
+        self._segments: list[Segment] = []
+        self._numbers: dict[str, int] = {}
+        self._held: Descriptor | None = None
+        self._lookup = Lookup()
+        self._directories = Directories()
+        self._descriptors = Descriptors()
+        self._stamp: tuple[int, int, int] | None = None
+        self._settles_at = 0.0
+        self._is_settled = True
+        self._looks: dict[str, tuple[int, int, int]] = {}
+
+    def find(self, key: bytes, numbers: IntArray) -> Found:
+        """Find frames of one stream among what is known.
+
+        Args:
+            key: Of the stream, 16 bytes.
+            numbers: Of the frames, int64 [N].
+        """
+        head, _ = halves(key)
+        places = self._lookup.newest(head, numbers)
+        opened = self.open
+        if opened is not None and opened.has(key):
+            rows = np.array(opened.find(key, numbers.tolist()), np.int64)
+            places = np.where(rows >= 0, places_of(opened.segment, rows), places)
+        answer = Answer(key, numbers)
+        self._take(answer, places, np.arange(len(numbers)))
+        for at in np.flatnonzero(answer.is_missing & (places != NOWHERE)).tolist():
+            for place in self._lookup.all_at(head, int(numbers[at])):
+                self._take(answer, np.array([place]), np.array([at]))
+                if not answer.is_missing[at]:
+                    break
+        return answer.found()
+
+    def _take(self, answer: Answer, places: IntArray, at: IntArray) -> None:
+        segments = segments_of(places)
+        for segment in set(segments.tolist()) - {NOWHERE}:
+            directory = self.directory(segment)
+            if directory is not None:
+                mine = np.flatnonzero(segments == segment)
+                answer.take(segment, directory, at[mine], rows_of(places[mine]))
+
+    def directory(self, segment: int) -> Directory | None:
+        """Give the directory of a segment; None where it is not to be had."""
+        opened = self.open
+        if opened is not None and opened.segment == segment:
+            return opened.directory()
+        if not self._segments[segment].is_there:
+            return None
+        directory = self._directories.get(segment)
+        if directory is None:
+            directory = self._load(segment)
+        return directory
+
+    def _load(self, segment: int) -> Directory | None:
+        descriptor = self.descriptor(segment)
+        try:
+            directory = None if descriptor is None else read_directory(descriptor.number)
+        except (Refused, OSError):
+            directory = None
+        if directory is None or directory.checksum != self._segments[segment].checksum:
+            self.abandon(segment)
+            return None
+        self._directories.put(segment, directory)
+        return directory
+
+    def descriptor(self, segment: int) -> Descriptor | None:
+        """Give an open file of a segment; None where it is not to be had."""
+        opened = self.open
+        if opened is not None and opened.segment == segment:
+            return self._held
+        found = self._descriptors.get(segment)
+        if found is None and self._segments[segment].is_there:
+            try:
+                found = Descriptor(open_segment(self._folder.file(self._segments[segment].name)))
+            except (Refused, OSError):
+                return None
+            self._descriptors.put(segment, found)
+        return found
+
+    def refresh(self, thorough: bool) -> bool:
+        """See what came and went, if the folder changed.
+
+        Args:
+            thorough: Look again even where it changed so recently that its time would not tell.
+
+        Returns:
+            Whether anything came or went.
+        """
+        if self._is_current(thorough):
+            return False
+        with self._lock:
+            if self._is_current(thorough):
+                return False
+            stamp = self._folder.stamp()
+            if stamp != self._stamp:
+                self._stamp, self._is_settled, self._settles_at = stamp, False, monotonic() + _SETTLED_SECONDS
+            else:
+                self._is_settled = monotonic() >= self._settles_at
+            return self._list()
+
+    def _is_current(self, thorough: bool) -> bool:
+        is_calm = self._is_settled or (not thorough and monotonic() < self._settles_at)
+        return is_calm and self._folder.stamp() == self._stamp
+
+    def _list(self) -> bool:
+        try:
+            names = set(self._folder.names()[0]) if self._stamp is not None else set()
+        except OSError:
+            return False
+        own = None if self.open is None else self._segments[self.open.segment].name
+        gone = {self._numbers[name] for name in self._numbers.keys() - names - {own}}
+        self._abandon(gone)
+        for name in self.refused.keys() - names:
+            del self.refused[name]
+        loaded = []
+        for name in names - self._numbers.keys():
+            directory = self._directory_of(name)
+            if directory is not None:
+                loaded.append((directory.created, name, directory.checksum, Spotted.of(directory.rows)))
+        loaded.sort(key=lambda each: each[:2])
+        added = []
+        for created, name, checksum, frames in loaded:
+            added.append((self._register(Segment(name, checksum)), frames))
+            self.newest = max(self.newest, created)
+        self._lookup.add(added)
+        return bool(added or gone)
+
+    def _directory_of(self, name: str) -> Directory | None:
+        path = self._folder.file(name)
+        look = _look(path)
+        if look is None or self._looks.get(name) == look:
+            return None
+        try:
+            descriptor = Descriptor(open_segment(path))
+            directory = read_directory(descriptor.number)
+        except OSError as error:
+            self._refuse(name, error.strerror or str(error))
+            return None
+        except Refused as refused:
+            self._looks[name] = look
+            self._refuse(name, str(refused))
+            return None
+        self.refused.pop(name, None)
+        return directory
+
+    def _refuse(self, name: str, why: str) -> None:
+        self.num_refused += name not in self.refused
+        self.refused[name] = why
+
+    def _register(self, segment: Segment) -> int:
+        number = len(self._segments)
+        self._segments.append(segment)
+        self._numbers[segment.name] = number
+        return number
+
+    def begin(self, name: str, descriptor: Descriptor) -> OpenRows:
+        """Take note of a segment that this process begins to write.
+
+        Args:
+            name: That it will have.
+            descriptor: Of its file.
+        """
+        with self._lock:
+            self._held = descriptor
+            self.open = OpenRows(self._register(Segment(name, "")))
+            return self.open
+
+    def settle(self, checksum: str) -> None:
+        """The segment that this process wrote is sealed."""
+        with self._lock:
+            opened = self.open
+            if opened is None:
+                return
+            directory = opened.directory()
+            self._segments[opened.segment].checksum = checksum
+            self._lookup.add([(opened.segment, Spotted.of(directory.rows))])
+            self._directories.put(opened.segment, directory)
+            self.open = self._held = None
+
+    def give_up(self) -> None:
+        """The segment that this process wrote will not be; also in a child, where it is the parent's."""
+        with self._lock:
+            opened = self.open
+            self.open = self._held = None
+            if opened is not None:
+                self._abandon({opened.segment})
+
+    def abandon(self, segment: int) -> None:
+        """A segment is not what it was: find nothing in it any more."""
+        with self._lock:
+            if self._segments[segment].is_there:
+                self._abandon({segment})
+
+    def _abandon(self, segments: set[int]) -> None:
+        for number in segments:
+            segment = self._segments[number]
+            segment.is_there = False
+            self._numbers.pop(segment.name, None)
+            self._directories.drop(number)
+            self._descriptors.drop(number)
+        if segments:
+            self._lookup.keep(np.array([segment.is_there for segment in self._segments], bool))
+
+    def forget(self, key: bytes, number: int, segment: int, row: int) -> None:
+        """A frame is not what it was: do not find it there any more."""
+        with self._lock:
+            opened = self.open
+            if opened is not None and opened.segment == segment:
+                opened.forget(key, number)
+            place = int(places_of(segment, np.array([row]))[0])
+            self._lookup.forget(halves(key)[0], number, place)
+
+    def sealed(self) -> list[tuple[int, Segment]]:
+        """Give the sealed segments with their numbers."""
+        own = None if self.open is None else self.open.segment
+        return [(n, each) for n, each in enumerate(list(self._segments)) if each.is_there and n != own]
+
+    def close_files(self) -> None:
+        """Close all files but that of the segment that this process writes."""
+        self._descriptors.clear()
+
+    def renew_after_fork(self) -> None:
+        """In a child: no thread but this one is left, and what the parent writes is none of its business."""
+        if self._lock.acquire(blocking=False):
+            self._lock = RLock()
+            self._directories.renew_lock()
+            self._descriptors.renew_lock()
+            self.give_up()
+        else:
+            # Another thread was in the middle of a change.
+            self._forget_all()
+
+
+def _look(path: str) -> tuple[int, int, int] | None:
+    """What changes when a file does; None where there is none."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns

@@ -1,0 +1,180 @@
+"""The store of a frame cache: one folder, many processes."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Callable, Sequence
+from threading import Lock
+
+import numpy as np
+import numpy.typing as npt
+
+from framefeed.cache.store.appending import Appender
+from framefeed.cache.store.checking import check_all, look_at
+from framefeed.cache.store.folder import Folder
+from framefeed.cache.store.known import KnownSegments
+from framefeed.cache.store.reading import read_frames
+from framefeed.cache.stored import Found, StoreCounts, StoredFrame, StoreInfo, StoreOptions, Verified
+from framefeed.parallel.closing import ClosedByWith
+
+
+class FrameStore(ClosedByWith):
+    """Frames in one folder, found by their stream's key and their number.
+
+    Any number of processes may have stores over one folder, and any number of threads may use one store. In a child
+    that was forked a store goes on with what was sealed; what the parent is writing stays the parent's.
+
+    Args:
+        path: Of the folder; it is made when the first frames are added.
+        options: How it is kept.
+
+    Attributes:
+        counts: What was done in this process.
+
+    Raises:
+        CacheError: The folder cannot be trusted, or is a file.
+    """
+
+    def __init__(self, path: str, options: StoreOptions | None = None) -> None:
+        self._options = options or StoreOptions()
+        self._folder = Folder(path, self._options)
+        self._known = KnownSegments(self._folder)
+        self._appender = Appender(self._folder, self._known)
+        self._lock = Lock()
+        self._counts = StoreCounts()
+        _stores.add(self)
+
+    def __repr__(self) -> str:
+        return f"FrameStore({self._folder.path!r})"
+
+    def __reduce__(self) -> str:
+        raise TypeError("a FrameStore belongs to one process: make one in each")
+
+    @property
+    def counts(self) -> StoreCounts:
+        """What was done in this process."""
+        self._counts.segments_refused = self._known.num_refused
+        return self._counts
+
+    @property
+    def trouble(self) -> str | None:
+        """Why nothing is stored any more, or None."""
+        return self._appender.trouble
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing is stored any more because the budget is used up."""
+        return self._appender.is_full
+
+    def find(self, key: bytes, numbers: npt.NDArray[np.int64]) -> Found:
+        """Find frames of one stream.
+
+        Args:
+            key: Of the stream, 16 bytes.
+            numbers: Of the frames, int64 [N].
+        """
+        numbers = np.asarray(numbers, np.int64)
+        found = self._known.find(key, numbers)
+        if not found.is_there.all() and self._known.refresh(thorough=False):
+            return self._known.find(key, numbers)
+        return found
+
+    def read(self, found: Found, where: Sequence[int], buffers: Sequence[memoryview]) -> list[bool]:
+        """Read the stored bytes of frames.
+
+        Args:
+            found: Where they are.
+            where: Which of them.
+            buffers: What their bytes are written to; of exactly ``found.nbytes`` bytes each.
+
+        Returns:
+            Whether each is what was stored. One that is not was counted, and is not found there again.
+
+        Raises:
+            ValueError: A buffer has another size.
+        """
+        if [buffer.nbytes for buffer in buffers] != found.nbytes[where].tolist():
+            raise ValueError("a buffer is not of the size of its frame")
+        sound = read_frames(found, where, buffers, self._known.descriptor)
+        for at, is_sound in zip(where, sound, strict=True):
+            if not is_sound:
+                self._known.forget(found.key, int(found.numbers[at]), int(found.segment[at]), int(found.row[at]))
+        with self._lock:
+            self._counts.frames_read += sum(sound)
+            self._counts.bytes_read += sum(b.nbytes for b, is_sound in zip(buffers, sound, strict=True) if is_sound)
+            self._counts.frames_damaged += len(sound) - sum(sound)
+        return sound
+
+    def add(self, key: bytes, description: str, frames: Sequence[StoredFrame]) -> bool:
+        """Store a clip, its frames side by side; they can be found here at once, and elsewhere once they are sealed.
+
+        Args:
+            key: Of the stream, 16 bytes.
+            description: Of the stream.
+            frames: In the order in which they are likely to be read.
+
+        Returns:
+            Whether it was stored; where not, ``trouble`` says why nothing will be.
+        """
+        is_stored = self._appender.add(key, description, frames)
+        if is_stored:
+            with self._lock:
+                self._counts.frames_written += len(frames)
+                self._counts.bytes_written += sum(memoryview(frame.data).nbytes for frame in frames)
+        return is_stored
+
+    def refresh(self) -> None:
+        """See what others sealed, and what is gone."""
+        self._known.refresh(thorough=True)
+
+    def flush(self) -> None:
+        """Seal what was added: from now on it survives a crash, and others find it."""
+        self._appender.flush()
+
+    def close(self) -> None:
+        """Seal what was added and close all files; the store can be used again."""
+        self.flush()
+        self._known.close_files()
+
+    def info(self) -> StoreInfo:
+        """Count what is on disk."""
+        self.refresh()
+        return look_at(self._folder, self._known, self._options.max_bytes)
+
+    def verify(self, progress: Callable[[int], object] | None = None) -> Verified:
+        """Read every sealed byte; what is damaged is not found any more.
+
+        Args:
+            progress: Called with the bytes that were checked since the last call.
+        """
+        self.refresh()
+        return check_all(self._known, progress)
+
+    def clear(self) -> int:
+        """Remove all segments but those that others are writing; gives the bytes that were freed.
+
+        Raises:
+            CacheError: Some cannot be removed.
+        """
+        self._appender.drop()
+        freed = self._folder.clear()
+        self._known.refresh(thorough=True)
+        return freed
+
+    def _renew_after_fork(self) -> None:
+        self._lock = Lock()
+        self._counts = StoreCounts()
+        self._appender.renew_after_fork()
+        self._known.renew_after_fork()
+
+
+_stores: weakref.WeakSet[FrameStore] = weakref.WeakSet()
+
+
+def _renew_stores() -> None:
+    for store in list(_stores):
+        store._renew_after_fork()
+
+
+os.register_at_fork(after_in_child=_renew_stores)
