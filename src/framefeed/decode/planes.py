@@ -23,6 +23,7 @@ from av.video.reformatter import Interpolation, VideoReformatter
 from framefeed.decode.convert import plane_view
 from framefeed.decode.decoder import Pixels
 from framefeed.errors import UsageError
+from framefeed.media.foreign import FOREIGN
 from framefeed.media.limits import DEFAULT_LIMITS
 from framefeed.plan.request import OutputSpec
 
@@ -33,9 +34,12 @@ CHROMA_LOCATIONS = ("unspecified", "left", "center", "topleft", "top", "bottomle
 """libav's names by AVChromaLocation, which are ITU-T H.273's ChromaLocType plus one."""
 
 _MAX_CONTEXTS = 8
-_ALIGNMENT = 32
-"""Rows that are whole multiples of it, in memory that begins at one, are read by swscale where they lie: not a byte
-beyond them is touched. Others are copied into memory with room behind each row."""
+_ALIGNMENT = 64
+_READ_IN_PLACE = frozenset(
+    {"yuv420p", "yuvj420p", "yuv422p", "yuvj422p", "yuv444p", "yuvj444p", "yuv420p10le", "gray", "gbrp", "rgb24"}
+)
+"""Formats that swscale reads where they lie, if rows are whole multiples of the alignment and memory begins at one: it
+then touches no byte beyond them (tests/decode/guarded.py). Others are copied into memory with room behind each row."""
 _RANGES = 3
 _SCAN = {"p": False, "i": True}
 
@@ -84,6 +88,15 @@ class PlaneLayout:
     def nbytes(self) -> int:
         """Bytes of all planes."""
         return sum(rows * row_bytes for rows, row_bytes in self.planes)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether conversion reads samples of the planes alone, so that a picture of the same planes gives its pixels.
+
+        swscale takes the lower field of some interlaced pictures to have a row of chroma more than there is, and looks
+        around the samples of a Bayer pattern without regard to where an odd number of them ends.
+        """
+        return _is_settled(self.pixel_format, self.width, self.height, self.interlaced)
 
     @property
     def text(self) -> str:
@@ -157,12 +170,20 @@ def picture_of(layout: PlaneLayout, data: Pixels) -> VideoFrame:
         UsageError: ``data`` is of another size, or the layout is of an output that no decoder gave.
     """
     _check_bytes(data, layout.nbytes)
+    if layout.pixel_format == RGB_PLANAR:
+        raise UsageError(f"{layout.text} is an output, not a decoder's picture")
     packet = Packet(cast("bytes", data))  # any buffer will do; the stub names bytes only
     (frame,) = _tools().wrapper(layout).decode(packet)
-    if data.ctypes.data % _ALIGNMENT or any(row_bytes % _ALIGNMENT for _, row_bytes in layout.planes):
+    if not _is_read_in_place(layout, data):
         # Copies, for the packet holds the memory too.
         frame.make_writable()
     return frame
+
+
+def _is_read_in_place(layout: PlaneLayout, data: Pixels) -> bool:
+    if layout.pixel_format not in _READ_IN_PLACE or data.ctypes.data % _ALIGNMENT:
+        return False
+    return all(row_bytes % _ALIGNMENT == 0 for _, row_bytes in layout.planes)
 
 
 def _check_bytes(data: Pixels, nbytes: int) -> None:
@@ -204,6 +225,16 @@ def _geometry(pixel_format: str, width: int, height: int) -> tuple[tuple[int, in
             columns = -(-columns // shared) * shared
         planes.append((of_plane[0].height, -(-columns * bits // 8)))
     return tuple(planes)
+
+
+@lru_cache(maxsize=1024)
+def _is_settled(pixel_format: str, width: int, height: int, interlaced: bool) -> bool:
+    if pixel_format == RGB_PLANAR:
+        return True
+    form = VideoFormat(pixel_format, width, height)
+    if form.is_bayer:
+        return not (width % 2 or height % 2)
+    return not interlaced or form.chroma_height(height // 2) <= form.chroma_height() // 2
 
 
 @lru_cache(maxsize=1024)
@@ -253,7 +284,7 @@ class _LocationProbe:
     for each location. Two locations that give the same colours are one to swscale.
     """
 
-    _SIZES = (16, 18)
+    _SIZES = (16, 20)
 
     def __init__(self) -> None:
         self._shrink = VideoReformatter()
@@ -263,7 +294,10 @@ class _LocationProbe:
     def find(self, frame: VideoFrame) -> int:
         # A picture of the very size and format would be given back itself, and be overwritten.
         side = self._SIZES[frame.width == self._SIZES[0]]
-        small = self._shrink.reformat(frame, side, side, "yuv420p", 1, 1, Interpolation.POINT, 1, 1, threads=1)
+        try:
+            small = self._shrink.reformat(frame, side, side, "yuv420p", 1, 1, Interpolation.POINT, 1, 1, threads=1)
+        except FOREIGN:
+            return 0  # swscale does not read this format: there will be no conversion either
         reading = self._reading(small)
         key = (side, small.interlaced_frame, reading)
         if key not in self._known:
@@ -286,9 +320,8 @@ class _LocationProbe:
         for number, plane in enumerate(frame.planes):
             view = plane_view(plane, plane.width)
             view[:] = _pattern(*view.shape) if number else 128
-        colours = self._read.reformat(
-            frame, frame.width // 2 + 1, frame.height // 2 + 1, "gbrp", 1, 1, Interpolation.BILINEAR, 1, 1, threads=1
-        )
+        half = frame.width // 2
+        colours = self._read.reformat(frame, half, half, "gbrp", 1, 1, Interpolation.BILINEAR, 1, 1, threads=1)
         return b"".join(plane_view(plane, colours.width).tobytes() for plane in colours.planes)
 
 

@@ -1,0 +1,105 @@
+"""The law of rebuilt pictures: converting one gives the pixels that converting the decoder's own picture gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import av
+import numpy as np
+from av.video.frame import VideoFrame
+
+from framefeed.decode.convert import Converter
+from framefeed.decode.decoder import Pixels
+from framefeed.decode.planes import copy_planes, layout_of, picture_of
+from framefeed.index.frame_index import StreamFacts
+from framefeed.plan.request import OutputSpec
+
+Rebuild = Callable[[VideoFrame], VideoFrame]
+
+
+@dataclass(frozen=True)
+class Different:
+    """An output that is another."""
+
+    output: OutputSpec
+    stream: StreamFacts
+    num_samples: int
+
+
+def rebuilt(frame: VideoFrame) -> VideoFrame:
+    """What the product makes of a picture that went through bytes, in memory aligned as Arrow's is."""
+    layout = layout_of(frame)
+    planes = aligned(layout.nbytes)
+    copy_planes(frame, planes)
+    return picture_of(layout, planes)
+
+
+def aligned(nbytes: int) -> Pixels:
+    """Memory that begins at a multiple of 64."""
+    whole = np.empty(nbytes + 64, np.uint8)
+    start = -whole.ctypes.data % 64
+    return whole[start : start + nbytes]
+
+
+def differences(frame: VideoFrame, rebuild: Rebuild = rebuilt) -> list[Different]:
+    """Outputs in which the rebuilt picture differs from the decoder's; empty where the law holds."""
+    other = rebuild(frame)
+    ours, theirs = Converter(), Converter()
+    found = []
+    for stream, output in _outputs(frame):
+        shape = output.shape(*stream.displayed)
+        wanted, got = np.full(shape, 7, np.uint8), np.full(shape, 9, np.uint8)
+        theirs.write(frame, stream, output, wanted)
+        ours.write(other, stream, output, got)
+        if not np.array_equal(wanted, got):
+            found.append(Different(output, stream, int((wanted != got).sum())))
+    return found
+
+
+def _outputs(frame: VideoFrame) -> Iterator[tuple[StreamFacts, OutputSpec]]:
+    for rotation, mirrored in ((0, False), (90, True)):
+        stream = StreamFacts(0, "m", "c", None, frame.width, frame.height, frame.format.name, rotation, mirrored)
+        height, width = stream.displayed
+        for output in _of_size(height, width):
+            if not _is_unsettled(frame, output):
+                yield stream, output
+                yield stream, replace(output, dimension_order="NHWC")
+
+
+def _of_size(height: int, width: int) -> Iterator[OutputSpec]:
+    yield OutputSpec()
+    yield OutputSpec(size=(max(1, height // 3), max(1, width // 2)))
+    yield OutputSpec(size=(height + 7, width + 5))
+    if min(height, width) > 8:
+        even = (2, 2, (height - 4) // 4 * 2, (width - 4) // 4 * 2)
+        odd = (1, 3, height - 3, width - 4)
+        yield OutputSpec(crop=even)
+        yield OutputSpec(crop=odd)
+        yield OutputSpec(crop=even, size=(height // 2 + 1, 16))
+        yield OutputSpec(crop=odd, size=(20, width // 2 + 1))
+
+
+def _is_unsettled(frame: VideoFrame, output: OutputSpec) -> bool:
+    """Whether the decoder's own picture gives other pixels each time.
+
+    swscale 9.5 leaves the last columns of gbrp unwritten where it has a converter of its own to it.
+    """
+    if output.size is None or output.crop is None:
+        return False
+    in_full_chroma = output.crop[0] % 2 == 1 or frame.interlaced_frame
+    leaves_columns = frame.format.name in {"yuv420p", "yuvj420p", "yuv422p", "yuvj422p", "yuva420p"}
+    return in_full_chroma and leaves_columns and 1 <= frame.width % 16 <= 8
+
+
+def some_frames(path: Path, numbers: tuple[int, ...]) -> Iterator[VideoFrame]:
+    """Frames of the first video stream, by their place in the order in which they are decoded."""
+    with av.open(str(path), metadata_errors="replace") as container:
+        stream = container.streams.video[0]
+        stream.thread_type = "NONE"
+        for number, frame in enumerate(container.decode(stream)):
+            if number in numbers:
+                yield frame
+            if number >= max(numbers):
+                return
