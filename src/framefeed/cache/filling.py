@@ -109,12 +109,17 @@ class Filler:
             # Of a clip that fails nothing is stored; frame by frame, all of it is but the frames that fail.
             single = [Piece(piece.ordinals[[i]], piece.output) for piece, _ in errors for i in range(len(piece))]
             errors = self._decode(source, index, single, done)
-        if done.stored < count and self._cache.is_filling:
+        left = 0
+        if done.stored < count:
+            # Some may have been stored by others meanwhile.
+            left = sum(len(self._lacking(source, index, piece)) for piece in lacking)
+            done.present += count - done.stored - left
+        if left and self._cache.is_filling:
             unknown = CacheError(
-                f"{source.name}: {count - done.stored} frames cannot be stored: the file has no identity by which "
-                "they would be found again, or it was written to while it was read"
+                f"{source.name}: {left} frames cannot be stored: the file has no identity by which they would be found "
+                "again, or it was written to while it was read"
             )
-            done.fail(source.name, errors[0][1] if errors else unknown, count - done.stored)
+            done.fail(source.name, errors[0][1] if errors else unknown, left)
 
     def _decode(
         self, source: MediaSource, index: FrameIndex, pieces: Sequence[Piece], done: Filled

@@ -17,6 +17,9 @@ from framefeed.plan.request import DecodeRequest, OutputSpec
 JOINED_FRAMES = 16
 """Pieces are joined until they have so many frames: what is stored together has a directory of its own on disk."""
 
+_MOST_GROUPS_JOINED = 4
+"""Clips that chain GOP to GOP would else make one group, and work for one thread, of a long video."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Piece:
@@ -63,9 +66,9 @@ class Gathering:
     """How groups are made.
 
     Attributes:
-        by_output: Whether the same frame in two forms is stored twice, and its pixels are all in memory at once. Else
-            no GOP is ever cut, however large it is.
-        max_bytes: Most bytes of a group's pixels; one frame is always in it.
+        by_output: Whether the same frame in two forms is stored twice, and pixels of a whole group are in memory at
+            once. Else groups end where GOPs end.
+        max_bytes: Most bytes of a group's pixels, up to the end of a GOP.
     """
 
     by_output: bool
@@ -141,19 +144,25 @@ class _Groups:
 
     def of(self, row: int, clips: Sequence[DecodeRequest]) -> Iterator[Group]:
         """Yield groups; the last one of a clip counts its frames as wanted."""
-        group, nbytes = Group(-1, row), 0
+        group, nbytes, last = Group(-1, row), 0, -1
         for clip in clips:
             frame_bytes = math.prod(clip.output.shape(*self._index.stream.displayed))
             most = max(1, self._gathering.max_bytes // frame_bytes)
             for part in self._cut(self._news(clip), most):
-                if group.pieces and nbytes + len(part) * frame_bytes > self._gathering.max_bytes:
+                starts = self._index.frame_start[part]
+                if group.pieces and self._is_enough(nbytes + len(part) * frame_bytes, starts.min() <= last):
                     yield group
                     group, nbytes = Group(-1, row), 0
                 _append(group.pieces, part, clip.output)
                 nbytes += len(part) * frame_bytes
+                last = int(starts.max())
             group.wanted += len(clip)
         if group.wanted:
             yield group
+
+    def _is_enough(self, nbytes: int, is_within_gop: bool) -> bool:
+        most = self._gathering.max_bytes
+        return nbytes > (most if self._gathering.by_output or not is_within_gop else _MOST_GROUPS_JOINED * most)
 
     def _news(self, clip: DecodeRequest) -> IntArray:
         """Frames of a clip that no clip before it wants, each once, in the clip's order."""

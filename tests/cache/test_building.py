@@ -1,0 +1,389 @@
+"""build: each frame that a plan wants is decoded once, and from then on the cache has it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import framefeed.cache.building
+from framefeed.cache.building import BuildReport, build
+from framefeed.cache.frame_cache import FrameCache
+from framefeed.decode.registry import decoder_named
+from framefeed.errors import CacheError, UsageError
+from framefeed.index.scanning import scan
+from framefeed.media.sequence import ImageSequence
+from framefeed.plan.clips import EveryFrame, Uniform
+from framefeed.plan.crops import RandomCrop
+from framefeed.plan.epoch import EpochPlan, plan_clips
+from framefeed.plan.request import DecodeRequest
+from framefeed.plan.requests import plan_requests
+from framefeed.plan.timed import AtSeconds, Dense, Rates
+from framefeed.testing import ClipSpec, make_folder, write_clip
+from tests.cache.builders import (
+    Builder,
+    Watched,
+    assert_served,
+    built,
+    check_build,
+    clips_through,
+    fewest_decoded,
+    num_wanted,
+)
+from tests.conftest import CHECKOUT
+from tests.corpus import corpus_file
+from tests.fakes import FlatDecoder
+from tests.load.media import catalog, plan_of
+
+PLANS: dict[str, Callable[[], EpochPlan]] = {
+    "random segments": lambda: plan_of(size=(24, 32)),
+    "rates": lambda: plan_of(Rates([(1, 4), (2, 4)]), size=(24, 32), clips_per_video=1),
+    "dense, videos together": lambda: plan_of(Dense(6, stride=2), size=(20, 20), clips_per_video=3, shuffle="videos"),
+    "every frame, whole": lambda: plan_of(EveryFrame(), clips_per_video=1, shuffle=False),
+    "random crops": lambda: plan_of(Uniform(5), size=(16, 16), crop=RandomCrop(24, 24)),
+    "one rank of two": lambda: plan_of(size=(24, 32), rank=1, world_size=2, tail="drop"),
+}
+
+
+# --- what it does -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize("workers", [0, 3])
+def test_each_frame_is_decoded_once_and_served(name: str, workers: int, tmp_path: Path) -> None:
+    with FrameCache(tmp_path / "c") as cache:
+        check_build(build, PLANS[name](), cache, workers=workers)
+
+
+def test_several_epochs_at_once(tmp_path: Path) -> None:
+    plan = PLANS["random segments"]().with_epoch(3)
+    assert num_wanted(plan, 3) > num_wanted(plan)
+    with FrameCache(tmp_path / "c") as cache:
+        check_build(build, plan, cache, epochs=3)
+
+
+def test_C11_what_an_epoch_left_half_done_is_gone_on_with(tmp_path: Path) -> None:
+    plan = PLANS["random segments"]()
+    with FrameCache(tmp_path / "c") as cache:
+        for _ in zip(range(5), clips_through(plan, cache, decoder_named()), strict=False):
+            pass
+        stored = cache.stats().frames_stored
+        watched = Watched()
+        report = built(plan, cache, backend=watched)
+        assert report.frames_present == stored > 0
+        assert report.frames_stored == len(watched.asked) == num_wanted(plan) - stored
+        assert_served(plan, cache)
+
+
+def half(plan: EpochPlan, cache: FrameCache, **options: Any) -> BuildReport:
+    first = plan_of(size=(24, 32), rank=0, world_size=2)
+    return build(first, cache, **options)
+
+
+def next_epoch(plan: EpochPlan, cache: FrameCache, **options: Any) -> BuildReport:
+    return build(plan.with_epoch(plan.epoch + 1), cache, **options)
+
+
+def clip_by_clip(plan: EpochPlan, cache: FrameCache, *, backend: Watched, **_: Any) -> BuildReport:
+    present = cache.stats().frames_stored
+    for _clip in clips_through(plan, cache, backend):
+        pass
+    cache.flush()
+    stored = cache.stats().frames_stored - present
+    return BuildReport(len(plan), stored, present, bytes_written=cache.info().stored_bytes if stored else 0)
+
+
+def always_anew(plan: EpochPlan, cache: FrameCache, **options: Any) -> BuildReport:
+    cache.clear()
+    return build(plan, cache, **options)
+
+
+@pytest.mark.parametrize("wrong", [half, next_epoch, clip_by_clip, always_anew])
+def test_wrong_ones_are_caught(wrong: Builder, tmp_path: Path) -> None:
+    with FrameCache(tmp_path / "c") as cache, pytest.raises(AssertionError):
+        check_build(wrong, PLANS["random segments"](), cache)
+
+
+@pytest.mark.parametrize("form", ["output", "planes"])
+def test_pictures_and_sequences(form: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(7)
+    for number in range(6):
+        picture = rng.integers(0, 256, (30 + number % 2, 40, 3), dtype=np.uint8)
+        Image.fromarray(picture).save(tmp_path / f"{number}.png")
+    paths = sorted(map(os.fspath, tmp_path.glob("*.png")))
+    plan = plan_requests(
+        [DecodeRequest(paths[3], [0]), DecodeRequest(ImageSequence(paths[::2], fps=2), [2, 0, 1])], size=(20, 20)
+    )
+    with FrameCache(tmp_path / "c", form=form) as cache:
+        report = built(plan, cache)
+        assert (report.frames_stored, report.is_complete) == (4, True)
+        assert_served(plan, cache)
+
+
+@pytest.mark.parametrize("form", ["output", "planes"])
+def test_groups_bound_memory_and_change_nothing(form: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_clip(tmp_path / "v.mp4", ClipSpec(num_frames=40, height=48, width=64, gop=6))
+    plan = plan_clips(scan(tmp_path / "v.mp4", workers=0), EveryFrame(), seed=0)
+    monkeypatch.setattr(framefeed.cache.building, "GROUP_BYTES", 5 * 3 * 48 * 64)
+    with FrameCache(tmp_path / "c", form=form) as cache:
+        watched = Watched()
+        assert built(plan, cache, backend=watched).frames_stored == num_wanted(plan)
+        assert_served(plan, cache)
+        if form == "planes":
+            assert watched.counts.frames_decoded == fewest_decoded(plan)
+
+
+# --- what fails ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["output", "planes"])
+def test_D01_what_fails_is_listed_and_all_else_stored(form: Any, tmp_path: Path) -> None:
+    make_folder(tmp_path / "videos", videos_per_class=1, seconds=2, size=(48, 64))
+    shutil.copy(corpus_file("truncated.mp4"), tmp_path / "videos" / "cut.mp4")
+    gone = write_clip(tmp_path / "videos" / "gone.mp4", ClipSpec(num_frames=20))
+    found = scan(tmp_path / "videos", verify="none", workers=0)
+    gone.unlink()
+    plan = plan_clips(found, Uniform(60), seed=0, size=(20, 20))
+    with FrameCache(tmp_path / "c", form=form) as cache:
+        report = built(plan, cache)
+        assert sorted((os.path.basename(source), kind) for source, kind, _ in report.failed) == [
+            ("cut.mp4", "CorruptMedia"), ("gone.mp4", "MissingMedia")]  # fmt: skip
+        assert not report.is_complete
+        assert report.stopped_because is None
+        assert report.frames_stored + report.frames_failed == num_wanted(plan)
+        assert_same(clips_through(plan, cache, decoder_named()), clips_through(plan, None, decoder_named()))
+
+
+@pytest.mark.parametrize("form", ["output", "planes"])
+def test_D01_of_a_damaged_video_every_frame_that_comes_is_stored(form: Any, tmp_path: Path) -> None:
+    found = scan(shutil.copy(corpus_file("truncated.mp4"), tmp_path), verify="none", workers=0)
+    plan = plan_clips(found, EveryFrame(), seed=0, size=(20, 20), shuffle=False)
+    fresh = [clip is not None for clip in clips_through(plan, None, decoder_named())]
+    assert 0 < sum(fresh) < len(fresh)
+    with FrameCache(tmp_path / "c", form=form) as cache:
+        report = built(plan, cache)
+        assert (report.frames_stored, report.frames_failed) == (sum(fresh), len(fresh) - sum(fresh))
+        ((_, kind, message),) = report.failed
+        assert kind == "CorruptMedia"
+        assert "truncated.mp4" in message
+        again = built(plan, cache)
+        assert (again.frames_present, again.frames_stored) == (sum(fresh), 0)
+
+
+def test_clips_that_cannot_be_planned_are_listed(tmp_path: Path) -> None:
+    with FrameCache(tmp_path / "c") as cache:
+        report = built(plan_of(AtSeconds([1.0, 7.0], policy="error"), size=(20, 20)), cache)
+        assert {kind for _, kind, _ in report.failed} == {"FrameNotFound"}
+        assert len(report.failed) == len(catalog())
+        assert report.frames_stored == 0
+
+
+def test_C03_what_was_replaced_is_stored_again(tmp_path: Path) -> None:
+    path = tmp_path / "v.mp4"
+    write_clip(path, ClipSpec(num_frames=20, first_stamp=0))
+    with FrameCache(tmp_path / "c") as cache:
+        for stamp in (0, 100):
+            write_clip(path, ClipSpec(num_frames=20, first_stamp=stamp))
+            plan = plan_clips(scan(path, workers=0), Uniform(8), seed=0, size=(24, 32))
+            assert built(plan, cache).frames_stored == 8
+            assert_served(plan, cache)
+        os.utime(path)
+        plan = plan_clips(scan(path, workers=0), Uniform(8), seed=0, size=(24, 32))
+        assert built(plan, cache).frames_present == 8
+
+
+# --- when it ends early -------------------------------------------------------------------------------
+
+
+def test_C04_a_full_cache_ends_it(tmp_path: Path) -> None:
+    plan = plan_of(EveryFrame(), clips_per_video=1, size=(32, 32))
+    with quiet(), FrameCache(tmp_path / "c", codec="raw", max_bytes=200_000) as cache:
+        watched = Watched()
+        report = built(plan, cache, backend=watched)
+        assert 0 < report.frames_stored < num_wanted(plan)
+        assert report.stopped_because is not None
+        assert "full" in report.stopped_because
+        assert not report.is_complete
+        assert report.failed == []
+        assert len(watched.asked) < num_wanted(plan), "it does not decode on for nothing"
+        assert sum(file.stat().st_size for file in (tmp_path / "c").iterdir()) <= 200_000
+        assert_same(clips_through(plan, cache, decoder_named()), clips_through(plan, None, decoder_named()))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_interrupted_it_keeps_what_it_has(workers: int, tmp_path: Path) -> None:
+    plan = PLANS["random segments"]()
+
+    def interrupt(done: int, total: int | None) -> None:
+        assert total == 48
+        if done >= 16:
+            raise KeyboardInterrupt
+
+    with FrameCache(tmp_path / "c") as cache, FrameCache(tmp_path / "c") as other:
+        with pytest.raises(KeyboardInterrupt):
+            built(plan, cache, workers=workers, progress=interrupt)
+        report = built(plan, other)
+        assert report.frames_present >= 12
+        assert report.frames_present + report.frames_stored == num_wanted(plan)
+        assert_served(plan, other)
+
+
+def test_C17_the_folder_is_removed_meanwhile(tmp_path: Path) -> None:
+    plan = plan_of(EveryFrame(), clips_per_video=1, size=(32, 32))
+    with quiet(), FrameCache(tmp_path / "c") as cache:
+        report = built(plan, cache, workers=0, progress=lambda done, total: shutil.rmtree(tmp_path / "c", True))
+        assert report.stopped_because is not None
+        assert "No such file" in report.stopped_because
+        assert not report.is_complete
+    with FrameCache(tmp_path / "c") as cache:
+        assert built(plan, cache).is_complete
+
+
+@pytest.mark.parametrize("folder", ["/proc/self/cache", "/sys/cache"])
+def test_C17_a_folder_that_cannot_be_made(folder: str) -> None:
+    plan = PLANS["random segments"]()
+    with quiet(), FrameCache(folder) as cache:
+        watched = Watched()
+        report = built(plan, cache, workers=0, backend=watched)
+        assert report.stopped_because is not None
+        assert folder in report.stopped_because
+        assert report.frames_stored == 0
+        assert len(watched.asked) < num_wanted(plan)
+
+
+LIMITED = """
+import resource, signal, sys
+from framefeed.cache.frame_cache import FrameCache
+from tests.cache.builders import built
+from tests.cache.test_building import PLANS
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+plan = PLANS["random segments"]()
+limit = int(sys.argv[2])
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+report = built(plan, FrameCache(sys.argv[1], codec="raw"))
+print(report.frames_stored, report.is_complete, report.stopped_because)
+"""
+
+
+@pytest.mark.parametrize("limit", [0, 20_000])
+def test_C04_a_full_disk_ends_it(limit: int, tmp_path: Path) -> None:
+    result = in_another_process(LIMITED, tmp_path / "c", str(limit))
+    assert result.returncode == 0, result.stderr
+    _, is_complete, *said = result.stdout.split()
+    assert is_complete == "False"
+    assert "File too large" in " ".join(said)
+    assert os.listdir(tmp_path / "c") in (["lock"], ["building.lock", "lock"], ["lock", "building.lock"])
+    plan = PLANS["random segments"]()
+    with FrameCache(tmp_path / "c") as cache:
+        assert built(plan, cache).frames_stored == num_wanted(plan)
+        assert_served(plan, cache)
+
+
+# --- several at once ----------------------------------------------------------------------------------
+
+BUILDING = """
+import sys
+from framefeed.cache.frame_cache import FrameCache
+from tests.cache.builders import built
+from tests.cache.test_building import PLANS
+with FrameCache(sys.argv[1]) as cache:
+    sys.stdin.readline()
+    report = built(PLANS["every frame, whole"](), cache)
+    print(report.frames_stored, report.frames_present, report.is_complete)
+"""
+
+
+def test_C05_two_processes_share_the_work(tmp_path: Path) -> None:
+    plan = PLANS["every frame, whole"]()
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", BUILDING, tmp_path / "c"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            text=True, cwd=CHECKOUT, env={**os.environ, "PYTHONPATH": "src"},
+        )
+        for _ in range(2)
+    ]  # fmt: skip
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    counts = [process.communicate(timeout=60)[0].split() for process in processes]
+    assert [count[2] for count in counts] == ["True", "True"]
+    assert sum(int(count[0]) for count in counts) == num_wanted(plan), "no frame is decoded by both"
+    assert all(int(count[0]) + int(count[1]) == num_wanted(plan) for count in counts)
+    with FrameCache(tmp_path / "c") as cache:
+        assert cache.info().num_frames == num_wanted(plan)
+        assert_served(plan, cache)
+
+
+def test_C05_two_threads_build_the_same(tmp_path: Path) -> None:
+    plan, reports = PLANS["random segments"](), list[BuildReport]()
+    with FrameCache(tmp_path / "c") as cache:
+        threads = [threading.Thread(target=lambda: reports.append(built(plan, cache))) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert all(report.frames_stored + report.frames_present == num_wanted(plan) for report in reports)
+        assert_served(plan, cache)
+
+
+# --- wrong calls --------------------------------------------------------------------------------------
+
+
+def test_wrong_calls(tmp_path: Path) -> None:
+    plan = PLANS["random segments"]()
+    cache: Any = FrameCache(tmp_path / "c")
+    for wrong in (
+        lambda: build([plan], cache),  # type: ignore[arg-type]
+        lambda: build(plan, tmp_path / "c"),  # type: ignore[arg-type]
+        lambda: build(plan, cache, epochs=0),
+        lambda: build(plan, cache, backend="none"),
+        lambda: build(plan_of(), FrameCache(tmp_path / "c", form="planes"), backend=FlatDecoder()),
+    ):
+        with pytest.raises(UsageError):
+            wrong()
+    taken = tmp_path / "taken"
+    taken.write_text("")
+    with pytest.raises(CacheError, match="not a folder"):
+        build(plan, FrameCache(taken))
+    assert sorted(os.listdir(tmp_path)) in (["taken"], ["c", "taken"])
+
+
+def test_a_bar_is_shown_where_it_is_wanted(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    plan = PLANS["random segments"]()
+    with FrameCache(tmp_path / "c") as cache:
+        build(plan, cache)
+        assert capfd.readouterr() == ("", "")
+        build(plan, cache, progress=True)
+        assert "/48.0 [" in capfd.readouterr().err
+
+
+def assert_same(clips: Iterable[Any], expected: Iterable[Any]) -> None:
+    for clip, wanted in zip(clips, expected, strict=True):
+        np.testing.assert_array_equal(clip, wanted)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without the warning of a cache that it stores no more."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield
+
+
+def in_another_process(script: str, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", script, *words], cwd=CHECKOUT, env={**os.environ, "PYTHONPATH": "src"},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
