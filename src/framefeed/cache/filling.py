@@ -101,6 +101,7 @@ class Filler:
         group, done = group_and_done
         catalog = self._plan.catalog
         source, index = MediaSource.of(catalog.source(group.row)), catalog.frame_index(group.row)
+        self._cache.store.refresh()  # Whoever claimed the group before has sealed it only now.
         lacking = [self._lacking(source, index, piece) for piece in group.pieces]
         count = sum(map(len, lacking))
         done.present += group.num_frames - count
