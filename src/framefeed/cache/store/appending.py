@@ -58,6 +58,8 @@ class Appender:
         if not frames:
             return True
         clip = Clip(key, description, frames)
+        if not clip.is_storable:
+            return False
         with self._lock:
             return self._safely(lambda: self._append(clip))
 
@@ -109,9 +111,6 @@ class Appender:
         if self._begun is None:
             self._begun = self._begin(clip.most_bytes)
         begun = self._begun
-        if not begun.writer.takes(clip):
-            self._drop()
-            return False
         rows = begun.writer.append(clip)
         begun.rows.append(clip.key, rows, list(begun.writer.kinds))
         return True

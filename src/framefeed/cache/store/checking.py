@@ -72,25 +72,23 @@ def check_all(known: KnownSegments, progress: Callable[[int], object] | None) ->
         known: What to read.
         progress: Called with the bytes that were checked since the last call.
     """
-    sealed = known.sealed()
     damaged: dict[str, list[int]] = {}
-    directories = [(number, segment, known.directory(number)) for number, segment in sealed]
     num_frames = num_bytes = num_segments = 0
-    for number, segment, directory in directories:
-        descriptor = known.descriptor(number)
+    for number, segment in known.sealed():
+        directory, descriptor = known.directory(number), known.descriptor(number)
         if directory is None or descriptor is None:
             continue
         num_segments += 1
         for at, row in enumerate(directory.rows):
             key, frame = _key(row), int(row["number"])
+            num_frames += int(row["kind"] != NO_FRAME)
             num_bytes += int(row["nbytes"])
-            num_frames += row["kind"] != NO_FRAME
             if not _is_sound(descriptor.number, key, row):
                 damaged.setdefault(segment.name, []).append(frame)
                 known.forget(key, frame, number, at)
-        if progress is not None:
-            progress(int(directory.rows["nbytes"].sum()))
-    return Verified(num_segments, int(num_frames), num_bytes, damaged, dict(known.refused))
+            if progress is not None:
+                progress(int(row["nbytes"]))
+    return Verified(num_segments, num_frames, num_bytes, damaged, dict(known.refused))
 
 
 def _key(row: np.void) -> bytes:

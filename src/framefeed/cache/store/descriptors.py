@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
+from collections.abc import Callable
 from threading import Lock
 
 MOST_OPEN = 128
@@ -23,8 +24,8 @@ class Descriptor:
     def __init__(self, number: int) -> None:
         self.number = number
 
-    def __del__(self) -> None:
-        os.close(self.number)
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        close(self.number)  # as a default, because a module may be gone before the last of its objects
 
 
 class Descriptors:

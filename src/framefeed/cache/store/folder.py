@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import secrets
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from framefeed.cache.store.segment_format import PART, SEALED
+from framefeed.cache.store.segment_format import PART, SEALED, Refused
 from framefeed.cache.stored import StoreOptions
 from framefeed.errors import CacheError
 from framefeed.index.scratch import remove_unclaimed
@@ -103,19 +104,45 @@ class Folder:
         """Path of a file in it."""
         return os.path.join(self.path, name)
 
+    def open_segment(self, name: str) -> int:
+        """Open a sealed segment for reading, if it is a plain file; gives its descriptor.
+
+        Raises:
+            Refused: It is a link, a folder, a pipe, a device, or somebody else's.
+            OSError: It cannot be opened.
+        """
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        try:
+            descriptor = os.open(self.file(name), flags)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise Refused("a symbolic link") from error
+            raise
+        found = os.fstat(descriptor)
+        if stat.S_ISREG(found.st_mode) and (self._options.shared or found.st_uid in (os.geteuid(), 0)):
+            return descriptor
+        os.close(descriptor)
+        raise Refused("no plain file, or another user's")
+
     def bytes_on_disk(self) -> int:
-        """Bytes of all segments; of those that are being written, what they may become.
+        """Bytes of all segments, parts included.
 
         Raises:
             OSError: The folder cannot be read.
         """
         sealed, parts = self.names()
-        total = 0
-        for name in (*sealed, *parts):
-            with suppress(FileNotFoundError):
-                reserved = PART.fullmatch(name)
-                total += max(os.lstat(self.file(name)).st_size, int(reserved[1]) if reserved else 0)
-        return total
+        return sum(self._size(name) for name in (*sealed, *parts))
+
+    def _claimed_bytes(self) -> int:
+        """The same, a part counted as what it may become."""
+        sealed, parts = self.names()
+        return sum(map(self._size, sealed)) + sum(max(self._size(part), int(part.split(".")[1])) for part in parts)
+
+    def _size(self, name: str) -> int:
+        try:
+            return os.lstat(self.file(name)).st_size
+        except FileNotFoundError:
+            return 0
 
     def new_part(self, needed: int) -> Part:
         """Begin a segment, after removing what dead writers left.
@@ -162,24 +189,17 @@ class Folder:
         with suppress(OSError):
             os.unlink(path)
 
-    def clear(self) -> int:
-        """Remove all segments but those that somebody is writing; gives the bytes that were freed.
+    def clear(self) -> None:
+        """Remove all segments but those that somebody is writing.
 
         Raises:
-            CacheError: It cannot be done.
+            OSError: It cannot be done.
         """
-        try:
-            before = self.bytes_on_disk()
-            with self._locked():
-                remove_unclaimed(self.path, PART, kept="")
-                for name in self.names()[0]:
-                    if stat.S_ISREG(os.lstat(self.file(name)).st_mode):
-                        os.unlink(self.file(name))
-                return before - self.bytes_on_disk()
-        except FileNotFoundError:
-            return 0
-        except OSError as error:
-            raise CacheError(f"{self.path}: cannot be cleared: {error.strerror or error}") from error
+        with self._locked():
+            remove_unclaimed(self.path, PART, kept="")
+            for name in self.names()[0]:
+                if stat.S_ISREG(os.lstat(self.file(name)).st_mode):
+                    os.unlink(self.file(name))
 
     @property
     def _mode(self) -> int:
@@ -189,7 +209,7 @@ class Folder:
         wanted = max(needed, self._options.segment_bytes)
         if self._options.max_bytes is None:
             return wanted
-        left = self._options.max_bytes - self.bytes_on_disk()
+        left = self._options.max_bytes - self._claimed_bytes()
         if needed > left:
             raise BudgetReached
         return max(needed, min(wanted, left // _SHARES))

@@ -9,14 +9,14 @@ from time import monotonic
 
 import numpy as np
 
-from framefeed.cache.store.answer import Answer
+from framefeed.cache.store.answer import Answer, Wanted, answer_of_one
 from framefeed.cache.store.descriptors import Descriptor, Descriptors
 from framefeed.cache.store.directories import Directories
 from framefeed.cache.store.folder import Folder
-from framefeed.cache.store.lookup import NOWHERE, Lookup, Spotted, places_of, rows_of, segments_of
+from framefeed.cache.store.lookup import NOWHERE, Lookup, Spotted, places_of, rows_of, segment_of, segments_of
 from framefeed.cache.store.open_rows import OpenRows
 from framefeed.cache.store.segment_format import Refused, halves
-from framefeed.cache.store.segment_reader import Directory, open_segment, read_directory
+from framefeed.cache.store.segment_reader import Directory, read_directory
 from framefeed.cache.stored import Found, IntArray
 
 _SETTLED_SECONDS = 0.05
@@ -82,19 +82,32 @@ class KnownSegments:
             key: Of the stream, 16 bytes.
             numbers: Of the frames, int64 [N].
         """
-        head, _ = halves(key)
-        places = self._lookup.newest(head, numbers)
+        wanted = Wanted(key, numbers)
+        places = self._lookup.newest(halves(key)[0], numbers)
         opened = self.open
         if opened is not None and opened.has(key):
             rows = np.array(opened.find(key, numbers.tolist()), np.int64)
             places = np.where(rows >= 0, places_of(opened.segment, rows), places)
-        answer = Answer(key, numbers)
-        self._take(answer, places, np.arange(len(numbers)))
-        for at in np.flatnonzero(answer.is_missing & (places != NOWHERE)).tolist():
-            for place in self._lookup.all_at(head, int(numbers[at])):
-                self._take(answer, np.array([place]), np.array([at]))
-                if not answer.is_missing[at]:
-                    break
+        return self._find_in_one(wanted, places) or self._find_in_many(wanted, places)
+
+    def _find_in_one(self, wanted: Wanted, places: IntArray) -> Found | None:
+        listed = places.tolist()
+        segment = segment_of(min(listed, default=NOWHERE))
+        if segment < 0 or segment != segment_of(max(listed)):
+            return None
+        directory = self.directory(segment)
+        return None if directory is None else answer_of_one(wanted, segment, directory, rows_of(places))
+
+    def _find_in_many(self, wanted: Wanted, places: IntArray) -> Found:
+        answer = Answer(wanted)
+        head, _ = halves(wanted.key)
+        if max(places.tolist(), default=NOWHERE) != NOWHERE:
+            self._take(answer, places, np.arange(len(places)))
+            for at in np.flatnonzero(answer.is_missing & (places != NOWHERE)).tolist():
+                for place in self._lookup.all_at(head, int(wanted.numbers[at])):
+                    self._take(answer, np.array([place]), np.array([at]))
+                    if not answer.is_missing[at]:
+                        break
         return answer.found()
 
     def _take(self, answer: Answer, places: IntArray, at: IntArray) -> None:
@@ -119,12 +132,16 @@ class KnownSegments:
 
     def _load(self, segment: int) -> Directory | None:
         descriptor = self.descriptor(segment)
+        if descriptor is None:
+            return None
         try:
-            directory = None if descriptor is None else read_directory(descriptor.number)
-        except (Refused, OSError):
+            directory = read_directory(descriptor.number)
+        except Refused:
             directory = None
+        except OSError:
+            return None
         if directory is None or directory.checksum != self._segments[segment].checksum:
-            self.abandon(segment)
+            self._lose(segment)
             return None
         self._directories.put(segment, directory)
         return directory
@@ -135,10 +152,13 @@ class KnownSegments:
         if opened is not None and opened.segment == segment:
             return self._held
         found = self._descriptors.get(segment)
-        if found is None and self._segments[segment].is_there:
+        if found is None and segment >= 0 and self._segments[segment].is_there:
             try:
-                found = Descriptor(open_segment(self._folder.file(self._segments[segment].name)))
-            except (Refused, OSError):
+                found = Descriptor(self._folder.open_segment(self._segments[segment].name))
+            except (Refused, FileNotFoundError):
+                self._lose(segment)
+                return None
+            except OSError:
                 return None
             self._descriptors.put(segment, found)
         return found
@@ -192,12 +212,11 @@ class KnownSegments:
         return bool(added or gone)
 
     def _directory_of(self, name: str) -> Directory | None:
-        path = self._folder.file(name)
-        look = _look(path)
+        look = _look(self._folder.file(name))
         if look is None or self._looks.get(name) == look:
             return None
         try:
-            descriptor = Descriptor(open_segment(path))
+            descriptor = Descriptor(self._folder.open_segment(name))
             directory = read_directory(descriptor.number)
         except OSError as error:
             self._refuse(name, error.strerror or str(error))
@@ -249,23 +268,26 @@ class KnownSegments:
             opened = self.open
             self.open = self._held = None
             if opened is not None:
-                self._abandon({opened.segment})
+                self._cross_out(opened.segment)
 
-    def abandon(self, segment: int) -> None:
-        """A segment is not what it was: find nothing in it any more."""
+    def _lose(self, segment: int) -> None:
+        """A segment is gone, or not what it was."""
         with self._lock:
             if self._segments[segment].is_there:
                 self._abandon({segment})
 
     def _abandon(self, segments: set[int]) -> None:
         for number in segments:
-            segment = self._segments[number]
-            segment.is_there = False
-            self._numbers.pop(segment.name, None)
-            self._directories.drop(number)
-            self._descriptors.drop(number)
+            self._cross_out(number)
         if segments:
             self._lookup.keep(np.array([segment.is_there for segment in self._segments], bool))
+
+    def _cross_out(self, number: int) -> None:
+        segment = self._segments[number]
+        segment.is_there = False
+        self._numbers.pop(segment.name, None)
+        self._directories.drop(number)
+        self._descriptors.drop(number)
 
     def forget(self, key: bytes, number: int, segment: int, row: int) -> None:
         """A frame is not what it was: do not find it there any more."""
@@ -292,6 +314,7 @@ class KnownSegments:
             self._directories.renew_lock()
             self._descriptors.renew_lock()
             self.give_up()
+            self.num_refused = 0
         else:
             # Another thread was in the middle of a change.
             self._forget_all()

@@ -65,9 +65,13 @@ NO_FRAME = -1
 MAX_ROWS = 1 << 17
 """Of a segment, so that a directory can be read whole: 11 MB."""
 MAX_KINDS_BYTES = 1 << 20
+"""Of what a directory says besides its rows."""
 MAX_DIRECTORY_BYTES = 1 << 24
 """Also of the footer; what claims more is refused before it is read."""
+MAX_FRAME_BYTES = (1 << 31) - 1
+"""Stored or decoded, so that nobody makes room for what only a claim is as large as."""
 
+KEY_BYTES = 16
 ROW = np.dtype(
     [
         ("head", "<u8"),
@@ -86,14 +90,14 @@ ROW = np.dtype(
 """A row of a directory in memory; head and tail are the halves of the key."""
 
 COLUMNS: tuple[tuple[str, npt.DTypeLike], ...] = (
-    ("key", np.dtype("V16")),
+    ("key", np.dtype(("V", KEY_BYTES))),
     *((name, ROW[name]) for name in (ROW.names or ())[2:]),
 )
 """The columns but ``data``, as they lie in a record batch."""
 
 SCHEMA = pa.schema(
     [
-        pa.field("key", pa.binary(16), nullable=False),
+        pa.field("key", pa.binary(KEY_BYTES), nullable=False),
         *(pa.field(name, pa.from_numpy_dtype(kind), nullable=False) for name, kind in COLUMNS[1:]),
         pa.field("data", pa.large_binary()),
     ],
@@ -139,6 +143,8 @@ def read_directory_text(text: bytes) -> tuple[int, tuple[Kind, ...]]:
     Raises:
         Refused: Another format, or nothing of the sort.
     """
+    if len(text) > MAX_KINDS_BYTES:
+        raise Refused("its kinds are too many")
     try:
         said = json.loads(text)
         if said["format"] != FORMAT:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +12,7 @@ from framefeed.cache.store.segment_format import (
     CHECKSUM,
     COLUMNS,
     MAX_DIRECTORY_BYTES,
+    MAX_FRAME_BYTES,
     MAX_ROWS,
     METADATA,
     NO_FRAME,
@@ -48,20 +48,6 @@ class Directory:
     def nbytes(self) -> int:
         """Memory that it takes, roughly."""
         return int(self.rows.nbytes) + 256 * len(self.kinds)
-
-
-def open_segment(path: str) -> int:
-    """Open a file for reading, if it is a plain one; gives its descriptor.
-
-    Raises:
-        Refused: It is a link, a folder, a pipe, a device.
-        OSError: It cannot be opened.
-    """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise Refused("no plain file")
-    return descriptor
 
 
 def read_directory(descriptor: int) -> Directory:
@@ -117,16 +103,14 @@ def _directory(header: Header, body: bytes, end: int) -> Directory:
         body: Its columns.
         end: Where it begins in the file: all frames lie before.
     """
+    text = header.metadata.get(METADATA, b"")
+    created, kinds = read_directory_text(text)
     if not 0 < header.num_rows <= MAX_ROWS or len(header.buffers) != 2 * len(COLUMNS) + 3:
         raise Refused("its directory has other columns, or too many rows")
-    text = header.metadata.get(METADATA, b"")
     columns = [_column(header, body, number) for number in range(len(COLUMNS))]
     checksum = directory_checksum(text, columns)
     if header.metadata.get(CHECKSUM) != checksum.encode():
-        # A version to come may well check another way: its number is the better reason.
-        read_directory_text(text)
         raise Refused("its directory is damaged")
-    created, kinds = read_directory_text(text)
     rows = np.empty(header.num_rows, ROW)
     key = np.frombuffer(columns[0], "<u8").reshape(-1, 2)
     rows["head"], rows["tail"] = key[:, 0], key[:, 1]
@@ -146,8 +130,11 @@ def _column(header: Header, body: bytes, number: int) -> memoryview:
 
 
 def _check(rows: Rows, num_kinds: int, end: int) -> None:
-    offset, nbytes = rows["offset"], rows["nbytes"]
-    if min(offset.min(), nbytes.min(), rows["raw_nbytes"].min()) < 0 or (nbytes > end - offset).any():
-        raise Refused("a frame lies outside of it")
+    offset, nbytes, raw_nbytes = rows["offset"], rows["nbytes"], rows["raw_nbytes"]
+    if min(nbytes.min(), raw_nbytes.min()) < 0 or max(nbytes.max(), raw_nbytes.max()) > MAX_FRAME_BYTES:
+        raise Refused("a frame has an impossible size")
+    ends = np.minimum(offset, end) + nbytes
+    if offset[0] < 0 or ends[-1] > end or (ends[:-1] > offset[1:]).any():
+        raise Refused("its frames lie outside of it, or not one behind the other")
     if rows["kind"].min() < NO_FRAME or rows["kind"].max() >= num_kinds:
         raise Refused("a frame is of a kind that it does not name")

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from framefeed.cache.store.segment_format import (
     CHECKSUM,
     COLUMNS,
+    MAX_FRAME_BYTES,
     MAX_KINDS_BYTES,
     MAX_ROWS,
     METADATA,
@@ -32,12 +32,13 @@ from framefeed.cache.stored import IntArray, Kind, StoredFrame
 _OFFSET = [name for name, _ in COLUMNS].index("offset")
 _MOST_PIECES = 1024
 """Of one call of the system: IOV_MAX."""
+
+# What the parts of a file take at most.
+_HEAD_BYTES = 2048
 _ROW_BYTES = 88
-"""At most, of one row in a record batch without its data; so many of each batch and of the end of the file:"""
 _BATCH_BYTES = 2048
-_END_BYTES = 4096
+_FOOTER_BYTES = 4096
 _BLOCK_BYTES = 24
-_KIND_BYTES = 16
 
 
 class Clip:
@@ -47,6 +48,12 @@ class Clip:
         key: Of the stream, 16 bytes.
         description: Of the stream.
         frames: To be stored side by side.
+
+    Attributes:
+        pieces: Their bytes.
+        checksums: Of these.
+        kinds: How they are to be read.
+        grows: Bytes by which they make a segment grow at most, its end not counted.
     """
 
     def __init__(self, key: bytes, description: str, frames: Sequence[StoredFrame]) -> None:
@@ -55,15 +62,27 @@ class Clip:
         self.description = description.encode()
         self.pieces = [memoryview(frame.data).cast("B") for frame in frames]
         self.checksums = [frame_checksum(key, f.number, data) for f, data in zip(frames, self.pieces, strict=True)]
-        self.nbytes = sum(piece.nbytes for piece in self.pieces)
         self.kinds = {frame.kind for frame in frames}
+        data = sum(piece.nbytes for piece in self.pieces) + len(self.description)
+        self.grows = data + _ROW_BYTES * self.num_rows + _BATCH_BYTES
+
+    @property
+    def num_rows(self) -> int:
+        """At most; the last may describe the stream."""
+        return len(self.frames) + 1
 
     @property
     def most_bytes(self) -> int:
-        """How much a new file grows by it at most, its end included."""
-        kinds = sum(_kind_bytes(kind) for kind in self.kinds)
-        rows = len(self.frames) + 1
-        return self.nbytes + len(self.description) + 2 * (_ROW_BYTES * rows + _BATCH_BYTES) + _END_BYTES + kinds
+        """Size of a segment that holds nothing else, at most."""
+        return _HEAD_BYTES + self.grows + _end_bytes(self.num_rows, 1, _kinds_bytes(self.kinds))
+
+    @property
+    def is_storable(self) -> bool:
+        """Whether a segment may hold it at all."""
+        sizes = [max(piece.nbytes, f.raw_nbytes) for piece, f in zip(self.pieces, self.frames, strict=True)]
+        return (
+            max(sizes) <= MAX_FRAME_BYTES and self.num_rows <= MAX_ROWS and _kinds_bytes(self.kinds) < MAX_KINDS_BYTES
+        )
 
 
 class SegmentWriter:
@@ -75,32 +94,28 @@ class SegmentWriter:
         created: See ``segment_format``.
 
     Attributes:
-        nbytes: Of the file so far.
-        num_rows: In it.
-        kinds: How its frames are to be read.
+        kinds: How its frames are to be read, and which number each kind has.
     """
 
     def __init__(self, descriptor: int, room: int, created: int) -> None:
+        self.kinds: dict[Kind, int] = {}
         self._descriptor = descriptor
         self._room = room
         self._created = created
         self._sink = _Sink()
         self._arrow = pa.ipc.new_file(self._sink, SCHEMA)
         self._rows: list[Rows] = []
+        self._num_rows = 0
         self._described: set[bytes] = set()
-        self._kinds_bytes = 0
-        self.kinds: dict[Kind, int] = {}
-        self.num_rows = 0
-        self.nbytes = 0
+        self._nbytes = 0
         self._write()
 
     def takes(self, clip: Clip) -> bool:
         """Whether the file with this clip and its end stays within its room."""
-        kinds = self._kinds_bytes + sum(_kind_bytes(kind) for kind in clip.kinds - self.kinds.keys())
-        rows = self.num_rows + len(clip.frames) + 1
-        end = _END_BYTES + _BATCH_BYTES + _ROW_BYTES * rows + _BLOCK_BYTES * len(self._rows) + kinds
-        grows = clip.nbytes + len(clip.description) + _ROW_BYTES * (len(clip.frames) + 1) + _BATCH_BYTES
-        return self.nbytes + grows + end <= self._room and rows <= MAX_ROWS and kinds <= MAX_KINDS_BYTES
+        rows = self._num_rows + clip.num_rows
+        kinds = _kinds_bytes(self.kinds.keys() | clip.kinds)
+        most = self._nbytes + clip.grows + _end_bytes(rows, len(self._rows) + 1, kinds)
+        return most <= self._room and rows <= MAX_ROWS and kinds < MAX_KINDS_BYTES
 
     def append(self, clip: Clip) -> Rows:
         """Write a clip.
@@ -113,7 +128,9 @@ class SegmentWriter:
         """
         described = clip.key in self._described
         pieces = clip.pieces if described else [*clip.pieces, memoryview(clip.description)]
-        rows = self._rows_of(clip, len(pieces))
+        for kind in clip.kinds:
+            self.kinds.setdefault(kind, len(self.kinds))
+        rows = _rows_of(clip, len(pieces), self.kinds)
         starts = np.fromiter(accumulate((piece.nbytes for piece in pieces), initial=0), np.int64, len(pieces) + 1)
         columns = columns_of(rows)
         self._arrow.write_batch(_batch(columns, self._sink.standing_in(starts, pieces)))
@@ -121,8 +138,8 @@ class SegmentWriter:
         columns[_OFFSET][:] = rows["offset"] = self._sink.begin + starts[:-1]
         self._write()
         self._rows.append(rows)
+        self._num_rows += len(rows)
         self._described.add(clip.key)
-        self.num_rows += len(rows)
         return rows
 
     def finish(self) -> str:
@@ -145,33 +162,12 @@ class SegmentWriter:
         os.fsync(self._descriptor)
         return checksum
 
-    def _rows_of(self, clip: Clip, num_rows: int) -> Rows:
-        """Fill in everything but the places."""
-        for kind in clip.kinds - self.kinds.keys():
-            self.kinds[kind] = len(self.kinds)
-            self._kinds_bytes += _kind_bytes(kind)
-        rows = np.zeros(num_rows, ROW)
-        rows["head"], rows["tail"] = halves(clip.key)
-        rows["kind"] = NO_FRAME
-        rows["number"], rows["nbytes"] = -1, len(clip.description)
-        if num_rows > len(clip.frames):
-            rows["checksum"][-1] = frame_checksum(clip.key, -1, clip.description)
-        frames = rows[: len(clip.frames)]
-        frames["number"] = [frame.number for frame in clip.frames]
-        frames["nbytes"] = [piece.nbytes for piece in clip.pieces]
-        frames["raw_nbytes"] = [frame.raw_nbytes for frame in clip.frames]
-        frames["checksum"] = clip.checksums
-        frames["stamp"] = [frame.stamp for frame in clip.frames]
-        frames["content"] = [frame.content for frame in clip.frames]
-        frames["kind"] = [self.kinds[frame.kind] for frame in clip.frames]
-        return rows
-
     def _write(self) -> None:
         """Write what the sink holds."""
         left = self._sink.taken()
         while left:
-            written = os.pwritev(self._descriptor, left[:_MOST_PIECES], self.nbytes)
-            self.nbytes += written
+            written = os.pwritev(self._descriptor, left[:_MOST_PIECES], self._nbytes)
+            self._nbytes += written
             done = 0
             while done < len(left) and written >= left[done].nbytes:
                 written -= left[done].nbytes
@@ -181,11 +177,34 @@ class SegmentWriter:
                 left[0] = left[0][written:]
 
 
-def _kind_bytes(kind: Kind) -> int:
-    return _KIND_BYTES + 6 * (len(kind.codec) + len(kind.layout))
+def _kinds_bytes(kinds: Iterable[Kind]) -> int:
+    return sum(len(json.dumps([kind.codec, kind.layout])) + 2 for kind in kinds)
 
 
-def _batch(columns: Sequence[npt.NDArray[Any]], data: pa.Array) -> pa.RecordBatch:
+def _end_bytes(num_rows: int, num_clips: int, kinds_bytes: int) -> int:
+    """Size of directory and footer, at most."""
+    return _BATCH_BYTES + _ROW_BYTES * num_rows + kinds_bytes + _FOOTER_BYTES + _BLOCK_BYTES * (num_clips + 1)
+
+
+def _rows_of(clip: Clip, num_rows: int, kinds: dict[Kind, int]) -> Rows:
+    """Fill in everything but the places; the row after the frames, if there is one, describes the stream."""
+    rows = np.zeros(num_rows, ROW)
+    rows["head"], rows["tail"] = halves(clip.key)
+    rows["number"], rows["nbytes"], rows["kind"] = -1, len(clip.description), NO_FRAME
+    if num_rows > len(clip.frames):
+        rows["checksum"][-1] = frame_checksum(clip.key, -1, clip.description)
+    frames = rows[: len(clip.frames)]
+    frames["number"] = [frame.number for frame in clip.frames]
+    frames["nbytes"] = [piece.nbytes for piece in clip.pieces]
+    frames["raw_nbytes"] = [frame.raw_nbytes for frame in clip.frames]
+    frames["checksum"] = clip.checksums
+    frames["stamp"] = [frame.stamp for frame in clip.frames]
+    frames["content"] = [frame.content for frame in clip.frames]
+    frames["kind"] = [kinds[frame.kind] for frame in clip.frames]
+    return rows
+
+
+def _batch(columns: Sequence[IntArray], data: pa.Array) -> pa.RecordBatch:
     arrays = [
         pa.Array.from_buffers(field.type, len(data), [None, pa.py_buffer(column)])
         for field, column in zip(SCHEMA, columns, strict=False)
@@ -203,10 +222,11 @@ class _Sink:
     closed = False
 
     def __init__(self) -> None:
-        self._pieces: list[memoryview] = []
-        self._position = 0
-        self._stand_in: tuple[int, Sequence[memoryview]] = (0, ())
         self.begin = 0
+        self._position = 0
+        self._pieces: list[memoryview] = []
+        self._stand_in: pa.Buffer | None = None
+        self._replaced_by: Sequence[memoryview] = ()
 
     def standing_in(self, starts: IntArray, pieces: Sequence[memoryview]) -> pa.LargeBinaryArray:
         """Give a column of so many bytes; when Arrow writes its values, the pieces are put in their place.
@@ -216,18 +236,17 @@ class _Sink:
             pieces: The values [N].
         """
         # Not one byte of it is touched, so that it takes no memory, and of no piece is made a copy.
-        values = pa.py_buffer(np.empty(int(starts[-1]), np.uint8))
-        self._stand_in = (values.address, pieces)
+        self._stand_in = pa.py_buffer(np.empty(int(starts[-1]), np.uint8))
+        self._replaced_by = pieces
         self.begin = self._position
-        return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(pieces), [None, pa.py_buffer(starts), values])
+        buffers = [None, pa.py_buffer(starts), self._stand_in]
+        return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(pieces), buffers)
 
     def write(self, data: bytes | pa.Buffer) -> None:
         """Take a piece; what Arrow calls."""
-        address, pieces = self._stand_in
-        if isinstance(data, pa.Buffer) and data.address == address:
+        if self._is_stand_in(data):
             self.begin = self._position
-            self._pieces += pieces
-            self._stand_in = (0, ())
+            self._pieces += self._replaced_by
         else:
             self._pieces.append(memoryview(data).cast("B"))
         self._position += len(data)
@@ -238,4 +257,9 @@ class _Sink:
     def taken(self) -> list[memoryview]:
         """Give what was written since the last time."""
         pieces, self._pieces = self._pieces, []
+        self._stand_in, self._replaced_by = None, ()
         return pieces
+
+    def _is_stand_in(self, data: bytes | pa.Buffer) -> bool:
+        expected = self._stand_in
+        return expected is not None and isinstance(data, pa.Buffer) and data.address == expected.address

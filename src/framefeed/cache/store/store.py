@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Sequence
+from itertools import compress
+from operator import not_
 from threading import Lock
 
 import numpy as np
@@ -15,7 +17,9 @@ from framefeed.cache.store.checking import check_all, look_at
 from framefeed.cache.store.folder import Folder
 from framefeed.cache.store.known import KnownSegments
 from framefeed.cache.store.reading import read_frames
+from framefeed.cache.store.segment_format import KEY_BYTES
 from framefeed.cache.stored import Found, StoreCounts, StoredFrame, StoreInfo, StoreOptions, Verified
+from framefeed.errors import CacheError, UsageError
 from framefeed.parallel.closing import ClosedByWith
 
 
@@ -74,6 +78,7 @@ class FrameStore(ClosedByWith):
             key: Of the stream, 16 bytes.
             numbers: Of the frames, int64 [N].
         """
+        _check_key(key)
         numbers = np.asarray(numbers, np.int64)
         found = self._known.find(key, numbers)
         if not found.is_there.all() and self._known.refresh(thorough=False):
@@ -92,18 +97,21 @@ class FrameStore(ClosedByWith):
             Whether each is what was stored. One that is not was counted, and is not found there again.
 
         Raises:
-            ValueError: A buffer has another size.
+            UsageError: A buffer has another size.
         """
-        if [buffer.nbytes for buffer in buffers] != found.nbytes[where].tolist():
-            raise ValueError("a buffer is not of the size of its frame")
+        sizes = [buffer.nbytes for buffer in buffers]
+        stored = found.nbytes.tolist()
+        if sizes != [stored[at] for at in where]:
+            raise UsageError(f"buffers of {sizes} bytes for frames of {found.nbytes[where]}")
         sound = read_frames(found, where, buffers, self._known.descriptor)
-        for at, is_sound in zip(where, sound, strict=True):
-            if not is_sound:
+        num_sound = sum(sound)
+        if num_sound < len(sound):
+            for at in compress(where, map(not_, sound)):
                 self._known.forget(found.key, int(found.numbers[at]), int(found.segment[at]), int(found.row[at]))
         with self._lock:
-            self._counts.frames_read += sum(sound)
-            self._counts.bytes_read += sum(b.nbytes for b, is_sound in zip(buffers, sound, strict=True) if is_sound)
-            self._counts.frames_damaged += len(sound) - sum(sound)
+            self._counts.frames_read += num_sound
+            self._counts.bytes_read += sum(compress(sizes, sound))
+            self._counts.frames_damaged += len(sound) - num_sound
         return sound
 
     def add(self, key: bytes, description: str, frames: Sequence[StoredFrame]) -> bool:
@@ -117,6 +125,7 @@ class FrameStore(ClosedByWith):
         Returns:
             Whether it was stored; where not, ``trouble`` says why nothing will be.
         """
+        _check_key(key)
         is_stored = self._appender.add(key, description, frames)
         if is_stored:
             with self._lock:
@@ -157,16 +166,28 @@ class FrameStore(ClosedByWith):
         Raises:
             CacheError: Some cannot be removed.
         """
-        self._appender.drop()
-        freed = self._folder.clear()
-        self._known.refresh(thorough=True)
-        return freed
+        try:
+            before = self._folder.bytes_on_disk()
+            self._appender.drop()
+            self._folder.clear()
+            return before - self._folder.bytes_on_disk()
+        except FileNotFoundError:
+            return 0
+        except OSError as error:
+            raise CacheError(f"{self._folder.path}: cannot be cleared: {error.strerror or error}") from error
+        finally:
+            self.refresh()
 
     def _renew_after_fork(self) -> None:
         self._lock = Lock()
         self._counts = StoreCounts()
         self._appender.renew_after_fork()
         self._known.renew_after_fork()
+
+
+def _check_key(key: bytes) -> None:
+    if len(key) != KEY_BYTES:
+        raise UsageError(f"a stream's key has {KEY_BYTES} bytes, not {len(key)}")
 
 
 _stores: weakref.WeakSet[FrameStore] = weakref.WeakSet()
