@@ -11,7 +11,8 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-from framefeed import parallel
+from framefeed import cache, parallel
+from framefeed.cache.frame_cache import FrameCache
 from framefeed.decode.decoder import ClipSlot, DecodeCounts, Decoder, DecodeReport
 from framefeed.decode.frames import Frame, FrameBatch
 from framefeed.decode.metadata import VideoMetadata
@@ -80,6 +81,7 @@ __all__ = [
     "FormatChanged",
     "Frame",
     "FrameBatch",
+    "FrameCache",
     "FrameIndex",
     "FrameNotFound",
     "FramefeedError",
@@ -109,6 +111,7 @@ __all__ = [
     "WorkerLost",
     "__version__",
     "build_index",
+    "cache",
     "parallel",
     "plan_clips",
     "plan_requests",
@@ -117,7 +120,7 @@ __all__ = [
 ]
 
 _ADAPTERS = frozenset({"torch"})
-_LATER = frozenset({"FrameCache", "cache", "dali", "jax", "map_video", "ray", "tensorflow"})
+_LATER = frozenset({"dali", "jax", "map_video", "ray", "tensorflow"})
 
 
 def __getattr__(name: str) -> ModuleType:

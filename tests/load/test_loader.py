@@ -159,7 +159,7 @@ def test_batches_made_ahead_are_bounded_in_bytes_too() -> None:
         ({"prefetch": 0}, "workers=0 prepares nothing ahead"),
         ({"kind": "processes"}, "not in this version"),
         ({"kind": "greenlets"}, "kind must be"),
-        ({"cache": "somewhere"}, "not in this version"),
+        ({"cache": "somewhere"}, "cache must be"),
         ({"backend": "none such"}, "unknown backend"),
         ({"backend": 7}, "backend must be"),
         ({"transform": 7}, "transform must be"),

@@ -1,1 +1,8 @@
 """A decoder that remembers: frames on disk and in memory, in the cheapest form that gives the same pixels."""
+
+from framefeed.cache.caching import CachingDecoder
+from framefeed.cache.codecs import known_codecs
+from framefeed.cache.frame_cache import FrameCache
+from framefeed.cache.tally import CacheStats
+
+__all__ = ["CacheStats", "CachingDecoder", "FrameCache", "known_codecs"]

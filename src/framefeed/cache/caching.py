@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from framefeed.cache.codecs import BrokenFrame, codec_labelled
 from framefeed.cache.evidence import Evidence
+from framefeed.cache.keeper import Keeper
 from framefeed.cache.keys import Form, Recipe, key_of
-from framefeed.cache.shelf import Fresh, Keeper, Shelf
+from framefeed.cache.shelf import Fresh, Shelf
 from framefeed.cache.stored import IntArray, WordArray
 from framefeed.decode.abilities import gives_frames, recipe_of
 from framefeed.decode.decoder import ClipSlot, DecodeCounts, Decoder, DecodeReport, Pixels
@@ -52,7 +53,7 @@ class CachingDecoder:
         self._form = form
 
     def __repr__(self) -> str:
-        return f"CachingDecoder({self._inner.name!r}, form={self._form!r}, {self._keeper!r})"
+        return f"CachingDecoder({self._inner.name!r}, form={self._form!r}, {self._keeper.options.path!r})"
 
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
         """Decode the clips of one source, or take them from the cache; see ``Decoder.decode``."""

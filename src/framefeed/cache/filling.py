@@ -147,7 +147,7 @@ class Filler:
         if index.identity is None:
             return piece
         output = piece.output if self.form == "output" else None
-        recipe = Recipe(self.form, output, self._decoder.recipe(index), self._cache.pixels)
+        recipe = Recipe(self.form, output, self._decoder.recipe(index), self._cache.keeper.pixels)
         key = key_of(index.identity, index.stream, recipe)
         found = self._cache.store.find(key.digest, index.frame_packet[piece.ordinals])
         there: npt.NDArray[np.bool_] = found.is_there.copy()
@@ -155,7 +155,7 @@ class Filler:
         evidence = Evidence(source, index)
         now = evidence.stamps(piece.ordinals[places])
         there[places] = (found.stamp[places] == now) & (now != NO_STAMP)
-        doubted = places if self._cache.is_strict else places[~there[places]]
+        doubted = places if self._cache.options.strict else places[~there[places]]
         if len(doubted):
             try:
                 there[doubted] = evidence.contents(piece.ordinals[doubted]) == found.content[doubted]

@@ -5,18 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from framefeed.cache.codecs import FrameCodec
 from framefeed.cache.evidence import NO_STAMP, Evidence
+from framefeed.cache.keeper import Keeper
 from framefeed.cache.keys import StreamKey
-from framefeed.cache.memory import Held, MemoryTier
-from framefeed.cache.store import FrameStore
+from framefeed.cache.memory import Held
 from framefeed.cache.stored import Found, IntArray, Kind, StoredFrame, WordArray
-from framefeed.cache.tally import Tally
 from framefeed.decode.decoder import Pixels
 from framefeed.decode.planes import PlaneLayout
 from framefeed.errors import MediaError
@@ -25,40 +23,6 @@ from framefeed.index.frame_index import FrameIndex
 RAW = "raw"
 _KEPT_SCRATCH = 64 << 20
 """Bytes of scratch memory that a thread keeps."""
-
-
-class Keeper(Protocol):
-    """What a shelf needs of its cache."""
-
-    @property
-    def store(self) -> FrameStore:
-        """The disk tier."""
-
-    @property
-    def memory(self) -> MemoryTier:
-        """The memory tier."""
-
-    @property
-    def tally(self) -> Tally:
-        """Counts what happened."""
-
-    @property
-    def is_strict(self) -> bool:
-        """Whether the bytes of the source are compared on every use."""
-
-    @property
-    def is_filling(self) -> bool:
-        """Whether the disk tier takes more frames."""
-
-    @property
-    def pixels(self) -> str:
-        """What decides the pixels besides source and decoder: "exact", or the recipe of a lossy codec."""
-
-    def say_trouble(self) -> None:
-        """Warn, once, if nothing more is stored."""
-
-    def codec_for(self, layout: PlaneLayout, samples: Sequence[Pixels]) -> FrameCodec:
-        """Settle how frames of a layout are stored."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,7 +116,7 @@ class Shelf:
         return served
 
     def _sound(self, found: Found, ordinals: IntArray, layout: PlaneLayout | None) -> npt.NDArray[np.bool_]:
-        usable = found.is_there
+        usable: npt.NDArray[np.bool_] = found.is_there
         if layout is not None and usable.any():
             fitting = np.array([_fits(kind, layout) for kind in found.kinds], dtype=np.bool_)
             usable = usable & fitting[np.where(usable, found.kind, 0)] & (found.raw_nbytes == layout.nbytes)
@@ -165,8 +129,8 @@ class Shelf:
     def _agrees(self, ordinals: IntArray, stamps: WordArray, contents: WordArray) -> npt.NDArray[np.bool_]:
         """Whether the source still holds what each frame was made of, bool [N]."""
         now = self._evidence.stamps(ordinals)
-        agrees = (stamps == now) & (now != NO_STAMP)
-        doubted = np.arange(len(ordinals)) if self._keeper.is_strict else np.flatnonzero(~agrees)
+        agrees: npt.NDArray[np.bool_] = (stamps == now) & (now != NO_STAMP)
+        doubted = np.arange(len(ordinals)) if self._keeper.options.strict else np.flatnonzero(~agrees)
         if not len(doubted):
             return agrees
         try:

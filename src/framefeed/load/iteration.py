@@ -52,7 +52,7 @@ class BatchIterator(Iterator[ClipBatch]):
         self._total = num_batches(session.plan, session.options)
         self._is_exhausted = False
         self._why_ended: str | None = None
-        self._worker = ClipWorker(session.plan, session.options.decoder(), session.options.transform)
+        self._worker = ClipWorker(session.plan, session.options.decoder_for(session.plan), session.options.transform)
         self._units: deque[Unit | None] = deque()
         self._outcomes = _started(session, self._worker, self._units)
         session.meter.begin()
@@ -138,6 +138,8 @@ class BatchIterator(Iterator[ClipBatch]):
             self._is_exhausted = True
             self._session.cursor.epoch += 1
             self._session.cursor.delivered = 0
+            if self._session.options.cache is not None:
+                self._session.options.cache.flush()
 
 
 def _started(session: Session, worker: ClipWorker, units: deque[Unit | None]) -> OrderedOutcomes[Unit | None, WorkCost]:

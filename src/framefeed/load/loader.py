@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from framefeed.cache.frame_cache import FrameCache
 from framefeed.decode.decoder import Decoder
 from framefeed.errors import UsageError
 from framefeed.load.checkpoint import Cursor, cursor_of, num_batches, state_at
@@ -40,7 +41,8 @@ class ClipLoader(ClosedByWith):
         kind: "threads".
         prefetch: Batches that are made ahead of the one waited for; fewer where they would weigh over 2 GiB.
         backend: Name of a decoder, or a Decoder.
-        cache: Not in this version.
+        cache: An `FrameCache`: clips that it has are read from it, the others decoded and stored. What is stored is
+            sealed at the end of an epoch and by ``close``.
         transform: Called with (clip [T, C, H, W], rng) in a worker; what it returns is stacked to a batch. ``rng`` is
             the same for a seed, epoch and global position in every worker and on every machine.
         on_error: "raise" or "skip".
@@ -60,7 +62,7 @@ class ClipLoader(ClosedByWith):
         kind: Literal["threads", "processes"] = "threads",
         prefetch: int = 2,
         backend: str | Decoder = "auto",
-        cache: None = None,
+        cache: FrameCache | None = None,
         transform: Transform | None = None,
         on_error: OnError = "raise",
         deadline_seconds: float | None = 60,
@@ -70,7 +72,7 @@ class ClipLoader(ClosedByWith):
         )
         if not isinstance(plan, EpochPlan):
             raise UsageError(f"a plan comes from plan_clips or plan_requests, and is no {type(plan).__name__}")
-        options.decoder()
+        options.decoder_for(plan)
         self._plan = plan
         self._options = options
         self._workers = Workers(options.num_workers)
@@ -144,13 +146,16 @@ class ClipLoader(ClosedByWith):
 
     def stats(self) -> LoadStats:
         """What was done since the loader was made, and what limits it."""
-        return self._meter.snapshot()
+        cache = self._options.cache
+        return self._meter.snapshot(None if cache is None else cache.stats())
 
     def close(self) -> None:
         """End the iteration and the threads, waiting for clips that are being decoded; batches stay valid."""
         self._is_closed = True
         self._end_iteration("the loader was closed")
         self._workers.close()
+        if self._options.cache is not None:
+            self._options.cache.flush()
 
     def _end_iteration(self, why: str) -> None:
         iterator = None if self._iterator is None else self._iterator()

@@ -10,10 +10,12 @@ from typing import Any, Literal
 import numpy.typing as npt
 from numpy.random import Generator
 
+from framefeed.cache.frame_cache import FrameCache
 from framefeed.decode.decoder import Decoder
 from framefeed.decode.registry import decoder_named
 from framefeed.errors import UsageError
 from framefeed.parallel import thread_budget
+from framefeed.plan.epoch import EpochPlan
 
 Transform = Callable[[npt.NDArray[Any], Generator], Any]
 OnError = Literal["raise", "skip"]
@@ -35,7 +37,7 @@ class LoaderOptions:
     kind: str = "threads"
     prefetch: int = 2
     backend: str | Decoder = "auto"
-    cache: None = None
+    cache: FrameCache | None = None
     transform: Transform | None = None
     on_error: OnError = "raise"
     deadline_seconds: float | None = 60
@@ -49,8 +51,8 @@ class LoaderOptions:
             raise UsageError('not in this version: kind="processes"; use kind="threads", decoding runs in parallel')
         if self.kind != "threads":
             raise UsageError(f'kind must be "threads" (or "processes", not in this version), not {self.kind!r}')
-        if self.cache is not None:
-            raise UsageError("not in this version: cache=; leave it out")
+        if self.cache is not None and not isinstance(self.cache, FrameCache):
+            raise UsageError(f"cache must be an ff.FrameCache, or None, not {self.cache!r}")
         if self.transform is not None and not callable(self.transform):
             raise UsageError(f"transform must be a function of (clip, rng), not {self.transform!r}")
         if self.on_error not in ("raise", "skip"):
@@ -68,13 +70,14 @@ class LoaderOptions:
         """Workers at once; the thread budget of the process for "auto"."""
         return thread_budget().threads if self.workers == "auto" else self.workers
 
-    def decoder(self) -> Decoder:
-        """Find the decoder.
+    def decoder_for(self, plan: EpochPlan) -> Decoder:
+        """Find the decoder, behind the cache if there is one.
 
         Raises:
             UsageError: There is none of that name.
         """
-        return decoder_named(self.backend) if isinstance(self.backend, str) else self.backend
+        decoder = decoder_named(self.backend) if isinstance(self.backend, str) else self.backend
+        return decoder if self.cache is None else self.cache.decoder_for(plan, decoder)
 
     def batches_ahead(self, batch_bytes: int) -> int:
         """How many batches are made ahead: ``prefetch``, fewer where they would weigh too much, at least one."""

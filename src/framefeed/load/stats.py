@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 
+from framefeed.cache.tally import CacheStats
 from framefeed.decode.decoder import DecodeCounts
 
 HIDDEN_SHARE = 0.1
@@ -64,6 +65,7 @@ class LoadStats:
         wait_seconds: That the consumer spent waiting for batches.
         outside_seconds: That the consumer spent elsewhere, between two batches: the training step.
         counts: What the decoders counted.
+        cache: What the cache did in this process, whoever used it; None without one.
     """
 
     batches: int = 0
@@ -76,6 +78,7 @@ class LoadStats:
     wait_seconds: float = 0.0
     outside_seconds: float = 0.0
     counts: DecodeCounts = field(default_factory=DecodeCounts)
+    cache: CacheStats | None = None
 
     @property
     def wall_seconds(self) -> float:
@@ -91,6 +94,11 @@ class LoadStats:
     def wait_share(self) -> float:
         """Share of the loop that the consumer waited, from 0 to 1."""
         return self.wait_seconds / self.wall_seconds if self.wall_seconds else 0.0
+
+    @property
+    def cached_share(self) -> float:
+        """Share of the delivered frames that a cache had, from 0 to 1."""
+        return self.counts.frames_cached / max(1, self.counts.frames_delivered)
 
     @property
     def decoded_frames_per_delivered_frame(self) -> float:
@@ -121,9 +129,10 @@ class LoadStats:
 
     def __repr__(self) -> str:
         failed = f", {self.failed_clips} failed" if self.failed_clips else ""
+        cached = "" if self.cache is None else f"{self.cached_share:.0%} of them cached, "
         return (
             f"LoadStats({self.batches} batches, {self.clips} clips{failed}, {self.clips_per_second:.2f} clips/s, "
-            f"{self.decoded_frames_per_delivered_frame:.2f} decoded frames per delivered frame, "
+            f"{self.decoded_frames_per_delivered_frame:.2f} decoded frames per delivered frame, {cached}"
             f"bottleneck: {self.bottleneck}; {self.evidence})"
         )
 
@@ -178,6 +187,6 @@ class Meter:
             old, batches=old.batches + 1, clips=old.clips + clips, failed_clips=old.failed_clips + failed
         )
 
-    def snapshot(self) -> LoadStats:
-        """The sums so far."""
-        return replace(self._sum, counts=replace(self._sum.counts))
+    def snapshot(self, cache: CacheStats | None = None) -> LoadStats:
+        """The sums so far, and what a cache counted."""
+        return replace(self._sum, counts=replace(self._sum.counts), cache=cache)

@@ -10,6 +10,8 @@ from typing import Any, SupportsIndex
 import torch
 from torch.utils.data import Dataset
 
+from framefeed.cache.frame_cache import FrameCache
+from framefeed.decode.decoder import Decoder
 from framefeed.decode.registry import decoder_named
 from framefeed.errors import UsageError
 from framefeed.load.batch import ClipBatch
@@ -40,21 +42,32 @@ class ClipDataset(Dataset[Any]):
         target: Name of a column of whole numbers, or of text, whose codes ``classes`` explains.
         transform: Called with a clip. Torch's generators are seeded for the call from (seed, epoch, position) and
             restored afterwards: its draws do not depend on workers, and the trainer's not on the loader.
+        cache: An `FrameCache`: clips that it has are read from it, the others decoded and stored, by any workers. What
+            a worker has stored, others find when it ends, or has stored 64 MiB, or is asked for another epoch.
 
     Raises:
         UsageError: The plan has no such column.
     """
 
     def __init__(
-        self, plan: EpochPlan, target: str | None = None, transform: Callable[[torch.Tensor], Any] | None = None
+        self,
+        plan: EpochPlan,
+        target: str | None = None,
+        transform: Callable[[torch.Tensor], Any] | None = None,
+        *,
+        cache: FrameCache | None = None,
     ) -> None:
         _check(plan, target, transform)
+        if cache is not None and not isinstance(cache, FrameCache):
+            raise UsageError(f"cache must be an ff.FrameCache, or None, not {cache!r}")
+        self._cache = cache
         self._plan = plan
         self._target = target
         self._transform = transform
         # In shared memory: persistent workers read what the parent writes. Nameless, so that nothing stays behind.
         self._epoch = torch.tensor([plan.epoch], dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
         self._memory = Memory(IDLE_BATCHES)
+        self._epoch_decoded = plan.epoch
 
     def __repr__(self) -> str:
         return f"ClipDataset({len(self)} clips, target={self._target!r}, epoch={self.epoch}, {self._plan!r})"
@@ -125,11 +138,20 @@ class ClipDataset(Dataset[Any]):
         numbers = [_checked(whole_number(position), len(plan)) for position in positions]
         if not numbers:
             return []
-        batch = load_batch(plan, numbers, decoder_named(), self._memory)
+        batch = load_batch(plan, numbers, self._decoder(plan), self._memory)
         for error in batch.errors:
             if error is not None:
                 raise error
         return [self._item(plan, batch, place, number) for place, number in enumerate(numbers)]
+
+    def _decoder(self, plan: EpochPlan) -> Decoder:
+        if self._cache is None:
+            return decoder_named()
+        if self._epoch_decoded != plan.epoch:
+            # In the new epoch other workers come to what this one has stored.
+            self._cache.flush()
+            self._epoch_decoded = plan.epoch
+        return self._cache.decoder_for(plan, decoder_named())
 
     def _item(self, plan: EpochPlan, batch: ClipBatch, place: int, number: int) -> Any:
         clip: Any = torch.from_numpy(batch.data[place])

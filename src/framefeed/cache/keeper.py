@@ -1,0 +1,168 @@
+"""What the parts of a cache share in one process: both tiers, counts, the codec, and what went wrong."""
+
+from __future__ import annotations
+
+import os
+import warnings
+import weakref
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from threading import Lock
+from typing import Literal
+
+from framefeed.cache.choosing import chosen_codec
+from framefeed.cache.codecs import FrameCodec, codec_for, codec_named
+from framefeed.cache.keys import EXACT, FORMS, Form
+from framefeed.cache.memory import MemoryTier
+from framefeed.cache.store import FrameStore
+from framefeed.cache.stored import StoreOptions
+from framefeed.cache.tally import CacheStats, Tally
+from framefeed.decode.decoder import Pixels
+from framefeed.decode.planes import PlaneLayout
+from framefeed.errors import UsageError
+from framefeed.parallel.leaving import before_process_ends
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class CacheOptions:
+    """The options of a cache; their meaning stands at ``FrameCache``.
+
+    Example: ``CacheOptions("/data/cache", max_bytes=200_000_000_000)``
+    """
+
+    path: str
+    codec: str = AUTO
+    max_bytes: int | None = None
+    form: Literal["auto"] | Form = "auto"
+    memory_bytes: int = 0
+    strict: bool = False
+    shared: bool = False
+
+    def __post_init__(self) -> None:
+        if self.form not in ("auto", *FORMS):
+            raise UsageError(f'form must be "auto", "output" or "planes", not {self.form!r}')
+        if not isinstance(self.codec, str):
+            raise UsageError(f"codec must be the name of a codec, not {self.codec!r}")
+        if self.codec != AUTO:
+            codec_named(self.codec)
+
+
+class Keeper:
+    """One cache in one process, and in those that are forked from it.
+
+    Args:
+        options: Of the cache.
+
+    Attributes:
+        options: Of the cache.
+        memory: The memory tier.
+        tally: Counts what happened.
+        pixels: What decides the pixels besides source and decoder: "exact", or the recipe of a lossy codec. Part of the
+            key of every frame: what a lossy codec makes is nobody else's frame.
+        expected_frames: About how many will be stored, or None; what "auto" means depends on it.
+    """
+
+    def __init__(self, options: CacheOptions) -> None:
+        self.options = options
+        self.memory = MemoryTier(options.memory_bytes)
+        self.tally = Tally()
+        self._codec: FrameCodec | None = None if options.codec == AUTO else codec_named(options.codec)
+        self.pixels = EXACT if self._codec is None or self._codec.is_exact else self._codec.recipe
+        self.expected_frames: int | None = None
+        self._opening = Lock()
+        self._store: FrameStore | None = None
+        self._process = -1
+        self._has_warned = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the folder was looked at."""
+        return self._store is not None
+
+    @property
+    def store(self) -> FrameStore:
+        """The disk tier.
+
+        Raises:
+            CacheError: The path is a file, or a folder that others may write to.
+        """
+        if self._store is None or self._process != os.getpid():
+            self._join()
+        assert self._store is not None
+        return self._store
+
+    def _join(self) -> None:
+        """Open the folder, once; in each process see to it that what it has written is not lost when it ends."""
+        if self._process != os.getpid():
+            # Whoever held the lock is not in a forked process.
+            self._opening = Lock()
+        with self._opening:
+            if self._store is None:
+                given = self.options
+                self._store = FrameStore(given.path, StoreOptions(given.max_bytes, shared=given.shared))
+                weakref.finalize(self, self._store.close)
+            if self._process != os.getpid():
+                self._process = os.getpid()
+                before_process_ends(self.flush)
+
+    def flush(self) -> None:
+        """Seal what was stored."""
+        if self._store is not None:
+            self._store.flush()
+
+    def close(self) -> None:
+        """Flush, and let go of files and memory."""
+        self.memory.clear()
+        if self._store is not None:
+            self._store.close()
+
+    @property
+    def is_filling(self) -> bool:
+        """Whether the disk tier takes more frames."""
+        store = self.store
+        return not store.is_full and store.trouble is None
+
+    def codec_for(self, layout: PlaneLayout, samples: Sequence[Pixels]) -> FrameCodec:
+        """Settle how frames of a layout are stored; what "auto" means is measured on the first samples.
+
+        Args:
+            layout: Of the frames.
+            samples: Some of them, uint8 [layout.nbytes] each.
+        """
+        codec = self._codec
+        if codec is None:
+            with self._opening:
+                codec = self._codec = self._codec or self._chosen(layout, samples)
+        return codec_for(codec, layout)
+
+    def _chosen(self, layout: PlaneLayout, samples: Sequence[Pixels]) -> FrameCodec:
+        expected = None if self.expected_frames is None else self.expected_frames * layout.nbytes
+        return chosen_codec(layout, samples, expected, self.options.max_bytes)
+
+    def say_trouble(self) -> None:
+        """Warn, once a process, that nothing more is stored, if that is so."""
+        trouble = self.store.trouble
+        if trouble is None or self._has_warned:
+            return
+        self._has_warned = True
+        message = f"the frame cache {self.options.path} stores nothing more: {trouble}; decoding goes on without it"
+        with suppress(UserWarning):  # Raised where warnings are errors: but this one is to stop nobody.
+            warnings.warn(message, UserWarning, stacklevel=2)
+
+    def stats(self) -> CacheStats:
+        """What was done in this process, and whether the cache still fills."""
+        own = replace(self.tally.stats, codec=None if self._codec is None else self._codec.label)
+        if self._store is None:
+            return own
+        disk = self._store.counts
+        return replace(
+            own,
+            frames_damaged=own.frames_damaged + disk.frames_damaged,
+            bytes_read=disk.bytes_read,
+            bytes_written=disk.bytes_written,
+            is_full=self._store.is_full,
+            trouble=self._store.trouble,
+        )

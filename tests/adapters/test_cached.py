@@ -1,0 +1,92 @@
+"""ClipDataset over a cache under PyTorch's DataLoader: workers of any kind read and fill one folder."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+from framefeed.adapters.torch import ClipDataset
+from framefeed.cache.frame_cache import FrameCache
+from framefeed.errors import UsageError
+from framefeed.plan.timed import Dense
+from tests.load.media import plan_of
+
+pytestmark = [
+    # What PyTorch thinks of the number of workers on a small machine is not the matter here.
+    pytest.mark.filterwarnings("ignore:This DataLoader will create"),
+    # Users fork too.
+    pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning"),
+]
+
+
+def clips_of(dataset: ClipDataset, **options: Any) -> list[torch.Tensor]:
+    return [batch["data"] for batch in DataLoader(dataset, batch_size=3, **options)]
+
+
+def assert_equal(clips: list[torch.Tensor], expected: list[torch.Tensor]) -> None:
+    assert len(clips) == len(expected)
+    for clip, wanted in zip(clips, expected, strict=True):
+        assert torch.equal(clip, wanted)
+
+
+@pytest.mark.parametrize(("workers", "method"), [(0, None), (2, "fork"), (2, "spawn"), (1, "forkserver")])
+def test_C05_workers_fill_and_read_one_cache(workers: int, method: str | None, tmp_path: Path) -> None:
+    plan = plan_of(Dense(4, stride=2, start="random"), size=(24, 32))
+    expected = clips_of(ClipDataset(plan))
+    options = {"num_workers": workers, "multiprocessing_context": method}
+    with FrameCache(tmp_path / "c") as cache:
+        dataset = ClipDataset(plan, cache=cache)
+        assert_equal(clips_of(dataset, **options), expected)
+        if not workers:
+            cache.flush()
+        assert not [name for name in (tmp_path / "c").iterdir() if name.suffix == ".part"], "workers seal when they end"
+        info = cache.info()
+        assert info.num_frames > 0
+        assert_equal(clips_of(dataset, **options), expected)
+        assert cache.info().num_frames == info.num_frames, "the second pass had nothing to store"
+        assert_equal(clips_of(dataset), expected)
+        if workers:
+            assert cache.stats().hit_rate == 1
+
+
+def test_persistent_workers_seal_at_the_next_epoch(tmp_path: Path) -> None:
+    plan = plan_of(size=(24, 32))
+    with FrameCache(tmp_path / "c") as cache:
+        dataset = ClipDataset(plan, cache=cache)
+        loader = DataLoader(dataset, batch_size=3, num_workers=2, persistent_workers=True,
+                            multiprocessing_context="fork")  # fmt: skip
+        for epoch in range(3):
+            dataset.set_epoch(epoch)
+            expected = [batch["data"] for batch in DataLoader(ClipDataset(plan.with_epoch(epoch)), batch_size=3)]
+            assert_equal([batch["data"] for batch in loader], expected)
+        assert cache.info().num_frames > 0
+        del loader
+
+
+def test_an_open_segment_of_the_parent_stays_its_own(tmp_path: Path) -> None:
+    plan = plan_of(size=(24, 32))
+    expected = clips_of(ClipDataset(plan))
+    with FrameCache(tmp_path / "c") as cache:
+        dataset = ClipDataset(plan, cache=cache)
+        _ = dataset[0]
+        assert_equal(clips_of(dataset, num_workers=2, multiprocessing_context="fork"), expected)
+        _ = dataset[1]
+        cache.flush()
+        assert cache.verify().damaged == {}
+        assert_equal(clips_of(dataset), expected)
+
+
+def test_a_dataset_with_a_cache_pickles(tmp_path: Path) -> None:
+    dataset = ClipDataset(plan_of(), cache=FrameCache(tmp_path / "c", codec="lz4", max_bytes="1GB"))
+    again = pickle.loads(pickle.dumps(dataset))
+    assert torch.equal(again[0]["data"], dataset[0]["data"])
+
+
+def test_what_is_no_cache_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"ff\.FrameCache"):
+        ClipDataset(plan_of(), cache="cache/")  # type: ignore[arg-type]

@@ -1,0 +1,146 @@
+"""ClipLoader over a cache: the same batches, from whatever the cache holds, for any number of workers."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from framefeed.cache.frame_cache import FrameCache, form_for
+from framefeed.errors import UsageError
+from framefeed.load import ClipLoader
+from framefeed.plan.clips import RandomSegments, Uniform
+from framefeed.plan.crops import CenterCrop, RandomCrop, RandomResizedCrop
+from framefeed.plan.timed import Dense
+from tests.load.laws import check_resume, content, run
+from tests.load.media import assert_stamps, plan_of
+
+MakeLoader = Callable[..., ClipLoader]
+PLANS = {
+    "small": {"size": (24, 32)},
+    "whole": {},
+    "random crops": {"crop": RandomCrop(20, 24)},
+    "random areas": {"crop": RandomResizedCrop(16, 16)},
+    "center": {"crop": CenterCrop(20, 24), "size": (10, 12)},
+}
+
+
+def everything(loader: ClipLoader, epochs: int) -> list[Any]:
+    return [content(batch) for _ in range(epochs) for batch in loader]
+
+
+@pytest.mark.parametrize("options", PLANS.values(), ids=PLANS)
+def test_C11_every_epoch_is_the_uncached_one_for_any_number_of_workers(
+    options: dict[str, Any], tmp_path: Path, make_loader: MakeLoader
+) -> None:
+    plan = plan_of(Dense(4, stride=2, start="random"), **options)
+    expected = everything(make_loader(plan, batch_size=5, workers=0), 3)
+    for workers in (0, 1, 3):
+        with FrameCache(tmp_path / f"c{workers}") as cache:
+            loader = make_loader(plan, batch_size=5, workers=workers, cache=cache)
+            assert everything(loader, 3) == expected
+            first = loader.stats()
+            assert first.cache is not None
+            assert first.cache.frames_stored == first.counts.frames_stored > 0
+            again = make_loader(plan, batch_size=5, workers=workers, cache=cache)
+            assert everything(again, 3) == expected
+            assert again.stats().counts.frames_decoded == 0
+            assert again.stats().cached_share == 1
+            assert "100% of them cached" in repr(again.stats())
+
+
+def test_a_cache_that_another_process_filled(tmp_path: Path, make_loader: MakeLoader) -> None:
+    plan = plan_of(size=(24, 32))
+    with FrameCache(tmp_path / "c") as filling:
+        expected = everything(make_loader(plan, batch_size=4, cache=filling), 1)
+        with FrameCache(tmp_path / "c") as other:
+            loader = make_loader(plan, batch_size=4, cache=other)
+            assert everything(loader, 1) == expected
+            assert loader.stats().counts.frames_decoded == 0, "sealed at the end of the first one's epoch"
+
+
+def test_an_interrupted_epoch_is_gone_on_with(tmp_path: Path, make_loader: MakeLoader) -> None:
+    plan = plan_of(size=(24, 32))
+    with FrameCache(tmp_path / "c") as cache:
+        batches = iter(make_loader(plan, batch_size=3, workers=0, cache=cache))
+        next(batches)
+        stored = cache.stats().frames_stored
+        loader = make_loader(plan, batch_size=3, workers=0, cache=cache)
+        everything(loader, 1)
+        assert loader.stats().counts.frames_cached >= stored > 0
+
+
+def test_resuming_is_the_uninterrupted_run(tmp_path: Path) -> None:
+    plan = plan_of(size=(24, 32))
+    with FrameCache(tmp_path / "c") as cache:
+
+        def make(workers: int) -> ClipLoader:
+            return ClipLoader(plan, batch_size=4, workers=workers, cache=cache)
+
+        check_resume(make, run(lambda workers: ClipLoader(plan, batch_size=4, workers=workers)))
+
+
+def test_C04_a_full_cache_changes_nothing_but_speed(tmp_path: Path, make_loader: MakeLoader) -> None:
+    plan = plan_of(size=(24, 32))
+    expected = everything(make_loader(plan, batch_size=4), 2)
+    with (
+        FrameCache(tmp_path / "c", codec="raw", max_bytes=40_000) as cache,
+        warnings.catch_warnings(record=True) as seen,
+    ):
+        warnings.simplefilter("always")
+        loader = make_loader(plan, batch_size=4, workers=2, cache=cache)
+        assert everything(loader, 2) == expected
+        assert len([each for each in seen if "stores nothing more" in str(each.message)]) == 1
+        assert 0 < loader.stats().counts.frames_cached < loader.stats().counts.frames_delivered
+
+
+def test_C17_the_folder_goes_while_an_epoch_runs(tmp_path: Path, make_loader: MakeLoader) -> None:
+    plan = plan_of(size=(24, 32))
+    expected = everything(make_loader(plan, batch_size=4), 2)
+    with FrameCache(tmp_path / "c") as cache, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        got = []
+        for batch in (loader := make_loader(plan, batch_size=4, workers=0, cache=cache)):
+            got.append(content(batch))
+            shutil.rmtree(tmp_path / "c", ignore_errors=True)
+        got += everything(loader, 1)
+        assert got == expected
+
+
+def test_transforms_get_cached_clips_as_they_get_others(tmp_path: Path, make_loader: MakeLoader) -> None:
+    def noisy(clip: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        clip[...] = 255 - clip  # In place, as it may: what is cached must not change by it.
+        noise = rng.integers(0, 9, clip.shape, dtype=np.uint8)
+        return clip + noise
+
+    plan = plan_of(size=(24, 32))
+    expected = everything(make_loader(plan, batch_size=4, transform=noisy), 1)
+    with FrameCache(tmp_path / "c", memory_bytes="1MB") as cache:
+        for _ in range(2):
+            assert everything(make_loader(plan, batch_size=4, transform=noisy, cache=cache), 1) == expected
+
+
+def test_stamps_of_cached_clips_name_their_ordinals(tmp_path: Path, make_loader: MakeLoader) -> None:
+    plan = plan_of(Uniform(5))
+    with FrameCache(tmp_path / "c") as cache:
+        for _ in range(2):
+            for number, batch in enumerate(make_loader(plan, batch_size=1, cache=cache)):
+                assert_stamps(plan, number, batch.data[0])
+
+
+def test_forms_follow_from_the_plan() -> None:
+    forms = {name: form_for(plan_of(RandomSegments(2), **options)) for name, options in PLANS.items()}
+    assert forms == {
+        "small": "output", "whole": "planes", "random crops": "planes", "random areas": "planes", "center": "output",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("cache", ["cache/", True, object()])
+def test_what_is_no_cache_is_refused(cache: Any) -> None:
+    with pytest.raises(UsageError, match=r"ff\.FrameCache"):
+        ClipLoader(plan_of(), batch_size=2, cache=cache)
