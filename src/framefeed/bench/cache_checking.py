@@ -36,6 +36,11 @@ class Crop:
     original: Pixels
     stored: Pixels
 
+    @property
+    def psnr(self) -> float:
+        """Of the square alone, in dB."""
+        return psnr(self.stored, self.original)
+
 
 @dataclass(frozen=True, slots=True)
 class Checked:
@@ -46,51 +51,60 @@ class Checked:
         missing: Places of those that did not come, or in another shape.
         psnr_mean: Of the frames, in dB; infinite where none differs.
         psnr_worst: Of the frame that differs most.
-        worst: The square that differs most, of RGB pictures; None where none differs.
+        worst: The square that differs most; None where none differs, or it was not looked for.
+        same: The square that was asked for, as it came back.
     """
 
     differing: list[int]
     missing: list[int]
     psnr_mean: float
     psnr_worst: float
-    worst: Crop | None
+    worst: Crop | None = None
+    same: Crop | None = None
 
 
-def check(came: Iterable[tuple[int, Pixels]], wanted: Sequence[Pixels], find_crop: bool = False) -> Checked:
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Which squares of RGB frames to keep for looking at.
+
+    Attributes:
+        at: One of these places, besides the one that differs most.
+    """
+
+    at: Crop | None = None
+
+
+def check(came: Iterable[tuple[int, Pixels]], wanted: Sequence[Pixels], look: Look | None = None) -> Checked:
     """Compare what a format gives with what it was given.
 
     Args:
         came: (Place, frame), each valid until the next.
         wanted: The frames by place.
-        find_crop: Whether to look for the square that differs most; the frames are [H, W, 3].
+        look: Which squares to keep; the frames are [H, W, 3] then.
     """
     differing: list[int] = []
     missing = set(range(len(wanted)))
     ratios: list[float] = []
-    worst, most = None, 0.0
+    worst = same = None
+    most = 0.0
     for place, frame in came:
         original = wanted[place]
         if frame.shape != original.shape:
             continue
         missing.discard(place)
+        if look is not None and look.at is not None and look.at.place == place:
+            same = _crop(place, (look.at.top, look.at.left), original, frame)
         if np.array_equal(frame, original):
             continue
         differing.append(place)
         ratios.append(psnr(frame, original))
-        if find_crop:
+        if look is not None:
             error, top, left = _worst_square(frame, original)
             if error > most:
                 most, worst = error, _crop(place, (top, left), original, frame)
     infinite = float("inf")
     mean = float(np.mean(ratios)) if ratios else infinite
-    return Checked(sorted(differing), sorted(missing), mean, min(ratios, default=infinite), worst)
-
-
-def same_place(crop: Crop, frame: Pixels) -> Crop:
-    """The square of another format's frame that one format is worst at."""
-    side_down, side_right = crop.original.shape[:2]
-    stored = frame[crop.top : crop.top + side_down, crop.left : crop.left + side_right].copy()
-    return Crop(crop.place, crop.top, crop.left, crop.original, stored)
+    return Checked(sorted(differing), sorted(missing), mean, min(ratios, default=infinite), worst, same)
 
 
 def crops_sheet(rows: Sequence[tuple[str, Sequence[tuple[str, Crop]]]]) -> Pixels:

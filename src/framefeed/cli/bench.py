@@ -9,6 +9,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from framefeed.bench.cache import FRAMES, PAIRS, CacheBench, run_cache
+from framefeed.bench.cache import ROWS as CACHE_ROWS
+from framefeed.bench.cache_reports import cache_closing_lines, cache_row_lines
 from framefeed.bench.decode import DecodeBench, known_rows, run_decode
 from framefeed.bench.measuring import Rounds
 from framefeed.bench.reports import closing_lines, row_lines
@@ -16,12 +19,13 @@ from framefeed.bench.scan import FILES, ROWS, ScanBench, run_scan
 from framefeed.bench.scan_charts import rates_chart
 from framefeed.bench.scan_reports import scan_closing_lines, scan_row_lines
 from framefeed.cli.exits import Exit
-from framefeed.cli.parsing import at_least
+from framefeed.cli.parsing import at_least, size
 from framefeed.cli.printing import say
 from framefeed.errors import UsageError
 
-WHAT = ("decode", "scan", "all")
-NOT_YET = ("cache", "load", "gpu")
+WHAT = ("decode", "scan", "cache", "all")
+NOT_YET = ("load", "gpu")
+DEFAULT_PAIRS = 20
 Report = dict[str, Any]
 
 
@@ -34,26 +38,46 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="the same")  # fmt: skip
     parser.add_argument("--work", type=Path, metavar="DIR", help="keep what is made there, and use it again")
     parser.add_argument("--rows", metavar="ROW,...",
-                        help=f"only these; decode: {', '.join(sorted(known_rows()))}; scan: {', '.join(ROWS)}",
-                        )  # fmt: skip
+                        help=f"only these; decode: {', '.join(sorted(known_rows()))}; scan: {', '.join(ROWS)}; "
+                        f"cache: {', '.join(CACHE_ROWS)}")  # fmt: skip
     parser.add_argument("--files", type=at_least(1), default=FILES, metavar="N",
                         help=f"scan: pictures in the scanned tree; other trees in proportion (default: {FILES})",
                         )  # fmt: skip
-    parser.add_argument("--pairs", type=at_least(1), default=20, metavar="N",
-                        help="rounds, each with every contender once (default: 20)")  # fmt: skip
+    parser.add_argument("--pairs", type=at_least(1), metavar="N",
+                        help=f"rounds, each with every contender once (default: {DEFAULT_PAIRS}; cache: {PAIRS})",
+                        )  # fmt: skip
     parser.add_argument("--json", type=Path, metavar="FILE",
-                        help="write the report there too; the rates of scan also as a picture beside it")  # fmt: skip
+                        help="write the report there too; the rates of scan as a picture beside it, and crops of the "
+                        "lossy formats of cache")  # fmt: skip
+    _add_cache_arguments(parser)
+
+
+def _add_cache_arguments(parser: argparse.ArgumentParser) -> None:
+    cache = parser.add_argument_group("cache")
+    cache.add_argument("--size", type=size, default=(224, 224), metavar="SIZE",
+                       help="of outputs: HEIGHTxWIDTH, or one number for both (default: 224x224)")  # fmt: skip
+    cache.add_argument("--frames", type=at_least(1), default=FRAMES, metavar="N",
+                       help=f"of the video, spread over it (default: {FRAMES})")  # fmt: skip
+    cache.add_argument("--workers", type=at_least(1), metavar="N",
+                       help="of the DataLoader that reads, and threads (default: the cores)")  # fmt: skip
+    cache.add_argument("--disk", type=Path, metavar="FOLDER",
+                       help="on the disk that frames are to be stored on (default: that of temporary files)",
+                       )  # fmt: skip
+    cache.add_argument("--crops", type=Path, metavar="FOLDER",
+                       help="write what lossy formats do to the picture there, as one contact sheet")  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
     """Measure, and say what was found."""
     if args.what in NOT_YET:
-        raise UsageError(f"'bench {args.what}' is not in this version of framefeed: there are 'decode' and 'scan'")
+        raise UsageError(f"'bench {args.what}' is not in this version of framefeed: there are {', '.join(WHAT)}")
     named = [*args.media, *args.named_media]
     media = tuple(named or map(Path, filter(None, [os.environ.get("FRAMEFEED_MEDIA")])))
     for path in media:
         if not path.exists():
             raise UsageError(f"{path}: no such file or folder")
+    if args.disk is not None and not args.disk.is_dir():
+        raise UsageError(f"--disk {args.disk}: no such folder")
     if args.json is not None and args.json.is_dir():
         raise UsageError(f"{args.json} is a folder: name a file in it, such as {args.json / 'bench.json'}")
     reports = {what: _BENCHES[what](args, media, rows) for what, rows in chosen_rows(args.what, args.rows).items()}
@@ -71,7 +95,7 @@ def chosen_rows(what: str, rows: str | None) -> dict[str, tuple[str, ...]]:
     Raises:
         UsageError: No bench that was asked for has such a row.
     """
-    known = {"decode": known_rows(), "scan": set(ROWS)}
+    known = {"decode": known_rows(), "scan": set(ROWS), "cache": set(CACHE_ROWS)}
     benches = [name for name in known if what in (name, "all")]
     if rows is None:
         return dict.fromkeys(benches, ())
@@ -85,22 +109,38 @@ def chosen_rows(what: str, rows: str | None) -> dict[str, tuple[str, ...]]:
 
 
 def _decode(args: argparse.Namespace, media: tuple[Path, ...], rows: tuple[str, ...]) -> Report:
-    bench = DecodeBench(media, args.work, rows, Rounds(args.pairs))
+    bench = DecodeBench(media, args.work, rows, Rounds(args.pairs or DEFAULT_PAIRS))
     report = run_decode(bench, lambda row: say(*row_lines(row)))
     say(*closing_lines(report))
     return report
 
 
 def _scan(args: argparse.Namespace, media: tuple[Path, ...], rows: tuple[str, ...]) -> Report:
-    bench = ScanBench(media, args.work, rows, args.files, Rounds(args.pairs))
+    bench = ScanBench(media, args.work, rows, args.files, Rounds(args.pairs or DEFAULT_PAIRS))
     report = run_scan(bench, lambda row: say(*scan_row_lines(row)))
     say(*scan_closing_lines(report))
     return report
 
 
+def _cache(args: argparse.Namespace, media: tuple[Path, ...], rows: tuple[str, ...]) -> Report:
+    side = (args.size, args.size) if isinstance(args.size, int) else args.size
+    rounds = Rounds(args.pairs or PAIRS)
+    bench = CacheBench(media, args.work, args.disk, rows, args.frames, side, args.workers, rounds, _crops_file(args))
+    report = run_cache(bench, lambda row: say(*cache_row_lines(row)))
+    say(*cache_closing_lines(report))
+    return report
+
+
+def _crops_file(args: argparse.Namespace) -> Path | None:
+    if args.crops is not None:
+        return Path(args.crops) / "crops.png"
+    return None if args.json is None else Path(args.json).with_suffix(".crops.png")
+
+
 _BENCHES: Mapping[str, Callable[[argparse.Namespace, tuple[Path, ...], tuple[str, ...]], Report]] = {
     "decode": _decode,
     "scan": _scan,
+    "cache": _cache,
 }
 
 

@@ -68,4 +68,4 @@ def versions() -> dict[str, str]:
 
 def formats() -> list[FileFormat]:
     """With Huffman tables of the frame's own."""
-    return [FileFormat("ffvhuff, planes (PyAV)", ".ffvhuff", True, write_packet, read_packet)]
+    return [FileFormat("ffvhuff of planes (PyAV)", ".ffvhuff", True, write_packet, read_packet)]

@@ -1,0 +1,209 @@
+"""``framefeed bench cache``: every format on the user's own video, the paired rows, and what to make of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from framefeed.bench.cache_advice import ASSUMED_DISK, Conditions, advice_lines, advise, way_of
+from framefeed.bench.cache_batches import batches_row
+from framefeed.bench.cache_checking import crops_sheet
+from framefeed.bench.cache_decoding import original_entries
+from framefeed.bench.cache_exact import exact_row
+from framefeed.bench.cache_field import find_frames
+from framefeed.bench.cache_original import checksums_row, original_row
+from framefeed.bench.cache_ours import sized
+from framefeed.bench.cache_pages import disk_speed
+from framefeed.bench.cache_passes import filling_row, second_row
+from framefeed.bench.cache_samples import take_sample, video_of
+from framefeed.bench.cache_scene import Scene
+from framefeed.bench.cache_table import Table, all_formats, measure_table
+from framefeed.bench.machine import machine_facts
+from framefeed.bench.measuring import Rounds
+from framefeed.encode.stills import save_still
+from framefeed.errors import FramefeedError, MissingMedia, UsageError
+
+FRAMES = 100
+PAIRS = 9
+DISK_BYTES = 256 * 10**6
+"""Of the file that the disk's speed is measured with."""
+TABLE = "table"
+ROWS: Mapping[str, str] = {
+    TABLE: "every format, theirs and ours, one after the other",
+    "exact": "the best exact codec against joblib's lz4 and PNG",
+    "original": "random frames against decoding them from the original",
+    "second": "a second pass over the same clips against the first",
+    "batches": "whole batches stored raw against memcpy",
+    "filling": "what filling adds to a first pass",
+    "checksums": "what checksums take of a read",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CacheBench:
+    """What to run.
+
+    Attributes:
+        media: The user's videos, files or folders: the first that can be read is measured; without any one is made.
+        work: Folder for what is made, kept; None for one that is removed at the end.
+        disk: Folder on the disk that the frames are to be stored on; None for the folder of what is made.
+        rows: Keys of the rows, or () for all.
+        frames: Of the video, spread over it.
+        size: (height, width) of outputs.
+        workers: Of a DataLoader, and threads; None for the cores.
+        rounds: How often, in the paired rows.
+        crops: File for the contact sheet of the lossy formats, or None.
+    """
+
+    media: tuple[Path, ...] = ()
+    work: Path | None = None
+    disk: Path | None = None
+    rows: tuple[str, ...] = ()
+    frames: int = FRAMES
+    size: tuple[int, int] = (224, 224)
+    workers: int | None = None
+    rounds: Rounds = field(default_factory=lambda: Rounds(PAIRS))
+    crops: Path | None = None
+
+    def __post_init__(self) -> None:
+        unknown = sorted(set(self.rows) - ROWS.keys())
+        if unknown:
+            raise UsageError(f"no row {', '.join(unknown)}: the rows are {', '.join(ROWS)}")
+
+
+def run_cache(bench: CacheBench, tell: Callable[[dict[str, Any]], None] = lambda row: None) -> dict[str, Any]:
+    """Run the rows.
+
+    Args:
+        bench: What to run.
+        tell: Called with each row's report as soon as there is one.
+
+    Returns:
+        The whole report; a row that failed is listed with the reason.
+    """
+    found = find_frames()
+    workers = bench.workers or len(os.sched_getaffinity(0))
+    report: dict[str, Any] = {
+        "bench": "cache",
+        "machine": machine_facts(),
+        "versions": found.versions,
+        "missing": found.missing,
+        "settings": {"pairs": bench.rounds.pairs, "frames": bench.frames, "size": list(bench.size), "workers": workers},
+        "rows": [],
+        "skipped": {},
+    }
+    with _folders(bench) as (work, disk):
+        try:
+            sample = take_sample(video_of(bench.media, work), bench.frames, bench.size)
+        except MissingMedia as error:
+            report["skipped"] = dict.fromkeys(bench.rows or ROWS, str(error))
+            return report
+        for key in bench.rows or ROWS:
+            try:
+                with TemporaryDirectory(prefix="row-", dir=disk) as scratch:
+                    row = _run(key, Scene(sample, Path(scratch), found, bench.rounds, workers), bench)
+            except FramefeedError as error:
+                # What the other rows have measured is not lost.
+                report["skipped"][key] = f"{type(error).__name__}: {error}"
+                continue
+            report["rows"].append(row)
+            tell(row)
+            if key == TABLE:
+                report["advice"] = _advice(row, workers)
+    return report
+
+
+def _run(key: str, scene: Scene, bench: CacheBench) -> dict[str, Any]:
+    runs: Mapping[str, Callable[[Scene], dict[str, Any]]] = {
+        TABLE: lambda scene: _table_row(scene, bench.crops),
+        "exact": exact_row,
+        "original": original_row,
+        "second": second_row,
+        "batches": batches_row,
+        "filling": filling_row,
+        "checksums": checksums_row,
+    }
+    return runs[key](scene)
+
+
+def _table_row(scene: Scene, crops: Path | None) -> dict[str, Any]:
+    sample = scene.sample
+    disk = disk_speed(str(scene.work / "disk"), DISK_BYTES)
+    table = measure_table(all_formats(sample, scene.field, scene.workers), sample, scene.work)
+    height, width = sample.video.index.stream.displayed
+    frames = len(sample.video)
+    return {
+        "key": TABLE,
+        "title": f"{sample.video.path.name}: {frames:,} frames of {width}x{height}, in every format",
+        "note": f"measured on {len(sample)} frames spread over it; MB are of all {frames:,}, in proportion; FPS on the "
+        "clock; write FPS of framefeed's with fsync",
+        "frames": len(sample),
+        "num_frames": frames,
+        "workers": scene.workers,
+        "size": sized(sample),
+        "disk": disk,
+        "entries": [*original_entries(scene), *table.entries],
+        "failed": table.failed,
+        "wrong": [f"{entry['title']}: {what}" for entry in table.entries for what in entry["wrong"]],
+        "crops": _draw(table, crops),
+        "goals": [],
+    }
+
+
+def _draw(table: Table, path: Path | None) -> str | None:
+    """Write the contact sheet of the lossy formats, and give its name."""
+    lossy = [entry for entry in table.entries if table.checks[entry["title"]].worst is not None]
+    if path is None or not lossy:
+        return None
+    worst, same = [], []
+    for entry in lossy:
+        checked, name = table.checks[entry["title"]], entry["name"]
+        assert checked.worst is not None
+        worst.append((f"{name}: {checked.worst.psnr:.1f} dB here", checked.worst))
+        same.append(
+            (f"{name}: {checked.psnr_mean:.1f} dB in all, {entry['mb_whole']:,.0f} MB", checked.same or checked.worst)
+        )
+    rows = [
+        ("where each lossy format is worst: left as decoded, right as stored, four times as large", worst),
+        ("the same place in each", same),
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_still(path, crops_sheet(rows))
+    return path.name
+
+
+def _advice(table: Mapping[str, Any], workers: int) -> dict[str, Any]:
+    """What the table means for the user; with the disk's speed as measured, or as assumed."""
+    disk = table["disk"]
+    is_measured = not isinstance(disk, str)
+    conditions = Conditions(
+        workers, disk["read"] if is_measured else ASSUMED_DISK, is_measured, table["num_frames"], table["size"]
+    )
+    entries = table["entries"]
+    originals = [way for entry in entries if entry["group"] == "original" and (way := way_of(entry, workers))]
+    ways = [way for entry in entries
+            if entry["group"] == "framefeed" and entry["is_exact"] and (way := way_of(entry, workers))]  # fmt: skip
+    advices = advise(originals[0], ways, conditions)
+    return {
+        "lines": advice_lines(originals[0], advices, conditions),
+        "disk_mb": conditions.disk_mb,
+        "disk_is_measured": is_measured,
+        "chosen": {each.use: {"codec": each.way.codec, "form": each.way.form, "gain": round(each.gain, 2),
+                              "passes": each.passes} for each in advices},
+    }  # fmt: skip
+
+
+@contextmanager
+def _folders(bench: CacheBench) -> Iterator[tuple[Path, Path]]:
+    """Folder for what is made, and the one on the disk that is measured."""
+    if bench.work is not None:
+        bench.work.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix="framefeed-bench-") as made:
+        work = bench.work or Path(made)
+        with TemporaryDirectory(prefix="framefeed-bench-", dir=bench.disk or work) as disk:
+            yield work, Path(disk)
