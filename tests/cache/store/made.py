@@ -1,0 +1,128 @@
+"""Frames that name themselves, stores of them, and the laws that every store keeps."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from framefeed.cache.store import FrameStore
+from framefeed.cache.store.segment_writer import Clip, SegmentWriter
+from framefeed.cache.stored import MISS, Kind, StoredFrame
+
+HEAD = bytes(range(8))
+KEYS = (
+    HEAD + b"first   ",
+    HEAD + b"second  ",
+    (int.from_bytes(HEAD, "little") + 1).to_bytes(8, "little") + b"third   ",
+)
+"""Their frames have the same spots: those of the first two one by one, those of the third one number later."""
+KINDS = (Kind("raw", "rgb24 4x2 2 0 p"), Kind("jpeg:90", "yuv420p 6x4 2 0 p"), Kind("zstd:3", "gray ü 1x1"))
+
+Frames = Mapping[tuple[bytes, int], bytes]
+
+
+def data_of(key: bytes, number: int, version: int = 0) -> bytes:
+    """Bytes that no other frame and no other version has; of some frames there are none."""
+    seed = b"%s %d %d" % (key, number, version)
+    size = hashlib.sha256(seed).digest()[0] % 97
+    return b"" if size == 0 else hashlib.shake_128(seed).digest(size + 8)
+
+
+def frame_of(key: bytes, number: int, version: int = 0, data: bytes | None = None) -> StoredFrame:
+    """A frame whose every field follows from its name."""
+    chosen = data_of(key, number, version) if data is None else data
+    words = np.frombuffer(hashlib.sha256(b"%s %d" % (key, number)).digest(), np.uint64)
+    return StoredFrame(
+        number, KINDS[number % len(KINDS)], chosen, 1000 + number % 7, stamp=int(words[0]), content=int(words[1])
+    )
+
+
+def description_of(key: bytes) -> str:
+    return f'{{"stream": "{key.hex()}", "name": "ü"}}'
+
+
+def add(store: FrameStore, key: bytes, numbers: Iterable[int], version: int = 0) -> bool:
+    return store.add(key, description_of(key), [frame_of(key, number, version) for number in numbers])
+
+
+def read_all(store: FrameStore, key: bytes, numbers: Sequence[int]) -> dict[int, bytes]:
+    """Find and read frames; those that are there and sound. Everything else that the store says of them is checked."""
+    found = store.find(key, np.array(numbers, np.int64))
+    assert len(found) == len(numbers)
+    where = np.flatnonzero(found.segment != MISS).tolist()
+    buffers = [memoryview(bytearray(int(found.nbytes[at]))) for at in where]
+    got = {}
+    for at, buffer, is_sound in zip(where, buffers, store.read(found, where, buffers), strict=True):
+        if is_sound:
+            frame = frame_of(key, numbers[at])
+            assert found.kinds[found.kind[at]] == frame.kind
+            assert int(found.raw_nbytes[at]) == frame.raw_nbytes
+            assert (int(found.stamp[at]), int(found.content[at])) == (frame.stamp, frame.content)
+            got[numbers[at]] = bytes(buffer)
+    return got
+
+
+def assert_exact_or_missing(store: FrameStore, frames: Frames) -> int:
+    """The law of everything that is damaged: what is found is what was stored. Gives how much was found."""
+    count = 0
+    for key in {key for key, _ in frames}:
+        numbers = [number for each, number in frames if each == key]
+        # One that is damaged is not found again: then there may be another of that name.
+        for _ in range(2):
+            got = read_all(store, key, numbers)
+            for number, data in got.items():
+                assert data == frames[key, number]
+        count += len(got)
+    return count
+
+
+def frames_of(keys: Iterable[bytes], numbers: Iterable[int]) -> dict[tuple[bytes, int], bytes]:
+    wanted = list(numbers)
+    return {(key, number): data_of(key, number) for key in keys for number in wanted}
+
+
+def segments(folder: Path) -> list[Path]:
+    return sorted(folder.glob("frames-*.arrow"))
+
+
+def parts(folder: Path) -> list[Path]:
+    return sorted(folder.glob("frames-*.part"))
+
+
+def disk_bytes(folder: Path) -> int:
+    return sum(path.lstat().st_size for path in folder.iterdir()) if folder.exists() else 0
+
+
+def sealed_file(folder: Path, keys: Iterable[bytes], numbers: Iterable[int]) -> bytes:
+    """The bytes of one segment that holds those frames."""
+    wanted = list(numbers)
+    with FrameStore(os.fspath(folder)) as store:
+        for key in keys:
+            assert add(store, key, wanted)
+    (path,) = segments(folder)
+    return path.read_bytes()
+
+
+def write_segment(path: Path, clips: Iterable[tuple[bytes, Sequence[int]]], created: int = 1) -> None:
+    """Write a segment without a store around it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    writer = SegmentWriter(descriptor, 1 << 30, created)
+    for key, numbers in clips:
+        writer.append(Clip(key, description_of(key), [frame_of(key, number) for number in numbers]))
+    writer.finish()
+    os.close(descriptor)
+
+
+def name_of(number: int) -> str:
+    return f"frames-{number:032x}.arrow"
+
+
+def alone(folder: Path, content: bytes, number: int = 0) -> Path:
+    """A folder with one file that is called like a segment."""
+    folder.mkdir(mode=0o700)
+    (folder / name_of(number)).write_bytes(content)
+    return folder

@@ -1,0 +1,430 @@
+"""FrameStore: what is found is what was added, whoever added it, in whatever order, however often."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from framefeed.cache.store import FrameStore, answer, known, lookup, reading, segment_writer
+from framefeed.cache.store.segment_reader import Directory
+from framefeed.cache.stored import MISS, Found, IntArray, Kind, StoredFrame, StoreOptions, WordArray
+from framefeed.errors import CacheError, UsageError
+from tests.cache.store.made import (
+    KEYS,
+    KINDS,
+    add,
+    assert_exact_or_missing,
+    data_of,
+    description_of,
+    disk_bytes,
+    frame_of,
+    frames_of,
+    parts,
+    read_all,
+    segments,
+)
+
+NUMBERS = range(7)
+NUM_STORES = 3
+
+Versions = dict[tuple[bytes, int], list[tuple[int, int]]]
+"""Of each frame: (store that added it, version), in the order in which they were added."""
+
+
+@pytest.fixture
+def no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody cuts the power of this test."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+class Stores(RuleBasedStateMachine):
+    """Several stores over one folder, each of which stands for a process, against dictionaries."""
+
+    max_bytes: int | None = None
+
+    @initialize()
+    def begin(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="framefeed-")) / "cache"
+        self.versions = 0
+        self.ever: Versions = {}
+        self.sealed: Versions = {}
+        self.pending: list[Versions] = [{} for _ in range(NUM_STORES)]
+        self.stores = [self.opened() for _ in range(NUM_STORES)]
+
+    def opened(self) -> FrameStore:
+        return FrameStore(os.fspath(self.folder), StoreOptions(self.max_bytes, segment_bytes=9000))
+
+    @rule(
+        who=st.integers(0, NUM_STORES - 1),
+        key=st.sampled_from(KEYS),
+        numbers=st.lists(st.sampled_from(NUMBERS), min_size=1, max_size=8),
+    )
+    def add(self, who: int, key: bytes, numbers: list[int]) -> None:
+        store = self.stores[who]
+        before = {path.name for path in segments(self.folder)}
+        frames = []
+        for number in numbers:
+            self.versions += 1
+            frames.append(frame_of(key, number, self.versions))
+        is_stored = store.add(key, description_of(key), frames)
+        if {path.name for path in segments(self.folder)} - before:
+            self.seal(who)
+        assert is_stored or (self.max_bytes is not None and store.is_full and store.trouble is not None)
+        if not is_stored:
+            self.pending[who] = {}
+            return
+        first = self.versions - len(numbers) + 1
+        for version, number in enumerate(numbers, first):
+            self.ever.setdefault((key, number), []).append((who, version))
+            self.pending[who].setdefault((key, number), []).append((who, version))
+
+    def seal(self, who: int) -> None:
+        for name, versions in self.pending[who].items():
+            self.sealed.setdefault(name, []).extend(versions)
+        self.pending[who] = {}
+
+    @rule(who=st.integers(0, NUM_STORES - 1), how=st.sampled_from(["flush", "close", "reopen"]))
+    def flush(self, who: int, how: str) -> None:
+        if how == "flush":
+            self.stores[who].flush()
+        else:
+            self.stores[who].close()
+        if how == "reopen":
+            self.stores[who] = self.opened()
+        self.seal(who)
+
+    @rule(who=st.integers(0, NUM_STORES - 1), key=st.sampled_from(KEYS), numbers=st.lists(st.sampled_from(NUMBERS)))
+    def find(self, who: int, key: bytes, numbers: list[int]) -> None:
+        for number, data in read_all(self.stores[who], key, numbers).items():
+            assert data in {data_of(key, number, version) for _, version in self.ever.get((key, number), [])}
+        for number in numbers:
+            own = self.pending[who].get((key, number))
+            if own is not None:
+                assert read_all(self.stores[who], key, [number]) == {number: data_of(key, number, own[-1][1])}
+
+    @rule(who=st.integers(0, NUM_STORES - 1))
+    def look_again(self, who: int) -> None:
+        self.stores[who].refresh()
+        for key in KEYS:
+            got = read_all(self.stores[who], key, NUMBERS)
+            for number in NUMBERS:
+                name = (key, number)
+                versions = self.sealed.get(name, []) + self.pending[who].get(name, [])
+                assert (number in got) == bool(versions)
+                if not versions:
+                    continue
+                allowed = {version for _, version in versions}
+                if len({writer for writer, _ in versions}) == 1:
+                    allowed = {versions[-1][1]}
+                assert got[number] in {data_of(key, number, version) for version in allowed}
+
+    @rule(who=st.integers(0, NUM_STORES - 1))
+    def clear(self, who: int) -> None:
+        self.stores[who].clear()
+        self.sealed.clear()
+        self.pending[who] = {}
+        assert segments(self.folder) == []
+        assert self.stores[who].trouble is None
+
+    @rule()
+    def copy(self) -> None:
+        if not self.folder.exists():
+            return
+        copied = self.folder.with_name(f"copied{self.versions}")
+        shutil.copytree(self.folder, copied)
+        store = FrameStore(os.fspath(copied))
+        for key in KEYS:
+            assert read_all(store, key, NUMBERS).keys() == {number for each, number in self.sealed if each == key}
+        shutil.rmtree(copied)
+
+    @invariant()
+    def stays_within_its_budget(self) -> None:
+        assert self.max_bytes is None or disk_bytes(self.folder) <= self.max_bytes
+
+    @invariant()
+    def nothing_was_damaged(self) -> None:
+        assert sum(store.counts.segments_refused for store in self.stores) == 0
+
+    def teardown(self) -> None:
+        for store in getattr(self, "stores", []):
+            store.close()
+        if hasattr(self, "folder"):
+            shutil.rmtree(self.folder.parent)
+
+
+class StoresWithABudget(Stores):
+    """The same where there is room for little."""
+
+    max_bytes = 30_000
+
+
+STEPS = settings(max_examples=20, stateful_step_count=25)
+
+
+@pytest.mark.usefixtures("no_fsync")
+@pytest.mark.parametrize("machine", [Stores, StoresWithABudget])
+def test_what_is_found_is_what_was_added(machine: type[Stores]) -> None:
+    run_state_machine_as_test(machine, settings=STEPS)
+
+
+@pytest.mark.usefixtures("no_fsync")
+def test_frames_that_collide_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    def weak(head: int | WordArray, numbers: IntArray) -> WordArray:
+        return (numbers % 2).astype(np.uint64)
+
+    monkeypatch.setattr(lookup, "spots_of", weak)
+    run_state_machine_as_test(Stores, settings=STEPS)
+
+
+def _blind_to_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer, "halves", lambda key: (0, 0))
+    right = answer.answer_of_one
+
+    def blind(wanted: answer.Wanted, segment: int, directory: Directory, row: IntArray) -> Found | None:
+        rows = directory.rows.copy()
+        rows["tail"] = int.from_bytes(wanted.key[8:], "little")
+        rows["head"] = int.from_bytes(wanted.key[:8], "little")
+        rows["number"][row] = wanted.numbers
+        return right(wanted, segment, Directory(rows, directory.kinds, 0, ""), row)
+
+    monkeypatch.setattr(known, "answer_of_one", blind)
+    monkeypatch.setattr(reading, "frame_checksum", lambda key, number, data: 0)
+    monkeypatch.setattr(segment_writer, "frame_checksum", lambda key, number, data: 0)
+
+
+def _oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = lookup._Level.merged
+    monkeypatch.setattr(lookup._Level, "merged", classmethod(lambda cls, newer, older: right(older, newer)))
+
+
+def _never_looks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known.KnownSegments, "refresh", lambda self, thorough: False)
+
+
+def _reads_beside(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = os.preadv
+    monkeypatch.setattr(os, "preadv", lambda file, buffers, offset: right(file, buffers, offset + 1))
+
+
+def _forgets_the_end_of_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment_writer, "_end_bytes", lambda num_rows, num_clips, kinds_bytes: 0)
+
+
+@pytest.mark.usefixtures("no_fsync")
+@pytest.mark.parametrize(
+    ("break_it", "machine"),
+    [
+        (_blind_to_the_key, Stores),
+        (_oldest_first, Stores),
+        (_never_looks_again, Stores),
+        (_reads_beside, Stores),
+        (_forgets_the_end_of_the_file, StoresWithABudget),
+    ],
+)
+def test_wrong_stores_are_found_out(
+    break_it: Callable[[pytest.MonkeyPatch], None], machine: type[Stores], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    break_it(monkeypatch)
+    hurried = settings(STEPS, phases=[Phase.generate], max_examples=100, print_blob=False, report_multiple_bugs=False)
+    with pytest.raises(AssertionError):
+        run_state_machine_as_test(machine, settings=hurried)
+
+
+def test_nothing_is_made_before_the_first_frame(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "cache"
+    with FrameStore(os.fspath(folder)) as store:
+        assert read_all(store, KEYS[0], range(3)) == {}
+        assert store.add(KEYS[0], "", [])
+        store.refresh()
+        store.flush()
+        assert (store.info().num_segments, store.verify().num_frames, store.clear()) == (0, 0, 0)
+        assert not folder.parent.exists()
+        assert add(store, KEYS[0], range(3))
+    assert len(segments(folder)) == 1
+    assert parts(folder) == []
+
+
+def test_frames_are_found_in_any_order_and_number(tmp_path: Path) -> None:
+    frames = frames_of(KEYS, range(40))
+    with FrameStore(os.fspath(tmp_path)) as store:
+        for key in KEYS:
+            add(store, key, range(39, -1, -1))
+        for state in ("open", "sealed", "reopened"):
+            for numbers in ([7], [3, 3, 9], range(0, 40, 3), [39, 0, 41, -5, 2**62], []):
+                for key in KEYS:
+                    expected = {number: frames[key, number] for number in numbers if (key, number) in frames}
+                    assert read_all(store, key, numbers) == expected, state
+            store.flush() if state == "open" else store.close()
+
+
+def test_a_clip_is_one_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with FrameStore(os.fspath(tmp_path)) as store:
+        add(store, KEYS[0], range(5))
+        add(store, KEYS[1], range(16))
+        store.flush()
+        reads: list[int] = []
+        right = os.preadv
+
+        def counted(file: int, buffers: list[memoryview], offset: int) -> int:
+            reads.append(len(buffers))
+            return right(file, buffers, offset)
+
+        monkeypatch.setattr(os, "preadv", counted)
+        assert len(read_all(store, KEYS[1], range(16))) == 16
+        assert len(read_all(store, KEYS[1], [15, 3, 4, 5, 0])) == 5
+    assert reads == [16, 1, 3, 1]
+
+
+def test_more_buffers_than_one_call_takes(tmp_path: Path) -> None:
+    frames = frames_of(KEYS[:1], range(2500))
+    with FrameStore(os.fspath(tmp_path)) as store:
+        add(store, KEYS[0], range(2500))
+        assert assert_exact_or_missing(store, frames) == 2500
+        store.close()
+        assert assert_exact_or_missing(store, frames) == 2500
+
+
+def test_reads_that_come_in_pieces_are_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = os.preadv
+    monkeypatch.setattr(os, "preadv", lambda file, buffers, offset: right(file, [buffers[0][:3]], offset))
+    with FrameStore(os.fspath(tmp_path)) as store:
+        add(store, KEYS[0], range(20))
+        assert assert_exact_or_missing(store, frames_of(KEYS[:1], range(20))) == 20
+
+
+def test_counts(tmp_path: Path) -> None:
+    with FrameStore(os.fspath(tmp_path)) as store:
+        add(store, KEYS[0], range(10))
+        nbytes = sum(len(data_of(KEYS[0], number)) for number in range(10))
+        assert (store.counts.frames_written, store.counts.bytes_written) == (10, nbytes)
+        read_all(store, KEYS[0], range(-3, 13))
+        counts = store.counts
+        assert (counts.frames_read, counts.bytes_read, counts.frames_damaged) == (10, nbytes, 0)
+
+
+def test_info_and_verify_tell_what_is_there(tmp_path: Path) -> None:
+    with FrameStore(os.fspath(tmp_path)) as store:
+        add(store, KEYS[0], range(10))
+        store.flush()
+        add(store, KEYS[0], range(5))
+        add(store, KEYS[1], range(5, 10))
+        told = store.info()
+        assert (told.num_segments, told.num_frames, len(told.unfinished)) == (1, 10, 1)
+        store.flush()
+        told = store.info()
+        sizes = [
+            len(data_of(key, n))
+            for key, numbers in ((KEYS[0], [*range(10), *range(5)]), (KEYS[1], range(5, 10)))
+            for n in numbers
+        ]
+        assert (told.num_segments, told.num_frames, told.stored_bytes) == (2, 20, sum(sizes))
+        assert told.bytes_on_disk == disk_bytes(tmp_path)
+        assert told.raw_bytes == sum(1000 + n % 7 for numbers in (range(10), range(5), range(5, 10)) for n in numbers)
+        assert told.descriptions == {key.hex(): description_of(key) for key in KEYS[:2]}
+        assert told.kinds.keys() == set(KINDS)
+        assert sum(count for count, _ in told.kinds.values()) == 20
+        progress: list[int] = []
+        verified = store.verify(progress.append)
+        assert (verified.num_segments, verified.num_frames, verified.damaged, verified.refused) == (2, 20, {}, {})
+        assert sum(progress) == verified.num_bytes >= told.stored_bytes
+
+
+def test_wrong_questions_are_refused(tmp_path: Path) -> None:
+    with FrameStore(os.fspath(tmp_path)) as store:
+        add(store, KEYS[0], range(3))
+        found = store.find(KEYS[0], np.arange(3))
+        with pytest.raises(UsageError, match="buffers of"):
+            store.read(found, [0], [memoryview(bytearray(3))])
+        with pytest.raises(UsageError, match="16 bytes, not 3"):
+            store.find(b"abc", np.arange(3))
+        with pytest.raises(UsageError, match="16 bytes, not 17"):
+            store.add(bytes(17), "", [frame_of(KEYS[0], 1)])
+        with pytest.raises(TypeError, match="one process"):
+            pickle.dumps(store)
+        missing = store.find(KEYS[1], np.arange(1))
+        assert missing.segment.tolist() == [MISS]
+        assert store.read(missing, [0], [memoryview(bytearray(0))]) == [False]
+        assert repr(store) == f"FrameStore({os.fspath(tmp_path)!r})"
+    with pytest.raises(CacheError, match="not a folder"):
+        FrameStore(os.fspath(segments(tmp_path)[0]))
+
+
+def test_frames_that_no_segment_holds_are_not_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment_writer, "MAX_FRAME_BYTES", 50)
+    with FrameStore(os.fspath(tmp_path)) as store:
+        assert not store.add(KEYS[0], "", [StoredFrame(0, KINDS[0], bytes(51), 3)])
+        assert not store.add(KEYS[0], "", [StoredFrame(0, KINDS[0], bytes(3), 51)])
+        assert store.add(KEYS[0], "", [StoredFrame(0, KINDS[0], bytes(50), 50)])
+        assert store.trouble is None
+
+
+def test_a_segment_is_sealed_when_it_is_large_enough(tmp_path: Path) -> None:
+    size = 40_000
+    with FrameStore(os.fspath(tmp_path), StoreOptions(segment_bytes=size)) as store:
+        for number in range(100):
+            store.add(KEYS[0], "", [frame_of(KEYS[0], number, data=bytes(1000))])
+        store.add(KEYS[0], "", [frame_of(KEYS[0], 100, data=bytes(100_000))])
+        store.add(KEYS[0], "", [frame_of(KEYS[0], 101, data=bytes(1000))])
+    sizes = sorted(path.stat().st_size for path in segments(tmp_path))
+    assert 100_000 < sizes[-1] < 110_000
+    assert all(size * 0.7 < each <= size for each in sizes[1:-1])
+
+
+def test_many_kinds_and_rows_seal_a_segment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment_writer, "MAX_KINDS_BYTES", 300)
+    monkeypatch.setattr(segment_writer, "MAX_ROWS", 40)
+    frames = {}
+    with FrameStore(os.fspath(tmp_path)) as store:
+        for number in range(30):
+            kind = Kind("raw", f"rgb24 {number}x{number} 2 0 p")
+            frames[number] = StoredFrame(number, kind, data_of(KEYS[0], number), number)
+            assert store.add(KEYS[0], "", [frames[number]] * 2)
+        assert not store.add(KEYS[0], "", [frames[0]] * 40)
+        assert store.trouble is None
+        found = store.find(KEYS[0], np.arange(30))
+    assert [found.kinds[kind] for kind in found.kind] == [frame.kind for frame in frames.values()]
+    assert len(segments(tmp_path)) > 3
+
+
+def test_frames_of_several_segments_in_one_answer(tmp_path: Path) -> None:
+    with FrameStore(os.fspath(tmp_path), StoreOptions(segment_bytes=1)) as store:
+        for number in range(20):
+            add(store, KEYS[number % 2], [number])
+        assert assert_exact_or_missing(store, {(KEYS[n % 2], n): data_of(KEYS[n % 2], n) for n in range(20)}) == 20
+    assert len(segments(tmp_path)) > 5
+
+
+def test_the_newest_of_twins_counts(tmp_path: Path) -> None:
+    with FrameStore(os.fspath(tmp_path)) as store, FrameStore(os.fspath(tmp_path)) as watching:
+        for version in range(12):
+            add(store, KEYS[0], range(3), version)
+            add(store, KEYS[1], [0], version)
+            store.flush()
+            watching.refresh()
+            for each in (store, watching, FrameStore(os.fspath(tmp_path))):
+                assert read_all(each, KEYS[0], [1]) == {1: data_of(KEYS[0], 1, version)}
+    # A clock that went backwards changes nothing about that.
+    with FrameStore(os.fspath(tmp_path)) as store, pytest.MonkeyPatch.context() as patch:
+        store.refresh()
+        patch.setattr(time, "time_ns", lambda: 5)
+        add(store, KEYS[0], [1], 99)
+    assert read_all(FrameStore(os.fspath(tmp_path)), KEYS[0], [1]) == {1: data_of(KEYS[0], 1, 99)}
+
+
+def test_a_store_that_nobody_closes_is_sealed_when_it_goes(tmp_path: Path) -> None:
+    store = FrameStore(os.fspath(tmp_path))
+    add(store, KEYS[0], range(5))
+    del store
+    assert parts(tmp_path) == []
+    assert assert_exact_or_missing(FrameStore(os.fspath(tmp_path)), frames_of(KEYS[:1], range(5))) == 5
