@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from framefeed.cache.keys import Form, Recipe, key_of
 from framefeed.cache.shelf import Fresh, Shelf
 from framefeed.cache.stored import IntArray, WordArray
 from framefeed.decode.abilities import gives_frames, recipe_of
-from framefeed.decode.decoder import ClipSlot, DecodeCounts, Decoder, DecodeReport, Pixels
+from framefeed.decode.decoder import ClipSlot, DecodeCounts, Decoder, DecodeReport
 from framefeed.decode.places import Places
 from framefeed.decode.planes import PlaneLayout, copy_planes, layout_of, output_layout, picture_of
 from framefeed.decode.writing import picture_name, writer_of
@@ -76,10 +75,9 @@ class CachingDecoder:
     def _from_outputs(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
         evidence = Evidence(source, index)
         report = DecodeReport(errors=[None] * len(slots))
-        numbered = sorted(enumerate(slots), key=lambda pair: repr(pair[1].output))
-        for output, group in groupby(numbered, key=lambda pair: pair[1].output):
+        for output, numbered in _by_output(slots).items():
             shelf = self._shelf(index, evidence, "output", output)
-            _OutputCall(self._inner, shelf, (source, index)).decode(list(group), report, evidence)
+            _OutputCall(self._inner, shelf, (source, index)).decode(numbered, report, evidence)
         return report
 
     def close(self) -> None:
@@ -108,13 +106,17 @@ class CachingDecoder:
 
 
 def _is_known(index: FrameIndex, slots: Sequence[ClipSlot]) -> bool:
-    """Whether every frame is one of the index, with a packet; what is not, the other decoder complains about."""
-    for slot in slots:
-        if not len(slot.indices):
-            continue
-        if slot.indices.min() < 0 or slot.indices.max() >= len(index) or index.frame_packet[slot.indices].min() < 0:
-            return False
-    return True
+    """Whether the index has every frame; where it does not, the other decoder complains."""
+    # Negative numbers are large ones without a sign.
+    return all(not len(slot.indices) or slot.indices.view(np.uint64).max() < len(index) for slot in slots)
+
+
+def _by_output(slots: Sequence[ClipSlot]) -> dict[OutputSpec, list[tuple[int, ClipSlot]]]:
+    """Slots with their numbers, by the form of their pixels."""
+    grouped: dict[OutputSpec, list[tuple[int, ClipSlot]]] = {}
+    for number, slot in enumerate(slots):
+        grouped.setdefault(slot.output, []).append((number, slot))
+    return grouped
 
 
 class _OutputCall:
@@ -127,32 +129,36 @@ class _OutputCall:
 
     def decode(self, numbered: list[tuple[int, ClipSlot]], report: DecodeReport, evidence: Evidence) -> None:
         """Fill slots, and note their errors under their numbers in the report."""
-        slots = [slot for _, slot in numbered]
-        layout = output_layout(slots[0].output, *self._index.stream.displayed)
-        if any(slot.out[0].nbytes != layout.nbytes for slot in slots if len(slot.out)):
-            raise UsageError(f"frames of {layout} do not fit the memory that they are to go to")
-        ordinals = np.concatenate([slot.indices for slot in slots])
-        targets = [frame.reshape(-1) for slot in slots for frame in slot.out]
-        there = self._serve(ordinals, targets, layout)
-        report.counts.frames_cached += int(there.sum())
-        report.counts.frames_delivered += int(there.sum())
-        bounds = np.cumsum([0, *(len(slot.indices) for slot in slots)]).tolist()
-        absent = [~there[first:stop] for first, stop in pairwise(bounds)]
-        wanted = [(number, slot, missing) for (number, slot), missing in zip(numbered, absent, strict=True)]
-        self._fill([each for each in wanted if each[2].any()], (layout, evidence), report)
+        layout = output_layout(numbered[0][1].output, *self._index.stream.displayed)
+        wanted: list[tuple[int, ClipSlot, npt.NDArray[np.bool_]]] = []
+        for number, slot in numbered:
+            missing = np.ones(len(slot.indices), dtype=np.bool_)
+            if slot.out.nbytes == layout.nbytes * len(slot.indices):
+                self._serve(slot, missing, layout)
+            absent = int(np.count_nonzero(missing))
+            report.counts.frames_cached += len(missing) - absent
+            report.counts.frames_delivered += len(missing) - absent
+            if absent:
+                wanted.append((number, slot, missing))
+        self._fill(wanted, (layout, evidence), report)
 
-    def _serve(self, ordinals: IntArray, targets: list[Pixels], layout: PlaneLayout) -> npt.NDArray[np.bool_]:
-        there = np.zeros(len(ordinals), dtype=np.bool_)
-        for place, frame in enumerate(self._shelf.take(ordinals, targets, layout)):
+    def _serve(self, slot: ClipSlot, missing: npt.NDArray[np.bool_], layout: PlaneLayout) -> None:
+        """Write the frames that the cache has, and strike them from what is missing."""
+        missing[self._shelf.take_straight(slot.indices, layout, slot.out)] = False
+        places = np.flatnonzero(missing)
+        if not len(places):
+            return
+        ordinals, targets = slot.indices[places], [slot.out[place].reshape(-1) for place in places.tolist()]
+        served = self._shelf.take(ordinals, targets, layout)
+        for place, target, frame in zip(places.tolist(), targets, served, strict=True):
             if frame is None:
                 continue
             try:
                 if frame.data is not None:
-                    codec_labelled(frame.kind.codec).decode(frame.data, layout, targets[place])
-                there[place] = True
+                    codec_labelled(frame.kind.codec).decode(frame.data, layout, target)
+                missing[place] = False
             except (BrokenFrame, UsageError):
-                self._shelf.refuse(int(ordinals[place]))
-        return there
+                self._shelf.refuse(int(slot.indices[place]))
 
     def _fill(
         self,

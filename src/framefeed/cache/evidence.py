@@ -41,14 +41,18 @@ class Evidence:
         self._source = source
         self._index = index
 
+    @property
+    def stamp(self) -> int:
+        """Stamp of the one file that all frames are from; ``NO_STAMP`` where there is none."""
+        return stamp_of(self._source.path) if self._source.kind == "path" else NO_STAMP
+
     def stamps(self, ordinals: IntArray) -> WordArray:
         """Stamp the file of each frame, uint64 [N]; ``NO_STAMP`` where there is none."""
         if isinstance(self._source, SequenceSource):
             paths = self._source.files().paths
             files = [paths[number] for number in self._index.frame_packet[ordinals].tolist()]
             return np.array([stamp_of(path) for path in files], dtype=np.uint64)
-        stamp = stamp_of(self._source.path) if self._source.kind == "path" else NO_STAMP
-        return np.full(len(ordinals), stamp, dtype=np.uint64)
+        return np.full(len(ordinals), self.stamp, dtype=np.uint64)
 
     def contents(self, ordinals: IntArray) -> WordArray:
         """Hash the encoded bytes that each frame depends on, uint64 [N].

@@ -15,12 +15,12 @@ from framefeed.cache.keeper import Keeper
 from framefeed.cache.keys import StreamKey
 from framefeed.cache.memory import Held
 from framefeed.cache.stored import Found, IntArray, Kind, StoredFrame, WordArray
+from framefeed.cache.straight import RAW, read_straight
 from framefeed.decode.decoder import Pixels
 from framefeed.decode.planes import PlaneLayout
 from framefeed.errors import MediaError
 from framefeed.index.frame_index import FrameIndex
 
-RAW = "raw"
 _KEPT_SCRATCH = 64 << 20
 """Bytes of scratch memory that a thread keeps."""
 
@@ -85,7 +85,9 @@ class Shelf:
             One entry a frame, None where the cache does not have it.
         """
         numbers = self._index.frame_packet[ordinals]
-        served = self._from_memory(numbers, ordinals, layout)
+        served: list[Served | None] = [None] * len(numbers)
+        if self._keeper.memory.max_bytes:
+            served = self._from_memory(numbers, ordinals, layout)
         absent = np.array([place for place, frame in enumerate(served) if frame is None], dtype=np.int64)
         if len(absent):
             found = self._keeper.store.find(self._key.digest, numbers[absent])
@@ -94,6 +96,11 @@ class Shelf:
             for place, frame in zip(absent.tolist(), self._read(found, usable, wanted), strict=True):
                 served[place] = frame
         return served
+
+    def take_straight(self, ordinals: IntArray, layout: PlaneLayout, out: Pixels) -> IntArray:
+        """Read the frames that lie on disk as they are wanted; see ``read_straight``."""
+        found = self._keeper.store.find(self._key.digest, self._index.frame_packet[ordinals])
+        return read_straight(self._keeper, found, self._evidence.stamp, layout, out)
 
     def refuse(self, ordinal: int) -> None:
         """Note that the stored bytes of a frame, though sound, are no frame of the codec and layout that they claim."""
@@ -150,7 +157,11 @@ class Shelf:
             return served
         kinds = [found.kinds[code] for code in found.kind[places].tolist()]
         sizes = found.nbytes[places].tolist()
-        direct = [targets is not None and kind.codec == RAW for kind in kinds]
+        whole = found.raw_nbytes[places].tolist()
+        direct = [
+            targets is not None and kind.codec == RAW and size == raw
+            for kind, size, raw in zip(kinds, sizes, whole, strict=True)
+        ]
         scratch = _scratch(sum(size for size, is_direct in zip(sizes, direct, strict=True) if not is_direct))
         buffers, at = [], 0
         for place, size, is_direct in zip(places, sizes, direct, strict=True):
@@ -204,7 +215,7 @@ class Shelf:
                 contents.tolist(),
                 strict=True,
             )
-            if is_steady
+            if is_steady and number >= 0
         ]
         if memory.max_bytes:
             for each in kept:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from threading import Lock
+from typing import Any
 from weakref import WeakSet
 
 
@@ -49,7 +50,7 @@ class Tally:
     """Adds up counts from several threads."""
 
     def __init__(self) -> None:
-        self._sum = CacheStats()
+        self._sums: dict[str, Any] = {}
         self.unlock()
         _TALLIES.add(self)
 
@@ -60,12 +61,14 @@ class Tally:
     def add(self, **counts: int) -> None:
         """Add to some of the counts of ``CacheStats``."""
         with self._lock:
-            self._sum = replace(self._sum, **{name: getattr(self._sum, name) + more for name, more in counts.items()})
+            for name, count in counts.items():
+                self._sums[name] = self._sums.get(name, 0) + count
 
     @property
     def stats(self) -> CacheStats:
         """The sums so far."""
-        return self._sum
+        with self._lock:
+            return replace(CacheStats(), **self._sums)
 
 
 _TALLIES: WeakSet[Tally] = WeakSet()

@@ -27,6 +27,8 @@ from framefeed.plan.tables import Excluded, PlanTables, source_name
 from framefeed.plan.timeline import Timeline
 
 STATE_VERSION = 1
+_LOCATED = 1024
+"""Positions that a plan remembers the place of."""
 
 
 class Located(NamedTuple):
@@ -107,7 +109,22 @@ class EpochPlan:
             raise IndexError(f"position {number} of a plan of {len(self)} positions")
         return number % len(self)
 
+    @cached_property
+    def _located(self) -> dict[int, Located]:
+        return {}
+
     def _locate(self, position: SupportsIndex) -> Located:
+        # A clip is asked for several times in a row: its request, its row, its columns.
+        number = whole_number(position)
+        found = self._located.get(number)
+        if found is None:
+            found = self._found(position)
+            if len(self._located) >= _LOCATED:
+                self._located.clear()
+            self._located[number] = found
+        return found
+
+    def _found(self, position: SupportsIndex) -> Located:
         globally = self._shard.global_position(self._checked(position))
         unit, number = divmod(globally, self._shard.unit)
         place = unit if self._permutation is None else self._permutation(unit)
