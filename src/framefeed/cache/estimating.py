@@ -1,0 +1,299 @@
+"""estimate: what a cache of a plan would take and give, from a sample of its clips."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from framefeed.cache.codecs import FrameCodec, codec_for, codec_named, known_codecs
+from framefeed.cache.frame_cache import FrameCache, form_for
+from framefeed.cache.keeper import AUTO
+from framefeed.cache.keys import Form
+from framefeed.cache.outlook import Outlook, outlook
+from framefeed.cache.sampling import CodecSample, Decoded, Sampler, measured
+from framefeed.cache.sizes import readable_bytes
+from framefeed.cache.wanted import Gathering
+from framefeed.decode.decoder import Decoder
+from framefeed.decode.planes import PlaneLayout
+from framefeed.decode.registry import as_decoder
+from framefeed.errors import MissingDependency, UsageError
+from framefeed.parallel import thread_budget
+from framefeed.plan.epoch import EpochPlan
+
+SAMPLED_CLIPS = 24
+FRAME_OVERHEAD = 170
+"""Bytes of a stored frame besides its data: a row in its clip's table, and one in the directory of its file."""
+PIECE_OVERHEAD = 1700
+"""Bytes of what is stored together besides its frames: a table's head, and the description of its stream."""
+_GROUP_BYTES = 256 << 20
+_AS_FAST = 0.9
+"""Share of the fastest codec's speed that still counts as fastest: measuring again makes as much of a difference."""
+_NO_CACHE = "no cache"
+
+
+@dataclass(frozen=True, slots=True)
+class CodecEstimate:
+    """What a cache would take and give with one codec.
+
+    Attributes:
+        codec: Its label.
+        nbytes: Of the files.
+        build_seconds: To decode and store all frames.
+        clips_per_second: Read afterwards, files in memory.
+    """
+
+    codec: str
+    nbytes: int
+    build_seconds: float
+    clips_per_second: float
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What there is for a cache.
+
+    Attributes:
+        workers: Threads.
+        max_bytes: Of its files, or None.
+        bytes_there: Of files that it has.
+        free_bytes: Of its disk, or None where nobody knows.
+    """
+
+    workers: int
+    max_bytes: int | None = None
+    bytes_there: int = 0
+    free_bytes: int | None = None
+
+    def holds(self, nbytes: int) -> bool:
+        """Whether there is room for so much."""
+        return not self.lacks(nbytes)
+
+    def lacks(self, nbytes: int) -> str:
+        """Say why there is not; empty where there is."""
+        if self.max_bytes is not None and nbytes > self.max_bytes:
+            return f"more than the {readable_bytes(self.max_bytes)} that it may take"
+        if self.free_bytes is not None and nbytes > self.free_bytes + self.bytes_there:
+            return f"more than the {readable_bytes(self.free_bytes)} that the disk has left"
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheEstimate:
+    """What a cache of a plan would take and give; ``str()`` is a short table.
+
+    Attributes:
+        outlook: What the plan wants.
+        form: In which frames are stored.
+        codecs: One entry a codec that was tried; empty where no sampled clip could be decoded.
+        codec: Label of the one that is used.
+        reason: Why.
+        decode_clips_per_second: Without a cache.
+        room: What there is.
+        sample: What was decoded for it.
+        sampled_frames: Frames that each codec stored and read.
+    """
+
+    outlook: Outlook
+    form: Form
+    codecs: tuple[CodecEstimate, ...]
+    codec: str
+    reason: str
+    decode_clips_per_second: float
+    room: Room
+    sample: Decoded
+    sampled_frames: int
+
+    @property
+    def chosen(self) -> CodecEstimate | None:
+        """The codec that is used; None where nothing is known."""
+        return next((each for each in self.codecs if each.codec == self.codec), None)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the cache would hold all that the plan wants."""
+        return self.chosen is None or self.room.holds(self.chosen.nbytes)
+
+    def __str__(self) -> str:
+        return "\n".join([_wanted(self), *_table(self), *_remarks(self)])
+
+
+def estimate(
+    plan: EpochPlan,
+    cache: FrameCache,
+    *,
+    workers: int | Literal["auto"] = "auto",
+    backend: str | Decoder = "auto",
+    epochs: int = 1,
+    clips: int = SAMPLED_CLIPS,
+) -> CacheEstimate:
+    """Estimate what ``build`` would take and what the cache would give: a few clips are decoded, nothing is stored.
+
+    Example: ``print(ff.cache.estimate(plan, cache))``
+
+    Args:
+        plan: At the first epoch.
+        cache: That would be filled; with codec="auto" it takes from then on the codec that is chosen here.
+        workers: Threads; "auto" takes the thread budget.
+        backend: Name of a decoder, or a decoder.
+        epochs: How many epochs from the plan's on.
+        clips: How many clips are decoded, about.
+
+    Raises:
+        UsageError: The arguments do not fit, or this decoder cannot give what is to be stored.
+        CacheError: The cache's folder cannot be used.
+    """
+    if not isinstance(plan, EpochPlan) or not isinstance(cache, FrameCache):
+        raise UsageError(f"estimate takes a plan and a FrameCache, not {type(plan).__name__}, {type(cache).__name__}")
+    if epochs < 1 or clips < 1:
+        raise UsageError(f"epochs and clips must be at least 1, not {epochs} and {clips}")
+    inner = as_decoder(backend)
+    cache.decoder_for(plan, inner)
+    given = cache.options.form
+    form: Form = form_for(plan) if given == "auto" else given
+    found = outlook(plan, epochs, Gathering(form == "output", _GROUP_BYTES))
+    room = _room(cache, thread_budget().threads if workers == "auto" else max(1, workers))
+    sampler = Sampler(plan, inner, form)
+    if len(plan):
+        sampler.take(clips)
+    frames = sampler.frames
+    if not frames:
+        return estimated(found, form, (sampler.decoded, 0, []), "", room)
+    layout = frames[0].layout
+    samples = [measured(codec, frames) for codec in _candidates(cache, layout)]
+    codec = cache.keeper.codec_for(layout, [frame.planes for frame in frames if frame.layout == layout])
+    return estimated(found, form, (sampler.decoded, len(frames), samples), codec.label, room)
+
+
+def estimated(
+    found: Outlook, form: Form, sample: tuple[Decoded, int, Sequence[CodecSample]], codec: str, room: Room
+) -> CacheEstimate:
+    """Multiply what was measured by what is wanted; pure.
+
+    Args:
+        found: What is wanted.
+        form: In which frames are stored.
+        sample: What decoding the sample took, its number of frames, what each codec did with them.
+        codec: Label of the one that is used.
+        room: What there is.
+    """
+    decoded, count, samples = sample
+    clip_frames = found.clip_frames / max(1, found.clips)
+    decoding = found.pictures * decoded.fill_seconds / max(1, decoded.pictures)
+    codecs = []
+    for each in samples:
+        reading = each.read_seconds / count * clip_frames
+        codecs.append(
+            CodecEstimate(
+                each.codec,
+                round(found.frames * (each.nbytes / count + FRAME_OVERHEAD) + found.pieces * PIECE_OVERHEAD),
+                (decoding + found.frames * each.write_seconds / count) / room.workers,
+                room.workers / reading if reading else 0.0,
+            )
+        )
+    a_clip = decoded.decode_seconds / max(1, decoded.clip_frames) * clip_frames
+    return CacheEstimate(
+        outlook=found,
+        form=form,
+        codecs=tuple(codecs),
+        codec=codec,
+        reason=_reason(codecs, codec, room),
+        decode_clips_per_second=room.workers / a_clip if a_clip else 0.0,
+        room=room,
+        sample=decoded,
+        sampled_frames=count,
+    )
+
+
+def _candidates(cache: FrameCache, layout: PlaneLayout) -> list[FrameCodec]:
+    """The codec that was asked for, or all that are exact and installed."""
+    found: dict[str, FrameCodec] = {}
+    for name in known_codecs() if cache.options.codec == AUTO else [cache.options.codec]:
+        with suppress(MissingDependency):
+            codec = codec_for(codec_named(name), layout)
+            if codec.is_exact or cache.options.codec != AUTO:
+                found.setdefault(codec.label, codec)
+    return list(found.values())
+
+
+def _room(cache: FrameCache, workers: int) -> Room:
+    info = cache.info()
+    folder = Path(cache.path)
+    while not folder.exists():
+        folder = folder.parent
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return Room(workers, cache.options.max_bytes, info.bytes_on_disk)
+    return Room(workers, cache.options.max_bytes, info.bytes_on_disk, disk.f_bavail * disk.f_frsize)
+
+
+def _reason(codecs: Sequence[CodecEstimate], label: str, room: Room) -> str:
+    chosen = next((each for each in codecs if each.codec == label), None)
+    if chosen is None:
+        return "nothing could be measured"
+    if len(codecs) == 1:
+        return "as asked for"
+    fitting = [each for each in codecs if room.holds(each.nbytes)]
+    if chosen not in fitting:
+        return "the smallest" if chosen.nbytes == min(each.nbytes for each in codecs) else "by size and speed"
+    is_fastest = chosen.clips_per_second >= _AS_FAST * max(each.clips_per_second for each in fitting)
+    which = "" if len(fitting) == len(codecs) else " of those that fit"
+    return f"{'reads fastest' if is_fastest else 'by size and speed'}{which}"
+
+
+# --- in words -----------------------------------------------------------------------------------------
+
+
+def _wanted(of: CacheEstimate) -> str:
+    found = of.outlook
+    what = "in the plan's form" if of.form == "output" else "as whole pictures"
+    return f"{found.clips:,} clips want {found.frames:,} different frames, stored {what}:"
+
+
+def _table(of: CacheEstimate) -> list[str]:
+    rows = [("", "a frame", "on disk", "to build", "then clips/s")]
+    for each in of.codecs:
+        a_frame = readable_bytes(each.nbytes / max(1, of.outlook.frames))
+        mark = "> " if each.codec == of.codec else "  "
+        speed = f"{each.clips_per_second:,.1f}"
+        rows.append((mark + each.codec, a_frame, readable_bytes(each.nbytes), _duration(each.build_seconds), speed))
+    rows.append((f"  {_NO_CACHE}", "", "", "", f"{of.decode_clips_per_second:,.1f}"))
+    first, *others = (max(map(len, column)) for column in zip(*rows, strict=True))
+    lines = []
+    for name, *cells in rows:
+        aligned = [cell.rjust(width) for cell, width in zip(cells, others, strict=True)]
+        lines.append("   ".join([name.ljust(first), *aligned]).rstrip())
+    return lines
+
+
+def _remarks(of: CacheEstimate) -> list[str]:
+    found, done, chosen = of.outlook, of.sample, of.chosen
+    workers = f"{of.room.workers} worker{'' if of.room.workers == 1 else 's'}"
+    lines = [f"measured on {of.sampled_frames:,} frames of {done.clips:,} clips, for {workers}, files in memory"]
+    if done.failed:
+        lines.append(f"{done.failed:,} of {done.failed + done.clips:,} sampled clips cannot be decoded: {done.error}")
+    if chosen is None:
+        return lines
+    lacks = of.room.lacks(chosen.nbytes)
+    fits = f"it does not fit: {readable_bytes(chosen.nbytes)} is {lacks}" if lacks else "it fits"
+    lines.append(f"{of.codec}: {of.reason}; {fits}")
+    if found.varies:
+        most = "without end" if found.frames_at_most is None else _at_most(of, found.frames_at_most)
+        lines.append(f"every epoch wants other frames, all together {most}")
+    return lines
+
+
+def _at_most(of: CacheEstimate, frames: int) -> str:
+    assert of.chosen is not None
+    nbytes = of.chosen.nbytes / max(1, of.outlook.frames) * frames
+    return f"up to {frames:,}, which is {readable_bytes(nbytes)}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:,.1f} h"

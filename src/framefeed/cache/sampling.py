@@ -1,0 +1,268 @@
+"""A few clips of a plan, decoded for real, their frames stored and read with each codec: what an estimate rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from time import perf_counter, thread_time
+from typing import Any, Self, cast
+
+import numpy as np
+import xxhash
+
+from framefeed.cache.codecs import FrameCodec, codec_for
+from framefeed.cache.keys import Form
+from framefeed.cache.outlook import scattered
+from framefeed.decode.abilities import FrameStream, gives_frames
+from framefeed.decode.decoder import ClipSlot, DecodeCounts, Decoder, Pixels
+from framefeed.decode.planes import PlaneLayout, copy_planes, layout_of, output_layout, picture_of
+from framefeed.decode.writing import picture_name, writer_of
+from framefeed.errors import CorruptMedia, FrameNotFound, MediaError, TimeUnavailable, UsageError
+from framefeed.index.frame_index import FrameIndex, IntArray
+from framefeed.media.source import MediaSource
+from framefeed.plan.epoch import EpochPlan
+from framefeed.plan.request import DecodeRequest, OutputSpec
+
+MAX_FRAMES = 512
+"""Frames that are decoded about at most."""
+MAX_SECONDS = 5.0
+"""Of decoding; of what is left out then, there is some everywhere in the plan."""
+MAX_BYTES = 48 << 20
+"""Weight of the frames that every codec stores and reads; all of them together take a few seconds."""
+_NEIGHBOURS = 16
+"""Clips of one frame each that follow each other are decoded together, as in a batch."""
+_LEAST_BLOCKS = 4
+_KEPT_BLOCKS = 6
+"""So many blocks fill the memory for frames."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SampledFrame:
+    """One frame as it would be stored.
+
+    Attributes:
+        layout: Of its bytes.
+        planes: The bytes, uint8 [layout.nbytes].
+        write: Makes its pixels from planes that were read; None where they are the pixels.
+    """
+
+    layout: PlaneLayout
+    planes: Pixels
+    write: Callable[[Pixels], None] | None
+
+
+@dataclass(frozen=True, slots=True)
+class CodecSample:
+    """What a codec did with the sampled frames, in one thread.
+
+    Attributes:
+        codec: Its label.
+        nbytes: Stored bytes.
+        write_seconds: To store them.
+        read_seconds: To make the plan's pixels of them.
+    """
+
+    codec: str
+    nbytes: int
+    write_seconds: float
+    read_seconds: float
+
+
+@dataclass(slots=True)
+class Decoded:
+    """What decoding the sample took, in one thread.
+
+    Attributes:
+        clips: That could be decoded.
+        failed: That could not.
+        error: The first reason why not.
+        clip_frames: Frames of the decoded clips, repeats included.
+        decode_seconds: To the pixels that the plan wants, as a loader does it.
+        fill_seconds: To what is stored.
+        pictures: That came out of the decoder while ``fill_seconds`` passed.
+    """
+
+    clips: int = 0
+    failed: int = 0
+    error: str | None = None
+    clip_frames: int = 0
+    decode_seconds: float = 0.0
+    fill_seconds: float = 0.0
+    pictures: int = 0
+
+    def __iadd__(self, other: Decoded) -> Self:
+        self.clips += other.clips
+        self.clip_frames += other.clip_frames
+        self.decode_seconds += other.decode_seconds
+        self.fill_seconds += other.fill_seconds
+        self.pictures += other.pictures
+        return self
+
+    def fail(self, clips: int, error: Exception) -> None:
+        """Note that clips cannot be decoded."""
+        self.failed += clips
+        self.error = self.error or f"{type(error).__name__}: {error}"
+
+
+class Sampler:
+    """Decodes a few clips of a plan.
+
+    Args:
+        plan: Which clips.
+        decoder: That decodes.
+        form: In which frames would be stored.
+
+    Attributes:
+        decoded: What that took.
+        frames: Some of the frames.
+    """
+
+    def __init__(self, plan: EpochPlan, decoder: Decoder, form: Form) -> None:
+        self._plan = plan
+        self._decoder = decoder
+        self._form = form
+        self.decoded = Decoded()
+        self.frames: list[SampledFrame] = []
+
+    def take(self, clips: int) -> None:
+        """Decode about so many clips, or groups of neighbours, from all over the plan."""
+        blocks = _blocks(self._plan, clips)
+        share = MAX_BYTES // min(len(blocks), _KEPT_BLOCKS)
+        for positions in blocks:
+            for row, requests in self._requests(positions).items():
+                kept = sum(frame.layout.nbytes for frame in self.frames)
+                try:
+                    self._take(row, requests, min(share, MAX_BYTES - kept))
+                except (MediaError, OSError) as error:
+                    self.decoded.fail(len(requests), error)
+            if self.decoded.decode_seconds > MAX_SECONDS:
+                break
+
+    def _requests(self, positions: range) -> dict[int, list[DecodeRequest]]:
+        found: dict[int, list[DecodeRequest]] = {}
+        for position in positions:
+            try:
+                request = self._plan[position]
+            except (FrameNotFound, TimeUnavailable) as error:
+                self.decoded.fail(1, error)
+            else:
+                found.setdefault(self._plan.row_at(position), []).append(request)
+        return found
+
+    def _take(self, row: int, requests: Sequence[DecodeRequest], room: int) -> None:
+        catalog = self._plan.catalog
+        source, index = MediaSource.of(catalog.source(row)), catalog.frame_index(row)
+        if self._form == "output":
+            self._take_outputs(source, index, [_slot(request, index) for request in requests], room)
+        elif gives_frames(self._decoder, index):
+            self._take_planes(source, index, requests, room)
+        else:
+            raise UsageError(f"the decoder {self._decoder.name!r} does not give planes: use form='output'")
+
+    def _take_outputs(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot], room: int) -> None:
+        begin = perf_counter()
+        report = self._decoder.decode(source, index, slots)
+        seconds = perf_counter() - begin
+        good = [slot for slot, error in zip(slots, report.errors, strict=True) if error is None]
+        for error in filter(None, report.errors):
+            self.decoded.fail(1, error)
+        for slot in good:
+            layout = output_layout(slot.output, *index.stream.displayed)
+            count = min(len(slot.out), max(0, -(-room // layout.nbytes)))
+            self.frames += [SampledFrame(layout, frame.reshape(-1), None) for frame in slot.out[:count]]
+            room -= count * layout.nbytes
+        if good:
+            frames = sum(len(slot.indices) for slot in good)
+            self.decoded += Decoded(len(good), 0, None, frames, seconds, seconds, report.counts.frames_decoded)
+
+    def _take_planes(
+        self, source: MediaSource, index: FrameIndex, requests: Sequence[DecodeRequest], room: int
+    ) -> None:
+        clips = [_shortened(request.ordinals) for request in requests]
+        forms = {
+            ordinal: request.output for request, clip in zip(requests, clips, strict=True) for ordinal in clip.tolist()
+        }
+        counts, came, converting, begin = DecodeCounts(), set[int](), 0.0, perf_counter()
+        for ordinal, picture in cast("FrameStream", self._decoder).frames(source, index, sorted(forms), counts):
+            came.add(ordinal)
+            layout = layout_of(picture)
+            planes = np.empty(layout.nbytes, dtype=np.uint8)
+            copy_planes(picture, planes)
+            between = perf_counter()
+            write = _converter(layout, (index, picture_name(source, int(index.frame_packet[ordinal]))), forms[ordinal])
+            write(planes)
+            if room > 0:
+                self.frames.append(SampledFrame(layout, planes, write))
+                room -= layout.nbytes
+            converting += perf_counter() - between
+        seconds = perf_counter() - begin
+        good = [clip for clip in clips if came.issuperset(clip.tolist())]
+        if len(good) < len(clips):
+            message = f"{source.name}: frames do not come out of the decoder"
+            self.decoded.fail(len(clips) - len(good), CorruptMedia(message))
+        if good:
+            frames = sum(map(len, good))
+            self.decoded += Decoded(len(good), 0, None, frames, seconds, seconds - converting, counts.frames_decoded)
+
+
+def measured(codec: FrameCodec, frames: Sequence[SampledFrame]) -> CodecSample:
+    """Store and read frames with one codec; what is told are seconds of this thread, whatever else runs."""
+    _read(codec, frames[:1], _stored(codec, frames[:1]))  # What is set up at first use is not the codec's speed.
+    begin = thread_time()
+    stored = _stored(codec, frames)
+    seconds = thread_time() - begin
+    return CodecSample(codec.label, sum(map(len, stored)), seconds, min(_read(codec, frames, stored) for _ in range(2)))
+
+
+def _stored(codec: FrameCodec, frames: Sequence[SampledFrame]) -> list[bytes]:
+    return [bytes(codec_for(codec, frame.layout).encode(frame.layout, frame.planes)) for frame in frames]
+
+
+def _read(codec: FrameCodec, frames: Sequence[SampledFrame], stored: Sequence[bytes]) -> float:
+    scratch = memoryview(bytearray(max(map(len, stored))))
+    begin = thread_time()
+    for frame, data in zip(frames, stored, strict=True):
+        # A read from disk copies what the system has, and compares its checksum.
+        copied = scratch[: len(data)]
+        copied[:] = data
+        xxhash.xxh3_64_intdigest(copied)
+        used = codec_for(codec, frame.layout)
+        if frame.write is None:
+            used.decode(copied, frame.layout, frame.planes)
+        else:
+            frame.write(used.decoded(copied, frame.layout))
+    return thread_time() - begin
+
+
+def _blocks(plan: EpochPlan, clips: int) -> list[range]:
+    """Choose ranges of neighbours all over the plan, in an order in which each few of them lie apart."""
+    frames = 1
+    with suppress(UsageError):
+        frames = plan.num_frames_per_clip
+    together = _NEIGHBOURS if frames == 1 else plan.options.clips_per_video
+    length = max(1, min(together, len(plan), MAX_FRAMES // (_LEAST_BLOCKS * frames)))
+    most = max(_LEAST_BLOCKS, MAX_FRAMES // (length * frames))
+    count = max(1, min(clips, most, len(plan) // length))
+    firsts = [number * (len(plan) - length) // max(1, count - 1) for number in scattered(count)]
+    return [range(first, first + length) for first in firsts]
+
+
+def _slot(request: DecodeRequest, index: FrameIndex) -> ClipSlot:
+    ordinals = _shortened(request.ordinals)
+    shape = request.output.shape(*index.stream.displayed)
+    return ClipSlot(ordinals, request.output, np.empty((len(ordinals), *shape), dtype=np.uint8))
+
+
+def _shortened(ordinals: IntArray) -> IntArray:
+    return ordinals[: MAX_FRAMES // _LEAST_BLOCKS]
+
+
+def _converter(layout: PlaneLayout, of: tuple[FrameIndex, str], output: OutputSpec) -> Callable[[Pixels], None]:
+    index, name = of
+
+    def write(planes: Pixels) -> None:
+        out: Any = np.empty(output.shape(*index.stream.displayed), dtype=np.uint8)
+        writer_of(picture_of(layout, planes), index, name)(output, out)
+
+    return write

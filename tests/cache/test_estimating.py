@@ -1,0 +1,264 @@
+"""estimate: what it multiplies, and whether a cache becomes what it said."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import framefeed.cache.outlook
+import framefeed.cache.sampling
+from framefeed.cache.codecs import codec_named, known_codecs
+from framefeed.cache.estimating import FRAME_OVERHEAD, PIECE_OVERHEAD, CacheEstimate, Room, estimate, estimated
+from framefeed.cache.frame_cache import FrameCache
+from framefeed.cache.outlook import Outlook, outlook
+from framefeed.cache.sampling import CodecSample, Decoded
+from framefeed.cache.wanted import Gathering
+from framefeed.errors import UsageError
+from framefeed.index.scanning import scan
+from framefeed.plan.clips import EveryFrame, RandomSegments, Uniform
+from framefeed.plan.crops import RandomCrop
+from framefeed.plan.epoch import EpochPlan, plan_clips
+from framefeed.plan.timed import AtSeconds, Dense
+from framefeed.testing import ClipSpec, make_folder, write_clip
+from tests.cache.builders import built, fewest_decoded, num_wanted
+from tests.cache.test_building import quiet
+from tests.fakes import FakeCatalog, FlatDecoder, steady_index
+from tests.load.media import plan_of
+
+FOUND = Outlook(clips=100, clip_frames=800, frames=500, pictures=2000, pieces=50, varies=False, frames_at_most=5000)
+DECODED = Decoded(clips=5, failed=0, error=None, clip_frames=40, decode_seconds=4.0, fill_seconds=3.0, pictures=300)
+SAMPLES = [CodecSample("raw", 40_000, 0.04, 0.02), CodecSample("zstd:1", 4_000, 0.4, 0.2)]
+
+
+def of(
+    found: Outlook = FOUND, decoded: Decoded = DECODED, codec: str = "zstd:1", room: Room | None = None, **_: Any
+) -> CacheEstimate:
+    return estimated(found, "output", (decoded, 20, SAMPLES), codec, room or Room(workers=2))
+
+
+# --- the multiplication -------------------------------------------------------------------------------
+
+
+def test_what_is_multiplied() -> None:
+    raw, small = of().codecs
+    assert raw.nbytes == 500 * (2000 + FRAME_OVERHEAD) + 50 * PIECE_OVERHEAD
+    assert small.nbytes == 500 * (200 + FRAME_OVERHEAD) + 50 * PIECE_OVERHEAD
+    assert raw.build_seconds == pytest.approx((2000 * 3.0 / 300 + 500 * 0.04 / 20) / 2)
+    assert small.build_seconds == pytest.approx((2000 * 3.0 / 300 + 500 * 0.4 / 20) / 2)
+    assert raw.clips_per_second == pytest.approx(2 / (8 * 0.02 / 20))
+    assert of().decode_clips_per_second == pytest.approx(2 / (8 * 4.0 / 40))
+    assert of().chosen == small
+
+
+def test_twice_the_workers_take_half_the_time() -> None:
+    two, four = of(), of(room=Room(workers=4))
+    assert four.decode_clips_per_second == 2 * two.decode_clips_per_second
+    for one, other in zip(two.codecs, four.codecs, strict=True):
+        assert other.build_seconds == pytest.approx(one.build_seconds / 2)
+        assert other.clips_per_second == pytest.approx(2 * one.clips_per_second)
+        assert other.nbytes == one.nbytes
+
+
+def test_whether_it_fits() -> None:
+    nbytes = of().codecs[1].nbytes
+    for room, fits in [
+        (Room(2), True),
+        (Room(2, max_bytes=nbytes), True),
+        (Room(2, max_bytes=nbytes - 1), False),
+        (Room(2, free_bytes=nbytes), True),
+        (Room(2, free_bytes=nbytes - 1), False),
+        (Room(2, free_bytes=nbytes - 100, bytes_there=100), True),
+        (Room(2, max_bytes=nbytes - 1, free_bytes=10 * nbytes, bytes_there=100), False),
+    ]:
+        assert of(room=room).fits is fits
+        assert ("it does not fit" in str(of(room=room))) is not fits
+    assert "more than the 1.0 kB that the disk has left" in str(of(room=Room(2, free_bytes=1000)))
+    assert "more than the 1.0 kB that it may take" in str(of(room=Room(2, max_bytes=1000)))
+
+
+def test_why_a_codec() -> None:
+    assert of(codec="raw").reason == "reads fastest"
+    assert of(codec="zstd:1").reason == "by size and speed"
+    assert of(codec="zstd:1", room=Room(2, max_bytes=500_000)).reason == "reads fastest of those that fit"
+    assert of(codec="zstd:1", room=Room(2, max_bytes=5_000)).reason == "the smallest"
+    assert estimated(FOUND, "output", (DECODED, 20, SAMPLES[:1]), "raw", Room(2)).reason == "as asked for"
+
+
+def test_what_is_said() -> None:
+    said = str(of()).splitlines()
+    assert said[0] == "100 clips want 500 different frames, stored in the plan's form:"
+    assert said[1].split() == ["a", "frame", "on", "disk", "to", "build", "then", "clips/s"]
+    assert said[2].split()[0] == "raw"
+    assert said[3].split()[:3] == [">", "zstd:1", "540"]
+    assert said[4].split() == ["no", "cache", "2.5"]
+    assert said[5] == "measured on 20 frames of 5 clips, for 2 workers, files in memory"
+    assert said[6] == "zstd:1: by size and speed; it fits"
+    assert len(said) == 7
+    assert max(map(len, said)) <= 100
+    varying = str(of(replace(FOUND, varies=True)))
+    assert "every epoch wants other frames, all together up to 5,000, which is 2.7 MB" in varying
+    assert "without end" in str(of(replace(FOUND, varies=True, frames_at_most=None)))
+    failing = replace(DECODED, failed=3, error="CorruptMedia: a.mp4: damaged")
+    assert "3 of 8 sampled clips cannot be decoded: CorruptMedia: a.mp4: damaged" in str(of(decoded=failing))
+
+
+def test_nothing_measured_is_no_division_by_zero() -> None:
+    none = estimated(replace(FOUND, clips=0, clip_frames=0, frames=0), "planes", (Decoded(), 0, []), "", Room(1))
+    assert (none.chosen, none.fits, none.decode_clips_per_second) == (None, True, 0.0)
+    assert "measured on 0 frames of 0 clips, for 1 worker" in str(none)
+
+
+# --- what is wanted -----------------------------------------------------------------------------------
+
+RULES = [Uniform(4), Dense(6, stride=2), RandomSegments(5), EveryFrame()]
+Looker = Callable[[EpochPlan, int, Gathering], Outlook]
+
+
+def big_plan(rule: Any, **options: Any) -> EpochPlan:
+    catalog = FakeCatalog([steady_index(60 + row % 7) for row in range(60)])
+    clips = 1 if isinstance(rule, EveryFrame) else 8
+    return plan_clips(catalog, rule, clips_per_video=clips, seed=3, size=(8, 8), **options)  # type: ignore[arg-type]
+
+
+def check_outlook(look: Looker, plan: EpochPlan, epochs: int, share: float) -> None:
+    found = look(plan, epochs, Gathering(False, 1 << 30))
+    assert found.clips == len(plan) * epochs
+    assert found.clip_frames == pytest.approx(len(plan) * epochs * plan.num_frames_per_clip, rel=share)
+    assert found.frames == pytest.approx(num_wanted(plan, epochs), rel=share)
+    assert found.pictures == pytest.approx(fewest_decoded(plan, epochs), rel=share)
+    assert found.frames_at_most is not None
+    assert found.frames <= found.frames_at_most
+    assert found.varies is isinstance(plan.rule, (RandomSegments, Dense))
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: type(rule).__name__)
+@pytest.mark.parametrize("epochs", [1, 3])
+@pytest.mark.parametrize("is_sampled", [False, True])
+def test_outlook(rule: Any, epochs: int, is_sampled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if is_sampled:
+        monkeypatch.setattr(framefeed.cache.outlook, "PLANNED_CLIPS", 400)
+    plan = big_plan(rule)
+    is_whole = not is_sampled and len(plan) * epochs <= framefeed.cache.outlook.PLANNED_CLIPS
+    check_outlook(outlook, plan, epochs, 0 if is_whole else 0.12)
+
+
+def test_a_rank_wants_its_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(framefeed.cache.outlook, "PLANNED_CLIPS", 300)
+    plan = big_plan(Uniform(4), rank=1, world_size=2, shuffle="videos")
+    found = outlook(plan, 1, Gathering(False, 1 << 30))
+    assert found.frames == pytest.approx(num_wanted(plan), rel=0.12)
+
+
+def clip_by_clip(plan: EpochPlan, epochs: int, gathering: Gathering) -> Outlook:
+    """Forgets that clips share frames."""
+    found = outlook(plan, epochs, gathering)
+    return replace(found, frames=found.clip_frames)
+
+
+def first_epoch(plan: EpochPlan, epochs: int, gathering: Gathering) -> Outlook:
+    return replace(outlook(plan, 1, gathering), clips=len(plan) * epochs)
+
+
+@pytest.mark.parametrize("wrong", [clip_by_clip, first_epoch])
+def test_wrong_ones_are_caught(wrong: Looker) -> None:
+    with pytest.raises(AssertionError):
+        check_outlook(wrong, big_plan(RandomSegments(5)), 3, 0.12)
+
+
+def test_drawn_crops_have_no_end_as_outputs() -> None:
+    plan = plan_of(Uniform(4), size=(16, 16), crop=RandomCrop(24, 24))
+    assert outlook(plan, 1, Gathering(True, 1 << 30)).frames_at_most is None
+    whole = outlook(plan, 1, Gathering(False, 1 << 30))
+    assert (whole.frames_at_most, whole.varies) == (180, False)
+
+
+# --- against caches that were built -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("codec", ["raw", "zstd", "auto"])
+@pytest.mark.parametrize("form", ["output", "planes"])
+def test_the_cache_becomes_as_large_as_estimated(form: Any, codec: str, tmp_path: Path) -> None:
+    make_folder(tmp_path / "videos", videos_per_class=5, seconds=2)
+    plan = plan_clips(scan(tmp_path / "videos", workers=0), RandomSegments(8), seed=0, size=(64, 64))
+    with FrameCache(tmp_path / "c", form=form, codec=codec) as cache:
+        said = estimate(plan, cache, workers=2, epochs=2, clips=8)
+        assert not (tmp_path / "c").exists(), "nothing is stored"
+        assert said.chosen is not None
+        report = built(plan, cache, epochs=2)
+        assert report.frames_stored == said.outlook.frames
+        assert said.chosen.nbytes == pytest.approx(cache.info().bytes_on_disk, rel=0.3)
+        assert {kind.codec for kind in cache.info().kinds} == {said.codec}, "the cache keeps to it"
+        assert said.outlook.varies
+        assert said.decode_clips_per_second > 0
+
+
+def test_every_exact_codec_is_tried(tmp_path: Path) -> None:
+    exact = {codec_named(name).label for name in known_codecs() if codec_named(name).is_exact}
+    with FrameCache(tmp_path / "c") as cache:
+        said = estimate(plan_of(size=(24, 32)), cache, clips=2)
+    assert {each.codec for each in said.codecs} == exact
+    assert said.codec in exact
+
+
+def test_what_fails_is_said(tmp_path: Path) -> None:
+    folder = tmp_path / "videos"
+    make_folder(folder, videos_per_class=3, seconds=1)
+    found = scan(folder, workers=0)
+    with FrameCache(tmp_path / "c") as cache:
+        for path in sorted(folder.glob("*/*.mp4"))[:3]:
+            path.unlink()
+        said = estimate(plan_clips(found, Uniform(4), seed=0, size=(24, 32)), cache)
+        assert (said.sample.clips, said.sample.failed) == (3, 3)
+        assert "3 of 6 sampled clips cannot be decoded: MissingMedia" in str(said)
+        shutil.rmtree(folder)
+        said = estimate(plan_clips(found, Uniform(4), seed=0, size=(24, 32)), cache)
+        assert said.chosen is None
+        assert "6 of 6" in str(said)
+        late = plan_clips(found, AtSeconds([9.0], policy="error"), seed=0, size=(24, 32))
+        assert "FrameNotFound" in str(estimate(late, cache))
+
+
+def test_the_sample_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_clip(tmp_path / "v.mp4", ClipSpec(num_frames=50, height=480, width=640))
+    plan = plan_clips(scan(path, workers=0), EveryFrame(), seed=0)
+    monkeypatch.setattr(framefeed.cache.sampling, "MAX_BYTES", 10 * 640 * 480 * 3 // 2)
+    with FrameCache(tmp_path / "c") as cache:
+        said = estimate(plan, cache, clips=100)
+    assert 0 < said.sampled_frames <= 11
+
+
+def test_there_is_room(tmp_path: Path) -> None:
+    plan = plan_of(size=(24, 32))
+    with FrameCache(tmp_path / "a" / "b" / "c", max_bytes="1MB") as cache:
+        room = estimate(plan, cache, workers=3, clips=2).room
+        assert (room.workers, room.max_bytes, room.bytes_there) == (3, 10**6, 0)
+        assert room.free_bytes is not None
+        assert room.free_bytes > 0
+        built(plan, cache)
+        assert estimate(plan, cache, clips=2).room.bytes_there == cache.info().bytes_on_disk > 0
+    assert "it does not fit" in str(estimate(plan, FrameCache(tmp_path / "d", max_bytes=500), clips=2))
+
+
+def test_wrong_calls(tmp_path: Path) -> None:
+    plan, cache = plan_of(size=(24, 32)), FrameCache(tmp_path / "c")
+    for wrong in (
+        lambda: estimate([plan], cache),  # type: ignore[arg-type]
+        lambda: estimate(plan, tmp_path),  # type: ignore[arg-type]
+        lambda: estimate(plan, cache, epochs=0),
+        lambda: estimate(plan, cache, clips=0),
+        lambda: estimate(plan_of(), cache, backend=FlatDecoder()),
+    ):
+        with pytest.raises(UsageError):
+            wrong()
+    assert not os.listdir(tmp_path)
+
+
+def test_a_folder_that_cannot_be_made() -> None:
+    with quiet(), FrameCache("/proc/self/cache") as cache:
+        assert estimate(plan_of(size=(24, 32)), cache, clips=2).chosen is not None
