@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import lru_cache
 
 from framefeed.cache.codecs.codec import FrameCodec
-from framefeed.cache.codecs.plain import Lz4Codec, RawCodec, ZstdCodec
+from framefeed.cache.codecs.jpeg import jpeg
+from framefeed.cache.codecs.lz4 import Lz4Codec
+from framefeed.cache.codecs.magicyuv import magicyuv
+from framefeed.cache.codecs.raw import RawCodec
+from framefeed.cache.codecs.zstd import zstd
 from framefeed.decode.planes import PlaneLayout
 from framefeed.errors import UsageError
-
-_ZSTD_LEVELS = range(1, 20)
 
 _PLAIN: dict[str, Callable[[], FrameCodec]] = {
     "raw": RawCodec,
     "lz4": lambda: Lz4Codec("lz4", level=1),
     "lz4hc": lambda: Lz4Codec("lz4hc", level=4),
+    "magicyuv": magicyuv,
 }
-_LEVELLED: dict[str, Callable[[int | None], FrameCodec]] = {
-    "zstd": lambda level: ZstdCodec(_within("zstd", 1 if level is None else level, _ZSTD_LEVELS)),
-}
+_NUMBER = re.compile(r"[1-9][0-9]{0,2}", re.ASCII)
+_NUMBERED: dict[str, Callable[[int | None], FrameCodec]] = {"zstd": zstd, "jpeg": jpeg}
 
 
 def known_codecs() -> tuple[str, ...]:
-    """Names of all codecs; "zstd" can be followed by a level: "zstd:3"."""
-    return (*_PLAIN, *_LEVELLED)
+    """Names of all codecs; "zstd" can be followed by a level, "jpeg" by a quality: "zstd:3"."""
+    return (*_PLAIN, *_NUMBERED)
 
 
 @lru_cache(maxsize=64)
@@ -36,13 +39,15 @@ def codec_named(spec: str) -> FrameCodec:
 
     Raises:
         UsageError: There is no such codec; the message lists the known ones.
+        MissingDependency: It needs a library that is not installed, or a newer one.
     """
     name, colon, number = spec.partition(":")
     if name in _PLAIN and not colon:
         return _PLAIN[name]()
-    if name in _LEVELLED and (not colon or (number.isascii() and number.isdigit())):
-        return _LEVELLED[name](int(number) if colon else None)
-    raise UsageError(f"unknown codec {spec!r}: use one of {', '.join(known_codecs())}, or one with a level: 'zstd:3'")
+    if name in _NUMBERED and (not colon or _NUMBER.fullmatch(number)):
+        return _NUMBERED[name](int(number) if colon else None)
+    known = ", ".join(known_codecs())
+    raise UsageError(f"unknown codec {spec[:80]!r}: use one of {known}, or one with a number, such as 'zstd:3'")
 
 
 def codec_labelled(label: str) -> FrameCodec:
@@ -50,7 +55,7 @@ def codec_labelled(label: str) -> FrameCodec:
 
     Raises:
         UsageError: There is none in this version.
-        MissingDependency: It needs a library that is not installed.
+        MissingDependency: It needs a library that is not installed, or a newer one.
     """
     return codec_named(label)
 
@@ -58,9 +63,3 @@ def codec_labelled(label: str) -> FrameCodec:
 def codec_for(codec: FrameCodec, layout: PlaneLayout) -> FrameCodec:
     """The codec itself where it takes the layout, else Zstandard, which takes all."""
     return codec if codec.takes(layout) else codec_named("zstd")
-
-
-def _within(name: str, number: int, allowed: range) -> int:
-    if number not in allowed:
-        raise UsageError(f"{name}:{number} does not exist: levels are {allowed.start} to {allowed.stop - 1}")
-    return number
