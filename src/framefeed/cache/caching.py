@@ -21,6 +21,7 @@ from framefeed.decode.planes import PlaneLayout, copy_planes, layout_of, output_
 from framefeed.decode.writing import picture_name, writer_of
 from framefeed.errors import UsageError
 from framefeed.index.frame_index import FrameIndex
+from framefeed.index.sequence_index import holds_pictures
 from framefeed.media.source import MediaSource
 from framefeed.plan.request import OutputSpec
 
@@ -59,7 +60,7 @@ class CachingDecoder:
         if index.identity is None or not _is_known(index, slots):
             return self._inner.decode(source, index, slots)
         source.check_identity(index.identity)
-        if self._form_for(index, slots) == "planes":
+        if self._form_of(index, [slot.output for slot in slots]) == "planes":
             report = self._from_planes(source, index, slots)
         else:
             report = self._from_outputs(source, index, slots)
@@ -80,6 +81,25 @@ class CachingDecoder:
             _OutputCall(self._inner, shelf, (source, index)).decode(numbered, report, evidence)
         return report
 
+    def lacks(
+        self, source: MediaSource, index: FrameIndex, ordinals: IntArray, output: OutputSpec
+    ) -> npt.NDArray[np.bool_]:
+        """Which frames the cache does not have, or not of the source as it is now, bool [N]; nothing is decoded.
+
+        Args:
+            source: Where the bytes are.
+            index: The source's frames.
+            ordinals: Frames of it, int64 [N].
+            output: The form in which they would be asked for.
+        """
+        if index.identity is None:
+            return np.ones(len(ordinals), dtype=np.bool_)
+        form, evidence = self._form_of(index, [output]), Evidence(source, index)
+        if form == "planes":
+            return self._shelf(index, evidence, form, None).lacks(ordinals, None)
+        layout = output_layout(output, *index.stream.displayed)
+        return self._shelf(index, evidence, form, output).lacks(ordinals, layout)
+
     def close(self) -> None:
         """Release what the other decoder holds; the cache stays open."""
         self._inner.close()
@@ -88,10 +108,10 @@ class CachingDecoder:
         """What decides the pixels besides the source: the other decoder."""
         return recipe_of(self._inner, index)
 
-    def _form_for(self, index: FrameIndex, slots: Sequence[ClipSlot]) -> Form:
+    def _form_of(self, index: FrameIndex, outputs: Sequence[OutputSpec]) -> Form:
         able = gives_frames(self._inner, index)
         if self._form is None:
-            return "planes" if able and any(slot.output.size is None for slot in slots) else "output"
+            return "planes" if able and any(output.size is None for output in outputs) else "output"
         if self._form == "planes" and not able:
             raise UsageError(
                 f"the decoder {self._inner.name!r} does not give its pictures as they come, so that their planes "
@@ -212,6 +232,13 @@ def _spread(part: ClipSlot, whole: ClipSlot, missing: npt.NDArray[np.bool_]) -> 
         whole.out[place] = part.out[at]
 
 
+def _is_regular(layout: PlaneLayout, index: FrameIndex) -> bool:
+    """Whether a picture is of its stream's size: of others there are too few to remember, and none to be believed."""
+    stream = index.stream
+    height, width = stream.displayed if holds_pictures(index) else (stream.height, stream.width)
+    return (layout.height, layout.width) == (height, width)
+
+
 class _PlanesCall:
     """Clips of one source, from planes."""
 
@@ -242,6 +269,8 @@ class _PlanesCall:
                 continue
             try:
                 layout = PlaneLayout.parse(frame.kind.layout)
+                if not _is_regular(layout, self._index):
+                    raise BrokenFrame(f"a picture of {layout.text} in this stream")
                 planes = codec_labelled(frame.kind.codec).decoded(frame.data, layout)
             except (BrokenFrame, UsageError):
                 self._shelf.refuse(ordinal)
@@ -258,6 +287,9 @@ class _PlanesCall:
         )
         for ordinal, picture in frames:
             layout = layout_of(picture)
+            if not _is_regular(layout, self._index):
+                places.fill(ordinal, self._writer(picture, ordinal))
+                continue
             if fresh and (fresh[0].layout != layout or len(fresh) * layout.nbytes > _PUT_BYTES):
                 stored += self._put(fresh, stamps)
                 fresh = []

@@ -114,7 +114,11 @@ class FrameCache(ClosedByWith):
         Args:
             inner: Makes the frames that the cache does not have.
             form: For this decoder alone; None takes that of the cache.
+
+        Raises:
+            CacheError: The path is a file, or a folder that others may write to.
         """
+        self.keeper.store.refresh()
         own = None if self.keeper.options.form == "auto" else self.keeper.options.form
         return CachingDecoder(inner, self.keeper, form or own)
 

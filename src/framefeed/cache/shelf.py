@@ -102,6 +102,11 @@ class Shelf:
         found = self._keeper.store.find(self._key.digest, self._index.frame_packet[ordinals])
         return read_straight(self._keeper, found, self._evidence.stamp, layout, out)
 
+    def lacks(self, ordinals: IntArray, layout: PlaneLayout | None) -> npt.NDArray[np.bool_]:
+        """Which frames are not on disk, or not of the source as it is now, bool [N]."""
+        found = self._keeper.store.find(self._key.digest, self._index.frame_packet[ordinals])
+        return ~self._sound(found, ordinals, layout)
+
     def refuse(self, ordinal: int) -> None:
         """Note that the stored bytes of a frame, though sound, are no frame of the codec and layout that they claim."""
         self._keeper.memory.drop(self._key.digest, int(self._index.frame_packet[ordinal]))

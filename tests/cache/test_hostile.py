@@ -1,0 +1,83 @@
+"""Stored frames that somebody made up, with right checksums: bounded, and a miss, never a crash."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from framefeed.cache.codecs import codec_named
+from framefeed.cache.evidence import Evidence
+from framefeed.cache.frame_cache import FrameCache
+from framefeed.cache.keys import Form, Recipe, key_of
+from framefeed.cache.stored import Kind, StoredFrame
+from framefeed.decode.abilities import recipe_of
+from framefeed.decode.planes import PlaneLayout, output_layout
+from framefeed.decode.registry import decoder_named
+from tests.cache.media import SMALL, Video
+from tests.corpus import corpus_file
+
+NBYTES = 3 * 24 * 32
+OUTPUT = output_layout(SMALL, 96, 128).text
+PLANES = PlaneLayout("yuv420p", 128, 96).text
+BOMB = bytes(codec_named("zstd").encode(PlaneLayout("gray", 8000, 8000), np.zeros(64_000_000, dtype=np.uint8)))
+
+STORED: dict[str, tuple[Kind, bytes, int]] = {
+    "unknown codec": (Kind("no such codec", OUTPUT), bytes(NBYTES), NBYTES),
+    "empty label": (Kind("", OUTPUT), bytes(NBYTES), NBYTES),
+    "codec with a path": (Kind("../../lz4", OUTPUT), bytes(NBYTES), NBYTES),
+    "layout of nothing": (Kind("raw", "nonsense"), bytes(NBYTES), NBYTES),
+    "huge layout": (Kind("raw", "yuv420p 999999x999999 2 0 p 0"), bytes(9), 9),
+    "other size": (Kind("raw", "rgbp 32x25 2 0 p 0"), bytes(3 * 25 * 32), 3 * 25 * 32),
+    "other picture size": (Kind("raw", "yuv420p 64x48 2 0 p 0"), bytes(64 * 48 * 3 // 2), 64 * 48 * 3 // 2),
+    "raw, too short": (Kind("raw", OUTPUT), bytes(NBYTES - 1), NBYTES),
+    "raw, too long": (Kind("raw", OUTPUT), bytes(NBYTES + 1), NBYTES),
+    "raw planes, too short": (Kind("raw", PLANES), bytes(99), 128 * 96 * 3 // 2),
+    "claims to be large": (Kind("zstd:1", OUTPUT), bytes(10), 1 << 30),
+    "bomb": (Kind("zstd:1", OUTPUT), BOMB, NBYTES),
+    "bomb of planes": (Kind("zstd:1", PLANES), BOMB, 128 * 96 * 3 // 2),
+    "no lz4": (Kind("lz4", OUTPUT), b"\xff" * 50, NBYTES),
+    "no lz4 planes": (Kind("lz4", PLANES), b"\xff" * 50, 128 * 96 * 3 // 2),
+    "nothing": (Kind("zstd:1", OUTPUT), b"", NBYTES),
+}
+
+
+@pytest.mark.parametrize("form", ["output", "planes"])
+@pytest.mark.parametrize("name", STORED)
+def test_C16_what_is_made_up_is_a_miss(name: str, form: Form, tmp_path: Path) -> None:
+    kind, data, raw_nbytes = STORED[name]
+    of = Video.of(corpus_file("bframes_2.mp4"))
+    output: Any = SMALL if form == "output" else None
+    recipe = Recipe(form, output, recipe_of(decoder_named(), of.index))
+    assert of.index.identity is not None
+    key = key_of(of.index.identity, of.index.stream, recipe)
+    evidence, ordinals = Evidence(of.source, of.index), np.array([3, 4])
+    facts = zip(
+        ordinals.tolist(), evidence.stamps(ordinals).tolist(), evidence.contents(ordinals).tolist(), strict=True
+    )
+    with FrameCache(tmp_path / "c", form=form, codec="lz4") as cache:
+        numbers = of.index.frame_packet
+        made_up = [StoredFrame(int(numbers[i]), kind, data, raw_nbytes, stamp, content) for i, stamp, content in facts]
+        assert cache.store.add(key.digest, key.description, made_up)
+        for _ in range(2):
+            clips, report = of.decoded(cache.decoder(decoder_named()), ([2, 3, 4, 5], SMALL))
+            assert report.errors == [None]
+            np.testing.assert_array_equal(clips[0], of.fresh(([2, 3, 4, 5], SMALL))[0])
+        assert report.counts.frames_cached >= 2
+
+
+def test_C16_a_made_up_frame_is_as_sound_as_any_where_its_writer_is_believed(tmp_path: Path) -> None:
+    """What the test above must not be: a cache that believes nothing."""
+    of = Video.of(corpus_file("bframes_2.mp4"))
+    assert of.index.identity is not None
+    key = key_of(of.index.identity, of.index.stream, Recipe("output", SMALL, recipe_of(decoder_named(), of.index)))
+    evidence, three = Evidence(of.source, of.index), np.array([3])
+    frame = StoredFrame(int(of.index.frame_packet[3]), Kind("raw", OUTPUT), bytes(NBYTES), NBYTES,
+                        int(evidence.stamps(three)[0]), int(evidence.contents(three)[0]))  # fmt: skip
+    with FrameCache(tmp_path / "c") as cache:
+        cache.store.add(key.digest, key.description, [frame])
+        clips, report = of.decoded(cache.decoder(decoder_named()), ([3], SMALL))
+        assert report.counts.frames_cached == 1
+        assert not clips[0].any()
