@@ -118,6 +118,7 @@ class Appender:
     def _begin(self, needed: int) -> _Begun:
         if self._at_exit is None:
             self._at_exit = Finalize(None, _flush_at_exit, (weakref.ref(self),), exitpriority=0)
+        self._known.refresh(thorough=True)  # so that what is written now is newer than all that others wrote before
         part = self._folder.new_part(needed)
         descriptor = Descriptor(part.descriptor)
         try:
