@@ -14,7 +14,15 @@ import pytest
 import framefeed.cache.outlook
 import framefeed.cache.sampling
 from framefeed.cache.codecs import codec_named, known_codecs
-from framefeed.cache.estimating import FRAME_OVERHEAD, PIECE_OVERHEAD, CacheEstimate, Room, estimate, estimated
+from framefeed.cache.estimating import (
+    CLIP_SECONDS,
+    FRAME_OVERHEAD,
+    PIECE_OVERHEAD,
+    CacheEstimate,
+    Room,
+    estimate,
+    estimated,
+)
 from framefeed.cache.frame_cache import FrameCache
 from framefeed.cache.outlook import Outlook, outlook
 from framefeed.cache.sampling import CodecSample, Decoded
@@ -51,8 +59,8 @@ def test_what_is_multiplied() -> None:
     assert small.nbytes == 500 * (200 + FRAME_OVERHEAD) + 50 * PIECE_OVERHEAD
     assert raw.build_seconds == pytest.approx((2000 * 3.0 / 300 + 500 * 0.04 / 20) / 2)
     assert small.build_seconds == pytest.approx((2000 * 3.0 / 300 + 500 * 0.4 / 20) / 2)
-    assert raw.clips_per_second == pytest.approx(2 / (8 * 0.02 / 20))
-    assert of().decode_clips_per_second == pytest.approx(2 / (8 * 4.0 / 40))
+    assert raw.clips_per_second == pytest.approx(2 / (8 * 0.02 / 20 + CLIP_SECONDS))
+    assert of().decode_clips_per_second == pytest.approx(2 / (8 * 4.0 / 40 + CLIP_SECONDS))
     assert of().chosen == small
 
 
@@ -63,6 +71,10 @@ def test_twice_the_workers_take_half_the_time() -> None:
         assert other.build_seconds == pytest.approx(one.build_seconds / 2)
         assert other.clips_per_second == pytest.approx(2 * one.clips_per_second)
         assert other.nbytes == one.nbytes
+
+
+def test_what_is_done_in_python_is_not_shared() -> None:
+    assert of(room=Room(workers=1000)).codecs[0].clips_per_second == pytest.approx(1 / CLIP_SECONDS)
 
 
 def test_whether_it_fits() -> None:

@@ -29,6 +29,8 @@ FRAME_OVERHEAD = 170
 """Bytes of a stored frame besides its data: a row in its clip's table, and one in the directory of its file."""
 PIECE_OVERHEAD = 1700
 """Bytes of what is stored together besides its frames: a table's head, and the description of its stream."""
+CLIP_SECONDS = 240e-6
+"""Of planning, looking up and delivering a clip, in Python, so that threads do not share it (two x86-64 cores)."""
 _GROUP_BYTES = 256 << 20
 _AS_FAST = 0.9
 """Share of the fastest codec's speed that still counts as fastest: measuring again makes as much of a difference."""
@@ -191,7 +193,7 @@ def estimated(
                 each.codec,
                 round(found.frames * (each.nbytes / count + FRAME_OVERHEAD) + found.pieces * PIECE_OVERHEAD),
                 (decoding + found.frames * each.write_seconds / count) / room.workers,
-                room.workers / reading if reading else 0.0,
+                min(room.workers / (reading + CLIP_SECONDS), 1 / CLIP_SECONDS),
             )
         )
     a_clip = decoded.decode_seconds / max(1, decoded.clip_frames) * clip_frames
@@ -201,7 +203,7 @@ def estimated(
         codecs=tuple(codecs),
         codec=codec,
         reason=_reason(codecs, codec, room),
-        decode_clips_per_second=room.workers / a_clip if a_clip else 0.0,
+        decode_clips_per_second=room.workers / (a_clip + CLIP_SECONDS) if a_clip else 0.0,
         room=room,
         sample=decoded,
         sampled_frames=count,
