@@ -8,10 +8,8 @@ from operator import add
 
 from framefeed.cache.store.descriptors import Descriptor
 from framefeed.cache.store.segment_format import frame_checksum
+from framefeed.cache.store.vectors import MOST_BUFFERS, after
 from framefeed.cache.stored import Found, IntArray, WordArray
-
-_MOST_BUFFERS = 1024
-"""Of one call of the system: IOV_MAX."""
 
 FileOf = Callable[[int], Descriptor | None]
 
@@ -33,9 +31,12 @@ def read_frames(found: Found, where: Sequence[int], buffers: Sequence[memoryview
     segments, offsets = _at(found.segment, where), _at(found.offset, where)
     for run in _runs(segments, offsets, [buffer.nbytes for buffer in buffers]):
         file = file_of(segments[run[0]])
+        if file is None:
+            continue
         # One read, however long: pieces that stay in the processor's cache until they are hashed are no faster.
-        if file is not None and _read(file.number, [buffers[at] for at in run], offsets[run[0]]):
-            for at in run:
+        is_whole = _fill(file.number, [buffers[at] for at in run], offsets[run[0]])
+        for at in run:
+            if is_whole or _fill(file.number, [buffers[at]], offsets[at]):
                 sound[at] = frame_checksum(found.key, numbers[at], buffers[at]) == checksums[at]
     return sound
 
@@ -49,38 +50,27 @@ def _runs(segments: Sequence[int], offsets: Sequence[int], sizes: Sequence[int])
     """Give the frames in the order of the files, neighbours together."""
     order: Sequence[int] = range(len(sizes))
     ends = list(map(add, offsets, sizes))
-    if ends[:-1] == offsets[1:] and len(set(segments)) == 1 and len(ends) <= _MOST_BUFFERS:
+    if ends[:-1] == offsets[1:] and len(set(segments)) == 1 and len(ends) <= MOST_BUFFERS:
         return [order]
     runs: list[list[int]] = []
-    after = (-1, -1)
+    next_place = (-1, -1)
     for at in sorted(order, key=lambda at: (segments[at], offsets[at], at)):
-        if (segments[at], offsets[at]) != after or len(runs[-1]) == _MOST_BUFFERS:
+        if (segments[at], offsets[at]) != next_place or len(runs[-1]) == MOST_BUFFERS:
             runs.append([])
         runs[-1].append(at)
-        after = (segments[at], ends[at])
+        next_place = (segments[at], ends[at])
     return runs
 
 
-def _read(descriptor: int, buffers: list[memoryview], offset: int) -> bool:
-    """Fill buffers; False where the file ends before or cannot be read."""
+def _fill(descriptor: int, buffers: Sequence[memoryview], offset: int) -> bool:
+    """Read one file into buffers; False where it ends before, or cannot be read."""
+    left = sum(buffer.nbytes for buffer in buffers)
     try:
-        done = os.preadv(descriptor, buffers, offset)
-        if done == sum(buffer.nbytes for buffer in buffers):
-            return True
-        for buffer in buffers:
-            if not _read_one(descriptor, buffer, offset):
-                return False
-            offset += buffer.nbytes
+        while done := os.preadv(descriptor, buffers, offset):
+            left, offset = left - done, offset + done
+            if not left:
+                return True
+            buffers = after(buffers, done)
     except OSError:
         return False
-    return True
-
-
-def _read_one(descriptor: int, buffer: memoryview, offset: int) -> bool:
-    left = buffer.cast("B")
-    while left:
-        done = os.preadv(descriptor, [left], offset)
-        if not done:
-            return False
-        left, offset = left[done:], offset + done
-    return True
+    return not left

@@ -27,11 +27,10 @@ from framefeed.cache.store.segment_format import (
     frame_checksum,
     halves,
 )
+from framefeed.cache.store.vectors import MOST_BUFFERS, after
 from framefeed.cache.stored import IntArray, Kind, StoredFrame
 
 _OFFSET = [name for name, _ in COLUMNS].index("offset")
-_MOST_PIECES = 1024
-"""Of one call of the system: IOV_MAX."""
 
 # What the parts of a file take at most.
 _HEAD_BYTES = 2048
@@ -164,17 +163,11 @@ class SegmentWriter:
 
     def _write(self) -> None:
         """Write what the sink holds."""
-        left = self._sink.taken()
+        left: Sequence[memoryview] = self._sink.taken()
         while left:
-            written = os.pwritev(self._descriptor, left[:_MOST_PIECES], self._nbytes)
+            written = os.pwritev(self._descriptor, left[:MOST_BUFFERS], self._nbytes)
             self._nbytes += written
-            done = 0
-            while done < len(left) and written >= left[done].nbytes:
-                written -= left[done].nbytes
-                done += 1
-            left = left[done:]
-            if written:
-                left[0] = left[0][written:]
+            left = after(left, written)
 
 
 def _kinds_bytes(kinds: Iterable[Kind]) -> int:

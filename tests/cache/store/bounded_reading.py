@@ -1,0 +1,55 @@
+"""A program that may not take much memory: it opens segments that claim much."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import struct
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from framefeed.cache.store import FrameStore
+from tests.cache.store.hostile import FRAMES, KEY, claims, segment_of
+from tests.cache.store.made import name_of
+
+ROOM = 96 << 20
+"""More than this in one piece, or in all, is not to be had."""
+
+
+def main(work: Path) -> dict[str, Any]:
+    """Open a folder of all of them, and of files that are large only by name."""
+    named = {name_of(number): name for number, name in enumerate(claims())}
+    for number, content in enumerate(claims().values()):
+        (work / name_of(number)).write_bytes(content)
+    for name, footer in (("large footer", 2**31 - 1), ("negative footer", 2**32 - 5), ("footer of nothing", 0)):
+        path = work / name_of(len(named))
+        named[path.name] = name
+        path.write_bytes(segment_of(FRAMES)[:-10] + struct.pack("<I", footer) + b"ARROW1")
+    path = work / name_of(len(named))
+    named[path.name] = "large only by name"
+    end = segment_of(FRAMES)
+    with open(path, "wb") as file:
+        file.truncate(2**40)
+        file.seek(2**40 - len(end))
+        file.write(end)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    resource.setrlimit(resource.RLIMIT_AS, (used + ROOM, used + ROOM))
+    store = FrameStore(os.fspath(work))
+    store.refresh()
+    found = store.find(KEY, np.arange(10))
+    info = store.info()
+    return {
+        "believed": sorted(named.keys() - info.refused.keys()),
+        "found": int(found.is_there.sum()),
+        "refused": {named[name]: why for name, why in info.refused.items()},
+        "counted": store.counts.segments_refused,
+        "files": len(named),
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(Path(sys.argv[1]))))  # the report

@@ -1,0 +1,272 @@
+"""Segments that are cut, flipped, mixed or made up: what is found in them is exact, or nothing, and it is counted."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from framefeed.cache.store import FrameStore, reading
+from framefeed.cache.store.flat import last_block, read_header
+from framefeed.cache.store.segment_format import Refused
+from framefeed.cache.stored import Kind, StoredFrame, StoreOptions
+from tests.cache.store.hostile import FRAMES, KEY, segment_of
+from tests.cache.store.made import (
+    KEYS,
+    KINDS,
+    add,
+    alone,
+    assert_exact_or_missing,
+    data_of,
+    frames_of,
+    name_of,
+    read_all,
+    sealed_file,
+    segments,
+)
+from tests.programs import report_of
+
+SMALL = range(3)
+SMALL_FRAMES = frames_of(KEYS[:2], SMALL)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A segment of a few kilobytes."""
+    return sealed_file(tmp_path_factory.mktemp("small") / "cache", KEYS[:2], SMALL)
+
+
+class Reader:
+    """Opens what a file has become, in one folder, every time with a store of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = alone(folder, b"") / name_of(0)
+        self.found = 0
+
+    def check(self, content: bytes) -> None:
+        """The law: exact or missing, and counted."""
+        with open(self._path, "r+b") as file:
+            file.write(content)
+            file.truncate()
+        store = FrameStore(os.fspath(self._path.parent))
+        self.found = assert_exact_or_missing(store, SMALL_FRAMES)
+        missing = len(SMALL_FRAMES) - self.found
+        refused = store.counts.segments_refused
+        assert (missing > 0) == (refused + store.counts.frames_damaged > 0)
+        assert refused in (0, 1)
+        assert store.counts.frames_damaged == (0 if refused else missing)
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Reader:
+    return Reader(tmp_path_factory.mktemp("changed") / "cache")
+
+
+def flipped(content: bytes, at: int, bits: int) -> bytes:
+    return content[:at] + bytes([content[at] ^ bits]) + content[at + 1 :]
+
+
+def test_C01_every_byte_flipped_is_exact_or_missing(small: bytes, reader: Reader) -> None:
+    lost = []
+    for at in range(len(small)):
+        reader.check(flipped(small, at, 0xFF))
+        lost.append(len(SMALL_FRAMES) - reader.found)
+    data = sum(len(data) for data in SMALL_FRAMES.values())
+    # A frame's own bytes cost that frame alone; most others are in a directory, and cost all.
+    assert lost.count(1) == data
+    assert lost.count(len(SMALL_FRAMES)) > 1000
+    assert len(small) < 8000
+
+
+def test_C02_single_bits_flipped_are_exact_or_missing(small: bytes, reader: Reader) -> None:
+    chance = random.Random(8)
+    for at, bit in [(chance.randrange(len(small)), chance.randrange(8)) for _ in range(1500)]:
+        reader.check(flipped(small, at, 1 << bit))
+
+
+def test_C01_every_length_that_a_file_may_be_cut_to(small: bytes, reader: Reader) -> None:
+    for length in range(len(small)):
+        reader.check(small[:length])
+        assert reader.found == 0
+    for more in (b"\0", b"ARROW1", small, os.urandom(3000)):
+        reader.check(small + more)
+    reader.check(small)
+    assert reader.found == len(SMALL_FRAMES)
+
+
+def test_a_reader_without_checksums_is_found_out(small: bytes, reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = next(iter(SMALL_FRAMES.values()))
+    damaged = flipped(small, small.index(row), 1)
+    reader.check(damaged)
+
+    class Anything:
+        def __eq__(self, other: object) -> bool:
+            return True
+
+    monkeypatch.setattr(reading, "frame_checksum", lambda key, number, data: Anything())
+    with pytest.raises(AssertionError):
+        reader.check(damaged)
+
+
+@st.composite
+def _edits(draw: st.DrawFn) -> list[tuple[str, int, int, bytes]]:
+    places = st.integers(0, 1 << 16)
+    kinds = st.sampled_from(["replace", "insert", "delete", "repeat"])
+    return draw(st.lists(st.tuples(kinds, places, st.integers(0, 64), st.binary(max_size=16)), min_size=1, max_size=4))
+
+
+def edited(content: bytes, edits: list[tuple[str, int, int, bytes]]) -> bytes:
+    for what, place, length, data in edits:
+        at = place % (len(content) + 1)
+        end = min(len(content), at + length)
+        middle = {"replace": data, "insert": data + content[at:end], "delete": b"", "repeat": 2 * content[at:end]}
+        content = content[:at] + middle[what] + content[end:]
+    return content
+
+
+@settings(max_examples=300)
+@given(_edits())
+def test_C12_whatever_is_edited_is_exact_or_missing(
+    small: bytes, reader: Reader, edits: list[tuple[str, int, int, bytes]]
+) -> None:
+    reader.check(edited(small, edits))
+
+
+@settings(max_examples=300)
+@given(_edits(), st.integers(0, 3000))
+def test_C12_headers_that_are_none_are_refused(
+    small: bytes, edits: list[tuple[str, int, int, bytes]], begin: int
+) -> None:
+    """What is read before a checksum is known: it raises Refused, and nothing else."""
+    footer_bytes = int.from_bytes(small[-10:-6], "little")
+    footer = small[-10 - footer_bytes : -10]
+    block = last_block(footer)
+    header = small[block.offset : block.offset + block.header]
+    assert read_header(header).num_rows == len(SMALL_FRAMES) + 2
+    for read, content in ((last_block, footer), (read_header, header)):
+        for changed in (edited(content, edits), small[begin : begin + 500]):
+            with contextlib.suppress(Refused):
+                read(changed)
+
+
+def test_C02_segments_that_change_places_stay_exact(tmp_path: Path) -> None:
+    contents = [sealed_file(tmp_path / f"{number}", [key], SMALL) for number, key in enumerate(KEYS[:2])]
+    folder = alone(tmp_path / "cache", contents[1], 0)
+    (folder / name_of(1)).write_bytes(contents[0])
+    assert assert_exact_or_missing(FrameStore(os.fspath(folder)), SMALL_FRAMES) == len(SMALL_FRAMES)
+
+
+def test_C02_bytes_of_other_frames_are_never_given(tmp_path: Path, small: bytes, reader: Reader) -> None:
+    """Frames of one size, so that everything else fits."""
+    with FrameStore(os.fspath(tmp_path)) as store:
+        frames = [StoredFrame(number, KINDS[0], bytes([number]) * 40, 1) for number in range(4)]
+        store.add(KEYS[0], "", frames)
+        store.add(KEYS[1], "", frames)
+    (path,) = segments(tmp_path)
+    content = path.read_bytes()
+    first, second = content.index(bytes(40) + b"\1" * 40), content.rindex(bytes(40) + b"\1" * 40)
+    assert first < second
+    for one, other in ((first, second), (first, first + 40)):
+        mixed = bytearray(content)
+        mixed[one : one + 40], mixed[other : other + 40] = content[other : other + 40], content[one : one + 40]
+        path.write_bytes(mixed)
+        store = FrameStore(os.fspath(tmp_path))
+        for key in KEYS[:2]:
+            for number, data in read_frames_of_any(store, key, range(4)).items():
+                assert data == bytes([number]) * 40
+
+
+def test_C09_a_file_that_shrinks_while_it_is_open_is_missing(tmp_path: Path) -> None:
+    with FrameStore(os.fspath(tmp_path)) as store:
+        add(store, KEYS[0], range(40))
+        store.flush()
+        assert len(read_all(store, KEYS[0], range(40))) == 40
+        (path,) = segments(tmp_path)
+        found = store.find(KEYS[0], np.arange(40))
+        os.truncate(path, int(found.offset[20]))
+        assert read_all(store, KEYS[0], range(40)).keys() == set(range(20))
+        assert store.counts.frames_damaged == 20
+        os.truncate(path, 0)
+        assert read_all(store, KEYS[0], range(40)) == {}
+
+
+def test_damaged_frames_are_not_found_again_but_their_twins_are(tmp_path: Path) -> None:
+    with FrameStore(os.fspath(tmp_path)) as store:
+        for version in range(3):
+            add(store, KEYS[0], range(10), version)
+            store.flush()
+        found = store.find(KEYS[0], np.arange(10))
+        newest = max(segments(tmp_path), key=lambda path: path.read_bytes().count(data_of(KEYS[0], 4, 2)))
+        content = newest.read_bytes()
+        newest.write_bytes(flipped(content, int(found.offset[4]), 1))
+        assert 4 not in read_all(store, KEYS[0], range(10))
+        assert read_all(store, KEYS[0], [4, 5]) == {4: data_of(KEYS[0], 4, 1), 5: data_of(KEYS[0], 5, 2)}
+        assert store.counts.frames_damaged == 1
+        again = store.find(KEYS[0], np.arange(10))
+        assert (again.segment != found.segment).tolist() == [number == 4 for number in range(10)]
+
+
+def test_verify_names_what_is_damaged(tmp_path: Path) -> None:
+    with FrameStore(os.fspath(tmp_path), StoreOptions(segment_bytes=1)) as store:
+        for number in range(30):
+            add(store, KEYS[0], [number])
+        store.flush()
+        found = store.find(KEYS[0], np.arange(30))
+        for number in (3, 17):
+            (path,) = (p for p in segments(tmp_path) if data_of(KEYS[0], number) in p.read_bytes())
+            content = path.read_bytes()
+            path.write_bytes(flipped(content, int(found.offset[number]), 4))
+        (refused,) = {path.name for path in segments(tmp_path) if data_of(KEYS[0], 5) in path.read_bytes()}
+        (tmp_path / refused).write_bytes(b"something else")
+    with FrameStore(os.fspath(tmp_path)) as store:
+        verified = store.verify()
+        assert sorted(number for numbers in verified.damaged.values() for number in numbers) == [3, 17]
+        assert verified.refused == {refused: "cut off, or no Arrow file"}
+        missing = set(range(30)) - read_all(store, KEYS[0], range(30)).keys()
+        assert {3, 17, 5} <= missing
+        assert store.counts.frames_damaged == 0
+
+
+def test_segments_by_the_specification_are_read(tmp_path: Path) -> None:
+    folder = alone(tmp_path / "cache", segment_of(FRAMES))
+    store = FrameStore(os.fspath(folder))
+    assert read_frames_of_any(store, KEY, range(5)) == FRAMES
+    found = store.find(KEY, np.arange(4))
+    assert found.kinds == (Kind("raw", "rgb24 1x1 2 0 p"),)
+    assert found.raw_nbytes.tolist() == [100, 101, 102, 103]
+
+
+def test_C12_C16_hostile_segments_are_missing_and_memory_is_bounded(tmp_path: Path) -> None:
+    told = report_of("tests.cache.store.bounded_reading", os.fspath(tmp_path))
+    assert told["believed"] == []
+    assert told["found"] == 0
+    assert told["counted"] == told["files"] == len(told["refused"]) > 30
+    reasons = told["refused"]
+    assert "of format 2, and this version of framefeed reads 1" in reasons["another format"]
+    assert {reasons[name] for name in ("compressed", "compressed too")} == {"its directory is compressed"}
+    assert {reasons[name] for name in ("kinds that are none", "kinds below none")} == {
+        "a frame is of a kind that it does not name"
+    }
+    assert {reasons[name] for name in ("huge sizes", "negative sizes", "bombs", "negative bombs")} == {
+        "a frame has an impossible size"
+    }
+    lies = ("beyond the end", "wrapping around", "before the beginning", "one over the other", "backwards")
+    assert {reasons[name] for name in (*lies, "in the directory")} == {
+        "its frames lie outside of it, or not one behind the other"
+    }
+
+
+def read_frames_of_any(store: FrameStore, key: bytes, numbers: Sequence[int]) -> dict[int, bytes]:
+    """Those that are sound, of frames that are not made by ``frame_of``."""
+    found = store.find(key, np.array(numbers))
+    where = np.flatnonzero(found.is_there).tolist()
+    buffers = [memoryview(bytearray(int(found.nbytes[at]))) for at in where]
+    sound = store.read(found, where, buffers)
+    return {numbers[at]: bytes(buffer) for at, buffer, ok in zip(where, buffers, sound, strict=True) if ok}
