@@ -15,7 +15,7 @@ from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.decode.decoder import Pixels
 from framefeed.load.loader import ClipLoader
 
-CLIPS = 6
+CLIPS = 4
 MOST_SECONDS = 4.0
 """So much of a film is decoded in order."""
 

@@ -79,13 +79,13 @@ def against(rival: str, ours: Sequence[str], samples: Samples, nbytes: Mapping[s
 
 
 def winner(figures: Sequence[Figures]) -> Figures:
-    """The one that both marks are judged by: the fastest within the aim in bytes, else within the floor, else of all.
+    """The one that both marks are judged by: the fastest that reaches both aims, or else holds both floors.
 
     Args:
-        figures: The fastest first.
+        figures: The fastest first; where none holds both floors, the fastest that holds that of bytes, else of all.
     """
-    for limit in (BYTES.aim, BYTES.floor):
-        fitting = [each for each in figures if each.bytes <= limit]
+    for most, least in ((BYTES.aim, SPEED.aim), (BYTES.floor, SPEED.floor), (BYTES.floor, 0)):
+        fitting = [each for each in figures if each.bytes <= most and each.cpu.median >= least]
         if fitting:
             return fitting[0]
     return figures[0]

@@ -191,7 +191,9 @@ def _fill_anew(plan: EpochPlan, folders: Folders, options: Mapping[str, Any], nu
 
 def _timed(runs: Mapping[str, Run], scene: Scene, folders: Folders) -> Samples:
     contenders = [Contender(name, run) for name, run in runs.items()]
-    return measure(contenders, replace(scene.rounds, pilot=scene.rounds.pairs), between=folders.tidy)
+    samples = measure(contenders, replace(scene.rounds, pilot=scene.rounds.pairs), between=folders.tidy)
+    folders.tidy()
+    return samples
 
 
 def _differing(plan: EpochPlan, cache: FrameCache) -> list[str]:

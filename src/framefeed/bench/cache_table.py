@@ -23,7 +23,7 @@ from framefeed.bench.measuring import now
 from framefeed.cache.codecs import known_codecs
 from framefeed.parallel.outcome import Ok, outcome_of
 
-LEAST_SECONDS = 0.4
+LEAST_SECONDS = 0.25
 """Reading is repeated for so long."""
 Make = Callable[[Path], Holding]
 

@@ -1,0 +1,292 @@
+"""The parts of ``bench cache``: what is compared, how a file is forgotten, what is made of figures."""
+
+import math
+import os
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from framefeed.bench.baselines import load_module
+from framefeed.bench.cache_advice import Conditions, Way, advice_lines, advise, way_of
+from framefeed.bench.cache_checking import CROP, Look, check, crops_sheet
+from framefeed.bench.cache_exact import Figures, winner
+from framefeed.bench.cache_field import FRAME_BASELINES, find_frames
+from framefeed.bench.cache_original import percent
+from framefeed.bench.cache_pages import disk_speed, forget, num_pages, resident_pages
+from framefeed.bench.cache_passes import overhead
+from framefeed.bench.cache_samples import near_keys, take_sample, video_of
+from framefeed.bench.measuring import Interval, Sample, Samples
+from framefeed.bench.media import BenchVideo
+from framefeed.decode.decoder import Pixels
+from framefeed.errors import MissingMedia
+from framefeed.testing.clips import ClipSpec, write_clip
+
+
+@pytest.fixture(scope="module")
+def video(tmp_path_factory: pytest.TempPathFactory) -> BenchVideo:
+    path = tmp_path_factory.mktemp("video") / "clip.mp4"
+    return BenchVideo(write_clip(path, ClipSpec(num_frames=40, height=48, width=64, gop=10, rotation=90)))
+
+
+# --- samples --------------------------------------------------------------------------------------
+
+
+def test_a_sample_holds_each_frame_as_the_decoder_gives_it(video: BenchVideo) -> None:
+    sample = take_sample(video, 7, (24, 32))
+    assert [frame.ordinal for frame in sample.frames] == near_keys(video, 7) == [2, 8, 14, 20, 25, 31, 37]
+    assert sample.share == 7 / 40
+    assert sorted(sample.order) == list(range(7))
+    assert {frame.rgb.shape for frame in sample.frames} == {(64, 48, 3)}
+    assert {frame.small.shape for frame in sample.frames} == {(3, 24, 32)}
+    assert {frame.planes.size for frame in sample.frames} == {48 * 64 * 3 // 2}
+
+
+def test_a_sample_is_no_larger_than_fits(video: BenchVideo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("framefeed.bench.cache_samples.MAX_BYTES", 3 * 48 * 64 * 2)
+    assert len(take_sample(video, 7, (24, 32))) == 2
+    assert len(take_sample(video, 1000, (24, 32))) == 2
+
+
+def test_where_decoding_would_take_long_frames_move_towards_their_key_frames(
+    video: BenchVideo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = video.index.key_frame_indices
+
+    def groups(ordinals: list[int]) -> list[int]:
+        return np.searchsorted(keys, ordinals, side="right").tolist()
+
+    spread = near_keys(video, 8)
+    monkeypatch.setattr("framefeed.bench.cache_samples._AHEAD_PIXELS", 48 * 64 * 12)
+    moved = near_keys(video, 8)
+    assert moved == sorted(set(moved)) != spread
+    assert groups(moved) == groups(spread)
+    assert sum(ordinal - keys[group - 1] for ordinal, group in zip(moved, groups(moved), strict=True)) <= 2 * 12
+
+
+def test_the_first_video_that_can_be_read_is_measured(video: BenchVideo, tmp_path: Path) -> None:
+    (tmp_path / "a.mp4").write_bytes(b"no video")
+    with pytest.raises(MissingMedia):
+        video_of([tmp_path], tmp_path)
+    assert video_of([tmp_path, video.path], tmp_path).path == video.path
+
+
+# --- what comes back ------------------------------------------------------------------------------
+
+
+def pictures(count: int) -> list[Pixels]:
+    chance = np.random.Generator(np.random.Philox(key=count))
+    return list(chance.integers(0, 256, (count, 64, 96, 3), dtype=np.uint8))
+
+
+def test_frames_that_are_equal_are_found_equal() -> None:
+    wanted = pictures(4)
+    found = check(((place, wanted[place].copy()) for place in (2, 0, 3, 1)), wanted, Look())
+    assert (found.differing, found.missing, found.worst) == ([], [], None)
+    assert math.isinf(found.psnr_worst)
+
+
+def one_bit(frames: list[Pixels]) -> list[tuple[int, Pixels]]:
+    frames[2][50, 90, 1] ^= 1
+    return list(enumerate(frames))
+
+
+def swapped(frames: list[Pixels]) -> list[tuple[int, Pixels]]:
+    return [(0, frames[0]), (1, frames[1]), (2, frames[3]), (3, frames[3])]
+
+
+@pytest.mark.parametrize("wrong", [one_bit, swapped])
+def test_a_frame_that_differs_is_named(wrong: object) -> None:
+    found = check(wrong([frame.copy() for frame in pictures(4)]), pictures(4))
+    assert (found.differing, found.missing) == ([2], [])
+    assert not math.isinf(found.psnr_worst)
+
+
+def test_a_frame_that_does_not_come_or_has_another_shape_is_missing() -> None:
+    wanted = pictures(4)
+    found = check([(0, wanted[0]), (1, wanted[1][:-1]), (3, wanted[3])], wanted)
+    assert (found.differing, found.missing) == ([], [1, 2])
+
+
+def test_the_square_that_differs_most_is_found_and_the_same_place_elsewhere() -> None:
+    wanted = [np.full((100, 130, 3), 100, np.uint8) for _ in range(3)]
+    came = [frame.copy() for frame in wanted]
+    came[0][:8, :8] += 3
+    came[1][60:90, 80:110] += 50
+    found = check(enumerate(came), wanted, Look())
+    assert found.worst is not None
+    assert found.worst.place == 1
+    assert found.worst.top <= 60 <= 90 <= found.worst.top + CROP
+    assert found.worst.left <= 80 <= 110 <= found.worst.left + CROP
+    assert found.worst.psnr < found.psnr_worst < found.psnr_mean
+    other = check(enumerate(wanted), wanted, Look(found.worst))
+    assert other.same is not None
+    assert (other.worst, other.same.place) == (None, 1)
+    assert np.array_equal(other.same.stored, found.worst.original)
+    sheet = crops_sheet([("worst", [("a", found.worst), ("b", other.same)])])
+    assert sheet.shape[1] > 4 * 4 * CROP
+
+
+def test_pictures_smaller_than_a_square_have_crops_too() -> None:
+    wanted = [np.zeros((10, 20, 3), np.uint8)]
+    found = check([(0, wanted[0] + 1)], wanted, Look())
+    assert found.worst is not None
+    assert found.worst.original.shape == (10, 20, 3)
+
+
+# --- formats of one file a frame ------------------------------------------------------------------
+
+
+def test_every_exact_format_that_is_installed_gives_frames_back(video: BenchVideo, tmp_path: Path) -> None:
+    sample = take_sample(video, 3, (24, 32))
+    found = find_frames()
+    assert set(found.missing) <= {
+        name.removeprefix("frames_")
+        for name in (*FRAME_BASELINES, "frames_loader", "frames_torchcodec", "frames_decord2")
+    }
+    for form in found.formats:
+        read = pickle.loads(pickle.dumps(form.read))
+        for frame in sample.frames:
+            path = str(tmp_path / f"frame{form.suffix}")
+            form.write(path, frame)
+            assert read(path).shape == frame.rgb.shape, form.name
+            assert np.array_equal(read(path), frame.rgb) or not form.is_exact, form.name
+
+
+def test_the_formats_of_the_write_up_are_all_there() -> None:
+    names = [form.name for form in find_frames().formats]
+    for module, wanted in (
+        ("frames_opencv", [*(f"JPEG q{quality} (OpenCV)" for quality in (70, 80, 90, 95, 100)), "PNG (OpenCV)"]),
+        ("frames_joblib", ["joblib raw", "joblib gzip 1", "joblib gzip 3",
+                           *(f"joblib lz4 {level}" for level in (1, 2, 3, 5))]),
+    ):  # fmt: skip
+        assert isinstance(load_module(module), str) or set(wanted) <= set(names)
+
+
+# --- cold -----------------------------------------------------------------------------------------
+
+
+def test_a_file_is_forgotten_or_it_is_said_why_not(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(10 * 4096 + 1))
+    assert resident_pages(str(path)) == num_pages(str(path)) > 0
+    why = forget([str(path)])
+    assert (why is None) == (resident_pages(str(path)) == 0)
+    path.read_bytes()
+    assert resident_pages(str(path)) == num_pages(str(path))
+
+
+def test_files_of_memory_cannot_be_forgotten() -> None:
+    shm = Path("/dev/shm")
+    if not os.access(shm, os.W_OK):
+        pytest.skip("no /dev/shm here")
+    path = shm / f"framefeed-test-{os.getpid()}"
+    try:
+        path.write_bytes(bytes(8192))
+        assert "stayed in memory" in str(forget([str(path)]))
+    finally:
+        path.unlink()
+
+
+def test_what_is_not_there_is_said_instead_of_measured(tmp_path: Path) -> None:
+    assert "FileNotFoundError" in str(forget([str(tmp_path / "none")]))
+    (tmp_path / "empty").touch()
+    assert forget([str(tmp_path / "empty")]) is None
+
+
+def test_the_disk_is_measured_and_left_as_it_was(tmp_path: Path) -> None:
+    speed = disk_speed(str(tmp_path / "disk"), 3 << 20)
+    assert isinstance(speed, str) or (speed["read"] > 0 and speed["write"] > 0)
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- figures --------------------------------------------------------------------------------------
+
+
+def figures(name: str, nbytes: float, speed: float) -> Figures:
+    interval = Interval(speed, speed, speed, 1.0, 1)
+    return Figures(name, nbytes, interval, interval)
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ([("large", 0.9, 9.0), ("aims", 0.45, 2.6), ("floors", 0.55, 1.6)], "aims"),
+        ([("large", 0.9, 9.0), ("floors", 0.55, 1.6), ("small", 0.45, 1.4)], "floors"),
+        ([("large", 0.9, 9.0), ("small", 0.45, 1.4), ("smaller", 0.3, 1.0)], "small"),
+        ([("large", 0.9, 9.0), ("larger", 0.95, 2.0)], "large"),
+    ],
+)
+def test_one_codec_is_held_to_both_marks(given: list[tuple[str, float, float]], wanted: str) -> None:
+    assert winner([figures(*each) for each in given]).name == wanted
+
+
+def test_shares_and_overheads_are_taken_round_by_round() -> None:
+    samples = Samples()
+    for number, load in enumerate((1.0, 5.0, 2.0)):
+        samples.add("hash", number, Sample(0.1 * load, load))
+        samples.add("read", number, Sample(2.0 * load, load))
+        samples.add("x: without", number, Sample(load, load))
+        samples.add("x: filling", number, Sample(1.1 * load, 1.2 * load))
+    assert percent(samples, "hash", "read").median == pytest.approx(5)
+    assert overhead(samples, "x", "cpu").median == pytest.approx(10)
+    assert overhead(samples, "x", "wall").median == pytest.approx(20)
+
+
+# --- advice ---------------------------------------------------------------------------------------
+
+DECODING = Way("", "", 0, 20.0, 0, 100.0)
+RAW = Way("raw", "output", 150_000, 0.02, 0.1, 80_000.0)
+LZ4 = Way("lz4", "output", 60_000, 0.06, 0.3, 30_000.0)
+PLANES = Way("zstd", "planes", 220_000, 1.3, 2.0, 1_500.0)
+ON_A_DISK = Conditions(2, 1000.0, True, 1000, "224x224")
+
+
+def test_behind_a_disk_fewer_bytes_are_faster() -> None:
+    fixed, free = advise(DECODING, [RAW, LZ4, PLANES], ON_A_DISK)
+    assert (fixed.way, free.way) == (LZ4, PLANES)
+    assert fixed.gain == pytest.approx(1000e6 / 60_000 / 100)
+    assert free.gain == 15
+    assert (fixed.passes, free.passes) == (1, 1)
+
+
+def test_from_a_disk_that_is_fast_enough_the_processor_decides() -> None:
+    fast = Conditions(2, 100_000.0, True, 1000, "224x224")
+    assert advise(DECODING, [RAW, LZ4, PLANES], fast)[0].way == RAW
+
+
+def test_random_crops_are_never_advised_to_keep_outputs() -> None:
+    assert [advice.use for advice in advise(DECODING, [RAW, LZ4], ON_A_DISK)] == ["fixed"]
+
+
+def test_a_cache_that_is_hardly_faster_is_not_worth_it() -> None:
+    quick = Way("", "", 0, 0.9, 0, 1_200.0)
+    free = advise(quick, [PLANES], ON_A_DISK)[-1]
+    assert free.way == quick
+    text = "\n".join(advice_lines(quick, [free], ON_A_DISK))
+    assert "stay with the original" in text
+
+
+def test_storing_that_takes_longer_than_decoding_is_paid_back_later() -> None:
+    slow = Way("slow", "output", 60_000, 0.1, 100.0, 30_000.0)
+    assert advise(DECODING, [slow], ON_A_DISK)[0].passes == 6
+    costly = Way("costly", "output", 10, 25.0, 1.0, 300.0)
+    assert advise(DECODING, [costly], ON_A_DISK)[0].passes is None
+
+
+def test_the_advice_names_what_it_rests_on() -> None:
+    text = "\n".join(advice_lines(DECODING, advise(DECODING, [RAW, LZ4, PLANES], ON_A_DISK), ON_A_DISK))
+    for part in ("2 cores", "1,000 MB/s (measured cold)", 'codec="lz4", form="output"', "60 MB for all 1,000 frames",
+                 'codec="zstd", form="planes"', "which the disk limits", "the next pass"):  # fmt: skip
+        assert part in text
+    assumed = Conditions(2, 500.0, False, 1000, "224x224")
+    assert "assumed" in advice_lines(DECODING, [], assumed)[0]
+
+
+def test_lines_of_the_table_become_ways() -> None:
+    entry = {"group": "framefeed", "name": "framefeed lz4", "form": "planes", "bytes_a_frame": 5, "write_cpu_ms": 2.0,
+             "read_fps": {"2 threads": 1000.0}, "read_cpu_ms": {"rgb": 1.0, "small": 0.5}, "wrong": []}  # fmt: skip
+    assert way_of(entry, 2) == Way("lz4", "planes", 5, 0.5, 2.0, 2000.0)
+    assert way_of(entry | {"wrong": ["differs"]}, 2) is None
+    assert way_of(entry | {"read_cpu_ms": {"rgb": 1.0}}, 2) is None

@@ -1,0 +1,294 @@
+"""Whole rows of ``bench cache``, made small."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from framefeed.bench import cache, cache_batches, cache_decoding, cache_exact, cache_original, cache_passes, cache_table
+from framefeed.bench.baselines import load_module
+from framefeed.bench.cache import ROWS, CacheBench, run_cache
+from framefeed.bench.cache_field import FrameField, find_frames
+from framefeed.bench.cache_formats import FileFormat
+from framefeed.bench.cache_holdings import FileHolding, Gives
+from framefeed.bench.cache_ours import StoreHolding
+from framefeed.bench.cache_reports import cache_closing_lines, cache_row_lines
+from framefeed.bench.cache_samples import Sample, SampledFrame, take_sample
+from framefeed.bench.cache_scene import CachedSample, Scene
+from framefeed.bench.cache_table import all_formats, measure_table
+from framefeed.bench.measuring import Rounds
+from framefeed.bench.media import BenchVideo
+from framefeed.cache.caching import CachingDecoder
+from framefeed.cache.codecs import known_codecs
+from framefeed.cli import main
+from framefeed.decode.decoder import ClipSlot, DecodeReport, Pixels
+from framefeed.errors import UsageError
+from framefeed.index.frame_index import FrameIndex
+from framefeed.media.source import MediaSource
+from framefeed.testing.clips import ClipSpec, write_clip
+
+SIZE = (16, 24)
+
+
+@pytest.fixture(scope="module")
+def video(tmp_path_factory: pytest.TempPathFactory) -> BenchVideo:
+    path = tmp_path_factory.mktemp("video") / "clip.mp4"
+    return BenchVideo(write_clip(path, ClipSpec(num_frames=40, height=48, width=64, gop=10)))
+
+
+@pytest.fixture(scope="module")
+def sample(video: BenchVideo) -> Sample:
+    return take_sample(video, 5, SIZE)
+
+
+@pytest.fixture(scope="module")
+def found() -> FrameField:
+    return find_frames()
+
+
+@pytest.fixture
+def scene(sample: Sample, found: FrameField, tmp_path: Path) -> Scene:
+    return Scene(sample, tmp_path, found, Rounds(2, 2), 1)
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "DISK_BYTES", 1 << 20)
+    monkeypatch.setattr(cache_table, "LEAST_SECONDS", 0)
+    monkeypatch.setattr(cache_decoding, "CLIPS", 1)
+    for name, count in (("CLIPS", 2), ("ALONE_CLIPS", 1), ("FILLED_CLIPS", 2), ("REPEATS", 2)):
+        monkeypatch.setattr(cache_passes, name, count)
+    for name in ("BATCHES", "BATCH_SIZE"):
+        monkeypatch.setattr(cache_batches, name, 2)
+
+
+def text_of(row: object) -> str:
+    return "\n".join(cache_row_lines(row))
+
+
+# --- the table ------------------------------------------------------------------------------------
+
+
+def only(found: FrameField, *names: str) -> FrameField:
+    return replace(found, formats=[form for form in found.formats if form.name.startswith(names)], loader=None)
+
+
+def write_raw(path: str, frame: SampledFrame) -> None:
+    np.save(path, frame.rgb)
+
+
+def read_raw(path: str) -> Pixels:
+    return np.load(path)
+
+
+RAW = FileFormat("raw", ".npy", True, write_raw, read_raw)
+
+
+def test_every_format_of_ours_is_in_the_table_and_exact_where_it_says_so(
+    sample: Sample, found: FrameField, tmp_path: Path
+) -> None:
+    table = measure_table(all_formats(sample, only(found, "nothing"), 1), sample, tmp_path)
+    assert [entry["title"] for entry in table.entries if entry["wrong"]] == []
+    names = {f"framefeed {codec}, {form}" for codec in known_codecs() for form in ("planes", "output")}
+    measured = {entry["title"].replace("16x24", "output") for entry in table.entries}
+    assert measured | table.failed.keys() == names | {"framefeed lz4, RGB"}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_format_of_theirs_is_measured_like_ours(sample: Sample, found: FrameField, tmp_path: Path) -> None:
+    table = measure_table(all_formats(sample, FrameField(formats=[RAW]), 1), sample, tmp_path)
+    raw = table.entries[0]
+    assert raw["bytes_a_frame"] == 48 * 64 * 3 + 128
+    assert raw["mb_whole"] == pytest.approx(raw["bytes_a_frame"] * 40 / 1e6, abs=0.05)
+    assert {"warm", "cold"} - raw["read_fps"].keys() <= ({"cold"} if raw["not_cold"] else set())
+
+
+def losing_a_bit(path: str) -> Pixels:
+    frame = read_raw(path)
+    frame[0, 0, 0] ^= 1
+    return frame
+
+
+def losing_a_row(path: str) -> Pixels:
+    return read_raw(path)[:-1]
+
+
+@pytest.mark.parametrize("read", [losing_a_bit, losing_a_row])
+def test_a_format_that_says_it_is_exact_and_is_not_is_wrong(sample: Sample, tmp_path: Path, read: object) -> None:
+    makes = all_formats(sample, FrameField(formats=[RAW, replace(RAW, name="liar", read=read)]), 1)
+    table = measure_table({name: makes[name] for name in ("raw", "liar")}, sample, tmp_path)
+    assert [bool(entry["wrong"]) for entry in table.entries] == [False, True]
+    row = {"key": "table", "title": "", "note": "", "workers": 1, "size": "16x24", "failed": {}, "disk": "no",
+           "entries": table.entries}  # fmt: skip
+    lines = text_of(row).splitlines()
+    assert [line for line in lines if line.startswith("  WRONG: liar: 5 of the frames as rgb")]
+    assert [line.split()[:2] for line in lines if line.startswith("  liar")] == [["liar", "WRONG"]]
+
+
+def test_a_lossy_format_may_differ_but_not_leave_frames_out(sample: Sample, tmp_path: Path) -> None:
+    forms = [replace(RAW, name=read.__name__, read=read, is_exact=False) for read in (losing_a_bit, losing_a_row)]
+    makes = {form.name: partial(FileHolding, form, sample, loader=None, workers=0) for form in forms}
+    table = measure_table(makes, sample, tmp_path)
+    assert [bool(entry["wrong"]) for entry in table.entries] == [False, True]
+    assert table.entries[0]["psnr_db"]["worst"] > 60
+    assert table.first_worst is not None
+
+
+def refusing(path: str, frame: SampledFrame) -> None:
+    raise RuntimeError("not today")
+
+
+def test_a_format_that_raises_is_named_and_left_out(sample: Sample, tmp_path: Path) -> None:
+    makes = all_formats(sample, FrameField(formats=[RAW, replace(RAW, name="failing", write=refusing)]), 1)
+    table = measure_table({name: makes[name] for name in ("failing", "raw")}, sample, tmp_path)
+    assert table.failed == {"failing": "RuntimeError: not today"}
+    assert [entry["name"] for entry in table.entries] == ["raw"]
+    assert list(tmp_path.iterdir()) == []
+
+
+class NextFrames(StoreHolding):
+    """A store that gives the frame behind the one that was asked for."""
+
+    def read(self, places: Sequence[int], gives: Gives) -> Iterator[tuple[int, Pixels]]:
+        for place in places:
+            for _, frame in super().read([(place + 1) % 5], gives):
+                yield place, frame
+
+
+@pytest.mark.parametrize("of", ["planes", "rgb", "small"])
+def test_a_store_that_gives_another_frame_is_wrong_in_the_table(sample: Sample, tmp_path: Path, of: Gives) -> None:
+    table = measure_table({"x": lambda folder: NextFrames("lz4", of, sample, folder, 1)}, sample, tmp_path)
+    assert [line.split(" ", 1)[0] for line in table.entries[0]["wrong"]] == ["5"] * (3 if of == "planes" else 1)
+
+
+# --- the paired rows ------------------------------------------------------------------------------
+
+
+def test_exact_codecs_are_compared_with_all_of_theirs(scene: Scene) -> None:
+    row = cache_exact.exact_row(scene)
+    assert row["wrong"] == []
+    names = {way["name"] for way in row["ways"]}
+    assert names >= {"framefeed lz4, RGB", *(f"framefeed {codec}, planes" for codec in scene.exact_codecs())}
+    if not isinstance(load_module("frames_joblib"), str):
+        assert names >= {f"joblib lz4 {level}" for level in (1, 2, 3, 5)}
+        assert [goal["what"] for goal in row["goals"][:2]] == [cache_exact.BYTES.what, cache_exact.SPEED.what]
+    assert {len(way["cpu_seconds"]) for way in row["ways"]} == {2}
+    assert text_of(row)
+
+
+def test_decoding_and_peers_are_compared_on_the_same_frames(scene: Scene) -> None:
+    row = cache_original.original_row(scene)
+    assert row["wrong"] == []
+    assert len(row["goals"]) == 1 + bool(scene.field.originals)
+    assert {reader.name for reader in scene.field.originals} < {way["name"] for way in row["ways"]}
+
+
+def test_a_peer_that_gives_another_frame_is_caught(scene: Scene) -> None:
+    reader = scene.field.originals[0]
+    video = scene.sample.video
+
+    def open_wrongly(video: BenchVideo) -> object:
+        read = reader.open(video)
+        return lambda ordinals: read([(ordinal + 9) % len(video) for ordinal in ordinals])
+
+    wrong = replace(reader, open=open_wrongly)
+    row = cache_original.original_row(replace(scene, field=FrameField(originals=[wrong])))
+    assert [line for line in row["wrong"] if "gives other frames" in line], video
+
+
+def test_a_cache_that_gives_another_frame_is_caught(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    cached = CachedSample(scene.sample, scene.work / "cache", "lz4")
+    assert cached.wrong() == []
+    honest = CachingDecoder.decode
+
+    def decode(self: CachingDecoder, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
+        return honest(self, source, index, [replace(slot, indices=np.roll(slot.indices, 1)) for slot in slots])
+
+    monkeypatch.setattr(CachingDecoder, "decode", decode)
+    assert cached.wrong() == ["lz4: 5 frames differ, 0 did not come"]
+    cached.close()
+
+
+def test_a_cache_that_has_nothing_is_not_timed(scene: Scene) -> None:
+    cached = CachedSample(scene.sample, scene.work / "cache", "lz4")
+    cached._cache.clear()
+    with pytest.raises(UsageError, match="the cache had 0 of"):
+        cached.take([0, 1])
+    cached.close()
+
+
+def test_checksums_are_a_share_of_reading(scene: Scene) -> None:
+    row = cache_original.checksums_row(scene)
+    assert len(row["goals"][0]["figures"]) == len(scene.exact_codecs())
+    assert all(figure["median"] > 0 for figure in row["goals"][0]["figures"].values())
+
+
+def test_a_second_pass_reads_what_the_first_stored(scene: Scene) -> None:
+    row = cache_passes.second_row(scene)
+    assert row["wrong"] == []
+    assert row["stored"]["bytes"] > 0
+    assert len(row["ways"]) == 5
+    assert [path.name for path in scene.work.iterdir()] == ["filled"]
+
+
+def test_filling_is_measured_in_both_forms(scene: Scene) -> None:
+    row = cache_passes.filling_row(scene)
+    assert [len(goal["figures"]) for goal in row["goals"]] == [2, 2]
+    assert text_of(row).count(": without") == 2
+
+
+def test_batches_are_compared_with_memcpy(scene: Scene) -> None:
+    row = cache_batches.batches_row(scene)
+    assert row["wrong"] == []
+    assert all(value > 0 for value in row["milliseconds_a_batch"].values())
+    assert "memcpy" in text_of(row)
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_command_runs_every_row_with_every_format(
+    video: BenchVideo, tmp_path: Path, capsys: pytest.CaptureFixture[str], found: FrameField
+) -> None:
+    out = tmp_path / "out" / "cache.json"
+    words = ["bench", "cache", str(video.path), "--frames", "3", "--pairs", "1", "--size", "16x24", "--workers", "1"]
+    assert main([*words, "--disk", str(tmp_path), "--json", str(out)]) == 0
+    printed = capsys.readouterr().out
+    assert "recommendation, for 1 cores" in printed
+    assert "WRONG" not in printed
+    assert str(video.path.parent) not in out.read_text()
+    report = json.loads(out.read_text())
+    assert [row["key"] for row in report["rows"]] == list(ROWS)
+    assert report["skipped"] == {}
+    assert report["advice"]["chosen"].keys() == {"fixed", "free"}
+    names = [entry["name"] for entry in report["rows"][0]["entries"] if entry["group"] == "theirs"]
+    assert names == [form.name for form in found.formats]
+    if found.loader is not None:
+        rates = [entry["read_fps"] for entry in report["rows"][0]["entries"] if entry["group"] == "theirs"]
+        assert all({"DataLoader 0", "DataLoader 1"} <= of.keys() for of in rates)
+    with Image.open(out.with_suffix(".crops.png")) as sheet:
+        assert sheet.width > 300
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
+
+
+def test_without_a_video_rows_are_skipped_with_the_reason(tmp_path: Path) -> None:
+    report = run_cache(CacheBench((tmp_path,), tmp_path / "work", rows=("exact", "second")))
+    assert report["rows"] == []
+    assert report["skipped"].keys() == {"exact", "second"}
+    assert "not run: exact" in "\n".join(cache_closing_lines(report))
+
+
+def test_unknown_rows_and_folders_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UsageError, match=r"no row nothing.*exact"):
+        CacheBench(rows=("nothing",))
+    assert main(["bench", "cache", "--rows", "gop12-2"]) == 1
+    assert "checksums" in capsys.readouterr().err
+    assert main(["bench", "cache", "--disk", str(tmp_path / "none")]) == 1
+    assert "no such folder" in capsys.readouterr().err
