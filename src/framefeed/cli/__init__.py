@@ -22,6 +22,7 @@ COMMANDS = {
     "scan": "find out about many media, and keep it as one table",
     "clip": "write chosen frames of one video as pictures",
     "feed": "a training loop without the training: throughput, waits, bottleneck",
+    "cache": "build, look at, verify and clear a cache of decoded frames",
     "report": "a catalog as an HTML page: what the files are, which failed, which cost most",
     "bench": "measure this machine on your media, beside the other decoders that are installed",
     "demo": "all of it once, on your videos or on generated ones",
@@ -29,7 +30,6 @@ COMMANDS = {
 }
 NOT_YET = {
     "map": "every frame of a video through a function",
-    "cache": "build, verify and clear a cache of frames",
     "proxy": "a small copy of a video that is quick to read",
 }
 

@@ -6,23 +6,27 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
 
 from tqdm import tqdm
 
+from framefeed.cache.frame_cache import FrameCache
+from framefeed.cache.sizes import readable_bytes
+from framefeed.cache.tally import CacheStats
+from framefeed.cli.caching import add_cache_arguments, cache_of, quietly, say_trouble
 from framefeed.cli.exits import Exit
-from framefeed.cli.failures import Failed, as_json, failures_of_plan, list_failed, quietly_planned
-from framefeed.cli.parsing import at_least, duration, rates, size, workers
-from framefeed.cli.printing import say, say_json, table
+from framefeed.cli.failures import Failed, as_json, failures_of_plan, list_failed
+from framefeed.cli.parsing import at_least, duration
+from framefeed.cli.plans import add_plan_arguments, num_workers, opened, planned
+from framefeed.cli.printing import counted, say, say_json, table
 from framefeed.errors import UsageError
 from framefeed.index.catalog import Catalog
 from framefeed.load.batch import ClipBatch
 from framefeed.load.loader import ClipLoader
 from framefeed.load.stats import LoadStats
 from framefeed.plan.epoch import EpochPlan
-from framefeed.plan.timed import Rates
 
 ADVICE = {
     "training step": "the loader keeps up: a faster one would change nothing",
@@ -34,19 +38,13 @@ ADVICE = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("catalog", metavar="CATALOG", help="made by 'framefeed scan', such as cat.parquet")
-    parser.add_argument("--rates", type=rates, required=True, metavar="FPS:FRAMES,...",
-                        help="frames of a clip: 1:8,2:8 is 8 frames at 1 a second, then 8 at 2")  # fmt: skip
+    add_plan_arguments(parser)
     parser.add_argument("--batch-size", type=at_least(1), default=16, metavar="N", help="clips (default: 16)")
-    parser.add_argument("--clips-per-video", type=at_least(1), default=1, metavar="N", help="default: 1")
-    parser.add_argument("--size", type=size, default=(224, 224), metavar="SIZE",
-                        help="of the pictures: short side, or HEIGHTxWIDTH (default: 224x224)")  # fmt: skip
-    parser.add_argument("--workers", type=workers, default=None, metavar="N", help="threads; by default as many as fit")
-    parser.add_argument("--epochs", type=at_least(1), default=1, metavar="N", help="default: 1")
     parser.add_argument("--max-batches", type=at_least(1), metavar="N", help="stop after this many")
     parser.add_argument("--step-ms", type=duration, default=0.0, metavar="MS",
                         help="time that a training step takes (default: 0)")  # fmt: skip
-    parser.add_argument("--seed", type=at_least(0), default=0, metavar="N", help="of the order and the clips")
-    parser.add_argument("--root", metavar="FOLDER", help="what relative paths are relative to (default: the catalog's)")
+    parser.add_argument("--cache", metavar="FOLDER", help="keep decoded frames there, and read those that it has")
+    add_cache_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print what was measured as JSON")
 
 
@@ -74,20 +72,18 @@ class Measured:
 
 def run(args: argparse.Namespace) -> int:
     """Plan, loop, and say what was measured."""
-    catalog = Catalog.open(args.catalog, args.root)
-    if not catalog.has_frame_indexes:
-        raise UsageError(f"{args.catalog} holds headers only: scan again without --headers-only")
-    plan = quietly_planned(
-        catalog, Rates(args.rates), seed=args.seed, clips_per_video=args.clips_per_video, size=args.size
-    )
+    catalog = opened(args.catalog, args.root)
+    plan, cache = planned(args, catalog), _cache(args)
     if not args.json:
         say(_announced(args, catalog, plan))
     measured, stats = Measured(), LoadStats()
     if len(plan):
-        options = {"batch_size": args.batch_size, "workers": "auto" if args.workers is None else args.workers}
-        with ClipLoader(plan, on_error="skip", **options) as loader:
+        with quietly(), ClipLoader(
+            plan, batch_size=args.batch_size, workers=num_workers(args), cache=cache, on_error="skip"
+        ) as loader:  # fmt: skip
             _loop(loader, args, measured)
             stats = loader.stats()
+        say_trouble(cache)
     failed = [*failures_of_plan(plan), *measured.failed.values()]
     if args.json:
         say_json({"catalog": args.catalog, **_document(plan, stats, measured), "failed": as_json(failed)})
@@ -95,6 +91,13 @@ def run(args: argparse.Namespace) -> int:
         say(*_report(plan, stats, measured))
         list_failed(failed)
     return Exit.FAILED_FILES if failed else Exit.WELL
+
+
+def _cache(args: argparse.Namespace) -> FrameCache | None:
+    given = [name for name in ("codec", "max_bytes", "form") if getattr(args, name) is not None]
+    if given and args.cache is None:
+        raise UsageError(f"--{given[0].replace('_', '-')} goes with --cache FOLDER")
+    return None if args.cache is None else cache_of(args, args.cache)
 
 
 def _loop(loader: ClipLoader, args: argparse.Namespace, measured: Measured) -> None:
@@ -155,7 +158,15 @@ def _report(plan: EpochPlan, stats: LoadStats, measured: Measured) -> list[str]:
                    f"{1e3 * first:.0f} ms for the first batch{later}"),
         ("bottleneck", f"{stats.bottleneck}: {ADVICE.get(stats.bottleneck, stats.evidence)}"),
     ]  # fmt: skip
+    if stats.cache is not None:
+        rows.append(("cache", _cached(stats, stats.cache)))
     return ["", *table(rows, "ll")]
+
+
+def _cached(stats: LoadStats, cache: CacheStats) -> str:
+    had = f"{stats.counts.frames_cached:,} of {counted(stats.counts.frames_delivered, 'frame')} came from it"
+    codec = "" if cache.codec is None else f", with {cache.codec}"
+    return f"{had}; {counted(cache.frames_stored, 'frame')} stored, {readable_bytes(cache.bytes_written)}{codec}"
 
 
 def _document(plan: EpochPlan, stats: LoadStats, measured: Measured) -> dict[str, Any]:
@@ -176,6 +187,7 @@ def _document(plan: EpochPlan, stats: LoadStats, measured: Measured) -> dict[str
         "waits_seconds": measured.waits,
         "step_seconds": stats.outside_seconds,
         "worker_seconds": {"decode": stats.decode_seconds, "plan": stats.plan_seconds},
+        "cache": None if stats.cache is None else asdict(stats.cache),
         "bottleneck": stats.bottleneck,
         "evidence": stats.evidence,
     }

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NoReturn, TypeVar
 
+from framefeed.cache.sizes import parse_bytes
 from framefeed.errors import UsageError
 
 Item = TypeVar("Item")
@@ -97,6 +98,14 @@ def at_least(least: int) -> Callable[[str], int]:
 def workers(text: str) -> int | None:
     """Read a number of workers; ``auto`` is the thread budget."""
     return None if text == "auto" else at_least(0)(text)
+
+
+def byte_size(text: str) -> int:
+    """Read a size in bytes, such as ``200GB``."""
+    try:
+        return parse_bytes(text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def duration(text: str) -> float:

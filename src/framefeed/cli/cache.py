@@ -1,0 +1,239 @@
+"""``framefeed cache``: build, look at, verify and clear a cache of frames."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any
+
+from tqdm import tqdm
+
+from framefeed.cache.building import BuildReport, build
+from framefeed.cache.claims import FILE_NAME
+from framefeed.cache.estimating import CacheEstimate, estimate
+from framefeed.cache.frame_cache import FrameCache
+from framefeed.cache.sizes import readable_bytes
+from framefeed.cache.stored import Verified
+from framefeed.cli.cache_facts import facts_of, sentences
+from framefeed.cli.caching import add_cache_arguments, cache_of, quietly, say_trouble
+from framefeed.cli.exits import Exit
+from framefeed.cli.failures import Failed, as_json, failures_of_plan, list_failed
+from framefeed.cli.plans import add_plan_arguments, num_workers, opened, planned
+from framefeed.cli.printing import counted, say, say_json
+from framefeed.cli.scan import as_hours
+from framefeed.errors import UsageError
+from framefeed.index.catalog import Catalog
+from framefeed.index.scanning import catalog_of
+from framefeed.plan.epoch import EpochPlan
+
+_PARQUET = b"PAR1"
+_OWN_FILES = frozenset({"lock", FILE_NAME})
+"""Besides the frames: empty files that processes lock."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    actions = parser.add_subparsers(title="what to do", metavar="ACTION")
+    building = _action(actions, "build", "decode ahead what a plan wants, and keep it", _build)
+    building.add_argument("media", metavar="CATALOG|MEDIA",
+                          help="made by 'framefeed scan', such as cat.parquet; or one video, such as my.mp4",
+                          )  # fmt: skip
+    building.add_argument("folder", metavar="CACHE", help="the folder to keep frames in; made where it is missing")
+    add_plan_arguments(building, every_frame=True)
+    add_cache_arguments(building)
+    building.add_argument("--no-estimate", dest="estimate", action="store_false", help="begin at once")
+    others = [
+        _action(actions, "info", "what is in a cache", _info),
+        _action(actions, "verify", "read every stored byte, and list what is damaged", _verify),
+        _action(actions, "clear", "remove all frames, and no other files", _clear),
+    ]
+    for action in others:
+        action.add_argument("folder", metavar="CACHE", help="the folder")
+    for action in (building, *others):
+        action.add_argument("--json", action="store_true", help="print what was found or done as JSON")
+
+
+def _action(actions: Any, name: str, purpose: str, act: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = actions.add_parser(
+        name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}."
+    )
+    parser.set_defaults(act=act)
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what was asked for."""
+    act = getattr(args, "act", None)
+    if act is None:
+        raise UsageError("name what to do: build, info, verify or clear ('framefeed cache --help' says more)")
+    return int(act(args))
+
+
+# --- build --------------------------------------------------------------------------------------------
+
+
+def _build(args: argparse.Namespace) -> int:
+    given = cache_of(args, args.folder)
+    given.info()  # A folder that cannot be used is said before anything is decoded.
+    catalog = _catalog(args)
+    plan = planned(args, catalog)
+    failed, document = failures_of_plan(plan), {"cache": args.folder, "media": args.media}
+    if not args.json:
+        say(_announced(catalog, plan, args.epochs))
+    with quietly(), given as cache:
+        if len(plan):
+            expected = _estimated(args, plan, cache)
+            report = _built(args, plan, cache)
+            failed += report.failed
+            document |= {"estimate": expected and _plain(expected), "build": _done(report)}
+            if not args.json:
+                say(*_sentences(args.folder, report, cache))
+        if args.json:
+            say_json({**document, **facts_of(cache), "failed": as_json(failed)})
+        else:
+            list_failed(failed)
+        if cache.stats().trouble and not cache.stats().is_full:
+            say_trouble(cache)
+            return Exit.MISTAKE
+    return Exit.FAILED_FILES if failed else Exit.WELL
+
+
+def _catalog(args: argparse.Namespace) -> Catalog:
+    if os.path.isdir(args.media):
+        raise UsageError(
+            f"{args.media} is a folder: make a catalog of it, 'framefeed scan {args.media} -o cat.parquet'"
+        )
+    try:
+        with open(args.media, "rb") as file:
+            is_catalog = file.read(len(_PARQUET)) == _PARQUET
+    except OSError as error:
+        raise UsageError(f"{args.media}: {error.strerror}") from error
+    return opened(args.media, args.root) if is_catalog else catalog_of([args.media])
+
+
+def _announced(catalog: Catalog, plan: EpochPlan, epochs: int) -> str:
+    if not len(plan):
+        return f"{counted(len(catalog), 'file')}, none of which can be read: there is nothing to store"
+    _, height, width = plan.picture_shape
+    frames = counted(plan.num_frames_per_clip, "frame")
+    times = "" if epochs == 1 else f", {epochs} epochs"
+    videos = counted(len(catalog.usable_rows), "video")
+    return f"{videos}: {counted(len(plan), 'clip')} of {frames} of {width}x{height}{times}"
+
+
+def _estimated(args: argparse.Namespace, plan: EpochPlan, cache: FrameCache) -> CacheEstimate | None:
+    if not args.estimate:
+        return None
+    expected = estimate(plan, cache, workers=num_workers(args), epochs=args.epochs)
+    if not args.json:
+        say(*str(expected).splitlines(), "")
+    return expected
+
+
+def _built(args: argparse.Namespace, plan: EpochPlan, cache: FrameCache) -> BuildReport:
+    try:
+        return build(plan, cache, workers=num_workers(args), epochs=args.epochs)
+    except KeyboardInterrupt:
+        message = "interrupted; run the same command again, and it goes on from what was stored"
+        raise KeyboardInterrupt(message) from None
+
+
+def _sentences(folder: str, report: BuildReport, cache: FrameCache) -> Iterator[str]:
+    present = f"; {report.frames_present:,} were there already" if report.frames_present else ""
+    failed = f"; {report.frames_failed:,} failed" if report.frames_failed else ""
+    codec = cache.stats().codec
+    with_codec = "" if codec is None or not report.frames_stored else f" with {codec}"
+    frames = f"{counted(report.frames_stored, 'frame')} stored{with_codec}, {readable_bytes(report.bytes_written)}"
+    yield f"{frames}, in {as_hours(report.seconds)}{present}{failed}"
+    if cache.stats().is_full:
+        yield f"stopped: {report.stopped_because}"
+    info = cache.info()
+    yield f"{folder}: {counted(info.num_frames, 'frame')}, {readable_bytes(info.bytes_on_disk)} on disk"
+
+
+def _plain(expected: CacheEstimate) -> dict[str, Any]:
+    return {**asdict(expected), "fits": expected.fits}
+
+
+def _done(report: BuildReport) -> dict[str, Any]:
+    done = {name: value for name, value in asdict(report).items() if name != "failed"}
+    return {**done, "is_complete": report.is_complete}
+
+
+# --- info, verify, clear ------------------------------------------------------------------------------
+
+
+def _info(args: argparse.Namespace) -> int:
+    with _existing(args.folder) as cache:
+        facts = facts_of(cache)
+    if args.json:
+        say_json({"cache": args.folder, **facts})
+    else:
+        say(*sentences(args.folder, facts))
+    return Exit.WELL
+
+
+def _verify(args: argparse.Namespace) -> int:
+    with _existing(args.folder) as cache, _bar(cache.info().stored_bytes) as shown:
+        checked = cache.verify(shown)
+    failed = _failures(checked)
+    if args.json:
+        counts = {"files": checked.num_segments, "frames": checked.num_frames, "bytes": checked.num_bytes}
+        say_json({"cache": args.folder, **counts, "damaged": checked.damaged, "failed": as_json(failed)})
+    else:
+        what = f"{counted(checked.num_frames, 'frame')} in {counted(checked.num_segments, 'file')}"
+        damaged = sum(map(len, checked.damaged.values()))
+        found = f"{damaged:,} damaged" if damaged else "all as they were stored"
+        say(f"{args.folder}: {what} checked, {readable_bytes(checked.num_bytes)}: {found}")
+        list_failed(failed)
+    return Exit.FAILED_FILES if failed else Exit.WELL
+
+
+def _failures(checked: Verified) -> list[Failed]:
+    damaged = [
+        (name, "damaged", f"{counted(len(numbers), 'frame')} cannot be read any more, and will be decoded again")
+        for name, numbers in checked.damaged.items()
+    ]
+    return damaged + [(name, "refused", why) for name, why in checked.refused.items()]
+
+
+def _clear(args: argparse.Namespace) -> int:
+    with _existing(args.folder) as cache:
+        before = cache.info()
+        freed = cache.clear()
+        left = cache.info()
+    if args.json:
+        say_json({"cache": args.folder, "frames": before.num_frames, "bytes_freed": freed, "left": left.unfinished})
+    else:
+        say(f"{args.folder}: {counted(before.num_frames, 'frame')} removed, {readable_bytes(freed)} freed")
+        if left.unfinished:
+            say(f"left are {counted(len(left.unfinished), 'file')} that somebody is writing")
+    return Exit.WELL
+
+
+@contextmanager
+def _existing(folder: str) -> Iterator[FrameCache]:
+    """Open a cache that is there.
+
+    Raises:
+        UsageError: There is none.
+    """
+    if not os.path.isdir(folder):
+        raise UsageError(f"{folder}: no such folder" if not os.path.exists(folder) else f"{folder}: not a folder")
+    with FrameCache(folder) as cache:
+        info = cache.info()
+        is_ours = info.num_segments or info.refused or info.unfinished
+        if not is_ours and (others := sorted({*os.listdir(folder)} - _OWN_FILES)):
+            raise UsageError(f"{folder}: no cache of frames: none of its files is one ({others[0]}, ...)")
+        yield cache
+
+
+@contextmanager
+def _bar(total: int) -> Iterator[Callable[[int], object]]:
+    hidden = not sys.stderr.isatty()
+    with tqdm(total=total, unit="B", unit_scale=True, file=sys.stderr, disable=hidden, leave=False) as bar:
+        yield bar.update

@@ -1,0 +1,64 @@
+"""Which clips of a catalog: options that several commands share."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Literal
+
+from framefeed.cli.failures import quietly_planned
+from framefeed.cli.parsing import at_least, rates, size, workers
+from framefeed.errors import UsageError
+from framefeed.index.catalog import Catalog
+from framefeed.plan.clips import EveryFrame
+from framefeed.plan.epoch import EpochPlan
+from framefeed.plan.timed import Rates
+
+SIZE = (224, 224)
+
+
+def add_plan_arguments(parser: argparse.ArgumentParser, *, every_frame: bool = False) -> None:
+    """Declare which clips.
+
+    Args:
+        parser: Of the command.
+        every_frame: Whether it takes every frame, at full size, where no rates are given.
+    """
+    without = ("; without it every frame", "224x224 with --rates, else as they are") if every_frame else ("", "224x224")
+    parser.add_argument("--rates", type=rates, required=not every_frame, metavar="FPS:FRAMES,...",
+                        help=f"frames of a clip: 1:8,2:8 is 8 frames at 1 a second, then 8 at 2{without[0]}",
+                        )  # fmt: skip
+    parser.add_argument("--clips-per-video", type=at_least(1), default=1, metavar="N", help="default: 1")
+    parser.add_argument("--size", type=size, metavar="SIZE",
+                        help=f"of the pictures: short side, or HEIGHTxWIDTH (default: {without[1]})")  # fmt: skip
+    parser.add_argument("--workers", type=workers, default=None, metavar="N", help="threads; by default as many as fit")
+    parser.add_argument("--epochs", type=at_least(1), default=1, metavar="N", help="default: 1")
+    parser.add_argument("--seed", type=at_least(0), default=0, metavar="N", help="of the order and the clips")
+    parser.add_argument("--root", metavar="FOLDER", help="what relative paths are relative to (default: the catalog's)")
+
+
+def num_workers(args: argparse.Namespace) -> int | Literal["auto"]:
+    """How many threads, as the library wants to be told."""
+    return "auto" if args.workers is None else int(args.workers)
+
+
+def opened(path: str, root: str | None) -> Catalog:
+    """Open a catalog whose frames are known."""
+    catalog = Catalog.open(path, root)
+    if not catalog.has_frame_indexes:
+        raise UsageError(f"{path} holds headers only: scan again without --headers-only")
+    return catalog
+
+
+def planned(args: argparse.Namespace, catalog: Catalog) -> EpochPlan:
+    """Plan what the options say."""
+    if args.rates is None:
+        if args.clips_per_video != 1:
+            raise UsageError("--clips-per-video goes with --rates: without it every frame is a clip of its own")
+        return quietly_planned(catalog, EveryFrame(), seed=args.seed, size=args.size, shuffle=False)
+    return quietly_planned(
+        catalog,
+        Rates(args.rates),
+        seed=args.seed,
+        clips_per_video=args.clips_per_video,
+        size=SIZE if args.size is None else args.size,
+    )
