@@ -3,13 +3,14 @@
 import math
 import os
 import pickle
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from framefeed.bench.baselines import load_module
-from framefeed.bench.cache_advice import Conditions, Way, advice_lines, advise, way_of
+from framefeed.bench.cache_advice import Advice, Conditions, Way, advice_lines, advise, loss_lines, way_of
 from framefeed.bench.cache_checking import CROP, Look, check, crops_sheet
 from framefeed.bench.cache_exact import Figures, winner
 from framefeed.bench.cache_field import FRAME_BASELINES, find_frames
@@ -290,3 +291,15 @@ def test_lines_of_the_table_become_ways() -> None:
     assert way_of(entry, 2) == Way("lz4", "planes", 5, 0.5, 2.0, 2000.0)
     assert way_of(entry | {"wrong": ["differs"]}, 2) is None
     assert way_of(entry | {"read_cpu_ms": {"rgb": 1.0}}, 2) is None
+
+
+def test_loss_is_offered_where_it_saves_half_and_never_what_is_wrong() -> None:
+    def lossy(codec: str, nbytes: int, worst: float, wrong: Sequence[str] = ()) -> dict[str, object]:
+        return {"group": "framefeed", "name": f"framefeed {codec}", "form": "planes", "is_exact": False, "wrong": wrong,
+                "bytes_a_frame": nbytes, "mb_whole": nbytes, "psnr_db": {"mean": worst + 5, "worst": worst}}  # fmt: skip
+
+    entries = [lossy("a", 50, 40.0), lossy("b", 100, 45.0), lossy("c", 120, 50.0), lossy("d", 90, 60.0, ["lost"])]
+    exact = Advice("free", Way("zstd", "planes", 200, 1, 1, 1), 5.0, 1)
+    (line,) = loss_lines(entries, [exact])
+    assert 'codec="b"' in line
+    assert loss_lines(entries, [Advice("free", DECODING, 1.0, None)]) == []

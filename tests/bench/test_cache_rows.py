@@ -20,7 +20,7 @@ from framefeed.bench.cache_ours import StoreHolding
 from framefeed.bench.cache_reports import cache_closing_lines, cache_row_lines
 from framefeed.bench.cache_samples import Sample, SampledFrame, take_sample
 from framefeed.bench.cache_scene import CachedSample, Scene
-from framefeed.bench.cache_table import all_formats, measure_table
+from framefeed.bench.cache_table import all_formats, measure_table, our_codecs
 from framefeed.bench.measuring import Rounds
 from framefeed.bench.media import BenchVideo
 from framefeed.cache.caching import CachingDecoder
@@ -94,9 +94,10 @@ def test_every_format_of_ours_is_in_the_table_and_exact_where_it_says_so(
 ) -> None:
     table = measure_table(all_formats(sample, only(found, "nothing"), 1), sample, tmp_path)
     assert [entry["title"] for entry in table.entries if entry["wrong"]] == []
-    names = {f"framefeed {codec}, {form}" for codec in known_codecs() for form in ("planes", "output")}
+    names = {f"framefeed {codec}, {form}" for codec in our_codecs() for form in ("planes", "output")}
     measured = {entry["title"].replace("16x24", "output") for entry in table.entries}
     assert measured | table.failed.keys() == names | {"framefeed lz4, RGB"}
+    assert {codec.partition(":")[0] for codec in our_codecs()} == set(known_codecs())
     assert list(tmp_path.iterdir()) == []
 
 
@@ -189,8 +190,9 @@ def test_decoding_and_peers_are_compared_on_the_same_frames(scene: Scene) -> Non
 
 
 def test_a_peer_that_gives_another_frame_is_caught(scene: Scene) -> None:
+    if not scene.field.originals:
+        pytest.skip("no peer is installed")
     reader = scene.field.originals[0]
-    video = scene.sample.video
 
     def open_wrongly(video: BenchVideo) -> object:
         read = reader.open(video)
@@ -198,7 +200,7 @@ def test_a_peer_that_gives_another_frame_is_caught(scene: Scene) -> None:
 
     wrong = replace(reader, open=open_wrongly)
     row = cache_original.original_row(replace(scene, field=FrameField(originals=[wrong])))
-    assert [line for line in row["wrong"] if "gives other frames" in line], video
+    assert [line for line in row["wrong"] if "gives other frames" in line]
 
 
 def test_a_cache_that_gives_another_frame_is_caught(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,8 +275,9 @@ def test_the_command_runs_every_row_with_every_format(
     if found.loader is not None:
         rates = [entry["read_fps"] for entry in report["rows"][0]["entries"] if entry["group"] == "theirs"]
         assert all({"DataLoader 0", "DataLoader 1"} <= of.keys() for of in rates)
-    with Image.open(out.with_suffix(".crops.png")) as sheet:
-        assert sheet.width > 300
+    if any(not entry["is_exact"] for entry in report["rows"][0]["entries"]):
+        with Image.open(out.with_suffix(".crops.png")) as sheet:
+            assert sheet.width > 300
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
 
 

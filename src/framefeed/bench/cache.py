@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from framefeed.bench.cache_advice import ASSUMED_DISK, Conditions, advice_lines, advise, way_of
+from framefeed.bench.cache_advice import advice_on
 from framefeed.bench.cache_batches import batches_row
 from framefeed.bench.cache_checking import crops_sheet
 from framefeed.bench.cache_decoding import original_entries
@@ -115,7 +115,7 @@ def run_cache(bench: CacheBench, tell: Callable[[dict[str, Any]], None] = lambda
             report["rows"].append(row)
             tell(row)
             if key == TABLE:
-                report["advice"] = _advice(row, workers)
+                report["advice"] = advice_on(row)
     return report
 
 
@@ -176,27 +176,6 @@ def _draw(table: Table, path: Path | None) -> str | None:
     path.parent.mkdir(parents=True, exist_ok=True)
     save_still(path, crops_sheet(rows))
     return path.name
-
-
-def _advice(table: Mapping[str, Any], workers: int) -> dict[str, Any]:
-    """What the table means for the user; with the disk's speed as measured, or as assumed."""
-    disk = table["disk"]
-    is_measured = not isinstance(disk, str)
-    conditions = Conditions(
-        workers, disk["read"] if is_measured else ASSUMED_DISK, is_measured, table["num_frames"], table["size"]
-    )
-    entries = table["entries"]
-    originals = [way for entry in entries if entry["group"] == "original" and (way := way_of(entry, workers))]
-    ways = [way for entry in entries
-            if entry["group"] == "framefeed" and entry["is_exact"] and (way := way_of(entry, workers))]  # fmt: skip
-    advices = advise(originals[0], ways, conditions)
-    return {
-        "lines": advice_lines(originals[0], advices, conditions),
-        "disk_mb": conditions.disk_mb,
-        "disk_is_measured": is_measured,
-        "chosen": {each.use: {"codec": each.way.codec, "form": each.way.form, "gain": round(each.gain, 2),
-                              "passes": each.passes} for each in advices},
-    }  # fmt: skip
 
 
 @contextmanager

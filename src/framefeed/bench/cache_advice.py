@@ -149,8 +149,7 @@ def way_of(entry: Mapping[str, Any], workers: int) -> Way | None:
         workers: Threads that it was read with.
     """
     milliseconds = entry.get("read_cpu_ms", {})
-    rates = entry["read_fps"]
-    fps = rates.get(f"{workers} threads")
+    fps = entry["read_fps"].get(f"{workers} threads")
     if "small" not in milliseconds or fps is None or entry["wrong"]:
         return None
     if entry["group"] == "original":
@@ -161,3 +160,72 @@ def way_of(entry: Mapping[str, Any], workers: int) -> Way | None:
     at_size = fps * milliseconds[main] / milliseconds["small"]
     codec = entry["name"].removeprefix("framefeed ")
     return Way(codec, form, entry["bytes_a_frame"], milliseconds["small"], entry["write_cpu_ms"], at_size)
+
+
+def advice_on(table: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What a table means for its user; None where decoding of the original is not in it.
+
+    Args:
+        table: Row "table" of a report.
+    """
+    disk, workers, entries = table["disk"], table["workers"], table["entries"]
+    is_measured = not isinstance(disk, str)
+    conditions = Conditions(
+        workers, disk["read"] if is_measured else ASSUMED_DISK, is_measured, table["num_frames"], table["size"]
+    )
+    originals = [way for entry in entries if entry["group"] == "original" and (way := way_of(entry, workers))]
+    if not originals:
+        return None
+    exact = [entry for entry in entries if entry["group"] == "framefeed" and entry["is_exact"]]
+    advices = advise(originals[0], [way for entry in exact if (way := way_of(entry, workers))], conditions)
+    return {
+        "lines": [
+            *advice_lines(originals[0], advices, conditions),
+            *loss_lines(entries, advices),
+            *rival_lines(entries, workers),
+        ],
+        "disk_mb": conditions.disk_mb,
+        "disk_is_measured": is_measured,
+        "chosen": {
+            each.use: {
+                "codec": each.way.codec,
+                "form": each.way.form,
+                "gain": round(each.gain, 2),
+                "passes": each.passes,
+            }
+            for each in advices
+        },
+    }
+
+
+def loss_lines(entries: Sequence[Mapping[str, Any]], advices: Sequence[Advice]) -> list[str]:
+    """The best of the lossy planes that are at most half as large as the exact ones that were advised."""
+    most = [advice.way.nbytes / 2 for advice in advices if advice.use == "free" and advice.way.codec]
+    lossy = [
+        entry
+        for entry in entries
+        if entry["group"] == "framefeed" and entry["form"] == "planes" and not entry["is_exact"]
+        if not entry["wrong"] and most and entry["bytes_a_frame"] <= most[0]
+    ]
+    if not lossy:
+        return []
+    best = max(lossy, key=lambda entry: entry["psnr_db"]["worst"] or 0)
+    codec, psnr = best["name"].removeprefix("framefeed "), best["psnr_db"]
+    return [
+        f'  where some loss is fine: codec="{codec}", form="planes", {best["mb_whole"]:,.0f} MB, '
+        f"{psnr['mean']:.1f} dB from the original and {psnr['worst']:.1f} in the worst frame; look at the crops first"
+    ]
+
+
+def rival_lines(entries: Sequence[Mapping[str, Any]], workers: int) -> list[str]:
+    """Theirs, for comparison: the exact format that a DataLoader reads fastest."""
+    name = f"DataLoader {workers}"
+    rivals = [entry for entry in entries
+              if entry["group"] == "theirs" and entry["is_exact"] and name in entry["read_fps"]]  # fmt: skip
+    if not rivals:
+        return []
+    best = max(rivals, key=lambda entry: entry["read_fps"][name])
+    return [
+        f"  for comparison, one file a frame: {best['title']}, {best['mb_whole']:,.0f} MB, "
+        f"{best['read_fps'][name]:,.0f} whole frames a second through a DataLoader with {workers} workers"
+    ]

@@ -25,6 +25,8 @@ from framefeed.parallel.outcome import Ok, outcome_of
 
 LEAST_SECONDS = 0.25
 """Reading is repeated for so long."""
+QUALITIES = {"jpeg": (80, 90, 95)}
+"""Lossy codecs of ours are measured at several."""
 Make = Callable[[Path], Holding]
 
 
@@ -58,9 +60,16 @@ def all_formats(sample: Sample, found: FrameField, workers: int) -> dict[str, Ma
         return lambda folder: StoreHolding(codec, of, sample, folder, workers)
 
     makes = {form.name: files(form) for form in found.formats}
-    makes |= {f"framefeed {codec}, planes": stored(codec, "planes") for codec in known_codecs()}
+    makes |= {f"framefeed {codec}, planes": stored(codec, "planes") for codec in our_codecs()}
     makes["framefeed lz4, RGB"] = stored("lz4", "rgb")
-    return makes | {f"framefeed {codec}, output": stored(codec, "small") for codec in known_codecs()}
+    return makes | {f"framefeed {codec}, output": stored(codec, "small") for codec in our_codecs()}
+
+
+def our_codecs() -> list[str]:
+    """What a cache can be told, exact codecs first."""
+    known = known_codecs()
+    exact = [name for name in known if name not in QUALITIES]
+    return exact + [f"{name}:{quality}" for name in known for quality in QUALITIES.get(name, ())]
 
 
 def measure_table(
