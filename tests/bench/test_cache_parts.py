@@ -295,8 +295,10 @@ def test_lines_of_the_table_become_ways() -> None:
 
 def test_loss_is_offered_where_it_saves_half_and_never_what_is_wrong() -> None:
     def lossy(codec: str, nbytes: int, worst: float, wrong: Sequence[str] = ()) -> dict[str, object]:
-        return {"group": "framefeed", "name": f"framefeed {codec}", "form": "planes", "is_exact": False, "wrong": wrong,
-                "bytes_a_frame": nbytes, "mb_whole": nbytes, "psnr_db": {"mean": worst + 5, "worst": worst}}  # fmt: skip
+        return {
+            "group": "framefeed", "name": f"framefeed {codec}", "form": "planes", "is_exact": False, "wrong": wrong,
+            "bytes_a_frame": nbytes, "mb_whole": nbytes, "psnr_db": {"mean": worst + 5, "worst": worst},
+        }  # fmt: skip
 
     entries = [lossy("a", 50, 40.0), lossy("b", 100, 45.0), lossy("c", 120, 50.0), lossy("d", 90, 60.0, ["lost"])]
     exact = Advice("free", Way("zstd", "planes", 200, 1, 1, 1), 5.0, 1)
