@@ -1,6 +1,20 @@
 """How one stored frame becomes few bytes: exactly, or in a way that says what it loses."""
 
+from framefeed.cache.codecs.choice import Choice, CodecFigures, Conditions, auto_codec, choose_codec, measure_codec
 from framefeed.cache.codecs.codec import BrokenFrame, FrameCodec
 from framefeed.cache.codecs.registry import codec_for, codec_labelled, codec_named, known_codecs
 
-__all__ = ["BrokenFrame", "FrameCodec", "codec_for", "codec_labelled", "codec_named", "known_codecs"]
+__all__ = [
+    "BrokenFrame",
+    "Choice",
+    "CodecFigures",
+    "Conditions",
+    "FrameCodec",
+    "auto_codec",
+    "choose_codec",
+    "codec_for",
+    "codec_labelled",
+    "codec_named",
+    "known_codecs",
+    "measure_codec",
+]

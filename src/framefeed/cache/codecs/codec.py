@@ -6,6 +6,7 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from framefeed.decode.planes import PlaneLayout
 from framefeed.errors import UsageError
@@ -91,3 +92,12 @@ def check_planes(codec: FrameCodec, layout: PlaneLayout, planes: Pixels) -> None
         raise UsageError(f"{codec.name} does not store {layout.text}")
     if planes.dtype != np.uint8 or planes.shape != (layout.nbytes,) or not planes.flags.c_contiguous:
         raise UsageError(f"{layout.text} is {layout.nbytes} bytes in one piece, not {planes.dtype} {planes.shape}")
+
+
+def new_memory(nbytes: int) -> Pixels:
+    """Make memory of arbitrary content, uint8 [nbytes].
+
+    It is Arrow's: aligned, so that pictures can be views of it, and taken from what was in use just before, which saves
+    the system the work of clearing it.
+    """
+    return np.frombuffer(pa.allocate_buffer(nbytes), np.uint8)

@@ -15,7 +15,7 @@ from importlib.metadata import version
 import numpy as np
 
 from framefeed.cache.codecs.channels import PACKED, channel_views
-from framefeed.cache.codecs.codec import BrokenFrame, Pixels, check_planes
+from framefeed.cache.codecs.codec import BrokenFrame, Pixels, check_planes, new_memory
 from framefeed.decode.planes import RGB_PLANAR, PlaneLayout
 from framefeed.errors import MissingDependency, UsageError
 
@@ -107,7 +107,7 @@ class JpegCodec:
 
     def decoded(self, data: memoryview, layout: PlaneLayout) -> Pixels:
         """Decompress; see ``FrameCodec.decoded``."""
-        out = np.empty(layout.nbytes, np.uint8)
+        out = new_memory(layout.nbytes)
         self.decode(data, layout, out)
         return out
 
@@ -153,11 +153,11 @@ def _parts(data: memoryview, count: int) -> Sequence[memoryview]:
     """Cut pictures apart, each of which its length precedes."""
     parts = []
     for _ in range(count):
-        if len(data) < _SIZE.size:
-            raise BrokenFrame("fewer JPEG pictures than planes")
-        end = _SIZE.size + _SIZE.unpack_from(data)[0]
+        end = _SIZE.size + (_SIZE.unpack_from(data)[0] if len(data) >= _SIZE.size else 0)
+        if len(data) < end:
+            raise BrokenFrame("JPEG pictures that end early")
         parts.append(data[_SIZE.size : end])
-        data = data[end:] if end <= len(data) else data[:0]
+        data = data[end:]
     if len(data):
         raise BrokenFrame("more behind the last JPEG picture")
     return parts

@@ -22,7 +22,7 @@ from av.packet import Packet
 from av.video.frame import VideoFrame
 
 from framefeed.cache.codecs.channels import PACKED, channel_views
-from framefeed.cache.codecs.codec import BrokenFrame, Pixels, check_planes
+from framefeed.cache.codecs.codec import BrokenFrame, Pixels, check_planes, new_memory
 from framefeed.cache.codecs.lz4 import opened_block, sealed_block
 from framefeed.decode.convert import plane_view
 from framefeed.decode.planes import RGB_PLANAR, PlaneLayout
@@ -113,7 +113,7 @@ class MagicYuvCodec:
 
     def decoded(self, data: memoryview, layout: PlaneLayout) -> Pixels:
         """Decompress; see ``FrameCodec.decoded``."""
-        out = np.empty(layout.nbytes, np.uint8)
+        out = new_memory(layout.nbytes)
         self.decode(data, layout, out)
         return out
 

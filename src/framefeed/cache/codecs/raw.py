@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from framefeed.cache.codecs.codec import BrokenFrame, Pixels, check_planes
+from framefeed.cache.codecs.codec import BrokenFrame, Pixels, check_planes, new_memory
 from framefeed.decode.planes import PlaneLayout
 
 
@@ -34,7 +34,9 @@ class RawCodec:
 
     def decoded(self, data: memoryview, layout: PlaneLayout) -> Pixels:
         """Copy the planes; see ``FrameCodec.decoded``."""
-        return _sized(data, layout).copy()
+        out = new_memory(layout.nbytes)
+        self.decode(data, layout, out)
+        return out
 
 
 def _sized(data: memoryview, layout: PlaneLayout) -> Pixels:

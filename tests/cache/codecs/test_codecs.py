@@ -1,0 +1,316 @@
+"""Every codec: exact or close, whatever it is given, and the same in all threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from framefeed.cache.codecs import FrameCodec, codec_for, codec_labelled, codec_named, known_codecs
+from framefeed.decode.decoder import Pixels
+from framefeed.decode.planes import RGB_PLANAR, PlaneLayout, picture_of
+from framefeed.errors import MissingDependency, UsageError
+from tests.cache.codecs.pictures import (
+    ALL_FORMATS,
+    CODECS,
+    EXACT,
+    KINDS,
+    LABELS,
+    LOSSY,
+    USUAL_FORMATS,
+    content,
+    natural,
+    pictures,
+    stored,
+)
+
+Picture = tuple[PlaneLayout, Pixels]
+
+
+def taken(codec: FrameCodec, formats: list[str]) -> list[str]:
+    return [name for name in formats if codec.takes(PlaneLayout(name, 16, 16))]
+
+
+def psnr(one: Pixels, other: Pixels) -> float:
+    error = np.mean((one.astype(float) - other) ** 2)
+    return float(10 * np.log10(255**2 / max(error, 1e-6)))
+
+
+def read_back(codec: FrameCodec, layout: PlaneLayout, data: bytes) -> Pixels:
+    """Both ways of reading, which must agree."""
+    own = codec.decoded(memoryview(data), layout)
+    assert own.shape == (layout.nbytes,)
+    assert own.dtype == np.uint8
+    out = np.full(layout.nbytes, 77, np.uint8)
+    codec.decode(memoryview(data), layout, out)
+    np.testing.assert_array_equal(own, out)
+    return out
+
+
+# --- exact ------------------------------------------------------------------------------------------
+
+
+def check_exact(codec: FrameCodec, picture: Picture) -> None:
+    """The law of exact codecs."""
+    layout, planes = picture
+    before = planes.copy()
+    data = stored(codec, layout, planes)
+    np.testing.assert_array_equal(planes, before)
+    np.testing.assert_array_equal(read_back(codec, layout, data), planes)
+    assert len(data) <= 1.5 * layout.nbytes + 4096
+
+
+@pytest.mark.parametrize("codec", EXACT, ids=lambda codec: codec.label)
+@given(st.data())
+def test_exact_codecs_give_back_what_they_were_given(codec: FrameCodec, data: st.DataObject) -> None:
+    check_exact(codec, data.draw(pictures(taken(codec, USUAL_FORMATS))))
+
+
+@pytest.mark.parametrize("codec", EXACT, ids=lambda codec: codec.label)
+def test_exact_codecs_are_exact_for_every_format_that_they_take(codec: FrameCodec) -> None:
+    formats = taken(codec, ALL_FORMATS)
+    assert len(formats) >= 12
+    for number, name in enumerate(formats):
+        for width, height in ((1, 1), (35, 18)):
+            layout = PlaneLayout(name, width, height, 1, 1, True, 1)
+            check_exact(codec, (layout, content(KINDS[number % len(KINDS)], layout, number)))
+
+
+@dataclass(frozen=True)
+class _Wrong:
+    """A codec with one thing wrong."""
+
+    inner: FrameCodec
+    spoil: Callable[[Pixels], Pixels]
+    name: str = "wrong"
+    label: str = "wrong"
+    recipe: str = ""
+    is_exact: bool = True
+
+    def takes(self, layout: PlaneLayout) -> bool:
+        return self.inner.takes(layout)
+
+    def encode(self, layout: PlaneLayout, planes: Pixels) -> bytes | memoryview:
+        return self.inner.encode(layout, self.spoil(planes))
+
+    def decode(self, data: memoryview, layout: PlaneLayout, out: Pixels) -> None:
+        self.inner.decode(data, layout, out)
+
+    def decoded(self, data: memoryview, layout: PlaneLayout) -> Pixels:
+        return self.inner.decoded(data, layout)
+
+
+def _in_place(planes: Pixels) -> Pixels:
+    planes //= 2
+    return planes
+
+
+WRONG: dict[str, FrameCodec] = {
+    "one bit is lost": _Wrong(codec_named("lz4"), lambda planes: planes & 254),
+    "the last byte is lost": _Wrong(codec_named("raw"), lambda planes: np.append(planes[:-1], np.uint8(0))),
+    "the first and the last change places": _Wrong(codec_named("zstd"), lambda planes: planes[::-1].copy()),
+    "the planes are changed": _Wrong(codec_named("raw"), _in_place),
+    "it is lossy": codec_named("jpeg:100"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_codecs_that_are_not_exact_are_caught(name: str) -> None:
+    layout = PlaneLayout("yuv420p", 30, 20)
+    with pytest.raises(AssertionError):
+        check_exact(WRONG[name], (layout, content("noise", layout)))
+
+
+def test_the_small_codec_makes_natural_pictures_smaller_than_others_do() -> None:
+    for name in (RGB_PLANAR, "yuv420p"):
+        layout = PlaneLayout(name, 256, 192)
+        planes = natural(layout)
+        sizes = {label: len(stored(codec_named(label), layout, planes)) for label in ("lz4", "zstd", "magicyuv")}
+        assert sizes["magicyuv"] < 0.6 * sizes["zstd"]
+        assert sizes["zstd"] < sizes["lz4"]
+
+
+# --- lossy ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("quality", [50, 90, 100])
+@pytest.mark.parametrize("name", taken(LOSSY[0], USUAL_FORMATS))
+def test_lossy_codecs_are_close_and_not_exact(quality: int, name: str) -> None:
+    codec = codec_named(f"jpeg:{quality}")
+    layout = PlaneLayout(name, 203, 117)
+    # Channels of one picture: those of others have no chroma in common.
+    planes = natural(PlaneLayout("gray", 203, 117)).repeat(3) if name in ("rgb24", "bgr24") else natural(layout)
+    if name in (RGB_PLANAR, "gbrp"):
+        planes = np.tile(natural(PlaneLayout("gray", 203, 117)), 3)
+    back = read_back(codec, layout, stored(codec, layout, planes))
+    assert not np.array_equal(back, planes)
+    assert psnr(back, planes) > {50: 38, 90: 44, 100: 52}[quality]
+
+
+@given(st.data())
+def test_lossy_codecs_take_any_content(data: st.DataObject) -> None:
+    for codec in LOSSY:
+        layout, planes = data.draw(pictures(taken(codec, USUAL_FORMATS)))
+        back = read_back(codec, layout, stored(codec, layout, planes))
+        if len(set(planes)) == 1:
+            assert np.abs(back.astype(int) - planes).max() <= 3
+
+
+def test_lossy_codecs_keep_channels_apart_and_in_order() -> None:
+    codec = codec_named("jpeg:95")
+    for name in taken(codec, USUAL_FORMATS):
+        layout = PlaneLayout(name, 48, 32)
+        levels = np.array([200, 90, 30])
+        if name in ("rgb24", "bgr24"):
+            planes = np.tile(levels, 48 * 32).astype(np.uint8)
+        else:
+            parts = [
+                np.full(rows * columns, level) for (rows, columns), level in zip(layout.planes, levels, strict=False)
+            ]
+            planes = np.concatenate(parts).astype(np.uint8)
+        back = read_back(codec, layout, stored(codec, layout, planes))
+        assert np.abs(back.astype(int) - planes).max() <= 3, name
+
+
+def test_lossy_codecs_say_what_decides_their_pixels() -> None:
+    recipes = {codec_named(f"jpeg:{quality}").recipe for quality in (1, 50, 90)}
+    assert len(recipes) == 3
+    assert all("simplejpeg" in recipe and "4:4:4" in recipe for recipe in recipes)
+    assert {codec.recipe for codec in EXACT} == {""}
+    assert {codec.name for codec in LOSSY} == {"jpeg"}
+
+
+# --- what all share ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_what_a_label_names_reads_what_was_stored_under_it(label: str) -> None:
+    codec = codec_labelled(label)
+    assert codec.label == label
+    layout = PlaneLayout("yuv420p", 64, 48)
+    planes = content("steps", layout)
+    data = stored(codec, layout, planes)
+    again = codec_labelled(str(label))
+    np.testing.assert_array_equal(read_back(codec, layout, data), read_back(again, layout, data))
+
+
+@pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.label)
+def test_what_is_not_of_the_layout_is_the_callers_mistake(codec: FrameCodec) -> None:
+    layout = PlaneLayout("yuv420p", 64, 48)
+    nbytes = layout.nbytes
+    for planes in (np.zeros(nbytes + 1, np.uint8), np.zeros(nbytes, np.int8), np.zeros((2, nbytes // 2), np.uint8),
+                   np.zeros(2 * nbytes, np.uint8)[::2]):  # fmt: skip
+        with pytest.raises(UsageError):
+            codec.encode(layout, planes)
+
+
+def test_formats_that_a_codec_does_not_take_go_to_one_that_takes_all() -> None:
+    for codec in CODECS:
+        for name in ALL_FORMATS:
+            layout = PlaneLayout(name, 16, 16)
+            chosen = codec_for(codec, layout)
+            assert chosen.takes(layout)
+            assert chosen is codec or chosen.name == "zstd"
+            if not codec.takes(layout):
+                with pytest.raises(UsageError):
+                    codec.encode(layout, np.zeros(layout.nbytes, np.uint8))
+    assert [
+        codec.takes(PlaneLayout("yuv420p10le", 16, 16)) for codec in (codec_named("magicyuv"), codec_named("jpeg"))
+    ] == [
+        False,
+        False,
+    ]
+
+
+@pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.label)
+def test_decoded_memory_can_become_a_picture_without_a_copy(codec: FrameCodec) -> None:
+    layout = PlaneLayout("yuv420p", 128, 64)
+    planes = codec.decoded(memoryview(stored(codec, layout, natural(layout))), layout)
+    assert np.shares_memory(np.frombuffer(picture_of(layout, planes).planes[0], np.uint8), planes)
+
+
+@pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.label)
+def test_pictures_of_many_kinds_in_turn_do_not_disturb_each_other(codec: FrameCodec) -> None:
+    formats = taken(codec, USUAL_FORMATS)
+    layouts = [PlaneLayout(formats[number % len(formats)], 10 + 7 * number, 50 - 3 * number) for number in range(14)]
+    kept = [(layout, stored(codec, layout, content("steps", layout))) for layout in layouts]
+    first = [read_back(codec, layout, data).tobytes() for layout, data in kept]
+    assert [read_back(codec, layout, data).tobytes() for layout, data in reversed(kept)] == first[::-1]
+    assert [stored(codec, layout, content("steps", layout)) for layout in reversed(layouts)] == [
+        data for _, data in reversed(kept)
+    ]
+
+
+def test_threads_get_the_bytes_that_one_gets() -> None:
+    jobs = []
+    for number in range(60):
+        codec = CODECS[number % len(CODECS)]
+        formats = taken(codec, USUAL_FORMATS)
+        layout = PlaneLayout(formats[number % len(formats)], 40 + number % 9, 64)
+        jobs.append((codec, layout, content(KINDS[number % len(KINDS)], layout, number)))
+
+    def work(job: tuple[FrameCodec, PlaneLayout, Pixels]) -> tuple[bytes, bytes]:
+        data = stored(*job)
+        return data, read_back(job[0], job[1], data).tobytes()
+
+    alone = [work(job) for job in jobs]
+    with ThreadPoolExecutor(4) as threads:
+        for _ in range(3):
+            assert list(threads.map(work, jobs)) == alone
+
+
+# --- names ------------------------------------------------------------------------------------------
+
+
+def test_codecs_have_names() -> None:
+    assert known_codecs() == ("raw", "lz4", "lz4hc", "magicyuv", "zstd", "jpeg")
+    assert [codec_named(name).label for name in known_codecs()] == [
+        "raw", "lz4", "lz4hc", "magicyuv", "zstd:1", "jpeg:90",
+    ]  # fmt: skip
+    assert codec_named("zstd:19").label == "zstd:19"
+    assert codec_named("jpeg:100").label == "jpeg:100"
+
+
+@pytest.mark.parametrize(
+    "spec",
+    ["", "auto", "LZ4", "lz5", "lz4:1", "raw:", "zstd:", "zstd:0", "zstd:20", "zstd:-1", "zstd:01", "zstd:1.5",
+     "zstd:1 ", "zstd:\u0663", "zstd:" + "9" * 5000, "jpeg:0", "jpeg:101", "jpeg:90:1", "magicyuv:1",
+     "../lz4", "lz4\0"],
+)  # fmt: skip
+def test_other_names_are_refused(spec: str) -> None:
+    for find in (codec_named, codec_labelled):
+        with pytest.raises(UsageError, match=r"lz4.*zstd|does not exist") as raised:
+            find(spec)
+        assert len(str(raised.value)) < 300
+
+
+@given(st.text(max_size=12))
+def test_no_name_is_another_error(spec: str) -> None:
+    try:
+        codec_named(spec)
+    except UsageError:
+        pass
+
+
+def test_jpeg_without_its_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("framefeed.cache.codecs.jpeg._IS_INSTALLED", False)
+    codec_named.cache_clear()
+    try:
+        for find in (codec_named, codec_labelled):
+            with pytest.raises(MissingDependency, match=r"framefeed\[cache\]"):
+                find("jpeg:90")
+    finally:
+        codec_named.cache_clear()
+
+
+def test_layouts_that_differ_in_colour_alone_are_stored_alike() -> None:
+    layout = PlaneLayout("yuv420p", 32, 32)
+    planes = content("steps", layout)
+    tagged = replace(layout, color_space=1, color_range=2, interlaced=True, chroma_location=1)
+    for codec in CODECS:
+        assert stored(codec, layout, planes) == stored(codec, tagged, planes)

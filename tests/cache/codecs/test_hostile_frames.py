@@ -1,0 +1,119 @@
+"""Stored bytes that are damaged or made up: BrokenFrame or a picture of the layout, within bounds, nothing else."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from framefeed.cache.codecs import BrokenFrame, FrameCodec, codec_named
+from framefeed.cache.codecs.lz4 import opened_block, sealed_block
+from framefeed.decode.planes import PlaneLayout
+from tests.cache.codecs.pictures import CODECS, USUAL_FORMATS, content, natural, pictures, stored
+from tests.conftest import CHECKOUT
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> dict[str, Any]:
+    """What the bounded program says."""
+    run = subprocess.run(
+        [sys.executable, "-m", "tests.cache.codecs.bounded_decoding", "1"],
+        capture_output=True, text=True, timeout=100, cwd=CHECKOUT,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr[-3000:]
+    said: dict[str, Any] = json.loads(run.stdout)
+    return said
+
+
+def test_C16_what_claims_to_be_large_takes_no_memory(outcomes: dict[str, Any]) -> None:
+    read = [name for name, outcome in outcomes["hostile"] if outcome != "broken"]
+    # Codes that are never used can be changed without notice, and libjpeg stops at the end of its first scan.
+    assert not [name for name in read if not name.startswith(("magicyuv byte", "jpeg of many scans"))]
+    assert len(outcomes["hostile"]) > 80
+
+
+def test_C16_damage_is_broken_or_some_picture(outcomes: dict[str, Any]) -> None:
+    for codec in ("lz4", "lz4hc", "zstd", "magicyuv", "jpeg"):
+        assert outcomes["damaged"][f"{codec}: broken"] > 100
+    assert outcomes["damaged"]["raw: broken"] > 40
+
+
+def test_C16_memory_that_is_taken_is_seen() -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "tests.cache.codecs.bounded_decoding", "greedy"],
+        capture_output=True, text=True, timeout=100, cwd=CHECKOUT,
+    )  # fmt: skip
+    assert "MemoryError" in run.stderr
+
+
+@pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.label)
+def test_frames_that_were_cut_are_broken(codec: FrameCodec) -> None:
+    for name in ("yuv420p", "rgb24"):
+        layout = PlaneLayout(name, 37, 21)
+        data = stored(codec, layout, natural(layout))
+        for length in range(len(data)):
+            with pytest.raises(BrokenFrame):
+                codec.decode(memoryview(data)[:length], layout, np.empty(layout.nbytes, np.uint8))
+
+
+@pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.label)
+@given(st.data())
+def test_bytes_of_one_layout_are_not_a_picture_of_another(codec: FrameCodec, data: st.DataObject) -> None:
+    formats = [name for name in USUAL_FORMATS if codec.takes(PlaneLayout(name, 16, 16))]
+    layout, planes = data.draw(pictures(formats))
+    other = data.draw(pictures(formats))[0]
+    try:
+        found = codec.decoded(memoryview(stored(codec, layout, planes)), other)
+    except BrokenFrame:
+        return
+    # Another layout of as many bytes cannot be told apart by those that know nothing of pictures.
+    assert found.shape == (other.nbytes,)
+    assert other.nbytes == layout.nbytes
+
+
+@pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.label)
+@given(st.binary(max_size=300))
+def test_garbage_is_broken(codec: FrameCodec, data: bytes) -> None:
+    for name in ("yuv420p", "rgb24", "nv12", "pal8"):
+        layout = PlaneLayout(name, 12, 10)
+        if codec.name == "raw" and len(data) == layout.nbytes:
+            continue
+        with pytest.raises(BrokenFrame):
+            codec.decoded(memoryview(data), layout)
+
+
+@pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.label)
+def test_a_codec_reads_what_is_sound_after_what_was_not(codec: FrameCodec) -> None:
+    layout = PlaneLayout("yuv420p", 40, 30)
+    data = stored(codec, layout, content("steps", layout))
+    wanted = codec.decoded(memoryview(data), layout).tobytes()
+    for broken in (b"", data[:-1], data[: len(data) // 2], data[:40] + bytes(len(data) - 40)):
+        try:
+            codec.decoded(memoryview(broken), layout)
+        except BrokenFrame:
+            pass
+        assert codec.decoded(memoryview(data), layout).tobytes() == wanted
+
+
+def test_an_lz4_block_that_gives_less_is_broken_even_in_memory_that_was_used() -> None:
+    planes = content("noise", PlaneLayout("gray", 300, 300))
+    whole, short = sealed_block(planes, 1), sealed_block(planes[:-100], 1)
+    for _ in range(20):
+        opened_block(memoryview(whole), len(planes))
+        with pytest.raises(BrokenFrame):
+            opened_block(memoryview(short), len(planes))
+
+
+def test_what_follows_the_last_picture_is_broken() -> None:
+    layout = PlaneLayout("yuv420p", 40, 30)
+    for name in ("raw", "lz4", "zstd", "magicyuv", "jpeg"):
+        codec = codec_named(name)
+        data = stored(codec, layout, content("steps", layout))
+        with pytest.raises(BrokenFrame):
+            codec.decoded(memoryview(data + b"\0"), layout)

@@ -1,0 +1,33 @@
+"""CVE-2026-8461: the MagicYUV decoders of FFmpeg before 8.1.2 are not used."""
+
+from __future__ import annotations
+
+import av
+import pytest
+
+from framefeed.cache.codecs import codec_labelled, codec_named
+from framefeed.cache.codecs.magicyuv import check_version
+from framefeed.errors import MissingDependency
+
+SOUND = [(62, 28, 102), (62, 28, 103), (62, 29, 0), (63, 0, 100)]
+UNSOUND = [(62, 28, 101), (62, 28, 100), (62, 11, 100), (61, 19, 101), (62, 0, 999), (59, 99, 999)]
+
+
+@pytest.mark.parametrize("version", SOUND)
+def test_sound_versions_are_used(version: tuple[int, int, int]) -> None:
+    check_version(version)
+
+
+@pytest.mark.parametrize("version", UNSOUND)
+def test_unsound_versions_are_refused(version: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(MissingDependency, match=r"8\.1\.2.*CVE-2026-8461"):
+        check_version(version)
+    monkeypatch.setitem(av.library_versions, "libavcodec", version)
+    codec_named.cache_clear()
+    try:
+        for find in (codec_named, codec_labelled):
+            with pytest.raises(MissingDependency, match="pip install -U av"):
+                find("magicyuv")
+        assert codec_named("zstd").name == "zstd"
+    finally:
+        codec_named.cache_clear()
