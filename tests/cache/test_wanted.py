@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.cache.wanted import JOINED_FRAMES, Gathering, Group, Piece, gathered
+from framefeed.cache.wanted import GROUP_FRAMES, JOINED_FRAMES, Gathering, Group, Piece, gathered
 from framefeed.plan.clips import ClipRule, EveryFrame, RandomSegments, Uniform
 from framefeed.plan.crops import RandomCrop
 from framefeed.plan.epoch import EpochPlan, plan_clips
@@ -104,6 +104,15 @@ def test_a_long_clip_is_cut_between_gops() -> None:
     assert [group.num_frames for group in cut_within][:3] == [5, 5, 2]
     whole = list(gathered(plan, 1, Gathering(False, 5 * FRAME_BYTES)))
     assert [group.num_frames for group in whole] == [GOP] * 5
+
+
+def test_a_long_video_is_work_for_several() -> None:
+    for by_output in (False, True):
+        for rule in (EveryFrame(), Uniform(2000)):
+            plan = plan_of(rule, videos=[2000], clips=1)
+            groups = list(gathered(plan, 1, Gathering(by_output, 1 << 30)))
+            sizes = [group.num_frames for group in groups[:-1]]
+            assert all(abs(size - GROUP_FRAMES) < GOP and size % GOP == 0 for size in sizes)
 
 
 def test_single_frames_are_cut_between_gops_too() -> None:

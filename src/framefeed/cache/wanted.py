@@ -17,6 +17,8 @@ from framefeed.plan.request import DecodeRequest, OutputSpec
 JOINED_FRAMES = 16
 """Pieces are joined until they have so many frames: what is stored together has a directory of its own on disk."""
 
+GROUP_FRAMES = 256
+"""Of a group, about: one long video is work for several threads, and progress shows."""
 _MOST_GROUPS_JOINED = 4
 """Clips that chain GOP to GOP would else make one group, and work for one thread, of a long video."""
 
@@ -67,8 +69,8 @@ class Gathering:
 
     Attributes:
         by_output: Whether the same frame in two forms is stored twice, and pixels of a whole group are in memory at
-            once. Else groups end where GOPs end.
-        max_bytes: Most bytes of a group's pixels, up to the end of a GOP.
+            once: then ``max_bytes`` counts more than that groups end where GOPs end.
+        max_bytes: Most bytes of a group's pixels.
     """
 
     by_output: bool
@@ -147,10 +149,10 @@ class _Groups:
         group, nbytes, last = Group(-1, row), 0, -1
         for clip in clips:
             frame_bytes = math.prod(clip.output.shape(*self._index.stream.displayed))
-            most = max(1, self._gathering.max_bytes // frame_bytes)
-            for part in self._cut(self._news(clip), most):
+            for part in self._cut(self._news(clip), max(1, self._gathering.max_bytes // frame_bytes)):
                 starts = self._index.frame_start[part]
-                if group.pieces and self._is_enough(nbytes + len(part) * frame_bytes, starts.min() <= last):
+                size = group.num_frames + len(part), nbytes + len(part) * frame_bytes
+                if group.pieces and self._is_too_large(size, starts.min() <= last):
                     yield group
                     group, nbytes = Group(-1, row), 0
                 _append(group.pieces, part, clip.output)
@@ -160,9 +162,14 @@ class _Groups:
         if group.wanted:
             yield group
 
-    def _is_enough(self, nbytes: int, is_within_gop: bool) -> bool:
+    def _is_too_large(self, size: tuple[int, int], is_within_gop: bool) -> bool:
+        """Whether a group of so many frames and bytes is none, if it would be cut within a GOP or not."""
+        frames, nbytes = size
         most = self._gathering.max_bytes
-        return nbytes > (most if self._gathering.by_output or not is_within_gop else _MOST_GROUPS_JOINED * most)
+        if self._gathering.by_output and nbytes > most:
+            return True
+        times = _MOST_GROUPS_JOINED if is_within_gop else 1
+        return frames > times * GROUP_FRAMES or nbytes > times * most
 
     def _news(self, clip: DecodeRequest) -> IntArray:
         """Frames of a clip that no clip before it wants, each once, in the clip's order."""
@@ -173,24 +180,26 @@ class _Groups:
 
     def _cut(self, ordinals: IntArray, most: int) -> Iterator[IntArray]:
         """Cut what is too long, between two GOPs where it can be."""
-        if len(ordinals) > most:
+        limit = min(most, GROUP_FRAMES)
+        if len(ordinals) > limit:
             ordinals = ordinals[np.argsort(self._index.frame_packet[ordinals], kind="stable")]
         starts = self._index.frame_start[ordinals]
         first = 0
         while first < len(ordinals):
-            stop = first + most
+            stop = first + limit
             if stop < len(ordinals):
-                stop = self._between_gops(starts, first, stop)
+                stop = self._between_gops(starts, (first, stop, first + most))
             yield ordinals[first:stop]
             first = stop
 
-    def _between_gops(self, starts: IntArray, first: int, stop: int) -> int:
-        """Move an end forward, to where a GOP ends; where there is no such place, leave it, or move it back."""
+    def _between_gops(self, starts: IntArray, places: tuple[int, int, int]) -> int:
+        """Find the end of a GOP: the last before where a cut is wanted, else the next, if it is not too far."""
+        first, stop, furthest = places
         edges = np.flatnonzero(np.diff(starts[first:], append=-1)) + first + 1
         within = edges[edges <= stop]
         if len(within):
             return int(within[-1])
-        return stop if self._gathering.by_output else int(edges[0])
+        return min(int(edges[0]), furthest) if self._gathering.by_output else int(edges[0])
 
 
 def _append(pieces: list[Piece], ordinals: IntArray, output: OutputSpec) -> None:

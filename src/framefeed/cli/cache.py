@@ -186,11 +186,16 @@ def _verify(args: argparse.Namespace) -> int:
         say_json({"cache": args.folder, **counts, "damaged": checked.damaged, "failed": as_json(failed)})
     else:
         what = f"{counted(checked.num_frames, 'frame')} in {counted(checked.num_segments, 'file')}"
-        damaged = sum(map(len, checked.damaged.values()))
-        found = f"{damaged:,} damaged" if damaged else "all as they were stored"
-        say(f"{args.folder}: {what} checked, {readable_bytes(checked.num_bytes)}: {found}")
+        say(f"{args.folder}: {what} checked, {readable_bytes(checked.num_bytes)}: {_verdict(checked)}")
         list_failed(failed)
     return Exit.FAILED_FILES if failed else Exit.WELL
+
+
+def _verdict(checked: Verified) -> str:
+    damaged, refused = sum(map(len, checked.damaged.values())), len(checked.refused)
+    if not damaged and not refused:
+        return "all as they were stored"
+    return f"{damaged:,} damaged" + (f"; {counted(refused, 'file')} cannot be used" if refused else "")
 
 
 def _failures(checked: Verified) -> list[Failed]:

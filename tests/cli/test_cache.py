@@ -1,0 +1,322 @@
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import framefeed.cli.cache
+from framefeed.cache.building import build
+from framefeed.cache.frame_cache import FrameCache
+from framefeed.cache.stored import Kind, StoredFrame
+from framefeed.cli import main
+from framefeed.index.catalog import Catalog
+from framefeed.index.scanning import scan
+from framefeed.plan.epoch import plan_clips
+from framefeed.plan.timed import AtSeconds, Rates
+from framefeed.testing import ClipSpec, make_folder, write_clip
+from tests.cache.builders import assert_served, built
+from tests.cli.running import only_line
+
+RATES = ["--rates", "2:2,4:2", "--size", "32x48"]
+
+
+@pytest.fixture(scope="module")
+def catalog(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("cached")
+    make_folder(folder / "videos", videos_per_class=3, seconds=3)
+    scan(folder / "videos", out=folder / "cat.parquet")
+    return os.fspath(folder / "cat.parquet")
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> str:
+    return os.fspath(tmp_path / "cache")
+
+
+def said(capfd: pytest.CaptureFixture[str], *words: str, code: int = 0) -> tuple[list[str], list[str]]:
+    """Run ``framefeed cache`` and give the lines of both streams."""
+    assert main(["cache", *words]) == code
+    out, err = capfd.readouterr()
+    assert all(line.isprintable() for line in (out + err).splitlines())
+    return out.splitlines(), err.splitlines()
+
+
+def document(capfd: pytest.CaptureFixture[str], *words: str, code: int = 0) -> Any:
+    out, err = said(capfd, *words, "--json", code=code)
+    assert err == [] or code == 1
+    return json.loads("\n".join(out))
+
+
+# --- build --------------------------------------------------------------------------------------------
+
+
+def test_build_says_what_is_expected_and_what_was_done(
+    catalog: str, cache: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out, err = said(capfd, "build", catalog, cache, *RATES, "--codec", "zstd")
+    assert err == []
+    assert out[0] == "6 videos: 6 clips of 4 frames of 48x32"
+    assert out[1].startswith("6 clips want 24 different frames, stored in the plan's form:")
+    assert [line.split()[0] for line in out[2:5]] == ["a", ">", "no"]
+    assert out[5].startswith("measured on 24 frames of 6 clips, for ")
+    assert any(line.endswith("; it fits") for line in out)
+    done = out[out.index("") + 1 :]
+    assert done[0].startswith("24 frames stored with zstd:1, ")
+    assert done[1].startswith(f"{cache}: 24 frames, ")
+    out, _ = said(capfd, "build", catalog, cache, *RATES, "--no-estimate")
+    assert len(out) == 3
+    assert out[1].startswith("0 frames stored, 0 bytes, in ")
+    assert out[1].endswith("; 24 were there already")
+
+
+def test_build_as_json(catalog: str, cache: str, capfd: pytest.CaptureFixture[str]) -> None:
+    found = document(capfd, "build", catalog, cache, *RATES, "--epochs", "2", "--codec", "lz4", "--workers", "1")
+    assert found["estimate"]["outlook"]["clips"] == found["build"]["clips"] == 12
+    assert found["estimate"]["fits"] is True
+    assert [each["codec"] for each in found["estimate"]["codecs"]] == [found["estimate"]["codec"]] == ["lz4"]
+    assert found["build"]["is_complete"] is True
+    assert found["build"]["workers"] == 1
+    assert found["build"]["frames_stored"] == found["frames"] == found["estimate"]["outlook"]["frames"]
+    assert found["failed"] == []
+
+
+def test_what_was_built_is_served(catalog: str, cache: str) -> None:
+    assert main(["cache", "build", catalog, cache, "--rates", "2:3", "--size", "24x32", "--no-estimate"]) == 0
+    plan = plan_clips(Catalog.open(catalog), Rates([(2, 3)]), seed=0, size=(24, 32))
+    with FrameCache(cache) as opened:
+        assert_served(plan, opened)
+
+
+def test_one_video_is_cached_frame_by_frame(tmp_path: Path, cache: str, capfd: pytest.CaptureFixture[str]) -> None:
+    video = os.fspath(write_clip(tmp_path / "my.mp4", ClipSpec(num_frames=30)))
+    out, _ = said(capfd, "build", video, cache, "--no-estimate", "--codec", "lz4")
+    assert out[0] == "1 video: 30 clips of 1 frame of 128x96"
+    assert out[1].startswith("30 frames stored with lz4")
+    out, _ = said(capfd, "info", cache)
+    assert "128x96 yuv420p" in out[2], "whole pictures, as the decoder made them"
+    out, _ = said(capfd, "build", video, cache, "--no-estimate", "--size", "48")
+    assert out[0] == "1 video: 30 clips of 1 frame of 64x48"
+    assert document(capfd, "info", cache)["forms"] == {"planes": 1, "output": 1}
+
+
+def test_failed_files_are_listed_and_3(tmp_path: Path, cache: str, capfd: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "videos"
+    files = make_folder(folder, videos_per_class=2, seconds=1)
+    (folder / "bad.mp4").write_text("no film")
+    scan(folder, out=tmp_path / "cat.parquet")
+    files[0].unlink()
+    out, err = said(capfd, "build", os.fspath(tmp_path / "cat.parquet"), cache, "--rates", "2:2", code=3)
+    assert len(err) == 2
+    assert "bad.mp4: is text, not media (UnreadableMedia)" in err[0]
+    assert f"{files[0]}: no such file (MissingMedia)" in err[1]
+    assert any("1 of 4 sampled clips cannot be decoded: MissingMedia" in line for line in out)
+    assert any(line.endswith("; 2 failed") for line in out)
+    found = document(capfd, "build", os.fspath(tmp_path / "cat.parquet"), cache, "--rates", "2:2", code=3)
+    assert [failed["error_type"] for failed in found["failed"]] == ["UnreadableMedia", "MissingMedia"]
+    assert found["build"]["is_complete"] is False
+    shutil.rmtree(folder)
+    (folder / "bad.mp4").parent.mkdir()
+    (folder / "bad.mp4").write_text("no film")
+    scan(folder, out=tmp_path / "none.parquet")
+    out, err = said(capfd, "build", os.fspath(tmp_path / "none.parquet"), cache, "--rates", "2:2", code=3)
+    assert out == ["1 file, none of which can be read: there is nothing to store"]
+
+
+def test_C04_a_full_cache_is_said_and_no_failure(catalog: str, cache: str, capfd: pytest.CaptureFixture[str]) -> None:
+    out, err = said(capfd, "build", catalog, cache, *RATES, "--max-bytes", "30kB", "--codec", "raw")
+    assert err == []
+    assert any("it does not fit: " in line and "more than the 30.0 kB that it may take" in line for line in out)
+    assert any(line.startswith("stopped: ") and "full" in line for line in out)
+    assert sum(entry.stat().st_size for entry in os.scandir(cache)) <= 30_000
+    found = document(capfd, "build", catalog, cache, *RATES, "--max-bytes", "30kB", "--codec", "raw")
+    assert (found["build"]["is_complete"], found["failed"]) == (False, [])
+
+
+def test_C17_a_folder_that_cannot_be_written(catalog: str, capfd: pytest.CaptureFixture[str]) -> None:
+    _, err = said(capfd, "build", catalog, "/proc/self/cache", *RATES, "--no-estimate", code=1)
+    assert len(err) == 1
+    assert "/proc/self/cache" in err[0]
+    assert "cannot be written" in err[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], "name what to do: build, info, verify or clear"),
+        (["frob"], "invalid choice: 'frob'"),
+        (["build"], "required: CATALOG|MEDIA, CACHE"),
+        (["build", "nope.mp4", "c"], "nope.mp4: No such file"),
+        (["build", ".", "c"], "is a folder: make a catalog of it"),
+        (["build", "{catalog}", "c", "--clips-per-video", "3"], "goes with --rates"),
+        (["build", "{catalog}", "c", "--codec", "lz5"], "unknown codec 'lz5'"),
+        (["build", "{catalog}", "c", "--max-bytes", "3XB"], "expected a size such as 200GB"),
+        (["build", "{catalog}", "{catalog}", "--rates", "1:2"], "not a folder"),
+        (["build", "{catalog}", "c", "--rates", "1:2", "--frob"], "knows no --frob"),
+        (["info", "nope"], "nope: no such folder"),
+        (["info", "{catalog}"], "not a folder"),
+        (["verify", "{videos}"], "no cache of frames"),
+        (["clear", "{videos}"], "no cache of frames"),
+    ],
+)
+def test_mistakes(words: list[str], expected: str, catalog: str, capfd: pytest.CaptureFixture[str]) -> None:
+    videos = os.path.join(os.path.dirname(catalog), "videos")
+    out, err = said(capfd, *(word.format(catalog=catalog, videos=videos) for word in words), code=1)
+    assert out == []
+    assert expected in only_line("\n".join(err))
+    assert not os.path.exists("c")
+
+
+def test_what_is_no_media(tmp_path: Path, cache: str, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "text.mp4").write_text("no film")
+    headers = tmp_path / "headers.parquet"
+    scan(write_clip(tmp_path / "v.mp4", ClipSpec(num_frames=5)), out=headers, depth="header")
+    for path, expected in [(tmp_path / "text.mp4", "is text, not media"), (headers, "holds headers only")]:
+        _, err = said(capfd, "build", os.fspath(path), cache, code=1)
+        assert expected in only_line("\n".join(err))
+
+
+def test_interrupted_it_goes_on_later(
+    catalog: str, cache: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(done: int, total: int | None) -> None:
+        assert total == 24
+        if done > 8:
+            raise KeyboardInterrupt
+
+    words = ["build", catalog, cache, *RATES, "--no-estimate", "--workers", "1"]
+    with monkeypatch.context() as patched:
+        patched.setattr(framefeed.cli.cache, "build", partial(build, progress=interrupt))
+        out, err = said(capfd, *words, code=130)
+    assert out == ["6 videos: 6 clips of 4 frames of 48x32"]
+    assert only_line("\n".join(err)).endswith("run the same command again, and it goes on from what was stored")
+    done = document(capfd, *words)["build"]
+    assert done["frames_present"] >= 12
+    assert done["frames_present"] + done["frames_stored"] == 24
+
+
+# --- info, verify, clear ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def filled(catalog: str, cache: str, capfd: pytest.CaptureFixture[str]) -> str:
+    for codec, size in [("lz4", "32x48"), ("raw", "20")]:
+        said(capfd, "build", catalog, cache, "--rates", "2:2,4:2", "--size", size, "--codec", codec, "--no-estimate")
+    return cache
+
+
+def segments(folder: str) -> list[Path]:
+    return sorted(Path(folder).glob("frames-*.arrow"))
+
+
+def test_info(filled: str, capfd: pytest.CaptureFixture[str]) -> None:
+    out, err = said(capfd, "info", filled)
+    assert err == []
+    assert out[0].startswith(f"{filled}: 48 frames of 6 sources in 2 files, ")
+    assert {line.split()[0]: line.split()[1:4] for line in out[2:4]} == {
+        "lz4": ["48x32", "RGB", "24"], "raw": ["26x20", "RGB", "24"]}  # fmt: skip
+    assert out[4].startswith("made by pyav ")
+    assert out[4].endswith(": 12 streams")
+    found = document(capfd, "info", filled)
+    assert (found["frames"], found["sources"], found["streams"], found["files"]) == (48, 6, 12, 2)
+    assert (found["forms"], found["unfinished"], found["refused"]) == ({"output": 12}, [], {})
+    assert found["bytes_on_disk"] == sum(path.stat().st_size for path in segments(filled))
+    assert sum(kind["bytes"] for kind in found["kinds"]) == found["stored_bytes"]
+
+
+def test_info_says_what_nothing_reads_any_more(
+    filled: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("framefeed.decode.backends.pyav.av.__version__", "99.0")
+    out, _ = said(capfd, "info", filled)
+    assert any(line.startswith("not read any more, for it is another version: 12 streams by pyav ") for line in out)
+    found = document(capfd, "info", filled)
+    assert (found["made_by"], found["forms"], sum(found["not_read_any_more"].values())) == ({}, {}, 12)
+
+
+def test_an_empty_cache(filled: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    empty = os.fspath(tmp_path / "empty")
+    os.mkdir(empty)
+    assert said(capfd, "info", empty) == ([f"{empty}: no frames"], [])
+    assert said(capfd, "clear", filled)[0][0].startswith(f"{filled}: 48 frames removed, ")
+    assert said(capfd, "info", filled) == ([f"{filled}: no frames"], [])
+    assert said(capfd, "verify", filled)[0] == [
+        f"{filled}: 0 frames in 0 files checked, 0 bytes: all as they were stored"
+    ]
+
+
+def test_C02_verify_lists_what_is_damaged(filled: str, capfd: pytest.CaptureFixture[str]) -> None:
+    out, err = said(capfd, "verify", filled)
+    assert out[0].startswith(f"{filled}: 48 frames in 2 files checked, ")
+    assert out[0].endswith(": all as they were stored")
+    assert err == []
+    large = max(segments(filled), key=lambda path: path.stat().st_size)
+    data = bytearray(large.read_bytes())
+    data[len(data) // 3] ^= 0xFF
+    large.write_bytes(data)
+    out, err = said(capfd, "verify", filled, code=3)
+    assert out[0].endswith(": 1 damaged")
+    assert only_line("\n".join(err)).startswith(f"framefeed: failed: {large.name}: 1 frame cannot be read any more")
+    found = document(capfd, "verify", filled, code=3)
+    assert [len(numbers) for numbers in found["damaged"].values()] == [1]
+    large.write_bytes(data[: len(data) // 2])
+    out, err = said(capfd, "verify", filled, code=3)
+    assert out[0].endswith("0 damaged; 1 file cannot be used")
+    assert only_line("\n".join(err)).endswith("(refused)")
+    assert any(line.startswith(f"cannot be used: {large.name}") for line in said(capfd, "info", filled)[0])
+
+
+def test_clear_removes_no_other_files(filled: str, capfd: pytest.CaptureFixture[str]) -> None:
+    foreign = Path(filled) / "notes.txt"
+    foreign.write_text("mine")
+    (Path(filled) / "frames-abc.arrow").write_text("not ours, by its name")
+    nbytes = sum(path.stat().st_size for path in segments(filled) if len(path.name) > 20)
+    found = document(capfd, "clear", filled)
+    assert (found["frames"], found["bytes_freed"], found["left"]) == (48, nbytes, [])
+    assert foreign.read_text() == "mine"
+    assert sorted(os.listdir(filled)) == ["building.lock", "frames-abc.arrow", "lock", "notes.txt"]
+    _, err = said(capfd, "clear", filled, code=1)
+    assert "none of its files is one (frames-abc.arrow, ...)" in err[0]
+
+
+def test_C08_hostile_descriptions_are_shown_as_they_are(
+    cache: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    plan = plan_clips(scan(write_clip(tmp_path / "v.mp4", ClipSpec(num_frames=5))), AtSeconds([0.0]), seed=0, size=16)
+    with FrameCache(cache) as made:
+        built(plan, made)
+        for text in ("no JSON", "[]", "{}", '{"recipe": 1, "source": []}', "[" * 5000, '"\x1b[31m"'):
+            frame = StoredFrame(0, Kind("raw", "\x1b]0;x rgb24"), text.encode(), 4)
+            made.store.add(text.encode().ljust(16)[:16], text, [frame])
+    out, _ = said(capfd, "info", cache)
+    assert any(line.endswith("6 streams by unknown") for line in out)
+
+
+# --- feed ---------------------------------------------------------------------------------------------
+
+
+def test_feed_reads_what_it_stored(catalog: str, cache: str, capfd: pytest.CaptureFixture[str]) -> None:
+    words = ["feed", catalog, *RATES, "--batch-size", "4", "--cache", cache, "--codec", "lz4"]
+    for number, (had, stored) in enumerate([(0, 24), (24, 0)]):
+        assert main([*words]) == 0
+        out, err = capfd.readouterr()
+        assert err == ""
+        last = out.splitlines()[-1]
+        assert last.startswith(f"cache       {had} of 24 frames came from it; {stored} frames stored, "), number
+    assert main([*words, "--json"]) == 0
+    found = json.loads(capfd.readouterr().out)["cache"]
+    assert (found["frames_hit"], found["frames_missed"], found["trouble"]) == (24, 0, None)
+
+
+def test_feed_goes_on_without_a_cache_that_is_full(catalog: str, cache: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["feed", catalog, *RATES, "--cache", cache, "--codec", "raw", "--max-bytes", "20kB"]) == 0
+    out, err = capfd.readouterr()
+    assert "throughput" in out
+    assert "full" in only_line(err)
+    for name, value in [("codec", "lz4"), ("max-bytes", "1GB"), ("form", "planes")]:
+        assert main(["feed", catalog, *RATES, f"--{name}", value]) == 1
+        assert f"--{name} goes with --cache FOLDER" in only_line(capfd.readouterr().err)
