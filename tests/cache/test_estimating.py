@@ -14,6 +14,7 @@ import pytest
 import framefeed.cache.outlook
 import framefeed.cache.sampling
 from framefeed.cache.codecs import codec_named, known_codecs
+from framefeed.cache.codecs.choice import CodecFigures
 from framefeed.cache.estimating import (
     CLIP_SECONDS,
     FRAME_OVERHEAD,
@@ -25,7 +26,7 @@ from framefeed.cache.estimating import (
 )
 from framefeed.cache.frame_cache import FrameCache
 from framefeed.cache.outlook import Outlook, outlook
-from framefeed.cache.sampling import CodecSample, Decoded
+from framefeed.cache.sampling import Decoded
 from framefeed.cache.wanted import Gathering
 from framefeed.errors import UsageError
 from framefeed.index.scanning import scan
@@ -41,13 +42,16 @@ from tests.load.media import plan_of
 
 FOUND = Outlook(clips=100, clip_frames=800, frames=500, pictures=2000, pieces=50, varies=False, frames_at_most=5000)
 DECODED = Decoded(clips=5, failed=0, error=None, clip_frames=40, decode_seconds=4.0, fill_seconds=3.0, pictures=300)
-SAMPLES = [CodecSample("raw", 40_000, 0.04, 0.02), CodecSample("zstd:1", 4_000, 0.4, 0.2)]
+FIGURES = [
+    CodecFigures("raw", True, 20, 40_000, 40_000, 0.04, 0.02),
+    CodecFigures("zstd:1", True, 20, 40_000, 4_000, 0.4, 0.2),
+]
 
 
 def of(
     found: Outlook = FOUND, decoded: Decoded = DECODED, codec: str = "zstd:1", room: Room | None = None, **_: Any
 ) -> CacheEstimate:
-    return estimated(found, "output", (decoded, 20, SAMPLES), codec, room or Room(workers=2))
+    return estimated(found, "output", (decoded, FIGURES), codec, room or Room(workers=2))
 
 
 # --- the multiplication -------------------------------------------------------------------------------
@@ -95,11 +99,13 @@ def test_whether_it_fits() -> None:
 
 
 def test_why_a_codec() -> None:
-    assert of(codec="raw").reason == "reads fastest"
-    assert of(codec="zstd:1").reason == "by size and speed"
-    assert of(codec="zstd:1", room=Room(2, max_bytes=500_000)).reason == "reads fastest of those that fit"
-    assert of(codec="zstd:1", room=Room(2, max_bytes=5_000)).reason == "the smallest"
-    assert estimated(FOUND, "output", (DECODED, 20, SAMPLES[:1]), "raw", Room(2)).reason == "as asked for"
+    memory = Room(2, memory_bytes=1 << 40)
+    assert of(codec="raw", room=memory).reason.startswith("raw: a frame costs 1 ms to read in memory, the least of 2")
+    small = of(codec="zstd:1", room=Room(2, max_bytes=200_000, memory_bytes=1 << 40))
+    assert small.reason.startswith("zstd:1: the only one with which all frames fit the budget")
+    assert of(codec="zstd:1", room=memory).reason == "zstd:1: by size and speed of the first frames"
+    asked = estimated(FOUND, "output", (DECODED, FIGURES[:1]), "raw", Room(2))
+    assert asked.reason == "raw: as asked for"
 
 
 def test_what_is_said() -> None:
@@ -110,7 +116,7 @@ def test_what_is_said() -> None:
     assert said[3].split()[:3] == [">", "zstd:1", "540"]
     assert said[4].split() == ["no", "cache", "2.5"]
     assert said[5] == "measured on 20 frames of 5 clips, for 2 workers, files in memory"
-    assert said[6] == "zstd:1: by size and speed; it fits"
+    assert said[6] == "zstd:1: by size and speed of the first frames; it fits"
     assert len(said) == 7
     assert max(map(len, said)) <= 100
     varying = str(of(replace(FOUND, varies=True)))
@@ -121,7 +127,7 @@ def test_what_is_said() -> None:
 
 
 def test_nothing_measured_is_no_division_by_zero() -> None:
-    none = estimated(replace(FOUND, clips=0, clip_frames=0, frames=0), "planes", (Decoded(), 0, []), "", Room(1))
+    none = estimated(replace(FOUND, clips=0, clip_frames=0, frames=0), "planes", (Decoded(), []), "", Room(1))
     assert (none.chosen, none.fits, none.decode_clips_per_second) == (None, True, 0.0)
     assert "measured on 0 frames of 0 clips, for 1 worker" in str(none)
 

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from framefeed.cache.choosing import memory_bytes
 from framefeed.cache.codecs import FrameCodec, codec_for, codec_named, known_codecs
+from framefeed.cache.codecs.choice import CodecFigures, Conditions, choose_codec
 from framefeed.cache.frame_cache import FrameCache, form_for
 from framefeed.cache.keeper import AUTO
 from framefeed.cache.keys import Form
 from framefeed.cache.outlook import Outlook, outlook
-from framefeed.cache.sampling import CodecSample, Decoded, Sampler, measured
+from framefeed.cache.sampling import Decoded, Sampler, measured
 from framefeed.cache.sizes import readable_bytes
 from framefeed.cache.wanted import Gathering
 from framefeed.decode.decoder import Decoder
@@ -32,8 +34,6 @@ PIECE_OVERHEAD = 1700
 CLIP_SECONDS = 240e-6
 """Of planning, looking up and delivering a clip, in Python, so that threads do not share it (two x86-64 cores)."""
 _GROUP_BYTES = 256 << 20
-_AS_FAST = 0.9
-"""Share of the fastest codec's speed that still counts as fastest: measuring again makes as much of a difference."""
 _NO_CACHE = "no cache"
 
 
@@ -63,12 +63,14 @@ class Room:
         max_bytes: Of its files, or None.
         bytes_there: Of files that it has.
         free_bytes: Of its disk, or None where nobody knows.
+        memory_bytes: Of the machine.
     """
 
     workers: int
     max_bytes: int | None = None
     bytes_there: int = 0
     free_bytes: int | None = None
+    memory_bytes: int = 0
 
     def holds(self, nbytes: int) -> bool:
         """Whether there is room for so much."""
@@ -163,37 +165,39 @@ def estimate(
         sampler.take(clips)
     frames = sampler.frames
     if not frames:
-        return estimated(found, form, (sampler.decoded, 0, []), "", room)
+        return estimated(found, form, (sampler.decoded, []), "", room)
     layout = frames[0].layout
-    samples = [measured(codec, frames) for codec in _candidates(cache, layout)]
+    figures = [measured(codec, frames) for codec in _candidates(cache, layout)]
     codec = cache.keeper.codec_for(layout, [frame.planes for frame in frames if frame.layout == layout])
-    return estimated(found, form, (sampler.decoded, len(frames), samples), codec.label, room)
+    return estimated(found, form, (sampler.decoded, figures), codec.label, room)
 
 
 def estimated(
-    found: Outlook, form: Form, sample: tuple[Decoded, int, Sequence[CodecSample]], codec: str, room: Room
+    found: Outlook, form: Form, sample: tuple[Decoded, Sequence[CodecFigures]], codec: str, room: Room
 ) -> CacheEstimate:
     """Multiply what was measured by what is wanted; pure.
 
     Args:
         found: What is wanted.
         form: In which frames are stored.
-        sample: What decoding the sample took, its number of frames, what each codec did with them.
+        sample: What decoding took, and what each codec did with the frames.
         codec: Label of the one that is used.
         room: What there is.
     """
-    decoded, count, samples = sample
+    decoded, figures = sample
     clip_frames = found.clip_frames / max(1, found.clips)
     decoding = found.pictures * decoded.fill_seconds / max(1, decoded.pictures)
     codecs = []
-    for each in samples:
-        reading = each.read_seconds / count * clip_frames
+    for each in figures:
+        a_frame = each.stored_bytes / each.num_frames + FRAME_OVERHEAD
+        reading = each.read_seconds / each.num_frames * clip_frames
+        storing = each.write_seconds / each.num_frames * found.frames
         codecs.append(
             CodecEstimate(
-                each.codec,
-                round(found.frames * (each.nbytes / count + FRAME_OVERHEAD) + found.pieces * PIECE_OVERHEAD),
-                (decoding + found.frames * each.write_seconds / count) / room.workers,
-                min(room.workers / (reading + CLIP_SECONDS), 1 / CLIP_SECONDS),
+                codec=each.codec,
+                nbytes=round(found.frames * a_frame + found.pieces * PIECE_OVERHEAD),
+                build_seconds=(decoding + storing) / room.workers,
+                clips_per_second=min(room.workers / (reading + CLIP_SECONDS), 1 / CLIP_SECONDS),
             )
         )
     a_clip = decoded.decode_seconds / max(1, decoded.clip_frames) * clip_frames
@@ -202,12 +206,23 @@ def estimated(
         form=form,
         codecs=tuple(codecs),
         codec=codec,
-        reason=_reason(codecs, codec, room),
+        reason=_reason(figures, codec, found.frames, room),
         decode_clips_per_second=room.workers / (a_clip + CLIP_SECONDS) if a_clip else 0.0,
         room=room,
         sample=decoded,
-        sampled_frames=count,
+        sampled_frames=figures[0].num_frames if figures else 0,
     )
+
+
+def _reason(figures: Sequence[CodecFigures], codec: str, num_frames: int, room: Room) -> str:
+    """Say why a codec is used; it was chosen on fewer frames, and of two that are alike may be the other."""
+    if not figures:
+        return "nothing could be measured"
+    if len(figures) == 1:
+        return f"{codec}: as asked for"
+    raw_bytes = figures[0].raw_bytes / figures[0].num_frames * num_frames
+    choice = choose_codec(figures, Conditions(round(raw_bytes), room.max_bytes, room.memory_bytes))
+    return choice.reason if choice.codec == codec else f"{codec}: by size and speed of the first frames"
 
 
 def _candidates(cache: FrameCache, layout: PlaneLayout) -> list[FrameCodec]:
@@ -228,23 +243,10 @@ def _room(cache: FrameCache, workers: int) -> Room:
         folder = folder.parent
     try:
         disk = os.statvfs(folder)
+        free = disk.f_bavail * disk.f_frsize
     except OSError:
-        return Room(workers, cache.options.max_bytes, info.bytes_on_disk)
-    return Room(workers, cache.options.max_bytes, info.bytes_on_disk, disk.f_bavail * disk.f_frsize)
-
-
-def _reason(codecs: Sequence[CodecEstimate], label: str, room: Room) -> str:
-    chosen = next((each for each in codecs if each.codec == label), None)
-    if chosen is None:
-        return "nothing could be measured"
-    if len(codecs) == 1:
-        return "as asked for"
-    fitting = [each for each in codecs if room.holds(each.nbytes)]
-    if chosen not in fitting:
-        return "the smallest" if chosen.nbytes == min(each.nbytes for each in codecs) else "by size and speed"
-    is_fastest = chosen.clips_per_second >= _AS_FAST * max(each.clips_per_second for each in fitting)
-    which = "" if len(fitting) == len(codecs) else " of those that fit"
-    return f"{'reads fastest' if is_fastest else 'by size and speed'}{which}"
+        free = None
+    return Room(workers, cache.options.max_bytes, info.bytes_on_disk, free, memory_bytes())
 
 
 # --- in words -----------------------------------------------------------------------------------------
@@ -282,7 +284,7 @@ def _remarks(of: CacheEstimate) -> list[str]:
         return lines
     lacks = of.room.lacks(chosen.nbytes)
     fits = f"it does not fit: {readable_bytes(chosen.nbytes)} is {lacks}" if lacks else "it fits"
-    lines.append(f"{of.codec}: {of.reason}; {fits}")
+    lines.append(f"{of.reason}; {fits}")
     if found.varies:
         most = "without end" if found.frames_at_most is None else _at_most(of, found.frames_at_most)
         lines.append(f"every epoch wants other frames, all together {most}")

@@ -12,6 +12,7 @@ import numpy as np
 import xxhash
 
 from framefeed.cache.codecs import FrameCodec, codec_for
+from framefeed.cache.codecs.choice import CodecFigures
 from framefeed.cache.keys import Form
 from framefeed.cache.outlook import scattered
 from framefeed.decode.abilities import FrameStream, gives_frames
@@ -50,23 +51,6 @@ class SampledFrame:
     layout: PlaneLayout
     planes: Pixels
     write: Callable[[Pixels], None] | None
-
-
-@dataclass(frozen=True, slots=True)
-class CodecSample:
-    """What a codec did with the sampled frames, in one thread.
-
-    Attributes:
-        codec: Its label.
-        nbytes: Stored bytes.
-        write_seconds: To store them.
-        read_seconds: To make the plan's pixels of them.
-    """
-
-    codec: str
-    nbytes: int
-    write_seconds: float
-    read_seconds: float
 
 
 @dataclass(slots=True)
@@ -206,13 +190,24 @@ class Sampler:
             self.decoded += Decoded(len(good), 0, None, frames, seconds, seconds - converting, counts.frames_decoded)
 
 
-def measured(codec: FrameCodec, frames: Sequence[SampledFrame]) -> CodecSample:
-    """Store and read frames with one codec; what is told are seconds of this thread, whatever else runs."""
+def measured(codec: FrameCodec, frames: Sequence[SampledFrame]) -> CodecFigures:
+    """Store frames with one codec, and make the plan's pixels of them.
+
+    Seconds are those of this thread, whatever else runs.
+    """
     _read(codec, frames[:1], _stored(codec, frames[:1]))  # What is set up at first use is not the codec's speed.
     begin = thread_time()
     stored = _stored(codec, frames)
     seconds = thread_time() - begin
-    return CodecSample(codec.label, sum(map(len, stored)), seconds, min(_read(codec, frames, stored) for _ in range(2)))
+    return CodecFigures(
+        codec=codec.label,
+        is_exact=codec.is_exact,
+        num_frames=len(frames),
+        raw_bytes=sum(frame.layout.nbytes for frame in frames),
+        stored_bytes=sum(map(len, stored)),
+        write_seconds=seconds,
+        read_seconds=min(_read(codec, frames, stored) for _ in range(2)),
+    )
 
 
 def _stored(codec: FrameCodec, frames: Sequence[SampledFrame]) -> list[bytes]:
