@@ -72,16 +72,19 @@ class Room:
     free_bytes: int | None = None
     memory_bytes: int = 0
 
-    def holds(self, nbytes: int) -> bool:
-        """Whether there is room for so much."""
-        return not self.lacks(nbytes)
+    @property
+    def most_bytes(self) -> int | None:
+        """What the cache can take at all, or None where there is no bound."""
+        bounds = [] if self.max_bytes is None else [self.max_bytes]
+        bounds += [] if self.free_bytes is None else [self.free_bytes + self.bytes_there]
+        return min(bounds, default=None)
 
     def lacks(self, nbytes: int) -> str:
-        """Say why there is not; empty where there is."""
+        """Say why there is no room for so much; empty where there is."""
         if self.max_bytes is not None and nbytes > self.max_bytes:
             return f"more than the {readable_bytes(self.max_bytes)} that it may take"
-        if self.free_bytes is not None and nbytes > self.free_bytes + self.bytes_there:
-            return f"more than the {readable_bytes(self.free_bytes)} that the disk has left"
+        if self.most_bytes is not None and nbytes > self.most_bytes:
+            return f"more than the {readable_bytes(self.most_bytes)} that the disk has for it"
         return ""
 
 
@@ -93,7 +96,7 @@ class CacheEstimate:
         outlook: What the plan wants.
         form: In which frames are stored.
         codecs: One entry a codec that was tried; empty where no sampled clip could be decoded.
-        codec: Label of the one that is used.
+        codec: Label of the one to use: the cache's, or with codec="auto" the best for this plan.
         reason: Why.
         decode_clips_per_second: Without a cache.
         room: What there is.
@@ -113,13 +116,13 @@ class CacheEstimate:
 
     @property
     def chosen(self) -> CodecEstimate | None:
-        """The codec that is used; None where nothing is known."""
+        """The codec to use; None where nothing is known."""
         return next((each for each in self.codecs if each.codec == self.codec), None)
 
     @property
     def fits(self) -> bool:
         """Whether the cache would hold all that the plan wants."""
-        return self.chosen is None or self.room.holds(self.chosen.nbytes)
+        return self.chosen is None or not self.room.lacks(self.chosen.nbytes)
 
     def __str__(self) -> str:
         return "\n".join([_wanted(self), *_table(self), *_remarks(self)])
@@ -136,11 +139,14 @@ def estimate(
 ) -> CacheEstimate:
     """Estimate what ``build`` would take and what the cache would give: a few clips are decoded, nothing is stored.
 
+    A cache with codec="auto" chooses for itself, on the first clip that it stores; the estimate knows more of the plan,
+    and ``FrameCache(path, codec=estimate.codec)`` follows it.
+
     Example: ``print(ff.cache.estimate(plan, cache))``
 
     Args:
         plan: At the first epoch.
-        cache: That would be filled; with codec="auto" it takes from then on the codec that is chosen here.
+        cache: That would be filled.
         workers: Threads; "auto" takes the thread budget.
         backend: Name of a decoder, or a decoder.
         epochs: How many epochs from the plan's on.
@@ -165,23 +171,19 @@ def estimate(
         sampler.take(clips)
     frames = sampler.frames
     if not frames:
-        return estimated(found, form, (sampler.decoded, []), "", room)
+        return estimated(found, form, (sampler.decoded, []), room)
     layout = frames[0].layout
     figures = [measured(codec, frames) for codec in _candidates(cache, layout)]
-    codec = cache.keeper.codec_for(layout, [frame.planes for frame in frames if frame.layout == layout])
-    return estimated(found, form, (sampler.decoded, figures), codec.label, room)
+    return estimated(found, form, (sampler.decoded, figures), room)
 
 
-def estimated(
-    found: Outlook, form: Form, sample: tuple[Decoded, Sequence[CodecFigures]], codec: str, room: Room
-) -> CacheEstimate:
+def estimated(found: Outlook, form: Form, sample: tuple[Decoded, Sequence[CodecFigures]], room: Room) -> CacheEstimate:
     """Multiply what was measured by what is wanted; pure.
 
     Args:
         found: What is wanted.
         form: In which frames are stored.
         sample: What decoding took, and what each codec did with the frames.
-        codec: Label of the one that is used.
         room: What there is.
     """
     decoded, figures = sample
@@ -200,13 +202,14 @@ def estimated(
                 clips_per_second=min(room.workers / (reading + CLIP_SECONDS), 1 / CLIP_SECONDS),
             )
         )
+    codec, reason = _choice(figures, found.frames, room)
     a_clip = decoded.decode_seconds / max(1, decoded.clip_frames) * clip_frames
     return CacheEstimate(
         outlook=found,
         form=form,
         codecs=tuple(codecs),
         codec=codec,
-        reason=_reason(figures, codec, found.frames, room),
+        reason=reason,
         decode_clips_per_second=room.workers / (a_clip + CLIP_SECONDS) if a_clip else 0.0,
         room=room,
         sample=decoded,
@@ -214,15 +217,16 @@ def estimated(
     )
 
 
-def _reason(figures: Sequence[CodecFigures], codec: str, num_frames: int, room: Room) -> str:
-    """Say why a codec is used; it was chosen on fewer frames, and of two that are alike may be the other."""
+def _choice(figures: Sequence[CodecFigures], num_frames: int, room: Room) -> tuple[str, str]:
+    """Label of the codec to use, and why."""
     if not figures:
-        return "nothing could be measured"
+        return "", "nothing could be measured"
+    first = figures[0]
     if len(figures) == 1:
-        return f"{codec}: as asked for"
-    raw_bytes = figures[0].raw_bytes / figures[0].num_frames * num_frames
-    choice = choose_codec(figures, Conditions(round(raw_bytes), room.max_bytes, room.memory_bytes))
-    return choice.reason if choice.codec == codec else f"{codec}: by size and speed of the first frames"
+        return first.codec, f"{first.codec}: as asked for"
+    raw_bytes = round(first.raw_bytes / first.num_frames * num_frames)
+    choice = choose_codec(figures, Conditions(raw_bytes, room.most_bytes, room.memory_bytes))
+    return choice.codec, choice.reason
 
 
 def _candidates(cache: FrameCache, layout: PlaneLayout) -> list[FrameCodec]:

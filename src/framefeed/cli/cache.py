@@ -84,21 +84,29 @@ def _build(args: argparse.Namespace) -> int:
     failed, document = failures_of_plan(plan), {"cache": args.folder, "media": args.media}
     if not args.json:
         say(_announced(catalog, plan, args.epochs))
-    with quietly(), given as cache:
-        if len(plan):
-            expected = _estimated(args, plan, cache)
-            report = _built(args, plan, cache)
-            failed += report.failed
-            document |= {"estimate": expected and _plain(expected), "build": _done(report)}
-            if not args.json:
-                say(*_sentences(args.folder, report, cache))
-        if args.json:
-            say_json({**document, **facts_of(cache), "failed": as_json(failed)})
-        else:
-            list_failed(failed)
-        if cache.stats().trouble and not cache.stats().is_full:
-            say_trouble(cache)
-            return Exit.MISTAKE
+    with quietly(), given:
+        if not len(plan):
+            return _closed(args, given, document, failed)
+        expected = _estimated(args, plan, given)
+    if expected is not None and expected.codec:
+        args.codec = expected.codec
+    with quietly(), cache_of(args, args.folder) as cache:
+        report = _built(args, plan, cache)
+        document |= {"estimate": expected and _plain(expected), "build": _done(report)}
+        if not args.json:
+            say(*_sentences(args.folder, report, cache))
+        return _closed(args, cache, document, failed + report.failed)
+
+
+def _closed(args: argparse.Namespace, cache: FrameCache, document: dict[str, Any], failed: list[Failed]) -> Exit:
+    """Say what is in the cache, what failed, and how it ends."""
+    if args.json:
+        say_json({**document, **facts_of(cache), "failed": as_json(failed)})
+    else:
+        list_failed(failed)
+    if cache.stats().trouble and not cache.stats().is_full:
+        say_trouble(cache)
+        return Exit.MISTAKE
     return Exit.FAILED_FILES if failed else Exit.WELL
 
 
