@@ -12,10 +12,9 @@ import sys
 
 import numpy as np
 
-from framefeed.decode import planes
 from framefeed.decode.convert import Converter
 from framefeed.decode.decoder import Pixels
-from framefeed.decode.planes import PlaneLayout, picture_of
+from framefeed.decode.planes import PlaneLayout, picture_of, pictures
 from framefeed.index.frame_index import StreamFacts
 from framefeed.plan.request import OutputSpec
 
@@ -53,11 +52,11 @@ def convert(layout: PlaneLayout) -> int:
 
 def main(what: str) -> None:
     if what == "overrun":
-        planes._ALIGNMENT = 1
+        pictures._ALIGNMENT = 1
         convert(PlaneLayout("yuv420p", 6, 1))
         return
     in_place = 0
-    for pixel_format, (width, height) in itertools.product(sorted(planes._READ_IN_PLACE), SIZES):
+    for pixel_format, (width, height) in itertools.product(sorted(pictures._READ_IN_PLACE), SIZES):
         in_place += convert(PlaneLayout(pixel_format, width, height, chroma_location=1))
     print(in_place)
 

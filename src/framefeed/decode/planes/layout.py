@@ -1,0 +1,161 @@
+"""Which planes a picture has, and what else decides the pixels that it is converted to; as text, too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from av.video.format import VideoFormat
+
+from framefeed.errors import UsageError
+from framefeed.media.limits import DEFAULT_LIMITS
+from framefeed.plan.request import OutputSpec
+
+RGB_PLANAR = "rgbp"
+"""Pixel format of an output uint8 [3, H, W], red, green, blue: no format of libav, whose gbrp has another order."""
+
+CHROMA_LOCATIONS = ("unspecified", "left", "center", "topleft", "top", "bottomleft", "bottom")
+"""libav's names by AVChromaLocation, which are ITU-T H.273's ChromaLocType plus one."""
+
+_RANGES = 3
+_SCAN = {"p": False, "i": True}
+
+
+@dataclass(frozen=True, slots=True)
+class PlaneLayout:
+    """What a flat run of bytes must be known by, so that the decoder's picture can be rebuilt from it.
+
+    Example:
+        >>> PlaneLayout("yuv420p", 1280, 720, color_space=1).text
+        'yuv420p 1280x720 1 0 p 0'
+
+    Attributes:
+        pixel_format: libav's name, or ``RGB_PLANAR``.
+        width: Columns.
+        height: Rows.
+        color_space: ITU-T H.273 code of the matrix; 2 is unspecified.
+        color_range: libav's: 0 unspecified, 1 limited, 2 full.
+        interlaced: Whether odd and even rows are of two times.
+        chroma_location: Where chroma samples lie, an index into ``CHROMA_LOCATIONS``.
+    """
+
+    pixel_format: str
+    width: int
+    height: int
+    color_space: int = 2
+    color_range: int = 0
+    interlaced: bool = False
+    chroma_location: int = 0
+
+    def __post_init__(self) -> None:
+        _check_size(self.width, self.height)
+        if not geometry(self.pixel_format, self.width, self.height):
+            raise UsageError(f"{self.pixel_format!r} is no pixel format with planes in memory")
+        if not (0 <= self.color_space < 256 and 0 <= self.color_range < _RANGES):
+            raise UsageError(f"no matrix {self.color_space} with range {self.color_range}")
+        if not 0 <= self.chroma_location < len(CHROMA_LOCATIONS):
+            raise UsageError(f"no chroma location {self.chroma_location}")
+
+    @property
+    def planes(self) -> tuple[tuple[int, int], ...]:
+        """(rows, bytes of a row) of each plane, in order."""
+        return geometry(self.pixel_format, self.width, self.height)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all planes."""
+        return sum(rows * row_bytes for rows, row_bytes in self.planes)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether conversion reads samples of the planes alone, so that a picture of the same planes gives its pixels.
+
+        swscale takes the lower field of some interlaced pictures to have a row of chroma more than there is, and looks
+        around the samples of a Bayer pattern without regard to where an odd number of them ends.
+        """
+        return _is_settled(self.pixel_format, self.width, self.height, self.interlaced)
+
+    @property
+    def text(self) -> str:
+        """The layout in one line, which ``parse`` reads."""
+        scan = "i" if self.interlaced else "p"
+        numbers = f"{self.color_space} {self.color_range} {scan} {self.chroma_location}"
+        return f"{self.pixel_format} {self.width}x{self.height} {numbers}"
+
+    @staticmethod
+    def parse(text: str) -> PlaneLayout:
+        """Read what ``text`` writes, and nothing else.
+
+        Raises:
+            UsageError: Not such a line, an unknown pixel format, or a picture larger than the limits.
+        """
+        return _parsed(text)
+
+
+def output_layout(output: OutputSpec, height: int, width: int) -> PlaneLayout:
+    """Describe one delivered picture of a source whose displayed picture is height x width."""
+    planar = output.dimension_order == "NCHW"
+    shape = output.shape(height, width)
+    rows, columns = shape[1:] if planar else shape[:2]
+    return PlaneLayout(RGB_PLANAR if planar else "rgb24", columns, rows)
+
+
+def _check_size(width: int, height: int) -> None:
+    limits = DEFAULT_LIMITS
+    if not (0 < width <= limits.max_side and 0 < height <= limits.max_side) or width * height > limits.max_pixels:
+        raise UsageError(
+            f"a picture of {width}x{height}: sides are 1 to {limits.max_side}, and at most {limits.max_pixels} pixels"
+        )
+
+
+@lru_cache(maxsize=1024)
+def geometry(pixel_format: str, width: int, height: int) -> tuple[tuple[int, int], ...]:
+    """(rows, bytes of a row) of each plane; empty for what is no pixel format, or has no planes in memory."""
+    if pixel_format == RGB_PLANAR:
+        return ((height, width),) * 3
+    try:
+        form = VideoFormat(pixel_format, width, height)
+    except ValueError:
+        return ()
+    if form.name != pixel_format:  # another name of the same format
+        return ()
+    if form.has_palette:
+        return ((height, width), (1, 1024))
+    parts = form.components
+    planes = []
+    for number in range(max((part.plane for part in parts), default=-1) + 1):
+        of_plane = [part for part in parts if part.plane == number]
+        columns = of_plane[0].width
+        bits = sum(-(-part.bits // 8) * 8 for part in of_plane)
+        if all(part.plane == 0 for part in parts):
+            bits = form.padded_bits_per_pixel
+            # Packed chroma that several columns share is whole for the last of them too.
+            shared = next(count for count in (4, 2, 1) if form.chroma_width(count) == 1)
+            columns = -(-columns // shared) * shared
+        planes.append((of_plane[0].height, -(-columns * bits // 8)))
+    return tuple(planes)
+
+
+@lru_cache(maxsize=1024)
+def _is_settled(pixel_format: str, width: int, height: int, interlaced: bool) -> bool:
+    if pixel_format == RGB_PLANAR:
+        return True
+    form = VideoFormat(pixel_format, width, height)
+    if form.is_bayer:
+        return not (width % 2 or height % 2)
+    return not interlaced or form.chroma_height(height // 2) <= form.chroma_height() // 2
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> PlaneLayout:
+    try:
+        pixel_format, size, color_space, color_range, scan, location = text.split(" ")
+        width, height = size.split("x")
+        layout = PlaneLayout(
+            pixel_format, int(width), int(height), int(color_space), int(color_range), _SCAN[scan], int(location)
+        )
+    except (ValueError, KeyError) as error:
+        raise UsageError(f"{text[:80]!r} is no layout of planes: {error}") from error
+    if layout.text != text:
+        raise UsageError(f"{text[:80]!r} is no layout of planes, though much like {layout.text!r}")
+    return layout
