@@ -34,8 +34,6 @@ MAX_BYTES = 48 << 20
 _NEIGHBOURS = 16
 """Clips of one frame each that follow each other are decoded together, as in a batch."""
 _LEAST_BLOCKS = 4
-_KEPT_BLOCKS = 6
-"""So many blocks fill the memory for frames."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,16 +106,15 @@ class Sampler:
         self._form = form
         self.decoded = Decoded()
         self.frames: list[SampledFrame] = []
+        self._seen = 0
+        self._step = 1
 
     def take(self, clips: int) -> None:
         """Decode about so many clips, or groups of neighbours, from all over the plan."""
-        blocks = _blocks(self._plan, clips)
-        share = MAX_BYTES // min(len(blocks), _KEPT_BLOCKS)
-        for positions in blocks:
+        for positions in _blocks(self._plan, clips):
             for row, requests in self._requests(positions).items():
-                kept = sum(frame.layout.nbytes for frame in self.frames)
                 try:
-                    self._take(row, requests, min(share, MAX_BYTES - kept))
+                    self._take(row, requests)
                 except (MediaError, OSError) as error:
                     self.decoded.fail(len(requests), error)
             if self.decoded.decode_seconds > MAX_SECONDS:
@@ -134,17 +131,27 @@ class Sampler:
                 found.setdefault(self._plan.row_at(position), []).append(request)
         return found
 
-    def _take(self, row: int, requests: Sequence[DecodeRequest], room: int) -> None:
+    def _keep(self, frame: SampledFrame) -> None:
+        """Keep one of so many frames that all that are kept are bounded, and from everywhere."""
+        self._seen += 1
+        if self._seen % self._step:
+            return
+        self.frames.append(frame)
+        if sum(frame.layout.nbytes for frame in self.frames) > MAX_BYTES and len(self.frames) > 1:
+            self._step *= 2
+            self.frames = self.frames[1::2]
+
+    def _take(self, row: int, requests: Sequence[DecodeRequest]) -> None:
         catalog = self._plan.catalog
         source, index = MediaSource.of(catalog.source(row)), catalog.frame_index(row)
         if self._form == "output":
-            self._take_outputs(source, index, [_slot(request, index) for request in requests], room)
+            self._take_outputs(source, index, [_slot(request, index) for request in requests])
         elif gives_frames(self._decoder, index):
-            self._take_planes(source, index, requests, room)
+            self._take_planes(source, index, requests)
         else:
             raise UsageError(f"the decoder {self._decoder.name!r} does not give planes: use form='output'")
 
-    def _take_outputs(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot], room: int) -> None:
+    def _take_outputs(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> None:
         begin = perf_counter()
         report = self._decoder.decode(source, index, slots)
         seconds = perf_counter() - begin
@@ -153,16 +160,13 @@ class Sampler:
             self.decoded.fail(1, error)
         for slot in good:
             layout = output_layout(slot.output, *index.stream.displayed)
-            count = min(len(slot.out), max(0, -(-room // layout.nbytes)))
-            self.frames += [SampledFrame(layout, frame.reshape(-1), None) for frame in slot.out[:count]]
-            room -= count * layout.nbytes
+            for frame in slot.out:
+                self._keep(SampledFrame(layout, frame.reshape(-1).copy(), None))
         if good:
             frames = sum(len(slot.indices) for slot in good)
             self.decoded += Decoded(len(good), 0, None, frames, seconds, seconds, report.counts.frames_decoded)
 
-    def _take_planes(
-        self, source: MediaSource, index: FrameIndex, requests: Sequence[DecodeRequest], room: int
-    ) -> None:
+    def _take_planes(self, source: MediaSource, index: FrameIndex, requests: Sequence[DecodeRequest]) -> None:
         clips = [_shortened(request.ordinals) for request in requests]
         forms = {
             ordinal: request.output for request, clip in zip(requests, clips, strict=True) for ordinal in clip.tolist()
@@ -176,9 +180,7 @@ class Sampler:
             between = perf_counter()
             write = _converter(layout, (index, picture_name(source, int(index.frame_packet[ordinal]))), forms[ordinal])
             write(planes)
-            if room > 0:
-                self.frames.append(SampledFrame(layout, planes, write))
-                room -= layout.nbytes
+            self._keep(SampledFrame(layout, planes, write))
             converting += perf_counter() - between
         seconds = perf_counter() - begin
         good = [clip for clip in clips if came.issuperset(clip.tolist())]
