@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -95,7 +96,11 @@ def parts(folder: Path) -> list[Path]:
 
 
 def disk_bytes(folder: Path) -> int:
-    return sum(path.lstat().st_size for path in folder.iterdir()) if folder.exists() else 0
+    total = 0
+    for path in folder.iterdir() if folder.exists() else ():
+        with suppress(FileNotFoundError):  # Another process may be at work.
+            total += path.lstat().st_size
+    return total
 
 
 def sealed_file(folder: Path, keys: Iterable[bytes], numbers: Iterable[int]) -> bytes:

@@ -10,6 +10,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from time import monotonic, sleep
 
 from framefeed.cache.store.segment_format import PART, SEALED, Refused
 from framefeed.cache.stored import StoreOptions
@@ -17,6 +18,8 @@ from framefeed.errors import CacheError
 from framefeed.index.scratch import remove_unclaimed
 
 _LOCK = "lock"
+_PATIENCE_SECONDS = 20
+_PAUSE_SECONDS = 0.002
 _SHARES = 4
 """A writer gets at most so large a part of what is left of a budget, so that there is some for others."""
 
@@ -56,8 +59,12 @@ class Folder:
     def __init__(self, path: str, options: StoreOptions) -> None:
         self.path = path
         self._options = options
-        with suppress(FileNotFoundError):
+        try:
             self.check()
+        except FileNotFoundError:
+            pass  # It is made when it is needed.
+        except OSError as error:
+            raise CacheError(f"{path}: cannot be looked at: {error.strerror or error}") from error
 
     def check(self) -> None:
         """Make sure that nobody else puts files here.
@@ -216,13 +223,30 @@ class Folder:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Keep other processes from beginning or removing parts."""
+        """Keep other processes from beginning or removing parts.
+
+        Raises:
+            OSError: It cannot be done, or somebody does not let go: they hold it for milliseconds, unless they hang.
+        """
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(self.file(_LOCK), flags, self._mode)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            _lock(descriptor)
             yield
         finally:
-            # A child forked meanwhile has the same lock: closing alone would leave it to that child.
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            with suppress(OSError):
+                # A child forked meanwhile has the same lock: closing alone would leave it to that child.
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
             os.close(descriptor)
+
+
+def _lock(descriptor: int) -> None:
+    patience = monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError as error:
+            if monotonic() > patience:
+                raise TimeoutError(errno.ETIMEDOUT, "another process does not let go of its lock") from error
+            sleep(_PAUSE_SECONDS)

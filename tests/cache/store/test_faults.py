@@ -1,0 +1,185 @@
+"""Writes, flushes and renames that fail, at every place where they may: nothing raises, nothing sealed is lost."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from pathlib import Path
+
+import pytest
+
+from framefeed.cache.store import FrameStore
+from framefeed.cache.stored import StoreOptions
+from framefeed.errors import CacheError
+from tests.cache.store.faults import ERRORS, READING, WRITING, Faults, faulty
+from tests.cache.store.made import KEYS, add, assert_exact_or_missing, frames_of, parts, read_all, segments
+from tests.cache.store.power import Disk, watched
+
+EARLIER = range(3)
+LATER = range(3, 7)
+FRAMES = frames_of(KEYS, range(7))
+OPTIONS = StoreOptions(max_bytes=1 << 20, segment_bytes=11_000)
+
+
+@pytest.fixture(scope="module")
+def earlier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with sealed segments, and one that a dead writer left."""
+    folder = tmp_path_factory.mktemp("earlier") / "cache"
+    with FrameStore(os.fspath(folder)) as store:
+        for key in KEYS:
+            add(store, key, EARLIER)
+            store.flush()
+    (folder / f"frames-{7:032x}.4000.part").write_bytes(b"unfinished")
+    return folder
+
+
+def fill(folder: Path, faults: Faults) -> FrameStore:
+    """Open a store, read what is there, add to it, end, while calls go wrong; what is found must be exact."""
+    with faulty(faults, folder):
+        store = FrameStore(os.fspath(folder), OPTIONS)
+        assert_exact_or_missing(store, frames_of(KEYS, EARLIER))
+        for number in LATER:
+            for key in KEYS:
+                add(store, key, [number])
+            assert_exact_or_missing(store, {name: data for name, data in FRAMES.items() if name[1] == number})
+        store.flush()
+        assert_exact_or_missing(store, FRAMES)
+        store.close()
+    return store
+
+
+def assert_recovered(folder: Path, store: FrameStore) -> None:
+    """The law: nothing that was sealed is lost or changed, trouble was told, and the next writer tidies."""
+    again = FrameStore(os.fspath(folder))
+    assert assert_exact_or_missing(again, frames_of(KEYS, EARLIER)) == len(EARLIER) * len(KEYS)
+    found = assert_exact_or_missing(again, FRAMES)
+    assert again.counts.segments_refused == again.counts.frames_damaged == 0
+    assert store.trouble is not None or found == len(FRAMES)
+    assert store.trouble is None or not add(store, KEYS[0], [1])
+    add(again, KEYS[0], [99])
+    again.close()
+    assert again.trouble is None
+    assert parts(folder) == []
+
+
+def copied(earlier: Path, folder: Path) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(earlier, folder)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether it is called counts here, not what it does."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_C01_C04_C17_every_call_of_a_writer_fails(earlier: Path, tmp_path: Path, goes_on: bool) -> None:
+    for number in range(10_000):
+        folder = copied(earlier, tmp_path / "cache")
+        faults = Faults(WRITING, number, ERRORS[number % len(ERRORS)], goes_on)
+        store = fill(folder, faults)
+        assert_recovered(folder, store)
+        if not faults.failed:
+            break
+        if store.trouble is not None:
+            assert store.trouble.startswith(f"{folder}: the frame cache stores no more")
+            assert os.strerror(faults.code) in store.trouble
+    assert set(faults.names) == set(WRITING)
+    assert len(faults.names) > 60
+    assert len(segments(folder)) > len(KEYS) + 2
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_C04_C17_every_call_of_a_reader_fails(earlier: Path, tmp_path: Path, goes_on: bool) -> None:
+    for number in range(10_000):
+        folder = copied(earlier, tmp_path / "cache")
+        faults = Faults(READING, number, ERRORS[number % len(ERRORS)], goes_on)
+        if number == 0:
+            with pytest.raises(CacheError, match="cannot be looked at"):
+                fill(folder, faults)
+            continue
+        store = fill(folder, faults)
+        assert_recovered(folder, store)
+        if not faults.failed:
+            break
+    assert set(faults.names) == set(READING)
+
+
+def test_C01_writes_that_take_part_of_what_is_given(earlier: Path, tmp_path: Path) -> None:
+    folder = copied(earlier, tmp_path / "cache")
+    faults = Faults(is_short=True)
+    store = fill(folder, faults)
+    assert store.trouble is None
+    assert_recovered(folder, store)
+    assert faults.names.count("pwritev") > 1000
+    for number in range(faults.names.index("pwritev"), len(faults.names), 97):
+        folder = copied(earlier, folder)
+        assert_recovered(folder, fill(folder, Faults(at=number, is_short=True)))
+
+
+def assert_power_may_fail(folder: Path, work: Path) -> None:
+    """The law: whatever a loss of power leaves is exact, and nothing that a flush has returned for is missing."""
+    disk = Disk(folder)
+    folder.mkdir(mode=0o700)
+    promised: dict[int, dict[tuple[bytes, int], bytes]] = {}
+    with watched(disk), FrameStore(os.fspath(folder), OPTIONS) as store:
+        for number in LATER:
+            for key in KEYS:
+                add(store, key, [number, number + 100])
+            store.flush()
+            promised[len(disk.images)] = frames_of(KEYS, [*LATER[: LATER.index(number) + 1]])
+    expected: dict[tuple[bytes, int], bytes] = {}
+    for moment, images in enumerate(disk.images):
+        expected = promised.get(moment, expected)
+        for image in images:
+            shutil.rmtree(work, ignore_errors=True)
+            work.mkdir(mode=0o700)
+            for name, content in image.items():
+                (work / name).write_bytes(content)
+            again = FrameStore(os.fspath(work))
+            assert assert_exact_or_missing(again, expected) == len(expected)
+            assert_exact_or_missing(again, frames_of(KEYS, [*LATER, *(number + 100 for number in LATER)]))
+            assert again.counts.segments_refused == again.counts.frames_damaged == 0
+    assert len(expected) == len(KEYS) * (len(LATER) - 1)
+
+
+def test_C01_a_loss_of_power_at_every_call(tmp_path: Path) -> None:
+    assert_power_may_fail(tmp_path / "cache", tmp_path / "left")
+
+
+@pytest.mark.parametrize("forgotten", ["file", "folder"])
+def test_C01_a_store_that_does_not_flush_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forgotten: str
+) -> None:
+    right = Disk.flush
+
+    def flush(disk: Disk, descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode) != (forgotten == "folder"):
+            right(disk, descriptor)
+
+    monkeypatch.setattr(Disk, "flush", flush)
+    with pytest.raises(AssertionError):
+        assert_power_may_fail(tmp_path / "cache", tmp_path / "left")
+
+
+def test_C17_a_folder_that_is_removed_while_it_is_used(tmp_path: Path) -> None:
+    folder = tmp_path / "cache"
+    with FrameStore(os.fspath(folder)) as store:
+        add(store, KEYS[0], range(3))
+        store.flush()
+        add(store, KEYS[1], range(3))
+        read_all(store, KEYS[0], range(3))
+        shutil.rmtree(folder)
+        # Files that are open stay readable.
+        assert assert_exact_or_missing(store, frames_of(KEYS[:2], range(3))) >= 3
+        store.flush()
+        assert store.trouble is not None
+        assert "stores no more, because it cannot be written: No such file or directory" in store.trouble
+        assert not add(store, KEYS[0], range(3))
+        store.refresh()
+        assert read_all(store, KEYS[0], range(3)) == {}
+        assert read_all(store, KEYS[1], range(3)) == {}
+        assert not folder.exists()
