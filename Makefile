@@ -1,5 +1,5 @@
 # Needs python >= 3.11 (with venv) and make; everything else goes into .venv.
-#   make setup | test | demo MEDIA=folder | bench MEDIA=folder | clean | distclean
+#   make setup | test | chaos | demo MEDIA=folder | bench MEDIA=folder | clean | distclean
 
 MEDIA ?=
 OUT ?= build/bench.json
@@ -15,7 +15,7 @@ DECLARED := pyproject.toml constraints.txt
 # The paths reach the shell as variables, never as text, so that they may hold spaces and quotes.
 MEDIA_ARGUMENT = $${MEDIA:+"$$MEDIA"}
 
-.PHONY: setup test lint types contracts tests demo bench clean distclean
+.PHONY: setup test lint types contracts tests chaos demo bench clean distclean
 .DEFAULT_GOAL := setup
 
 setup: .venv/.dev
@@ -34,6 +34,10 @@ contracts: .venv/.dev
 
 tests: .venv/.dev
 	$(BIN)/python -m pytest $(ARGS)
+
+# Builders of a cache killed at 200 seeded points; the tests do 20.
+chaos: .venv/.dev
+	$(BIN)/python -m tests.cache.chaos --seeds 200 --log build/chaos.log
 
 demo: .venv/.torch
 	$(BIN)/framefeed demo $(MEDIA_ARGUMENT)

@@ -45,6 +45,7 @@ from tests.conftest import CHECKOUT
 from tests.corpus import corpus_file
 from tests.fakes import FlatDecoder
 from tests.load.media import catalog, plan_of
+from tests.programs import report_of
 
 PLANS: dict[str, Callable[[], EpochPlan]] = {
     "random segments": lambda: plan_of(size=(24, 32)),
@@ -288,6 +289,22 @@ def test_C04_a_full_disk_ends_it(limit: int, tmp_path: Path) -> None:
     with FrameCache(tmp_path / "c") as cache:
         assert built(plan, cache).frames_stored == num_wanted(plan)
         assert_served(plan, cache)
+
+
+def test_C01_killed_builders_leave_exact_frames_or_none() -> None:
+    reports = report_of("tests.cache.chaos", "--seeds", "20")
+    assert [report["verdict"] for report in reports] == ["exact"] * 20
+    assert sum(report["killed"].count(" at ") for report in reports) >= 20
+    assert len({report["found"] for report in reports}) > 3, "they died at different places"
+
+
+def test_C01_a_store_that_leaves_half_a_file_is_found_out() -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "tests.cache.chaos", "--first", "1", "--seeds", "1", "--sabotage"],
+        cwd=CHECKOUT, env={**os.environ, "PYTHONPATH": "src"}, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert result.returncode == 1
+    assert "AssertionError" in result.stderr
 
 
 # --- several at once ----------------------------------------------------------------------------------
