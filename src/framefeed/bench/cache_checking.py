@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from framefeed.bench.psnr import psnr
 from framefeed.decode.decoder import Pixels
@@ -14,6 +15,7 @@ from framefeed.encode.sheets import SheetClip, contact_sheet
 CROP = 40
 """Side of a crop in pixels: five blocks of a JPEG."""
 MAGNIFIED = 4
+_STEP = 8
 _LINE = 2
 """Columns between the two, white."""
 
@@ -97,11 +99,12 @@ def check(came: Iterable[tuple[int, Pixels]], wanted: Sequence[Pixels], look: Lo
         if np.array_equal(frame, original):
             continue
         differing.append(place)
-        ratios.append(psnr(frame, original))
+        squares = (frame.astype(np.float32) - original) ** 2
+        ratios.append(float(10 * np.log10(255**2 / squares.mean(dtype=np.float64))))
         if look is not None:
-            error, top, left = _worst_square(frame, original)
+            error, corner = _worst_square(squares.sum(axis=2))
             if error > most:
-                most, worst = error, _crop(place, (top, left), original, frame)
+                most, worst = error, _crop(place, corner, original, frame)
     infinite = float("inf")
     mean = float(np.mean(ratios)) if ratios else infinite
     return Checked(sorted(differing), sorted(missing), mean, min(ratios, default=infinite), worst, same)
@@ -128,15 +131,19 @@ def _beside(crop: Crop) -> Pixels:
     return np.hstack([left, right])
 
 
-def _worst_square(frame: Pixels, original: Pixels) -> tuple[float, int, int]:
-    """Sum of squared differences of the worst square, and its upper left corner; squares start every 8 pixels."""
-    error = ((frame.astype(np.float32) - original) ** 2).sum(axis=2)
-    total = np.pad(error.cumsum(0, dtype=np.float64).cumsum(1), ((1, 0), (1, 0)))
-    height, width = (min(CROP, side) for side in error.shape)
-    sums = total[height:, width:] - total[:-height, width:] - total[height:, :-width] + total[:-height, :-width]
-    sums = sums[::8, ::8]
+def _worst_square(squares: npt.NDArray[np.float32]) -> tuple[float, tuple[int, int]]:
+    """Sum of squared differences of the worst square, and its upper left corner, at a multiple of 8 pixels.
+
+    Args:
+        squares: Squared differences, float32 [H, W].
+    """
+    rows, columns = (np.arange(0, side, _STEP) for side in squares.shape)
+    blocks = np.add.reduceat(np.add.reduceat(squares, columns, axis=1), rows, axis=0)
+    total = np.pad(blocks.cumsum(0, dtype=np.float64).cumsum(1), ((1, 0), (1, 0)))
+    down, right = (min(CROP // _STEP, count) for count in blocks.shape)
+    sums = total[down:, right:] - total[:-down, right:] - total[down:, :-right] + total[:-down, :-right]
     row, column = np.unravel_index(int(sums.argmax()), sums.shape)
-    return float(sums[row, column]), 8 * int(row), 8 * int(column)
+    return float(sums[row, column]), (_STEP * int(row), _STEP * int(column))
 
 
 def _crop(place: int, corner: tuple[int, int], original: Pixels, frame: Pixels) -> Crop:

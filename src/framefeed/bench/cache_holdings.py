@@ -13,6 +13,7 @@ from framefeed.decode.decoder import Pixels
 
 Gives = Literal["rgb", "planes", "small"]
 """What is read back: attributes of ``SampledFrame``."""
+ALONE = "DataLoader 0"
 Pass = Iterable[object]
 """One pass over the whole sample, begun anew by each ``iter``."""
 

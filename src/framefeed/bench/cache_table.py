@@ -14,7 +14,7 @@ from typing import Any
 from framefeed.bench.cache_checking import Checked, Crop, Look, check
 from framefeed.bench.cache_field import FrameField
 from framefeed.bench.cache_formats import FileFormat
-from framefeed.bench.cache_holdings import FileHolding, Gives, Holding
+from framefeed.bench.cache_holdings import ALONE, FileHolding, Gives, Holding
 from framefeed.bench.cache_ours import StoreHolding
 from framefeed.bench.cache_pages import forget
 from framefeed.bench.cache_samples import Sample
@@ -163,7 +163,8 @@ def _reading(holding: Holding, order: Sequence[int]) -> dict[str, Any]:
         rates["warm" if gives == main else f"as {gives}"] = rate
         cpu[gives] = milliseconds
     for name, one_pass in holding.passes(order).items():
-        _exhaust(one_pass)  # workers start
+        if name != ALONE:
+            _exhaust(one_pass)  # workers start
         rates[name] = _rate(lambda one_pass=one_pass: one_pass, len(order))[0]  # type: ignore[misc]
     return {"read_fps": rates, "read_cpu_ms": cpu, "not_cold": why}
 
