@@ -63,9 +63,8 @@ def _outputs(frame: VideoFrame) -> Iterator[tuple[StreamFacts, OutputSpec]]:
         stream = StreamFacts(0, "m", "c", None, frame.width, frame.height, frame.format.name, rotation, mirrored)
         height, width = stream.displayed
         for output in _of_size(height, width):
-            if not _is_unsettled(frame, output):
-                yield stream, output
-                yield stream, replace(output, dimension_order="NHWC")
+            yield stream, output
+            yield stream, replace(output, dimension_order="NHWC")
 
 
 def _of_size(height: int, width: int) -> Iterator[OutputSpec]:
@@ -79,18 +78,6 @@ def _of_size(height: int, width: int) -> Iterator[OutputSpec]:
         yield OutputSpec(crop=odd)
         yield OutputSpec(crop=even, size=(height // 2 + 1, 16))
         yield OutputSpec(crop=odd, size=(20, width // 2 + 1))
-
-
-def _is_unsettled(frame: VideoFrame, output: OutputSpec) -> bool:
-    """Whether the decoder's own picture gives other pixels each time.
-
-    swscale 9.5 leaves the last columns of gbrp unwritten where it has a converter of its own to it.
-    """
-    if output.size is None or output.crop is None:
-        return False
-    in_full_chroma = output.crop[0] % 2 == 1 or frame.interlaced_frame
-    leaves_columns = frame.format.name in {"yuv420p", "yuvj420p", "yuv422p", "yuvj422p", "yuva420p"}
-    return in_full_chroma and leaves_columns and 1 <= frame.width % 16 <= 8
 
 
 def some_frames(path: Path, numbers: tuple[int, ...]) -> Iterator[VideoFrame]:

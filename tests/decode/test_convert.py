@@ -495,3 +495,44 @@ def test_a_clip_of_one_size_is_not_resized() -> None:
     path = clip_file("square.mp4", ClipSpec(num_frames=2, height=64, width=64, b_frames=0))
     same = VideoDecoder(path, size=(64, 64))[1]
     np.testing.assert_array_equal(same, VideoDecoder(path)[1])
+
+
+# --- planes straight, and full chroma ----------------------------------------------------------------
+
+SPLIT = ["yuv420p", "yuvj420p", "yuv422p", "yuvj422p", "yuva420p"]
+
+
+def noise_frame(height: int, width: int, pixel_format: str) -> VideoFrame:
+    """Every sample of every plane drawn at random."""
+    frame, rng = VideoFrame(width, height, pixel_format), np.random.default_rng(height * 1000 + width)
+    for plane in frame.planes:
+        plane.update(rng.integers(0, 256, plane.buffer_size, dtype=np.uint8).tobytes())
+    return frame
+
+
+@pytest.mark.parametrize("pixel_format", SPLIT)
+@pytest.mark.parametrize("color_space", [1, 2, 5, 9])
+def test_P09_channels_first_has_the_pixels_of_channels_last(pixel_format: str, color_space: int) -> None:
+    for width in (*range(2, 70), 340, 360, 854, 1080):
+        for height in (2, 7, 34):
+            frame = noise_frame(height, width, pixel_format)
+            frame.colorspace = color_space
+            for crop in (None, (0, 0, height, max(1, width - 3)), (height % 2, 1, height - height % 2, width - 1)):
+                apart = np.full(OutputSpec(crop=crop).shape(height, width), 77, np.uint8)
+                Converter().write(frame, stream_of(frame), OutputSpec(crop=crop), apart)
+                np.testing.assert_array_equal(apart.transpose(1, 2, 0), converted(frame, OutputSpec(crop=crop)))
+
+
+@pytest.mark.parametrize("pixel_format", SPLIT)
+@pytest.mark.parametrize("width", [33, 34, 36, 40, 41, 47, 48])
+def test_P09_a_crop_that_cuts_chroma_has_all_its_columns(pixel_format: str, width: int) -> None:
+    frame = noise_frame(32, width, pixel_format)
+    output = OutputSpec(crop=(1, 1, 30, width - 1), size=(30, 2 * width))
+    whole = converted(frame)
+    got = converted(frame, output)
+    wanted = converted(frame_of_rgb(whole), output)
+    assert np.abs(got.astype(int) - wanted.astype(int)).max() <= 2, "what lies at the right edge is the picture's"
+
+
+def frame_of_rgb(picture: Picture) -> VideoFrame:
+    return av.VideoFrame.from_ndarray(np.ascontiguousarray(picture), "gbrp")
