@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefeed.cache.codecs import BrokenFrame, codec_labelled
+from framefeed.cache.codecs.codec import new_memory
 from framefeed.cache.evidence import Evidence
 from framefeed.cache.keeper import Keeper
 from framefeed.cache.keys import Form, Recipe, key_of
@@ -233,10 +234,13 @@ def _spread(part: ClipSlot, whole: ClipSlot, missing: npt.NDArray[np.bool_]) -> 
 
 
 def _is_regular(layout: PlaneLayout, index: FrameIndex) -> bool:
-    """Whether a picture is of its stream's size: of others there are too few to remember, and none to be believed."""
+    """Whether a picture is of its stream's size, and its pixels follow from its planes.
+
+    Of other sizes there are too few to remember, and none to be believed.
+    """
     stream = index.stream
     height, width = stream.displayed if holds_pictures(index) else (stream.height, stream.width)
-    return (layout.height, layout.width) == (height, width)
+    return (layout.height, layout.width) == (height, width) and layout.is_settled
 
 
 class _PlanesCall:
@@ -293,7 +297,7 @@ class _PlanesCall:
             if fresh and (fresh[0].layout != layout or len(fresh) * layout.nbytes > _PUT_BYTES):
                 stored += self._put(fresh, stamps)
                 fresh = []
-            planes = np.empty(layout.nbytes, dtype=np.uint8)
+            planes = new_memory(layout.nbytes)
             copy_planes(picture, planes)
             fresh.append(Fresh(ordinal, layout, planes))
             places.fill(ordinal, self._writer(picture, ordinal))
