@@ -25,7 +25,10 @@ COLUMNS = {
     "content": pa.uint64(),
     "kind": pa.int32(),
 }
-SCHEMA = pa.schema([*COLUMNS.items(), ("data", pa.large_binary())], {"framefeed": json.dumps({"format": 1})})
+SCHEMA = pa.schema(
+    [*(pa.field(name, kind, nullable=False) for name, kind in COLUMNS.items()), ("data", pa.large_binary())],
+    {"framefeed": json.dumps({"format": 1})},
+)
 TEXT = {"format": 1, "created": 3, "kinds": [["raw", "rgb24 1x1 2 0 p"]]}
 
 

@@ -66,18 +66,18 @@ class Folder:
         except OSError as error:
             raise CacheError(f"{path}: cannot be looked at: {error.strerror or error}") from error
 
-    def check(self) -> None:
-        """Make sure that nobody else puts files here.
+    def check(self) -> os.stat_result:
+        """Make sure that nobody else puts files here; gives what was looked at.
 
         Raises:
             CacheError: Somebody else may.
-            FileNotFoundError: There is no such folder.
+            OSError: There is no such folder.
         """
         found = os.stat(self.path)
         if not stat.S_ISDIR(found.st_mode):
             raise CacheError(f"{self.path}: not a folder; name one for the cache, or one that is to be made")
         if self._options.shared:
-            return
+            return found
         if found.st_uid not in (os.geteuid(), 0):
             raise CacheError(
                 f"{self.path}: belongs to another user (id {found.st_uid}), who could change what is read from it; "
@@ -88,12 +88,13 @@ class Folder:
                 f"{self.path}: every user may change what is read from it; run chmod o-w on it, or pass shared=True "
                 "to trust it"
             )
+        return found
 
     def stamp(self) -> tuple[int, int, int] | None:
-        """What changes whenever a file comes or goes; None where there is no folder."""
+        """What changes whenever a file comes or goes; None where there is no folder, or none to be trusted."""
         try:
-            found = os.stat(self.path)
-        except OSError:
+            found = self.check()
+        except (OSError, CacheError):
             return None
         return found.st_dev, found.st_ino, found.st_mtime_ns
 

@@ -212,8 +212,9 @@ class KnownSegments:
         return bool(added or gone)
 
     def _directory_of(self, name: str) -> Directory | None:
-        look = _look(self._folder.file(name))
-        if look is None or self._looks.get(name) == look:
+        # One that was refused is looked at again when it has changed: it may be on its way.
+        look = _look(self._folder.file(name)) if name in self.refused else None
+        if look is not None and self._looks.get(name) == look:
             return None
         try:
             descriptor = Descriptor(self._folder.open_segment(name))
@@ -222,7 +223,8 @@ class KnownSegments:
             self._refuse(name, error.strerror or str(error))
             return None
         except Refused as refused:
-            self._looks[name] = look
+            if look is not None:
+                self._looks[name] = look
             self._refuse(name, str(refused))
             return None
         self.refused.pop(name, None)

@@ -61,7 +61,7 @@ class Clip:
         self.description = description.encode()
         self.pieces = [memoryview(frame.data).cast("B") for frame in frames]
         self.checksums = [frame_checksum(key, f.number, data) for f, data in zip(frames, self.pieces, strict=True)]
-        self.kinds = {frame.kind for frame in frames}
+        self.kinds = dict.fromkeys(frame.kind for frame in frames)
         data = sum(piece.nbytes for piece in self.pieces) + len(self.description)
         self.grows = data + _ROW_BYTES * self.num_rows + _BATCH_BYTES
 
@@ -112,7 +112,7 @@ class SegmentWriter:
     def takes(self, clip: Clip) -> bool:
         """Whether the file with this clip and its end stays within its room."""
         rows = self._num_rows + clip.num_rows
-        kinds = _kinds_bytes(self.kinds.keys() | clip.kinds)
+        kinds = _kinds_bytes(self.kinds.keys() | clip.kinds.keys())
         most = self._nbytes + clip.grows + _end_bytes(rows, len(self._rows) + 1, kinds)
         return most <= self._room and rows <= MAX_ROWS and kinds < MAX_KINDS_BYTES
 
