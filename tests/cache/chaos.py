@@ -149,7 +149,7 @@ class Killer:
 
 HEADER = (
     f"framefeed {framefeed_version()}, PyArrow {pa.__version__}, Python {platform.python_version()}, "
-    f"{platform.system()} {platform.release()}",
+    f"{platform.system()} {platform.machine()}",
     f"{VIDEOS} videos of {FRAMES} frames; 'at N' is after N calls of {', '.join(WRITING)} and steps of the builder; "
     "'then' is the next builder of the same folder, 'and' one at the same time",
 )
