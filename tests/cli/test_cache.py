@@ -256,13 +256,16 @@ def test_C02_verify_lists_what_is_damaged(filled: str, capfd: pytest.CaptureFixt
     assert err == []
     large = max(segments(filled), key=lambda path: path.stat().st_size)
     data = bytearray(large.read_bytes())
-    data[len(data) // 3] ^= 0xFF
+    middle = len(data) // 3
+    data[middle : middle + 3000] = bytes(3000)  # more than lies between two frames
     large.write_bytes(data)
     out, err = said(capfd, "verify", filled, code=3)
-    assert out[0].endswith(": 1 damaged")
-    assert only_line("\n".join(err)).startswith(f"framefeed: failed: {large.name}: 1 frame cannot be read any more")
     found = document(capfd, "verify", filled, code=3)
-    assert [len(numbers) for numbers in found["damaged"].values()] == [1]
+    ((name, numbers),) = found["damaged"].items()
+    assert name == large.name
+    assert 1 <= len(numbers) <= 3
+    assert out[0].endswith(f": {len(numbers)} damaged")
+    assert f"failed: {large.name}: {len(numbers)} frame" in only_line("\n".join(err))
     large.write_bytes(data[: len(data) // 2])
     out, err = said(capfd, "verify", filled, code=3)
     assert out[0].endswith("0 damaged; 1 file cannot be used")
