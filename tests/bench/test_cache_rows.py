@@ -14,7 +14,7 @@ from framefeed.bench import cache, cache_batches, cache_decoding, cache_exact, c
 from framefeed.bench.baselines import load_module
 from framefeed.bench.cache import ROWS, CacheBench, run_cache
 from framefeed.bench.cache_field import FrameField, find_frames
-from framefeed.bench.cache_formats import FileFormat
+from framefeed.bench.cache_formats import FileFormat, OriginalReader
 from framefeed.bench.cache_holdings import FileHolding, Gives
 from framefeed.bench.cache_ours import StoreHolding
 from framefeed.bench.cache_reports import cache_closing_lines, cache_row_lines
@@ -200,7 +200,26 @@ def test_a_peer_that_gives_another_frame_is_caught(scene: Scene) -> None:
 
     wrong = replace(reader, open=open_wrongly)
     row = cache_original.original_row(replace(scene, field=FrameField(originals=[wrong])))
-    assert [line for line in row["wrong"] if "gives other frames" in line]
+    assert [line for line in row["wrong"] if "other frames" in line]
+    assert len(row["goals"]) == 1
+
+
+@pytest.mark.parametrize("calls", [0, 1, 2])
+def test_a_peer_that_fails_is_named_and_left_out(scene: Scene, calls: int) -> None:
+    done: list[object] = []
+
+    def fail_in_time(ordinals: Sequence[int]) -> list[Pixels]:
+        if len(done) == calls:
+            raise RuntimeError("no such frame")
+        done.append(ordinals)
+        return [frame.rgb for frame in scene.sample.frames if frame.ordinal in ordinals]
+
+    readers = [OriginalReader("failing", lambda video: fail_in_time)]
+    row = cache_original.original_row(replace(scene, field=FrameField(originals=readers)))
+    assert row["failed"] == {"failing": "RuntimeError: no such frame"}
+    assert len(row["goals"]) == 1
+    assert "failing" not in {way["name"] for way in row["ways"]}
+    assert "failing failed: RuntimeError" in text_of(row)
 
 
 def test_a_cache_that_gives_another_frame_is_caught(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

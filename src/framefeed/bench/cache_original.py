@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import xxhash
 
+from framefeed.bench.cache_formats import OriginalReader
 from framefeed.bench.cache_ours import layout_and_bytes
 from framefeed.bench.cache_racing import Read, caches_of, race, ways_of
 from framefeed.bench.cache_samples import FULL_SIZE, Sample
@@ -20,6 +21,7 @@ from framefeed.bench.scan_goals import Mark
 from framefeed.cache.codecs import codec_named
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.decode.decoder import ClipSlot
+from framefeed.parallel.outcome import Ok, outcome_of
 
 DECODED_FRAMES = 8
 """Read in a round where the original is decoded."""
@@ -32,27 +34,60 @@ LIKE = 30.0
 """Decibels: colour recipes differ by less than that, frames by more."""
 
 
+class Peer:
+    """A reader of another library, which may fail on any file: then it is told why, and it is out of the race.
+
+    Args:
+        reader: The library's.
+        sample: The frames.
+    """
+
+    def __init__(self, reader: OriginalReader, sample: Sample) -> None:
+        self._sample = sample
+        self.failed = ""
+        self._read = self._tried(reader.open, sample.video)
+
+    def take(self, places: Sequence[int]) -> Any:
+        """Read frames; None once it has failed."""
+        return (
+            None if self.failed else self._tried(self._read, [self._sample.frames[place].ordinal for place in places])
+        )
+
+    def _tried(self, function: Callable[[Any], Any], argument: Any) -> Any:
+        outcome = outcome_of(function, argument)
+        if isinstance(outcome, Ok):
+            return outcome.value
+        if not isinstance(outcome.error, Exception):
+            raise outcome.error
+        self.failed = f"{type(outcome.error).__name__}: {outcome.error}"
+        return None
+
+
 def original_row(scene: Scene) -> dict[str, Any]:
     """Random frames at full size, from our cache and decoded from the original."""
     sample, places = scene.sample, scene.places(DECODED_FRAMES)
     with ExitStack() as stack:
         ours = caches_of(scene, stack)
-        peers = {reader.name: _opened(reader.open(sample.video), sample) for reader in scene.field.originals}
+        peers = {reader.name: Peer(reader, sample) for reader in scene.field.originals}
         wrong = [line for cached in ours.values() for line in cached.wrong()]
-        wrong += [line for name, read in peers.items() for line in _unlike(name, read, sample, places[0])]
-        reads: dict[str, Read] = {OWN: _decoding(sample), **peers}
+        unlike = {name: what for name, peer in peers.items() if (what := _unlike(peer, sample, places[0]))}
+        reads: dict[str, Read] = {OWN: _decoding(sample)}
+        reads |= {name: peer.take for name, peer in peers.items() if not peer.failed}
         groups = dict.fromkeys(peers, "peers") | dict.fromkeys(ours, "ours")
         samples = race(reads | {name: cached.take for name, cached in ours.items()}, places, scene, groups)
         nbytes = {name: cached.bytes_a_frame for name, cached in ours.items()}
-    best = samples.best(list(ours))
+    failed = {name: peer.failed for name, peer in peers.items() if peer.failed}
+    best, rivals = samples.best(list(ours)), [name for name in peers if name not in failed | unlike]
     goals = [DECODER.judge(_both(samples, OWN, best))]
-    if peers:
-        goals.append(PEER.judge(_both(samples, samples.best(list(peers)), best)))
+    if rivals:
+        goals.append(PEER.judge(_both(samples, samples.best(rivals), best)))
+    raced = Samples({name: took for name, took in samples.of.items() if name not in failed})
     return {
         "key": "original",
         "title": f"random frames at full size, {len(places[0])} a round in one call, files kept open and indexed",
-        "ways": ways_of(samples, len(places[0]), nbytes),
-        "wrong": wrong,
+        "ways": ways_of(raced, len(places[0]), nbytes),
+        "failed": failed,
+        "wrong": wrong + [f"{name}: {what}" for name, what in unlike.items()],
         "goals": goals,
     }
 
@@ -61,17 +96,16 @@ def _both(samples: Samples, rival: str, ours: str) -> dict[str, Interval | float
     return {f"CPU, {ours} against {rival}": samples.ratio(rival, ours), "wall": samples.ratio(rival, ours, "wall")}
 
 
-def _opened(read: Callable[[Sequence[int]], Any], sample: Sample) -> Callable[[Sequence[int]], Any]:
-    return lambda places: read([sample.frames[place].ordinal for place in places])
-
-
-def _unlike(name: str, read: Callable[[Sequence[int]], Any], sample: Sample, places: Sequence[int]) -> list[str]:
-    pictures = np.asarray(read(places))
+def _unlike(peer: Peer, sample: Sample, places: Sequence[int]) -> str:
+    """What is wrong with a peer's frames, in words; empty where nothing is, or it failed."""
+    pictures = np.asarray(peer.take(places))
     wanted = [sample.frames[place].rgb for place in places]
+    if peer.failed:
+        return ""
     if pictures.shape != (len(wanted), *wanted[0].shape):
-        return [f"{name}: pictures of {pictures.shape}"]
+        return f"pictures of {pictures.shape}"
     worst = min(psnr(picture, rgb) for picture, rgb in zip(pictures, wanted, strict=True))
-    return [f"{name}: gives other frames, {worst:.1f} dB from ours"] if worst < LIKE else []
+    return f"other frames, or other colours, {worst:.1f} dB from ours" if worst < LIKE else ""
 
 
 def _decoding(sample: Sample) -> Read:
