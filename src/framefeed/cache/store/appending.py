@@ -50,6 +50,8 @@ class Appender:
 
     def __del__(self) -> None:
         self.flush()
+        if self._at_exit is not None:
+            self._at_exit.cancel()
 
     def add(self, key: bytes, description: str, frames: Sequence[StoredFrame]) -> bool:
         """Add a clip; False where it was not."""

@@ -31,10 +31,11 @@ def look_at(folder: Folder, known: KnownSegments, max_bytes: int | None) -> Stor
         num_frames += len(frames)
         stored_bytes += int(frames["nbytes"].sum())
         raw_bytes += int(frames["raw_nbytes"].sum())
-        for index, kind in enumerate(directory.kinds):
-            mine = frames["nbytes"][frames["kind"] == index]
-            count, nbytes = kinds.get(kind, (0, 0))
-            kinds[kind] = (count + len(mine), nbytes + int(mine.sum()))
+        counts = np.bincount(frames["kind"], minlength=len(directory.kinds)).tolist()
+        sizes = np.bincount(frames["kind"], frames["nbytes"], minlength=len(directory.kinds)).tolist()
+        for kind, count, nbytes in zip(directory.kinds, counts, sizes, strict=True):
+            before = kinds.get(kind, (0, 0))
+            kinds[kind] = (before[0] + count, before[1] + int(nbytes))
         _describe(known, number, directory.rows[~is_frame], descriptions)
     try:
         bytes_on_disk, (_, parts) = folder.bytes_on_disk(), folder.names()
@@ -60,7 +61,10 @@ def _describe(known: KnownSegments, segment: int, rows: Rows, descriptions: dict
         key = _key(row)
         if descriptor is None or key.hex() in descriptions or row["nbytes"] > _PIECE_BYTES:
             continue
-        text = os.pread(descriptor.number, int(row["nbytes"]), int(row["offset"]))
+        try:
+            text = os.pread(descriptor.number, int(row["nbytes"]), int(row["offset"]))
+        except OSError:
+            return
         if xxhash.xxh3_64_intdigest(text, frame_seed(key, int(row["number"]))) == int(row["checksum"]):
             descriptions[key.hex()] = text.decode(errors="replace")
 

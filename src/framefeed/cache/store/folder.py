@@ -99,13 +99,16 @@ class Folder:
         return found.st_dev, found.st_ino, found.st_mtime_ns
 
     def names(self) -> tuple[list[str], list[str]]:
-        """List the segments: sealed ones, and parts.
+        """List the segments: sealed ones, and parts; none where there is no folder.
 
         Raises:
             OSError: The folder cannot be read.
         """
-        with os.scandir(self.path) as entries:
-            names = [entry.name for entry in entries]
+        try:
+            with os.scandir(self.path) as entries:
+                names = [entry.name for entry in entries]
+        except FileNotFoundError:
+            names = []
         return [name for name in names if SEALED.fullmatch(name)], [name for name in names if PART.fullmatch(name)]
 
     def file(self, name: str) -> str:
@@ -163,7 +166,7 @@ class Folder:
             CacheError: The folder cannot be trusted.
             OSError: It cannot be written to.
         """
-        os.makedirs(self.path, 0o777 if self._options.shared else 0o700, exist_ok=True)
+        _make(self.path, 0o777 if self._options.shared else 0o700)
         self.check()
         with self._locked():
             remove_unclaimed(self.path, PART, kept="")
@@ -186,11 +189,7 @@ class Folder:
             OSError: It cannot be done.
         """
         os.rename(part.path, self.file(part.name))
-        descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        _flush(self.path)
 
     def remove(self, path: str) -> None:
         """Remove a file, if it can be."""
@@ -203,6 +202,8 @@ class Folder:
         Raises:
             OSError: It cannot be done.
         """
+        if not os.path.exists(self.path):
+            return
         with self._locked():
             remove_unclaimed(self.path, PART, kept="")
             for name in self.names()[0]:
@@ -239,6 +240,26 @@ class Folder:
                 # A child forked meanwhile has the same lock: closing alone would leave it to that child.
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
             os.close(descriptor)
+
+
+def _make(path: str, mode: int) -> None:
+    """Make a folder, and those it is in, so that a loss of power does not undo it."""
+    if os.path.isdir(path):
+        return
+    above = os.path.dirname(os.path.abspath(path))
+    _make(above, 0o777)
+    with suppress(FileExistsError):
+        os.mkdir(path, mode)
+    with suppress(OSError):  # One that may be entered, but not read, cannot be flushed.
+        _flush(above)
+
+
+def _flush(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _lock(descriptor: int) -> None:

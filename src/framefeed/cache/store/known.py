@@ -258,7 +258,7 @@ class KnownSegments:
             opened = self.open
             if opened is None:
                 return
-            directory = opened.directory()
+            directory = opened.sealed(checksum)
             self._segments[opened.segment].checksum = checksum
             self._lookup.add([(opened.segment, Spotted.of(directory.rows))])
             self._directories.put(opened.segment, directory)

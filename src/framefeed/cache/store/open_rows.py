@@ -61,5 +61,13 @@ class OpenRows:
         self._streams.get(key, {}).pop(number, None)
 
     def directory(self) -> Directory:
-        """Give what the segment would say of itself if it were sealed now."""
+        """View what the segment would say of itself if it were sealed now."""
         return Directory(self._rows[: self._num_rows], self._kinds, 0, "")
+
+    def sealed(self, checksum: str) -> Directory:
+        """Give what it says, now that it is sealed.
+
+        Args:
+            checksum: Of the directory as it was written.
+        """
+        return Directory(self._rows[: self._num_rows].copy(), self._kinds, 0, checksum)

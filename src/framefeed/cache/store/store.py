@@ -18,7 +18,7 @@ from framefeed.cache.store.folder import Folder
 from framefeed.cache.store.known import KnownSegments
 from framefeed.cache.store.reading import read_frames
 from framefeed.cache.store.segment_format import KEY_BYTES
-from framefeed.cache.stored import Found, StoreCounts, StoredFrame, StoreInfo, StoreOptions, Verified
+from framefeed.cache.stored import MISS, Found, StoreCounts, StoredFrame, StoreInfo, StoreOptions, Verified
 from framefeed.errors import CacheError, UsageError
 from framefeed.parallel.closing import ClosedByWith
 
@@ -81,7 +81,7 @@ class FrameStore(ClosedByWith):
         _check_key(key)
         numbers = np.asarray(numbers, np.int64)
         found = self._known.find(key, numbers)
-        if not found.is_there.all() and self._known.refresh(thorough=False):
+        if MISS in found.segment.tolist() and self._known.refresh(thorough=False):
             return self._known.find(key, numbers)
         return found
 
@@ -171,8 +171,6 @@ class FrameStore(ClosedByWith):
             self._appender.drop()
             self._folder.clear()
             return before - self._folder.bytes_on_disk()
-        except FileNotFoundError:
-            return 0
         except OSError as error:
             raise CacheError(f"{self._folder.path}: cannot be cleared: {error.strerror or error}") from error
         finally:
