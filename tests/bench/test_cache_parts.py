@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from framefeed.bench.baselines import load_module
-from framefeed.bench.cache_advice import Advice, Conditions, Way, advice_lines, advise, loss_lines, way_of
+from framefeed.bench.cache_advice import Advice, Conditions, Way, advice_lines, advise, busy_cores, loss_lines, way_of
 from framefeed.bench.cache_checking import CROP, Look, check, crops_sheet
 from framefeed.bench.cache_exact import Figures, winner
 from framefeed.bench.cache_field import FRAME_BASELINES, find_frames
@@ -285,12 +285,25 @@ def test_the_advice_names_what_it_rests_on() -> None:
     assert "assumed" in advice_lines(DECODING, [], assumed)[0]
 
 
+def entry_of(**facts: object) -> dict[str, object]:
+    return {"group": "framefeed", "name": "framefeed lz4", "form": "planes", "bytes_a_frame": 5, "write_cpu_ms": 2.0,
+            "read_fps": {"2 threads": 1600.0}, "read_cpu_ms": {"rgb": 1.0, "small": 0.5}, "wrong": [], **facts}  # fmt: skip
+
+
 def test_lines_of_the_table_become_ways() -> None:
-    entry = {"group": "framefeed", "name": "framefeed lz4", "form": "planes", "bytes_a_frame": 5, "write_cpu_ms": 2.0,
-             "read_fps": {"2 threads": 1000.0}, "read_cpu_ms": {"rgb": 1.0, "small": 0.5}, "wrong": []}  # fmt: skip
-    assert way_of(entry, 2) == Way("lz4", "planes", 5, 0.5, 2.0, 2000.0)
-    assert way_of(entry | {"wrong": ["differs"]}, 2) is None
-    assert way_of(entry | {"read_cpu_ms": {"rgb": 1.0}}, 2) is None
+    assert way_of(entry_of(), 1.5) == Way("lz4", "planes", 5, 0.5, 2.0, 3000.0)
+    assert way_of(entry_of(group="original"), 2) == Way("", "", 0, 0.5, 0, 4000.0)
+    assert way_of(entry_of(form="224x224"), 2) == Way("lz4", "output", 5, 0.5, 2.0, 4000.0)
+    assert way_of(entry_of(wrong=["differs"]), 2) is None
+    assert way_of(entry_of(read_cpu_ms={"rgb": 1.0}), 2) is None
+
+
+def test_one_line_that_was_disturbed_does_not_say_how_many_cores_are_busy() -> None:
+    slow = entry_of(read_fps={"2 threads": 100.0})
+    assert busy_cores([entry_of(), slow, entry_of()], 2) == 1.6
+    assert busy_cores([slow], 2) == 1
+    assert busy_cores([entry_of(read_fps={"2 threads": 9000.0})], 2) == 2
+    assert busy_cores([entry_of(group="theirs", read_fps={})], 2) == 2
 
 
 def test_loss_is_offered_where_it_saves_half_and_never_what_is_wrong() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any, Literal
 
 Use = Literal["fixed", "free"]
@@ -50,7 +51,7 @@ class Way:
         nbytes: Stored, a frame.
         read_ms: Processor milliseconds to read one frame, with one thread.
         write_ms: Processor milliseconds to store one that was decoded.
-        fps: Frames a second with all cores, from memory.
+        fps: Frames a second with all cores, from memory, by processor time.
     """
 
     codec: str
@@ -141,25 +142,35 @@ def _counted(passes: int) -> str:
     return "the next pass" if passes <= 1 else f"{passes} passes"
 
 
-def way_of(entry: Mapping[str, Any], workers: int) -> Way | None:
+def busy_cores(entries: Sequence[Mapping[str, Any]], workers: int) -> float:
+    """How many processors worth of work several threads got done: the median over our lines of the table.
+
+    One line alone says little where something else was at work just then; processor time of one thread says more.
+    """
+    busy = [
+        fps * next(iter(entry["read_cpu_ms"].values())) / 1000
+        for entry in entries
+        if entry["group"] == "framefeed" and (fps := entry["read_fps"].get(f"{workers} threads"))
+    ]
+    return min(max(median(busy), 1.0), float(workers)) if busy else float(workers)
+
+
+def way_of(entry: Mapping[str, Any], cores: float) -> Way | None:
     """One line of the table as a way of getting frames of the output's size; None where it gives none.
 
     Args:
         entry: The line; of the original or of ours.
-        workers: Threads that it was read with.
+        cores: Processors that are busy with it.
     """
-    milliseconds = entry.get("read_cpu_ms", {})
-    fps = entry["read_fps"].get(f"{workers} threads")
-    if "small" not in milliseconds or fps is None or entry["wrong"]:
+    milliseconds = entry.get("read_cpu_ms", {}).get("small")
+    if milliseconds is None or entry["wrong"]:
         return None
+    fps = 1000 * cores / milliseconds
     if entry["group"] == "original":
-        return Way("", "", 0, milliseconds["small"], 0, fps)
+        return Way("", "", 0, milliseconds, 0, fps)
     form = "planes" if entry["form"] == "planes" else "output"
-    # Threads read what is mostly wanted: whole pictures from planes. For another form they are as busy.
-    main = next(iter(milliseconds))
-    at_size = fps * milliseconds[main] / milliseconds["small"]
     codec = entry["name"].removeprefix("framefeed ")
-    return Way(codec, form, entry["bytes_a_frame"], milliseconds["small"], entry["write_cpu_ms"], at_size)
+    return Way(codec, form, entry["bytes_a_frame"], milliseconds, entry["write_cpu_ms"], fps)
 
 
 def advice_on(table: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -173,17 +184,19 @@ def advice_on(table: Mapping[str, Any]) -> dict[str, Any] | None:
     conditions = Conditions(
         workers, disk["read"] if is_measured else ASSUMED_DISK, is_measured, table["num_frames"], table["size"]
     )
-    originals = [way for entry in entries if entry["group"] == "original" and (way := way_of(entry, workers))]
+    cores = busy_cores(entries, workers)
+    originals = [way for entry in entries if entry["group"] == "original" and (way := way_of(entry, cores))]
     if not originals:
         return None
     exact = [entry for entry in entries if entry["group"] == "framefeed" and entry["is_exact"]]
-    advices = advise(originals[0], [way for entry in exact if (way := way_of(entry, workers))], conditions)
+    advices = advise(originals[0], [way for entry in exact if (way := way_of(entry, cores))], conditions)
     return {
         "lines": [
             *advice_lines(originals[0], advices, conditions),
             *loss_lines(entries, advices),
             *rival_lines(entries, workers),
         ],
+        "busy_cores": round(cores, 2),
         "disk_mb": conditions.disk_mb,
         "disk_is_measured": is_measured,
         "chosen": {

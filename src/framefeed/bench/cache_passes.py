@@ -27,7 +27,7 @@ from framefeed.plan.timed import Dense
 
 STRIDE = 24
 CLIPS = 16
-FILLED_CLIPS = 8
+FILLED_CLIPS = 6
 ALONE_CLIPS = 2
 """The same, a batch each: clips of one video in one batch share its decoding, clips of many videos do not."""
 REPEATS = 8
