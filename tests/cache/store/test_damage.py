@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framefeed.cache.store import FrameStore, reading
+from framefeed.cache.store import FrameStore, directories, reading
 from framefeed.cache.store.flat import last_block, read_header
 from framefeed.cache.store.segment_format import Refused
 from framefeed.cache.stored import Kind, StoredFrame, StoreOptions
@@ -30,6 +30,7 @@ from tests.cache.store.made import (
     read_all,
     sealed_file,
     segments,
+    write_segment,
 )
 from tests.programs import report_of
 
@@ -195,6 +196,22 @@ def test_C09_a_file_that_shrinks_while_it_is_open_is_missing(tmp_path: Path) -> 
         assert store.counts.frames_damaged == 20
         os.truncate(path, 0)
         assert read_all(store, KEYS[0], range(40)) == {}
+
+
+def test_C12_a_directory_that_is_damaged_later_is_refused_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(directories, "MOST_BYTES", 0)
+    for number, key in enumerate(KEYS[:2]):
+        write_segment(tmp_path / name_of(number), [(key, range(30))])
+    store = FrameStore(os.fspath(tmp_path))
+    assert assert_exact_or_missing(store, frames_of(KEYS[:2], range(30))) == 60
+    content = (tmp_path / name_of(0)).read_bytes()
+    # In place, so that nothing tells: also of the file that is open.
+    with open(tmp_path / name_of(0), "r+b") as file:
+        file.write(flipped(content, len(content) - 4000, 8))
+    assert assert_exact_or_missing(store, frames_of(KEYS[:2], range(30))) == 30
+    assert store.counts.segments_refused == 1
+    assert store.info().refused.keys() == {name_of(0)}
+    assert store.counts.segments_refused == 1
 
 
 def test_damaged_frames_are_not_found_again_but_their_twins_are(tmp_path: Path) -> None:
