@@ -113,12 +113,12 @@ class CachingDecoder:
         able = gives_frames(self._inner, index)
         if self._form is None:
             return "planes" if able and any(output.size is None for output in outputs) else "output"
-        if self._form == "planes" and not able:
-            raise UsageError(
-                f"the decoder {self._inner.name!r} does not give its pictures as they come, so that their planes "
-                "cannot be stored: use form='output', or the backend 'auto'"
-            )
-        return self._form
+        if self._form == "output" or able:
+            return self._form
+        raise UsageError(
+            f"the decoder {self._inner.name!r} does not give its pictures as they come, so that their planes "
+            "cannot be stored: use form='output', or the backend 'auto'"
+        )
 
     def _shelf(self, index: FrameIndex, evidence: Evidence, form: Form, output: OutputSpec | None) -> Shelf:
         assert index.identity is not None

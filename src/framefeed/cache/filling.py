@@ -7,14 +7,12 @@ from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
-from framefeed.cache.evidence import NO_STAMP, Evidence
 from framefeed.cache.frame_cache import FrameCache, form_for
-from framefeed.cache.keys import Form, Recipe, key_of
+from framefeed.cache.keys import Form
 from framefeed.cache.wanted import Group, Piece
 from framefeed.decode.decoder import ClipSlot, Decoder
-from framefeed.errors import CacheError, MediaError, UsageError
+from framefeed.errors import CacheError, UsageError
 from framefeed.index.frame_index import FrameIndex
 from framefeed.index.sequence_index import holds_pictures
 from framefeed.media.sequence import source_name
@@ -144,21 +142,5 @@ class Filler:
 
     def _lacking(self, source: MediaSource, index: FrameIndex, piece: Piece) -> Piece:
         """What the cache has not, or not of the source as it is now."""
-        if index.identity is None:
-            return piece
-        output = piece.output if self.form == "output" else None
-        recipe = Recipe(self.form, output, self._decoder.recipe(index), self._cache.keeper.pixels)
-        key = key_of(index.identity, index.stream, recipe)
-        found = self._cache.store.find(key.digest, index.frame_packet[piece.ordinals])
-        there: npt.NDArray[np.bool_] = found.is_there.copy()
-        places = np.flatnonzero(there)
-        evidence = Evidence(source, index)
-        now = evidence.stamps(piece.ordinals[places])
-        there[places] = (found.stamp[places] == now) & (now != NO_STAMP)
-        doubted = places if self._cache.options.strict else places[~there[places]]
-        if len(doubted):
-            try:
-                there[doubted] = evidence.contents(piece.ordinals[doubted]) == found.content[doubted]
-            except MediaError:
-                there[doubted] = False
-        return Piece(piece.ordinals[~there], piece.output)
+        lacks = self._decoder.lacks(source, index, piece.ordinals, piece.output)
+        return Piece(piece.ordinals[lacks], piece.output)

@@ -136,12 +136,14 @@ class KnownSegments:
             return None
         try:
             directory = read_directory(descriptor.number)
-        except Refused:
-            directory = None
+            if directory.checksum != self._segments[segment].checksum:
+                raise Refused("another file than before")
         except OSError:
             return None
-        if directory is None or directory.checksum != self._segments[segment].checksum:
-            self._lose(segment)
+        except Refused as refused:
+            with self._lock:
+                self._refuse(self._segments[segment].name, str(refused))
+                self._lose(segment)
             return None
         self._directories.put(segment, directory)
         return directory
@@ -277,6 +279,8 @@ class KnownSegments:
         with self._lock:
             if self._segments[segment].is_there:
                 self._abandon({segment})
+                # The folder may look as before.
+                self._is_settled = False
 
     def _abandon(self, segments: set[int]) -> None:
         for number in segments:

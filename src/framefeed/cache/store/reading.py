@@ -29,7 +29,8 @@ def read_frames(found: Found, where: Sequence[int], buffers: Sequence[memoryview
     sound = [False] * len(buffers)
     numbers, checksums = _at(found.numbers, where), _at(found.checksum, where)
     segments, offsets = _at(found.segment, where), _at(found.offset, where)
-    for run in _runs(segments, offsets, [buffer.nbytes for buffer in buffers]):
+    sizes = [buffer.nbytes for buffer in buffers]
+    for run in _runs(segments, offsets, sizes):
         file = file_of(segments[run[0]])
         if file is None:
             continue

@@ -35,6 +35,9 @@ data        the bytes
 [label of the codec, text of the layout]; and ``checksum``: XXH3 (128 bits, hex) of that JSON and of the columns but
 ``data`` as they lie in the batch, one after the other.
 
+**Limits.** A segment has at most 131,072 rows; a directory and a footer at most 16 MiB each, the JSON at most 1 MiB;
+a frame, stored or decoded, less than 2 GiB. Rows come in the order of their places, and no two overlap.
+
 **Reading.** Magic, footer, last block, directory: whoever finds anything there that is not as said here leaves the
 whole file alone, as that of a version to come, and never changes it. Of equal keys and numbers the newest counts.
 """

@@ -123,7 +123,8 @@ class FrameStore(ClosedByWith):
             frames: In the order in which they are likely to be read.
 
         Returns:
-            Whether it was stored; where not, ``trouble`` says why nothing will be.
+            Whether it was stored; where not, ``trouble`` says why nothing will be any more, unless these frames alone
+            are larger than a segment may hold.
         """
         _check_key(key)
         is_stored = self._appender.add(key, description, frames)
