@@ -154,7 +154,7 @@ def read_directory_text(text: bytes) -> tuple[int, tuple[Kind, ...]]:
             raise Refused(f"of format {said['format']}, and this version of framefeed reads {FORMAT}")
         created, kinds = said["created"], tuple(Kind(codec, layout) for codec, layout in said["kinds"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise Refused(f"its directory says nothing that can be read: {error!r}") from error
+        raise Refused(f"its directory cannot be read: {error}") from error
     if type(created) is not int or not 0 <= created < 1 << 63:
         raise Refused("its directory gives no time")
     if not all(isinstance(kind.codec, str) and isinstance(kind.layout, str) for kind in kinds):
