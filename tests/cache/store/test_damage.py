@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pickle
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ from framefeed.cache.store import FrameStore, directories, reading
 from framefeed.cache.store.flat import last_block, read_header
 from framefeed.cache.store.segment_format import Refused
 from framefeed.cache.stored import Kind, StoredFrame, StoreOptions
-from tests.cache.store.hostile import FRAMES, KEY, segment_of
+from tests.cache.store.hostile import FRAMES, KEY, Said, segment_of
 from tests.cache.store.made import (
     KEYS,
     KINDS,
@@ -249,6 +250,34 @@ def test_verify_names_what_is_damaged(tmp_path: Path) -> None:
         missing = set(range(30)) - read_all(store, KEYS[0], range(30)).keys()
         assert {3, 17, 5} <= missing
         assert store.counts.frames_damaged == 0
+
+
+class _Runs:
+    """What does something when it is unpickled."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return os.mkdir, (self._path,)
+
+
+def test_C06_nothing_that_is_read_is_run(tmp_path: Path, small: bytes) -> None:
+    trap = tmp_path / "trap"
+    pickled = pickle.dumps(_Runs(os.fspath(trap)))
+    row = next(iter(SMALL_FRAMES.values()))
+    folder = alone(tmp_path / "cache", pickled)
+    (folder / name_of(1)).write_bytes(small.replace(row, pickled[: len(row)]))
+    (folder / name_of(2)).write_bytes(segment_of(FRAMES, Said(text=pickled)))
+    (folder / f"frames-{3:032x}.9000.part").write_bytes(pickled)
+    with FrameStore(os.fspath(folder)) as store:
+        assert_exact_or_missing(store, SMALL_FRAMES)
+        add(store, KEYS[0], range(3))
+        store.verify()
+        assert store.counts.segments_refused == 2
+    assert not trap.exists()
+    pickle.loads(pickled)
+    assert trap.exists()
 
 
 def test_segments_by_the_specification_are_read(tmp_path: Path) -> None:
