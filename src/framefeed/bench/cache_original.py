@@ -13,7 +13,7 @@ import xxhash
 from framefeed.bench.cache_formats import OriginalReader
 from framefeed.bench.cache_ours import layout_and_bytes
 from framefeed.bench.cache_racing import Read, caches_of, race, ways_of
-from framefeed.bench.cache_samples import FULL_SIZE, Sample
+from framefeed.bench.cache_samples import BATCHED, Sample
 from framefeed.bench.cache_scene import Scene
 from framefeed.bench.measuring import Interval, Samples, median_interval
 from framefeed.bench.psnr import psnr
@@ -111,11 +111,12 @@ def _unlike(peer: Peer, sample: Sample, places: Sequence[int]) -> str:
 def _decoding(sample: Sample) -> Read:
     """Our decoder, into memory that is used again."""
     decoder, video = PyAVDecoder(), sample.video
-    memory = np.empty((DECODED_FRAMES, *sample.frames[0].rgb.shape), dtype=np.uint8)
+    height, width, _ = sample.frames[0].rgb.shape
+    memory = np.empty((DECODED_FRAMES, *BATCHED.shape(height, width)), dtype=np.uint8)
 
     def read(places: Sequence[int]) -> None:
         ordinals = np.array([sample.frames[place].ordinal for place in places], dtype=np.int64)
-        decoder.decode(video.source, video.index, [ClipSlot(ordinals, FULL_SIZE, memory[: len(places)])]).raise_first()
+        decoder.decode(video.source, video.index, [ClipSlot(ordinals, BATCHED, memory[: len(places)])]).raise_first()
 
     return read
 

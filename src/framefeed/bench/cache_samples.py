@@ -22,6 +22,9 @@ from framefeed.plan.request import OutputSpec
 from framefeed.testing.clips import ClipSpec, write_clip
 
 FULL_SIZE = OutputSpec(dimension_order="NHWC")
+"""As files of pictures have it."""
+BATCHED = OutputSpec()
+"""Full size too, channels first, as batches have it: what a decoder is asked for."""
 MAX_BYTES = 800 * 10**6
 """Of RGB: more frames than that are not held."""
 _AHEAD_PIXELS = 4000 * 1280 * 720

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from framefeed.bench.cache_checking import check
 from framefeed.bench.cache_field import FrameField
 from framefeed.bench.cache_ours import CLIP
-from framefeed.bench.cache_samples import FULL_SIZE, Sample
+from framefeed.bench.cache_samples import BATCHED, Sample
 from framefeed.bench.measuring import Rounds
 from framefeed.cache.codecs import codec_named, known_codecs
 from framefeed.cache.frame_cache import FrameCache
@@ -121,7 +121,8 @@ class CachedSample:
         self._sample = sample
         self._cache = FrameCache(folder, codec=codec, form=form)
         self._decoder = self._cache.decoder(PyAVDecoder())
-        self._out = np.empty((CLIP, *sample.frames[0].rgb.shape), dtype=np.uint8)
+        height, width, _ = sample.frames[0].rgb.shape
+        self._out = np.empty((CLIP, *BATCHED.shape(height, width)), dtype=np.uint8)
         self._fill(self._cache.decoder(SampledDecoder(sample)))
 
     @property
@@ -130,14 +131,15 @@ class CachedSample:
         return self._cache.info().bytes_on_disk / len(self._sample)
 
     def read(self, places: Sequence[int]) -> Iterator[tuple[int, Pixels]]:
-        """Yield (place, RGB), 16 at a time, each valid until the next.
+        """Yield (place, RGB [H, W, 3]), 16 at a time, each valid until the next.
 
         Raises:
             UsageError: The cache did not have a frame.
         """
         for first in range(0, len(places), CLIP):
             part = places[first : first + CLIP]
-            yield from zip(part, self._asked(self._decoder, part, is_cached=True), strict=True)
+            clip = self._asked(self._decoder, part, is_cached=True)
+            yield from zip(part, clip.transpose(0, 2, 3, 1), strict=True)
 
     def take(self, places: Sequence[int]) -> None:
         """Read frames, and let go of them."""
@@ -164,7 +166,7 @@ class CachedSample:
         ordinals = np.array([self._sample.frames[place].ordinal for place in places], dtype=np.int64)
         out = self._out[: len(places)]
         video = self._sample.video
-        report = decoder.decode(video.source, video.index, [ClipSlot(ordinals, FULL_SIZE, out)])
+        report = decoder.decode(video.source, video.index, [ClipSlot(ordinals, BATCHED, out)])
         report.raise_first()
         if report.counts.frames_cached != len(places) * is_cached:
             had = report.counts.frames_cached
