@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import warnings
-import weakref
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Literal
+from weakref import WeakSet
 
 from framefeed.cache.choosing import chosen_codec
 from framefeed.cache.codecs import FrameCodec, codec_for, codec_named
@@ -21,7 +21,6 @@ from framefeed.cache.tally import CacheStats, Tally
 from framefeed.decode.decoder import Pixels
 from framefeed.decode.planes import PlaneLayout
 from framefeed.errors import UsageError
-from framefeed.parallel.leaving import before_process_ends
 
 AUTO = "auto"
 
@@ -72,15 +71,14 @@ class Keeper:
         self._codec: FrameCodec | None = None if options.codec == AUTO else codec_named(options.codec)
         self.pixels = EXACT if self._codec is None or self._codec.is_exact else self._codec.recipe
         self.expected_frames: int | None = None
-        self._opening = Lock()
+        self.unlock()
         self._store: FrameStore | None = None
-        self._process = -1
         self._has_warned = False
+        _KEEPERS.add(self)
 
-    @property
-    def is_open(self) -> bool:
-        """Whether the folder was looked at."""
-        return self._store is not None
+    def unlock(self) -> None:
+        """Have a lock that nobody holds."""
+        self._opening = Lock()
 
     @property
     def store(self) -> FrameStore:
@@ -89,24 +87,12 @@ class Keeper:
         Raises:
             CacheError: The path is a file, or a folder that others may write to.
         """
-        if self._store is None or self._process != os.getpid():
-            self._join()
-        assert self._store is not None
+        if self._store is None:
+            with self._opening:
+                if self._store is None:
+                    given = self.options
+                    self._store = FrameStore(given.path, StoreOptions(given.max_bytes, shared=given.shared))
         return self._store
-
-    def _join(self) -> None:
-        """Open the folder, once; in each process see to it that what it has written is not lost when it ends."""
-        if self._process != os.getpid():
-            # Whoever held the lock is not in a forked process.
-            self._opening = Lock()
-        with self._opening:
-            if self._store is None:
-                given = self.options
-                self._store = FrameStore(given.path, StoreOptions(given.max_bytes, shared=given.shared))
-                weakref.finalize(self, self._store.close)
-            if self._process != os.getpid():
-                self._process = os.getpid()
-                before_process_ends(self.flush)
 
     def flush(self) -> None:
         """Seal what was stored."""
@@ -166,3 +152,15 @@ class Keeper:
             is_full=self._store.is_full,
             trouble=self._store.trouble,
         )
+
+
+_KEEPERS: WeakSet[Keeper] = WeakSet()
+
+
+def _unlock_all() -> None:
+    for keeper in _KEEPERS:
+        keeper.unlock()
+
+
+# A thread that held a lock is not in the forked process.
+os.register_at_fork(after_in_child=_unlock_all)

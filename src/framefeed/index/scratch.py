@@ -40,7 +40,7 @@ def remove_unclaimed(folder: str, pattern: re.Pattern[str], kept: str) -> None:
 
 
 def _remove_unclaimed(path: str) -> None:
-    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.path.samestat(os.fstat(descriptor), os.stat(path)):
