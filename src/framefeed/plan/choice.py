@@ -83,6 +83,9 @@ def choose_frames(timeline: Timeline, numbers: IntArray, segments: IntArray, pol
         FrameNotFound: A negative number lies before the first frame, or the policy says so.
     """
     count = len(timeline)
+    if len(numbers) and numbers.view(np.uint64).max() < count:
+        # The usual case: all are there, and none counts from the end.
+        return Chosen(timeline.first + numbers, np.zeros(len(numbers)), np.ones(len(numbers), dtype=np.bool_), segments)
     numbers = np.where(numbers < 0, numbers + count, numbers)
     if np.any(numbers < 0):
         before = int(numbers.min()) - count

@@ -163,15 +163,10 @@ class EpochPlan:
         timeline = Timeline.whole(index) if windows is None else windows.timeline(index, row)
         place = Place(self.options.seed, self.options.epoch, found.position, number)
         chosen = self.rule.choose(timeline, place)
-        return DecodeRequest(
-            self.catalog.source(row),
-            chosen.ordinals,
-            index.to_seconds(index.pts[chosen.ordinals]),
-            chosen.errors,
-            chosen.valid,
-            chosen.segments,
-            self.tables.pictures.output(int(self.catalog.heights[row]), int(self.catalog.widths[row]), place),
-        )
+        output = self.tables.pictures.output(int(self.catalog.heights[row]), int(self.catalog.widths[row]), place)
+        seconds = index.to_seconds(index.pts[chosen.ordinals])
+        columns = (seconds, chosen.errors, chosen.valid, chosen.segments)
+        return DecodeRequest.planned(self.catalog.source(row), chosen.ordinals, columns, output)
 
     def columns_at(self, position: SupportsIndex) -> dict[str, np.generic]:
         """Give the chosen columns of one position: numbers as they are, text as int64 codes."""
