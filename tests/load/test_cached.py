@@ -95,7 +95,7 @@ def test_C04_a_full_cache_changes_nothing_but_speed(tmp_path: Path, make_loader:
         warnings.simplefilter("always")
         loader = make_loader(plan, batch_size=4, workers=2, cache=cache)
         assert everything(loader, 2) == expected
-        assert len([each for each in seen if "stores nothing more" in str(each.message)]) == 1
+        assert len([each for each in seen if "stores no more" in str(each.message)]) == 1
         assert 0 < loader.stats().counts.frames_cached < loader.stats().counts.frames_delivered
 
 

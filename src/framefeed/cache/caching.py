@@ -33,7 +33,8 @@ _PUT_BYTES = 16 << 20
 class CachingDecoder:
     """Serves frames that the cache has, lets another decoder make the others, and stores these.
 
-    With an exact codec the pixels are those of the other decoder, bit for bit. Errors are the other decoder's too: a
+    With an exact codec the pixels are those of the other decoder, bit for bit; with a lossy one they are what the codec
+    makes of those, whether the cache had them or not. Errors are the other decoder's too: a
     frame that fails is never stored. Sources without an identity, and frames whose packet is not known, pass by.
 
     Args:
@@ -199,14 +200,15 @@ class _OutputCall:
         for (number, whole, missing), slot, stamp, error in zip(wanted, partial, stamps, done.errors, strict=True):
             report.errors[number] = error
             if error is None:
-                _spread(slot, whole, missing)
                 report.counts.frames_stored += self._store(slot, (stamp, layout), seen)
+                _spread(slot, whole, missing)
 
     def _store(self, slot: ClipSlot, facts: tuple[WordArray, PlaneLayout], seen: set[int]) -> int:
         stamps, layout = facts
-        new = [place for place, ordinal in enumerate(slot.indices.tolist()) if _is_first(ordinal, seen)]
-        frames = [Fresh(int(slot.indices[place]), layout, slot.out[place].reshape(-1)) for place in new]
-        return self._shelf.put(frames, stamps[new])
+        numbered = enumerate(slot.indices.tolist())
+        frames = [self._shelf.settled(Fresh(i, layout, slot.out[place].reshape(-1))) for place, i in numbered]
+        new = [place for place, frame in enumerate(frames) if _is_first(frame.ordinal, seen)]
+        return self._shelf.put([frames[place] for place in new], stamps[new])
 
 
 def _is_first(ordinal: int, seen: set[int]) -> bool:
@@ -299,8 +301,10 @@ class _PlanesCall:
                 fresh = []
             planes = new_memory(layout.nbytes)
             copy_planes(picture, planes)
-            fresh.append(Fresh(ordinal, layout, planes))
-            places.fill(ordinal, self._writer(picture, ordinal))
+            frame = self._shelf.settled(Fresh(ordinal, layout, planes))
+            fresh.append(frame)
+            shown = picture if frame.data is None else picture_of(layout, planes)
+            places.fill(ordinal, self._writer(shown, ordinal))
         return stored + self._put(fresh, stamps)
 
     def _put(self, fresh: list[Fresh], stamps: dict[int, int]) -> int:

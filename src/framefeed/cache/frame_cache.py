@@ -35,10 +35,11 @@ class FrameCache(ClosedByWith):
     Example: ``ff.ClipLoader(plan, batch_size=16, cache=ff.FrameCache("cache/", max_bytes="200GB"))``
 
     Args:
-        path: The folder; it is made when the first frame is stored.
+        path: The folder; it is made when the first frame is stored. ``~`` is the home folder.
         codec: How frames are stored: "auto" measures the exact codecs on the first clip and takes the one that reads
             fastest on this machine within ``max_bytes``; or a name of ``ff.cache.known_codecs()``, such as "raw",
-            "lz4", "zstd" or, with loss, "jpeg:90".
+            "lz4", "zstd" or, with loss, "jpeg:90". Loss is part of the pixels: what is decoded loses at once what it
+            will have lost when it is read, whether it can be stored or not.
         max_bytes: Most bytes of files in the folder, whoever writes them, as an int or "200GB"; None for no bound.
             What would go beyond it is not stored, and nothing is removed for it.
         form: "output" stores the pixels that the plan asks for; "planes" stores whole pictures as the decoder made
@@ -178,7 +179,7 @@ def _frames_of(plan: EpochPlan) -> int | None:
 def _folder(path: object) -> str:
     if not isinstance(path, (str, os.PathLike)) or not os.fsdecode(path):
         raise UsageError(f"a cache is a folder, named by its path, not {path!r}")
-    return os.path.abspath(os.fsdecode(path))
+    return os.path.abspath(os.path.expanduser(os.fsdecode(path)))
 
 
 def _rebuilt(options: CacheOptions) -> FrameCache:

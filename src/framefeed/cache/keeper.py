@@ -98,6 +98,7 @@ class Keeper:
         """Seal what was stored."""
         if self._store is not None:
             self._store.flush()
+            self.say_trouble()
 
     def close(self) -> None:
         """Flush, and let go of files and memory."""
@@ -110,6 +111,11 @@ class Keeper:
         """Whether the disk tier takes more frames."""
         store = self.store
         return not store.is_full and store.trouble is None
+
+    @property
+    def is_lossy(self) -> bool:
+        """Whether frames lose something by being stored."""
+        return self.pixels != EXACT
 
     def codec_for(self, layout: PlaneLayout, samples: Sequence[Pixels]) -> FrameCodec:
         """Settle how frames of a layout are stored; what "auto" means is measured on the first samples.
@@ -134,9 +140,8 @@ class Keeper:
         if trouble is None or self._has_warned:
             return
         self._has_warned = True
-        message = f"the frame cache {self.options.path} stores nothing more: {trouble}; decoding goes on without it"
         with suppress(UserWarning):  # Raised where warnings are errors: but this one is to stop nobody.
-            warnings.warn(message, UserWarning, stacklevel=2)
+            warnings.warn(trouble, UserWarning, stacklevel=2)
 
     def stats(self) -> CacheStats:
         """What was done in this process, and whether the cache still fills."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -46,11 +46,13 @@ class Fresh:
         ordinal: Of the frame.
         layout: Of its bytes.
         planes: The bytes, uint8 [layout.nbytes].
+        data: The same as they will be stored, where that was made already.
     """
 
     ordinal: int
     layout: PlaneLayout
     planes: Pixels
+    data: bytes | memoryview | None = None
 
 
 class Shelf:
@@ -190,6 +192,18 @@ class Shelf:
 
     # --- putting --------------------------------------------------------------------------------------
 
+    def settled(self, frame: Fresh) -> Fresh:
+        """Have a frame lose now, in place, what it will have lost when it is read; with an exact codec that is nothing.
+
+        So a batch does not depend on what the cache holds, with a lossy codec either.
+        """
+        if not self._keeper.is_lossy:
+            return frame
+        codec = self._keeper.codec_for(frame.layout, [frame.planes])
+        data = codec.encode(frame.layout, frame.planes)
+        codec.decode(memoryview(data), frame.layout, frame.planes)
+        return replace(frame, data=data)
+
     def put(self, frames: Sequence[Fresh], stamps: WordArray) -> int:
         """Store frames that were just decoded, side by side; those whose source changed meanwhile are left out.
 
@@ -241,7 +255,8 @@ def _fits(kind: Kind, layout: PlaneLayout | None) -> bool:
 def _stored(frame: Fresh, codec: FrameCodec, facts: tuple[int, int, int]) -> StoredFrame:
     number, stamp, content = facts
     kind = Kind(codec.label, frame.layout.text)
-    return StoredFrame(number, kind, codec.encode(frame.layout, frame.planes), frame.layout.nbytes, stamp, content)
+    data = codec.encode(frame.layout, frame.planes) if frame.data is None else frame.data
+    return StoredFrame(number, kind, data, frame.layout.nbytes, stamp, content)
 
 
 _local = threading.local()

@@ -152,7 +152,7 @@ class StoreInfo:
     stored_bytes: int
     raw_bytes: int
     kinds: dict[Kind, tuple[int, int]] = field(default_factory=dict)
-    descriptions: dict[str, str] = field(default_factory=dict)
+    descriptions: dict[str, str] = field(default_factory=dict, repr=False)
     refused: dict[str, str] = field(default_factory=dict)
     unfinished: list[str] = field(default_factory=list)
 
