@@ -22,7 +22,7 @@ from framefeed.plan.description import PlanDescription, described
 from framefeed.plan.layout import Slot
 from framefeed.plan.options import PlanOptions, Shuffle
 from framefeed.plan.order import IntArray, Permutation, Shard, Tail, permutation
-from framefeed.plan.request import DecodeRequest
+from framefeed.plan.request import DecodeRequest, planned_request
 from framefeed.plan.tables import Excluded, PlanTables, source_name
 from framefeed.plan.timeline import Timeline
 
@@ -166,7 +166,7 @@ class EpochPlan:
         output = self.tables.pictures.output(int(self.catalog.heights[row]), int(self.catalog.widths[row]), place)
         seconds = index.to_seconds(index.pts[chosen.ordinals])
         columns = (seconds, chosen.errors, chosen.valid, chosen.segments)
-        return DecodeRequest.planned(self.catalog.source(row), chosen.ordinals, columns, output)
+        return planned_request(self.catalog.source(row), chosen.ordinals, columns, output)
 
     def columns_at(self, position: SupportsIndex) -> dict[str, np.generic]:
         """Give the chosen columns of one position: numbers as they are, text as int64 codes."""

@@ -122,29 +122,6 @@ class DecodeRequest:
         put("output", output or OutputSpec())
         self._check()
 
-    @classmethod
-    def planned(
-        cls, source: str | bytes | ImageSequence, indices: IntArray, chosen: tuple[Any, ...], output: OutputSpec
-    ) -> DecodeRequest:
-        """Take arrays as a plan has made them, of the right types and of one length: they are kept, and made read-only.
-
-        Args:
-            source: As the catalog has it.
-            indices: int64 [T].
-            chosen: The columns from ``pts_seconds`` to ``segment``.
-            output: Form of the pixels.
-        """
-        request = object.__new__(cls)
-        put: Any = object.__setattr__
-        put(request, "source", source)
-        put(request, "entry", None)
-        put(request, "seconds", None)
-        put(request, "output", output)
-        for name, column in zip(_PLANNED, (indices, *chosen), strict=True):
-            column.flags.writeable = False
-            put(request, name, column)
-        return request
-
     def _check(self) -> None:
         if (self.indices is None) == (self.seconds is None) and self.pts_seconds is None:
             raise UsageError("a DecodeRequest takes either indices=[...] or seconds=[...]")
@@ -191,6 +168,29 @@ class DecodeRequest:
 
 
 _PLANNED = ("indices", "pts_seconds", "pick_error_seconds", "valid", "segment")
+
+
+def planned_request(
+    source: str | bytes | ImageSequence, indices: IntArray, chosen: tuple[Any, ...], output: OutputSpec
+) -> DecodeRequest:
+    """Make a request of arrays that a plan has made, of the right types and one length: kept, and made read-only.
+
+    Args:
+        source: As the catalog has it.
+        indices: int64 [T].
+        chosen: The columns from ``pts_seconds`` to ``segment``.
+        output: Form of the pixels.
+    """
+    request = object.__new__(DecodeRequest)
+    put: Any = object.__setattr__
+    put(request, "source", source)
+    put(request, "entry", None)
+    put(request, "seconds", None)
+    put(request, "output", output)
+    for name, column in zip(_PLANNED, (indices, *chosen), strict=True):
+        column.flags.writeable = False
+        put(request, name, column)
+    return request
 
 
 def _rebuild(
