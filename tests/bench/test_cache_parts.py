@@ -4,13 +4,15 @@ import math
 import os
 import pickle
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from framefeed.bench.baselines import load_module
-from framefeed.bench.cache_advice import Advice, Conditions, Way, advice_lines, advise, busy_cores, loss_lines, way_of
+from framefeed.bench.cache_advice import Advice, Pick, Setting, Way, advise, busy_cores, way_of
+from framefeed.bench.cache_advising import advice_lines, loss_lines
 from framefeed.bench.cache_checking import CROP, Look, check, crops_sheet
 from framefeed.bench.cache_exact import Figures, winner
 from framefeed.bench.cache_field import FRAME_BASELINES, find_frames
@@ -20,6 +22,7 @@ from framefeed.bench.cache_passes import overhead
 from framefeed.bench.cache_samples import near_keys, take_sample, video_of
 from framefeed.bench.measuring import Interval, Sample, Samples
 from framefeed.bench.media import BenchVideo
+from framefeed.cache.codecs.choice import Choice, CodecFigures, Conditions, choose_codec
 from framefeed.decode.decoder import Pixels
 from framefeed.errors import MissingMedia
 from framefeed.testing.clips import ClipSpec, write_clip
@@ -238,63 +241,96 @@ def test_shares_and_overheads_are_taken_round_by_round() -> None:
 # --- advice ---------------------------------------------------------------------------------------
 
 DECODING = Way("", "", 0, 20.0, 0, 100.0)
-RAW = Way("raw", "output", 150_000, 0.02, 0.1, 80_000.0)
-LZ4 = Way("lz4", "output", 60_000, 0.06, 0.3, 30_000.0)
-PLANES = Way("zstd", "planes", 220_000, 1.3, 2.0, 1_500.0)
-ON_A_DISK = Conditions(2, 1000.0, True, 1000, "224x224")
+RAW = Way("raw", "output", 150_000, 0.02, 0.1, 80_000.0, 150_000, 0.02)
+LZ4 = Way("lz4", "output", 60_000, 0.06, 0.3, 30_000.0, 150_000, 0.06)
+PLANES = Way("zstd", "planes", 220_000, 1.3, 2.0, 1_500.0, 1_400_000, 1.0)
+WAYS = [RAW, LZ4, PLANES]
+HERE = Setting(2, 500.0, True, 1000, "224x224", 2**34)
 
 
-def test_behind_a_disk_fewer_bytes_are_faster() -> None:
-    fixed, free = advise(DECODING, [RAW, LZ4, PLANES], ON_A_DISK)
-    assert (fixed.way, free.way) == (LZ4, PLANES)
-    assert fixed.gain == pytest.approx(1000e6 / 60_000 / 100)
-    assert free.gain == 15
-    assert (fixed.passes, free.passes) == (1, 1)
+def picked(advice: Advice) -> dict[str, str]:
+    return {pick.where: pick.way.codec for pick in advice.picks}
 
 
-def test_from_a_disk_that_is_fast_enough_the_processor_decides() -> None:
-    fast = Conditions(2, 100_000.0, True, 1000, "224x224")
-    assert advise(DECODING, [RAW, LZ4, PLANES], fast)[0].way == RAW
+def test_from_memory_the_processor_decides_and_from_the_disk_the_bytes() -> None:
+    fixed, free = advise(DECODING, WAYS, HERE)
+    assert picked(fixed) == {"memory": "raw", "disk": "lz4"}
+    assert picked(free) == {"memory": "zstd", "disk": "zstd"}
+    assert [pick.gain for pick in fixed.picks] == pytest.approx([800, 500e6 / 60_000 / 100])
+    assert [pick.passes for pick in (*fixed.picks, *free.picks)] == [1] * 4
+
+
+@pytest.mark.parametrize("memory_bytes", [0, 10**8, 2 * 10**8, 10**12])
+@pytest.mark.parametrize("disk_mb", [100.0, 1e6])
+def test_the_advice_is_what_auto_takes(memory_bytes: int, disk_mb: float) -> None:
+    advice = advise(DECODING, WAYS, replace(HERE, memory_bytes=memory_bytes, disk_mb=disk_mb))[0]
+    figures = [
+        CodecFigures("raw", True, 50, 50 * 150_000, 50 * 150_000, 50 * 1e-4, 50 * 2e-5),
+        CodecFigures("lz4", True, 50, 50 * 150_000, 50 * 60_000, 50 * 3e-4, 50 * 6e-5),
+    ]
+    taken = choose_codec(figures, Conditions(150_000 * 1000, None, memory_bytes, disk_mb * 1e6)).codec
+    assert advice.auto == taken
+    assert taken in picked(advice).values()
+
+
+def test_a_choice_that_is_neither_that_of_memory_nor_that_of_the_disk_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def choose(figures: Sequence[CodecFigures], conditions: Conditions) -> Choice:
+        codec = {0: "raw", HERE.memory_bytes: "lz4"}.get(conditions.memory_bytes, "zstd")
+        return Choice(codec, tuple(figures), f"{codec}: so it is")
+
+    monkeypatch.setattr("framefeed.bench.cache_advice.choose_codec", choose)
+    ways = [RAW, LZ4, replace(LZ4, codec="zstd")]
+    (advice,) = advise(DECODING, ways, HERE)
+    assert picked(advice) == {"memory": "zstd", "disk": "raw", "here": "lz4"}
+    lines = advice_lines(DECODING, [advice], HERE)
+    assert [line for line in lines if "auto" in line] == [line for line in lines if 'codec="lz4"' in line]
+    assert [line.strip() for line in lines if "so it is" in line] == [f"{pick.reason}" for pick in advice.picks]
 
 
 def test_random_crops_are_never_advised_to_keep_outputs() -> None:
-    assert [advice.use for advice in advise(DECODING, [RAW, LZ4], ON_A_DISK)] == ["fixed"]
+    assert [advice.use for advice in advise(DECODING, [RAW, LZ4], HERE)] == ["fixed"]
+    assert [advice.use for advice in advise(DECODING, [PLANES], HERE)] == ["free"]
 
 
 def test_a_cache_that_is_hardly_faster_is_not_worth_it() -> None:
     quick = Way("", "", 0, 0.9, 0, 1_200.0)
-    free = advise(quick, [PLANES], ON_A_DISK)[-1]
-    assert free.way == quick
-    text = "\n".join(advice_lines(quick, [free], ON_A_DISK))
-    assert "stay with the original" in text
+    (free,) = advise(quick, [PLANES], HERE)
+    assert {pick.way for pick in free.picks} == {quick}
+    assert "stay with the original" in "\n".join(advice_lines(quick, [free], HERE))
 
 
 def test_storing_that_takes_longer_than_decoding_is_paid_back_later() -> None:
-    slow = Way("slow", "output", 60_000, 0.1, 100.0, 30_000.0)
-    assert advise(DECODING, [slow], ON_A_DISK)[0].passes == 6
-    costly = Way("costly", "output", 10, 25.0, 1.0, 300.0)
-    assert advise(DECODING, [costly], ON_A_DISK)[0].passes is None
+    slow = replace(LZ4, read_ms=0.1, write_ms=100.0)
+    assert {pick.passes for pick in advise(DECODING, [slow], HERE)[0].picks} == {6}
+    costly = replace(LZ4, read_ms=25.0, fps=300.0)
+    assert {pick.passes for pick in advise(DECODING, [costly], HERE)[0].picks} == {None}
 
 
 def test_the_advice_names_what_it_rests_on() -> None:
-    text = "\n".join(advice_lines(DECODING, advise(DECODING, [RAW, LZ4, PLANES], ON_A_DISK), ON_A_DISK))
-    for part in ("2 cores", "1,000 MB/s (measured cold)", 'codec="lz4", form="output"', "60 MB for all 1,000 frames",
-                 'codec="zstd", form="planes"', "which the disk limits", "the next pass"):  # fmt: skip
+    advices = advise(DECODING, WAYS, HERE)
+    text = "\n".join(advice_lines(DECODING, advices, HERE))
+    for part in ("2 cores", "500 MB/s (measured cold)",
+                 "while the cache fits in memory: FrameCache(path, codec=\"raw\"",
+                 "read from this disk: FrameCache(path, codec=\"lz4\"", "60 MB for all 1,000 frames",
+                 "memory, and read from this disk: FrameCache(path, codec=\"zstd\", form=\"planes\")",
+                 "which the disk limits", "the next pass", *(pick.reason for each in advices for pick in each.picks),
+                 ):  # fmt: skip
         assert part in text
-    assumed = Conditions(2, 500.0, False, 1000, "224x224")
-    assert "assumed" in advice_lines(DECODING, [], assumed)[0]
+    assert "assumed" in advice_lines(DECODING, [], replace(HERE, is_measured=False))[0]
 
 
 def entry_of(**facts: object) -> dict[str, object]:
-    measured = {"read_fps": {"2 threads": 1600.0}, "read_cpu_ms": {"rgb": 1.0, "small": 0.5}}
-    stored = {"form": "planes", "bytes_a_frame": 5, "write_cpu_ms": 2.0, "wrong": []}
+    measured = {"read_fps": {"2 threads": 1600.0}, "read_cpu_ms": {"rgb": 1.0, "small": 0.5, "planes": 0.3}}
+    stored = {"form": "planes", "bytes_a_frame": 5, "raw_bytes_a_frame": 9, "write_cpu_ms": 2.0, "wrong": []}
     return {"group": "framefeed", "name": "framefeed lz4", **stored, **measured, **facts}
 
 
 def test_lines_of_the_table_become_ways() -> None:
-    assert way_of(entry_of(), 1.5) == Way("lz4", "planes", 5, 0.5, 2.0, 3000.0)
+    assert way_of(entry_of(), 1.5) == Way("lz4", "planes", 5, 0.5, 2.0, 3000.0, 9, 0.3)
     assert way_of(entry_of(group="original"), 2) == Way("", "", 0, 0.5, 0, 4000.0)
-    assert way_of(entry_of(form="224x224"), 2) == Way("lz4", "output", 5, 0.5, 2.0, 4000.0)
+    assert way_of(entry_of(form="224x224"), 2) == Way("lz4", "output", 5, 0.5, 2.0, 4000.0, 9, 0.5)
     assert way_of(entry_of(wrong=["differs"]), 2) is None
     assert way_of(entry_of(read_cpu_ms={"rgb": 1.0}), 2) is None
 
@@ -315,7 +351,12 @@ def test_loss_is_offered_where_it_saves_half_and_never_what_is_wrong() -> None:
         }  # fmt: skip
 
     entries = [lossy("a", 50, 40.0), lossy("b", 100, 45.0), lossy("c", 120, 50.0), lossy("d", 90, 60.0, ["lost"])]
-    exact = Advice("free", Way("zstd", "planes", 200, 1, 1, 1), 5.0, 1)
-    (line,) = loss_lines(entries, [exact])
+    way = Way("zstd", "planes", 200, 1, 1, 1)
+    exact = Advice("free", (Pick("disk", way, 1, 5.0, 1, ""),), "zstd")
+    (line,) = loss_lines(entries, [exact], has_crops=True)
     assert 'codec="b"' in line
-    assert loss_lines(entries, [Advice("free", DECODING, 1.0, None)]) == []
+    assert "look at the crops" in line
+    (line,) = loss_lines(entries, [exact], has_crops=False)
+    assert "look at" not in line
+    assert "--crops FOLDER" in line
+    assert loss_lines(entries, [Advice("free", (Pick("disk", DECODING, 1, 1.0, None, ""),), "zstd")], True) == []

@@ -282,7 +282,11 @@ def test_the_command_runs_every_row_with_every_format(
     words = ["bench", "cache", str(video.path), "--frames", "3", "--pairs", "1", "--size", "16x24", "--workers", "1"]
     assert main([*words, "--disk", str(tmp_path), "--json", str(out)]) == 0
     printed = capsys.readouterr().out
-    assert "recommendation, for 1 cores" in printed
+    lines = printed.splitlines()
+    title = next(line for line in lines if line.startswith("clip.mp4: 40 frames"))
+    assert lines[1].startswith("recommendation, for 1 cores")
+    assert lines.index(title) < lines.index(next(line for line in lines if line.startswith("  cold: pages dropped")))
+    assert f"  crops: {out.with_suffix('.crops.png')}" in lines
     assert "WRONG" not in printed
     assert str(video.path.parent) not in out.read_text()
     report = json.loads(out.read_text())

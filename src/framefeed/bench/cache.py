@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from framefeed.bench.cache_advice import advice_on
+from framefeed.bench.cache_advising import advice_on
 from framefeed.bench.cache_batches import batches_row
 from framefeed.bench.cache_checking import crops_sheet
 from framefeed.bench.cache_decoding import original_entries
@@ -25,6 +25,7 @@ from framefeed.bench.cache_scene import Scene
 from framefeed.bench.cache_table import Table, all_formats, measure_table
 from framefeed.bench.machine import machine_facts
 from framefeed.bench.measuring import Rounds
+from framefeed.cache.choosing import memory_bytes
 from framefeed.encode.stills import save_still
 from framefeed.errors import FramefeedError, MissingMedia, UsageError
 
@@ -113,9 +114,11 @@ def run_cache(bench: CacheBench, tell: Callable[[dict[str, Any]], None] = lambda
                 report["skipped"][key] = f"{type(error).__name__}: {error}"
                 continue
             report["rows"].append(row)
-            tell(row)
             if key == TABLE:
-                report["advice"] = advice_on(row)
+                report["advice"] = advice_on(row, memory_bytes())
+                # The user reads a whole path, a report names no folder.
+                row = row | {"advice": report["advice"], "crops": row["crops"] and str(bench.crops)}
+            tell(row)
     return report
 
 

@@ -1,29 +1,28 @@
-"""What to do with what was measured: original or cache, which form and codec, in words and numbers. Pure arithmetic."""
+"""What to do with what was measured: original or cache, and the codec that "auto" would take. Pure arithmetic."""
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any, Literal
 
+from framefeed.cache.codecs.choice import Choice, CodecFigures, Conditions, choose_codec
+
 Use = Literal["fixed", "free"]
 """The same pixels in every epoch, or any crop of the picture."""
-USES: Mapping[Use, str] = {
-    "fixed": "the same pixels in every epoch (no random crop)",
-    "free": "random crops, or whole pictures",
-}
+Where = Literal["memory", "disk", "here"]
+"""Where frames are read from; "here" is what fits of this video, where that makes yet another choice."""
+FORMS: Mapping[Use, str] = {"fixed": "output", "free": "planes"}
+"""What a cache takes of itself for each."""
 WORTH = 1.5
 """A cache that is less than so many times as fast as the original is not worth its disk."""
-NEARLY = 0.8
-"""Of those that are at least so near the fastest, the smallest is taken."""
-ASSUMED_DISK = 500.0
-"""Megabytes a second: a drive on SATA; a network file system has less, one on PCIe more."""
 
 
 @dataclass(frozen=True, slots=True)
-class Conditions:
+class Setting:
     """What the advice is for.
 
     Attributes:
@@ -32,6 +31,7 @@ class Conditions:
         is_measured: Whether that was measured, cold.
         num_frames: Of the whole video.
         size: Of the output, such as "224x224".
+        memory_bytes: Of the machine.
     """
 
     cores: int
@@ -39,6 +39,7 @@ class Conditions:
     is_measured: bool
     num_frames: int
     size: str
+    memory_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,8 @@ class Way:
         read_ms: Processor milliseconds to read one frame, with one thread.
         write_ms: Processor milliseconds to store one that was decoded.
         fps: Frames a second with all cores, from memory, by processor time.
+        raw_bytes: Of a frame before it is stored.
+        unpack_ms: Of ``read_ms``, those before the frame is converted: what codecs are compared by.
     """
 
     codec: str
@@ -60,10 +63,40 @@ class Way:
     read_ms: float
     write_ms: float
     fps: float
+    raw_bytes: float = 0
+    unpack_ms: float = 0
 
-    def fps_from_disk(self, disk_mb: float) -> float:
-        """Frames a second where nothing lies in memory: the slower of processor and disk."""
-        return min(self.fps, disk_mb * 1e6 / self.nbytes) if self.nbytes else self.fps
+    def fps_from(self, where: Where, disk_mb: float) -> float:
+        """Frames a second: that of the processor, or of the disk where nothing lies in memory and it is slower."""
+        return min(self.fps, disk_mb * 1e6 / self.nbytes) if self.nbytes and where == "disk" else self.fps
+
+    @property
+    def figures(self) -> CodecFigures:
+        """As the cache would have measured them, on one frame."""
+        return CodecFigures(
+            self.codec, True, 1, round(self.raw_bytes), round(self.nbytes), self.write_ms / 1e3, self.unpack_ms / 1e3
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """What to take where frames are read from memory, or from the disk.
+
+    Attributes:
+        where: Which.
+        way: The one to take; that of the original where a cache is not worth it.
+        fps: Frames a second.
+        gain: Of those that the best cache would give, in times of what decoding the original gives.
+        passes: Passes after which the time for storing has come back; None where it never does.
+        reason: For the codec.
+    """
+
+    where: Where
+    way: Way
+    fps: float
+    gain: float
+    passes: int | None
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,74 +105,54 @@ class Advice:
 
     Attributes:
         use: For what.
-        way: The one to take; that of the original where a cache is not worth it.
-        gain: Frames a second from disk, of those that decoding the original gives.
-        passes: Passes after which the time for storing has come back; None where it never does.
+        picks: From memory, and from the disk.
+        auto: The codec that ``codec="auto"`` would take for this video, by the same figures.
     """
 
     use: Use
-    way: Way
-    gain: float
-    passes: int | None
+    picks: tuple[Pick, ...]
+    auto: str
 
 
-def advise(original: Way, ways: Sequence[Way], conditions: Conditions) -> list[Advice]:
+def advise(original: Way, ways: Sequence[Way], setting: Setting) -> list[Advice]:
     """Choose for each use.
 
     Args:
         original: Decoding.
         ways: Exact ones of the cache.
-        conditions: Of the machine.
+        setting: Machine and video.
     """
-    chosen = []
-    for use in USES:
-        fitting = [way for way in ways if use == "fixed" or way.form == "planes"]
-        if fitting:
-            chosen.append(_chosen(use, original, fitting, conditions))
-    return chosen
+    fitting = {use: [way for way in ways if way.form == form] for use, form in FORMS.items()}
+    return [_advice(use, original, found, setting) for use, found in fitting.items() if found]
 
 
-def _chosen(use: Use, original: Way, ways: Sequence[Way], conditions: Conditions) -> Advice:
-    rates = [way.fps_from_disk(conditions.disk_mb) for way in ways]
-    near = [way for way, rate in zip(ways, rates, strict=True) if rate >= NEARLY * max(rates)]
-    best = min(near, key=lambda way: way.nbytes)
-    gain = best.fps_from_disk(conditions.disk_mb) / original.fps
+def _advice(use: Use, original: Way, ways: Sequence[Way], setting: Setting) -> Advice:
+    figures = [way.figures for way in ways]
+    expected = setting.num_frames * max(each.raw_bytes for each in figures)
+    here = Conditions(expected, None, setting.memory_bytes, setting.disk_mb * 1e6)
+    auto = choose_codec(figures, here)
+    choices: dict[Where, Choice] = {
+        "memory": choose_codec(figures, replace(here, memory_bytes=sys.maxsize)),
+        "disk": choose_codec(figures, replace(here, memory_bytes=0)),
+    }
+    if auto.codec not in {choice.codec for choice in choices.values()}:
+        choices["here"] = auto
+    by_codec = {way.codec: way for way in ways}
+    picks = [
+        _pick(where, (original, by_codec[choice.codec]), setting.disk_mb, choice.reason)
+        for where, choice in choices.items()
+    ]
+    return Advice(use, tuple(picks), auto.codec)
+
+
+def _pick(where: Where, ways: tuple[Way, Way], disk_mb: float, reason: str) -> Pick:
+    original, way = ways
+    fps = way.fps_from(where, disk_mb)
+    gain = fps / original.fps
     if gain < WORTH:
-        return Advice(use, original, gain, None)
-    saved = original.read_ms - best.read_ms
-    return Advice(use, best, gain, math.ceil(best.write_ms / saved) if saved > 0 else None)
-
-
-def advice_lines(original: Way, advices: Sequence[Advice], conditions: Conditions) -> list[str]:
-    """The advice in words, with the numbers that it rests on."""
-    how = "measured cold" if conditions.is_measured else "assumed, for it could not be measured cold"
-    lines = [
-        f"recommendation, for {conditions.cores} cores and a disk that reads {conditions.disk_mb:,.0f} MB/s ({how})",
-        f"  the original gives {original.fps:,.0f} frames a second in random clips to {conditions.size}, "
-        f"{original.read_ms:.2f} ms of processor time each",
-    ]
-    return lines + [line for advice in advices for line in _lines(advice, conditions)]
-
-
-def _lines(advice: Advice, conditions: Conditions) -> list[str]:
-    way, what = advice.way, USES[advice.use]
-    if not way.codec:
-        return [f"  {what}: stay with the original; the best cache would be only {advice.gain:.1f} times as fast"]
-    whole = way.nbytes * conditions.num_frames / 1e6
-    disk = way.fps_from_disk(conditions.disk_mb)
-    limit = "the processor" if disk == way.fps else "the disk"
-    paid = "never paid back" if advice.passes is None else f"paid back in {_counted(advice.passes)}"
-    return [
-        f'  {what}: FrameCache(path, codec="{way.codec}", form="{way.form}"), {whole:,.0f} MB for all '
-        f"{conditions.num_frames:,} frames",
-        f"    {disk:,.0f} frames a second from the disk, which {limit} limits, {way.fps:,.0f} from memory: "
-        f"{advice.gain:.0f} times the original",
-        f"    storing takes {way.write_ms:.2f} ms a frame and reading {way.read_ms:.2f}: {paid}",
-    ]
-
-
-def _counted(passes: int) -> str:
-    return "the next pass" if passes <= 1 else f"{passes} passes"
+        return Pick(where, original, original.fps, gain, None, reason)
+    saved = original.read_ms - way.read_ms
+    return Pick(where, way, fps, gain, math.ceil(way.write_ms / saved) if saved > 0 else None, reason)
 
 
 def busy_cores(entries: Sequence[Mapping[str, Any]], workers: int) -> float:
@@ -162,83 +175,20 @@ def way_of(entry: Mapping[str, Any], cores: float) -> Way | None:
         entry: The line; of the original or of ours.
         cores: Processors that are busy with it.
     """
-    milliseconds = entry.get("read_cpu_ms", {}).get("small")
-    if milliseconds is None or entry["wrong"]:
+    spent = entry.get("read_cpu_ms", {})
+    if "small" not in spent or entry["wrong"]:
         return None
-    fps = 1000 * cores / milliseconds
+    fps = 1000 * cores / spent["small"]
     if entry["group"] == "original":
-        return Way("", "", 0, milliseconds, 0, fps)
+        return Way("", "", 0, spent["small"], 0, fps)
     form = "planes" if entry["form"] == "planes" else "output"
-    codec = entry["name"].removeprefix("framefeed ")
-    return Way(codec, form, entry["bytes_a_frame"], milliseconds, entry["write_cpu_ms"], fps)
-
-
-def advice_on(table: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What a table means for its user; None where decoding of the original is not in it.
-
-    Args:
-        table: Row "table" of a report.
-    """
-    disk, workers, entries = table["disk"], table["workers"], table["entries"]
-    is_measured = not isinstance(disk, str)
-    conditions = Conditions(
-        workers, disk["read"] if is_measured else ASSUMED_DISK, is_measured, table["num_frames"], table["size"]
+    return Way(
+        codec=entry["name"].removeprefix("framefeed "),
+        form=form,
+        nbytes=entry["bytes_a_frame"],
+        read_ms=spent["small"],
+        write_ms=entry["write_cpu_ms"],
+        fps=fps,
+        raw_bytes=entry["raw_bytes_a_frame"],
+        unpack_ms=spent["planes" if form == "planes" else "small"],
     )
-    cores = busy_cores(entries, workers)
-    originals = [way for entry in entries if entry["group"] == "original" and (way := way_of(entry, cores))]
-    if not originals:
-        return None
-    exact = [entry for entry in entries if entry["group"] == "framefeed" and entry["is_exact"]]
-    advices = advise(originals[0], [way for entry in exact if (way := way_of(entry, cores))], conditions)
-    return {
-        "lines": [
-            *advice_lines(originals[0], advices, conditions),
-            *loss_lines(entries, advices),
-            *rival_lines(entries, workers),
-        ],
-        "busy_cores": round(cores, 2),
-        "disk_mb": conditions.disk_mb,
-        "disk_is_measured": is_measured,
-        "chosen": {
-            each.use: {
-                "codec": each.way.codec,
-                "form": each.way.form,
-                "gain": round(each.gain, 2),
-                "passes": each.passes,
-            }
-            for each in advices
-        },
-    }
-
-
-def loss_lines(entries: Sequence[Mapping[str, Any]], advices: Sequence[Advice]) -> list[str]:
-    """The best of the lossy planes that are at most half as large as the exact ones that were advised."""
-    most = [advice.way.nbytes / 2 for advice in advices if advice.use == "free" and advice.way.codec]
-    lossy = [
-        entry
-        for entry in entries
-        if entry["group"] == "framefeed" and entry["form"] == "planes" and not entry["is_exact"]
-        if not entry["wrong"] and most and entry["bytes_a_frame"] <= most[0]
-    ]
-    if not lossy:
-        return []
-    best = max(lossy, key=lambda entry: entry["psnr_db"]["worst"] or 0)
-    codec, psnr = best["name"].removeprefix("framefeed "), best["psnr_db"]
-    return [
-        f'  where some loss is fine: codec="{codec}", form="planes", {best["mb_whole"]:,.0f} MB, '
-        f"{psnr['mean']:.1f} dB from the original and {psnr['worst']:.1f} in the worst frame; look at the crops first"
-    ]
-
-
-def rival_lines(entries: Sequence[Mapping[str, Any]], workers: int) -> list[str]:
-    """Theirs, for comparison: the exact format that a DataLoader reads fastest."""
-    name = f"DataLoader {workers}"
-    rivals = [entry for entry in entries
-              if entry["group"] == "theirs" and entry["is_exact"] and name in entry["read_fps"]]  # fmt: skip
-    if not rivals:
-        return []
-    best = max(rivals, key=lambda entry: entry["read_fps"][name])
-    return [
-        f"  for comparison, one file a frame: {best['title']}, {best['mb_whole']:,.0f} MB, "
-        f"{best['read_fps'][name]:,.0f} whole frames a second through a DataLoader with {workers} workers"
-    ]

@@ -9,6 +9,10 @@ from framefeed.bench.reports import aligned
 from framefeed.bench.scan_reports import scan_closing_lines, scan_row_lines
 
 Row = Mapping[str, Any]
+_COLUMNS = (
+    "cold: pages dropped before; DataLoader N: one file a frame, read by a torch DataLoader with N workers, batch 16; "
+    "{workers} threads: our ordered threads; to {size}: read and resized; planes alone: without conversion to RGB"
+)
 
 
 def cache_row_lines(row: Row) -> list[str]:
@@ -26,18 +30,19 @@ def cache_row_lines(row: Row) -> list[str]:
 
 
 def cache_closing_lines(report: Row) -> list[str]:
-    """What belongs to all rows: the advice, what was left out, the machine."""
-    advice = report.get("advice")
-    return (["", *advice["lines"]] if advice else []) + scan_closing_lines(report)
+    """What belongs to all rows: what was left out, the machine."""
+    return scan_closing_lines(report)
 
 
 def table_lines(table: Row) -> list[str]:
-    """The table, every format on a line."""
-    workers = table["workers"]
-    lines = ["", table["title"], f"  {table['note']}"]
+    """The advice, and the table that it rests on, every format on a line."""
+    workers, advice = table["workers"], table.get("advice")
+    lines = ["", *advice["lines"]] if advice else []
+    lines += ["", table["title"], f"  {table['note']}"]
     header = ["", "exact", "MB", "write FPS", "read FPS: cold", "warm", "DataLoader 0", f"DataLoader {workers}",
               f"{workers} threads", f"to {table['size']}", "planes alone", "PSNR dB: mean", "worst"]  # fmt: skip
     lines += aligned([header, *(_cells(entry, workers) for entry in table["entries"])])
+    lines.append(f"  {_COLUMNS.format(workers=workers, size=table['size'])}")
     for entry in table["entries"]:
         lines += [f"  WRONG: {entry['title']}: {what}" for what in entry["wrong"]]
     lines += [f"  not measured: {name}: {why}" for name, why in table["failed"].items()]

@@ -126,6 +126,8 @@ def _checked(holding: Holding, of: tuple[Sample, Look], gives: Gives) -> Checked
 
 def _entry(holding: Holding, sample: Sample, nbytes: int, wrote: Took) -> dict[str, Any]:
     count = len(sample)
+    # What can be read back last is what lies in the files.
+    stored = holding.gives[-1]
     return {
         "title": f"{holding.name}, {holding.form}" if holding.group == "framefeed" else holding.name,
         "name": holding.name,
@@ -133,6 +135,7 @@ def _entry(holding: Holding, sample: Sample, nbytes: int, wrote: Took) -> dict[s
         "group": holding.group,
         "is_exact": holding.is_exact,
         "bytes_a_frame": round(nbytes / count),
+        "raw_bytes_a_frame": round(sum(getattr(frame, stored).nbytes for frame in sample.frames) / count),
         "mb_whole": round(nbytes / sample.share / 1e6, 1),
         "share_of_rgb": round(nbytes / sum(frame.rgb.nbytes for frame in sample.frames), 4),
         "write_fps": round(count / wrote.wall, 1),
