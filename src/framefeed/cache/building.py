@@ -93,6 +93,8 @@ def build(
         CacheError: The cache's folder cannot be used.
     """
     _check(plan, cache, epochs)
+    if cache.keeper.expected_frames is None:
+        cache.keeper.expected_frames = _num_frames(plan, epochs)
     begin, written = perf_counter(), cache.store.counts.bytes_written
     count = thread_budget().threads if workers == "auto" else workers
     done = Filled()

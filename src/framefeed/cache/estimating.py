@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from framefeed.cache.choosing import memory_bytes
+from framefeed.cache.choosing import kept_codec, memory_bytes
 from framefeed.cache.codecs import FrameCodec, codec_for, codec_named, known_codecs
 from framefeed.cache.codecs.choice import CodecFigures, Conditions, choose_codec
 from framefeed.cache.frame_cache import FrameCache, form_for
 from framefeed.cache.keeper import AUTO
 from framefeed.cache.keys import Form
 from framefeed.cache.outlook import Outlook, outlook
-from framefeed.cache.sampling import Decoded, Sampler, measured
+from framefeed.cache.sampling import Decoded, Sampler, converting_seconds, measured
 from framefeed.cache.sizes import readable_bytes
 from framefeed.cache.wanted import Gathering
 from framefeed.decode.decoder import Decoder
@@ -139,8 +139,9 @@ def estimate(
 ) -> CacheEstimate:
     """Estimate what ``build`` would take and what the cache would give: a few clips are decoded, nothing is stored.
 
-    A cache with codec="auto" chooses for itself, on the first clip that it stores; the estimate knows more of the plan,
-    and ``FrameCache(path, codec=estimate.codec)`` follows it.
+    A cache with codec="auto" chooses for itself, in the same way, on the first clip that it stores; the estimate knows
+    more of the plan, and ``FrameCache(path, codec=estimate.codec)`` follows it. Where the cache holds such frames, with
+    an exact codec, it is that one.
 
     Example: ``print(ff.cache.estimate(plan, cache))``
 
@@ -165,6 +166,7 @@ def estimate(
     given = cache.options.form
     form: Form = form_for(plan) if given == "auto" else given
     found = outlook(plan, epochs, Gathering(form == "output", _GROUP_BYTES))
+    cache.keeper.expected_frames = found.frames or None
     room = _room(cache, thread_budget().threads if workers == "auto" else max(1, workers))
     sampler = Sampler(plan, inner, form)
     if len(plan):
@@ -172,12 +174,15 @@ def estimate(
     frames = sampler.frames
     if not frames:
         return estimated(found, form, (sampler.decoded, []), room)
-    layout = frames[0].layout
-    figures = [measured(codec, frames) for codec in _candidates(cache, layout)]
-    return estimated(found, form, (sampler.decoded, figures), room)
+    candidates, reason = _candidates(cache, frames[0].layout)
+    figures = [measured(codec, frames) for codec in candidates]
+    sampler.decoded.convert_seconds = converting_seconds(frames)
+    return estimated(found, form, (sampler.decoded, figures), room, reason)
 
 
-def estimated(found: Outlook, form: Form, sample: tuple[Decoded, Sequence[CodecFigures]], room: Room) -> CacheEstimate:
+def estimated(
+    found: Outlook, form: Form, sample: tuple[Decoded, Sequence[CodecFigures]], room: Room, reason: str = ""
+) -> CacheEstimate:
     """Multiply what was measured by what is wanted; pure.
 
     Args:
@@ -185,6 +190,7 @@ def estimated(found: Outlook, form: Form, sample: tuple[Decoded, Sequence[CodecF
         form: In which frames are stored.
         sample: What decoding took, and what each codec did with the frames.
         room: What there is.
+        reason: Why there is no choice; empty where there is.
     """
     decoded, figures = sample
     clip_frames = found.clip_frames / max(1, found.clips)
@@ -192,7 +198,7 @@ def estimated(found: Outlook, form: Form, sample: tuple[Decoded, Sequence[CodecF
     codecs = []
     for each in figures:
         a_frame = each.stored_bytes / each.num_frames + FRAME_OVERHEAD
-        reading = each.read_seconds / each.num_frames * clip_frames
+        reading = (each.read_seconds / each.num_frames + decoded.convert_seconds) * clip_frames
         storing = each.write_seconds / each.num_frames * found.frames
         codecs.append(
             CodecEstimate(
@@ -202,14 +208,14 @@ def estimated(found: Outlook, form: Form, sample: tuple[Decoded, Sequence[CodecF
                 clips_per_second=min(room.workers / (reading + CLIP_SECONDS), 1 / CLIP_SECONDS),
             )
         )
-    codec, reason = _choice(figures, found.frames, room)
+    codec, why = _choice(figures, found.frames, room)
     a_clip = decoded.decode_seconds / max(1, decoded.clip_frames) * clip_frames
     return CacheEstimate(
         outlook=found,
         form=form,
         codecs=tuple(codecs),
         codec=codec,
-        reason=reason,
+        reason=f"{codec}: {reason}" if reason and codec else why,
         decode_clips_per_second=room.workers / (a_clip + CLIP_SECONDS) if a_clip else 0.0,
         room=room,
         sample=decoded,
@@ -229,15 +235,20 @@ def _choice(figures: Sequence[CodecFigures], num_frames: int, room: Room) -> tup
     return choice.codec, choice.reason
 
 
-def _candidates(cache: FrameCache, layout: PlaneLayout) -> list[FrameCodec]:
-    """The codec that was asked for, or all that are exact and installed."""
+def _candidates(cache: FrameCache, layout: PlaneLayout) -> tuple[list[FrameCodec], str]:
+    """The codec that was asked for, or that such frames have already, and why; else all that are exact and here."""
+    if cache.options.codec != AUTO:
+        return [codec_for(codec_named(cache.options.codec), layout)], "as asked for"
+    kept = kept_codec(layout, cache.info().kinds)
+    if kept is not None:
+        return [kept], "such frames of this cache have it already"
     found: dict[str, FrameCodec] = {}
-    for name in known_codecs() if cache.options.codec == AUTO else [cache.options.codec]:
+    for name in known_codecs():
         with suppress(MissingDependency):
             codec = codec_for(codec_named(name), layout)
-            if codec.is_exact or cache.options.codec != AUTO:
+            if codec.is_exact:
                 found.setdefault(codec.label, codec)
-    return list(found.values())
+    return list(found.values()), ""
 
 
 def _room(cache: FrameCache, workers: int) -> Room:

@@ -9,10 +9,9 @@ from time import perf_counter, thread_time
 from typing import Any, Self, cast
 
 import numpy as np
-import xxhash
 
-from framefeed.cache.codecs import FrameCodec, codec_for
-from framefeed.cache.codecs.choice import CodecFigures
+from framefeed.cache.codecs import FrameCodec
+from framefeed.cache.codecs.choice import CodecFigures, measure_codec
 from framefeed.cache.keys import Form
 from framefeed.cache.outlook import scattered
 from framefeed.decode.abilities import FrameStream, gives_frames
@@ -34,6 +33,7 @@ MAX_BYTES = 48 << 20
 _NEIGHBOURS = 16
 """Clips of one frame each that follow each other are decoded together, as in a batch."""
 _LEAST_BLOCKS = 4
+_ROUNDS = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,6 +63,7 @@ class Decoded:
         decode_seconds: To the pixels that the plan wants, as a loader does it.
         fill_seconds: To what is stored.
         pictures: That came out of the decoder while ``fill_seconds`` passed.
+        convert_seconds: To make the plan's pixels of one frame that is stored as planes.
     """
 
     clips: int = 0
@@ -72,6 +73,7 @@ class Decoded:
     decode_seconds: float = 0.0
     fill_seconds: float = 0.0
     pictures: int = 0
+    convert_seconds: float = 0.0
 
     def __iadd__(self, other: Decoded) -> Self:
         self.clips += other.clips
@@ -193,43 +195,20 @@ class Sampler:
 
 
 def measured(codec: FrameCodec, frames: Sequence[SampledFrame]) -> CodecFigures:
-    """Store frames with one codec, and make the plan's pixels of them.
-
-    Seconds are those of this thread, whatever else runs.
-    """
-    _read(codec, frames[:1], _stored(codec, frames[:1]))  # What is set up at first use is not the codec's speed.
-    begin = thread_time()
-    stored = _stored(codec, frames)
-    seconds = thread_time() - begin
-    return CodecFigures(
-        codec=codec.label,
-        is_exact=codec.is_exact,
-        num_frames=len(frames),
-        raw_bytes=sum(frame.layout.nbytes for frame in frames),
-        stored_bytes=sum(map(len, stored)),
-        write_seconds=seconds,
-        read_seconds=min(_read(codec, frames, stored) for _ in range(2)),
-    )
+    """Store frames with one codec and read them, as it is done where a cache chooses for itself."""
+    return measure_codec(codec, [(frame.layout, frame.planes) for frame in frames])
 
 
-def _stored(codec: FrameCodec, frames: Sequence[SampledFrame]) -> list[bytes]:
-    return [bytes(codec_for(codec, frame.layout).encode(frame.layout, frame.planes)) for frame in frames]
-
-
-def _read(codec: FrameCodec, frames: Sequence[SampledFrame], stored: Sequence[bytes]) -> float:
-    scratch = memoryview(bytearray(max(map(len, stored))))
-    begin = thread_time()
-    for frame, data in zip(frames, stored, strict=True):
-        # A read from disk copies what the system has, and compares its checksum.
-        copied = scratch[: len(data)]
-        copied[:] = data
-        xxhash.xxh3_64_intdigest(copied)
-        used = codec_for(codec, frame.layout)
-        if frame.write is None:
-            used.decode(copied, frame.layout, frame.planes)
-        else:
-            frame.write(used.decoded(copied, frame.layout))
-    return thread_time() - begin
+def converting_seconds(frames: Sequence[SampledFrame]) -> float:
+    """Measure what it takes, whatever the codec, to make the plan's pixels of one frame that was read."""
+    rounds = []
+    for _ in range(_ROUNDS):
+        begin = thread_time()
+        for frame in frames:
+            if frame.write is not None:
+                frame.write(frame.planes)
+        rounds.append(thread_time() - begin)
+    return min(rounds) / len(frames)
 
 
 def _blocks(plan: EpochPlan, clips: int) -> list[range]:

@@ -15,8 +15,8 @@ import numpy as np
 import xxhash
 
 from framefeed.cache.codecs.codec import FrameCodec, Pixels, new_memory
-from framefeed.cache.codecs.registry import codec_named, known_codecs
-from framefeed.decode.planes import PlaneLayout
+from framefeed.cache.codecs.registry import codec_for, codec_named, known_codecs
+from framefeed.decode.planes import RGB_PLANAR, PlaneLayout
 from framefeed.errors import MissingDependency, UsageError
 
 Sample = tuple[PlaneLayout, Pixels]
@@ -24,8 +24,12 @@ Sample = tuple[PlaneLayout, Pixels]
 _MEMORY_SHARE = 0.5
 _SLOWEST_WRITER = 3.0
 """Times the quickest codec that makes frames smaller; what holds where nobody knows how long decoding takes."""
-_AS_CHEAP = 1.05
-"""Costs so close to the least are taken for the same: measuring again makes as much of a difference."""
+_AS_CHEAP = 1.25
+"""Costs so close to the least are taken for the same: measuring again, on a machine that others use too, makes as much
+of a difference."""
+_ROUNDS = 3
+"""The quickest counts: what disturbs a measurement only ever makes it slower."""
+_OUTPUTS = frozenset({RGB_PLANAR, "rgb24"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,31 +110,47 @@ def auto_codec(
 def measure_codec(
     codec: FrameCodec, samples: Sequence[Sample], clock: Callable[[], float] = thread_time
 ) -> CodecFigures:
-    """Store some frames, and read them.
+    """Store some frames, and read them, each a few times; the quickest counts.
 
     Args:
-        codec: That takes their layouts.
+        codec: The codec; frames whose layout it does not take are stored with what is used instead.
         samples: Layout and planes uint8 [layout.nbytes] of each.
         clock: Seconds that this thread has worked.
     """
-    for layout, planes in samples[:1]:
-        # What is set up once is not counted.
-        codec.decoded(memoryview(codec.encode(layout, planes)), layout)
-    scratch = new_memory(2 * max((layout.nbytes for layout, _ in samples), default=0) + 2**16)
-    begin = clock()
-    stored = [bytes(_moved(codec.encode(*sample), scratch)) for sample in samples]
-    written = clock()
-    for (layout, _), data in zip(samples, stored, strict=True):
-        codec.decoded(_moved(data, scratch), layout)
+    _write(codec, samples[:1], clock)  # What is set up at first use is not the codec's speed.
+    written = [_write(codec, samples, clock) for _ in range(_ROUNDS)]
+    stored = written[0][1]
+    _read(codec, samples[:1], stored[:1], clock)
     return CodecFigures(
         codec=codec.label,
         is_exact=codec.is_exact,
         num_frames=len(samples),
         raw_bytes=sum(layout.nbytes for layout, _ in samples),
         stored_bytes=sum(map(len, stored)),
-        write_seconds=written - begin,
-        read_seconds=clock() - written,
+        write_seconds=min(seconds for seconds, _ in written),
+        read_seconds=min(_read(codec, samples, stored, clock) for _ in range(_ROUNDS)),
     )
+
+
+def _write(codec: FrameCodec, samples: Sequence[Sample], clock: Callable[[], float]) -> tuple[float, list[bytes]]:
+    scratch = new_memory(2 * max((layout.nbytes for layout, _ in samples), default=0) + 2**16)
+    begin = clock()
+    stored = [bytes(_moved(codec_for(codec, sample[0]).encode(*sample), scratch)) for sample in samples]
+    return clock() - begin, stored
+
+
+def _read(codec: FrameCodec, samples: Sequence[Sample], stored: Sequence[bytes], clock: Callable[[], float]) -> float:
+    """Read frames as a cache does: outputs to where they are wanted, planes to where they are converted from."""
+    scratch = new_memory(max(map(len, stored), default=0))
+    out = new_memory(max((layout.nbytes for layout, _ in samples), default=0))
+    begin = clock()
+    for (layout, _), data in zip(samples, stored, strict=True):
+        used, moved = codec_for(codec, layout), _moved(data, scratch)
+        if layout.pixel_format in _OUTPUTS:
+            used.decode(moved, layout, out[: layout.nbytes])
+        else:
+            used.decoded(moved, layout)
+    return clock() - begin
 
 
 def _moved(data: bytes | memoryview, scratch: Pixels) -> memoryview:
@@ -154,20 +174,21 @@ def choose_codec(figures: Sequence[CodecFigures], conditions: Conditions) -> Cho
     Raises:
         UsageError: No exact codec among them.
     """
-    usable = _quick_writers([each for each in figures if each.is_exact], conditions)
+    exact = [each for each in figures if each.is_exact]
+    usable = _quick_writers(exact, conditions)
     if not usable:
         raise UsageError('codec="auto" needs the figures of an exact codec')
     fitting = [each for each in usable if _fits(each, conditions)]
+    left_out = _left_out([("loses", figures), ("writes too slowly", exact), ("too large", usable)], fitting or usable)
     if not fitting:
         smallest = min(usable, key=lambda each: (each.stored_bytes, each.read_seconds))
-        reason = (
-            f"{smallest.codec}: no codec fits the budget, and this one takes {100 * smallest.ratio:.0f} % of the bytes"
-        )
-        return Choice(smallest.codec, tuple(figures), f"{reason}, the least")
+        reason = f"no codec fits the budget, and this one takes {_share(smallest)} of the bytes, the least{left_out}"
+        return Choice(smallest.codec, tuple(figures), f"{smallest.codec}: {reason}")
     least = min(_cost(each, conditions) for each in fitting)
     cheap = [each for each in fitting if _cost(each, conditions) <= _AS_CHEAP * least]
     chosen = min(cheap, key=lambda each: (each.stored_bytes, _cost(each, conditions)))
-    return Choice(chosen.codec, tuple(figures), _reason(chosen, len(fitting), conditions))
+    reason = _reason(chosen, (cheap, fitting), conditions)
+    return Choice(chosen.codec, tuple(figures), f"{chosen.codec}: {reason}{left_out}")
 
 
 def _quick_writers(figures: Sequence[CodecFigures], conditions: Conditions) -> list[CodecFigures]:
@@ -200,18 +221,34 @@ def _cost(figures: CodecFigures, conditions: Conditions) -> float:
     return (figures.read_seconds + disk) / figures.num_frames
 
 
-def _reason(chosen: CodecFigures, num_fitting: int, conditions: Conditions) -> str:
-    if num_fitting == 1:
-        return f"{chosen.codec}: the only one with which all frames fit the budget, at {_size(chosen)}"
+def _reason(
+    chosen: CodecFigures, among: tuple[Sequence[CodecFigures], Sequence[CodecFigures]], conditions: Conditions
+) -> str:
+    """Say why; ``among`` are those that cost about as little, and all that fit."""
+    cheap, fitting = among
+    if len(fitting) == 1:
+        return f"the only one with which all frames fit the budget, at {_share(chosen)} of the bytes"
     where = "in memory" if _stays_in_memory(chosen, conditions) else "from disk"
-    cost = f"{1e3 * _cost(chosen, conditions):.3g} ms"
-    return (
-        f"{chosen.codec}: a frame costs {cost} to read {where}, the least of {num_fitting} codecs, at {_size(chosen)}"
-    )
+    cost = f"a frame costs {1e3 * _cost(chosen, conditions):.3g} ms to read {where}"
+    if len(cheap) == 1:
+        return f"{cost}, the least of {len(fitting)} codecs, at {_share(chosen)} of the bytes"
+    others = " and ".join(each.codec for each in cheap if each is not chosen)
+    return f"{cost}, about the same as {others}, and it takes the fewest bytes of these, {_share(chosen)}"
 
 
-def _size(figures: CodecFigures) -> str:
-    return f"{100 * figures.ratio:.0f} % of the bytes"
+def _left_out(steps: Sequence[tuple[str, Sequence[CodecFigures]]], left: Sequence[CodecFigures]) -> str:
+    """Say which were not thought of: at each step those that are not among the next."""
+    after = [each for _, each in steps[1:]] + [left]
+    said = [
+        f"{', '.join(gone)} ({why})"
+        for (why, before), among in zip(steps, after, strict=True)
+        if (gone := [each.codec for each in before if each not in among])
+    ]
+    return f"; left out: {', '.join(said)}" if said else ""
+
+
+def _share(figures: CodecFigures) -> str:
+    return f"{100 * figures.ratio:.0f} %"
 
 
 def _candidates(samples: Sequence[Sample]) -> list[FrameCodec]:

@@ -1,0 +1,67 @@
+"""What codec="auto" means for a cache that was begun."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import framefeed.cache.choosing
+from framefeed.cache.choosing import chosen_codec, kept_codec
+from framefeed.cache.estimating import estimate
+from framefeed.cache.frame_cache import FrameCache
+from framefeed.cache.stored import Kind
+from framefeed.decode.planes import PlaneLayout
+from tests.cache.builders import built
+from tests.load.media import plan_of
+
+LAYOUT = PlaneLayout("yuv420p", 64, 48)
+
+
+def kind(codec: str, layout: PlaneLayout = LAYOUT) -> Kind:
+    return Kind(codec, layout.text)
+
+
+def test_a_cache_goes_on_as_it_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(framefeed.cache.choosing, "auto_codec", None)  # Nothing is measured.
+    samples = [np.zeros(LAYOUT.nbytes, np.uint8)]
+    for label in ("raw", "lz4hc", "zstd:3"):
+        kinds = {kind(label): (3, 100), kind("jpeg:90"): (9, 100), kind("lz5"): (9, 9), kind("zstd:2"): (1, 10**6)}
+        assert chosen_codec(LAYOUT, samples, None, None, kinds).label == label
+
+
+def test_other_frames_do_not_decide() -> None:
+    other = PlaneLayout("yuv420p", 64, 50)
+    for kinds in (
+        {},
+        {kind("raw", other): (5, 100)},
+        {kind("raw"): (0, 0)},
+        {kind("jpeg:90"): (3, 5)},
+        {kind("?"): (1, 1)},
+    ):
+        assert kept_codec(LAYOUT, kinds) is None
+    deep = PlaneLayout("yuv420p10le", 64, 48)
+    assert kept_codec(deep, {kind("magicyuv", deep): (3, 5)}) is None, "it does not take them"
+
+
+def test_build_and_estimate_choose_for_all_that_will_come(tmp_path: Path) -> None:
+    plan = plan_of(size=(24, 32))
+    with FrameCache(tmp_path / "a") as cache:
+        built(plan, cache, epochs=3)
+        assert cache.keeper.expected_frames == 3 * len(plan) * plan.num_frames_per_clip
+    with FrameCache(tmp_path / "b") as cache:
+        said = estimate(plan, cache, clips=2, epochs=3)
+        assert cache.keeper.expected_frames == said.outlook.frames
+
+
+@pytest.mark.parametrize("codec", ["lz4hc", "raw"])
+def test_an_estimate_goes_on_with_what_is_there(codec: str, tmp_path: Path) -> None:
+    plan = plan_of(size=(24, 32))
+    with FrameCache(tmp_path / "c", codec=codec) as cache:
+        built(plan, cache)
+    with FrameCache(tmp_path / "c") as cache:
+        said = estimate(plan, cache, clips=2)
+        assert (said.codec, len(said.codecs)) == (codec, 1)
+        assert said.reason == f"{codec}: such frames of this cache have it already"
+        assert len(estimate(plan_of(size=(32, 32)), cache, clips=2).codecs) > 1
