@@ -1,4 +1,4 @@
-"""Row "batches": whole batches stored raw, from the loader and from the store alone, against copying them in memory."""
+"""Row "batches": whole batches stored raw, from the store and from a loader over it, against copying them in memory."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BATCHES = 4
 REPEATS = 3
 """Passes over the batches in a round."""
 SHARE = Mark("of the speed of memcpy of the same bytes", 0.5, 0.7)
-LOADER, STORE, COPY = "ClipLoader, stored raw", "the store alone", "memcpy"
+LOADER, STORE, COPY = "ClipLoader", "the store reading whole batches", "memcpy"
 READING, HASHING = "preads of as many bytes alone", "xxh3 of them alone"
 _KEY = bytes(16)
 
@@ -59,14 +59,17 @@ def batches_row(scene: Scene) -> dict[str, Any]:
             samples = measure(contenders, replace(scene.rounds, pilot=scene.rounds.pairs))
         alone.close()
     each = per_file(samples, dict.fromkeys(samples.of, REPEATS * len(batches)))
+    # The first is what counts: batches as the store gives them.
     figures: dict[str, Interval | float] = {
-        "CPU": _share(each, LOADER, "cpu"), "wall": _share(each, LOADER, "wall"),
-        "CPU, the store alone": _share(each, STORE, "cpu"), "wall, the store alone": _share(each, STORE, "wall"),
-    }  # fmt: skip
+        "CPU, the store reading whole batches": _share(each, STORE, "cpu"),
+        "wall, the store reading whole batches": _share(each, STORE, "wall"),
+        "CPU, ClipLoader": _share(each, LOADER, "cpu"),
+        "wall, ClipLoader": _share(each, LOADER, "wall"),
+    }
     return {
         "key": "batches",
         "title": f"whole batches of {batches[0].nbytes / 1e6:.1f} MB ({BATCH_SIZE} clips of {NUM_FRAMES} frames to "
-        f"{sized(scene.sample)}) stored raw, page cache warm, one thread",
+        f"{sized(scene.sample)}) stored raw, checksums on, page cache warm, one thread",
         "milliseconds_a_batch": {
             f"{name}, {metric}": round(1000 * each.median(name, metric), 3)
             for name in each.of
