@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from framefeed.bench.cache_formats import FileFormat, OriginalReader
 from framefeed.bench.cache_holdings import FileHolding, Gives
 from framefeed.bench.cache_ours import StoreHolding
 from framefeed.bench.cache_reports import cache_closing_lines, cache_row_lines
-from framefeed.bench.cache_samples import Sample, SampledFrame, take_sample
+from framefeed.bench.cache_samples import Sample, SampledFrame, refuse_pictures, take_sample, video_of
 from framefeed.bench.cache_scene import CachedSample, Scene
 from framefeed.bench.cache_table import all_formats, measure_table, our_codecs
 from framefeed.bench.measuring import Rounds
@@ -268,6 +269,19 @@ def test_batches_are_compared_with_memcpy(scene: Scene) -> None:
     assert row["wrong"] == []
     assert all(value > 0 for value in row["milliseconds_a_batch"].values())
     assert "memcpy" in text_of(row)
+    names = list(row["goals"][0]["figures"])
+    assert names[0] == "CPU, the store reading whole batches"
+    assert "CPU, ClipLoader" in names
+
+
+def test_what_is_aimed_at_is_told_to_those_who_ask(scene: Scene) -> None:
+    row = cache_original.checksums_row(scene)
+    plain, asked = text_of(row), "\n".join(cache_row_lines(row, with_goals=True))
+    standing = row["goals"][0]["standing"]
+    assert standing in asked
+    assert [word for word in ("aim", "floor", standing) if word in plain] == []
+    figure = next(iter(row["goals"][0]["figures"].values()))
+    assert f": {figure['median']:.2f} % ({figure['low']:.2f}-{figure['high']:.2f}, 2 pairs)" in plain
 
 
 # --- the command ----------------------------------------------------------------------------------
@@ -309,6 +323,46 @@ def test_without_a_video_rows_are_skipped_with_the_reason(tmp_path: Path) -> Non
     assert report["rows"] == []
     assert report["skipped"].keys() == {"exact", "second"}
     assert "not run: exact" in "\n".join(cache_closing_lines(report))
+
+
+def test_a_picture_is_no_video(video: BenchVideo, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture = tmp_path / "some.mp4"
+    Image.new("RGB", (64, 48)).save(picture, "jpeg")
+    assert main(["bench", "cache", str(picture)]) == 1
+    assert capsys.readouterr().err == f"framefeed: {picture}: a picture: name a video\n"
+    refuse_pictures([picture, video.path])
+    assert video_of([picture, video.path], tmp_path).path == video.path
+
+
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_every_row_that_begins_is_told_to_a_terminal_and_to_nobody_else(
+    video: BenchVideo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [
+        "bench",
+        "cache",
+        str(video.path),
+        "--frames",
+        "3",
+        "--pairs",
+        "1",
+        "--rows",
+        "checksums",
+        "--workers",
+        "1",
+    ]
+    assert main(words) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    assert "hashing" in printed.out
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    assert main(words) == 0
+    assert f"row 1 of 1, checksums: {ROWS['checksums']}" in terminal.getvalue()
 
 
 def test_unknown_rows_and_folders_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,7 +29,7 @@ from framefeed.cache.choosing import memory_bytes
 from framefeed.encode.stills import save_still
 from framefeed.errors import FramefeedError, MissingMedia, UsageError
 
-FRAMES = 100
+FRAMES = 64
 PAIRS = 6
 """The fewest whose interval holds the median in 95 of 100 cases."""
 DISK_BYTES = 256 * 10**6
@@ -78,12 +78,17 @@ class CacheBench:
             raise UsageError(f"no row {', '.join(unknown)}: the rows are {', '.join(ROWS)}")
 
 
-def run_cache(bench: CacheBench, tell: Callable[[dict[str, Any]], None] = lambda row: None) -> dict[str, Any]:
+def run_cache(
+    bench: CacheBench,
+    tell: Callable[[dict[str, Any]], None] = lambda row: None,
+    begin: Callable[[str], object] = lambda what: None,
+) -> dict[str, Any]:
     """Run the rows.
 
     Args:
         bench: What to run.
         tell: Called with each row's report as soon as there is one.
+        begin: Called with each row, and each format of the table, before it is measured.
 
     Returns:
         The whole report; a row that failed is listed with the reason.
@@ -100,15 +105,19 @@ def run_cache(bench: CacheBench, tell: Callable[[dict[str, Any]], None] = lambda
         "skipped": {},
     }
     with _folders(bench) as (work, disk):
+        begin(f"decoding {bench.frames} frames")
         try:
             sample = take_sample(video_of(bench.media, work), bench.frames, bench.size)
         except MissingMedia as error:
             report["skipped"] = dict.fromkeys(bench.rows or ROWS, str(error))
             return report
-        for key in bench.rows or ROWS:
+        for number, key in enumerate(bench.rows or ROWS, 1):
+            title = f"row {number} of {len(bench.rows or ROWS)}, {key}"
+            begin(f"{title}: {ROWS[key]}")
             try:
                 with TemporaryDirectory(prefix="row-", dir=disk) as scratch:
-                    row = _run(key, Scene(sample, Path(scratch), found, bench.rounds, workers), bench)
+                    scene = Scene(sample, Path(scratch), found, bench.rounds, workers)
+                    row = _run(key, scene, bench, lambda name, title=title: begin(f"{title}: {name}"))  # type: ignore[misc]
             except FramefeedError as error:
                 # What the other rows have measured is not lost.
                 report["skipped"][key] = f"{type(error).__name__}: {error}"
@@ -122,9 +131,9 @@ def run_cache(bench: CacheBench, tell: Callable[[dict[str, Any]], None] = lambda
     return report
 
 
-def _run(key: str, scene: Scene, bench: CacheBench) -> dict[str, Any]:
+def _run(key: str, scene: Scene, bench: CacheBench, begin: Callable[[str], object]) -> dict[str, Any]:
     runs: Mapping[str, Callable[[Scene], dict[str, Any]]] = {
-        TABLE: lambda scene: _table_row(scene, bench.crops),
+        TABLE: lambda scene: _table_row(scene, bench.crops, begin),
         "exact": exact_row,
         "original": original_row,
         "second": second_row,
@@ -135,10 +144,10 @@ def _run(key: str, scene: Scene, bench: CacheBench) -> dict[str, Any]:
     return runs[key](scene)
 
 
-def _table_row(scene: Scene, crops: Path | None) -> dict[str, Any]:
+def _table_row(scene: Scene, crops: Path | None, begin: Callable[[str], object]) -> dict[str, Any]:
     sample = scene.sample
     disk = disk_speed(str(scene.work / "disk"), DISK_BYTES)
-    table = measure_table(all_formats(sample, scene.field, scene.workers), sample, scene.work)
+    table = measure_table(all_formats(sample, scene.field, scene.workers), sample, scene.work, begin)
     height, width = sample.video.index.stream.displayed
     frames = len(sample.video)
     return {

@@ -15,9 +15,10 @@ from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.decode.convert import Converter
 from framefeed.decode.decoder import Pixels
 from framefeed.decode.planes import PlaneLayout, copy_planes, layout_of
-from framefeed.errors import FramefeedError, MissingMedia
+from framefeed.errors import FramefeedError, MissingMedia, UsageError
 from framefeed.index.frame_index import StreamFacts
 from framefeed.index.listing import VIDEO_SUFFIXES, list_roots
+from framefeed.media.probe import probe
 from framefeed.plan.request import OutputSpec
 from framefeed.testing.clips import ClipSpec, write_clip
 
@@ -145,8 +146,29 @@ def video_of(media: Sequence[Path], work: Path) -> BenchVideo:
     for name in list_roots(media, suffixes=VIDEO_SUFFIXES).paths:
         video = BenchVideo(Path(name))
         try:
-            if len(video):
+            if len(video) and not is_picture(video.path):
                 return video
         except FramefeedError:
             continue  # no video, or a broken one: scan says why, a benchmark takes the next
     raise MissingMedia("none of the media that were named is a video that can be read")
+
+
+def refuse_pictures(media: Sequence[Path]) -> None:
+    """Say so where nothing but pictures is named.
+
+    Args:
+        media: Files and folders.
+
+    Raises:
+        UsageError: Each is a picture.
+    """
+    if media and all(map(is_picture, media)):
+        raise UsageError(f"{media[0]}: a picture: name a video")
+
+
+def is_picture(path: Path) -> bool:
+    """Whether a file is a picture, by its content."""
+    try:
+        return probe(path).kind == "image"
+    except FramefeedError:
+        return False

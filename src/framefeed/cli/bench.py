@@ -5,13 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from tqdm import tqdm
+
 from framefeed.bench.cache import FRAMES, PAIRS, CacheBench, run_cache
 from framefeed.bench.cache import ROWS as CACHE_ROWS
 from framefeed.bench.cache_reports import cache_closing_lines, cache_row_lines
+from framefeed.bench.cache_samples import refuse_pictures
 from framefeed.bench.decode import DecodeBench, known_rows, run_decode
 from framefeed.bench.measuring import Rounds
 from framefeed.bench.reports import closing_lines, row_lines
@@ -65,6 +69,8 @@ def _add_cache_arguments(parser: argparse.ArgumentParser) -> None:
                        )  # fmt: skip
     cache.add_argument("--crops", type=Path, metavar="FOLDER",
                        help="write what lossy formats do to the picture there, as one contact sheet")  # fmt: skip
+    cache.add_argument("--goals", action="store_true",
+                       help="say how figures stand to what this project aims at")  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
@@ -76,6 +82,8 @@ def run(args: argparse.Namespace) -> int:
     for path in media:
         if not path.exists():
             raise UsageError(f"{path}: no such file or folder")
+    if args.what == "cache":
+        refuse_pictures(media)
     if args.disk is not None and not args.disk.is_dir():
         raise UsageError(f"--disk {args.disk}: no such folder")
     if args.json is not None and args.json.is_dir():
@@ -126,7 +134,14 @@ def _cache(args: argparse.Namespace, media: tuple[Path, ...], rows: tuple[str, .
     side = (args.size, args.size) if isinstance(args.size, int) else args.size
     rounds = Rounds(args.pairs or PAIRS)
     bench = CacheBench(media, args.work, args.disk, rows, args.frames, side, args.workers, rounds, _crops_file(args))
-    report = run_cache(bench, lambda row: say(*cache_row_lines(row)))
+    hidden = not sys.stderr.isatty()
+    with tqdm(total=0, bar_format="{desc}", file=sys.stderr, disable=hidden, leave=False) as progress:
+
+        def tell(row: dict[str, Any]) -> None:
+            progress.clear()
+            say(*cache_row_lines(row, args.goals))
+
+        report = run_cache(bench, tell, progress.set_description_str)
     say(*cache_closing_lines(report))
     return report
 
