@@ -273,6 +273,34 @@ def test_C02_verify_lists_what_is_damaged(filled: str, capfd: pytest.CaptureFixt
     assert any(line.startswith(f"cannot be used: {large.name}") for line in said(capfd, "info", filled)[0])
 
 
+def test_C02_what_verify_finds_can_be_repaired(catalog: str, filled: str, capfd: pytest.CaptureFixture[str]) -> None:
+    large, other = sorted(segments(filled), key=lambda path: path.stat().st_size, reverse=True)
+    data = bytearray(large.read_bytes())
+    data[len(data) // 3 : len(data) // 3 + 3000] = bytes(3000)
+    large.write_bytes(data)
+    other.write_bytes(other.read_bytes()[:-9])
+    out, _ = said(capfd, "verify", filled, code=3)
+    assert out[1].startswith(f"'framefeed cache verify {filled} --repair' removes such files")
+    out, err = said(capfd, "verify", filled, "--repair")
+    assert out[1].startswith("2 files removed, ")
+    assert [line.strip() for line in out[2:]] == sorted([large.name, other.name])
+    assert err == []
+    assert len(said(capfd, "verify", filled)[0]) == 1
+    assert said(capfd, "verify", filled, "--repair")[0][0].endswith(": all as they were stored")
+    for size in ("32x48", "20"):
+        words = ["build", catalog, filled, "--rates", "2:2,4:2", "--size", size, "--no-estimate"]
+        assert document(capfd, *words)["build"]["frames_stored"] == 24
+    assert document(capfd, "verify", filled)["frames"] == 48
+
+
+def test_a_repair_leaves_what_is_not_torn(filled: str, capfd: pytest.CaptureFixture[str]) -> None:
+    link = Path(filled) / f"frames-{'a' * 32}.arrow"
+    link.symlink_to(segments(filled)[0])
+    found = document(capfd, "verify", filled, "--repair", code=3)
+    assert (found["removed"], found["failed"][0]["source"]) == ({}, link.name)
+    assert link.is_symlink()
+
+
 def test_clear_removes_no_other_files(filled: str, capfd: pytest.CaptureFixture[str]) -> None:
     foreign = Path(filled) / "notes.txt"
     foreign.write_text("mine")

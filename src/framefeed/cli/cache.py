@@ -53,6 +53,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ]
     for action in others:
         action.add_argument("folder", metavar="CACHE", help="the folder")
+    others[1].add_argument("--repair", action="store_true",
+                           help="remove the files that hold damaged frames, or are torn: what they held can then be "
+                           "stored again")  # fmt: skip
     for action in (building, *others):
         action.add_argument("--json", action="store_true", help="print what was found or done as JSON")
 
@@ -188,13 +191,16 @@ def _info(args: argparse.Namespace) -> int:
 def _verify(args: argparse.Namespace) -> int:
     with _existing(args.folder) as cache, _bar(cache.info().stored_bytes) as shown:
         checked = cache.verify(shown)
-    failed = _failures(checked)
+        removed = cache.store.drop_damaged(checked) if args.repair else {}
+    failed = [each for each in _failures(checked) if each[0] not in removed]
     if args.json:
         counts = {"files": checked.num_segments, "frames": checked.num_frames, "bytes": checked.num_bytes}
-        say_json({"cache": args.folder, **counts, "damaged": checked.damaged, "failed": as_json(failed)})
+        say_json({"cache": args.folder, **counts, "damaged": checked.damaged, "removed": removed,
+                  "failed": as_json(failed)})  # fmt: skip
     else:
         what = f"{counted(checked.num_frames, 'frame')} in {counted(checked.num_segments, 'file')}"
         say(f"{args.folder}: {what} checked, {readable_bytes(checked.num_bytes)}: {_verdict(checked)}")
+        say(*_remedy(args, failed, removed))
         list_failed(failed)
     return Exit.FAILED_FILES if failed else Exit.WELL
 
@@ -206,9 +212,18 @@ def _verdict(checked: Verified) -> str:
     return f"{damaged:,} damaged" + (f"; {counted(refused, 'file')} cannot be used" if refused else "")
 
 
+def _remedy(args: argparse.Namespace, failed: list[Failed], removed: dict[str, int]) -> Iterator[str]:
+    if removed:
+        freed = f"{counted(len(removed), 'file')} removed, {readable_bytes(sum(removed.values()))} freed"
+        yield f"{freed}: the next build or epoch decodes and stores again what was in them"
+        yield from (f"  {name}" for name in sorted(removed))
+    elif failed and not args.repair:
+        yield f"'framefeed cache verify {args.folder} --repair' removes such files, so that a build stores them again"
+
+
 def _failures(checked: Verified) -> list[Failed]:
     damaged = [
-        (name, "damaged", f"{counted(len(numbers), 'frame')} cannot be read any more, and will be decoded again")
+        (name, "damaged", f"{counted(len(numbers), 'frame')} cannot be read any more")
         for name, numbers in checked.damaged.items()
     ]
     return damaged + [(name, "refused", why) for name, why in checked.refused.items()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pickle
 import random
@@ -18,7 +19,7 @@ from framefeed.cache.store import FrameStore, directories, reading
 from framefeed.cache.store.flat import last_block, read_header
 from framefeed.cache.store.segment_format import Refused
 from framefeed.cache.stored import Kind, StoredFrame, StoreOptions
-from tests.cache.store.hostile import FRAMES, KEY, Said, segment_of
+from tests.cache.store.hostile import FRAMES, KEY, TEXT, Said, segment_of
 from tests.cache.store.made import (
     KEYS,
     KINDS,
@@ -316,3 +317,41 @@ def read_frames_of_any(store: FrameStore, key: bytes, numbers: Sequence[int]) ->
     buffers = [memoryview(bytearray(int(found.nbytes[at]))) for at in where]
     sound = store.read(found, where, buffers)
     return {numbers[at]: bytes(buffer) for at, buffer, ok in zip(where, buffers, sound, strict=True) if ok}
+
+
+def test_C02_what_is_damaged_can_be_removed_and_stored_again(tmp_path: Path) -> None:
+    with FrameStore(os.fspath(tmp_path)) as store:
+        for key in KEYS:
+            add(store, key, SMALL)
+            store.flush()
+    whole, flipped, torn = segments(tmp_path)
+    content = bytearray(flipped.read_bytes())
+    frame = next(data for data in frames_of(KEYS, SMALL).values() if data and data in content)
+    content[content.index(frame)] ^= 1
+    flipped.write_bytes(content)
+    torn.write_bytes(torn.read_bytes()[:-100])
+    newer, linked = (tmp_path / f"frames-{digit * 32}.arrow" for digit in "ab")
+    newer.write_bytes(segment_of(FRAMES, Said(text=json.dumps({**TEXT, "format": 99}).encode())))
+    linked.symlink_to(whole)
+    foreign = tmp_path / "frames-notes.arrow"
+    foreign.write_text("mine")
+    with FrameStore(os.fspath(tmp_path)) as store:
+        found = store.verify()
+        assert (set(found.damaged), set(found.refused)) == ({flipped.name}, {torn.name, newer.name, linked.name})
+        removed = store.drop_damaged(found)
+        assert removed == {flipped.name: len(content), torn.name: removed[torn.name]}
+        assert not flipped.exists()
+        assert not torn.exists()
+        again = store.verify()
+        assert (again.damaged, set(again.refused)) == ({}, {newer.name, linked.name})
+        assert store.drop_damaged(again) == {}
+        missing = [key for key in KEYS if not read_all(store, key, SMALL)]
+        assert len(missing) == 2
+        for key in missing:
+            assert add(store, key, SMALL)
+        assert {(key, n): data for key in KEYS for n, data in read_all(store, key, SMALL).items()} == frames_of(
+            KEYS, SMALL
+        )
+    assert whole.exists()
+    assert linked.is_symlink()
+    assert foreign.read_text() == "mine"

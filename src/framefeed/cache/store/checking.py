@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable
 
 import numpy as np
@@ -10,10 +11,12 @@ import xxhash
 
 from framefeed.cache.store.folder import Folder
 from framefeed.cache.store.known import KnownSegments
-from framefeed.cache.store.segment_format import NO_FRAME, Rows, frame_seed
+from framefeed.cache.store.segment_format import NO_FRAME, SEALED, Refused, Rows, frame_seed
+from framefeed.cache.store.segment_reader import read_directory
 from framefeed.cache.stored import Kind, StoreInfo, Verified
 
 _PIECE_BYTES = 1 << 20
+_OTHER_FORMAT = "of format "
 
 
 def look_at(folder: Folder, known: KnownSegments, max_bytes: int | None) -> StoreInfo:
@@ -93,6 +96,50 @@ def check_all(known: KnownSegments, progress: Callable[[int], object] | None) ->
             if progress is not None:
                 progress(int(row["nbytes"]))
     return Verified(num_segments, num_frames, num_bytes, damaged, dict(known.refused))
+
+
+def drop_damaged(folder: Folder, verified: Verified) -> dict[str, int]:
+    """Remove segments with damaged frames, and those that are torn.
+
+    Args:
+        folder: Where they are.
+        verified: What a check found. Of what it refused, files of another format, links and files of others stay.
+
+    Returns:
+        File name -> bytes, of each that was removed.
+
+    Raises:
+        OSError: One cannot be removed.
+    """
+    removed: dict[str, int] = {}
+    for name in {**verified.damaged, **verified.refused}:
+        if not SEALED.fullmatch(name) or (name in verified.refused and not _is_torn(folder, name)):
+            continue
+        try:
+            found = os.lstat(folder.file(name))
+            if stat.S_ISREG(found.st_mode):
+                os.unlink(folder.file(name))
+                removed[name] = found.st_size
+        except FileNotFoundError:
+            continue
+    return removed
+
+
+def _is_torn(folder: Folder, name: str) -> bool:
+    """Whether a file is ours, and neither a segment nor one of another version of this package."""
+    try:
+        descriptor = folder.open_segment(name)
+    except (Refused, OSError):
+        return False
+    try:
+        read_directory(descriptor)
+    except Refused as refused:
+        return not str(refused).startswith(_OTHER_FORMAT)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return False  # It has come whole since.
 
 
 def _key(row: np.void) -> bytes:

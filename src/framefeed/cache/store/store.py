@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefeed.cache.store.appending import Appender
-from framefeed.cache.store.checking import check_all, look_at
+from framefeed.cache.store.checking import check_all, drop_damaged, look_at
 from framefeed.cache.store.folder import Folder
 from framefeed.cache.store.known import KnownSegments
 from framefeed.cache.store.reading import read_frames
@@ -160,6 +160,27 @@ class FrameStore(ClosedByWith):
         """
         self.refresh()
         return check_all(self._known, progress)
+
+    def drop_damaged(self, verified: Verified) -> dict[str, int]:
+        """Remove what a check found damaged or torn, whole segments each, so that their frames can be stored again.
+
+        Example: ``store.drop_damaged(store.verify())``
+
+        Args:
+            verified: What ``verify`` gave. Files of another format, links and files of others stay.
+
+        Returns:
+            File name -> bytes, of each that was removed.
+
+        Raises:
+            CacheError: One cannot be removed.
+        """
+        try:
+            return drop_damaged(self._folder, verified)
+        except OSError as error:
+            raise CacheError(f"{self._folder.path}: cannot be repaired: {error.strerror or error}") from error
+        finally:
+            self.refresh()
 
     def clear(self) -> int:
         """Remove all segments but those that others are writing; gives the bytes that were freed.
