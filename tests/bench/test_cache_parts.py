@@ -241,9 +241,9 @@ def test_shares_and_overheads_are_taken_round_by_round() -> None:
 # --- advice ---------------------------------------------------------------------------------------
 
 DECODING = Way("", "", 0, 20.0, 0, 100.0)
-RAW = Way("raw", "output", 150_000, 0.02, 0.1, 80_000.0, 150_000, 0.02)
-LZ4 = Way("lz4", "output", 60_000, 0.06, 0.3, 30_000.0, 150_000, 0.06)
-PLANES = Way("zstd", "planes", 220_000, 1.3, 2.0, 1_500.0, 1_400_000, 1.0)
+RAW = Way("raw", "output", 150_000, 0.02, 0.1, 80_000.0, 150_000, 0.02, 0.01)
+LZ4 = Way("lz4", "output", 60_000, 0.06, 0.3, 30_000.0, 150_000, 0.06, 0.2)
+PLANES = Way("zstd", "planes", 220_000, 1.3, 2.0, 1_500.0, 1_400_000, 1.0, 1.5)
 WAYS = [RAW, LZ4, PLANES]
 HERE = Setting(2, 500.0, True, 1000, "224x224", 2**34)
 
@@ -265,12 +265,19 @@ def test_from_memory_the_processor_decides_and_from_the_disk_the_bytes() -> None
 def test_the_advice_is_what_auto_takes(memory_bytes: int, disk_mb: float) -> None:
     advice = advise(DECODING, WAYS, replace(HERE, memory_bytes=memory_bytes, disk_mb=disk_mb))[0]
     figures = [
-        CodecFigures("raw", True, 50, 50 * 150_000, 50 * 150_000, 50 * 1e-4, 50 * 2e-5),
-        CodecFigures("lz4", True, 50, 50 * 150_000, 50 * 60_000, 50 * 3e-4, 50 * 6e-5),
+        CodecFigures("raw", True, 50, 50 * 150_000, 50 * 150_000, 50 * 1e-5, 50 * 2e-5),
+        CodecFigures("lz4", True, 50, 50 * 150_000, 50 * 60_000, 50 * 2e-4, 50 * 6e-5),
     ]
     taken = choose_codec(figures, Conditions(150_000 * 1000, None, memory_bytes, disk_mb * 1e6)).codec
     assert advice.auto == taken
     assert taken in picked(advice).values()
+
+
+def test_what_the_disk_takes_to_write_leaves_no_codec_out() -> None:
+    long_written = replace(RAW, write_ms=10 * LZ4.write_ms)
+    assert picked(advise(DECODING, [long_written, LZ4], HERE)[0])["memory"] == "raw"
+    slow = replace(RAW, pack_ms=10 * LZ4.pack_ms)
+    assert picked(advise(DECODING, [slow, LZ4], HERE)[0])["memory"] == "lz4"
 
 
 def test_a_choice_that_is_neither_that_of_memory_nor_that_of_the_disk_is_told(
@@ -323,14 +330,15 @@ def test_the_advice_names_what_it_rests_on() -> None:
 
 def entry_of(**facts: object) -> dict[str, object]:
     measured = {"read_fps": {"2 threads": 1600.0}, "read_cpu_ms": {"rgb": 1.0, "small": 0.5, "planes": 0.3}}
-    stored = {"form": "planes", "bytes_a_frame": 5, "raw_bytes_a_frame": 9, "write_cpu_ms": 2.0, "wrong": []}
+    stored = {"form": "planes", "bytes_a_frame": 5, "raw_bytes_a_frame": 9, "write_cpu_ms": 2.0, "wrong": [],
+              "encode_cpu_ms": 1.2}  # fmt: skip
     return {"group": "framefeed", "name": "framefeed lz4", **stored, **measured, **facts}
 
 
 def test_lines_of_the_table_become_ways() -> None:
-    assert way_of(entry_of(), 1.5) == Way("lz4", "planes", 5, 0.5, 2.0, 3000.0, 9, 0.3)
+    assert way_of(entry_of(), 1.5) == Way("lz4", "planes", 5, 0.5, 2.0, 3000.0, 9, 0.3, 1.2)
     assert way_of(entry_of(group="original"), 2) == Way("", "", 0, 0.5, 0, 4000.0)
-    assert way_of(entry_of(form="224x224"), 2) == Way("lz4", "output", 5, 0.5, 2.0, 4000.0, 9, 0.5)
+    assert way_of(entry_of(form="224x224"), 2) == Way("lz4", "output", 5, 0.5, 2.0, 4000.0, 9, 0.5, 1.2)
     assert way_of(entry_of(wrong=["differs"]), 2) is None
     assert way_of(entry_of(read_cpu_ms={"rgb": 1.0}), 2) is None
 

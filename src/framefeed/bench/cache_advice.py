@@ -55,6 +55,7 @@ class Way:
         fps: Frames a second with all cores, from memory, by processor time.
         raw_bytes: Of a frame before it is stored.
         unpack_ms: Of ``read_ms``, those before the frame is converted: what codecs are compared by.
+        pack_ms: Of ``write_ms``, those that encoding takes: by these a codec is too slow a writer, as "auto" has it.
     """
 
     codec: str
@@ -65,6 +66,7 @@ class Way:
     fps: float
     raw_bytes: float = 0
     unpack_ms: float = 0
+    pack_ms: float = 0
 
     def fps_from(self, where: Where, disk_mb: float) -> float:
         """Frames a second: that of the processor, or of the disk where nothing lies in memory and it is slower."""
@@ -74,7 +76,7 @@ class Way:
     def figures(self) -> CodecFigures:
         """As the cache would have measured them, on one frame."""
         return CodecFigures(
-            self.codec, True, 1, round(self.raw_bytes), round(self.nbytes), self.write_ms / 1e3, self.unpack_ms / 1e3
+            self.codec, True, 1, round(self.raw_bytes), round(self.nbytes), self.pack_ms / 1e3, self.unpack_ms / 1e3
         )
 
 
@@ -191,4 +193,5 @@ def way_of(entry: Mapping[str, Any], cores: float) -> Way | None:
         fps=fps,
         raw_bytes=entry["raw_bytes_a_frame"],
         unpack_ms=spent["planes" if form == "planes" else "small"],
+        pack_ms=entry["encode_cpu_ms"],
     )

@@ -140,6 +140,7 @@ def _entry(holding: Holding, sample: Sample, nbytes: int, wrote: Took) -> dict[s
         "share_of_rgb": round(nbytes / sum(frame.rgb.nbytes for frame in sample.frames), 4),
         "write_fps": round(count / wrote.wall, 1),
         "write_cpu_ms": round(1000 * wrote.cpu / count, 4),
+        **({"encode_cpu_ms": round(1000 * holding.encode_cpu / count, 4)} if isinstance(holding, StoreHolding) else {}),
     }
 
 
