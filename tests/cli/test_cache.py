@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
@@ -14,13 +15,17 @@ from framefeed.cache.building import build
 from framefeed.cache.frame_cache import FrameCache
 from framefeed.cache.stored import Kind, StoredFrame
 from framefeed.cli import main
+from framefeed.cli.feed import ADVICE, Measured, _advice
+from framefeed.decode.decoder import DecodeCounts
 from framefeed.index.catalog import Catalog
 from framefeed.index.scanning import scan
+from framefeed.load.stats import LoadStats
 from framefeed.plan.epoch import plan_clips
 from framefeed.plan.timed import AtSeconds, Rates
 from framefeed.testing import ClipSpec, make_folder, write_clip
 from tests.cache.builders import assert_served, built
 from tests.cli.running import only_line
+from tests.fakes import FakeCatalog, steady_index
 
 RATES = ["--rates", "2:2,4:2", "--size", "32x48"]
 
@@ -60,7 +65,9 @@ def test_build_says_what_is_expected_and_what_was_done(
 ) -> None:
     out, err = said(capfd, "build", catalog, cache, *RATES, "--codec", "zstd")
     assert err == []
-    assert out[0] == "6 videos: 6 clips of 4 frames of 48x32"
+    assert out[0] == (
+        "6 videos: 6 clips of 4 frames of 48x32, seed 0, 1 epoch: give plan_clips the same seed, clips and size"
+    )
     assert out[1].startswith("6 clips want 24 different frames, stored in the plan's form:")
     assert [line.split()[0] for line in out[2:5]] == ["a", ">", "no"]
     assert out[5].startswith("measured on 24 frames of 6 clips, for ")
@@ -69,7 +76,7 @@ def test_build_says_what_is_expected_and_what_was_done(
     assert done[0].startswith("24 frames stored with zstd:1, ")
     assert done[1].startswith(f"{cache}: 24 frames, ")
     out, _ = said(capfd, "build", catalog, cache, *RATES, "--no-estimate")
-    assert len(out) == 3
+    assert len(out) == 4
     assert out[1].startswith("0 frames stored, 0 bytes, in ")
     assert out[1].endswith("; 24 were there already")
 
@@ -90,6 +97,45 @@ def test_what_was_built_is_served(catalog: str, cache: str) -> None:
     plan = plan_clips(Catalog.open(catalog), Rates([(2, 3)]), seed=0, size=(24, 32))
     with FrameCache(cache) as opened:
         assert_served(plan, opened)
+
+
+def again(lines: list[str]) -> list[str]:
+    return [line for line in lines if "the next epoch finds" in line]
+
+
+def test_what_the_next_epoch_finds_is_said(catalog: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    def lines(name: str, *words: str) -> list[str]:
+        return again(said(capfd, "build", catalog, os.fspath(tmp_path / name), *words, "--no-estimate")[0])
+
+    frames = sum(len(index) for index in map(Catalog.open(catalog).frame_index, range(6)))
+    (line,) = lines("random", *RATES)
+    assert line.startswith(
+        f"after this build the next epoch finds about {100 * 24 / frames:.0f} % of its frames: build"
+    )
+    assert "(without --rates, with --size 32x48)" in line
+    assert lines("fixed", *RATES, "--start", "0") == []
+    assert lines("all", "--size", "32x48") == []
+    many, few = lines("many", *RATES, "--epochs", "5")[0], line
+    assert int(many.split(" %")[0].split()[-1]) > int(few.split(" %")[0].split()[-1])
+
+
+def test_what_is_advised_helps(catalog: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    def shares(name: str, *words: str) -> list[float]:
+        cache = os.fspath(tmp_path / name)
+        said(capfd, "build", catalog, cache, "--no-estimate", *words)
+        assert main(["feed", catalog, *RATES, "--epochs", "2", "--cache", cache, "--json"]) == 0
+        found = json.loads(capfd.readouterr().out)["cache"]
+        return [found["frames_hit"], found["frames_missed"]]
+
+    assert shares("all", "--size", "32x48") == [48, 0]
+    assert shares("epochs", *RATES, "--epochs", "2") == [48, 0]
+    assert shares("one", *RATES)[1] > 0
+
+
+def test_clips_start_where_they_are_told_to(catalog: str, cache: str, capfd: pytest.CaptureFixture[str]) -> None:
+    said(capfd, "build", catalog, cache, *RATES, "--start", "0.5", "--no-estimate")
+    with FrameCache(cache) as opened:
+        assert_served(plan_clips(Catalog.open(catalog), Rates([(2, 2), (4, 2)], 0.5), seed=7, size=(32, 48)), opened)
 
 
 def test_one_video_is_cached_frame_by_frame(tmp_path: Path, cache: str, capfd: pytest.CaptureFixture[str]) -> None:
@@ -153,6 +199,9 @@ def test_C17_a_folder_that_cannot_be_written(catalog: str, capfd: pytest.Capture
         (["build", "nope.mp4", "c"], "nope.mp4: No such file"),
         (["build", ".", "c"], "is a folder: make a catalog of it"),
         (["build", "{catalog}", "c", "--clips-per-video", "3"], "goes with --rates"),
+        (["build", "{catalog}", "c", "--start", "1"], "--start goes with --rates"),
+        (["build", "{catalog}", "c", "--rates", "1:2", "--start", "soon"], "expected random, or seconds, such as 1.5"),
+        (["build", "{catalog}", "c", "--rates", "1:2", "--start", "1,2"], "expected random, or seconds, such as 1.5"),
         (["build", "{catalog}", "c", "--codec", "lz5"], "unknown codec 'lz5'"),
         (["build", "{catalog}", "c", "--max-bytes", "3XB"], "expected a size such as 200GB"),
         (["build", "{catalog}", "{catalog}", "--rates", "1:2"], "not a folder"),
@@ -192,7 +241,7 @@ def test_interrupted_it_goes_on_later(
     with monkeypatch.context() as patched:
         patched.setattr(framefeed.cli.cache, "build", partial(build, progress=interrupt))
         out, err = said(capfd, *words, code=130)
-    assert out == ["6 videos: 6 clips of 4 frames of 48x32"]
+    assert len(out) == 1
     assert only_line("\n".join(err)).endswith("run the same command again, and it goes on from what was stored")
     done = document(capfd, *words)["build"]
     assert done["frames_present"] >= 12
@@ -341,6 +390,24 @@ def test_feed_reads_what_it_stored(catalog: str, cache: str, capfd: pytest.Captu
     assert main([*words, "--json"]) == 0
     found = json.loads(capfd.readouterr().out)["cache"]
     assert (found["frames_hit"], found["frames_missed"], found["trouble"]) == (24, 0, None)
+
+
+def test_feed_says_that_other_frames_are_wanted() -> None:
+    catalog = FakeCatalog([steady_index(500) for _ in range(4)])
+    cache, args = FrameCache("nowhere"), argparse.Namespace(size=None)
+    stats = LoadStats(batches=1, wait_seconds=1.0, decode_seconds=1.0)
+    for rule, had, said_so in [
+        (Rates([(1, 2)]), 10, True),
+        (Rates([(1, 2)]), 90, False),
+        (Rates([(1, 2)], start=0), 10, False),
+    ]:
+        plan, measured = plan_clips(catalog, rule, seed=0, size=(8, 8)), Measured()  # type: ignore[arg-type]
+        measured.note_counts(DecodeCounts(frames_cached=100, frames_delivered=100))
+        measured.note_counts(DecodeCounts(frames_cached=100 + had, frames_delivered=200))
+        advice = _advice(args, plan, cache, (stats, measured))
+        assert ("the cache had 10 % of the last epoch's frames, and every epoch wants others: " in advice) is said_so
+        assert (advice == ADVICE["decode"]) is not said_so
+        assert _advice(args, plan, None, (stats, measured)) == ADVICE["decode"]
 
 
 def test_feed_goes_on_without_a_cache_that_is_full(catalog: str, cache: str, capfd: pytest.CaptureFixture[str]) -> None:

@@ -93,6 +93,23 @@ def outlook(plan: EpochPlan, epochs: int, gathering: Gathering) -> Outlook:
     )
 
 
+def share_found_again(plan: EpochPlan, frames: int, by_output: bool) -> float | None:
+    """Estimate the share of a further epoch's frames that a cache has.
+
+    Args:
+        plan: Of the epochs that it was filled with.
+        frames: Different frames of them.
+        by_output: Whether it has outputs, not whole pictures.
+
+    Returns:
+        From 0 to 1; None where every epoch wants the same frames.
+    """
+    if not _varies(plan, by_output):
+        return None
+    most = _frames_at_most(plan, Gathering(by_output, 1))
+    return 0.0 if most is None else min(1.0, frames / max(1, most))
+
+
 def _frames_at_most(plan: EpochPlan, gathering: Gathering) -> int | None:
     if gathering.by_output and _varies_in_form(plan):
         return None

@@ -19,7 +19,7 @@ from framefeed.cache.frame_cache import FrameCache
 from framefeed.cache.sizes import readable_bytes
 from framefeed.cache.stored import Verified
 from framefeed.cli.cache_facts import facts_of, sentences
-from framefeed.cli.caching import add_cache_arguments, cache_of, quietly, say_trouble
+from framefeed.cli.caching import add_cache_arguments, cache_of, found_again, percent, quietly, remedy, say_trouble
 from framefeed.cli.exits import Exit
 from framefeed.cli.failures import Failed, as_json, failures_of_plan, list_failed
 from framefeed.cli.plans import add_plan_arguments, num_workers, opened, planned
@@ -31,6 +31,7 @@ from framefeed.index.scanning import catalog_of
 from framefeed.plan.epoch import EpochPlan
 
 _PARQUET = b"PAR1"
+_MOST = 0.95
 _OWN_FILES = frozenset({"lock", FILE_NAME})
 """Besides the frames: empty files that processes lock."""
 
@@ -86,7 +87,7 @@ def _build(args: argparse.Namespace) -> int:
     plan = planned(args, catalog)
     failed, document = failures_of_plan(plan), {"cache": args.folder, "media": args.media}
     if not args.json:
-        say(_announced(catalog, plan, args.epochs))
+        say(_announced(args, catalog, plan))
     with quietly(), given:
         if not len(plan):
             return _closed(args, given, document, failed)
@@ -97,7 +98,7 @@ def _build(args: argparse.Namespace) -> int:
         report = _built(args, plan, cache)
         document |= {"estimate": expected and _plain(expected), "build": _done(report)}
         if not args.json:
-            say(*_sentences(args.folder, report, cache))
+            say(*_sentences(args.folder, report, cache), *_prospect(args, plan, report, cache))
         return _closed(args, cache, document, failed + report.failed)
 
 
@@ -126,14 +127,17 @@ def _catalog(args: argparse.Namespace) -> Catalog:
     return opened(args.media, args.root) if is_catalog else catalog_of([args.media])
 
 
-def _announced(catalog: Catalog, plan: EpochPlan, epochs: int) -> str:
+def _announced(args: argparse.Namespace, catalog: Catalog, plan: EpochPlan) -> str:
     if not len(plan):
         return f"{counted(len(catalog), 'file')}, none of which can be read: there is nothing to store"
     _, height, width = plan.picture_shape
     frames = counted(plan.num_frames_per_clip, "frame")
-    times = "" if epochs == 1 else f", {epochs} epochs"
     videos = counted(len(catalog.usable_rows), "video")
-    return f"{videos}: {counted(len(plan), 'clip')} of {frames} of {width}x{height}{times}"
+    what = f"{videos}: {counted(len(plan), 'clip')} of {frames} of {width}x{height}"
+    if args.rates is None:
+        return what
+    epochs = counted(args.epochs, "epoch")
+    return f"{what}, seed {args.seed}, {epochs}: give plan_clips the same seed, clips and size"
 
 
 def _estimated(args: argparse.Namespace, plan: EpochPlan, cache: FrameCache) -> CacheEstimate | None:
@@ -164,6 +168,13 @@ def _sentences(folder: str, report: BuildReport, cache: FrameCache) -> Iterator[
         yield f"stopped: {report.stopped_because}"
     info = cache.info()
     yield f"{folder}: {counted(info.num_frames, 'frame')}, {readable_bytes(info.bytes_on_disk)} on disk"
+
+
+def _prospect(args: argparse.Namespace, plan: EpochPlan, report: BuildReport, cache: FrameCache) -> Iterator[str]:
+    """Say what an epoch after those that were built will find."""
+    share = found_again(plan, cache, report.frames_stored + report.frames_present)
+    if share is not None and share < _MOST:
+        yield f"after this build the next epoch finds about {percent(share)} of its frames: {remedy(args)}"
 
 
 def _plain(expected: CacheEstimate) -> dict[str, Any]:

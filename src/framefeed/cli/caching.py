@@ -7,10 +7,13 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from framefeed.cache.frame_cache import FrameCache
+from framefeed.cache.frame_cache import FrameCache, form_for
 from framefeed.cache.keys import FORMS
+from framefeed.cache.outlook import share_found_again
 from framefeed.cli.parsing import byte_size
+from framefeed.cli.plans import SIZE
 from framefeed.cli.printing import complain
+from framefeed.plan.epoch import EpochPlan
 
 
 def add_cache_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,6 +38,27 @@ def quietly() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         yield
+
+
+def found_again(plan: EpochPlan, cache: FrameCache, frames: int) -> float | None:
+    """Estimate the share of its frames that an epoch finds which nothing was stored for; None where none differs."""
+    form = cache.options.form
+    return share_found_again(plan, frames, (form_for(plan) if form == "auto" else form) == "output")
+
+
+def remedy(args: argparse.Namespace) -> str:
+    """Say what to do where every epoch wants other frames than are stored."""
+    size = SIZE if args.size is None else args.size
+    text = f"{size[0]}x{size[1]}" if isinstance(size, tuple) else f"{size}"
+    return (
+        f"build more epochs (framefeed cache build --epochs N), or every frame (without --rates, with --size {text}), "
+        "or let clips start at a fixed time (--start 0)"
+    )
+
+
+def percent(share: float) -> str:
+    """Write a share: ``5 %``."""
+    return f"{100 * share:.0f} %" if share == 0 or share >= 0.01 else "less than 1 %"
 
 
 def say_trouble(cache: FrameCache | None) -> None:

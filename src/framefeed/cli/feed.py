@@ -15,12 +15,13 @@ from tqdm import tqdm
 from framefeed.cache.frame_cache import FrameCache
 from framefeed.cache.sizes import readable_bytes
 from framefeed.cache.tally import CacheStats
-from framefeed.cli.caching import add_cache_arguments, cache_of, quietly, say_trouble
+from framefeed.cli.caching import add_cache_arguments, cache_of, found_again, percent, quietly, remedy, say_trouble
 from framefeed.cli.exits import Exit
 from framefeed.cli.failures import Failed, as_json, failures_of_plan, list_failed
 from framefeed.cli.parsing import at_least, duration
 from framefeed.cli.plans import add_plan_arguments, num_workers, opened, planned
 from framefeed.cli.printing import counted, say, say_json, table
+from framefeed.decode.decoder import DecodeCounts
 from framefeed.errors import UsageError
 from framefeed.index.catalog import Catalog
 from framefeed.load.batch import ClipBatch
@@ -33,6 +34,9 @@ ADVICE = {
     "decode": "more CPU cores, smaller videos or shorter distances between key frames would help",
     "plan": "choosing frames limits: fewer, longer clips would help",
 }
+
+_LOW = 0.5
+"""Share of an epoch's frames: where a cache has less, it is not what makes the loader quick."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,12 +59,25 @@ class Measured:
     Attributes:
         waits: Seconds that each batch was waited for.
         epochs: Clips and seconds of each epoch.
+        delivered: Frames of each epoch: those that the cache had, and all.
         failed: Clips that could not be loaded, one for each source.
     """
 
     waits: list[float] = field(default_factory=list)
     epochs: list[tuple[int, float]] = field(default_factory=list)
+    delivered: list[tuple[int, int]] = field(default_factory=list)
     failed: dict[str, Failed] = field(default_factory=dict)
+
+    @property
+    def last_share(self) -> float:
+        """Share of the last epoch's frames that the cache had."""
+        had, frames = self.delivered[-1] if self.delivered else (0, 0)
+        return had / max(1, frames)
+
+    def note_counts(self, counts: DecodeCounts) -> None:
+        """Note what was delivered when another epoch is through."""
+        had, frames = (sum(column) for column in zip((0, 0), *self.delivered, strict=True))
+        self.delivered.append((counts.frames_cached - had, counts.frames_delivered - frames))
 
     def note_failures(self, batch: ClipBatch) -> None:
         """Note what failed in a batch."""
@@ -88,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         say_json({"catalog": args.catalog, **_document(plan, stats, measured), "failed": as_json(failed)})
     else:
-        say(*_report(plan, stats, measured))
+        say(*_report(plan, stats, measured, _advice(args, plan, cache, (stats, measured))))
         list_failed(failed)
     return Exit.FAILED_FILES if failed else Exit.WELL
 
@@ -114,6 +131,7 @@ def _loop(loader: ClipLoader, args: argparse.Namespace, measured: Measured) -> N
                 if len(measured.waits) == total:
                     break
             measured.epochs.append((clips, time.perf_counter() - began))
+            measured.note_counts(loader.stats().counts)
             if not args.json:
                 say(_epoch_line(epoch, *measured.epochs[-1]))
             if len(measured.waits) == total:
@@ -145,7 +163,18 @@ def _epoch_line(epoch: int, clips: int, seconds: float) -> str:
     return f"epoch {epoch}: {clips:,} clips in {seconds:.2f} s, {clips / seconds:,.1f} clips/s"
 
 
-def _report(plan: EpochPlan, stats: LoadStats, measured: Measured) -> list[str]:
+def _advice(
+    args: argparse.Namespace, plan: EpochPlan, cache: FrameCache | None, seen: tuple[LoadStats, Measured]
+) -> str:
+    stats, measured = seen
+    share = measured.last_share
+    if stats.bottleneck == "decode" and cache is not None and share < _LOW and found_again(plan, cache, 0) is not None:
+        had = f"the cache had {percent(share)} of the last epoch's frames, and every epoch wants others"
+        return f"{had}: {remedy(args)}"
+    return ADVICE.get(stats.bottleneck, stats.evidence)
+
+
+def _report(plan: EpochPlan, stats: LoadStats, measured: Measured, advice: str) -> list[str]:
     if not stats.batches:
         return []
     frames = stats.clips_per_second * plan.num_frames_per_clip
@@ -156,7 +185,7 @@ def _report(plan: EpochPlan, stats: LoadStats, measured: Measured) -> list[str]:
         ("decoded", f"{stats.decoded_frames_per_delivered_frame:.2f} frames for each one delivered"),
         ("waited", f"{stats.wait_seconds:.2f} s of {stats.wall_seconds:.2f} s ({stats.wait_share:.0%}): "
                    f"{1e3 * first:.0f} ms for the first batch{later}"),
-        ("bottleneck", f"{stats.bottleneck}: {ADVICE.get(stats.bottleneck, stats.evidence)}"),
+        ("bottleneck", f"{stats.bottleneck}: {advice}"),
     ]  # fmt: skip
     if stats.cache is not None:
         rows.append(("cache", _cached(stats, stats.cache)))

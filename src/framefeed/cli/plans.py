@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from fractions import Fraction
 from typing import Literal
 
 from framefeed.cli.failures import quietly_planned
-from framefeed.cli.parsing import at_least, rates, size, workers
+from framefeed.cli.parsing import at_least, rates, size, times, workers
 from framefeed.errors import UsageError
 from framefeed.index.catalog import Catalog
 from framefeed.plan.clips import EveryFrame
@@ -27,6 +28,8 @@ def add_plan_arguments(parser: argparse.ArgumentParser, *, every_frame: bool = F
     parser.add_argument("--rates", type=rates, required=not every_frame, metavar="FPS:FRAMES,...",
                         help=f"frames of a clip: 1:8,2:8 is 8 frames at 1 a second, then 8 at 2{without[0]}",
                         )  # fmt: skip
+    parser.add_argument("--start", type=_start, metavar="random|SECONDS",
+                        help="where clips begin (default: random, other frames every epoch)")  # fmt: skip
     parser.add_argument("--clips-per-video", type=at_least(1), default=1, metavar="N", help="default: 1")
     parser.add_argument("--size", type=size, metavar="SIZE",
                         help=f"of the pictures: short side, or HEIGHTxWIDTH (default: {without[1]})")  # fmt: skip
@@ -34,6 +37,16 @@ def add_plan_arguments(parser: argparse.ArgumentParser, *, every_frame: bool = F
     parser.add_argument("--epochs", type=at_least(1), default=1, metavar="N", help="default: 1")
     parser.add_argument("--seed", type=at_least(0), default=0, metavar="N", help="of the order and the clips")
     parser.add_argument("--root", metavar="FOLDER", help="what relative paths are relative to (default: the catalog's)")
+
+
+def _start(text: str) -> Literal["random"] | Fraction:
+    if text == "random":
+        return "random"
+    try:
+        (seconds,) = times(text)
+    except (argparse.ArgumentTypeError, ValueError):
+        raise argparse.ArgumentTypeError(f"expected random, or seconds, such as 1.5, not {text!r}") from None
+    return seconds
 
 
 def num_workers(args: argparse.Namespace) -> int | Literal["auto"]:
@@ -54,10 +67,12 @@ def planned(args: argparse.Namespace, catalog: Catalog) -> EpochPlan:
     if args.rates is None:
         if args.clips_per_video != 1:
             raise UsageError("--clips-per-video goes with --rates: without it every frame is a clip of its own")
+        if args.start is not None:
+            raise UsageError("--start goes with --rates: without it every frame is a clip of its own")
         return quietly_planned(catalog, EveryFrame(), seed=args.seed, size=args.size, shuffle=False)
     return quietly_planned(
         catalog,
-        Rates(args.rates),
+        Rates(args.rates, "random" if args.start is None else args.start),
         seed=args.seed,
         clips_per_video=args.clips_per_video,
         size=SIZE if args.size is None else args.size,
