@@ -9,12 +9,16 @@ import numpy as np
 import pytest
 
 from framefeed.cache.evidence import NO_STAMP, Evidence, stamp_of
+from framefeed.decode.registry import decoder_named
+from framefeed.errors import FramefeedError
 from framefeed.media.source import MediaSource
+from framefeed.plan.request import OutputSpec
 from tests.cache.media import Video
 from tests.corpus import corpus_file
 
 FILES = ["bframes_3.mp4", "base.mkv", "closed_gop.ts", "open_gop.mp4", "open_gop_hevc.mkv", "long_gop.mp4",
-         "packed_b_frames.avi", "raw.h264", "sound_first.mp4"]  # fmt: skip
+         "packed_b_frames.avi", "raw.h264", "sound_first.mp4", "fields.mp4", "fields.ts", "fields.mkv",
+         "interlaced_mpeg2.mpg", "hidden_vp8.webm", "closed_gop_mpeg1.mpg", "full_range.avi"]  # fmt: skip
 
 
 def contents_of(data: bytes, of: Video) -> np.ndarray:
@@ -37,6 +41,38 @@ def test_C03_every_packet_that_a_frame_needs_is_in_its_hash(name: str) -> None:
         differs = contents_of(changed, of) != before
         needs = (index.frame_start <= packet) & (packet <= index.frame_packet)
         assert differs[needs].all(), f"packet {packet}"
+
+
+@pytest.mark.parametrize("name", ["fields.mp4", "fields.mkv", "fields.ts", "interlaced_mpeg2.mpg", "full_range.avi",
+                                  "gray.mkv", "alpha.mkv", "vfr.mkv", "superframes_vp9.webm"])  # fmt: skip
+def test_C03_whatever_byte_changes_a_frame_changes_its_hash(name: str) -> None:
+    """The oracle is the decoder: no byte is flipped that it notices and the hash does not."""
+    data = bytearray(corpus_file(name).read_bytes())
+    of, output = Video.of(bytes(data)), OutputSpec()
+    rng = np.random.default_rng(len(data))
+    numbers = sorted(rng.integers(0, len(of.index), 3).tolist())
+    before = [of.decoded(decoder_named(), ([number], output))[0][0] for number in numbers]
+    hashes = contents_of(bytes(data), of)[numbers]
+    around = of.index.packets.offset[of.index.frame_packet[numbers]]
+    places = [int(place) + shift for place in around for shift in range(-40, 400, 11)]
+    noticed = 0
+    for place in [*places, *range(0, 700, 13)]:
+        if not 0 <= place < len(data):
+            continue
+        data[place] ^= 0x15
+        changed = Video(MediaSource.of(bytes(data)), of.index)
+        now = contents_of(bytes(data), of)[numbers]
+        for number, old, frame, new in zip(numbers, hashes, before, now, strict=True):
+            if old != new:
+                continue
+            try:
+                clips, report = changed.decoded(decoder_named(), ([number], output))
+            except FramefeedError:
+                continue
+            noticed += report.errors == [None]
+            assert report.errors != [None] or np.array_equal(clips[0], frame), f"byte {place}, frame {number}"
+        data[place] ^= 0x15
+    assert noticed, "some flips are of other frames"
 
 
 def test_a_change_behind_a_frame_does_not_touch_it() -> None:

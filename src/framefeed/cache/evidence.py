@@ -2,8 +2,8 @@
 
 The stamp of a file, which costs one call to the system, says whether anybody touched it since. Where somebody did, or
 a copy stands in its place, the encoded bytes that the frame depends on decide: those of its group of pictures up to
-the frame itself. So an edit that keeps size and time, head and tail is found out too, and a copied data set keeps its
-cache.
+the frame itself, and the beginning of a container that sets the decoder up. So an edit that keeps size and time, head
+and tail is found out too, and a copied data set keeps its cache.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from framefeed.cache.stored import IntArray, WordArray
 from framefeed.index.frame_index import FrameIndex
 from framefeed.index.sequence_index import holds_pictures
 from framefeed.media.sequence import SequenceSource
-from framefeed.media.source import ByteReader, MediaSource, ns_in_64_bits
+from framefeed.media.source import ByteReader, MediaSource, ns_in_64_bits, read_bytes
 
 NO_STAMP = 0
 """Of what is no file: only the bytes themselves can tell."""
 _PIECE = 1 << 20
 """Bytes read and hashed at once."""
+_NEAR = 512
+"""Packets among which the next frame's is looked for first: no codec reorders so far."""
 _STAMP = struct.Struct("<qqQq")
 
 
@@ -67,7 +69,7 @@ class Evidence:
         size = self._source.stat().bytes
         spans = [(0, size)] * len(ordinals) if holds_pictures(self._index) else _spans(self._index, ordinals, size)
         with self._source.opened() as reader:
-            hashes = _hashes(reader, spans)
+            hashes = _hashes(reader, spans, _header_bytes(self._index))
         return np.array([hashes[span] for span in spans], dtype=np.uint64)
 
 
@@ -86,31 +88,67 @@ Span = tuple[int, int]
 
 def _spans(index: FrameIndex, ordinals: IntArray, size: int) -> list[Span]:
     """First and end byte of what each frame depends on, whatever else lies between."""
-    table, starts, packets = index.packets, index.frame_start, index.frame_packet
-    order = None if index.stream.contiguous else np.sort(table.offset)
-    spans: list[Span] = []
-    for ordinal in ordinals.tolist():
-        part = slice(max(0, int(starts[ordinal])), int(packets[ordinal]) + 1)
-        offsets = table.offset[part]
-        first = int(offsets.min(initial=size))
-        if first < 0 or part.stop <= part.start:
-            spans.append((0, size))
-            continue
-        if order is None:
-            end = int((offsets + table.size[part]).max())
-        else:
-            # A packet of such a container is spread over what lies up to the next one.
-            place = int(np.searchsorted(order, offsets.max(), "right"))
-            end = int(order[place]) if place < len(order) else size
-        spans.append((first, min(end, size)))
-    return spans
+    table = index.packets
+    parts = list(zip(np.maximum(index.frame_start[ordinals], 0).tolist(), _stops(index, ordinals), strict=True))
+    if index.stream.contiguous:
+        spans = [
+            (int(table.offset[first:stop].min()), int((table.offset + table.size)[first:stop].max()))
+            for first, stop in parts
+        ]
+    else:
+        places = np.sort(table.offset[table.offset >= 0])
+        spans = [_spread_span(table.offset[: max(stop, first + 1)], first, places, size) for first, stop in parts]
+    return [(max(0, first), min(end, size)) for first, end in spans]
 
 
-def _hashes(reader: ByteReader, spans: Sequence[Span]) -> dict[Span, int]:
-    """Hash each span, reading what several begin with once."""
+def _stops(index: FrameIndex, ordinals: IntArray) -> list[int]:
+    """Number after the last packet of each frame: packets that give no frame of their own belong to the one before.
+
+    Such as second fields, and frames that are never shown.
+    """
+    packets = index.frame_packet
+    own = packets[ordinals]
+    near = np.sort(packets[(packets > own.min()) & (packets <= own.max() + _NEAR)])
+    places = np.searchsorted(near, own, "right")
+    stops = []
+    for packet, place in zip(own.tolist(), places.tolist(), strict=True):
+        later = near[place : place + 1] if place < len(near) else packets[packets > packet]
+        stops.append(int(later.min(initial=len(index.packets))))
+    return stops
+
+
+def _spread_span(offsets: IntArray, first: int, places: IntArray, size: int) -> Span:
+    """The same in a container that spreads packets, or begins several in one place and tells only the first.
+
+    Args:
+        offsets: Of the packets up to the last one that is needed; -1 where unknown.
+        first: Number of the first one.
+        places: All known offsets, rising.
+        size: Of the file.
+    """
+    known = offsets[first:][offsets[first:] >= 0]
+    before = offsets[:first][offsets[:first] >= 0]
+    if not len(known) or offsets[first] < 0:
+        known = np.append(known, before.max(initial=0))
+    # What is left of a packet may lie in the piece of the file in which the next one begins.
+    place = int(np.searchsorted(places, known.max(), "right")) + 1
+    return int(known.min()), int(places[place]) if place < len(places) else size
+
+
+def _header_bytes(index: FrameIndex) -> int:
+    """How much of the file's beginning decides the pixels: a container that is read anew sets its codec up from there.
+
+    Not only its header: also the first packets, which libav looks at for what the header does not say.
+    """
+    return 0 if index.stream.contiguous or holds_pictures(index) else _PIECE
+
+
+def _hashes(reader: ByteReader, spans: Sequence[Span], header_bytes: int) -> dict[Span, int]:
+    """Hash each span together with the file's header, reading what several begin with once."""
     found: dict[Span, int] = {}
+    header = read_bytes(reader, 0, header_bytes)
     for first, group in groupby(sorted(set(spans)), key=lambda span: span[0]):
-        at, digest = first, xxhash.xxh3_64()
+        at, digest = first, xxhash.xxh3_64(header)
         for span in group:
             for piece in _pieces(reader, at, span[1]):
                 digest.update(piece)

@@ -280,7 +280,7 @@ class MediaSource:
         if self.kind != "path":
             return (self.kind, id(self.data) if self.file is None else id(self.file))
         facts = stat_regular(self.path)
-        stamp = (self.path, facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
+        stamp = (self.path, facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
         if indexed is None or (facts.st_size, ns_in_64_bits(facts.st_mtime_ns)) == (indexed.bytes, indexed.mtime_ns):
             return stamp
         if facts.st_size == indexed.bytes:
