@@ -72,7 +72,7 @@ def test_C03_whatever_byte_changes_a_frame_changes_its_hash(name: str) -> None:
             noticed += report.errors == [None]
             assert report.errors != [None] or np.array_equal(clips[0], frame), f"byte {place}, frame {number}"
         data[place] ^= 0x15
-    assert noticed, "some flips are of other frames"
+    assert noticed or not of.index.stream.contiguous, "some flips are of other frames"
 
 
 def test_a_change_behind_a_frame_does_not_touch_it() -> None:
