@@ -120,7 +120,7 @@ def test_what_is_said() -> None:
     assert said[2].split()[0] == "raw"
     assert said[3].split()[:3] == [">", "zstd:1", "540"]
     assert said[4].split() == ["no", "cache", "2.5"]
-    assert said[5] == "measured on 20 frames of 5 clips, for 2 workers, files in memory"
+    assert said[5] == "measured on 20 frames of 5 clips, for 2 workers, all frames found, files in memory"
     assert said[6].startswith("zstd:1: a frame costs ")
     assert said[6].endswith("; it fits")
     assert len(said) == 7
@@ -130,6 +130,31 @@ def test_what_is_said() -> None:
     assert "without end" in str(of(replace(FOUND, varies=True, frames_at_most=None)))
     failing = replace(DECODED, failed=3, error="CorruptMedia: a.mp4: damaged")
     assert "3 of 8 sampled clips cannot be decoded: CorruptMedia: a.mp4: damaged" in str(of(decoded=failing))
+
+
+def test_numbers_are_as_exact_as_an_estimate_is() -> None:
+    def speeds(scale: float) -> list[str]:
+        decoded = replace(DECODED, decode_seconds=DECODED.decode_seconds / scale)
+        figures = [replace(each, read_seconds=each.read_seconds / scale) for each in FIGURES]
+        lines = str(estimated(FOUND, "output", (decoded, figures), Room(2))).splitlines()[2:5]
+        return [line.split("   ")[-1].strip() for line in lines]
+
+    assert speeds(1) == ["24.9", "243", "2.5"]
+    assert speeds(12) == ["290", "2,210", "29.9"]
+    assert speeds(10**6) == ["over 4,000"] * 3
+
+
+def test_one_of_a_thing_is_no_plural() -> None:
+    found = replace(FOUND, clips=1, clip_frames=1, frames=1, pictures=1, pieces=1)
+    one = [replace(each, num_frames=1) for each in FIGURES]
+    said = str(estimated(found, "output", (replace(DECODED, clips=1), one), Room(1))).splitlines()
+    assert said[0] == "1 clip wants 1 different frame, stored in the plan's form:"
+    assert said[5].startswith("measured on 1 frame of 1 clip, for 1 worker, ")
+
+
+def test_what_is_there_already_is_said() -> None:
+    assert "holds 1 frame already" in str(of(room=Room(2, frames_there=1)))
+    assert "already" not in str(of())
 
 
 def test_nothing_measured_is_no_division_by_zero() -> None:

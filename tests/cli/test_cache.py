@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 import framefeed.cli.cache
 from framefeed.cache.building import build
@@ -174,13 +175,38 @@ def test_failed_files_are_listed_and_3(tmp_path: Path, cache: str, capfd: pytest
 
 
 def test_C04_a_full_cache_is_said_and_no_failure(catalog: str, cache: str, capfd: pytest.CaptureFixture[str]) -> None:
-    out, err = said(capfd, "build", catalog, cache, *RATES, "--max-bytes", "30kB", "--codec", "raw")
+    out, err = said(capfd, "build", catalog, cache, *RATES, "--max-bytes", "80kB", "--codec", "raw")
     assert err == []
-    assert any("it does not fit: " in line and "more than the 30.0 kB that it may take" in line for line in out)
+    assert any("it does not fit: " in line and "more than the 80.0 kB that it may take" in line for line in out)
     assert any(line.startswith("stopped: ") and "full" in line for line in out)
-    assert sum(entry.stat().st_size for entry in os.scandir(cache)) <= 30_000
-    found = document(capfd, "build", catalog, cache, *RATES, "--max-bytes", "30kB", "--codec", "raw")
+    assert sum(entry.stat().st_size for entry in os.scandir(cache)) <= 80_000
+    (part,) = (line for line in out if "of 24 frames of this plan" in line)
+    stored = int(out[out.index("") + 1].split()[0])
+    assert 0 < stored < 24
+    assert part == f"{stored} of 24 frames of this plan ({100 * stored / 24:.0f} %)"
+    found = document(capfd, "build", catalog, cache, *RATES, "--max-bytes", "80kB", "--codec", "raw")
     assert (found["build"]["is_complete"], found["failed"]) == (False, [])
+
+
+def test_C04_a_budget_for_nothing_is_said(catalog: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for number, words in enumerate([[], ["--no-estimate"]]):
+        folder = os.fspath(tmp_path / f"{number}")
+        out, err = said(capfd, "build", catalog, folder, *RATES, "--max-bytes", "5kB", "--codec", "raw", *words)
+        assert "0 of 24 frames of this plan; nothing fits in 5.0 kB" in out
+        assert err == []
+
+
+def test_a_full_cache_of_another_plan(catalog: str, cache: str, capfd: pytest.CaptureFixture[str]) -> None:
+    words = ["build", catalog, cache, "--rates", "2:2,4:2", "--max-bytes", "80kB", "--codec", "raw", "--no-estimate"]
+    said(capfd, *words, "--size", "32x48")
+    assert "at least 0 of 24 frames of this plan (0 %)" in said(capfd, *words, "--size", "40x48")[0]
+
+
+def test_pictures_are_by_pillow(tmp_path: Path, cache: str, capfd: pytest.CaptureFixture[str]) -> None:
+    Image.new("RGB", (40, 30)).save(tmp_path / "a.png")
+    out, _ = said(capfd, "build", os.fspath(tmp_path / "a.png"), cache, "--no-estimate", "--size", "16")
+    assert out[0] == "1 video: 1 clip of 1 frame of 21x16"
+    assert any(line.startswith("pictures by Pillow ") for line in said(capfd, "info", cache)[0])
 
 
 def test_C17_a_folder_that_cannot_be_written(catalog: str, capfd: pytest.CaptureFixture[str]) -> None:

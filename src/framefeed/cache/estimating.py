@@ -33,6 +33,7 @@ PIECE_OVERHEAD = 1700
 """Bytes of what is stored together besides its frames: a table's head, and the description of its stream."""
 CLIP_SECONDS = 240e-6
 """Of planning, looking up and delivering a clip, in Python, so that threads do not share it (two x86-64 cores)."""
+_MOST_CLIPS = 1 / CLIP_SECONDS
 _GROUP_BYTES = 256 << 20
 _NO_CACHE = "no cache"
 
@@ -64,6 +65,7 @@ class Room:
         bytes_there: Of files that it has.
         free_bytes: Of its disk, or None where nobody knows.
         memory_bytes: Of the machine.
+        frames_there: Frames that it has.
     """
 
     workers: int
@@ -71,6 +73,7 @@ class Room:
     bytes_there: int = 0
     free_bytes: int | None = None
     memory_bytes: int = 0
+    frames_there: int = 0
 
     @property
     def most_bytes(self) -> int | None:
@@ -205,7 +208,7 @@ def estimated(
                 codec=each.codec,
                 nbytes=round(found.frames * a_frame + found.pieces * PIECE_OVERHEAD),
                 build_seconds=(decoding + storing) / room.workers,
-                clips_per_second=min(room.workers / (reading + CLIP_SECONDS), 1 / CLIP_SECONDS),
+                clips_per_second=min(room.workers / (reading + CLIP_SECONDS), _MOST_CLIPS),
             )
         )
     codec, why = _choice(figures, found.frames, room)
@@ -216,7 +219,7 @@ def estimated(
         codecs=tuple(codecs),
         codec=codec,
         reason=f"{codec}: {reason}" if reason and codec else why,
-        decode_clips_per_second=room.workers / (a_clip + CLIP_SECONDS) if a_clip else 0.0,
+        decode_clips_per_second=min(room.workers / (a_clip + CLIP_SECONDS), _MOST_CLIPS) if a_clip else 0.0,
         room=room,
         sample=decoded,
         sampled_frames=figures[0].num_frames if figures else 0,
@@ -261,7 +264,7 @@ def _room(cache: FrameCache, workers: int) -> Room:
         free = disk.f_bavail * disk.f_frsize
     except OSError:
         free = None
-    return Room(workers, cache.options.max_bytes, info.bytes_on_disk, free, memory_bytes())
+    return Room(workers, cache.options.max_bytes, info.bytes_on_disk, free, memory_bytes(), info.num_frames)
 
 
 # --- in words -----------------------------------------------------------------------------------------
@@ -270,7 +273,8 @@ def _room(cache: FrameCache, workers: int) -> Room:
 def _wanted(of: CacheEstimate) -> str:
     found = of.outlook
     what = "in the plan's form" if of.form == "output" else "as whole pictures"
-    return f"{found.clips:,} clips want {found.frames:,} different frames, stored {what}:"
+    clips, frames = _counted(found.clips, "clip"), _counted(found.frames, "different frame")
+    return f"{clips} {'wants' if found.clips == 1 else 'want'} {frames}, stored {what}:"
 
 
 def _table(of: CacheEstimate) -> list[str]:
@@ -278,9 +282,9 @@ def _table(of: CacheEstimate) -> list[str]:
     for each in of.codecs:
         a_frame = readable_bytes(each.nbytes / max(1, of.outlook.frames))
         mark = "> " if each.codec == of.codec else "  "
-        speed = f"{each.clips_per_second:,.1f}"
+        speed = _speed(each.clips_per_second)
         rows.append((mark + each.codec, a_frame, readable_bytes(each.nbytes), _duration(each.build_seconds), speed))
-    rows.append((f"  {_NO_CACHE}", "", "", "", f"{of.decode_clips_per_second:,.1f}"))
+    rows.append((f"  {_NO_CACHE}", "", "", "", _speed(of.decode_clips_per_second)))
     first, *others = (max(map(len, column)) for column in zip(*rows, strict=True))
     lines = []
     for name, *cells in rows:
@@ -291,8 +295,12 @@ def _table(of: CacheEstimate) -> list[str]:
 
 def _remarks(of: CacheEstimate) -> list[str]:
     found, done, chosen = of.outlook, of.sample, of.chosen
-    workers = f"{of.room.workers} worker{'' if of.room.workers == 1 else 's'}"
-    lines = [f"measured on {of.sampled_frames:,} frames of {done.clips:,} clips, for {workers}, files in memory"]
+    what = f"{_counted(of.sampled_frames, 'frame')} of {_counted(done.clips, 'clip')}"
+    workers = _counted(of.room.workers, "worker")
+    lines = [f"measured on {what}, for {workers}, all frames found, files in memory"]
+    if of.room.frames_there:
+        held = _counted(of.room.frames_there, "frame")
+        lines.append(f"the cache holds {held} already: those that are of this plan take no time to build")
     if done.failed:
         lines.append(f"{done.failed:,} of {done.failed + done.clips:,} sampled clips cannot be decoded: {done.error}")
     if chosen is None:
@@ -310,6 +318,17 @@ def _at_most(of: CacheEstimate, frames: int) -> str:
     assert of.chosen is not None
     nbytes = of.chosen.nbytes / max(1, of.outlook.frames) * frames
     return f"up to {frames:,}, which is {readable_bytes(nbytes)}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _speed(clips_per_second: float) -> str:
+    """Write what an estimate is worth: three digits, and of what Python bounds only that it is more."""
+    if clips_per_second >= _MOST_CLIPS:
+        return f"over {_MOST_CLIPS // 1000 * 1000:,.0f}"
+    return f"{float(f'{clips_per_second:.3g}'):,.12g}"
 
 
 def _duration(seconds: float) -> str:

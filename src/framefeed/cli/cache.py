@@ -12,14 +12,25 @@ from typing import Any
 
 from tqdm import tqdm
 
-from framefeed.cache.building import BuildReport, build
+from framefeed.cache.building import GROUP_BYTES, BuildReport, build
 from framefeed.cache.claims import FILE_NAME
 from framefeed.cache.estimating import CacheEstimate, estimate
 from framefeed.cache.frame_cache import FrameCache
+from framefeed.cache.outlook import outlook
 from framefeed.cache.sizes import readable_bytes
 from framefeed.cache.stored import Verified
+from framefeed.cache.wanted import Gathering
 from framefeed.cli.cache_facts import facts_of, sentences
-from framefeed.cli.caching import add_cache_arguments, cache_of, found_again, percent, quietly, remedy, say_trouble
+from framefeed.cli.caching import (
+    add_cache_arguments,
+    cache_of,
+    found_again,
+    is_by_output,
+    percent,
+    quietly,
+    remedy,
+    say_trouble,
+)
 from framefeed.cli.exits import Exit
 from framefeed.cli.failures import Failed, as_json, failures_of_plan, list_failed
 from framefeed.cli.plans import add_plan_arguments, num_workers, opened, planned
@@ -98,7 +109,8 @@ def _build(args: argparse.Namespace) -> int:
         report = _built(args, plan, cache)
         document |= {"estimate": expected and _plain(expected), "build": _done(report)}
         if not args.json:
-            say(*_sentences(args.folder, report, cache), *_prospect(args, plan, report, cache))
+            wanted = _num_wanted(args, plan, cache, expected) if cache.stats().is_full else 0
+            say(*_sentences(args.folder, report, cache, wanted), *_prospect(args, plan, report, cache))
         return _closed(args, cache, document, failed + report.failed)
 
 
@@ -157,7 +169,18 @@ def _built(args: argparse.Namespace, plan: EpochPlan, cache: FrameCache) -> Buil
         raise KeyboardInterrupt(message) from None
 
 
-def _sentences(folder: str, report: BuildReport, cache: FrameCache) -> Iterator[str]:
+def _part(report: BuildReport, cache: FrameCache, wanted: int) -> str:
+    """Say which part of a plan is in a cache that is full."""
+    there, info = report.frames_stored + report.frames_present, cache.info()
+    if not info.num_frames:
+        size = "" if info.max_bytes is None else f" in {readable_bytes(info.max_bytes)}"
+        return f"0 of {counted(wanted, 'frame')} of this plan; nothing fits{size}"
+    # What was stored before may be of this plan too, and was not looked for any more when nothing could be added.
+    least = "at least " if info.num_frames > there else ""
+    return f"{least}{there:,} of {counted(wanted, 'frame')} of this plan ({percent(there / max(1, wanted))})"
+
+
+def _sentences(folder: str, report: BuildReport, cache: FrameCache, wanted: int) -> Iterator[str]:
     present = f"; {report.frames_present:,} were there already" if report.frames_present else ""
     failed = f"; {report.frames_failed:,} failed" if report.frames_failed else ""
     codec = cache.stats().codec
@@ -166,8 +189,16 @@ def _sentences(folder: str, report: BuildReport, cache: FrameCache) -> Iterator[
     yield f"{frames}, in {as_hours(report.seconds)}{present}{failed}"
     if cache.stats().is_full:
         yield f"stopped: {report.stopped_because}"
+        yield _part(report, cache, wanted)
     info = cache.info()
     yield f"{folder}: {counted(info.num_frames, 'frame')}, {readable_bytes(info.bytes_on_disk)} on disk"
+
+
+def _num_wanted(args: argparse.Namespace, plan: EpochPlan, cache: FrameCache, expected: CacheEstimate | None) -> int:
+    """Different frames of a plan."""
+    if expected is not None:
+        return expected.outlook.frames
+    return outlook(plan, args.epochs, Gathering(is_by_output(plan, cache), GROUP_BYTES)).frames
 
 
 def _prospect(args: argparse.Namespace, plan: EpochPlan, report: BuildReport, cache: FrameCache) -> Iterator[str]:

@@ -75,7 +75,7 @@ def sentences(folder: str, facts: Mapping[str, Any]) -> list[str]:
         lines += table(rows, "llrrr", indent="  ")
         if len(facts["kinds"]) > _SHOWN:
             lines.append(f"  and {len(facts['kinds']) - _SHOWN:,} kinds more")
-    lines += [f"made by {recipe}: {counted(count, 'stream')}" for recipe, count in facts["made_by"].items()]
+    lines += [f"{_maker(recipe)}: {counted(count, 'stream')}" for recipe, count in facts["made_by"].items()]
     for recipe, count in facts["not_read_any_more"].items():
         lines.append(f"not read any more, for it is another version: {counted(count, 'stream')} by {recipe}")
     if facts["unfinished"]:
@@ -93,6 +93,11 @@ def _size(folder: str, facts: Mapping[str, Any]) -> str:
     disk = f"{counted(facts['files'], 'file')}, {readable_bytes(facts['bytes_on_disk'])}"
     times = facts["raw_bytes"] / max(1, facts["stored_bytes"])
     return f"{folder}: {what} in {disk}; as pixels {readable_bytes(facts['raw_bytes'])}, {times:.1f} times as much"
+
+
+def _maker(recipe: str) -> str:
+    library = recipe.removeprefix("still, ")
+    return f"made by {recipe}" if library == recipe else f"pictures by {library}"
 
 
 def _kind(kind: Mapping[str, Any]) -> tuple[str, str, str, str, str]:

@@ -42,8 +42,13 @@ def quietly() -> Iterator[None]:
 
 def found_again(plan: EpochPlan, cache: FrameCache, frames: int) -> float | None:
     """Estimate the share of its frames that an epoch finds which nothing was stored for; None where none differs."""
+    return share_found_again(plan, frames, is_by_output(plan, cache))
+
+
+def is_by_output(plan: EpochPlan, cache: FrameCache) -> bool:
+    """Whether outputs are stored of a plan, not whole pictures."""
     form = cache.options.form
-    return share_found_again(plan, frames, (form_for(plan) if form == "auto" else form) == "output")
+    return (form_for(plan) if form == "auto" else form) == "output"
 
 
 def remedy(args: argparse.Namespace) -> str:

@@ -151,16 +151,17 @@ def _timed(loader: ClipLoader, waits: list[float]) -> Iterator[ClipBatch]:
 
 def _announced(args: argparse.Namespace, catalog: Catalog, plan: EpochPlan) -> str:
     if not len(plan):
-        return f"{len(catalog):,} files, none of which can be read: there is nothing to feed"
+        return f"{counted(len(catalog), 'file')}, none of which can be read: there is nothing to feed"
     _, height, width = plan.picture_shape
     return (
-        f"{len(catalog.usable_rows):,} videos: {len(plan):,} clips of {plan.num_frames_per_clip} frames of "
+        f"{counted(len(catalog.usable_rows), 'video')}: {counted(len(plan), 'clip')} of "
+        f"{counted(plan.num_frames_per_clip, 'frame')} of "
         f"{width}x{height} an epoch, in batches of {args.batch_size}, a step of {args.step_ms:g} ms"
     )
 
 
 def _epoch_line(epoch: int, clips: int, seconds: float) -> str:
-    return f"epoch {epoch}: {clips:,} clips in {seconds:.2f} s, {clips / seconds:,.1f} clips/s"
+    return f"epoch {epoch}: {counted(clips, 'clip')} in {seconds:.2f} s, {clips / seconds:,.1f} clips/s"
 
 
 def _advice(
