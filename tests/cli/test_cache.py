@@ -13,6 +13,7 @@ from PIL import Image
 
 import framefeed.cli.cache
 from framefeed.cache.building import build
+from framefeed.cache.codecs import known_codecs
 from framefeed.cache.frame_cache import FrameCache
 from framefeed.cache.stored import Kind, StoredFrame
 from framefeed.cli import main
@@ -80,6 +81,12 @@ def test_build_says_what_is_expected_and_what_was_done(
     assert len(out) == 4
     assert out[1].startswith("0 frames stored, 0 bytes, in ")
     assert out[1].endswith("; 24 were there already")
+
+
+def test_help_names_all_codecs(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["cache", "build", "--help"]) == 0
+    words = capfd.readouterr().out.replace(",", " ").replace(";", " ").split()
+    assert {*known_codecs()} <= {*words}
 
 
 def test_build_as_json(catalog: str, cache: str, capfd: pytest.CaptureFixture[str]) -> None:

@@ -19,8 +19,9 @@ from framefeed.plan.epoch import EpochPlan
 def add_cache_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare how frames are cached."""
     parser.add_argument("--codec", metavar="CODEC",
-                        help="how frames are stored, such as lz4, zstd:3 or, with loss, jpeg:90 "
-                        "(default: chosen by measurement)")  # fmt: skip
+                        help="how frames are stored: raw, lz4, lz4hc, magicyuv, zstd or zstd:LEVEL; or, with loss, "
+                        "jpeg or jpeg:QUALITY (default: chosen by measurement)",
+                        )  # fmt: skip
     parser.add_argument("--max-bytes", type=byte_size, metavar="SIZE", help="most bytes of the cache, such as 200GB")
     parser.add_argument("--form", choices=["auto", *FORMS],
                         help="what is stored: the pixels that are asked for, or the whole pictures as they were "
