@@ -471,3 +471,77 @@ def test_warnings_turned_into_errors_do_not_stop_decoding(tmp_path: Path) -> Non
                 (pixels,), _ = of.decoded(cache.decoder(decoder_named()), ([number], SMALL))
             np.testing.assert_array_equal(pixels, of.fresh(([number], SMALL))[0])
         assert cache.stats().is_full
+
+
+# --- what reviews found -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["output", "planes"])
+@pytest.mark.parametrize("before", [[], [0, 1, 2, 3], [20, 21, 22], list(range(16, 32))])
+def test_reading_on_decodes_each_frame_once(form: Any, before: list[int], tmp_path: Path) -> None:
+    path = clip_file("cached.mp4", ClipSpec(num_frames=40, gop=40, b_frames=2))
+    with VideoDecoder(path, size=(24, 32)) as plain:
+        expected = [frame.copy() for frame in plain]
+    with FrameCache(tmp_path / "c", form=form) as cache:
+        if before:
+            Video.of(path).decoded(cache.decoder(decoder_named()), (before, SMALL))
+        for _ in range(2):
+            with VideoDecoder(path, size=(24, 32), backend=cache.decoder(decoder_named())) as decoder:
+                assert_same(list(decoder), expected)
+        assert cache.stats().frames_missed <= 40 + len(before) + 16
+        cache.flush()
+        assert cache.info().num_frames <= 40 + 16
+
+
+def test_the_memory_tier_serves_raw_frames_too(tmp_path: Path) -> None:
+    of = video()
+    with FrameCache(tmp_path / "c", codec="raw", form="output", memory_bytes="1MB") as cache:
+        for _ in range(3):
+            (clip,), _ = of.decoded(cache.decoder(decoder_named()), (CLIP, SMALL))
+            np.testing.assert_array_equal(clip, of.fresh((CLIP, SMALL))[0])
+        assert cache.stats().frames_from_memory == 2 * len(CLIP)
+        assert cache.stats().bytes_read == 0
+
+
+def test_what_is_larger_than_what_is_kept_passes_by(tmp_path: Path) -> None:
+    of, wide = video(), OutputSpec(size=(17_000, 2))
+    with FrameCache(tmp_path / "c", form="output") as cache:
+        for _ in range(2):
+            clips, report = of.decoded(cache.decoder(decoder_named()), ([1], wide))
+            assert_same(clips, of.fresh(([1], wide)))
+            assert report.counts.frames_cached == 0
+
+
+def test_C09_a_source_that_cannot_be_hashed_is_decoded_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of = video()
+
+    def failing(self: Any, ordinals: Any) -> Any:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("framefeed.cache.evidence.Evidence.contents", failing)
+    for form in ("output", "planes"):
+        with FrameCache(tmp_path / form, form=form, strict=True) as cache:  # type: ignore[arg-type]
+            for _ in range(2):
+                clips, _ = of.decoded(cache.decoder(decoder_named()), (CLIP, SMALL))
+                assert_same(clips, of.fresh((CLIP, SMALL)))
+
+
+def test_a_path_with_a_zero_byte_is_no_folder() -> None:
+    with pytest.raises(UsageError, match="folder"):
+        FrameCache("a\0b")
+
+
+def test_outdated_frames_are_counted_once(tmp_path: Path) -> None:
+    path = copied("bframes_2.mp4", tmp_path)
+    of = Video.of(path)
+    with FrameCache(tmp_path / "c", memory_bytes="1MB", form="output") as cache:
+        filled(cache, of, [0, 3])
+        place = int(of.index.packets.offset[of.index.frame_start[0]])
+        times = path.stat()
+        patched(path, place + 40)
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+        of = Video(of.source, of.index)
+        of.decoded(cache.decoder(decoder_named()), ([0, 3], SMALL))
+        assert cache.stats().frames_outdated == 2

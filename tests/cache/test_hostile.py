@@ -40,6 +40,14 @@ STORED: dict[str, tuple[Kind, bytes, int]] = {
     "bomb of planes": (Kind("zstd:1", PLANES), BOMB, 128 * 96 * 3 // 2),
     "no lz4": (Kind("lz4", OUTPUT), b"\xff" * 50, NBYTES),
     "no lz4 planes": (Kind("lz4", PLANES), b"\xff" * 50, 128 * 96 * 3 // 2),
+    "an output as planes": (Kind("raw", "rgbp 128x96 2 0 p 0"), bytes(3 * 128 * 96), 3 * 128 * 96),
+    "no such matrix": (Kind("raw", "yuv420p 128x96 255 2 p 3"), bytes(128 * 96 * 3 // 2), 128 * 96 * 3 // 2),
+    "a format that swscale refuses": (Kind("raw", "gray32le 128x96 2 0 p 0"), bytes(4 * 128 * 96), 4 * 128 * 96),
+    "a format that swscale does not survive": (
+        Kind("raw", "yaf32le 128x96 2 0 p 0"),
+        bytes(8 * 128 * 96),
+        8 * 128 * 96,
+    ),
     "nothing": (Kind("zstd:1", OUTPUT), b"", NBYTES),
 }
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,8 @@ from framefeed.cache.keys import Form, Recipe, key_of
 from framefeed.cache.shelf import Fresh, Shelf
 from framefeed.cache.stored import IntArray, WordArray
 from framefeed.decode.abilities import gives_frames, recipe_of
-from framefeed.decode.decoder import ClipSlot, DecodeCounts, Decoder, DecodeReport
-from framefeed.decode.places import Places
+from framefeed.decode.decoder import ClipSlot, DecodeCounts, Decoder, DecodeReport, Pixels
+from framefeed.decode.places import Places, naming
 from framefeed.decode.planes import PlaneLayout, copy_planes, layout_of, output_layout, picture_of
 from framefeed.decode.writing import picture_name, writer_of
 from framefeed.errors import UsageError
@@ -28,6 +29,16 @@ from framefeed.plan.request import OutputSpec
 
 _PUT_BYTES = 16 << 20
 """Planes of about so many bytes are stored together."""
+_FORMATS = re.compile(
+    r"(yuv[aj]?4\d\dp|gbra?p|gray)(9|10|12|14|16)?(le|be)?|nv(12|16|21|24|42)|p[024]1[026](le|be)|ya(8|16(le|be))|"
+    r"rgb24|bgr24|rgba|bgra|argb|abgr|0rgb|rgb0|bgr0|0bgr|(rgb|bgr)48(le|be)|(rgba|bgra)64(le|be)|pal8|mono[wb]|"
+    r"y[uv]y[uv]422|uyvy422"
+)
+"""Pixel formats of libav that are kept as planes: of others swscale refuses some, and does not survive a few."""
+_MATRICES = frozenset({0, 1, 2, 4, 5, 6, 7, 9})
+"""Codes of ITU-T H.273 that swscale converts from."""
+_AHEAD = 16
+"""Frames that are looked up, or stored, together where a source is read in order."""
 
 
 class CachingDecoder:
@@ -61,8 +72,11 @@ class CachingDecoder:
         """Decode the clips of one source, or take them from the cache; see ``Decoder.decode``."""
         if index.identity is None or not _is_known(index, slots):
             return self._inner.decode(source, index, slots)
+        form = self._form_of(index, [slot.output for slot in slots])
+        if form == "output" and not all(_is_kept(output, index) for output in {slot.output for slot in slots}):
+            return self._inner.decode(source, index, slots)
         source.check_identity(index.identity)
-        if self._form_of(index, [slot.output for slot in slots]) == "planes":
+        if form == "planes":
             report = self._from_planes(source, index, slots)
         else:
             report = self._from_outputs(source, index, slots)
@@ -83,6 +97,78 @@ class CachingDecoder:
             _OutputCall(self._inner, shelf, (source, index)).decode(numbered, report, evidence)
         return report
 
+    def pictures(
+        self, source: MediaSource, index: FrameIndex, stretch: range, output: OutputSpec
+    ) -> Iterator[tuple[int, Pixels]]:
+        """Yield (ordinal, pixels) for consecutive frames; see ``PictureStream.pictures``.
+
+        Where frames are missing the other decoder goes on from there, without beginning anew, until some are there.
+        """
+        at = stretch.start
+        while at < stretch.stop:
+            part = range(at, min(at + _AHEAD, stretch.stop))
+            if self._has_all(source, index, part, output):
+                yield from self._together(source, (index, output), part)
+                at = part.stop
+            else:
+                at = yield from self._onward(source, (index, output), range(at, stretch.stop))
+
+    def _has_all(self, source: MediaSource, index: FrameIndex, part: range, output: OutputSpec) -> bool:
+        return len(part) > 0 and not self.lacks(source, index, np.arange(part.start, part.stop), output).any()
+
+    def _together(
+        self, source: MediaSource, of: tuple[FrameIndex, OutputSpec], part: range
+    ) -> Iterator[tuple[int, Pixels]]:
+        index, output = of
+        memory = np.empty((len(part), 1, *output.shape(*index.stream.displayed)), dtype=np.uint8)
+        slots = [ClipSlot(np.array([i], dtype=np.int64), output, clip) for i, clip in zip(part, memory, strict=True)]
+        report = self.decode(source, index, slots)
+        for ordinal, slot, error in zip(part, slots, report.errors, strict=True):
+            if error is None:
+                yield ordinal, slot.out[0]
+
+    def _onward(
+        self, source: MediaSource, of: tuple[FrameIndex, OutputSpec], stretch: range
+    ) -> Generator[tuple[int, Pixels], None, int]:
+        """Decode on and store, until what follows is there; give the ordinal that is next."""
+        index, output = of
+        evidence, form = Evidence(source, index), self._form_of(index, [output])
+        if index.identity is None or not hasattr(self._inner, "pictures") or not _is_kept(output, index):
+            yield from self._together(source, of, stretch[:_AHEAD])
+            return stretch.start + len(stretch[:_AHEAD])
+        shelf = self._shelf(index, evidence, form, output if form == "output" else None)
+        stamps = evidence.stamps(np.arange(stretch.start, stretch.stop))
+        fresh: list[Fresh] = []
+        for ordinal, frame, pixels in self._one_by_one(shelf, source, of, stretch):
+            self._keeper.tally.add(frames_missed=1)
+            fresh += [frame] if frame is not None else []
+            yield ordinal, pixels
+            if len(fresh) == _AHEAD:
+                shelf.put(fresh, stamps[[each.ordinal - stretch.start for each in fresh]])
+                fresh = []
+                if self._has_all(source, index, stretch[ordinal + 1 - stretch.start :][:_AHEAD], output):
+                    return ordinal + 1
+        shelf.put(fresh, stamps[[each.ordinal - stretch.start for each in fresh]])
+        return stretch.stop
+
+    def _one_by_one(
+        self, shelf: Shelf, source: MediaSource, of: tuple[FrameIndex, OutputSpec], stretch: range
+    ) -> Iterator[tuple[int, Fresh | None, Pixels]]:
+        """Yield (ordinal, what to store, pixels) as the other decoder gives them."""
+        index, output = of
+        inner: Any = self._inner
+        if self._form_of(index, [output]) == "output":
+            layout = output_layout(output, *index.stream.displayed)
+            for ordinal, pixels in inner.pictures(source, index, stretch, output):
+                yield ordinal, shelf.settled(Fresh(ordinal, layout, pixels.reshape(-1))), pixels
+            return
+        for ordinal, picture in inner.frames(source, index, stretch):
+            fresh, shown = _kept_planes(shelf, index, ordinal, picture)
+            pixels = np.empty(output.shape(*index.stream.displayed), dtype=np.uint8)
+            with naming(source):
+                writer_of(shown, index, picture_name(source, int(index.frame_packet[ordinal])))(output, pixels)
+            yield ordinal, fresh, pixels
+
     def lacks(
         self, source: MediaSource, index: FrameIndex, ordinals: IntArray, output: OutputSpec
     ) -> npt.NDArray[np.bool_]:
@@ -94,9 +180,9 @@ class CachingDecoder:
             ordinals: Frames of it, int64 [N].
             output: The form in which they would be asked for.
         """
-        if index.identity is None:
-            return np.ones(len(ordinals), dtype=np.bool_)
         form, evidence = self._form_of(index, [output]), Evidence(source, index)
+        if index.identity is None or (form == "output" and not _is_kept(output, index)):
+            return np.ones(len(ordinals), dtype=np.bool_)
         if form == "planes":
             return self._shelf(index, evidence, form, None).lacks(ordinals, None)
         layout = output_layout(output, *index.stream.displayed)
@@ -133,6 +219,14 @@ def _is_known(index: FrameIndex, slots: Sequence[ClipSlot]) -> bool:
     return all(not len(slot.indices) or slot.indices.view(np.uint64).max() < len(index) for slot in slots)
 
 
+def _is_kept(output: OutputSpec, index: FrameIndex) -> bool:
+    """Whether pixels of a form are of a size that is kept."""
+    try:
+        return output_layout(output, *index.stream.displayed).nbytes > 0
+    except UsageError:
+        return False
+
+
 def _by_output(slots: Sequence[ClipSlot]) -> dict[OutputSpec, list[tuple[int, ClipSlot]]]:
     """Slots with their numbers, by the form of their pixels."""
     grouped: dict[OutputSpec, list[tuple[int, ClipSlot]]] = {}
@@ -166,7 +260,8 @@ class _OutputCall:
 
     def _serve(self, slot: ClipSlot, missing: npt.NDArray[np.bool_], layout: PlaneLayout) -> None:
         """Write the frames that the cache has, and strike them from what is missing."""
-        missing[self._shelf.take_straight(slot.indices, layout, slot.out)] = False
+        if not self._shelf.asks_memory:
+            missing[self._shelf.take_straight(slot.indices, layout, slot.out)] = False
         places = np.flatnonzero(missing)
         if not len(places):
             return
@@ -242,7 +337,23 @@ def _is_regular(layout: PlaneLayout, index: FrameIndex) -> bool:
     """
     stream = index.stream
     height, width = stream.displayed if holds_pictures(index) else (stream.height, stream.width)
-    return (layout.height, layout.width) == (height, width) and layout.is_settled
+    if (layout.height, layout.width) != (height, width) or layout.color_space not in _MATRICES:
+        return False
+    return layout.is_settled and _FORMATS.fullmatch(layout.pixel_format) is not None
+
+
+def _kept_planes(shelf: Shelf, index: FrameIndex, ordinal: int, picture: Any) -> tuple[Fresh | None, Any]:
+    """Copy the planes of a picture that are to be stored, if they are; give the picture to be shown too."""
+    try:
+        layout = layout_of(picture)
+    except UsageError:  # larger than what is kept
+        return None, picture
+    if not _is_regular(layout, index):
+        return None, picture
+    planes = new_memory(layout.nbytes)
+    copy_planes(picture, planes)
+    frame = shelf.settled(Fresh(ordinal, layout, planes))
+    return frame, picture if frame.data is None else picture_of(layout, planes)
 
 
 class _PlanesCall:
@@ -277,12 +388,12 @@ class _PlanesCall:
                 layout = PlaneLayout.parse(frame.kind.layout)
                 if not _is_regular(layout, self._index):
                     raise BrokenFrame(f"a picture of {layout.text} in this stream")
-                planes = codec_labelled(frame.kind.codec).decoded(frame.data, layout)
+                picture = picture_of(layout, codec_labelled(frame.kind.codec).decoded(frame.data, layout))
             except (BrokenFrame, UsageError):
                 self._shelf.refuse(ordinal)
                 continue
             before = counts.frames_delivered
-            places.fill(ordinal, self._writer(picture_of(layout, planes), ordinal))
+            places.fill(ordinal, self._writer(picture, ordinal))
             counts.frames_cached += counts.frames_delivered - before
 
     def _fill(self, missing: IntArray, places: Places, counts: DecodeCounts, evidence: Evidence) -> int:
@@ -292,18 +403,12 @@ class _PlanesCall:
             self._source, self._index, missing, counts
         )
         for ordinal, picture in frames:
-            layout = layout_of(picture)
-            if not _is_regular(layout, self._index):
-                places.fill(ordinal, self._writer(picture, ordinal))
-                continue
-            if fresh and (fresh[0].layout != layout or len(fresh) * layout.nbytes > _PUT_BYTES):
-                stored += self._put(fresh, stamps)
-                fresh = []
-            planes = new_memory(layout.nbytes)
-            copy_planes(picture, planes)
-            frame = self._shelf.settled(Fresh(ordinal, layout, planes))
-            fresh.append(frame)
-            shown = picture if frame.data is None else picture_of(layout, planes)
+            frame, shown = _kept_planes(self._shelf, self._index, ordinal, picture)
+            if frame is not None:
+                if fresh and (fresh[0].layout != frame.layout or len(fresh) * frame.layout.nbytes > _PUT_BYTES):
+                    stored += self._put(fresh, stamps)
+                    fresh = []
+                fresh.append(frame)
             places.fill(ordinal, self._writer(shown, ordinal))
         return stored + self._put(fresh, stamps)
 

@@ -177,9 +177,10 @@ def _frames_of(plan: EpochPlan) -> int | None:
 
 
 def _folder(path: object) -> str:
-    if not isinstance(path, (str, os.PathLike)) or not os.fsdecode(path):
+    name = os.fsdecode(path) if isinstance(path, (str, os.PathLike)) else ""
+    if not name or "\0" in name:
         raise UsageError(f"a cache is a folder, named by its path, not {path!r}")
-    return os.path.abspath(os.path.expanduser(os.fsdecode(path)))
+    return os.path.abspath(os.path.expanduser(name))
 
 
 def _rebuilt(options: CacheOptions) -> FrameCache:

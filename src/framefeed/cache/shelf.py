@@ -21,6 +21,8 @@ from framefeed.decode.planes import PlaneLayout
 from framefeed.errors import MediaError
 from framefeed.index.frame_index import FrameIndex
 
+_UNREADABLE = (MediaError, OSError)
+"""What reading of a source raises."""
 _KEPT_SCRATCH = 64 << 20
 """Bytes of scratch memory that a thread keeps."""
 
@@ -99,6 +101,11 @@ class Shelf:
                 served[place] = frame
         return served
 
+    @property
+    def asks_memory(self) -> bool:
+        """Whether there is a memory tier, which is asked before the disk."""
+        return self._keeper.memory.max_bytes > 0
+
     def take_straight(self, ordinals: IntArray, layout: PlaneLayout, out: Pixels) -> IntArray:
         """Read the frames that lie on disk as they are wanted; see ``read_straight``."""
         found = self._keeper.store.find(self._key.digest, self._index.frame_packet[ordinals])
@@ -126,6 +133,8 @@ class Shelf:
         for (place, frame), is_sound in zip(held.items(), sound, strict=True):
             if is_sound:
                 served[place] = Served(frame.kind, memoryview(frame.data))
+            else:
+                self._keeper.memory.drop(self._key.digest, int(numbers[place]))
         self._keeper.tally.add(frames_from_memory=sum(sound))
         return served
 
@@ -138,6 +147,7 @@ class Shelf:
         if len(places):
             usable = usable.copy()
             usable[places] = self._agrees(ordinals[places], found.stamp[places], found.content[places])
+            self._keeper.tally.add(frames_outdated=len(places) - int(np.count_nonzero(usable)))
         return usable
 
     def _agrees(self, ordinals: IntArray, stamps: WordArray, contents: WordArray) -> npt.NDArray[np.bool_]:
@@ -149,10 +159,9 @@ class Shelf:
             return agrees
         try:
             agrees[doubted] = self._evidence.contents(ordinals[doubted]) == contents[doubted]
-        except MediaError:
+        except _UNREADABLE:
             # Whatever is wrong with the source, the decoder will say it.
             agrees[doubted] = False
-        self._keeper.tally.add(frames_outdated=int(len(agrees) - agrees.sum()))
         return agrees
 
     def _read(
@@ -221,7 +230,7 @@ class Shelf:
         try:
             steady = self._evidence.stamps(ordinals) == stamps
             contents = self._evidence.contents(ordinals)
-        except MediaError:
+        except _UNREADABLE:
             return 0
         codec = self._keeper.codec_for(frames[0].layout, [frame.planes for frame in frames])
         kept = [

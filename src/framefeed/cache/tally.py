@@ -50,12 +50,12 @@ class Tally:
     """Adds up counts from several threads."""
 
     def __init__(self) -> None:
-        self._sums: dict[str, Any] = {}
-        self.unlock()
+        self.reset()
         _TALLIES.add(self)
 
-    def unlock(self) -> None:
-        """Have a lock that nobody holds."""
+    def reset(self) -> None:
+        """Have counted nothing, and a lock that nobody holds."""
+        self._sums: dict[str, Any] = {}
         self._lock = Lock()
 
     def add(self, **counts: int) -> None:
@@ -74,10 +74,10 @@ class Tally:
 _TALLIES: WeakSet[Tally] = WeakSet()
 
 
-def _unlock_all() -> None:
+def _begin_anew() -> None:
     for tally in _TALLIES:
-        tally.unlock()
+        tally.reset()
 
 
-# A thread that held a lock is not in the forked process.
-os.register_at_fork(after_in_child=_unlock_all)
+# What a process did is not what its children do; and a thread that held a lock is not in them.
+os.register_at_fork(after_in_child=_begin_anew)

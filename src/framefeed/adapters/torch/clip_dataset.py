@@ -25,6 +25,8 @@ from framefeed.plan.epoch import EpochPlan
 
 IDLE_BATCHES = 2
 """Batches of memory that each process keeps for the next: the one that is being collated, and one more."""
+_MOST_GIVEN = 1_000_000
+"""Positions of an epoch that a worker remembers to have given, so that it sees when another begins."""
 OWN_KEYS = ("data", "pts_seconds", "valid", "position", "source")
 
 
@@ -68,6 +70,7 @@ class ClipDataset(Dataset[Any]):
         self._epoch = torch.tensor([plan.epoch], dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
         self._memory = Memory(IDLE_BATCHES)
         self._epoch_decoded = plan.epoch
+        self._given: set[int] = set()
 
     def __repr__(self) -> str:
         return f"ClipDataset({len(self)} clips, target={self._target!r}, epoch={self.epoch}, {self._plan!r})"
@@ -138,19 +141,22 @@ class ClipDataset(Dataset[Any]):
         numbers = [_checked(whole_number(position), len(plan)) for position in positions]
         if not numbers:
             return []
-        batch = load_batch(plan, numbers, self._decoder(plan), self._memory)
+        batch = load_batch(plan, numbers, self._decoder(plan, numbers), self._memory)
         for error in batch.errors:
             if error is not None:
                 raise error
         return [self._item(plan, batch, place, number) for place, number in enumerate(numbers)]
 
-    def _decoder(self, plan: EpochPlan) -> Decoder:
+    def _decoder(self, plan: EpochPlan, numbers: Sequence[int]) -> Decoder:
         if self._cache is None:
             return decoder_named()
-        if self._epoch_decoded != plan.epoch:
-            # In the new epoch other workers come to what this one has stored.
+        if self._epoch_decoded != plan.epoch or not self._given.isdisjoint(numbers):
+            # In the new epoch, which not everybody announces, other workers come to what this one has stored.
             self._cache.flush()
             self._epoch_decoded = plan.epoch
+            self._given.clear()
+        if len(self._given) < _MOST_GIVEN:
+            self._given.update(numbers)
         return self._cache.decoder_for(plan, decoder_named())
 
     def _item(self, plan: EpochPlan, batch: ClipBatch, place: int, number: int) -> Any:

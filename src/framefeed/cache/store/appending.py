@@ -88,7 +88,10 @@ class Appender:
             return False
         try:
             return change()
-        except BudgetReached:
+        except BudgetReached as reached:
+            if not reached.is_final:
+                # Others have claimed what is left, and may give some of it back.
+                return False
             self.is_full = True
             self.trouble = (
                 f"{self._folder.path}: the frame cache is full and stores no more; what it has stays in use: give it "

@@ -25,7 +25,15 @@ _SHARES = 4
 
 
 class BudgetReached(Exception):
-    """There is no room for another clip."""
+    """There is no room for another clip.
+
+    Args:
+        is_final: Whether what is on disk takes it; else others have claimed it for what they write.
+    """
+
+    def __init__(self, is_final: bool) -> None:
+        super().__init__(is_final)
+        self.is_final = is_final
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -220,7 +228,7 @@ class Folder:
             return wanted
         left = self._options.max_bytes - self._claimed_bytes()
         if needed > left:
-            raise BudgetReached
+            raise BudgetReached(needed > self._options.max_bytes - self.bytes_on_disk())
         return max(needed, min(wanted, left // _SHARES))
 
     @contextmanager
