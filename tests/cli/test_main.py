@@ -152,7 +152,7 @@ def test_interrupted_is_130(tmp_path: Path) -> None:
         env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     ) as process:  # fmt: skip
         assert process.stdout is not None
-        assert process.stdout.readline().startswith(b"1 videos: ")
+        assert process.stdout.readline().startswith(b"1 video: ")
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=SECONDS)
     assert process.returncode == 130
