@@ -109,3 +109,14 @@ def test_any_number_of_groups(tmp_path: Path, number: int) -> None:
     with Claims(os.fspath(tmp_path), "plan") as claims, another(tmp_path, "plan") as other:
         assert claims.take(number)
         assert other.ask("take", number) == "False"
+
+
+def test_C05_a_builder_that_was_stopped_is_not_waited_for_for_ever(tmp_path: Path) -> None:
+    with another(tmp_path, "plan") as other, Claims(str(tmp_path), "plan", patience_seconds=0.1) as own:
+        assert other.ask("take", 0) == "True"
+        assert other.ask("take", 1) == "True"
+        other.process.send_signal(signal.SIGSTOP)
+        own.wait(0)
+        own.wait(1)
+        assert not own.take(0)
+        other.process.send_signal(signal.SIGCONT)

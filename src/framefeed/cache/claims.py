@@ -11,10 +11,13 @@ import fcntl
 import os
 from contextlib import suppress
 from hashlib import blake2b
+from time import monotonic, sleep
 from types import TracebackType
 from typing import Self
 
 FILE_NAME = "building.lock"
+PATIENCE_SECONDS = 60.0
+_LOOK_SECONDS = 0.05
 
 _GROUP_BITS = 24
 _PLAN_BITS = 38
@@ -27,13 +30,15 @@ class Claims:
     Args:
         folder: Of the cache; made where it is missing.
         work: What the groups are numbered in: builders with the same text have the same groups.
+        patience_seconds: How long to wait for others, at most.
     """
 
-    def __init__(self, folder: str, work: str) -> None:
+    def __init__(self, folder: str, work: str, patience_seconds: float = PATIENCE_SECONDS) -> None:
         digest = int.from_bytes(blake2b(work.encode(), digest_size=8).digest())
         self._base = digest % (1 << _PLAN_BITS) << _GROUP_BITS
         self._folder = folder
         self._file = -1
+        self._patience = patience_seconds
 
     def __enter__(self) -> Self:
         with suppress(OSError):
@@ -54,8 +59,16 @@ class Claims:
         return self._lock(fcntl.LOCK_EX | fcntl.LOCK_NB, number)
 
     def wait(self, number: int) -> None:
-        """Wait until nobody claims a group any more. Whoever waits claims nothing, or two may wait for each other."""
-        self._lock(fcntl.LOCK_EX, number)
+        """Wait until nobody claims a group any more. Whoever waits claims nothing, or two may wait for each other.
+
+        A builder that was stopped claims for ever: patience ends, once for all groups, and they are worked on twice.
+        """
+        end = monotonic() + self._patience
+        while not self.take(number):
+            if monotonic() >= end:
+                self._patience = 0.0
+                return
+            sleep(_LOOK_SECONDS)
         self._lock(fcntl.LOCK_UN, number)
 
     def give_back(self) -> None:

@@ -132,7 +132,8 @@ class Keeper:
 
     def _chosen(self, layout: PlaneLayout, samples: Sequence[Pixels]) -> FrameCodec:
         expected = None if self.expected_frames is None else self.expected_frames * layout.nbytes
-        return chosen_codec(layout, samples, expected, self.options.max_bytes)
+        kinds = None if self._store is None else self._store.info().kinds
+        return chosen_codec(layout, samples, expected, self.options.max_bytes, kinds)
 
     def say_trouble(self) -> None:
         """Warn, once a process, that nothing more is stored, if that is so."""

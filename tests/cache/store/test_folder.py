@@ -18,7 +18,7 @@ import pytest
 from framefeed.cache.store import FrameStore, directories
 from framefeed.cache.store.descriptors import MOST_OPEN
 from framefeed.cache.store.segment_format import NO_FRAME
-from framefeed.cache.stored import StoredFrame, StoreOptions
+from framefeed.cache.stored import Kind, StoredFrame, StoreOptions
 from framefeed.errors import CacheError
 from tests.cache.store.faults import READING, Faults, faulty
 from tests.cache.store.hostile import FRAMES, KEY, TEXT, Said, segment_of
@@ -340,3 +340,20 @@ def test_directories_are_read_again_where_memory_is_short(tmp_path: Path, monkey
                 add(store, key, range(first, first + 20))
         assert assert_exact_or_missing(store, frames) == len(frames)
     assert len(segments(tmp_path)) > 5
+
+
+def test_C10_a_budget_that_others_only_claim_is_not_used_up(tmp_path: Path) -> None:
+    """Sixteen writers with one small clip each: none gives up for good while there is room."""
+    stores = [FrameStore(str(tmp_path / "c"), StoreOptions(max_bytes=200_000)) for _ in range(16)]
+    key, data = bytes(16), bytes(2_000)
+    frame = StoredFrame(0, Kind("raw", "x"), data, len(data))
+    first = [store.add(key, "{}", [frame]) for store in stores]
+    assert any(first)
+    for store in stores:
+        assert not store.is_full
+        store.flush()
+    again = [store.add(key, "{}", [frame]) for store in stores[:4]]
+    assert all(again), "what the others claimed and did not need is there again"
+    for store in stores:
+        store.close()
+    assert sum(file.stat().st_size for file in (tmp_path / "c").iterdir()) <= 200_000

@@ -47,7 +47,10 @@ def codec_named(spec: str) -> FrameCodec:
     if name in _NUMBERED and (not colon or _NUMBER.fullmatch(number)):
         return _NUMBERED[name](int(number) if colon else None)
     known = ", ".join(known_codecs())
-    raise UsageError(f"unknown codec {spec[:80]!r}: use one of {known}, or one with a number, such as 'zstd:3'")
+    raise UsageError(
+        f"unknown codec {spec[:80]!r}: use one of {known}; zstd takes a level ('zstd:3'), jpeg loses, and takes a "
+        "quality ('jpeg:90')"
+    )
 
 
 def codec_labelled(label: str) -> FrameCodec:
