@@ -353,7 +353,7 @@ def _kept_planes(shelf: Shelf, index: FrameIndex, ordinal: int, picture: Any) ->
     planes = new_memory(layout.nbytes)
     copy_planes(picture, planes)
     frame = shelf.settled(Fresh(ordinal, layout, planes))
-    return frame, picture if frame.data is None else picture_of(layout, planes)
+    return shelf.encoded(frame), picture if frame.data is None else picture_of(layout, planes)
 
 
 class _PlanesCall:

@@ -113,6 +113,11 @@ class Keeper:
         return not store.is_full and store.trouble is None
 
     @property
+    def has_chosen(self) -> bool:
+        """Whether it is settled how frames are stored."""
+        return self._codec is not None
+
+    @property
     def is_lossy(self) -> bool:
         """Whether frames lose something by being stored."""
         return self.pixels != EXACT

@@ -21,6 +21,7 @@ from framefeed.decode.planes import PlaneLayout
 from framefeed.errors import MediaError
 from framefeed.index.frame_index import FrameIndex
 
+_NO_PLANES = np.empty(0, dtype=np.uint8)
 _UNREADABLE = (MediaError, OSError)
 """What reading of a source raises."""
 _KEPT_SCRATCH = 64 << 20
@@ -212,6 +213,13 @@ class Shelf:
         data = codec.encode(frame.layout, frame.planes)
         codec.decode(memoryview(data), frame.layout, frame.planes)
         return replace(frame, data=data)
+
+    def encoded(self, frame: Fresh) -> Fresh:
+        """Encode a frame now, while the processor has its bytes at hand, and let go of these, if a codec is chosen."""
+        if frame.data is not None or not (self._keeper.has_chosen and self._keeper.is_filling):
+            return frame
+        codec = self._keeper.codec_for(frame.layout, [frame.planes])
+        return replace(frame, data=bytes(codec.encode(frame.layout, frame.planes)), planes=_NO_PLANES)
 
     def put(self, frames: Sequence[Fresh], stamps: WordArray) -> int:
         """Store frames that were just decoded, side by side; those whose source changed meanwhile are left out.
