@@ -15,7 +15,7 @@ from framefeed.bench.cache_field import FrameField
 from framefeed.bench.cache_ours import CLIP
 from framefeed.bench.cache_samples import BATCHED, Sample
 from framefeed.bench.measuring import Rounds
-from framefeed.cache.codecs import codec_named, known_codecs
+from framefeed.cache.codecs import exact_codecs
 from framefeed.cache.frame_cache import FrameCache
 from framefeed.cache.keys import Form
 from framefeed.decode.backends.pyav import PyAVDecoder
@@ -23,7 +23,7 @@ from framefeed.decode.decoder import ClipSlot, DecodeCounts, DecodeReport, Pixel
 from framefeed.decode.places import Places
 from framefeed.decode.planes import picture_of
 from framefeed.decode.writing import writer_of
-from framefeed.errors import MissingDependency, UsageError
+from framefeed.errors import UsageError
 from framefeed.index.frame_index import FrameIndex
 from framefeed.media.source import MediaSource
 
@@ -55,16 +55,7 @@ class Scene:
 
     def exact_codecs(self) -> list[str]:
         """Codecs that store this video's planes and give them back as they were."""
-        layouts = {frame.layout for frame in self.sample.frames}
-        found = []
-        for name in known_codecs():
-            try:
-                codec = codec_named(name)
-            except MissingDependency:
-                continue
-            if codec.is_exact and all(map(codec.takes, layouts)):
-                found.append(name)
-        return found
+        return [codec.name for codec in exact_codecs({frame.layout for frame in self.sample.frames})]
 
 
 class SampledDecoder:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
@@ -29,14 +28,6 @@ from framefeed.plan.request import OutputSpec
 
 _PUT_BYTES = 16 << 20
 """Planes of about so many bytes are stored together."""
-_FORMATS = re.compile(
-    r"(yuv[aj]?4\d\dp|gbra?p|gray)(9|10|12|14|16)?(le|be)?|nv(12|16|21|24|42)|p[024]1[026](le|be)|ya(8|16(le|be))|"
-    r"rgb24|bgr24|rgba|bgra|argb|abgr|0rgb|rgb0|bgr0|0bgr|(rgb|bgr)48(le|be)|(rgba|bgra)64(le|be)|pal8|mono[wb]|"
-    r"y[uv]y[uv]422|uyvy422"
-)
-"""Pixel formats of libav that are kept as planes: of others swscale refuses some, and does not survive a few."""
-_MATRICES = frozenset({0, 1, 2, 4, 5, 6, 7, 9})
-"""Codes of ITU-T H.273 that swscale converts from."""
 _AHEAD = 16
 """Frames that are looked up, or stored, together where a source is read in order."""
 
@@ -45,8 +36,8 @@ class CachingDecoder:
     """Serves frames that the cache has, lets another decoder make the others, and stores these.
 
     With an exact codec the pixels are those of the other decoder, bit for bit; with a lossy one they are what the codec
-    makes of those, whether the cache had them or not. Errors are the other decoder's too: a
-    frame that fails is never stored. Sources without an identity, and frames whose packet is not known, pass by.
+    makes of those, whether the cache had them or not. Errors are the other decoder's too: a frame that fails is never
+    stored. Sources without an identity, and frames whose packet is not known, pass by.
 
     Args:
         inner: The other decoder.
@@ -337,9 +328,7 @@ def _is_regular(layout: PlaneLayout, index: FrameIndex) -> bool:
     """
     stream = index.stream
     height, width = stream.displayed if holds_pictures(index) else (stream.height, stream.width)
-    if (layout.height, layout.width) != (height, width) or layout.color_space not in _MATRICES:
-        return False
-    return layout.is_settled and _FORMATS.fullmatch(layout.pixel_format) is not None
+    return (layout.height, layout.width) == (height, width) and layout.is_convertible and layout.is_settled
 
 
 def _kept_planes(shelf: Shelf, index: FrameIndex, ordinal: int, picture: Any) -> tuple[Fresh | None, Any]:

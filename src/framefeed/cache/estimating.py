@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from framefeed.cache.choosing import kept_codec, memory_bytes
-from framefeed.cache.codecs import FrameCodec, codec_for, codec_named, known_codecs
+from framefeed.cache.codecs import FrameCodec, codec_for, codec_named, exact_codecs
 from framefeed.cache.codecs.choice import CodecFigures, Conditions, choose_codec
-from framefeed.cache.frame_cache import FrameCache, form_for
+from framefeed.cache.frame_cache import FrameCache
 from framefeed.cache.keeper import AUTO
 from framefeed.cache.keys import Form
 from framefeed.cache.outlook import Outlook, outlook
@@ -22,7 +21,7 @@ from framefeed.cache.wanted import Gathering
 from framefeed.decode.decoder import Decoder
 from framefeed.decode.planes import PlaneLayout
 from framefeed.decode.registry import as_decoder
-from framefeed.errors import MissingDependency, UsageError
+from framefeed.errors import UsageError
 from framefeed.parallel import thread_budget
 from framefeed.plan.epoch import EpochPlan
 
@@ -166,8 +165,7 @@ def estimate(
         raise UsageError(f"epochs and clips must be at least 1, not {epochs} and {clips}")
     inner = as_decoder(backend)
     cache.decoder_for(plan, inner)
-    given = cache.options.form
-    form: Form = form_for(plan) if given == "auto" else given
+    form = cache.form_for(plan)
     found = outlook(plan, epochs, Gathering(form == "output", _GROUP_BYTES))
     cache.keeper.expected_frames = found.frames or None
     room = _room(cache, thread_budget().threads if workers == "auto" else max(1, workers))
@@ -245,13 +243,7 @@ def _candidates(cache: FrameCache, layout: PlaneLayout) -> tuple[list[FrameCodec
     kept = kept_codec(layout, cache.info().kinds)
     if kept is not None:
         return [kept], "such frames of this cache have it already"
-    found: dict[str, FrameCodec] = {}
-    for name in known_codecs():
-        with suppress(MissingDependency):
-            codec = codec_for(codec_named(name), layout)
-            if codec.is_exact:
-                found.setdefault(codec.label, codec)
-    return list(found.values()), ""
+    return exact_codecs({layout}), ""
 
 
 def _room(cache: FrameCache, workers: int) -> Room:

@@ -8,8 +8,7 @@ from typing import Self
 
 import numpy as np
 
-from framefeed.cache.frame_cache import FrameCache, form_for
-from framefeed.cache.keys import Form
+from framefeed.cache.frame_cache import FrameCache
 from framefeed.cache.wanted import Group, Piece
 from framefeed.decode.decoder import ClipSlot, Decoder
 from framefeed.errors import CacheError, UsageError
@@ -77,8 +76,7 @@ class Filler:
         self._plan = plan
         self._cache = cache
         self._decoder = cache.decoder_for(plan, inner)
-        form = cache.options.form
-        self.form: Form = form_for(plan) if form == "auto" else form
+        self.form = cache.form_for(plan)
 
     def __call__(self, group: Group) -> Filled:
         """Fill in a group; a wish to stop and a wrong call are raised, all other errors noted."""

@@ -127,7 +127,12 @@ class FrameCache(ClosedByWith):
         """Wrap a decoder for the clips of a plan, in the form that suits it."""
         if self.keeper.expected_frames is None and len(plan):
             self.keeper.expected_frames = _frames_of(plan)
-        return self.decoder(inner, None if self.keeper.options.form != "auto" else form_for(plan))
+        return self.decoder(inner, self.form_for(plan))
+
+    def form_for(self, plan: EpochPlan) -> Form:
+        """The form in which frames of a plan are stored."""
+        own = self.keeper.options.form
+        return form_for(plan) if own == "auto" else own
 
     # --- the folder -----------------------------------------------------------------------------------
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Literal
-from weakref import WeakSet
 
 from framefeed.cache.choosing import chosen_codec
 from framefeed.cache.codecs import FrameCodec, codec_for, codec_named
@@ -21,6 +19,7 @@ from framefeed.cache.tally import CacheStats, Tally
 from framefeed.decode.decoder import Pixels
 from framefeed.decode.planes import PlaneLayout
 from framefeed.errors import UsageError
+from framefeed.parallel.forking import renewed_by_forks
 
 AUTO = "auto"
 
@@ -71,12 +70,12 @@ class Keeper:
         self._codec: FrameCodec | None = None if options.codec == AUTO else codec_named(options.codec)
         self.pixels = EXACT if self._codec is None or self._codec.is_exact else self._codec.recipe
         self.expected_frames: int | None = None
-        self.unlock()
+        self.begin_anew()
         self._store: FrameStore | None = None
         self._has_warned = False
-        _KEEPERS.add(self)
+        renewed_by_forks(self)
 
-    def unlock(self) -> None:
+    def begin_anew(self) -> None:
         """Have a lock that nobody holds."""
         self._opening = Lock()
 
@@ -163,15 +162,3 @@ class Keeper:
             is_full=self._store.is_full,
             trouble=self._store.trouble,
         )
-
-
-_KEEPERS: WeakSet[Keeper] = WeakSet()
-
-
-def _unlock_all() -> None:
-    for keeper in _KEEPERS:
-        keeper.unlock()
-
-
-# A thread that held a lock is not in the forked process.
-os.register_at_fork(after_in_child=_unlock_all)

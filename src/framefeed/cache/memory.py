@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
-from weakref import WeakSet
 
 from framefeed.cache.stored import Kind
+from framefeed.parallel.forking import renewed_by_forks
 
 _ENTRY_NBYTES = 400
 """What a frame costs besides its bytes, about: two dictionary slots, the key, the objects."""
@@ -43,10 +42,10 @@ class MemoryTier:
         self.max_bytes = max_bytes
         self._frames: OrderedDict[tuple[bytes, int], Held] = OrderedDict()
         self._nbytes = 0
-        self.unlock()
-        _TIERS.add(self)
+        self.begin_anew()
+        renewed_by_forks(self)
 
-    def unlock(self) -> None:
+    def begin_anew(self) -> None:
         """Have a lock that nobody holds."""
         self._lock = Lock()
 
@@ -98,15 +97,3 @@ class MemoryTier:
         held = self._frames.pop(name, None)
         if held is not None:
             self._nbytes -= len(held.data) + _ENTRY_NBYTES
-
-
-_TIERS: WeakSet[MemoryTier] = WeakSet()
-
-
-def _unlock_all() -> None:
-    for tier in _TIERS:
-        tier.unlock()
-
-
-# A thread that held a lock is not in the forked process.
-os.register_at_fork(after_in_child=_unlock_all)

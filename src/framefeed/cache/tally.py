@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
-from weakref import WeakSet
+
+from framefeed.parallel.forking import renewed_by_forks
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +50,11 @@ class Tally:
     """Adds up counts from several threads."""
 
     def __init__(self) -> None:
-        self.reset()
-        _TALLIES.add(self)
+        self.begin_anew()
+        renewed_by_forks(self)
 
-    def reset(self) -> None:
-        """Have counted nothing, and a lock that nobody holds."""
+    def begin_anew(self) -> None:
+        """Have counted nothing, for what a process did its children did not, and a lock that nobody holds."""
         self._sums: dict[str, Any] = {}
         self._lock = Lock()
 
@@ -69,15 +69,3 @@ class Tally:
         """The sums so far."""
         with self._lock:
             return replace(CacheStats(), **self._sums)
-
-
-_TALLIES: WeakSet[Tally] = WeakSet()
-
-
-def _begin_anew() -> None:
-    for tally in _TALLIES:
-        tally.reset()
-
-
-# What a process did is not what its children do; and a thread that held a lock is not in them.
-os.register_at_fork(after_in_child=_begin_anew)

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from framefeed.cache.frame_cache import FrameCache, form_for
+from framefeed.cache.frame_cache import FrameCache
 from framefeed.cache.keys import FORMS
 from framefeed.cache.outlook import share_found_again
 from framefeed.cli.parsing import byte_size
@@ -48,8 +48,7 @@ def found_again(plan: EpochPlan, cache: FrameCache, frames: int) -> float | None
 
 def is_by_output(plan: EpochPlan, cache: FrameCache) -> bool:
     """Whether outputs are stored of a plan, not whole pictures."""
-    form = cache.options.form
-    return (form_for(plan) if form == "auto" else form) == "output"
+    return cache.form_for(plan) == "output"
 
 
 def remedy(args: argparse.Namespace) -> str:

@@ -53,12 +53,16 @@ def write_still(frame: Any, expected: tuple[StreamFacts, str], output: OutputSpe
     thread_converter().write(frame, upright, output, out)
 
 
-_local = threading.local()
+class _Local(threading.local):
+    """What each thread has of its own, made when it first asks."""
+
+    def __init__(self) -> None:
+        self.converter = Converter()
+
+
+_local = _Local()
 
 
 def thread_converter() -> Converter:
     """This thread's, which keeps swscale's set-up."""
-    converter: Converter | None = getattr(_local, "converter", None)
-    if converter is None:
-        converter = _local.converter = Converter()
-    return converter
+    return _local.converter

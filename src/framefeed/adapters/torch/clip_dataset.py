@@ -71,12 +71,13 @@ class ClipDataset(Dataset[Any]):
         self._memory = Memory(IDLE_BATCHES)
         self._epoch_decoded = plan.epoch
         self._given: set[int] = set()
+        self._reader: Decoder | None = None
 
     def __repr__(self) -> str:
         return f"ClipDataset({len(self)} clips, target={self._target!r}, epoch={self.epoch}, {self._plan!r})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_memory"}
+        return {**{name: value for name, value in self.__dict__.items() if name != "_memory"}, "_reader": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -155,9 +156,12 @@ class ClipDataset(Dataset[Any]):
             self._cache.flush()
             self._epoch_decoded = plan.epoch
             self._given.clear()
+            self._reader = None
         if len(self._given) < _MOST_GIVEN:
             self._given.update(numbers)
-        return self._cache.decoder_for(plan, decoder_named())
+        if self._reader is None:
+            self._reader = self._cache.decoder_for(plan, decoder_named())
+        return self._reader
 
     def _item(self, plan: EpochPlan, batch: ClipBatch, place: int, number: int) -> Any:
         clip: Any = torch.from_numpy(batch.data[place])

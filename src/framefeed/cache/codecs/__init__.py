@@ -2,7 +2,7 @@
 
 from framefeed.cache.codecs.choice import Choice, CodecFigures, Conditions, auto_codec, choose_codec, measure_codec
 from framefeed.cache.codecs.codec import BrokenFrame, FrameCodec
-from framefeed.cache.codecs.registry import codec_for, codec_labelled, codec_named, known_codecs
+from framefeed.cache.codecs.registry import codec_for, codec_labelled, codec_named, exact_codecs, known_codecs
 
 __all__ = [
     "BrokenFrame",
@@ -15,6 +15,7 @@ __all__ = [
     "codec_for",
     "codec_labelled",
     "codec_named",
+    "exact_codecs",
     "known_codecs",
     "measure_codec",
 ]

@@ -15,9 +15,9 @@ import numpy as np
 import xxhash
 
 from framefeed.cache.codecs.codec import FrameCodec, Pixels, new_memory
-from framefeed.cache.codecs.registry import codec_for, codec_named, known_codecs
+from framefeed.cache.codecs.registry import codec_for, codec_named, exact_codecs
 from framefeed.decode.planes import RGB_PLANAR, PlaneLayout
-from framefeed.errors import MissingDependency, UsageError
+from framefeed.errors import UsageError
 
 Sample = tuple[PlaneLayout, Pixels]
 
@@ -102,7 +102,8 @@ def auto_codec(
     samples: Sequence[Sample], conditions: Conditions, clock: Callable[[], float] = thread_time
 ) -> tuple[FrameCodec, Choice]:
     """Measure all exact codecs that are at hand on some frames, and choose one."""
-    figures = [measure_codec(codec, samples, clock) for codec in _candidates(samples)]
+    candidates = exact_codecs({layout for layout, _ in samples})
+    figures = [measure_codec(codec, samples, clock) for codec in candidates]
     choice = choose_codec(figures, conditions)
     return codec_named(choice.codec), choice
 
@@ -249,15 +250,3 @@ def _left_out(steps: Sequence[tuple[str, Sequence[CodecFigures]]], left: Sequenc
 
 def _share(figures: CodecFigures) -> str:
     return f"{100 * figures.ratio:.0f} %"
-
-
-def _candidates(samples: Sequence[Sample]) -> list[FrameCodec]:
-    found = []
-    for name in known_codecs():
-        try:
-            codec = codec_named(name)
-        except MissingDependency:
-            continue
-        if codec.is_exact and all(codec.takes(layout) for layout, _ in samples):
-            found.append(codec)
-    return found

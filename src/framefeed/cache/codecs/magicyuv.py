@@ -91,7 +91,7 @@ class MagicYuvCodec:
         picture = VideoFrame(kind.width, kind.height, kind.pixel_format)
         for plane, channel in zip(picture.planes, _channels(layout, planes), strict=True):
             plane_view(plane, channel.shape[1])[:] = channel
-        packet = _contexts().encode(kind, picture)
+        packet = _contexts.encode(kind, picture)
         padded = np.zeros(len(packet) + _PADDING, np.uint8)
         padded[: len(packet)] = np.frombuffer(packet, np.uint8)
         return len(padded).to_bytes(_LENGTH_BYTES, "little") + sealed_block(padded, _LZ4_LEVEL)
@@ -107,7 +107,7 @@ class MagicYuvCodec:
         padded = opened_block(data[_LENGTH_BYTES:], length)
         if padded[:_HEADER_BYTES].tobytes() != _header(kind) or padded[-_PADDING:].any():
             raise BrokenFrame(f"a MagicYUV packet of another picture than {layout.text}")
-        picture = _contexts().decode(kind, padded[:-_PADDING])
+        picture = _contexts.decode(kind, padded[:-_PADDING])
         for plane, channel in zip(picture.planes, _channels(layout, out), strict=True):
             channel[:] = plane_view(plane, channel.shape[1])
 
@@ -137,7 +137,7 @@ def _channels(layout: PlaneLayout, planes: Pixels) -> Sequence[Pixels]:
     return [channels[number] for number in _CARRIERS[layout.pixel_format][1]]
 
 
-class _Contexts:
+class _Contexts(threading.local):
     """Encoders and decoders of one thread. They keep nothing from one picture to the next."""
 
     def __init__(self) -> None:
@@ -203,11 +203,4 @@ def _header(kind: _Kind) -> bytes:
     return _Contexts().encode(kind, picture)[:_HEADER_BYTES]
 
 
-_local = threading.local()
-
-
-def _contexts() -> _Contexts:
-    contexts: _Contexts | None = getattr(_local, "contexts", None)
-    if contexts is None:
-        contexts = _local.contexts = _Contexts()
-    return contexts
+_contexts = _Contexts()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import lru_cache
 
 from framefeed.cache.codecs.codec import FrameCodec
@@ -13,7 +13,7 @@ from framefeed.cache.codecs.magicyuv import magicyuv
 from framefeed.cache.codecs.raw import RawCodec
 from framefeed.cache.codecs.zstd import zstd
 from framefeed.decode.planes import PlaneLayout
-from framefeed.errors import UsageError
+from framefeed.errors import MissingDependency, UsageError
 
 _PLAIN: dict[str, Callable[[], FrameCodec]] = {
     "raw": RawCodec,
@@ -51,6 +51,19 @@ def codec_named(spec: str) -> FrameCodec:
         f"unknown codec {spec[:80]!r}: use one of {known}; zstd takes a level ('zstd:3'), jpeg loses, and takes a "
         "quality ('jpeg:90')"
     )
+
+
+def exact_codecs(layouts: Collection[PlaneLayout]) -> list[FrameCodec]:
+    """Find the codecs that are at hand, lose nothing, and take all of some layouts."""
+    found = []
+    for name in known_codecs():
+        try:
+            codec = codec_named(name)
+        except MissingDependency:
+            continue
+        if codec.is_exact and all(map(codec.takes, layouts)):
+            found.append(codec)
+    return found
 
 
 def codec_labelled(label: str) -> FrameCodec:

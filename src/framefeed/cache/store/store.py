@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import weakref
 from collections.abc import Callable, Sequence
 from itertools import compress
 from operator import not_
@@ -21,6 +19,7 @@ from framefeed.cache.store.segment_format import KEY_BYTES
 from framefeed.cache.stored import MISS, Found, StoreCounts, StoredFrame, StoreInfo, StoreOptions, Verified
 from framefeed.errors import CacheError, UsageError
 from framefeed.parallel.closing import ClosedByWith
+from framefeed.parallel.forking import renewed_by_forks
 
 
 class FrameStore(ClosedByWith):
@@ -47,7 +46,7 @@ class FrameStore(ClosedByWith):
         self._appender = Appender(self._folder, self._known)
         self._lock = Lock()
         self._counts = StoreCounts()
-        _stores.add(self)
+        renewed_by_forks(self)
 
     def __repr__(self) -> str:
         return f"FrameStore({self._folder.path!r})"
@@ -198,7 +197,8 @@ class FrameStore(ClosedByWith):
         finally:
             self.refresh()
 
-    def _renew_after_fork(self) -> None:
+    def begin_anew(self) -> None:
+        """In a forked child: go on with what was sealed; what the parent is writing stays the parent's."""
         self._lock = Lock()
         self._counts = StoreCounts()
         self._appender.renew_after_fork()
@@ -208,14 +208,3 @@ class FrameStore(ClosedByWith):
 def _check_key(key: bytes) -> None:
     if len(key) != KEY_BYTES:
         raise UsageError(f"a stream's key has {KEY_BYTES} bytes, not {len(key)}")
-
-
-_stores: weakref.WeakSet[FrameStore] = weakref.WeakSet()
-
-
-def _renew_stores() -> None:
-    for store in list(_stores):
-        store._renew_after_fork()
-
-
-os.register_at_fork(after_in_child=_renew_stores)

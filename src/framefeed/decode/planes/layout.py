@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -18,6 +19,14 @@ CHROMA_LOCATIONS = ("unspecified", "left", "center", "topleft", "top", "bottomle
 """libav's names by AVChromaLocation, which are ITU-T H.273's ChromaLocType plus one."""
 
 _RANGES = 3
+_FORMATS = re.compile(
+    r"(yuv[aj]?4\d\dp|gbra?p|gray)(9|10|12|14|16)?(le|be)?|nv(12|16|21|24|42)|p[024]1[026](le|be)|ya(8|16(le|be))|"
+    r"rgb24|bgr24|rgba|bgra|argb|abgr|0rgb|rgb0|bgr0|0bgr|(rgb|bgr)48(le|be)|(rgba|bgra)64(le|be)|pal8|mono[wb]|"
+    r"y[uv]y[uv]422|uyvy422"
+)
+"""Pixel formats of libav that are known to be converted: of others swscale refuses some, and does not survive a few."""
+_MATRICES = frozenset({0, 1, 2, 4, 5, 6, 7, 9})
+"""Codes of ITU-T H.273 that swscale converts from."""
 _SCAN = {"p": False, "i": True}
 
 
@@ -65,6 +74,11 @@ class PlaneLayout:
     def nbytes(self) -> int:
         """Bytes of all planes."""
         return sum(rows * row_bytes for rows, row_bytes in self.planes)
+
+    @property
+    def is_convertible(self) -> bool:
+        """Whether such pictures are known to be converted, whoever made them up."""
+        return self.color_space in _MATRICES and _FORMATS.fullmatch(self.pixel_format) is not None
 
     @property
     def is_settled(self) -> bool:

@@ -40,7 +40,7 @@ def layout_of(frame: VideoFrame) -> PlaneLayout:
         color_space=int(frame.colorspace),
         color_range=int(frame.color_range),
         interlaced=frame.interlaced_frame,
-        chroma_location=_tools().location.find(frame),
+        chroma_location=_tools.location.find(frame),
     )
 
 
@@ -81,7 +81,7 @@ def picture_of(layout: PlaneLayout, data: Pixels) -> VideoFrame:
     if layout.pixel_format == RGB_PLANAR:
         raise UsageError(f"{layout.text} is an output, not a decoder's picture")
     packet = Packet(cast("bytes", data))  # any buffer will do; the stub names bytes only
-    (frame,) = _tools().wrapper(layout).decode(packet)
+    (frame,) = _tools.wrapper(layout).decode(packet)
     if not _is_read_in_place(layout, data):
         # Copies, for the packet holds the memory too.
         frame.make_writable()
@@ -99,7 +99,7 @@ def _check_bytes(data: Pixels, nbytes: int) -> None:
         raise UsageError(f"the planes have {nbytes} bytes in one piece, not {data.dtype} {data.shape}")
 
 
-class _Tools:
+class _Tools(threading.local):
     """What one thread keeps."""
 
     def __init__(self) -> None:
@@ -115,11 +115,4 @@ class _Tools:
         return context
 
 
-_local = threading.local()
-
-
-def _tools() -> _Tools:
-    tools: _Tools | None = getattr(_local, "tools", None)
-    if tools is None:
-        tools = _local.tools = _Tools()
-    return tools
+_tools = _Tools()
