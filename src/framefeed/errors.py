@@ -21,6 +21,7 @@
     │   ├── WorkerLost
     │   └── DeadlineExceeded  (also TimeoutError)
     ├── CacheError
+    ├── ResourceExhausted     memory, descriptors or threads ran out: no fact about a file
     └── MissingDependency     names the extra to install            (also ImportError)
 
 Each can be built from its message alone, because PyTorch rebuilds a worker's exception as
@@ -163,6 +164,20 @@ class DeadlineExceeded(LoadError, TimeoutError):
 
 class CacheError(FramefeedError):
     """The frame cache cannot be used as asked."""
+
+
+class ResourceExhausted(FramefeedError):
+    """The machine or a limit of this process ran out of something; it says nothing about the file that was read.
+
+    Attributes:
+        resource: What ran out: "memory", "file descriptors of this process", ...
+    """
+
+    resource: str
+
+    def __init__(self, message: str = "", *, resource: str = "", **context: Any) -> None:
+        super().__init__(message, **context)
+        self.resource = resource
 
 
 class MissingDependency(FramefeedError, ImportError):

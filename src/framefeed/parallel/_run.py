@@ -20,6 +20,7 @@ from framefeed.parallel._child import ProcessDied
 from framefeed.parallel.outcome import Err, Ok, outcome_of, shortened
 from framefeed.parallel.pools import Pool
 from framefeed.parallel.reorder import ReorderBuffer
+from framefeed.parallel.stopping import cancelled_by
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -152,7 +153,8 @@ class Run(Generic[T, R]):
     def _measured(self, job: tuple[int, T]) -> tuple[R, int]:
         position, item = job
         try:
-            value = self._function(item)
+            with cancelled_by(lambda: self._cancelled):
+                value = self._function(item)
         except ProcessDied as death:
             message = f"item {position} ({shortened(item)}) is lost: {death}"
             raise WorkerLost(message, position=position, stage=STAGE) from death

@@ -1,0 +1,117 @@
+"""Tell a shortage of the machine from a fact about a file; release what is idle, and try once more."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from framefeed.errors import ResourceExhausted
+from framefeed.parallel.outcome import Err, outcome_of
+
+R = TypeVar("R")
+
+_RESOURCES = {
+    errno.ENOMEM: "memory",
+    errno.EMFILE: "file descriptors of this process",
+    errno.ENFILE: "file descriptors of the system",
+    errno.EAGAIN: "threads, processes or buffers",
+}
+_ADVICE = {
+    "memory": "give the process more memory, or use fewer workers",
+    "file descriptors of this process": "raise the limit (ulimit -n), or use fewer workers",
+    "file descriptors of the system": "close other programs, or raise fs.file-max",
+    "threads, processes or buffers": "raise the limit (ulimit -u), or use fewer workers",
+}
+
+
+class Releasable(Protocol):
+    """What keeps idle resources for a next call."""
+
+    def release_idle(self) -> None:
+        """Release what is not in use; called by any thread, so it takes no lock."""
+        ...
+
+
+def shortage_in(error: BaseException | None) -> str | None:
+    """Say what ran out, if an error, or what led to it, is a shortage of the machine; else None."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if isinstance(error, ResourceExhausted) and error.resource:
+            return error.resource
+        if isinstance(error, MemoryError):
+            return _RESOURCES[errno.ENOMEM]
+        if isinstance(error, OSError) and error.errno in _RESOURCES:
+            return _RESOURCES[error.errno]
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return None
+
+
+def resource_exhausted(resource: str, name: str, stage: str) -> ResourceExhausted:
+    """Build the error that says what ran out.
+
+    Args:
+        resource: As `shortage_in` says it.
+        name: Of the source that was being read, or of the work.
+        stage: What was being done: "open", "index", "decode", ...
+    """
+    advice = _ADVICE.get(resource, "free some of it")
+    return ResourceExhausted(
+        f"{name}: ran out of {resource} (stage: {stage}); this says nothing about the file: {advice}, and run it again",
+        resource=resource,
+        source=name,
+        stage=stage,
+    )
+
+
+def try_again_in_shortage(call: Callable[[], R], name: str, stage: str) -> R:
+    """Call a function; where something ran out, release what is idle and call it once more.
+
+    Args:
+        call: Safe to be called a second time.
+        name: For the error's message.
+        stage: Likewise.
+
+    Raises:
+        ResourceExhausted: Something ran out both times.
+    """
+    outcome = outcome_of(_called, call)
+    if isinstance(outcome, Err):
+        if shortage_in(outcome.error) is None:
+            raise outcome.error
+        # The error's traceback keeps what the first call held.
+        del outcome
+        release_idle()
+        gc.collect()
+        outcome = outcome_of(_called, call)
+    if isinstance(outcome, Err):
+        resource = shortage_in(outcome.error)
+        if resource is None or isinstance(outcome.error, ResourceExhausted):
+            raise outcome.error
+        raise resource_exhausted(resource, name, stage) from outcome.error
+    return outcome.value
+
+
+def _called(call: Callable[[], R]) -> R:
+    return call()
+
+
+_RELEASABLE: dict[int, weakref.ref[Releasable]] = {}
+
+
+def released_in_shortage(pool: Releasable) -> None:
+    """Have a pool release what is idle when something runs out; it is not kept alive."""
+    # Single operations on a dict, which need no lock: also in a finaliser, and after a fork.
+    key = id(pool)
+    _RELEASABLE[key] = weakref.ref(pool, lambda _: _RELEASABLE.pop(key, None))
+
+
+def release_idle() -> None:
+    """Release what all pools of this process keep for a next call."""
+    for reference in list(_RELEASABLE.values()):
+        pool = reference()
+        if pool is not None:
+            pool.release_idle()

@@ -1,0 +1,76 @@
+"""Stop long work from outside: a time limit, or a cancelled run, looked at between two steps.
+
+The time limit and the run belong to the thread that works. Loops over packets, frames and reads call `check_stop`.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import monotonic
+
+from framefeed.errors import LimitExceeded
+
+
+class Cancelled(Exception):
+    """The result of this call is not needed any more."""
+
+
+class _Work(threading.local):
+    """What the calling thread is doing."""
+
+    until: float = math.inf
+    limit_seconds: float = math.inf
+    name: str = ""
+    is_cancelled: Callable[[], bool] | None = None
+
+
+_work = _Work()
+
+
+def check_stop() -> None:
+    """Raise if the work of the calling thread is to end.
+
+    Raises:
+        Cancelled: The run that the work is part of was cancelled.
+        LimitExceeded: The work took longer than its time limit.
+    """
+    if _work.is_cancelled is not None and _work.is_cancelled():
+        raise Cancelled
+    if _work.until < math.inf and monotonic() > _work.until:
+        raise LimitExceeded(
+            f"{_work.name}: took longer than {_work.limit_seconds:g} s (deadline_seconds): it may be damaged; raise "
+            "deadline_seconds if such a file may take that long",
+            source=_work.name,
+        )
+
+
+@contextmanager
+def time_limit(seconds: float | None, name: str) -> Iterator[None]:
+    """Bound the work inside the block; the nearer of two nested limits counts.
+
+    Args:
+        seconds: Longest duration, or None for no bound of this block's own.
+        name: Of the source that is worked on, for the error's message.
+    """
+    before = (_work.until, _work.limit_seconds, _work.name)
+    until = math.inf if seconds is None else monotonic() + seconds
+    if seconds is not None and until < _work.until:
+        _work.until, _work.limit_seconds, _work.name = until, seconds, name
+    try:
+        yield
+    finally:
+        _work.until, _work.limit_seconds, _work.name = before
+
+
+@contextmanager
+def cancelled_by(is_cancelled: Callable[[], bool]) -> Iterator[None]:
+    """Have `check_stop` end the work inside the block once a run is cancelled."""
+    before = _work.is_cancelled
+    _work.is_cancelled = is_cancelled
+    try:
+        yield
+    finally:
+        _work.is_cancelled = before

@@ -1,0 +1,128 @@
+"""A shortage of the machine is told from other errors, and tried again once what is idle was released."""
+
+import errno
+import gc
+import os
+
+import pytest
+
+from framefeed.errors import LimitExceeded, ResourceExhausted, UnreadableMedia
+from framefeed.parallel import ordered_outcomes
+from framefeed.parallel.shortage import (
+    release_idle,
+    released_in_shortage,
+    shortage_in,
+    try_again_in_shortage,
+)
+from framefeed.parallel.stopping import Cancelled, cancelled_by, check_stop, time_limit
+
+SHORTAGES = (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN)
+
+
+class Pool:
+    """Keeps one thing that stands for all descriptors that there are."""
+
+    def __init__(self) -> None:
+        self.idle = 1
+        released_in_shortage(self)
+
+    def release_idle(self) -> None:
+        self.idle = 0
+
+
+@pytest.mark.parametrize("number", SHORTAGES)
+def test_a_shortage_is_told_from_what_led_to_it(number: int) -> None:
+    low = OSError(number, os.strerror(number))
+    assert shortage_in(low)
+    assert shortage_in(MemoryError()) == "memory"
+    translated = UnreadableMedia("x.mp4: cannot be opened")
+    translated.__cause__ = low
+    assert shortage_in(translated) == shortage_in(low)
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOENT, errno.EACCES, errno.ESTALE, errno.EBADF])
+def test_other_errors_are_no_shortage(number: int) -> None:
+    assert shortage_in(OSError(number, os.strerror(number))) is None
+    assert shortage_in(ValueError()) is None
+    assert shortage_in(None) is None
+
+
+@pytest.mark.parametrize("number", SHORTAGES)
+def test_what_is_idle_is_released_before_the_second_try(number: int) -> None:
+    pool = Pool()
+
+    def opened() -> str:
+        if pool.idle:
+            raise OSError(number, os.strerror(number))
+        return "opened"
+
+    assert try_again_in_shortage(opened, "x.mp4", "open") == "opened"
+
+
+def test_a_shortage_that_stays_is_an_error_of_its_own() -> None:
+    calls: list[int] = []
+
+    def opened() -> None:
+        calls.append(1)
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with pytest.raises(ResourceExhausted, match=r"^x\.mp4: ran out of file descriptors .*ulimit -n") as caught:
+        try_again_in_shortage(opened, "x.mp4", "open")
+    assert len(calls) == 2
+    assert caught.value.resource == "file descriptors of this process"
+    assert caught.value.stage == "open"
+    assert isinstance(caught.value.__cause__, OSError)
+
+
+def test_other_errors_are_raised_at_once() -> None:
+    calls: list[int] = []
+
+    def opened() -> None:
+        calls.append(1)
+        raise UnreadableMedia("x.mp4: not media")
+
+    with pytest.raises(UnreadableMedia):
+        try_again_in_shortage(opened, "x.mp4", "open")
+    assert len(calls) == 1
+
+
+def test_a_pool_that_is_gone_is_not_asked() -> None:
+    pool = Pool()
+    del pool
+    gc.collect()
+    release_idle()
+
+
+def _work_for_ever() -> None:
+    while True:
+        check_stop()
+
+
+def test_work_beyond_its_time_limit_ends() -> None:
+    with time_limit(1e-9, "x.mp4"), pytest.raises(LimitExceeded, match=r"x\.mp4: took longer than 1e-09 s \(deadline"):
+        _work_for_ever()
+    check_stop()
+
+
+def test_the_nearer_of_two_limits_counts() -> None:
+    with time_limit(1e-9, "outer"), time_limit(1000, "inner"), pytest.raises(LimitExceeded, match="outer"):
+        _work_for_ever()
+    with time_limit(1000, "outer"), time_limit(None, "inner"):
+        check_stop()
+
+
+def test_work_for_a_cancelled_run_ends() -> None:
+    with cancelled_by(lambda: True), pytest.raises(Cancelled):
+        check_stop()
+    check_stop()
+
+
+def _works_until_cancelled(item: int) -> int:
+    if item:
+        _work_for_ever()
+    return item
+
+
+def test_a_run_that_is_closed_ends_the_work_of_its_threads() -> None:
+    with ordered_outcomes(_works_until_cancelled, range(3), workers=2, max_in_flight=3) as outcomes:
+        next(outcomes)
