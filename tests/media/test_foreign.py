@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import pickle
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,7 @@ import pytest
 
 from framefeed.errors import CorruptMedia, MediaError, MissingMedia, UnreadableMedia, UnsupportedCodec
 from framefeed.index.build import build_index
-from framefeed.media.foreign import FOREIGN, overheard, translated
+from framefeed.media.foreign import FOREIGN, check_memory, in_one_line, libav_log, translated
 from framefeed.media.probe import probe
 from framefeed.media.source import MediaSource
 from tests.corpus import corpus_file
@@ -42,7 +43,11 @@ def test_pyavs_exceptions_are_enumerated() -> None:
 
 
 @pytest.mark.parametrize("stage", ["open", "index", "decode"])
-@pytest.mark.parametrize("theirs", [*THEIRS, EOFError], ids=lambda kind: f"{kind.__module__}.{kind.__name__}")
+@pytest.mark.parametrize(
+    "theirs",
+    [*(each for each in THEIRS if each is not av.MemoryError), EOFError],
+    ids=lambda kind: f"{kind.__module__}.{kind.__name__}",
+)
 def test_every_exception_of_pyav_becomes_ours(theirs: type[Exception], stage: str) -> None:
     error = theirs(22, "what they said", "clip.mp4") if issubclass(theirs, av.FFmpegError) else theirs("what they said")
     expected = KINDS.get(theirs.__name__, CorruptMedia if stage == "decode" else UnreadableMedia)
@@ -80,22 +85,36 @@ def test_errors_say_what_ffmpeg_said_each_time() -> None:
             probe(corpus_file("no_moov.mp4"))
 
 
-def test_what_is_overheard_is_of_this_thread() -> None:
+def test_the_log_is_of_this_thread() -> None:
     def fail() -> None:
         av.open(str(corpus_file("no_moov.mp4")))
 
-    def elsewhere() -> None:
-        with ThreadPoolExecutor(1) as pool:
-            assert isinstance(pool.submit(fail).exception(), av.FFmpegError)
+    with libav_log() as lines, suppress(av.FFmpegError):
+        fail()
+    assert "moov" in in_one_line(lines)
+    with libav_log() as lines, ThreadPoolExecutor(1) as pool:
+        assert isinstance(pool.submit(fail).exception(), av.FFmpegError)
+    assert in_one_line(lines) == ""
 
-    assert "moov" in overheard(fail)
-    assert overheard(elsewhere) == ""
+
+@pytest.mark.parametrize("number", [errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN])
+def test_a_shortage_is_not_translated(number: int) -> None:
+    error = av.error.classes[number](number, "said", "clip.mp4")
+    with pytest.raises(type(error)) as raised, translated("clip.mp4", "decode"):
+        raise error
+    assert raised.value is error
 
 
-def test_levels_are_restored_after_listening() -> None:
-    before = av.logging.get_level(), av.logging.get_skip_repeated()
-    overheard(lambda: None)
-    assert (av.logging.get_level(), av.logging.get_skip_repeated()) == before
+def test_what_may_be_a_lack_of_memory_is_not_taken_for_damage() -> None:
+    damage = av.InvalidDataError(1, "invalid data")
+    check_memory(damage, [(16, "h264", "error while decoding MB 3 4")], 2**20)
+    check_memory(damage, [(16, "h264", "Picture size 9x9 exceeds"), (16, "h264", "get_buffer() failed")], 2**20)
+    with pytest.raises(MemoryError, match="get_buffer"):
+        check_memory(damage, [(16, "h264", "get_buffer() failed"), (16, "h264", "no frame!")], 2**20)
+    with pytest.raises(MemoryError):
+        check_memory(damage, [], 2**57)
+    with pytest.raises(av.MemoryError):
+        check_memory(av.MemoryError(errno.ENOMEM, "no"), [], 2**20)
 
 
 def test_the_name_in_an_error_is_the_users() -> None:

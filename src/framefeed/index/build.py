@@ -208,7 +208,7 @@ class _Builder:
 
     def _stream_facts(self, order: IntArray, first: DecodedFact) -> StreamFacts:
         container = self._container
-        rotation, mirrored = orientation(first.matrix)
+        rotation, mirrored = orientation(container.matrix)
         nal = container.codec_name in _NAL_CODECS
         return StreamFacts(
             stream_index=container.stream.index,

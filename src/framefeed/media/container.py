@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-import io
+import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import IO, TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import av
 from av.buffer import Buffer
 from av.container import InputContainer
 from av.packet import Packet as AvPacket
+from av.sidedata.sidedata import SideDataContainer
 from av.stream import Disposition
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from framefeed.errors import CorruptMedia, LimitExceeded, NoVideoStream, UnsupportedCodec
-from framefeed.media.foreign import FOREIGN, overheard, translate, translated
+from framefeed.media.foreign import FOREIGN, LogLine, check_memory, in_one_line, libav_log, translate, translated
 from framefeed.media.limits import DEFAULT_LIMITS, Limits
-from framefeed.media.source import MediaSource, ObjectReader, read_bytes
+from framefeed.media.source import MediaSource, read_bytes
+from framefeed.parallel.outcome import Err, outcome_of
+from framefeed.parallel.stopping import check_stop
 
 FORMATS = (
     "mov,matroska,webm,avi,mpegts,mpeg,mpegvideo,m4v,ogg,flv,ivf,h264,hevc,vvc,obu,av1,asf,mxf,nut,mjpeg,vc1,dv,"
@@ -30,6 +33,8 @@ FORMATS = (
 """Demuxers that may open media; none of them opens a second file (S01). Audio ones only tell "no video stream"."""
 STREAM_FORMATS = frozenset({"h264", "hevc", "vvc", "obu", "av1", "m4v", "mpegvideo", "mjpeg", "vc1", "h263", "h261"})
 """Bare streams without a container's timestamps and positions."""
+_KEPT_LINES = 16
+"""Of libav's log, for the messages of errors."""
 
 
 if TYPE_CHECKING:
@@ -51,7 +56,6 @@ class DecodedFact:
         pixel_format: libav's name.
         is_key: Flagged as a key frame.
         is_corrupt: Flagged as damaged.
-        matrix: The nine numbers of the display matrix, or None.
     """
 
     packet: int
@@ -62,7 +66,75 @@ class DecodedFact:
     pixel_format: str
     is_key: bool
     is_corrupt: bool
-    matrix: tuple[int, ...] | None
+
+
+class _Input:
+    """A source as libav reads it: by positioned reads, so that forked processes share no offset.
+
+    What a read raises is kept for the caller, who asks for it once libav has returned: libav itself knows only numbers.
+
+    Args:
+        source: Where the bytes are.
+    """
+
+    def __init__(self, source: MediaSource) -> None:
+        self._reader = source.reader()
+        self._at = 0
+        self._source_name = source.name
+        self._error: BaseException | None = None
+        self.bytes_left = math.inf
+        # libav's own guess of the format looks at the ending.
+        self.name = f"file:{source.path}" if source.kind == "path" else source.name
+
+    def read(self, count: int) -> bytes:
+        """Read on; nothing at the end, or after an error."""
+        outcome = outcome_of(self._read, count)
+        if isinstance(outcome, Err):
+            self._error = self._error or outcome.error
+            return b""
+        return outcome.value
+
+    def _read(self, count: int) -> bytes:
+        if self._error is not None:
+            return b""
+        check_stop()
+        data = read_bytes(self._reader, self._at, count)
+        self._at += len(data)
+        self.bytes_left -= len(data)
+        if self.bytes_left < 0:
+            raise LimitExceeded(
+                f"{self._source_name}: its header goes on for more bytes than max_header_bytes allows",
+                source=self._source_name,
+                stage="open",
+            )
+        return data
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Move the position."""
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at}.get(whence)
+        if start is None:
+            outcome = outcome_of(self._size, None)
+            if isinstance(outcome, Err):
+                self._error = self._error or outcome.error
+            start = 0 if isinstance(outcome, Err) else outcome.value
+        self._at = max(0, offset + start)
+        return self._at
+
+    def _size(self, _: None) -> int:
+        return self._reader.stat().bytes
+
+    def tell(self) -> int:
+        """Give the position."""
+        return self._at
+
+    def raise_error(self) -> None:
+        """Raise what a read raised."""
+        if self._error is not None:
+            raise self._error
+
+    def close_reader(self) -> None:
+        """Release the file; libav never calls it."""
+        self._reader.close()
 
 
 class VideoContainer:
@@ -72,6 +144,12 @@ class VideoContainer:
         source: Where the bytes are.
         stream_index: The stream to use, or None for the best one.
         limits: What the file may claim.
+
+    Attributes:
+        log: The first errors that libav logged of it, each once.
+        matrix: The nine numbers of the display matrix of the first frame that was decoded, or None.
+        has_decoded: Whether a frame was decoded, so that ``matrix`` is known.
+        is_closed: Whether it can be read no more.
 
     Raises:
         UnreadableMedia: Not a container of the allow-list, or damaged.
@@ -88,21 +166,41 @@ class VideoContainer:
     def _open(self, stream_index: int | None) -> None:
         self._knows_encoder = False
         self._is_fresh = True
-        self.source.stat()  # A FIFO or folder must be refused before libav opens it.
+        self.is_closed = False
+        self.log: list[LogLine] = []
+        self.matrix: tuple[int, ...] | None = None
+        self.has_decoded = False
+        self._input = _Input(self.source)  # refuses a FIFO or a folder before libav sees it
         try:
             self._container = self._opened()
-        except FOREIGN as error:
-            raise translate(error, self.source.name, "open", overheard(lambda: self._opened().close())) from error
-        try:
-            self.stream = self._choose(stream_index)
-            self._check()
-            self._configure()
+            try:
+                self.stream = self._choose(stream_index)
+                self._check()
+                self._configure()
+            except BaseException:
+                self._container.close()
+                raise
         except BaseException:
-            self.close()
+            self.is_closed = True
+            self._input.close_reader()
             raise
 
     def _opened(self) -> InputContainer:
-        opened = av.open(_openable(self.source), options=_options(self.limits), metadata_errors="replace")
+        self._input.bytes_left = self.limits.max_header_bytes
+        with libav_log() as lines:
+            try:
+                opened = av.open(self._input, options=_options(self.limits), metadata_errors="replace")
+            except FOREIGN as error:
+                self._input.raise_error()
+                check_memory(error, lines, 0)
+                raise translate(error, self.source.name, "open", in_one_line(lines)) from error
+        self.keep_log(lines)
+        self._input.bytes_left = math.inf
+        try:
+            self._input.raise_error()
+        except BaseException:
+            opened.close()
+            raise
         return cast("InputContainer", opened)
 
     def _configure(self) -> None:
@@ -111,6 +209,12 @@ class VideoContainer:
         context.thread_type = "NONE"
         # Options of the container never reach the decoder: they must be set on its own context (S04).
         context.options = {"max_pixels": str(self.limits.max_pixels)}
+
+    def keep_log(self, lines: Sequence[LogLine]) -> None:
+        """Keep what libav logged for the message of an error; the first errors say best what is wrong."""
+        for line in lines:
+            if len(self.log) < _KEPT_LINES and line not in self.log:
+                self.log.append(line)
 
     def reopen(self) -> bool:
         """Stand at the first packet, whatever the container can seek; False where it stands there already."""
@@ -130,16 +234,14 @@ class VideoContainer:
         """
         if self._knows_encoder or self.codec_name != "mpeg4":
             return
-        self._knows_encoder = True
         context = self.decoder()
         # Another opening: this one stays where it is.
         with VideoContainer(self.source, self.stream.index, self.limits) as beginning:
             for first in islice(beginning.packets(), 1):
-                try:
-                    context.decode(first)
-                except FOREIGN:
-                    pass  # What it says of its encoder comes before its picture.
+                # What it says of its encoder comes before its picture, which may be damaged.
+                decode_packet(self, first)
         context.flush_buffers()
+        self._knows_encoder = True
 
     def _choose(self, wanted: int | None) -> VideoStream:
         streams = list(self._container.streams)
@@ -204,8 +306,10 @@ class VideoContainer:
         self._is_fresh = False
         demuxed = self._container.demux(self.stream)
         while True:
-            with translated(self.source.name, "index"):
+            check_stop()
+            with libav_log(), translated(self.source.name, "index"):
                 packet = next(demuxed, None)
+            self._input.raise_error()
             if packet is None:
                 return
             if packet.size > self.limits.max_packet_bytes:
@@ -219,8 +323,9 @@ class VideoContainer:
     def seek(self, offset: int, *, by_byte: bool = False) -> None:
         """Move to a key frame at or before ``offset``, in ticks or bytes; where it lands must be verified."""
         self._is_fresh = False
-        with translated(self.source.name, "decode"):
+        with libav_log(), translated(self.source.name, "decode"):
             self._container.seek(offset, stream=self.stream, backward=True, unsupported_byte_offset=by_byte)
+        self._input.raise_error()
 
     def try_seek(self, offset: int) -> bool:
         """As ``seek``; False where the container cannot."""
@@ -236,41 +341,15 @@ class VideoContainer:
 
     def close(self) -> None:
         """Close the container; more than once is fine."""
+        self.is_closed = True
         self._container.close()
+        self._input.close_reader()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _openable(source: MediaSource) -> str | IO[bytes]:
-    if source.kind == "path":
-        return f"file:{source.path}"
-    return io.BytesIO(source.data) if source.file is None else cast("IO[bytes]", _View(source.file))
-
-
-class _View:
-    """A user's file object as libav sees it: from its start, with a position of its own, and without close."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._reader = ObjectReader(file)
-        self._at = 0
-        self.name = str(getattr(file, "name", "<file>"))
-
-    def read(self, count: int) -> bytes:
-        data = read_bytes(self._reader, self._at, count)
-        self._at += len(data)
-        return data
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at}.get(whence)
-        self._at = max(0, offset + (self._reader.stat().bytes if start is None else start))
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
 
 
 def _options(limits: Limits) -> dict[str, str]:
@@ -300,25 +379,39 @@ def decode_facts(
             every decoder of FFmpeg hands a packet's pts to the frame, and none but it computes with it.
         drain: Ask for the frames that the decoder holds back at the end.
     """
-    context = container.decoder()
     for number, packet in packets:
         packet.pts = number
-        yield from _facts(context, packet)
+        for frame in decode_packet(container, packet):
+            yield _fact_of(frame, container)
     if drain:
-        yield from _facts(context, None)
+        for frame in decode_packet(container, None):
+            yield _fact_of(frame, container)
 
 
-def _facts(context: av.VideoCodecContext, packet: Packet | None) -> Iterator[DecodedFact]:
-    try:
-        frames = context.decode(packet)
-    except FOREIGN:
-        return
-    for frame in frames:
-        yield _fact_of(frame, context)
+def decode_packet(container: VideoContainer, packet: Packet | None) -> list[VideoFrame]:
+    """Decode one packet with a container's own decoder, or ask it for what it holds back; a damaged one gives nothing.
+
+    Raises:
+        MemoryError: What looks like damage may be a lack of memory.
+    """
+    check_stop()
+    context = container.decoder()
+    with libav_log() as lines:
+        try:
+            return context.decode(packet)
+        except FOREIGN as error:
+            check_memory(error, lines, 4 * context.width * context.height)
+            return []
+        finally:
+            container.keep_log(lines)
 
 
-def _fact_of(frame: VideoFrame, context: av.VideoCodecContext) -> DecodedFact:
+def _fact_of(frame: VideoFrame, container: VideoContainer) -> DecodedFact:
     """Everything but the pixels of a decoded frame."""
+    context = container.decoder()
+    if not container.has_decoded:
+        container.has_decoded = True
+        container.matrix = _matrix(frame)
     return DecodedFact(
         packet=-1 if frame.pts is None else frame.pts,
         width=frame.width,
@@ -328,13 +421,15 @@ def _fact_of(frame: VideoFrame, context: av.VideoCodecContext) -> DecodedFact:
         pixel_format=frame.format.name,
         is_key=bool(frame.key_frame),
         is_corrupt=bool(frame.is_corrupt),
-        matrix=_matrix(frame),
     )
 
 
 def _matrix(frame: VideoFrame) -> tuple[int, ...] | None:
     try:
-        data = cast("Buffer | None", frame.side_data.get("DISPLAYMATRIX"))
+        # Not frame.side_data: that would have the frame refer to what refers to it, and every picture would stay in
+        # memory until the cyclic collector runs.
+        side_data = cast("Any", SideDataContainer)(frame)
+        data = cast("Buffer | None", side_data.get("DISPLAYMATRIX"))
     except ValueError:
         # PyAV 18.1 has no name for every kind of side data of FFmpeg 8.1 (EXIF of a TIFF): its angle is all there is.
         return _QUARTERS.get(frame.rotation % 360)

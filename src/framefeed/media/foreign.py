@@ -1,10 +1,11 @@
-"""The border at which libav's errors become framefeed's."""
+"""The border at which libav's errors and log become framefeed's."""
 
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Callable, Iterator
+import mmap
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import av
@@ -16,17 +17,31 @@ from framefeed.errors import (
     UnreadableMedia,
     UnsupportedCodec,
 )
+from framefeed.parallel.shortage import shortage_in
 
-av.logging.set_level(None)  # FFmpeg's log never reaches stderr; a Python log callback would serialise the threads.
+# Errors alone: PyAV looks at the level before it asks for the interpreter, so that a sound file costs nothing (D14).
+av.logging.set_level(av.logging.ERROR)
+# Or what one file's decoder has said would not be said again for the next file.
+av.logging.set_skip_repeated(False)
+# What is said outside of `libav_log`, as a file is closed, is not for the user's log; their own level is kept.
+if logging.getLogger("libav").level == logging.WARNING:  # PyAV's own
+    logging.getLogger("libav").setLevel(logging.CRITICAL + 1)
 
+LogLine = tuple[int, str, str]
+"""Level, part of FFmpeg, message."""
 _UNSUPPORTED = (av.DecoderNotFoundError, av.PatchWelcomeError, av.BSFNotFoundError, av.EncoderNotFoundError)
 FOREIGN = (av.FFmpegError, EOFError)
 """What libav raises; PyAV's own classes all derive from the first but for a bare end of file."""
+_MESSAGES = 3
+# get_buffer() fails for lack of memory, and for a picture that is larger than allowed, which is said before.
+_NO_MEMORY = re.compile(r"get_buffer\(\) failed|[Cc]annot allocate memory|[Cc]ould not allocate|[Oo]ut of memory")
+_TOO_LARGE = re.compile(r"[Pp]icture size")
+_PROBED_BYTES = 2**24
 
 
 @contextmanager
 def translated(name: str, stage: str) -> Iterator[None]:
-    """Turn libav's errors inside the block into framefeed's.
+    """Turn libav's errors inside the block into framefeed's; a shortage of the machine stays what it is.
 
     Args:
         name: The source's name, for the message.
@@ -35,6 +50,8 @@ def translated(name: str, stage: str) -> Iterator[None]:
     try:
         yield
     except FOREIGN as error:
+        if shortage_in(error) is not None:
+            raise
         raise translate(error, name, stage) from error
 
 
@@ -53,26 +70,39 @@ def translate(error: BaseException, name: str, stage: str, log: str = "") -> Med
     )
 
 
-_LISTENING = threading.Lock()
-_MESSAGES = 3
-logging.getLogger("libav").addHandler(logging.NullHandler())
+def libav_log() -> av.logging.Capture:
+    """Collect the errors that libav logs in this thread, around one call.
 
+    Example: ``with libav_log() as lines: context.decode(packet)``
 
-def overheard(action: Callable[[], object]) -> str:
-    """Repeat what failed and return the last that FFmpeg logs about it in this thread, on one line.
-
-    Only failures are listened to: a log callback in Python for every message makes threads wait for each other (D14).
+    Decoders with several threads of their own log from those, which is not collected.
     """
-    with _LISTENING, av.logging.Capture(local=True) as heard:
-        av.logging.set_level(av.logging.ERROR)
-        skips = av.logging.get_skip_repeated()
-        av.logging.set_skip_repeated(False)  # or what another file's failure has said already would not be said again
-        try:
-            action()
-        except FOREIGN:
-            pass
-        finally:
-            av.logging.set_skip_repeated(skips)
-            av.logging.set_level(None)
-    said = (" ".join(message.split()) for _, _, message in heard)
-    return "; ".join([line for line in dict.fromkeys(said) if line][-_MESSAGES:])
+    return av.logging.Capture(local=True)
+
+
+def in_one_line(lines: Sequence[LogLine]) -> str:
+    """Write the first distinct messages of a log on one line."""
+    said = (" ".join(message.split()) for _, _, message in lines)
+    return "; ".join([line for line in dict.fromkeys(said) if line][:_MESSAGES])
+
+
+def check_memory(error: BaseException | None, lines: Sequence[LogLine], picture_bytes: int) -> None:
+    """Raise where what looks like damage may be a lack of memory, which libavcodec reports as invalid data too.
+
+    Args:
+        error: What a decoder raised, if it did.
+        lines: What it logged.
+        picture_bytes: Of one decoded picture; 0 where unknown.
+
+    Raises:
+        MemoryError: Memory ran out, or the system refuses what a few pictures need.
+    """
+    if error is not None and shortage_in(error) is not None:
+        raise error
+    messages = " ".join(message for _, _, message in lines)
+    if _NO_MEMORY.search(messages) and not _TOO_LARGE.search(messages):
+        raise MemoryError(in_one_line(lines))
+    try:
+        mmap.mmap(-1, 2 * picture_bytes + _PROBED_BYTES).close()
+    except (OSError, ValueError) as refused:
+        raise MemoryError(f"{refused} (asked for the memory of two pictures)") from refused

@@ -100,7 +100,7 @@ def _clear(container: VideoContainer) -> Iterator[Packet]:
 def video_info(container: VideoContainer, fact: DecodedFact) -> MediaInfo:
     """Describe an open container, given its first frame."""
     stream = container.stream
-    rotation, mirrored = orientation(fact.matrix)
+    rotation, mirrored = orientation(container.matrix)
     width, height = shown_size(fact.width, fact.height, rotation)
     container.limits.check_picture(fact.width, fact.height, container.source.name)
     return MediaInfo(
