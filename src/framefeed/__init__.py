@@ -9,7 +9,14 @@
 from __future__ import annotations
 
 import importlib
+import sys as _sys
 from types import ModuleType
+
+# `python -m framefeed` imports the package before its command can handle Ctrl-C.
+if ("-m", "framefeed") in zip(_sys.orig_argv, _sys.orig_argv[1:]):
+    from _framefeed_command import leave_on_interrupt as _leave_on_interrupt
+
+    _leave_on_interrupt()
 
 from framefeed import cache, parallel
 from framefeed.cache.frame_cache import FrameCache

@@ -2,7 +2,7 @@
 
 import sys
 
-from framefeed.cli import main
+from _framefeed_command import main
 
 if __name__ == "__main__":  # spawned workers import this module again, under another name
     sys.exit(main())

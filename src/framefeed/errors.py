@@ -129,7 +129,17 @@ class StaleSource(MediaError):
 
 
 class LimitExceeded(MediaError):
-    """The file claims more than the limits allow; nothing was allocated."""
+    """The file claims more than the limits allow, or takes longer than its deadline.
+
+    Attributes:
+        limit: Name of the limit where one is exceeded while the file is read: "max_header_bytes", "deadline_seconds".
+    """
+
+    limit: str | None
+
+    def __init__(self, message: str = "", *, limit: str | None = None, **context: Any) -> None:
+        super().__init__(message, **context)
+        self.limit = limit
 
 
 class FrameNotFound(FramefeedError, IndexError):

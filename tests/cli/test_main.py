@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+import framefeed
 import framefeed.cli.scan
 from framefeed.cli import COMMANDS, NOT_YET, main
 from framefeed.errors import FramefeedError, LoadError
+from framefeed.testing import ClipSpec, clip_bytes
 from tests.cli.running import SECONDS, environment, only_line, run, run_script
 from tests.corpus import clip_file
 
@@ -178,10 +180,10 @@ import signal, sys
 import framefeed.index.survey as survey
 from framefeed.cli import main
 index = survey.index_media
-def interrupted(source, *rest):
+def interrupted(source, *rest, **options):
     if source.name.endswith("/7.mp4"):
         signal.raise_signal(signal.SIGINT)
-    return index(source, *rest)
+    return index(source, *rest, **options)
 survey.index_media = interrupted
 sys.exit(main(sys.argv[1:]))
 """
@@ -194,6 +196,67 @@ def test_scan_is_interrupted_too(tmp_path: Path) -> None:
     assert (result.returncode, result.stdout) == (130, b"")
     assert "interrupted; run the same command again" in only_line(result.stderr)
     assert not (tmp_path / "cat.parquet").exists()
+
+
+INTERRUPTED_IN_AN_IMPORT = """
+import signal, sys
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "MODULE":
+            signal.raise_signal(signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.meta_path.insert(0, Interrupting())
+"""
+
+
+@pytest.mark.parametrize("module", ["numpy", "av", "framefeed.cli", "framefeed.cli.scan"])
+@pytest.mark.parametrize("how", ["script", "module"])
+def test_an_interrupt_while_modules_are_imported_is_one_line(tmp_path: Path, module: str, how: str) -> None:
+    script = INTERRUPTED_IN_AN_IMPORT.replace("MODULE", module)
+    if how == "script":
+        start = "sys.argv[1:] = ['scan', 'x']\nfrom _framefeed_command import main\nsys.exit(main())"
+        result = run_script(script + start)
+    else:
+        (tmp_path / "sitecustomize.py").write_text(script)
+        source = str(Path(framefeed.__file__).parents[1])
+        result = run("scan", "x", extra={"PYTHONPATH": f"{tmp_path}{os.pathsep}{source}"})
+    assert (result.returncode, result.stdout) == (130, b"")
+    assert only_line(result.stderr) == "framefeed: interrupted; without -o nothing was kept" or (
+        only_line(result.stderr) == "framefeed: interrupted"
+    )
+
+
+ENDS_AMONG_PACKETS = """
+import itertools, os, signal, sys, threading
+import framefeed.media.container as container
+decode, decoded, after = container.decode_packet, itertools.count(), itertools.count()
+sent = threading.Event()
+def counted(*rest):
+    if sent.is_set():
+        next(after)
+    elif next(decoded) == 30:
+        sent.set()
+        os.kill(os.getpid(), signal.SIGINT)  # as a terminal sends it: to the process, not to this thread
+    return decode(*rest)
+container.decode_packet = counted
+import framefeed.cli
+code = framefeed.cli.main(sys.argv[1:])
+print(next(after), flush=True)
+sys.exit(code)
+"""
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_an_interrupted_scan_does_not_finish_the_files_at_hand(tmp_path: Path, workers: str) -> None:
+    data = clip_bytes(ClipSpec(num_frames=1500, height=48, width=64), "mp4")
+    for number in range(16):
+        (tmp_path / f"{number}.mp4").write_bytes(data)
+    result = run_script(ENDS_AMONG_PACKETS, "scan", tmp_path, "--verify", "full", "--workers", workers)
+    assert result.returncode == 130
+    assert "interrupted" in only_line(result.stderr)
+    assert int(result.stdout) < 1500  # of the 3000 that two workers had begun
 
 
 def test_D14_nothing_of_ffmpegs_log_is_printed(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from framefeed.errors import MissingMedia, UnreadableMedia, UsageError
+from framefeed.errors import MissingMedia, ResourceExhausted, UnreadableMedia, UsageError
 from framefeed.index import survey
 from framefeed.index.build import build_index
 from framefeed.index.catalog import Catalog
@@ -125,9 +125,9 @@ def test_each_file_is_read_once(data: Path, monkeypatch: pytest.MonkeyPatch) -> 
     read: list[str] = []
     index_media = survey.index_media
 
-    def noting(media: Any, verify: Any) -> Any:
+    def noting(media: Any, verify: Any, *, limits: Any) -> Any:
         read.append(media.name)
-        return index_media(media, verify)
+        return index_media(media, verify, limits=limits)
 
     monkeypatch.setattr(survey, "index_media", noting)
     lines = "".join(f"cat/a.mp4,{number}\n" for number in range(20))
@@ -270,7 +270,7 @@ def test_progress(data: Path, capfd: pytest.CaptureFixture[str], progress: bool 
 
 
 def test_a_bug_in_a_worker_is_not_taken_for_a_bad_file(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: Any) -> None:
+    def broken(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError
 
     monkeypatch.setattr(survey, "index_media", broken)
@@ -279,19 +279,37 @@ def test_a_bug_in_a_worker_is_not_taken_for_a_bad_file(data: Path, monkeypatch: 
     assert str(data / "cat" / "a.mp4") in told.value.__notes__[0]
 
 
-@pytest.mark.parametrize("kind", [MemoryError, RecursionError])
-def test_a_file_that_asks_for_too_much_is_a_row(data: Path, monkeypatch: pytest.MonkeyPatch, kind: Any) -> None:
-    index_media = survey.index_media
-
-    def greedy(media: Any, verify: Any) -> Any:
-        if media.name.endswith("a.mp4"):
-            raise kind
-        return index_media(media, verify)
-
-    monkeypatch.setattr(survey, "index_media", greedy)
+def test_a_file_that_asks_for_too_much_depth_is_a_row(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _fail_for_a(monkeypatch, RecursionError, times=1)
     made = scan(data / "cat")
     assert [kind for _, kind, _ in made.failures] == ["LimitExceeded"]
     assert made.usable_rows.tolist() == [1]
+
+
+def test_a_shortage_of_memory_is_tried_again(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _fail_for_a(monkeypatch, MemoryError, times=1)
+    assert not scan(data / "cat").failures
+
+
+def test_a_shortage_that_stays_is_no_row_and_ends_the_scan(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = data / "cat.parquet"
+    with monkeypatch.context() as patch:
+        _fail_for_a(patch, MemoryError, times=100)
+        with pytest.raises(ResourceExhausted, match=r"a\.mp4: ran out of memory"):
+            scan(data, out=out)
+    assert not out.exists()
+    assert scan(data, out=out).table.equals(scan(data).table)
+
+
+def _fail_for_a(monkeypatch: pytest.MonkeyPatch, kind: type[BaseException], times: int) -> None:
+    index_media, left = survey.index_media, [kind] * times
+
+    def greedy(media: Any, verify: Any, *, limits: Any) -> Any:
+        if media.name.endswith("a.mp4") and left:
+            raise left.pop()
+        return index_media(media, verify, limits=limits)
+
+    monkeypatch.setattr(survey, "index_media", greedy)
 
 
 # --- catalog_of -------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ files listed; 130 interrupted; 70 our bug, with its traceback.
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import sys
 import traceback
@@ -92,7 +93,8 @@ def _explain(error: BaseException) -> Exit:
     if interrupt is not None:
         complain(str(interrupt) or "interrupted")
         return Exit.INTERRUPTED
-    if isinstance(error, (FramefeedError, OSError)) and type(error) is not LoadError:
+    is_ours = isinstance(error, OSError) and error.errno == errno.EBADF  # a descriptor that we closed
+    if isinstance(error, (FramefeedError, OSError)) and type(error) is not LoadError and not is_ours:
         complain(str(error))
         return Exit.MISTAKE
     complain(*traceback.format_exc().splitlines(), "this is a bug in framefeed: please report it with the lines above")

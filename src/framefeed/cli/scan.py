@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from framefeed.cli.exits import Exit
 from framefeed.cli.failures import as_json, list_failed
-from framefeed.cli.parsing import rate, workers
+from framefeed.cli.parsing import positive_seconds, rate, workers
 from framefeed.cli.printing import counted, say, say_json
 from framefeed.errors import UsageError
 from framefeed.index.catalog import Catalog
@@ -42,6 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--image-folders", choices=["image", "video"], default="image",
                         help="a row for each picture (default), or each folder of pictures as one video")  # fmt: skip
     parser.add_argument("--fps", type=rate, metavar="FPS", help="frames a second of folders taken as videos")
+    parser.add_argument("--deadline-seconds", type=positive_seconds, default=60, metavar="S",
+                        help="longest time for one file (60); one that takes longer is listed as failed")  # fmt: skip
     parser.add_argument("--anew", dest="resume", action="store_false",
                         help="open every file, also those that an earlier scan to the same catalog knows")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print a summary as JSON")
@@ -81,7 +83,10 @@ def _kept(out: str | None) -> str:
 
 
 def _request(args: argparse.Namespace) -> ScanRequest:
-    options = SurveyOptions(args.depth, args.verify, args.workers, None, fps_of(args.image_folders, args.fps))
+    image_rate = fps_of(args.image_folders, args.fps)
+    options = SurveyOptions(
+        args.depth, args.verify, args.workers, None, image_rate, deadline_seconds=args.deadline_seconds
+    )
     return ScanRequest(options, args.out, args.label_from, args.root, args.resume, args.image_folders)
 
 

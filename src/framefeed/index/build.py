@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from itertools import islice
 from typing import Any, Literal
 
@@ -31,6 +32,7 @@ from framefeed.media.probe import video_info
 from framefeed.media.sequence import SequenceSource
 from framefeed.media.sniff import HEAD_BYTES, sniff
 from framefeed.media.source import MediaSource, identity_of, read_bytes
+from framefeed.parallel.shortage import try_again_in_shortage
 
 Verify = Literal["ends", "none", "full"]
 
@@ -60,6 +62,7 @@ def build_index(
 
     Raises:
         MediaError: As ``probe``; also EmptyVideo where no frame comes out.
+        ResourceExhausted: As ``probe``.
         UsageError: An unknown ``verify``.
     """
     return _indexed(source, verify, stream_index, limits, needs_info=False)[1]
@@ -81,6 +84,13 @@ def _indexed(
     if verify not in ("ends", "none", "full"):
         raise UsageError(f"verify must be 'ends', 'none' or 'full', not {verify!r}")
     media = MediaSource.of(source)
+    call = partial(_index_once, media, verify, stream_index, limits, needs_info=needs_info)
+    return try_again_in_shortage(call, media.name, "index")
+
+
+def _index_once(
+    media: MediaSource, verify: Verify, stream_index: int | None, limits: Limits, *, needs_info: bool
+) -> tuple[MediaInfo | None, FrameIndex]:
     if isinstance(media, SequenceSource):
         media.stat()
         return index_sequence(media, verify, stream_index, limits)

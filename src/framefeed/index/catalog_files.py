@@ -28,6 +28,7 @@ from framefeed.index.frame_tables import FrameTables, content_of, open_with_roll
 from framefeed.index.names import printable
 from framefeed.index.scratch import claimed, remove_unclaimed
 from framefeed.index.targets import check_writable
+from framefeed.parallel.shortage import raise_shortage
 
 FORMAT = 2
 """1 kept frame tables of 62 bytes a frame, and workers copied every column that they planned from."""
@@ -125,6 +126,7 @@ def _undone_on_failure(path: str, made: Sequence[str]) -> Iterator[None]:
         yield
     except OSError as error:
         _remove(*made)
+        raise_shortage(error, path, "write")
         raise UsageError(
             f"cannot write {path}: {error.strerror or error}; nothing was changed: make room on the disk, or choose "
             "another folder"
@@ -203,6 +205,7 @@ def _open_parquet(path: str) -> tuple[pq.ParquetFile, Header]:
     try:
         file = pq.ParquetFile(path, page_checksum_verification=True)
     except (pa.ArrowException, OSError, ValueError) as error:
+        raise_shortage(error, path, "open")
         raise _unreadable(path, str(error)) from error
     return file, _header_of(path, file.schema_arrow)
 
@@ -216,6 +219,7 @@ def _facts_of(path: str, file: pq.ParquetFile, roll: Roll | None) -> Facts:
                 raise ValueError(f"{len(column)} values for {file.metadata.num_rows} rows")
             return column
         except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+            raise_shortage(error, path, "read")
             raise _unreadable(path, f"column {name}: {error}; delete it") from error
 
     return Facts(file.schema_arrow, file.metadata.num_rows, read, roll)

@@ -17,6 +17,7 @@ from framefeed.index.frame_index import FrameIndex, IntArray
 from framefeed.index.frame_reading import NUMBERS, MappedFile, RecentIndexes, RowReader
 from framefeed.index.frame_rows import NUMBER_FIELDS, HeaderClaims, row_bytes
 from framefeed.index.gathering import gathered
+from framefeed.parallel.shortage import raise_shortage
 
 __all__ = [
     "SCHEMA",
@@ -271,6 +272,7 @@ def open_with_roll(path: str) -> tuple[FrameTables, Mapping[bytes, bytes], pa.St
         batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
         roll = _roll_of(batches.pop()) if has_roll and batches else None
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+        raise_shortage(error, path, "open")
         raise UnreadableMedia(
             f"{path}: not readable as frame tables: {error}; delete it and index again", source=path, stage="index"
         ) from error

@@ -27,6 +27,7 @@ from framefeed.index.catalog_files import FORMAT
 from framefeed.index.frame_tables import SCHEMA
 from framefeed.index.still_rows import SURVEYED
 from framefeed.parallel.closing import ClosedByWith
+from framefeed.parallel.shortage import raise_shortage
 
 JOURNALED = pa.schema([pa.field("source", pa.string()), *SURVEYED])
 _OURS = re.compile(r"\d{4,}\.(facts|frames)\.arrows")
@@ -198,8 +199,8 @@ def _read_stream(path: Path, schema: pa.Schema, settings: bytes) -> list[pa.Reco
                     return batches
                 batch.validate(full=True)
                 batches.append(batch)
-    except (pa.ArrowException, OSError, ValueError, EOFError):
-        return batches
+    except (pa.ArrowException, OSError, ValueError, EOFError) as error:
+        raise_shortage(error, os.fspath(path), "read")
     return batches
 
 
@@ -228,6 +229,7 @@ def _told(folder: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, pa.ArrowException) as error:
+        raise_shortage(error, os.fspath(folder), "write")
         is_full = isinstance(error, OSError) and error.errno in _FULL
         hint = "make room" if is_full else "let this folder be written"
         raise UsageError(

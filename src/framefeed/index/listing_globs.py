@@ -19,6 +19,7 @@ from framefeed.errors import UsageError
 from framefeed.index.listing_rows import Group
 from framefeed.index.listing_suffixes import sort_by_bytes
 from framefeed.index.listing_walk import Walk, files_group, is_folder
+from framefeed.parallel.shortage import raise_shortage
 
 _ANY_DEPTH = "**"
 _MAGIC = re.compile(r"[*?\[]")
@@ -123,6 +124,7 @@ class _Globbing:
         except (FileNotFoundError, NotADirectoryError):
             pass  # A part without wildcards names nothing here.
         except OSError as error:
+            raise_shortage(error, folder or os.sep, "open")
             self.groups.append(self.walk.walked.unlistable_row(folder or os.sep, error))
 
 

@@ -17,6 +17,7 @@ from typing import Literal, TypeAlias
 from framefeed.errors import UnreadableMedia
 from framefeed.index.listing_rows import Group
 from framefeed.index.listing_suffixes import IMAGE_SUFFIXES, Endings
+from framefeed.parallel.shortage import raise_shortage
 
 ImageFolders = Literal["image", "video"]
 # What was found, in order; lists that are still empty are filled when their folder has been walked.
@@ -101,6 +102,7 @@ class Walk:
             try:
                 entries = self._entries(folder.path)
             except OSError as error:
+                raise_shortage(error, folder.path, "open")
                 folder.row.append(self.walked.unlistable_row(folder.path, error))
                 continue
             if entries is not None:

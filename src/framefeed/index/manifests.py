@@ -24,6 +24,7 @@ from framefeed.index.facts import FACTS, decoded
 from framefeed.index.listing_suffixes import ALL_MEDIA_SUFFIXES, suffix_of
 from framefeed.index.names import absolute, escape, unescape
 from framefeed.media.source import stat_regular
+from framefeed.parallel.shortage import raise_shortage
 
 TEXT_SUFFIXES = frozenset({".txt", ".lst", ".list"})
 CSV_SUFFIXES = frozenset({".csv", ".tsv"})
@@ -75,6 +76,7 @@ def read_manifest(path: str) -> Manifest:
     try:
         table = _csv_table(path) if suffix_of(path) in CSV_SUFFIXES else _parquet_table(path)
     except (pa.ArrowException, OSError, UnicodeDecodeError, csv.Error) as error:
+        raise_shortage(error, path, "open")
         raise UsageError(f"manifest {path}: not readable as {suffix_of(path)[1:]}: {error}", source=path) from error
     return _manifest(path, table)
 

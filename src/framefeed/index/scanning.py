@@ -26,6 +26,7 @@ from framefeed.index.listing import Group, ImageFolders, Listing, Roots, list_ro
 from framefeed.index.names import absolute, escape
 from framefeed.index.resuming import Sources, Tally, find_out, parts_left, what_is_known
 from framefeed.index.survey import Depth, Finding, SurveyOptions, survey
+from framefeed.media.limits import DEFAULT_LIMITS, Limits
 from framefeed.media.sequence import ImageSequence, SequenceSource, exact_rate
 from framefeed.media.source import MediaSource, SourceStat
 
@@ -46,6 +47,8 @@ def scan(
     progress: bool | None = None,
     image_folders: ImageFolders = "image",
     fps: float | Fraction | None = None,
+    limits: Limits | None = None,
+    deadline_seconds: float | None = 60,
 ) -> Catalog:
     """Find out about many media: one row a file, also for those that fail.
 
@@ -66,6 +69,9 @@ def scan(
         progress: Show a bar; None shows it if standard error is a terminal.
         image_folders: "image" gives a row to every picture; "video" takes each folder of pictures as one video.
         fps: Frames a second of such videos.
+        limits: What a file may claim; a file that claims more is a row with LimitExceeded.
+        deadline_seconds: Longest time for one file, or None for no bound; a file that takes longer is a row with
+            LimitExceeded, and is tried again by the next scan.
 
     Returns:
         The catalog, opened from ``out`` where that is given.
@@ -74,8 +80,12 @@ def scan(
         UsageError: The arguments do not fit, a manifest cannot be understood, another process scans to ``out``, or
             the disk is full: what was found so far is kept, and the next scan goes on from there.
         MissingMedia: A manifest or a root is missing.
+        ResourceExhausted: Memory or file descriptors ran out, twice: what was found so far is kept, and the next scan
+            goes on from there.
     """
-    options = SurveyOptions(depth, verify, workers, progress, fps_of(image_folders, fps))
+    bounds = DEFAULT_LIMITS if limits is None else limits
+    rate = fps_of(image_folders, fps)
+    options = SurveyOptions(depth, verify, workers, progress, rate, bounds, deadline_seconds)
     request = ScanRequest(options, out, label_from, root, resume, image_folders)
     return scanned(roots, request).catalog
 
@@ -129,7 +139,12 @@ def scanned(roots: Roots, request: ScanRequest) -> Scanned:
 
 def _scanned_to(target: str, rows: Rows, sources: Sources, request: ScanRequest) -> Scanned:
     options = request.options
-    settings = {"depth": options.depth, "verify": options.verify, "fps": options.fps and str(options.fps)}
+    settings = {
+        "depth": options.depth,
+        "verify": options.verify,
+        "fps": options.fps and str(options.fps),
+        "limits": repr(options.limits),
+    }
     with Journal(target, settings) as journal:
         if not request.resume:
             journal.clear()

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, Literal, get_args
-
-from tqdm import tqdm
 
 from framefeed.errors import FramefeedError, LimitExceeded, UsageError
 from framefeed.index.build import Verify, index_media
 from framefeed.index.frame_index import FrameIndex
 from framefeed.media.info import MediaInfo
+from framefeed.media.limits import DEFAULT_LIMITS, Limits
 from framefeed.media.probe import probe
-from framefeed.media.sequence import ImageSequence, SequenceSource, source_name
+from framefeed.media.sequence import SequenceSource, source_name
 from framefeed.media.sniff import HEAD_BYTES, sniff
 from framefeed.media.source import MediaSource, SourceStat
-from framefeed.parallel.budget import thread_budget
-from framefeed.parallel.ordered import ordered_outcomes
-from framefeed.parallel.outcome import Err
+from framefeed.parallel.shortage import shortage_in, try_again_in_shortage
+from framefeed.parallel.stopping import DEADLINE, time_limit
 
 Depth = Literal["frames", "header"]
 
@@ -36,6 +33,8 @@ class SurveyOptions:
         workers: Threads or processes; None takes the thread budget of the process, 0 works in the calling thread.
         progress: Show a bar on standard error; None shows it where that is a terminal.
         fps: Frames a second of folders of pictures that are taken as videos.
+        limits: What a file may claim.
+        deadline_seconds: Longest time for one file, or None for no bound.
 
     Example:
         >>> SurveyOptions(depth="header").verify
@@ -47,6 +46,8 @@ class SurveyOptions:
     workers: int | None = None
     progress: bool | None = False
     fps: Fraction | None = None
+    limits: Limits = DEFAULT_LIMITS
+    deadline_seconds: float | None = 60
 
     def __post_init__(self) -> None:
         if self.depth not in get_args(Depth):
@@ -55,6 +56,10 @@ class SurveyOptions:
             raise UsageError(f"verify must be 'ends', 'none' or 'full', not {self.verify!r}")
         if self.workers is not None and self.workers < 0:
             raise UsageError(f"workers must be 0 or more, or None for as many as fit, not {self.workers}")
+        if not isinstance(self.limits, Limits):
+            raise UsageError(f"limits must be an ff.Limits, not {self.limits!r}")
+        if self.deadline_seconds is not None and not self.deadline_seconds > 0:
+            raise UsageError(f"deadline_seconds must be more than 0, or None for no bound, not {self.deadline_seconds}")
 
     @property
     def decodes_pictures(self) -> bool:
@@ -82,19 +87,27 @@ class Finding:
 
 
 def survey(source: Any, options: SurveyOptions) -> Finding:
-    """Find out about one source; errors of framefeed are part of what is found.
+    """Find out about one source; errors of framefeed about it are part of what is found.
 
-    So is a file that asks for more memory or depth than there is; what else is raised is a bug, and names the source.
+    So is a file that asks for more depth than there is, or for more time than its deadline; what else is raised is a
+    bug, and names the source.
 
     Args:
         source: Path, encoded bytes, or image sequence.
         options: How much to find out.
+
+    Raises:
+        ResourceExhausted: Memory or file descriptors ran out, twice.
     """
+    name = source_name(source)
     try:
-        return _survey(source, options)
-    except (MemoryError, RecursionError) as error:
-        message = f"{source_name(source)}: ran out of {'memory' if isinstance(error, MemoryError) else 'stack'}"
-        return Finding(error=LimitExceeded(f"{message} while it was looked at: it may be damaged", stage="index"))
+        with time_limit(options.deadline_seconds, name):
+            return try_again_in_shortage(partial(_survey, source, options), name, "index")
+    except RecursionError:
+        message = f"{name}: ran out of stack while it was looked at: it may be damaged"
+        return Finding(error=LimitExceeded(message, source=name, stage="index"))
+    except FramefeedError:
+        raise
     except Exception as error:
         error.add_note(f"while framefeed looked at {source_name(source)}")
         raise
@@ -108,52 +121,34 @@ def _survey(source: Any, options: SurveyOptions) -> Finding:
             media.forget()  # A file that was written again does not show in the list that this process has.
         found = media.stat()
         if options.depth == "header" or _is_still(media):
-            info = probe(media)
+            info = probe(media, limits=options.limits)
             fingerprint = media.head_fingerprint() if info.kind == "image" else media.fingerprint()
             if options.depth == "frames":
                 if options.decodes_pictures:
-                    index_media(media, "full")
+                    index_media(media, "full", limits=options.limits)
                 # What can be planned of a picture is one frame, whatever its header counts.
                 info = replace(info, num_frames_from_header=1)
             return Finding(info, None, found, fingerprint)
-        info, index = index_media(media, options.verify)
+        info, index = index_media(media, options.verify, limits=options.limits)
         return Finding(info, index, found, index.identity.fingerprint if index.identity else media.fingerprint())
     except FramefeedError as error:
+        if shortage_in(error) is not None:
+            raise
         # What the header claims helps to see what kind of file it is that fails.
         with suppress(FramefeedError):
-            info = info or (probe(source) if found and options.depth == "frames" else None)
-        # What the system refused (a permission, a lost disk) may be had next time: a row without a time is tried again.
-        return Finding(info, None, None if _is_the_systems(error.__cause__) else found, None, error)
+            info = info or (probe(source, limits=options.limits) if found and options.depth == "frames" else None)
+        return Finding(info, None, None if _may_pass(error) else found, None, error)
 
 
-def _is_the_systems(cause: BaseException | None) -> bool:
+def _may_pass(error: FramefeedError) -> bool:
+    """Whether a file may be read next time; a row without a time is tried again.
+
+    That is so of what the system refused (a permission, a lost disk), and of what took too long.
+    """
     # Pillow calls a damaged picture an OSError too, without a number.
-    return isinstance(cause, OSError) and cause.errno is not None
+    cause = error.__cause__
+    return getattr(error, "limit", None) == DEADLINE or (isinstance(cause, OSError) and cause.errno is not None)
 
 
 def _is_still(media: MediaSource) -> bool:
     return media.kind in ("path", "bytes", "file") and sniff(media.head(HEAD_BYTES), media.name) == "image"
-
-
-def survey_all(sources: Sequence[str | bytes | ImageSequence | Finding], options: SurveyOptions) -> Iterator[Finding]:
-    """Find out about many sources at once, in their order.
-
-    Args:
-        sources: Paths, encoded bytes, image sequences, and findings, which are passed on.
-        options: How much to find out, and with how many threads.
-    """
-    workers = thread_budget().threads if options.workers is None else options.workers
-
-    def find(source: str | bytes | ImageSequence | Finding) -> Finding:
-        return source if isinstance(source, Finding) else survey(source, options)
-
-    outcomes = ordered_outcomes(
-        find, sources, workers=workers, max_in_flight=4 * max(1, workers)
-    )  # fmt: skip
-    shown = sys.stderr.isatty() if options.progress is None else options.progress
-    with outcomes, tqdm(total=len(sources), unit="file", file=sys.stderr, disable=not shown) as bar:
-        for outcome in outcomes:
-            if isinstance(outcome, Err):
-                raise outcome.error
-            bar.update()
-            yield outcome.value

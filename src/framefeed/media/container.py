@@ -33,6 +33,7 @@ FORMATS = (
 """Demuxers that may open media; none of them opens a second file (S01). Audio ones only tell "no video stream"."""
 STREAM_FORMATS = frozenset({"h264", "hevc", "vvc", "obu", "av1", "m4v", "mpegvideo", "mjpeg", "vc1", "h263", "h261"})
 """Bare streams without a container's timestamps and positions."""
+_READ_AHEAD_BYTES = 2**17
 _KEPT_LINES = 16
 """Of libav's log, for the messages of errors."""
 
@@ -82,7 +83,8 @@ class _Input:
         self._at = 0
         self._source_name = source.name
         self._error: BaseException | None = None
-        self.bytes_left = math.inf
+        self._bytes_left = math.inf
+        self._limit = ""
         # libav's own guess of the format looks at the ending.
         self.name = f"file:{source.path}" if source.kind == "path" else source.name
 
@@ -100,14 +102,21 @@ class _Input:
         check_stop()
         data = read_bytes(self._reader, self._at, count)
         self._at += len(data)
-        self.bytes_left -= len(data)
-        if self.bytes_left < 0:
+        self._bytes_left -= len(data)
+        if self._bytes_left < 0:
+            what = "its header" if self._limit == "max_header_bytes" else "what lies before the next packet"
             raise LimitExceeded(
-                f"{self._source_name}: its header goes on for more bytes than max_header_bytes allows",
+                f"{self._source_name}: {what} goes on for more bytes than {self._limit} allows: it may be damaged",
+                limit=self._limit,
                 source=self._source_name,
-                stage="open",
+                stage="open" if self._limit == "max_header_bytes" else "index",
             )
         return data
+
+    def bound(self, limits: Limits, limit: str) -> None:
+        """Let libav read no more from here on than a limit says, and a little for what it reads ahead."""
+        self._limit = limit
+        self._bytes_left = getattr(limits, limit) + _READ_AHEAD_BYTES
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """Move the position."""
@@ -186,7 +195,7 @@ class VideoContainer:
             raise
 
     def _opened(self) -> InputContainer:
-        self._input.bytes_left = self.limits.max_header_bytes
+        self._input.bound(self.limits, "max_header_bytes")
         with libav_log() as lines:
             try:
                 opened = av.open(self._input, options=_options(self.limits), metadata_errors="replace")
@@ -195,7 +204,6 @@ class VideoContainer:
                 check_memory(error, lines, 0)
                 raise translate(error, self.source.name, "open", in_one_line(lines)) from error
         self.keep_log(lines)
-        self._input.bytes_left = math.inf
         try:
             self._input.raise_error()
         except BaseException:
@@ -307,6 +315,7 @@ class VideoContainer:
         demuxed = self._container.demux(self.stream)
         while True:
             check_stop()
+            self._input.bound(self.limits, "max_packet_bytes")
             with libav_log(), translated(self.source.name, "index"):
                 packet = next(demuxed, None)
             self._input.raise_error()
@@ -323,6 +332,7 @@ class VideoContainer:
     def seek(self, offset: int, *, by_byte: bool = False) -> None:
         """Move to a key frame at or before ``offset``, in ticks or bytes; where it lands must be verified."""
         self._is_fresh = False
+        self._input.bound(self.limits, "max_packet_bytes")
         with libav_log(), translated(self.source.name, "decode"):
             self._container.seek(offset, stream=self.stream, backward=True, unsupported_byte_offset=by_byte)
         self._input.raise_error()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -18,6 +19,7 @@ from framefeed.media.sequence import SequenceSource
 from framefeed.media.sequence_probe import sequence_info
 from framefeed.media.sniff import HEAD_BYTES, beyond_pillow, sniff
 from framefeed.media.source import MediaSource, read_bytes
+from framefeed.parallel.shortage import try_again_in_shortage
 
 _PROBED_PACKETS = 64
 
@@ -36,8 +38,13 @@ def probe(source: Any, *, limits: Limits = DEFAULT_LIMITS) -> MediaInfo:
         EmptyVideo: A video stream that gives no frame.
         UnsupportedCodec: No decoder for it, or encrypted.
         LimitExceeded: It claims more than ``limits``.
+        ResourceExhausted: Memory or file descriptors ran out, twice; it says nothing about the file.
     """
     media = MediaSource.of(source)
+    return try_again_in_shortage(partial(_probe, media, limits), media.name, "open")
+
+
+def _probe(media: MediaSource, limits: Limits) -> MediaInfo:
     if isinstance(media, SequenceSource):
         media.stat()
         return sequence_info(media, limits)

@@ -14,6 +14,7 @@ import xxhash
 
 from framefeed.errors import MissingMedia, UnreadableMedia
 from framefeed.media.source import FileReader, SourceStat, ns_in_64_bits, open_regular, read_bytes, stat_regular
+from framefeed.parallel.shortage import raise_shortage
 
 IntArray = npt.NDArray[np.int64]
 
@@ -130,6 +131,7 @@ def list_folder(folder: str) -> SequenceFiles:
     except FileNotFoundError as error:
         raise MissingMedia(f"{folder}: no such folder", source=folder, stage="open") from error
     except OSError as error:
+        raise_shortage(error, folder, "open")
         message = f"{folder}: cannot be listed as a folder of pictures: {error.strerror}"
         raise UnreadableMedia(message, source=folder, stage="open") from error
     names.sort(key=natural_key)

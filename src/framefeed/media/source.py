@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import stat
@@ -10,12 +11,13 @@ import weakref
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, Any, Literal, Protocol
+from typing import IO, Any, Literal, NoReturn, Protocol
 
 import xxhash
 
 from framefeed.errors import MissingMedia, StaleSource, UnreadableMedia, UsageError
 from framefeed.media.sniff import HEAD_BYTES
+from framefeed.parallel.shortage import shortage_in
 
 FINGERPRINT_BLOCK = 64 * 1024
 """Bytes hashed at the head, the middle and the tail."""
@@ -68,27 +70,36 @@ class FileReader:
 
     def read_into(self, buffer: memoryview, offset: int) -> int:
         """Fill ``buffer`` from byte ``offset`` on; return how many bytes there were."""
-        got = os.preadv(self._descriptor, [buffer], offset)
-        while 0 < got < len(buffer):
-            more = os.preadv(self._descriptor, [buffer[got:]], offset + got)
-            if not more:
-                break
-            got += more
-        return got
+        try:
+            got = os.preadv(self._descriptor, [buffer], offset)
+            while 0 < got < len(buffer):
+                more = os.preadv(self._descriptor, [buffer[got:]], offset + got)
+                if not more:
+                    break
+                got += more
+            return got
+        except OSError as error:
+            raise_file_error(error, self._path, "read")
 
     def read(self, offset: int, count: int) -> bytes:
         """Read up to ``count`` bytes at ``offset``: what ``read_into`` would fill, without a buffer to copy from."""
-        data = os.pread(self._descriptor, count, offset)
-        while 0 < len(data) < count:
-            more = os.pread(self._descriptor, count - len(data), offset + len(data))
-            if not more:
-                break
-            data += more
-        return data
+        try:
+            data = os.pread(self._descriptor, count, offset)
+            while 0 < len(data) < count:
+                more = os.pread(self._descriptor, count - len(data), offset + len(data))
+                if not more:
+                    break
+                data += more
+            return data
+        except OSError as error:
+            raise_file_error(error, self._path, "read")
 
     def stat(self) -> SourceStat:
         """Size and time of the file that is open."""
-        facts = os.fstat(self._descriptor)
+        try:
+            facts = os.fstat(self._descriptor)
+        except OSError as error:
+            raise_file_error(error, self._path, "read")
         return SourceStat(facts.st_size, ns_in_64_bits(facts.st_mtime_ns))
 
     def close(self) -> None:
@@ -357,15 +368,39 @@ def stat_regular(path: str) -> os.stat_result:
     """
     try:
         facts = os.stat(path)
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise MissingMedia(f"{path}: no such file", source=path, stage="open") from error
     except OSError as error:
-        raise UnreadableMedia(f"{path}: cannot be opened: {error.strerror}", source=path, stage="open") from error
+        raise_file_error(error, path, "open")
     if not stat.S_ISREG(facts.st_mode):
         raise UnreadableMedia(f"{path}: is {_KINDS.get(stat.S_IFMT(facts.st_mode), 'special')}, "
                               "not a file: name a media file, or ImageSequence(folder, fps=...)",
                               source=path, stage="open")  # fmt: skip
     return facts
+
+
+def raise_file_error(error: OSError, path: str, stage: Literal["open", "read"]) -> NoReturn:
+    """Raise framefeed's error for one of the system's about a file.
+
+    Raises:
+        MissingMedia: There is nothing at the path.
+        StaleSource: The file, or the device that it is on, went away.
+        UnreadableMedia: It cannot be opened or read.
+        OSError: The error itself, where it is no fact about the file: a shortage of the machine, or a descriptor that
+            we closed.
+    """
+    if error.errno == errno.EBADF or shortage_in(error) is not None:
+        raise error
+    if isinstance(error, (FileNotFoundError, NotADirectoryError)):
+        raise MissingMedia(f"{path}: no such file", source=path, stage=stage) from error
+    if error.errno in (errno.ESTALE, errno.ENXIO):
+        raise StaleSource(
+            f"{path}: went away ({error.strerror}): scan or index it again", source=path, stage=stage
+        ) from error
+    done = "opened" if stage == "open" else "read"
+    raise UnreadableMedia(
+        f"{path}: cannot be {done}: {error.strerror or error}",
+        source=path,
+        stage="read" if error.errno == errno.EIO else stage,
+    ) from error
 
 
 _KINDS = {
@@ -384,4 +419,4 @@ def open_regular(path: str) -> int:
         # O_NONBLOCK: should a FIFO take the file's place between the two calls, opening it does not hang.
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
-        raise UnreadableMedia(f"{path}: cannot be opened: {error.strerror}", source=path, stage="open") from error
+        raise_file_error(error, path, "open")

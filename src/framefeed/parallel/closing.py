@@ -6,6 +6,9 @@ from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self
 
+SOON_SECONDS = 0.5
+"""Long enough for work that looks at whether it is cancelled, short enough for one who pressed Ctrl-C."""
+
 
 class ClosedByWith(ABC):
     """A context manager that is its own value and calls `close` at the end."""
@@ -23,8 +26,10 @@ class ClosedByWith(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if kind is KeyboardInterrupt:
-            self._hurry()
-        self.close()
+            self._close_soon()
+        else:
+            self.close()
 
-    def _hurry(self) -> None:  # noqa: B027 - threads cannot be hurried
-        """Have `close` wait for as little as possible: somebody is at the keyboard."""
+    def _close_soon(self) -> None:
+        """Close, and wait for as little as possible: the user is at the keyboard."""
+        self.close()

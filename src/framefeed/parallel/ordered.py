@@ -18,7 +18,7 @@ from weakref import finalize
 from framefeed.errors import LoadError, UsageError
 from framefeed.parallel._run import STAGE, Limits, Run
 from framefeed.parallel.budget import thread_budget
-from framefeed.parallel.closing import ClosedByWith
+from framefeed.parallel.closing import SOON_SECONDS, ClosedByWith
 from framefeed.parallel.kinds import open_pool
 from framefeed.parallel.outcome import Err, Ok, outcome_of
 from framefeed.parallel.pools import CLOSE_SECONDS, Pool
@@ -69,8 +69,9 @@ class OrderedOutcomes(Iterator[Ok[R] | Err], ClosedByWith, Generic[T, R]):
         self._items = None
         self._run.close(wait_seconds)
 
-    def _hurry(self) -> None:
+    def _close_soon(self) -> None:
         self.cancel()
+        self.close(SOON_SECONDS)
 
     def _next(self) -> Ok[R] | Err:
         if self._ended:
@@ -137,8 +138,8 @@ class OrderedValues(Iterator[R], ClosedByWith, Generic[T, R]):
         """
         self._outcomes.close(wait_seconds)
 
-    def _hurry(self) -> None:
-        self._outcomes.cancel()
+    def _close_soon(self) -> None:
+        self._outcomes._close_soon()
 
 
 def ordered_outcomes(

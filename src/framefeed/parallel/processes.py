@@ -69,8 +69,9 @@ class ProcessPool(ThreadPool):
         self._children.end()
         return super().close(ENDING_SECONDS + _KILLED_SECONDS)
 
-    def _hurry(self) -> None:
+    def _close_soon(self) -> None:
         self.abandon()
+        self.close()
 
 
 class RemoteCalls(Generic[T, R]):

@@ -8,8 +8,7 @@ import weakref
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from framefeed.errors import ResourceExhausted
-from framefeed.parallel.outcome import Err, outcome_of
+from framefeed.errors import FramefeedError, ResourceExhausted
 
 R = TypeVar("R")
 
@@ -25,6 +24,10 @@ _ADVICE = {
     "file descriptors of the system": "close other programs, or raise fs.file-max",
     "threads, processes or buffers": "raise the limit (ulimit -u), or use fewer workers",
 }
+
+
+_MAY_BE_SHORTAGES = (MemoryError, OSError, FramefeedError)
+"""PyAV's and Arrow's own derive from the first two; ours have them as their cause."""
 
 
 class Releasable(Protocol):
@@ -78,25 +81,26 @@ def try_again_in_shortage(call: Callable[[], R], name: str, stage: str) -> R:
     Raises:
         ResourceExhausted: Something ran out both times.
     """
-    outcome = outcome_of(_called, call)
-    if isinstance(outcome, Err):
-        if shortage_in(outcome.error) is None:
-            raise outcome.error
-        # The error's traceback keeps what the first call held.
-        del outcome
-        release_idle()
-        gc.collect()
-        outcome = outcome_of(_called, call)
-    if isinstance(outcome, Err):
-        resource = shortage_in(outcome.error)
-        if resource is None or isinstance(outcome.error, ResourceExhausted):
-            raise outcome.error
-        raise resource_exhausted(resource, name, stage) from outcome.error
-    return outcome.value
+    try:
+        return call()
+    except _MAY_BE_SHORTAGES as error:
+        if shortage_in(error) is None or isinstance(error, ResourceExhausted):
+            raise
+    # Here, where the error is gone, and with its traceback what the first call held.
+    release_idle()
+    gc.collect()
+    try:
+        return call()
+    except _MAY_BE_SHORTAGES as error:
+        raise_shortage(error, name, stage)
+        raise
 
 
-def _called(call: Callable[[], R]) -> R:
-    return call()
+def raise_shortage(error: BaseException, name: str, stage: str) -> None:
+    """Raise ResourceExhausted if an error is a shortage; return if it is another one, or says so itself."""
+    resource = shortage_in(error)
+    if resource is not None and not isinstance(error, ResourceExhausted):
+        raise resource_exhausted(resource, name, stage) from error
 
 
 _RELEASABLE: dict[int, weakref.ref[Releasable]] = {}

@@ -13,6 +13,9 @@ from time import monotonic
 
 from framefeed.errors import LimitExceeded
 
+DEADLINE = "deadline_seconds"
+"""The limit that an error names where time ran out."""
+
 
 class Cancelled(Exception):
     """The result of this call is not needed any more."""
@@ -43,6 +46,7 @@ def check_stop() -> None:
         raise LimitExceeded(
             f"{_work.name}: took longer than {_work.limit_seconds:g} s (deadline_seconds): it may be damaged; raise "
             "deadline_seconds if such a file may take that long",
+            limit=DEADLINE,
             source=_work.name,
         )
 
