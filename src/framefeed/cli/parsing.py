@@ -119,6 +119,17 @@ def duration(text: str) -> float:
     return number
 
 
+def positive_seconds(text: str) -> float:
+    """Read seconds, more than 0, with a fraction."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"expected seconds, more than 0, not {text!r}")
+    return number
+
+
 def _items(text: str, read: Callable[[str], Item], form: str) -> Iterator[Item]:
     for part in text.split(","):
         try:

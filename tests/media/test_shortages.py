@@ -1,0 +1,112 @@
+"""What the system refuses: a shortage is never a fact about a file, a lost device never a damaged header."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from framefeed.errors import MediaError, ResourceExhausted, StaleSource, UnreadableMedia
+from framefeed.index.build import build_index
+from framefeed.index.scanning import scan
+from framefeed.media.probe import probe
+from tests.corpus import clip_file
+from tests.media.faults import CALLS, Fault, failing_calls, failing_decoders
+
+SHORTAGES = (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN)
+FACTS = {errno.EIO: UnreadableMedia, errno.ESTALE: StaleSource, errno.ENXIO: StaleSource}
+NAMES = ("good.mp4", "good.mkv", "good.ts", "good.avi")
+
+
+def _index_facts(path: Path) -> Any:
+    index = build_index(path, verify="ends")
+    return index.pts.tolist(), index.packets.offset.tolist(), index.stream, index.built_from
+
+
+ASKING: dict[str, Callable[[Path], Any]] = {"probe": probe, "index": _index_facts}
+
+
+def _count(kind: str, call: Callable[[], Any]) -> int:
+    fault = Fault(0, None)
+    with failing_decoders(fault) if kind == "decode" else failing_calls(kind, fault):
+        call()
+    return fault.calls
+
+
+def _failing(kind: str, fault: Fault) -> Any:
+    return failing_decoders(fault) if kind == "decode" else failing_calls(kind, fault)
+
+
+def _some(calls: int) -> list[int]:
+    """All of few calls; of many the first, the last and some between. The chaos run takes all."""
+    return list(range(calls)) if calls <= 6 else sorted({0, 1, 2, calls // 2, calls - 2, calls - 1})
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("asked", ASKING)
+@pytest.mark.parametrize("kind", [*CALLS, "decode"])
+def test_a_shortage_at_any_call_changes_no_fact(kind: str, asked: str, name: str) -> None:
+    call = partial(ASKING[asked], clip_file(name))
+    expected = call()
+    for at, number in zip(_some(_count(kind, call)), itertools.cycle(SHORTAGES), strict=False):
+        with _failing(kind, Fault(number, at)):
+            assert call() == expected
+        with _failing(kind, Fault(number, at, stays=True)), pytest.raises(ResourceExhausted) as caught:
+            call()
+        assert name in str(caught.value)
+    assert call() == expected
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kind", CALLS)
+def test_a_lost_device_is_named_and_no_damage(kind: str, name: str) -> None:
+    call = partial(_index_facts, clip_file(name))
+    for at in _some(_count(kind, call)):
+        for number, expected in FACTS.items():
+            with _failing(kind, Fault(number, at)), pytest.raises(expected, match=name) as caught:
+                call()
+            assert number != errno.EIO or caught.value.stage == "read"
+
+
+@pytest.mark.parametrize("kind", ["read", "stat"])
+def test_a_descriptor_that_we_closed_is_our_bug(kind: str) -> None:
+    call = partial(_index_facts, clip_file("good.mkv"))
+    for at in _some(_count(kind, call)):
+        with _failing(kind, Fault(errno.EBADF, at)), pytest.raises(OSError, match="Bad file descriptor") as caught:
+            call()
+        assert not isinstance(caught.value, MediaError)
+
+
+@pytest.mark.parametrize("kind", ["open", "read"])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_scan_stops_with_a_shortage_and_goes_on_from_there(tmp_path: Path, kind: str, workers: int) -> None:
+    for name in (*NAMES, "good.png"):
+        source = tmp_path / name
+        source.write_bytes(clip_file("good.mp4" if name == "good.png" else name).read_bytes())
+    out = tmp_path / "out" / "cat.parquet"
+    out.parent.mkdir()
+    expected = scan(tmp_path, workers=0).table
+    calls = _count(kind, lambda: scan(tmp_path, workers=0))
+    for at in (0, calls // 2, calls - 1):
+        with _failing(kind, Fault(errno.EMFILE, at, stays=True)), pytest.raises(ResourceExhausted):
+            scan(tmp_path, out=out, workers=workers)
+        assert not out.exists()
+    assert scan(tmp_path, out=out, workers=workers).table.equals(expected)
+
+
+def test_a_file_on_a_lost_device_is_a_row_and_is_tried_again(tmp_path: Path) -> None:
+    (tmp_path / "a.mkv").write_bytes(clip_file("good.mkv").read_bytes())
+    (tmp_path / "b.mkv").write_bytes(clip_file("good.mkv").read_bytes())
+    out = tmp_path / "cat.parquet"
+    with failing_calls("read", Fault(errno.EIO, 2)):  # the first two are those of the fast route
+        made = scan([tmp_path / "a.mkv", tmp_path / "b.mkv"], out=out, workers=0)
+    assert [kind for _, kind, _ in made.failures] == ["UnreadableMedia"]
+    again = scan([tmp_path / "a.mkv", tmp_path / "b.mkv"], out=out, workers=0)
+    assert not again.failures
+    assert np.array_equal(again.usable_rows, [0, 1])
