@@ -10,6 +10,14 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import av
+
+# PyAV imports these at the first opening, which a shortage of memory then fails as an ImportError.
+import av.audio.codeccontext
+import av.audio.stream
+import av.subtitles.codeccontext
+import av.subtitles.stream
+import av.video.codeccontext
+import av.video.stream
 from av.buffer import Buffer
 from av.container import InputContainer
 from av.packet import Packet as AvPacket
