@@ -42,6 +42,7 @@ FORMATS = (
 STREAM_FORMATS = frozenset({"h264", "hevc", "vvc", "obu", "av1", "m4v", "mpegvideo", "mjpeg", "vc1", "h263", "h261"})
 """Bare streams without a container's timestamps and positions."""
 _READ_AHEAD_BYTES = 2**17
+_MOVIE_BOXES = frozenset({b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot", b"styp", b"moof", b"sidx"})
 _KEPT_LINES = 16
 """Of libav's log, for the messages of errors."""
 
@@ -121,10 +122,20 @@ class _Input:
             )
         return data
 
-    def bound(self, limits: Limits, limit: str) -> None:
-        """Let libav read no more from here on than a limit says, and a little for what it reads ahead."""
-        self._limit = limit
-        self._bytes_left = getattr(limits, limit) + _READ_AHEAD_BYTES
+    def bound_header(self, limits: Limits) -> None:
+        """Let libav read no more until the container is open than a header may take.
+
+        The header of an MP4 file grows with its frames; of other containers it is small, and what libav reads there, in
+        search of one, it may read byte by byte.
+        """
+        self._limit = "max_header_bytes"
+        is_movie = read_bytes(self._reader, 4, 4) in _MOVIE_BOXES
+        self._bytes_left = limits.max_header_bytes // (1 if is_movie else 8) + _READ_AHEAD_BYTES
+
+    def bound_packet(self, limits: Limits) -> None:
+        """Let libav read no more until the next packet than one packet may take."""
+        self._limit = "max_packet_bytes"
+        self._bytes_left = limits.max_packet_bytes + _READ_AHEAD_BYTES
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """Move the position."""
@@ -203,7 +214,7 @@ class VideoContainer:
             raise
 
     def _opened(self) -> InputContainer:
-        self._input.bound(self.limits, "max_header_bytes")
+        self._input.bound_header(self.limits)
         with libav_log() as lines:
             try:
                 opened = av.open(self._input, options=_options(self.limits), metadata_errors="replace")
@@ -323,7 +334,7 @@ class VideoContainer:
         demuxed = self._container.demux(self.stream)
         while True:
             check_stop()
-            self._input.bound(self.limits, "max_packet_bytes")
+            self._input.bound_packet(self.limits)
             with libav_log(), translated(self.source.name, "index"):
                 packet = next(demuxed, None)
             self._input.raise_error()
@@ -340,7 +351,7 @@ class VideoContainer:
     def seek(self, offset: int, *, by_byte: bool = False) -> None:
         """Move to a key frame at or before ``offset``, in ticks or bytes; where it lands must be verified."""
         self._is_fresh = False
-        self._input.bound(self.limits, "max_packet_bytes")
+        self._input.bound_packet(self.limits)
         with libav_log(), translated(self.source.name, "decode"):
             self._container.seek(offset, stream=self.stream, backward=True, unsupported_byte_offset=by_byte)
         self._input.raise_error()

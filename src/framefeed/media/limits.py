@@ -17,7 +17,8 @@ class Limits:
         max_streams: Streams of one container.
         max_packets: Packets of one stream; 2**25 is 155 hours at 60 frames a second.
         max_packet_bytes: Bytes of one packet.
-        max_header_bytes: Bytes of a header that are read at once; a frame in an MP4 file's header takes 8 to 32.
+        max_header_bytes: Bytes that are read to understand a header; a frame in an MP4 file's header takes 8 to 32.
+            Containers other than MP4 may take an eighth of it.
 
     Example:
         >>> Limits(max_pixels=1920 * 1080).max_side

@@ -1,0 +1,74 @@
+"""Containers with a hole of 100 GB: what libav reads in search of the next packet is bounded, by bytes and by time."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from framefeed.errors import LimitExceeded
+from framefeed.index.build import build_index
+from framefeed.index.scanning import scan
+from framefeed.media.limits import Limits
+from framefeed.media.probe import probe
+from framefeed.testing import ClipSpec, clip_bytes
+
+FORMATS = {"avi": "avi", "mkv": "matroska", "flv": "flv", "mpg": "mpeg"}
+SMALL = Limits(max_header_bytes=2**23, max_packet_bytes=2**20)
+PATIENT = Limits(max_header_bytes=2**50, max_packet_bytes=2**50)
+
+
+def with_hole(path: Path, begin: int | None) -> None:
+    """Write a clip with a hole of 100 GB from a byte on, which takes no room on the disk."""
+    codec = "mpeg1video" if path.suffix == ".mpg" else "libx264"
+    data = clip_bytes(ClipSpec(num_frames=12, codec=codec), FORMATS[path.suffix[1:]])
+    begin = len(data) if begin is None else begin
+    path.write_bytes(data[:begin])
+    os.truncate(path, 10**11)
+    with path.open("r+b") as file:
+        file.seek(0, os.SEEK_END)
+        file.write(data[begin:])
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_S04_a_header_without_end_names_its_limit(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"hole.{ending}"
+    with_hole(path, 300)
+    for ask in (probe, build_index):
+        with pytest.raises(LimitExceeded, match="max_header_bytes") as caught:
+            ask(path, limits=SMALL)
+        assert caught.value.limit == "max_header_bytes"
+
+
+def test_S04_a_hole_between_packets_names_its_limit(tmp_path: Path) -> None:
+    path = tmp_path / "hole.mkv"
+    with_hole(path, None)
+    with pytest.raises(LimitExceeded, match="max_packet_bytes") as caught:
+        build_index(path, limits=SMALL)
+    assert caught.value.limit == "max_packet_bytes"
+
+
+@pytest.mark.parametrize("depth", ["frames", "header"])
+def test_S04_a_deadline_is_a_row_and_is_tried_again(tmp_path: Path, depth: str) -> None:
+    path, out = tmp_path / "hole.avi", tmp_path / "cat.parquet"
+    with_hole(path, 300)
+    made = scan(path, out=out, depth=depth, limits=PATIENT, deadline_seconds=0.05)
+    assert [kind for _, kind, _ in made.failures] == ["LimitExceeded"]
+    assert "took longer than 0.05 s (deadline_seconds)" in made.failures[0][2]
+    again = scan(path, out=out, depth=depth, limits=SMALL)
+    assert "max_header_bytes" in again.failures[0][2]  # it was opened again, as it was not found out what it is
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan")])
+def test_a_deadline_is_a_number_of_seconds(tmp_path: Path, seconds: float) -> None:
+    with pytest.raises(ValueError, match="deadline_seconds must be more than 0"):
+        scan(tmp_path, deadline_seconds=seconds)
+
+
+def test_limits_reach_every_file_of_a_scan(tmp_path: Path) -> None:
+    (tmp_path / "a.mp4").write_bytes(clip_bytes(ClipSpec(num_frames=3), "mp4"))
+    (tmp_path / "b.mkv").write_bytes(clip_bytes(ClipSpec(num_frames=3), "matroska"))
+    made = scan(tmp_path, limits=Limits(max_side=64))
+    assert [kind for _, kind, _ in made.failures] == ["LimitExceeded"] * 2
+    assert not scan(tmp_path).failures
