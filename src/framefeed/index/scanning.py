@@ -149,7 +149,9 @@ def _scanned_to(target: str, rows: Rows, sources: Sources, request: ScanRequest)
         if not request.resume:
             journal.clear()
         try:
-            tally = _brought_up_to_date(target, journal, rows, sources, options, believed=request.resume)
+            # The catalog does not say with which limits it was made; the journal does.
+            believed = request.resume and options.limits == DEFAULT_LIMITS
+            tally = _brought_up_to_date(target, journal, rows, sources, options, believed=believed)
         except UnreadableMedia:
             # What cannot be read of media is a row: this is the old catalog, a column of which is damaged.
             tally = _brought_up_to_date(target, journal, rows, sources, options, believed=False)
