@@ -3,6 +3,9 @@
 import errno
 import gc
 import os
+import weakref
+from contextlib import suppress
+from functools import partial
 
 import pytest
 
@@ -126,3 +129,24 @@ def _works_until_cancelled(item: int) -> int:
 def test_a_run_that_is_closed_ends_the_work_of_its_threads() -> None:
     with ordered_outcomes(_works_until_cancelled, range(3), workers=2, max_in_flight=3) as outcomes:
         next(outcomes)
+
+
+def test_what_a_call_held_is_released_with_its_error() -> None:
+    class Held:
+        pass
+
+    held: list[weakref.ref[Held]] = []
+
+    def fail(number: int) -> None:
+        thing = Held()
+        held.append(weakref.ref(thing))
+        raise OSError(number, "x")
+
+    gc.disable()
+    try:
+        for number in (errno.EIO, errno.EMFILE):
+            with suppress(OSError, ResourceExhausted):
+                try_again_in_shortage(partial(fail, number), "clip.mp4", "open")
+            assert [each() for each in held] == [None] * len(held)
+    finally:
+        gc.enable()

@@ -157,6 +157,7 @@ class Keeper:
         return replace(
             own,
             frames_damaged=own.frames_damaged + disk.frames_damaged,
+            frames_stored=disk.frames_written,
             bytes_read=disk.bytes_read,
             bytes_written=disk.bytes_written,
             is_full=self._store.is_full,

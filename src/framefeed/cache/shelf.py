@@ -260,7 +260,6 @@ class Shelf:
         if not kept or not self._keeper.is_filling:
             return 0
         stored = len(kept) if self._keeper.store.add(self._key.digest, self._key.description, kept) else 0
-        self._keeper.tally.add(frames_stored=stored)
         self._keeper.say_trouble()
         return stored
 

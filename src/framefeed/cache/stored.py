@@ -114,8 +114,9 @@ class StoreCounts:
     Attributes:
         frames_read: Frames whose stored bytes were read and found sound.
         bytes_read: Their bytes.
-        frames_written: Frames appended.
+        frames_written: Frames that are in sealed segments, or in the one that is being written.
         bytes_written: Their bytes.
+        frames_lost: Frames that were in a segment that could not be finished; not among those written.
         frames_damaged: Frames whose stored bytes were not what was stored.
         segments_refused: Files that are no sound segment of this version.
     """
@@ -124,6 +125,7 @@ class StoreCounts:
     bytes_read: int = 0
     frames_written: int = 0
     bytes_written: int = 0
+    frames_lost: int = 0
     frames_damaged: int = 0
     segments_refused: int = 0
 

@@ -17,7 +17,7 @@ class CacheStats:
         frames_hit: Frames that were served from memory or disk.
         frames_missed: Frames that were not there, or not sound.
         frames_from_memory: Those of the hits that came from the memory tier.
-        frames_stored: Frames that were written to disk.
+        frames_stored: Frames that were written to disk; those of a file that could not be finished are taken off again.
         frames_outdated: Frames that were there, but of a source that has changed since.
         frames_damaged: Frames whose stored bytes were not what was stored.
         bytes_read: Stored bytes read from disk.

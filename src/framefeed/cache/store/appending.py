@@ -14,17 +14,25 @@ from framefeed.cache.store.known import KnownSegments
 from framefeed.cache.store.open_rows import OpenRows
 from framefeed.cache.store.segment_writer import Clip, SegmentWriter
 from framefeed.cache.stored import StoredFrame
-from framefeed.errors import CacheError
+from framefeed.errors import CacheError, ResourceExhausted
+from framefeed.parallel.shortage import shortage_in
 
 
 class _Begun:
-    """A segment that is being written."""
+    """A segment that is being written.
+
+    Attributes:
+        num_frames: In it so far.
+        num_bytes: Of these frames.
+    """
 
     def __init__(self, part: Part, rows: OpenRows, created: int, descriptor: Descriptor) -> None:
         self.part = part
         self.rows = rows
         self.descriptor = descriptor
         self.writer = SegmentWriter(descriptor.number, part.room, created)
+        self.num_frames = 0
+        self.num_bytes = 0
 
 
 class Appender:
@@ -37,6 +45,8 @@ class Appender:
     Attributes:
         trouble: Why nothing is stored any more, or None.
         is_full: Whether that is the budget.
+        shortage: What ran out when frames were not stored the last time, or None: the next ones may be.
+        frames_lost: Frames that were added, and lost with a segment that could not be finished.
     """
 
     def __init__(self, folder: Folder, known: KnownSegments) -> None:
@@ -47,11 +57,36 @@ class Appender:
         self._at_exit: Finalize | None = None
         self.trouble: str | None = None
         self.is_full = False
+        self.shortage: str | None = None
+        self.frames_lost = 0
+        self._sealed_frames = 0
+        self._sealed_bytes = 0
 
     def __del__(self) -> None:
-        self.flush()
+        # May run inside the cyclic collector, whatever this thread holds just then: so it takes no lock, its own
+        # included, which is safe because nothing else refers to this object any more.
+        begun, self._begun = self._begun, None
+        if begun is not None:
+            try:
+                begun.writer.finish()
+                self._folder.seal(begun.part)
+                self._folder.flush()
+            except (OSError, MemoryError, ResourceExhausted):
+                self._folder.remove(begun.part.path)
         if self._at_exit is not None:
             self._at_exit.cancel()
+
+    @property
+    def frames_written(self) -> int:
+        """Frames that were stored, those of the segment that is being written included."""
+        begun = self._begun
+        return self._sealed_frames + (0 if begun is None else begun.num_frames)
+
+    @property
+    def bytes_written(self) -> int:
+        """Bytes of these frames."""
+        begun = self._begun
+        return self._sealed_bytes + (0 if begun is None else begun.num_bytes)
 
     def add(self, key: bytes, description: str, frames: Sequence[StoredFrame]) -> bool:
         """Add a clip; False where it was not."""
@@ -74,20 +109,25 @@ class Appender:
         """Leave what is being written; and try again to write."""
         with self._lock:
             self._drop()
-            self.trouble, self.is_full = None, False
+            self.trouble, self.is_full, self.shortage = None, False, None
 
     def renew_after_fork(self) -> None:
         """In a child: what the parent writes is left alone, and only the parent's lock of it is let go."""
         self._lock = Lock()
         self._at_exit = None
         self._begun = None
+        self.frames_lost = self._sealed_frames = self._sealed_bytes = 0
 
     def _safely(self, change: Callable[[], bool]) -> bool:
-        """Do something to the segment; whatever goes wrong with its file ends it, and all storing."""
+        """Do something to the segment; whatever goes wrong with its file ends it, and all storing.
+
+        A shortage of the machine ends the segment alone.
+        """
         if self.trouble is not None:
             return False
         try:
-            return change()
+            is_done, self.shortage = change(), None
+            return is_done
         except BudgetReached as reached:
             if not reached.is_final:
                 # Others have claimed what is left, and may give some of it back.
@@ -99,11 +139,13 @@ class Appender:
             )
         except CacheError as error:
             self.trouble = str(error)
-        except OSError as error:
-            self.trouble = (
-                f"{self._folder.path}: the frame cache stores no more, because it cannot be written: "
-                f"{error.strerror or error}; what it has stays in use"
-            )
+        except (OSError, MemoryError, ResourceExhausted) as error:
+            self.shortage = shortage_in(error)
+            if self.shortage is None:
+                self.trouble = (
+                    f"{self._folder.path}: the frame cache stores no more, because it cannot be written: "
+                    f"{getattr(error, 'strerror', None) or error}; what it has stays in use"
+                )
         except BaseException:
             self._drop()
             raise
@@ -118,6 +160,8 @@ class Appender:
         begun = self._begun
         rows = begun.writer.append(clip)
         begun.rows.append(clip.key, rows, list(begun.writer.kinds))
+        begun.num_frames += len(clip.frames)
+        begun.num_bytes += sum(piece.nbytes for piece in clip.pieces)
         return True
 
     def _begin(self, needed: int) -> _Begun:
@@ -135,17 +179,28 @@ class Appender:
             raise
 
     def _seal(self) -> bool:
-        if self._begun is not None:
-            checksum = self._begun.writer.finish()
-            self._folder.seal(self._begun.part)
-            self._known.settle(checksum)
+        begun = self._begun
+        if begun is not None:
+            checksum = begun.writer.finish()
+            self._folder.seal(begun.part)
+            # From here on every process finds its frames, whatever becomes of the next calls.
+            self._sealed_frames += begun.num_frames
+            self._sealed_bytes += begun.num_bytes
             self._begun = None
+            try:
+                self._known.settle(checksum)
+            except BaseException:
+                self._known.give_up()
+                raise
+            self._folder.flush()
         return True
 
     def _drop(self) -> None:
-        if self._begun is not None:
-            self._folder.remove(self._begun.part.path)
+        begun = self._begun
+        if begun is not None:
+            self._folder.remove(begun.part.path)
             self._known.give_up()
+            self.frames_lost += begun.num_frames
             self._begun = None
 
 

@@ -14,6 +14,7 @@ from framefeed.cache.store.known import KnownSegments
 from framefeed.cache.store.segment_format import NO_FRAME, SEALED, Refused, Rows, frame_seed
 from framefeed.cache.store.segment_reader import read_directory
 from framefeed.cache.stored import Kind, StoreInfo, Verified
+from framefeed.parallel.shortage import shortage_in
 
 _PIECE_BYTES = 1 << 20
 _OTHER_FORMAT = "of format "
@@ -42,7 +43,9 @@ def look_at(folder: Folder, known: KnownSegments, max_bytes: int | None) -> Stor
         _describe(known, number, directory.rows[~is_frame], descriptions)
     try:
         bytes_on_disk, (_, parts) = folder.bytes_on_disk(), folder.names()
-    except OSError:
+    except OSError as error:
+        if shortage_in(error) is not None:
+            raise
         bytes_on_disk, parts = 0, []
     return StoreInfo(
         bytes_on_disk=bytes_on_disk,
@@ -66,7 +69,9 @@ def _describe(known: KnownSegments, segment: int, rows: Rows, descriptions: dict
             continue
         try:
             text = os.pread(descriptor.number, int(row["nbytes"]), int(row["offset"]))
-        except OSError:
+        except OSError as error:
+            if shortage_in(error) is not None:
+                raise
             return
         if xxhash.xxh3_64_intdigest(text, frame_seed(key, int(row["number"]))) == int(row["checksum"]):
             descriptions[key.hex()] = text.decode(errors="replace")
@@ -152,7 +157,9 @@ def _is_sound(descriptor: int, key: bytes, row: np.void) -> bool:
     while left:
         try:
             data = os.pread(descriptor, min(left, _PIECE_BYTES), offset)
-        except OSError:
+        except OSError as error:
+            if shortage_in(error) is not None:
+                raise
             return False
         if not data:
             return False

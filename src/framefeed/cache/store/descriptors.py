@@ -7,6 +7,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from threading import Lock
 
+from framefeed.parallel.shortage import released_in_shortage
+
 MOST_OPEN = 128
 
 
@@ -34,6 +36,7 @@ class Descriptors:
     def __init__(self) -> None:
         self._open: OrderedDict[int, Descriptor] = OrderedDict()
         self._lock = Lock()
+        released_in_shortage(self)
 
     def __len__(self) -> int:
         return len(self._open)
@@ -41,18 +44,20 @@ class Descriptors:
     def get(self, segment: int) -> Descriptor | None:
         """Give that of a segment, if it is open."""
         with self._lock:
-            found = self._open.get(segment)
+            opened = self._open  # once: `release_idle` may replace it meanwhile
+            found = opened.get(segment)
             if found is not None:
-                self._open.move_to_end(segment)
+                opened.move_to_end(segment)
             return found
 
     def put(self, segment: int, descriptor: Descriptor) -> None:
         """Keep one open."""
         with self._lock:
-            self._open[segment] = descriptor
-            self._open.move_to_end(segment)
-            if len(self._open) > MOST_OPEN:
-                self._open.popitem(last=False)
+            opened = self._open
+            opened[segment] = descriptor
+            opened.move_to_end(segment)
+            if len(opened) > MOST_OPEN:
+                opened.popitem(last=False)
 
     def drop(self, segment: int) -> None:
         """Let go of one."""
@@ -63,6 +68,10 @@ class Descriptors:
         """Let go of all."""
         with self._lock:
             self._open.clear()
+
+    def release_idle(self) -> None:
+        """Close those that are not being read from; without the lock, for any thread may call it at any time."""
+        self._open = OrderedDict()
 
     def renew_lock(self) -> None:
         """After a fork: another thread of the parent may have held it."""

@@ -16,6 +16,7 @@ from framefeed.cache.store.segment_format import PART, SEALED, Refused
 from framefeed.cache.stored import StoreOptions
 from framefeed.errors import CacheError
 from framefeed.index.scratch import remove_unclaimed
+from framefeed.parallel.shortage import resource_exhausted, shortage_in, try_again_in_shortage
 
 _LOCK = "lock"
 _PATIENCE_SECONDS = 20
@@ -72,6 +73,9 @@ class Folder:
         except FileNotFoundError:
             pass  # It is made when it is needed.
         except OSError as error:
+            resource = shortage_in(error)
+            if resource is not None:
+                raise resource_exhausted(resource, path, "open") from error
             raise CacheError(f"{path}: cannot be looked at: {error.strerror or error}") from error
 
     def check(self) -> os.stat_result:
@@ -99,10 +103,16 @@ class Folder:
         return found
 
     def stamp(self) -> tuple[int, int, int] | None:
-        """What changes whenever a file comes or goes; None where there is no folder, or none to be trusted."""
+        """What changes whenever a file comes or goes; None where there is no folder, or none to be trusted.
+
+        Raises:
+            OSError: Something ran out, which says nothing about the folder.
+        """
         try:
             found = self.check()
-        except (OSError, CacheError):
+        except (OSError, CacheError) as error:
+            if shortage_in(error) is not None:
+                raise
             return None
         return found.st_dev, found.st_ino, found.st_mtime_ns
 
@@ -191,13 +201,20 @@ class Folder:
         return Part(path, f"{name}.arrow", descriptor, room)
 
     def seal(self, part: Part) -> None:
-        """Give a part that is complete and on disk its name, for good.
+        """Give a part that is complete and on disk its name.
 
         Raises:
             OSError: It cannot be done.
         """
         os.rename(part.path, self.file(part.name))
-        _flush(self.path)
+
+    def flush(self) -> None:
+        """Have the names of files survive a loss of power.
+
+        Raises:
+            OSError: It cannot be done.
+        """
+        try_again_in_shortage(lambda: _flush(self.path), self.path, "store")
 
     def remove(self, path: str) -> None:
         """Remove a file, if it can be."""
@@ -276,7 +293,8 @@ def _lock(descriptor: int) -> None:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
-        except BlockingIOError as error:
+        except BlockingIOError:
             if monotonic() > patience:
-                raise TimeoutError(errno.ETIMEDOUT, "another process does not let go of its lock") from error
+                # Not chained: it is no shortage, though the lock is said to be unavailable for the moment.
+                raise TimeoutError(errno.ETIMEDOUT, "another process does not let go of its lock") from None
             sleep(_PAUSE_SECONDS)

@@ -18,6 +18,7 @@ from framefeed.cache.store.open_rows import OpenRows
 from framefeed.cache.store.segment_format import Refused, halves
 from framefeed.cache.store.segment_reader import Directory, read_directory
 from framefeed.cache.stored import Found, IntArray
+from framefeed.parallel.shortage import shortage_in
 
 _SETTLED_SECONDS = 0.05
 """A folder's time is no finer than the kernel's clock, 10 ms at most: a file that comes right after the folder was
@@ -119,7 +120,11 @@ class KnownSegments:
                 answer.take(segment, directory, at[mine], rows_of(places[mine]))
 
     def directory(self, segment: int) -> Directory | None:
-        """Give the directory of a segment; None where it is not to be had."""
+        """Give the directory of a segment; None where it is not to be had.
+
+        Raises:
+            OSError: Something ran out, which says nothing about the segment.
+        """
         opened = self.open
         if opened is not None and opened.segment == segment:
             return opened.directory()
@@ -138,7 +143,9 @@ class KnownSegments:
             directory = read_directory(descriptor.number)
             if directory.checksum != self._segments[segment].checksum:
                 raise Refused("another file than before")
-        except OSError:
+        except OSError as error:
+            if shortage_in(error) is not None:
+                raise
             return None
         except Refused as refused:
             with self._lock:
@@ -149,7 +156,11 @@ class KnownSegments:
         return directory
 
     def descriptor(self, segment: int) -> Descriptor | None:
-        """Give an open file of a segment; None where it is not to be had."""
+        """Give an open file of a segment; None where it is not to be had.
+
+        Raises:
+            OSError: Something ran out, which says nothing about the segment.
+        """
         opened = self.open
         if opened is not None and opened.segment == segment:
             return self._held
@@ -160,7 +171,9 @@ class KnownSegments:
             except (Refused, FileNotFoundError):
                 self._lose(segment)
                 return None
-            except OSError:
+            except OSError as error:
+                if shortage_in(error) is not None:
+                    raise
                 return None
             self._descriptors.put(segment, found)
         return found
@@ -173,27 +186,33 @@ class KnownSegments:
 
         Returns:
             Whether anything came or went.
+
+        Raises:
+            OSError: Something ran out; what was known stays known, and the next call looks again.
         """
         if self._is_current(thorough):
             return False
         with self._lock:
             if self._is_current(thorough):
                 return False
-            stamp = self._folder.stamp()
+            stamp, begin = self._folder.stamp(), monotonic()
+            has_changed = self._list(is_there=stamp is not None)
             if stamp != self._stamp:
-                self._stamp, self._is_settled, self._settles_at = stamp, False, monotonic() + _SETTLED_SECONDS
+                self._stamp, self._is_settled, self._settles_at = stamp, False, begin + _SETTLED_SECONDS
             else:
-                self._is_settled = monotonic() >= self._settles_at
-            return self._list()
+                self._is_settled = begin >= self._settles_at
+            return has_changed
 
     def _is_current(self, thorough: bool) -> bool:
         is_calm = self._is_settled or (not thorough and monotonic() < self._settles_at)
         return is_calm and self._folder.stamp() == self._stamp
 
-    def _list(self) -> bool:
+    def _list(self, is_there: bool) -> bool:
         try:
-            names = set(self._folder.names()[0]) if self._stamp is not None else set()
-        except OSError:
+            names = set(self._folder.names()[0]) if is_there else set()
+        except OSError as error:
+            if shortage_in(error) is not None:
+                raise
             return False
         own = None if self.open is None else self._segments[self.open.segment].name
         gone = {self._numbers[name] for name in self._numbers.keys() - names - {own}}
@@ -222,6 +241,8 @@ class KnownSegments:
             descriptor = Descriptor(self._folder.open_segment(name))
             directory = read_directory(descriptor.number)
         except OSError as error:
+            if shortage_in(error) is not None:
+                raise
             self._refuse(name, error.strerror or str(error))
             return None
         except Refused as refused:

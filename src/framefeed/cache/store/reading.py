@@ -10,6 +10,7 @@ from framefeed.cache.store.descriptors import Descriptor
 from framefeed.cache.store.segment_format import frame_checksum
 from framefeed.cache.store.vectors import MOST_BUFFERS, after
 from framefeed.cache.stored import Found, IntArray, WordArray
+from framefeed.parallel.shortage import shortage_in
 
 _PIECE_BYTES = 640 << 10
 """Well within a second-level cache; reads and hashes of 2.4 MB take 8 % less so than at once."""
@@ -28,6 +29,9 @@ def read_frames(found: Found, where: Sequence[int], buffers: Sequence[memoryview
 
     Returns:
         Whether each is what was stored.
+
+    Raises:
+        OSError: Something ran out, which says nothing about the frames.
     """
     sound = [False] * len(buffers)
     numbers, checksums = _at(found.numbers, where), _at(found.checksum, where)
@@ -86,6 +90,8 @@ def _fill(descriptor: int, buffers: Sequence[memoryview], offset: int) -> bool:
             if not left:
                 return True
             buffers = after(buffers, done)
-    except OSError:
+    except OSError as error:
+        if shortage_in(error) is not None:
+            raise
         return False
     return not left

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import accumulate
 
 import numpy as np
@@ -29,6 +30,7 @@ from framefeed.cache.store.segment_format import (
 )
 from framefeed.cache.store.vectors import MOST_BUFFERS, after
 from framefeed.cache.stored import IntArray, Kind, StoredFrame
+from framefeed.parallel.shortage import try_again_in_shortage
 
 _OFFSET = [name for name, _ in COLUMNS].index("offset")
 
@@ -158,14 +160,15 @@ class SegmentWriter:
         self._arrow.write_batch(_batch(columns, pa.nulls(len(rows), pa.large_binary())), custom_metadata=metadata)
         self._arrow.close()
         self._write()
-        os.fsync(self._descriptor)
+        try_again_in_shortage(partial(os.fsync, self._descriptor), "frame cache", "store")
         return checksum
 
     def _write(self) -> None:
         """Write what the sink holds."""
         left: Sequence[memoryview] = self._sink.taken()
         while left:
-            written = os.pwritev(self._descriptor, left[:MOST_BUFFERS], self._nbytes)
+            write = partial(os.pwritev, self._descriptor, left[:MOST_BUFFERS], self._nbytes)
+            written = try_again_in_shortage(write, "frame cache", "store")
             self._nbytes += written
             left = after(left, written)
 

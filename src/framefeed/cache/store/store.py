@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import compress
 from operator import not_
 from threading import Lock
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,9 @@ from framefeed.cache.stored import MISS, Found, StoreCounts, StoredFrame, StoreI
 from framefeed.errors import CacheError, UsageError
 from framefeed.parallel.closing import ClosedByWith
 from framefeed.parallel.forking import renewed_by_forks
+from framefeed.parallel.shortage import resource_exhausted, shortage_in, try_again_in_shortage
+
+R = TypeVar("R")
 
 
 class FrameStore(ClosedByWith):
@@ -57,13 +61,21 @@ class FrameStore(ClosedByWith):
     @property
     def counts(self) -> StoreCounts:
         """What was done in this process."""
-        self._counts.segments_refused = self._known.num_refused
-        return self._counts
+        counts, appender = self._counts, self._appender
+        counts.segments_refused = self._known.num_refused
+        counts.frames_written, counts.bytes_written = appender.frames_written, appender.bytes_written
+        counts.frames_lost = appender.frames_lost
+        return counts
 
     @property
     def trouble(self) -> str | None:
         """Why nothing is stored any more, or None."""
         return self._appender.trouble
+
+    @property
+    def shortage(self) -> str | None:
+        """What ran out when frames were not stored the last time, or None; the next ones may be."""
+        return self._appender.shortage
 
     @property
     def is_full(self) -> bool:
@@ -76,6 +88,9 @@ class FrameStore(ClosedByWith):
         Args:
             key: Of the stream, 16 bytes.
             numbers: Of the frames, int64 [N].
+
+        Raises:
+            OSError: Something ran out, which says nothing about the frames.
         """
         _check_key(key)
         numbers = np.asarray(numbers, np.int64)
@@ -97,6 +112,7 @@ class FrameStore(ClosedByWith):
 
         Raises:
             UsageError: A buffer has another size.
+            OSError: Something ran out, which says nothing about the frames.
         """
         sizes = [buffer.nbytes for buffer in buffers]
         stored = found.nbytes.tolist()
@@ -122,20 +138,19 @@ class FrameStore(ClosedByWith):
             frames: In the order in which they are likely to be read.
 
         Returns:
-            Whether it was stored; where not, ``trouble`` says why nothing will be any more, unless these frames alone
-            are larger than a segment may hold.
+            Whether it was stored; where not, ``trouble`` says why nothing will be any more, or ``shortage`` what ran
+            out just now, unless these frames alone are larger than a segment may hold.
         """
         _check_key(key)
-        is_stored = self._appender.add(key, description, frames)
-        if is_stored:
-            with self._lock:
-                self._counts.frames_written += len(frames)
-                self._counts.bytes_written += sum(memoryview(frame.data).nbytes for frame in frames)
-        return is_stored
+        return self._appender.add(key, description, frames)
 
     def refresh(self) -> None:
-        """See what others sealed, and what is gone."""
-        self._known.refresh(thorough=True)
+        """See what others sealed, and what is gone.
+
+        Raises:
+            ResourceExhausted: Something ran out.
+        """
+        self._in_shortage_again(lambda: self._known.refresh(thorough=True))
 
     def flush(self) -> None:
         """Seal what was added: from now on it survives a crash, and others find it."""
@@ -147,18 +162,31 @@ class FrameStore(ClosedByWith):
         self._known.close_files()
 
     def info(self) -> StoreInfo:
-        """Count what is on disk."""
+        """Count what is on disk.
+
+        Raises:
+            ResourceExhausted: Something ran out.
+        """
         self.refresh()
-        return look_at(self._folder, self._known, self._options.max_bytes)
+        return self._in_shortage_again(lambda: look_at(self._folder, self._known, self._options.max_bytes))
 
     def verify(self, progress: Callable[[int], object] | None = None) -> Verified:
         """Read every sealed byte; what is damaged is not found any more.
 
         Args:
             progress: Called with the bytes that were checked since the last call.
+
+        Raises:
+            ResourceExhausted: Something ran out, so that not all could be checked.
         """
         self.refresh()
-        return check_all(self._known, progress)
+        try:
+            return check_all(self._known, progress)
+        except (OSError, MemoryError) as error:
+            resource = shortage_in(error)
+            if resource is None:
+                raise
+            raise resource_exhausted(resource, self._folder.path, "verify") from error
 
     def drop_damaged(self, verified: Verified) -> dict[str, int]:
         """Remove what a check found damaged or torn, whole segments each, so that their frames can be stored again.
@@ -196,6 +224,9 @@ class FrameStore(ClosedByWith):
             raise CacheError(f"{self._folder.path}: cannot be cleared: {error.strerror or error}") from error
         finally:
             self.refresh()
+
+    def _in_shortage_again(self, call: Callable[[], R]) -> R:
+        return try_again_in_shortage(call, self._folder.path, "cache")
 
     def begin_anew(self) -> None:
         """In a forked child: go on with what was sealed; what the parent is writing stays the parent's."""
