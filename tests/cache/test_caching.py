@@ -545,3 +545,15 @@ def test_outdated_frames_are_counted_once(tmp_path: Path) -> None:
         of = Video(of.source, of.index)
         of.decoded(cache.decoder(decoder_named()), ([0, 3], SMALL))
         assert cache.stats().frames_outdated == 2
+
+
+@pytest.mark.parametrize("form", ["output", "planes"])
+def test_frames_are_stored_as_they_were_decoded_though_their_user_writes_to_them(form: Any, tmp_path: Path) -> None:
+    path = write_clip(tmp_path / "v.mp4", ClipSpec(num_frames=40, gop=8))
+    with FrameCache(tmp_path / "c", form=form, codec="raw") as cache:
+        with VideoDecoder(path, backend=cache.decoder(decoder_named())) as first:
+            for frame in first:
+                frame[:] = 77
+        assert cache.stats().frames_stored == 40, "the last ones too"
+        with VideoDecoder(path, backend=cache.decoder(decoder_named())) as again, VideoDecoder(path) as plain:
+            assert_same(list(again), list(plain))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Literal
 
@@ -19,6 +19,7 @@ from framefeed.decode.decoder import Decoder
 from framefeed.decode.registry import as_decoder
 from framefeed.errors import UsageError
 from framefeed.parallel import Err, ordered_outcomes, thread_budget
+from framefeed.parallel.shortage import resource_exhausted
 from framefeed.plan.epoch import EpochPlan
 
 Show = Callable[[int, int | None], object]
@@ -91,11 +92,12 @@ def build(
     Raises:
         UsageError: The arguments do not fit, or this decoder cannot give what is to be stored.
         CacheError: The cache's folder cannot be used.
+        ResourceExhausted: The machine ran out of something; what was stored stays, and the next build goes on.
     """
     _check(plan, cache, epochs)
     if cache.keeper.expected_frames is None:
         cache.keeper.expected_frames = _num_frames(plan, epochs)
-    begin, written = perf_counter(), cache.store.counts.bytes_written
+    before, begin = replace(cache.store.counts), perf_counter()
     count = thread_budget().threads if workers == "auto" else workers
     done = Filled()
     try:
@@ -106,13 +108,17 @@ def build(
                 show(done.wanted)
     finally:
         cache.flush()
+    after = cache.store.counts
+    lost = after.frames_lost - before.frames_lost
+    if lost and cache.store.trouble is None and cache.store.lost_by is not None:
+        raise resource_exhausted(cache.store.lost_by, cache.path, "store")
     return BuildReport(
         clips=len(plan) * epochs,
-        frames_stored=done.stored,
+        frames_stored=done.stored - lost,
         frames_present=done.present,
         frames_failed=done.failed,
         failed=list(done.failures.values()),
-        bytes_written=cache.store.counts.bytes_written - written,
+        bytes_written=after.bytes_written - before.bytes_written,
         seconds=perf_counter() - begin,
         workers=count,
         stopped_because=cache.store.trouble,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,11 @@ from framefeed.decode.decoder import ClipSlot, DecodeCounts, Decoder, DecodeRepo
 from framefeed.decode.places import Places, naming
 from framefeed.decode.planes import PlaneLayout, copy_planes, layout_of, output_layout, picture_of
 from framefeed.decode.writing import picture_name, writer_of
-from framefeed.errors import UsageError
+from framefeed.errors import ResourceExhausted, UsageError
 from framefeed.index.frame_index import FrameIndex
 from framefeed.index.sequence_index import holds_pictures
 from framefeed.media.source import MediaSource
+from framefeed.parallel.shortage import release_idle, resource_exhausted, shortage_in, try_again_in_shortage
 from framefeed.plan.request import OutputSpec
 
 _PUT_BYTES = 16 << 20
@@ -37,7 +39,9 @@ class CachingDecoder:
 
     With an exact codec the pixels are those of the other decoder, bit for bit; with a lossy one they are what the codec
     makes of those, whether the cache had them or not. Errors are the other decoder's too: a frame that fails is never
-    stored. Sources without an identity, and frames whose packet is not known, pass by.
+    stored. Sources without an identity, and frames whose packet is not known, pass by. Where the machine runs out of
+    something while the cache is read, frames are decoded and not stored; with a lossy codec ``ResourceExhausted`` says
+    so instead.
 
     Args:
         inner: The other decoder.
@@ -67,10 +71,20 @@ class CachingDecoder:
         if form == "output" and not all(_is_kept(output, index) for output in {slot.output for slot in slots}):
             return self._inner.decode(source, index, slots)
         source.check_identity(index.identity)
-        if form == "planes":
-            report = self._from_planes(source, index, slots)
-        else:
-            report = self._from_outputs(source, index, slots)
+        decode = self._from_planes if form == "planes" else self._from_outputs
+        try:
+            report = decode(source, index, slots)
+        except (OSError, MemoryError, ResourceExhausted) as error:
+            resource = shortage_in(error)
+            if resource is None:
+                raise
+            if self._keeper.is_lossy:
+                raise resource_exhausted(resource, source.name, "cache") from error
+            report = None
+        if report is None:
+            # Behind the error, whose traceback keeps what the first attempt held.
+            release_idle()
+            report = self._inner.decode(source, index, slots)
         asked, cached = sum(len(slot.indices) for slot in slots), report.counts.frames_cached
         self._keeper.tally.add(frames_hit=cached, frames_missed=asked - cached)
         return report
@@ -98,14 +112,20 @@ class CachingDecoder:
         at = stretch.start
         while at < stretch.stop:
             part = range(at, min(at + _AHEAD, stretch.stop))
-            if self._has_all(source, index, part, output):
+            if self._has_all(source, index, part, output) is False:
+                at = yield from self._onward(source, (index, output), range(at, stretch.stop))
+            else:
                 yield from self._together(source, (index, output), part)
                 at = part.stop
-            else:
-                at = yield from self._onward(source, (index, output), range(at, stretch.stop))
 
-    def _has_all(self, source: MediaSource, index: FrameIndex, part: range, output: OutputSpec) -> bool:
-        return len(part) > 0 and not self.lacks(source, index, np.arange(part.start, part.stop), output).any()
+    def _has_all(self, source: MediaSource, index: FrameIndex, part: range, output: OutputSpec) -> bool | None:
+        """Whether the cache has some frames; None where that cannot be known, because something ran out."""
+        if not part:
+            return False
+        try:
+            return not self.lacks(source, index, np.arange(part.start, part.stop), output).any()
+        except ResourceExhausted:
+            return None
 
     def _together(
         self, source: MediaSource, of: tuple[FrameIndex, OutputSpec], part: range
@@ -124,21 +144,26 @@ class CachingDecoder:
         """Decode on and store, until what follows is there; give the ordinal that is next."""
         index, output = of
         evidence, form = Evidence(source, index), self._form_of(index, [output])
-        if index.identity is None or not hasattr(self._inner, "pictures") or not _is_kept(output, index):
+        stamps = _stamps_if_known(evidence, stretch)
+        is_known = index.identity is not None and stamps is not None
+        if not is_known or not hasattr(self._inner, "pictures") or not _is_kept(output, index):
             yield from self._together(source, of, stretch[:_AHEAD])
             return stretch.start + len(stretch[:_AHEAD])
         shelf = self._shelf(index, evidence, form, output if form == "output" else None)
-        stamps = evidence.stamps(np.arange(stretch.start, stretch.stop))
+        assert stamps is not None
         fresh: list[Fresh] = []
         for ordinal, frame, pixels in self._one_by_one(shelf, source, of, stretch):
             self._keeper.tally.add(frames_missed=1)
             fresh += [frame] if frame is not None else []
-            yield ordinal, pixels
-            if len(fresh) == _AHEAD:
+            is_whole = len(fresh) == _AHEAD
+            if is_whole or ordinal == stretch[-1]:
+                # Before the frame is given away: whoever has the last one may not come back for more.
                 shelf.put(fresh, stamps[[each.ordinal - stretch.start for each in fresh]])
                 fresh = []
-                if self._has_all(source, index, stretch[ordinal + 1 - stretch.start :][:_AHEAD], output):
-                    return ordinal + 1
+            yield ordinal, pixels
+            following = stretch[ordinal + 1 - stretch.start :][:_AHEAD]
+            if is_whole and self._has_all(source, index, following, output) is not False:
+                return ordinal + 1
         shelf.put(fresh, stamps[[each.ordinal - stretch.start for each in fresh]])
         return stretch.stop
 
@@ -151,7 +176,9 @@ class CachingDecoder:
         if self._form_of(index, [output]) == "output":
             layout = output_layout(output, *index.stream.displayed)
             for ordinal, pixels in inner.pictures(source, index, stretch, output):
-                yield ordinal, shelf.settled(Fresh(ordinal, layout, pixels.reshape(-1))), pixels
+                frame = shelf.settled(Fresh(ordinal, layout, pixels.reshape(-1)))
+                # What is stored is a copy: the pixels belong to the caller, who may write to them before it is stored.
+                yield ordinal, replace(frame, planes=frame.planes.copy()), pixels
             return
         for ordinal, picture in inner.frames(source, index, stretch):
             fresh, shown = _kept_planes(shelf, index, ordinal, picture)
@@ -170,14 +197,16 @@ class CachingDecoder:
             index: The source's frames.
             ordinals: Frames of it, int64 [N].
             output: The form in which they would be asked for.
+
+        Raises:
+            ResourceExhausted: Something ran out, so that it cannot be known.
         """
         form, evidence = self._form_of(index, [output]), Evidence(source, index)
         if index.identity is None or (form == "output" and not _is_kept(output, index)):
             return np.ones(len(ordinals), dtype=np.bool_)
-        if form == "planes":
-            return self._shelf(index, evidence, form, None).lacks(ordinals, None)
-        layout = output_layout(output, *index.stream.displayed)
-        return self._shelf(index, evidence, form, output).lacks(ordinals, layout)
+        layout = None if form == "planes" else output_layout(output, *index.stream.displayed)
+        shelf = self._shelf(index, evidence, form, None if form == "planes" else output)
+        return try_again_in_shortage(lambda: shelf.lacks(ordinals, layout), source.name, "cache")
 
     def close(self) -> None:
         """Release what the other decoder holds; the cache stays open."""
@@ -216,6 +245,16 @@ def _is_kept(output: OutputSpec, index: FrameIndex) -> bool:
         return output_layout(output, *index.stream.displayed).nbytes > 0
     except UsageError:
         return False
+
+
+def _stamps_if_known(evidence: Evidence, stretch: range) -> WordArray | None:
+    """Stamp the files of consecutive frames; None where something ran out."""
+    try:
+        return evidence.stamps(np.arange(stretch.start, stretch.stop))
+    except OSError as error:
+        if shortage_in(error) is None:
+            raise
+        return None
 
 
 def _by_output(slots: Sequence[ClipSlot]) -> dict[OutputSpec, list[tuple[int, ClipSlot]]]:

@@ -21,6 +21,7 @@ from framefeed.index.frame_index import FrameIndex
 from framefeed.index.sequence_index import holds_pictures
 from framefeed.media.sequence import SequenceSource
 from framefeed.media.source import ByteReader, MediaSource, ns_in_64_bits, read_bytes
+from framefeed.parallel.shortage import shortage_in
 
 NO_STAMP = 0
 """Of what is no file: only the bytes themselves can tell."""
@@ -74,10 +75,16 @@ class Evidence:
 
 
 def stamp_of(path: str) -> int:
-    """Hash times, number and size of a file; ``NO_STAMP`` where it cannot be looked at."""
+    """Hash times, number and size of a file; ``NO_STAMP`` where it cannot be looked at.
+
+    Raises:
+        OSError: Something ran out, which says nothing about the file.
+    """
     try:
         facts = os.stat(path)
-    except OSError:
+    except OSError as error:
+        if shortage_in(error) is not None:
+            raise
         return NO_STAMP
     times = ns_in_64_bits(facts.st_mtime_ns), ns_in_64_bits(facts.st_ctime_ns)
     return xxhash.xxh3_64_intdigest(_STAMP.pack(*times, facts.st_ino & (2**64 - 1), facts.st_size)) or 1

@@ -11,13 +11,14 @@ import numpy as np
 from framefeed.cache.frame_cache import FrameCache
 from framefeed.cache.wanted import Group, Piece
 from framefeed.decode.decoder import ClipSlot, Decoder
-from framefeed.errors import CacheError, UsageError
+from framefeed.errors import CacheError, ResourceExhausted, UsageError
 from framefeed.index.frame_index import FrameIndex
 from framefeed.index.sequence_index import holds_pictures
 from framefeed.media.sequence import source_name
 from framefeed.media.source import MediaSource
 from framefeed.parallel import Err
 from framefeed.parallel.outcome import outcome_of
+from framefeed.parallel.shortage import resource_exhausted, shortage_in
 from framefeed.plan.epoch import EpochPlan
 from framefeed.plan.request import OutputSpec
 
@@ -79,7 +80,7 @@ class Filler:
         self.form = cache.form_for(plan)
 
     def __call__(self, group: Group) -> Filled:
-        """Fill in a group; a wish to stop and a wrong call are raised, all other errors noted."""
+        """Fill in a group; a wish to stop, a wrong call and a shortage are raised, all other errors noted."""
         done = Filled(group.wanted)
         source = self._plan.catalog.source(group.row)
         for error in group.errors:
@@ -90,6 +91,11 @@ class Filler:
         if isinstance(outcome, Err):
             if isinstance(outcome.error, UsageError) or not isinstance(outcome.error, Exception):
                 raise outcome.error
+            resource = shortage_in(outcome.error)
+            if isinstance(outcome.error, ResourceExhausted):
+                raise outcome.error
+            if resource is not None:
+                raise resource_exhausted(resource, source_name(source), "cache") from outcome.error
             done.fail(source_name(source), outcome.error, group.num_frames - done.present - done.stored)
         return done
 
@@ -111,6 +117,9 @@ class Filler:
             # Some may have been stored by others meanwhile.
             left = sum(len(self._lacking(source, index, piece)) for piece in lacking)
             done.present += count - done.stored - left
+        resource = self._cache.keeper.shortage or self._cache.store.shortage
+        if left and resource is not None:
+            raise resource_exhausted(resource, self._cache.path, "store")
         if left and self._cache.is_filling:
             unknown = CacheError(
                 f"{source.name}: {left} frames cannot be stored: the file has no identity by which they would be found "
@@ -126,6 +135,9 @@ class Filler:
             return []
         report = self._decoder.decode(source, index, [self._slot(index, piece) for piece in pieces])
         done.stored += report.counts.frames_stored
+        for error in report.errors:
+            if isinstance(error, ResourceExhausted):
+                raise error
         failed = zip(pieces, report.errors, strict=True)
         return [(piece, error) for piece, error in failed if error is not None]
 

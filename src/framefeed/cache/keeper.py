@@ -61,6 +61,7 @@ class Keeper:
         pixels: What decides the pixels besides source and decoder: "exact", or the recipe of a lossy codec. Part of the
             key of every frame: what a lossy codec makes is nobody else's frame.
         expected_frames: About how many will be stored, or None; what "auto" means depends on it.
+        shortage: What ran out when frames were to be stored the last time, or None.
     """
 
     def __init__(self, options: CacheOptions) -> None:
@@ -70,6 +71,7 @@ class Keeper:
         self._codec: FrameCodec | None = None if options.codec == AUTO else codec_named(options.codec)
         self.pixels = EXACT if self._codec is None or self._codec.is_exact else self._codec.recipe
         self.expected_frames: int | None = None
+        self.shortage: str | None = None
         self.begin_anew()
         self._store: FrameStore | None = None
         self._has_warned = False

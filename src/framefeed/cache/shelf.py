@@ -18,8 +18,9 @@ from framefeed.cache.stored import Found, IntArray, Kind, StoredFrame, WordArray
 from framefeed.cache.straight import RAW, read_straight
 from framefeed.decode.decoder import Pixels
 from framefeed.decode.planes import PlaneLayout
-from framefeed.errors import MediaError
+from framefeed.errors import MediaError, ResourceExhausted
 from framefeed.index.frame_index import FrameIndex
+from framefeed.parallel.shortage import shortage_in
 
 _NO_PLANES = np.empty(0, dtype=np.uint8)
 _UNREADABLE = (MediaError, OSError)
@@ -160,7 +161,9 @@ class Shelf:
             return agrees
         try:
             agrees[doubted] = self._evidence.contents(ordinals[doubted]) == contents[doubted]
-        except _UNREADABLE:
+        except _UNREADABLE as error:
+            if shortage_in(error) is not None:
+                raise
             # Whatever is wrong with the source, the decoder will say it.
             agrees[doubted] = False
         return agrees
@@ -229,8 +232,18 @@ class Shelf:
             stamps: Of the source, taken for each before it was decoded.
 
         Returns:
-            How many were stored on disk.
+            How many were stored on disk; none where something ran out, for the frames themselves are at hand.
         """
+        try:
+            stored, self._keeper.shortage = self._put(frames, stamps), None
+        except (OSError, MemoryError, ResourceExhausted) as error:
+            self._keeper.shortage = shortage_in(error)
+            if self._keeper.shortage is None:
+                raise
+            return 0
+        return stored
+
+    def _put(self, frames: Sequence[Fresh], stamps: WordArray) -> int:
         memory = self._keeper.memory
         if not frames or not (memory.max_bytes or self._keeper.is_filling):
             return 0
@@ -238,7 +251,9 @@ class Shelf:
         try:
             steady = self._evidence.stamps(ordinals) == stamps
             contents = self._evidence.contents(ordinals)
-        except _UNREADABLE:
+        except _UNREADABLE as error:
+            if shortage_in(error) is not None:
+                raise
             return 0
         codec = self._keeper.codec_for(frames[0].layout, [frame.planes for frame in frames])
         kept = [

@@ -15,6 +15,8 @@ import pytest
 
 WRITING = ("open", "pwritev", "fsync", "rename", "mkdir", "unlink", "flock")
 READING = ("open", "preadv", "pread", "scandir", "stat", "lstat", "fstat")
+ALL = ("open", "mkdir", "pwritev", "fsync", "rename", "preadv", "pread", "scandir", "stat", "lstat", "fstat")
+SHORTAGES = (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN)
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EDQUOT, errno.EACCES)
 
 _KEEPS_OPEN = {"pwritev", "fsync", "preadv", "pread"}
@@ -65,7 +67,8 @@ def faulty(faults: Faults, folder: Path) -> Iterator[None]:
 
 def _wrapped(name: str, right: Callable[..., Any], faults: Faults, folder: Path) -> Callable[..., Any]:
     def call(first: Any, *others: Any, **named: Any) -> Any:
-        if isinstance(first, (str, os.PathLike)) and not os.fspath(first).startswith(os.fspath(folder)):
+        path = os.readlink(f"/proc/self/fd/{first}") if isinstance(first, int) else os.fspath(first)
+        if not path.startswith(os.fspath(folder)):
             return right(first, *others, **named)
         if name == "pwritev" and faults.is_short:
             others = ([_half(others[0])], *others[1:])

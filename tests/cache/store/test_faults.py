@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import shutil
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from framefeed.cache.store import FrameStore
 from framefeed.cache.stored import StoreOptions
-from framefeed.errors import CacheError
-from tests.cache.store.faults import ERRORS, READING, WRITING, Faults, faulty
-from tests.cache.store.made import KEYS, add, assert_exact_or_missing, frames_of, parts, read_all, segments
+from framefeed.errors import CacheError, ResourceExhausted
+from framefeed.parallel.shortage import release_idle
+from tests.cache.store.faults import ALL, ERRORS, READING, SHORTAGES, WRITING, Faults, faulty
+from tests.cache.store.made import KEYS, add, assert_exact_or_missing, frame_of, frames_of, parts, read_all, segments
 from tests.cache.store.power import Disk, watched
 
 EARLIER = range(3)
@@ -52,8 +55,11 @@ def fill(folder: Path, faults: Faults, later: Sequence[int] = LATER) -> FrameSto
 
 
 def assert_recovered(folder: Path, store: FrameStore, later: Sequence[int] = LATER) -> None:
-    """The law: nothing that was sealed is lost or changed, trouble was told, and the next writer tidies."""
+    """The law: nothing that was sealed is lost or changed, trouble was told, counts are true, the next writer tidies."""
     again = FrameStore(os.fspath(folder))
+    info, counts = again.info(), store.counts
+    assert info.num_frames - len(EARLIER) * len(KEYS) == counts.frames_written, "other frames than were counted"
+    assert info.stored_bytes - sum(map(len, frames_of(KEYS, EARLIER).values())) == counts.bytes_written
     assert assert_exact_or_missing(again, frames_of(KEYS, EARLIER)) == len(EARLIER) * len(KEYS)
     frames = frames_of(KEYS, [*EARLIER, *later])
     found = assert_exact_or_missing(again, frames)
@@ -205,3 +211,87 @@ def test_C17_a_folder_that_is_removed_while_it_is_used(tmp_path: Path) -> None:
         assert read_all(store, KEYS[0], range(3)) == {}
         assert read_all(store, KEYS[1], range(3)) == {}
         assert not folder.exists()
+
+
+# --- counts, and shortages ----------------------------------------------------------------------------
+
+
+def test_C04_what_a_full_disk_lost_is_not_counted(tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with FrameStore(os.fspath(tmp_path / "cache"), StoreOptions(segment_bytes=150_000)) as store:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+        try:
+            stored = [store.add(KEYS[0], "", [frame_of(KEYS[0], n, data=bytes(30_000))]) for n in range(6)]
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert stored == [True] * 3 + [False] * 3
+        assert store.trouble is not None
+        assert os.strerror(errno.EFBIG) in store.trouble
+        assert (store.counts.frames_written, store.counts.bytes_written, store.counts.frames_lost) == (0, 0, 3)
+        assert FrameStore(os.fspath(tmp_path / "cache")).info().num_frames == 0
+
+
+def test_C04_a_folder_that_cannot_be_flushed_has_the_frames_that_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    store = FrameStore(os.fspath(tmp_path / "cache"))
+    add(store, KEYS[0], range(3))
+    monkeypatch.setattr(os, "fsync", fail)
+    store.flush()
+    assert store.trouble is not None
+    assert store.counts.frames_written == FrameStore(os.fspath(tmp_path / "cache")).info().num_frames == 3
+    assert len(read_all(store, KEYS[0], range(3))) == 3
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_shortage_is_no_damage_and_does_not_end_storing(earlier: Path, tmp_path: Path, goes_on: bool) -> None:
+    for number in range(0, 10_000, 3 if goes_on else 1):
+        folder = copied(earlier, tmp_path / "cache")
+        store = FrameStore(os.fspath(folder), OPTIONS)
+        faults = Faults(ALL, number, SHORTAGES[number % len(SHORTAGES)], goes_on)
+        with faulty(faults, folder):
+            for key in KEYS:
+                with suppress(OSError, ResourceExhausted):
+                    got = read_all(store, key, EARLIER)
+                    assert got == {n: FRAMES[key, n] for n in EARLIER}, "a shortage was taken for a miss"
+                add(store, key, LATER[:2])
+            store.flush()
+            with suppress(ResourceExhausted):
+                checked = store.verify()
+                assert not checked.damaged
+                assert not checked.refused
+                assert checked.num_frames >= len(EARLIER) * len(KEYS)
+        assert store.trouble is None
+        assert (store.counts.frames_damaged, store.counts.segments_refused) == (0, 0)
+        for key in KEYS:
+            assert add(store, key, [LATER[2]])
+        assert_recovered_from_shortage(folder, store)
+        if not faults.failed:
+            break
+    assert set(faults.names) >= {"open", "pwritev", "fsync", "rename", "preadv", "pread", "scandir", "stat", "fstat"}
+
+
+def assert_recovered_from_shortage(folder: Path, store: FrameStore) -> None:
+    """The same store goes on, all that was stored before is there, and counts are true."""
+    assert len(read_all(store, KEYS[0], EARLIER)) == len(EARLIER)
+    store.close()
+    again = FrameStore(os.fspath(folder))
+    assert assert_exact_or_missing(again, frames_of(KEYS, EARLIER)) == len(EARLIER) * len(KEYS)
+    checked = again.verify()
+    assert (checked.damaged, checked.refused) == ({}, {})
+    assert checked.num_frames == len(EARLIER) * len(KEYS) + store.counts.frames_written
+    assert again.info().num_frames == checked.num_frames
+    assert parts(folder) == []
+
+
+def test_idle_files_are_closed_in_a_shortage(earlier: Path, tmp_path: Path) -> None:
+    store = FrameStore(os.fspath(copied(earlier, tmp_path / "cache")))
+    read_all(store, KEYS[0], EARLIER)
+    opened = len(os.listdir("/proc/self/fd"))
+    release_idle()
+    assert len(os.listdir("/proc/self/fd")) < opened
+    assert len(read_all(store, KEYS[0], EARLIER)) == len(EARLIER)

@@ -157,6 +157,8 @@ class _Contexts(threading.local):
             # PyAV takes any buffer; its stub names bytes only.
             pictures = decoder.decode(Packet(cast("bytes", packet)))
         except FOREIGN as error:
+            if isinstance(error, MemoryError):
+                raise
             raise BrokenFrame(f"MagicYUV: {error}") from error
         if [(each.format.name, each.width, each.height) for each in pictures] != [
             (kind.pixel_format, kind.width, kind.height)

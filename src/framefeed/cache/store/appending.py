@@ -47,6 +47,7 @@ class Appender:
         is_full: Whether that is the budget.
         shortage: What ran out when frames were not stored the last time, or None: the next ones may be.
         frames_lost: Frames that were added, and lost with a segment that could not be finished.
+        lost_by: The shortage by which frames were lost last, or None.
     """
 
     def __init__(self, folder: Folder, known: KnownSegments) -> None:
@@ -59,6 +60,7 @@ class Appender:
         self.is_full = False
         self.shortage: str | None = None
         self.frames_lost = 0
+        self.lost_by: str | None = None
         self._sealed_frames = 0
         self._sealed_bytes = 0
 
@@ -126,8 +128,7 @@ class Appender:
         if self.trouble is not None:
             return False
         try:
-            is_done, self.shortage = change(), None
-            return is_done
+            return change()
         except BudgetReached as reached:
             if not reached.is_final:
                 # Others have claimed what is left, and may give some of it back.
@@ -141,6 +142,8 @@ class Appender:
             self.trouble = str(error)
         except (OSError, MemoryError, ResourceExhausted) as error:
             self.shortage = shortage_in(error)
+            if self.shortage is not None and self._begun is not None and self._begun.num_frames:
+                self.lost_by = self.shortage
             if self.shortage is None:
                 self.trouble = (
                     f"{self._folder.path}: the frame cache stores no more, because it cannot be written: "
@@ -162,6 +165,7 @@ class Appender:
         begun.rows.append(clip.key, rows, list(begun.writer.kinds))
         begun.num_frames += len(clip.frames)
         begun.num_bytes += sum(piece.nbytes for piece in clip.pieces)
+        self.shortage = None
         return True
 
     def _begin(self, needed: int) -> _Begun:

@@ -78,6 +78,11 @@ class FrameStore(ClosedByWith):
         return self._appender.shortage
 
     @property
+    def lost_by(self) -> str | None:
+        """What ran out when frames that were stored were lost the last time, or None."""
+        return self._appender.lost_by
+
+    @property
     def is_full(self) -> bool:
         """Whether nothing is stored any more because the budget is used up."""
         return self._appender.is_full

@@ -1,0 +1,224 @@
+"""Where the machine runs out of something, frames of a cache are decoded: they are neither damaged nor stored again."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from framefeed.cache import caching, shelf
+from framefeed.cache.frame_cache import FrameCache
+from framefeed.decode.registry import decoder_named
+from framefeed.decode.video_decoder import VideoDecoder
+from framefeed.errors import FramefeedError, ResourceExhausted
+from framefeed.parallel.shortage import shortage_in
+from framefeed.plan.request import OutputSpec
+from framefeed.testing import ClipSpec, write_clip
+from tests.cache.builders import built
+from tests.cache.media import SMALL, Video
+from tests.cache.store.faults import ALL, SHORTAGES, Faults, faulty
+from tests.load.media import plan_of
+
+FRAMES = 12
+ASKED = [([0, 1, 2, 3], SMALL), ([8, 9, 3], SMALL)]
+DISTINCT = 6
+
+
+def clip(folder: Path) -> Video:
+    folder.mkdir(exist_ok=True)
+    return Video.of(write_clip(folder / "v.mp4", ClipSpec(num_frames=FRAMES, gop=4)))
+
+
+def filled(folder: Path, of: Video, **options: Any) -> FrameCache:
+    with FrameCache(folder, **options) as cache:
+        of.decoded(cache.decoder(decoder_named()), *ASKED)
+    assert cache.info().num_frames == DISTINCT
+    return FrameCache(folder, **options)
+
+
+def assert_exact(of: Video, cache: FrameCache, expected: list[np.ndarray]) -> int:
+    """Clips are exact, or an error says what ran out; gives how many frames the cache had."""
+    try:
+        clips, report = of.decoded(cache.decoder(decoder_named()), *ASKED)
+        report.raise_first()
+    except ResourceExhausted:
+        return 0
+    for one, other in zip(clips, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+    return report.counts.frames_cached
+
+
+def assert_as_before(of: Video, cache: FrameCache, expected: list[np.ndarray]) -> None:
+    """Nothing was lost, stored twice, or taken for damaged, and the cache still fills."""
+    assert assert_exact(of, cache, expected) == sum(len(indices) for indices, _ in ASKED)
+    assert cache.is_filling
+    stats = cache.stats()
+    assert (stats.frames_damaged, stats.frames_outdated, stats.trouble) == (0, 0, None)
+    cache.flush()
+    checked = FrameCache(cache.path).verify()
+    assert (checked.damaged, checked.refused, checked.num_frames) == ({}, {}, DISTINCT)
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+@pytest.mark.parametrize("form", ["output", "planes"])
+def test_every_call_of_a_cached_read_runs_out(form: Any, goes_on: bool, tmp_path: Path) -> None:
+    of = clip(tmp_path / "v")
+    expected = of.fresh(*ASKED)
+    filled(tmp_path / "c", of, form=form).close()
+    for number in range(0, 10_000, 3 if goes_on else 1):
+        faults = Faults(ALL, number, SHORTAGES[number % len(SHORTAGES)], goes_on)
+        cache = FrameCache(tmp_path / "c", form=form)
+        with faulty(faults, tmp_path / "c"):
+            assert_exact(of, cache, expected)
+        assert_as_before(of, cache, expected)
+        cache.close()
+        if not faults.failed:
+            break
+    assert {"open", "preadv", "scandir", "stat"} <= set(faults.names)
+
+
+@pytest.mark.parametrize("form", ["output", "planes"])
+def test_every_look_at_the_source_runs_out(form: Any, tmp_path: Path) -> None:
+    of = clip(tmp_path / "v")
+    expected = of.fresh(*ASKED)
+    filled(tmp_path / "c", of, form=form, codec="raw").close()
+    os.utime(tmp_path / "v" / "v.mp4")  # Its bytes must be looked at.
+    for number in range(10_000):
+        faults = Faults(("stat", "open", "pread", "preadv", "fstat"), number, SHORTAGES[number % len(SHORTAGES)])
+        cache = FrameCache(tmp_path / "c", form=form)
+        with faulty(faults, tmp_path / "v"):
+            try:
+                assert_exact(of, cache, expected)
+            except (OSError, FramefeedError) as error:  # Where the source is looked at before the cache is asked.
+                assert shortage_in(error)
+        assert_as_before(of, cache, expected)
+        cache.close()
+        if not faults.failed:
+            break
+    assert number > 3
+
+
+@contextmanager
+def failing(module: Any, name: str, at: int) -> Iterator[list[int]]:
+    """Have one call of a function run out of memory."""
+    right: Callable[..., Any] = getattr(module, name)
+    calls: list[int] = []
+
+    def call(*args: Any, **named: Any) -> Any:
+        calls.append(len(calls))
+        if calls[-1] == at:
+            raise MemoryError
+        return right(*args, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, name, call)
+        yield calls
+
+
+@pytest.mark.parametrize(("module", "name", "form"), [(shelf, "_scratch", "output"), (caching, "picture_of", "planes")])
+def test_memory_runs_out(module: Any, name: str, form: Any, tmp_path: Path) -> None:
+    of = clip(tmp_path / "v")
+    expected = of.fresh(*ASKED)
+    filled(tmp_path / "c", of, form=form, codec="lz4").close()
+    for number in range(100):
+        with FrameCache(tmp_path / "c", form=form, codec="lz4") as cache:
+            with failing(module, name, number) as calls:
+                assert_exact(of, cache, expected)
+            assert_as_before(of, cache, expected)
+        if len(calls) <= number:
+            break
+    assert number > 0
+
+
+@pytest.mark.parametrize("form", ["output", "planes"])
+def test_every_call_of_filling_runs_out(form: Any, tmp_path: Path) -> None:
+    of = clip(tmp_path / "v")
+    expected = of.fresh(*ASKED)
+    for number in range(0, 10_000, 5):
+        faults = Faults(ALL, number, SHORTAGES[number % len(SHORTAGES)])
+        cache = FrameCache(tmp_path / f"c{number}", form=form, codec="raw")
+        with faulty(faults, Path(cache.path)):
+            assert_exact(of, cache, expected)
+            cache.flush()
+        assert cache.is_filling
+        assert FrameCache(cache.path).info().num_frames == cache.stats().frames_stored
+        assert_exact(of, cache, expected)
+        assert_as_before(of, cache, expected)
+        if not faults.failed:
+            break
+    assert {"open", "pwritev", "fsync", "rename"} <= set(faults.names)
+
+
+def test_frame_after_frame(tmp_path: Path) -> None:
+    of = clip(tmp_path / "v")
+    path = tmp_path / "v" / "v.mp4"
+    with VideoDecoder(path) as plain:
+        expected = [np.asarray(frame) for frame in plain]
+    with FrameCache(tmp_path / "c", codec="lz4") as cache, VideoDecoder(
+        path, backend=cache.decoder(decoder_named())
+    ) as first:
+        for _ in first:
+            pass
+    stored = cache.info().num_frames
+    assert stored == FRAMES == len(of.index)
+    for number in range(0, 10_000, 3):
+        cache = FrameCache(tmp_path / "c", codec="lz4")
+        decoder = VideoDecoder(path, backend=cache.decoder(decoder_named()))
+        faults = Faults(ALL, number, SHORTAGES[number % len(SHORTAGES)], goes_on=True)
+        with faulty(faults, tmp_path / "c"):
+            for frame, right in zip(decoder, expected, strict=True):
+                np.testing.assert_array_equal(np.asarray(frame), right)
+        decoder.close()
+        cache.close()
+        assert cache.stats().frames_damaged == 0
+        assert cache.info().num_frames == stored
+        if not faults.failed:
+            break
+
+
+def test_a_lossy_cache_does_not_give_other_pixels(tmp_path: Path) -> None:
+    of = clip(tmp_path / "v")
+    cache = filled(tmp_path / "c", of, form="output", codec="jpeg:90")
+    with faulty(Faults(("preadv",), 0, errno.ENOMEM, goes_on=True), tmp_path / "c"), pytest.raises(
+        ResourceExhausted, match="memory"
+    ):
+        of.decoded(cache.decoder(decoder_named()), *ASKED)
+    cache.close()
+
+
+@pytest.mark.parametrize("call", ["pwritev", "fsync", "open", "rename"])
+def test_a_build_says_what_ran_out_and_blames_no_source(call: str, tmp_path: Path) -> None:
+    plan = plan_of(size=(24, 32))
+    with FrameCache(tmp_path / "c", codec="raw") as cache:
+        cache.store.refresh()
+        with faulty(Faults((call,), 1 if call == "open" else 0, errno.ENOMEM, goes_on=True), tmp_path / "c"), pytest.raises(
+            ResourceExhausted, match="memory"
+        ):
+            built(plan, cache, workers=0)
+        report = built(plan, cache)
+        assert report.is_complete
+        assert report.frames_stored == cache.info().num_frames
+
+
+def test_what_a_failed_read_held_is_released(tmp_path: Path) -> None:
+    of = clip(tmp_path / "v")
+    cache = filled(tmp_path / "c", of, form="output", codec="lz4")
+    of.decoded(cache.decoder(decoder_named()), ([0], OutputSpec()))
+    gc.collect()
+    opened = len(os.listdir("/proc/self/fd"))
+    gc.disable()
+    try:
+        for _ in range(5):
+            with faulty(Faults(("preadv",), 0, errno.ENOMEM, goes_on=True), tmp_path / "c"):
+                of.decoded(cache.decoder(decoder_named()), *ASKED)
+        assert len(os.listdir("/proc/self/fd")) <= opened
+    finally:
+        gc.enable()
+    cache.close()
