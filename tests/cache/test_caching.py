@@ -6,7 +6,9 @@ import os
 import shutil
 import warnings
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from framefeed.cache import evidence
 from framefeed.cache.codecs import known_codecs
 from framefeed.cache.frame_cache import FrameCache
 from framefeed.decode.decoder import ClipSlot, DecodeReport
@@ -318,6 +321,82 @@ def test_C03_bytes_changed_under_the_same_size_and_time(strict: bool, tmp_path: 
         assert report.counts.frames_cached == 1
         assert cache.stats().frames_outdated == 1
         assert report.counts.frames_decoded > 0
+
+
+def test_C03_only_a_strict_cache_sees_a_change_that_leaves_no_mark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = long_clip(tmp_path)
+    of = Video.of(path)
+    place = int(of.index.packets.offset[0]) + (path.stat().st_size - int(of.index.packets.offset[0])) // 4
+    packet = int(np.flatnonzero(of.index.packets.offset <= place).max())
+    hurt = int(of.index.frame_packet.tolist().index(packet))
+    before = path.stat()
+    for name in ("stamp_of", "lasting_stamp_of"):
+        monkeypatch.setattr(evidence, name, lambda path: 7)
+    for number, (strict, codec, memory) in enumerate(product((False, True), ("raw", "lz4"), (0, 10**7))):
+        with FrameCache(tmp_path / f"c{number}", codec=codec, strict=strict, memory_bytes=memory) as cache:
+            filled(cache, of, [hurt])
+            patched(path, place)
+            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+            _, report = of.decoded(cache.decoder(decoder_named()), ([hurt], SMALL))
+            assert report.counts.frames_cached == (0 if strict else 1), (strict, codec, memory)
+
+
+class WholeSeconds:
+    """The module ``os`` on a file system that keeps whole seconds."""
+
+    @staticmethod
+    def stat(path: str) -> Any:
+        found = os.stat(path)
+        times = {name: getattr(found, name) // 10**9 * 10**9 for name in ("st_mtime_ns", "st_ctime_ns")}
+        return SimpleNamespace(st_ino=found.st_ino, st_size=found.st_size, **times)
+
+
+def test_C14_a_file_that_is_written_read_and_written_in_the_same_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evidence, "os", WholeSeconds)
+    path = long_clip(tmp_path)
+    of = Video.of(path)
+    place = int(of.index.packets.offset[0]) + (path.stat().st_size - int(of.index.packets.offset[0])) // 4
+    packet = int(np.flatnonzero(of.index.packets.offset <= place).max())
+    hurt = int(of.index.frame_packet.tolist().index(packet))
+    before = path.stat()
+    now = [before.st_ctime_ns // 10**9 * 10**9 + 10**9 - 1]
+    monkeypatch.setattr(evidence, "time_ns", lambda: now[0])
+    with FrameCache(tmp_path / "c", codec="raw") as cache:
+        _, report = of.decoded(cache.decoder(decoder_named()), ([hurt], SMALL))
+        assert report.counts.frames_stored == 0, "the file may change without a mark"
+        patched(path, place)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        _, report = of.decoded(cache.decoder(decoder_named()), ([hurt], SMALL))
+        assert report.counts.frames_cached == 0
+        assert report.counts.frames_decoded > 0
+        patched(path, place)
+        now[0] = path.stat().st_ctime_ns + 4 * 10**9
+        filled(cache, of, [hurt])
+        assert of.decoded(cache.decoder(decoder_named()), ([hurt], SMALL))[1].counts.frames_cached == 1
+
+
+def test_C14_a_tick_of_the_clock_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    of = Video.of(write_clip(tmp_path / "v.mp4", ClipSpec(num_frames=4)))
+    changed = os.stat(tmp_path / "v.mp4").st_ctime_ns
+    now, slept = [changed + 3_000_000], list[float]()
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        now[0] += round(seconds * 1e9)
+
+    monkeypatch.setattr(evidence, "time_ns", lambda: now[0])
+    monkeypatch.setattr(evidence, "sleep", sleep)
+    with FrameCache(tmp_path / "c", codec="raw") as cache:
+        filled(cache, of, [0, 1])
+        assert len(slept) == 1
+        assert 0.007 <= slept[0] < 0.008
+        now[0] = changed - 10**9  # The clock of the file system is ahead.
+        _, report = of.decoded(cache.decoder(decoder_named()), ([2], SMALL))
+        assert (report.counts.frames_stored, len(slept)) == (0, 1)
 
 
 def test_C03_a_file_that_was_only_touched_keeps_its_frames(tmp_path: Path) -> None:

@@ -250,7 +250,7 @@ def _is_kept(output: OutputSpec, index: FrameIndex) -> bool:
 def _stamps_if_known(evidence: Evidence, stretch: range) -> WordArray | None:
     """Stamp the files of consecutive frames; None where something ran out."""
     try:
-        return evidence.stamps(np.arange(stretch.start, stretch.stop))
+        return evidence.lasting_stamps(np.arange(stretch.start, stretch.stop))
     except OSError as error:
         if shortage_in(error) is None:
             raise
@@ -318,7 +318,7 @@ class _OutputCall:
             return
         layout, evidence = facts
         partial = [_slot_of(slot, missing) for _, slot, missing in wanted]
-        stamps = [evidence.stamps(slot.indices) for slot in partial]
+        stamps = [evidence.lasting_stamps(slot.indices) for slot in partial]
         done = self._inner.decode(self._source, self._index, partial)
         report.counts += done.counts
         seen: set[int] = set()
@@ -425,7 +425,7 @@ class _PlanesCall:
             counts.frames_cached += counts.frames_delivered - before
 
     def _fill(self, missing: IntArray, places: Places, counts: DecodeCounts, evidence: Evidence) -> int:
-        stamps = dict(zip(missing.tolist(), evidence.stamps(missing).tolist(), strict=True))
+        stamps = dict(zip(missing.tolist(), evidence.lasting_stamps(missing).tolist(), strict=True))
         stored, fresh = 0, list[Fresh]()
         frames: Iterator[tuple[int, Any]] = self._inner.frames(  # type: ignore[attr-defined]
             self._source, self._index, missing, counts

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
+from time import sleep, time_ns
 
 import numpy as np
 import xxhash
@@ -25,6 +26,11 @@ from framefeed.parallel.shortage import shortage_in
 
 NO_STAMP = 0
 """Of what is no file: only the bytes themselves can tell."""
+_TICK_NS = 10_000_000
+"""Two changes of a file may get the same time from the kernel's clock if they are this close: 100 ticks a second, the
+slowest that Linux is built with."""
+_SECONDS_NS = 2_000_000_000
+"""The same where a file system keeps whole seconds, or every other one."""
 _PIECE = 1 << 20
 """Bytes read and hashed at once."""
 _NEAR = 512
@@ -51,11 +57,19 @@ class Evidence:
 
     def stamps(self, ordinals: IntArray) -> WordArray:
         """Stamp the file of each frame, uint64 [N]; ``NO_STAMP`` where there is none."""
+        return self._stamped(ordinals, stamp_of)
+
+    def lasting_stamps(self, ordinals: IntArray) -> WordArray:
+        """Stamp the file of each frame before it is decoded, uint64 [N]; see ``lasting_stamp_of``."""
+        return self._stamped(ordinals, lasting_stamp_of)
+
+    def _stamped(self, ordinals: IntArray, stamp: Callable[[str], int]) -> WordArray:
         if isinstance(self._source, SequenceSource):
             paths = self._source.files().paths
             files = [paths[number] for number in self._index.frame_packet[ordinals].tolist()]
-            return np.array([stamp_of(path) for path in files], dtype=np.uint64)
-        return np.full(len(ordinals), self.stamp, dtype=np.uint64)
+            return np.array([stamp(path) for path in files], dtype=np.uint64)
+        own = stamp(self._source.path) if self._source.kind == "path" else NO_STAMP
+        return np.full(len(ordinals), own, dtype=np.uint64)
 
     def contents(self, ordinals: IntArray) -> WordArray:
         """Hash the encoded bytes that each frame depends on, uint64 [N].
@@ -86,6 +100,40 @@ def stamp_of(path: str) -> int:
         if shortage_in(error) is not None:
             raise
         return NO_STAMP
+    return _hash_facts(facts)
+
+
+def lasting_stamp_of(path: str) -> int:
+    """Stamp a file so that any later change gives it another stamp; ``NO_STAMP`` where that cannot be known.
+
+    It cannot where the file was changed so recently that the clock of its file system may still show the same time. A
+    tick of the kernel's clock is waited for. Where the file system keeps whole seconds, or its clock is ahead of this
+    machine's, the frames are stored another time.
+
+    Raises:
+        OSError: Something ran out, which says nothing about the file.
+    """
+    stamp, age = _stamp_and_age(path)
+    if 0 <= age < _TICK_NS:
+        sleep((_TICK_NS - age + 1) / 1e9)
+        stamp, age = _stamp_and_age(path)
+    return stamp if age >= _TICK_NS else NO_STAMP
+
+
+def _stamp_and_age(path: str) -> tuple[int, int]:
+    """Stamp a file, and tell how many nanoseconds ago it was changed, less what its file system's clock leaves out."""
+    try:
+        facts = os.stat(path)
+    except OSError as error:
+        if shortage_in(error) is not None:
+            raise
+        return NO_STAMP, _TICK_NS
+    coarse = 0 if facts.st_ctime_ns % 1_000_000_000 else _SECONDS_NS
+    age = time_ns() - facts.st_ctime_ns - coarse
+    return _hash_facts(facts), age
+
+
+def _hash_facts(facts: os.stat_result) -> int:
     times = ns_in_64_bits(facts.st_mtime_ns), ns_in_64_bits(facts.st_ctime_ns)
     return xxhash.xxh3_64_intdigest(_STAMP.pack(*times, facts.st_ino & (2**64 - 1), facts.st_size)) or 1
 

@@ -123,7 +123,7 @@ class Filler:
         if left and self._cache.is_filling:
             unknown = CacheError(
                 f"{source.name}: {left} frames cannot be stored: the file has no identity by which they would be found "
-                "again, or it was written to while it was read"
+                "again, or it was written to while it was read, or just before"
             )
             done.fail(source.name, errors[0][1] if errors else unknown, left)
 

@@ -18,6 +18,7 @@ import pytest
 from framefeed.cache.store import FrameStore, directories
 from framefeed.cache.store.descriptors import MOST_OPEN
 from framefeed.cache.store.segment_format import NO_FRAME
+from framefeed.cache.store.segment_writer import Clip, SegmentWriter
 from framefeed.cache.stored import Kind, StoredFrame, StoreOptions
 from framefeed.errors import CacheError
 from tests.cache.store.faults import READING, Faults, faulty
@@ -31,6 +32,7 @@ from tests.cache.store.made import (
     data_of,
     description_of,
     disk_bytes,
+    frame_of,
     frames_of,
     name_of,
     parts,
@@ -57,7 +59,7 @@ def mode(path: Path) -> int:
 
 
 @pytest.mark.usefixtures("open_umask")
-def test_C07_what_is_made_is_private(tmp_path: Path) -> None:
+def test_C07_C15_what_is_made_is_private(tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "cache"
     with FrameStore(os.fspath(folder)) as store:
         add(store, KEYS[0], range(3))
@@ -81,7 +83,7 @@ def test_C07_a_folder_that_others_may_write_to_is_refused(tmp_path: Path) -> Non
 
 
 @needs_root
-def test_C07_a_folder_or_file_of_somebody_else_is_refused(tmp_path: Path) -> None:
+def test_C07_C15_a_folder_or_file_of_somebody_else_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "cache"
     sealed_file(folder, KEYS, range(3))
     (path,) = segments(folder)
@@ -357,3 +359,20 @@ def test_C10_a_budget_that_others_only_claim_is_not_used_up(tmp_path: Path) -> N
     for store in stores:
         store.close()
     assert sum(file.stat().st_size for file in (tmp_path / "c").iterdir()) <= 200_000
+
+
+def test_C15_a_frame_that_was_stored_as_another_is_a_miss(tmp_path: Path) -> None:
+    """Its checksum is of its key and number too, so that bytes of one source never pass for those of another."""
+    folder = tmp_path / "cache"
+    folder.mkdir(mode=0o700)
+    planted = Clip(KEYS[1], "", [frame_of(KEYS[1], number) for number in range(3)])
+    planted.key = KEYS[0]
+    descriptor = os.open(folder / name_of(1), os.O_RDWR | os.O_CREAT, 0o600)
+    writer = SegmentWriter(descriptor, 1 << 20, 1)
+    writer.append(planted)
+    writer.finish()
+    os.close(descriptor)
+    with FrameStore(os.fspath(folder)) as store:
+        assert store.info().num_frames == 3
+        assert read_all(store, KEYS[0], range(3)) == {}
+        assert store.counts.frames_damaged == 3
