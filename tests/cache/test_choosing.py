@@ -47,12 +47,15 @@ def test_other_frames_do_not_decide() -> None:
 
 def test_build_and_estimate_choose_for_all_that_will_come(tmp_path: Path) -> None:
     plan = plan_of(size=(24, 32))
-    with FrameCache(tmp_path / "a") as cache:
-        built(plan, cache, epochs=3)
-        assert cache.keeper.expected_frames == 3 * len(plan) * plan.num_frames_per_clip
     with FrameCache(tmp_path / "b") as cache:
-        said = estimate(plan, cache, clips=2, epochs=3)
-        assert cache.keeper.expected_frames == said.outlook.frames
+        estimate(plan, cache, clips=2, epochs=3)
+        assert cache.keeper.planned is not None
+        demand = cache.keeper.planned.demand()
+        assert demand.clips == 3 * len(plan)
+        assert demand.frames == 3 * len(plan) * plan.num_frames_per_clip
+        assert demand.raw_bytes == demand.frames * 3 * 24 * 32
+        built(plan, cache, epochs=3)
+        assert cache.keeper.planned is None
 
 
 @pytest.mark.parametrize("codec", ["lz4hc", "raw"])

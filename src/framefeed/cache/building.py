@@ -95,13 +95,11 @@ def build(
         ResourceExhausted: The machine ran out of something; what was stored stays, and the next build goes on.
     """
     _check(plan, cache, epochs)
-    if cache.keeper.expected_frames is None:
-        cache.keeper.expected_frames = _num_frames(plan, epochs)
     before, begin = replace(cache.store.counts), perf_counter()
     count = thread_budget().threads if workers == "auto" else workers
     done = Filled()
     try:
-        filled = _filled(Filler(plan, cache, as_decoder(backend)), (plan, epochs, cache), count)
+        filled = _filled(Filler(plan, cache, as_decoder(backend), epochs), (plan, epochs, cache), count)
         with _shown(_num_frames(plan, epochs), progress) as show, closing(filled):
             for each in filled:
                 done += each

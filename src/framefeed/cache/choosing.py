@@ -1,12 +1,19 @@
-"""What codec="auto" means for one cache: measured on the first frames that are stored."""
+"""What codec="auto" means for one cache: measured on the first frames, or where a budget is short on all of a plan."""
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from time import thread_time
 
-from framefeed.cache.codecs import FrameCodec, codec_labelled
-from framefeed.cache.codecs.choice import Conditions, auto_codec
+import numpy as np
+
+from framefeed.cache.codecs import FrameCodec, codec_for, codec_labelled, exact_codecs
+from framefeed.cache.codecs.choice import CodecFigures, Conditions, Sample, auto_codec, measure_codec
+from framefeed.cache.fitting import Fitting
+from framefeed.cache.planned import Demand
 from framefeed.cache.stored import Kind
 from framefeed.decode.decoder import Pixels
 from framefeed.decode.planes import PlaneLayout
@@ -15,8 +22,16 @@ from framefeed.errors import MissingDependency, UsageError
 _SAMPLES = 3
 """Frames that are measured: at 1280x720 all codecs take an eighth of a second for them, at 224x224 a hundredth."""
 
+FRAME_OVERHEAD = 170
+"""Bytes of a stored frame besides its data: a row in its clip's table, and one in the directory of its file."""
+PIECE_OVERHEAD = 1700
+"""Bytes of what is stored together besides its frames: a table's head, and the description of its stream."""
+_LEFT_SHARE, _LEFT_BYTES = 0.01, 1 << 14
+"""Of a budget: what the last file cannot use, for it must have room for all that may come of a clip."""
+
 Kinds = Mapping[Kind, tuple[int, int]]
 """As in ``StoreInfo``: frames and bytes of each."""
+Clock = Callable[[], float]
 
 
 def chosen_codec(
@@ -43,6 +58,43 @@ def chosen_codec(
     conditions = Conditions(expected_bytes, max_bytes, memory_bytes())
     codec, _ = auto_codec([(layout, sample) for sample in spread], conditions)
     return codec
+
+
+def overhead_of(demand: Demand) -> float:
+    """Bytes that frames take besides their data, by their bytes before they are encoded."""
+    return (demand.frames * FRAME_OVERHEAD + demand.clips * PIECE_OVERHEAD) / max(1, demand.raw_bytes)
+
+
+def usable_bytes(max_bytes: int, there: int) -> int:
+    """Bytes of a budget that frames can take, where some are there already."""
+    return max(0, int(max_bytes * (1 - _LEFT_SHARE)) - _LEFT_BYTES - there)
+
+
+def fitting_of(
+    samples: Sequence[Sample], demand: Demand, room: int, kinds: Kinds | None = None, clock: Clock = thread_time
+) -> Fitting:
+    """Choose an exact codec with which all frames of a plan fit, and be ready to revise the choice.
+
+    Args:
+        samples: Of the whole plan, each of which stands for the same share of its bytes; at least one.
+        demand: What is still to come.
+        room: Bytes that it may take.
+        kinds: What the cache holds.
+        clock: Seconds that this thread has worked.
+    """
+    layouts = {layout for layout, _ in samples}
+    timed = [samples[place * len(samples) // _SAMPLES] for place in range(min(_SAMPLES, len(samples)))]
+    figures = [_expected(measure_codec(codec, timed, clock), codec, samples) for codec in exact_codecs(layouts)]
+    kept = [codec.label for layout in layouts if (codec := kept_codec(layout, kinds or {})) is not None]
+    conditions = Conditions(demand.raw_bytes, room, memory_bytes())
+    return Fitting(figures, conditions, overhead_of(demand), max(sorted(kept), key=kept.count, default=None))
+
+
+def _expected(figures: CodecFigures, codec: FrameCodec, samples: Sequence[Sample]) -> CodecFigures:
+    """Give figures the ratio that is to be expected of all frames: the mean of the samples, and its standard error."""
+    shares = np.array([len(codec_for(codec, sample[0]).encode(*sample)) / sample[0].nbytes for sample in samples])
+    error = shares.std(ddof=1) / len(shares) ** 0.5 if len(shares) > 1 else 0.0
+    return replace(figures, stored_bytes=math.ceil((shares.mean() + error) * figures.raw_bytes))
 
 
 def kept_codec(layout: PlaneLayout, kinds: Kinds) -> FrameCodec | None:

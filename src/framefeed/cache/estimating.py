@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from framefeed.cache.choosing import kept_codec, memory_bytes
+from framefeed.cache.choosing import FRAME_OVERHEAD, PIECE_OVERHEAD, kept_codec, memory_bytes
 from framefeed.cache.codecs import FrameCodec, codec_for, codec_named, exact_codecs
 from framefeed.cache.codecs.choice import CodecFigures, Conditions, choose_codec
 from framefeed.cache.frame_cache import FrameCache
@@ -26,10 +26,6 @@ from framefeed.parallel import thread_budget
 from framefeed.plan.epoch import EpochPlan
 
 SAMPLED_CLIPS = 24
-FRAME_OVERHEAD = 170
-"""Bytes of a stored frame besides its data: a row in its clip's table, and one in the directory of its file."""
-PIECE_OVERHEAD = 1700
-"""Bytes of what is stored together besides its frames: a table's head, and the description of its stream."""
 CLIP_SECONDS = 240e-6
 """Of planning, looking up and delivering a clip, in Python, so that threads do not share it (two x86-64 cores)."""
 _MOST_CLIPS = 1 / CLIP_SECONDS
@@ -164,10 +160,9 @@ def estimate(
     if epochs < 1 or clips < 1:
         raise UsageError(f"epochs and clips must be at least 1, not {epochs} and {clips}")
     inner = as_decoder(backend)
-    cache.decoder_for(plan, inner)
+    cache.decoder_for(plan, inner, epochs)
     form = cache.form_for(plan)
     found = outlook(plan, epochs, Gathering(form == "output", _GROUP_BYTES))
-    cache.keeper.expected_frames = found.frames or None
     room = _room(cache, thread_budget().threads if workers == "auto" else max(1, workers))
     sampler = Sampler(plan, inner, form)
     if len(plan):

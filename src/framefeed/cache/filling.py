@@ -68,15 +68,16 @@ class Filler:
         plan: That the groups are of.
         cache: What to fill.
         inner: Decodes what is missing.
+        epochs: How many epochs the groups are of.
 
     Attributes:
         form: In which frames are stored.
     """
 
-    def __init__(self, plan: EpochPlan, cache: FrameCache, inner: Decoder) -> None:
+    def __init__(self, plan: EpochPlan, cache: FrameCache, inner: Decoder, epochs: int = 1) -> None:
         self._plan = plan
         self._cache = cache
-        self._decoder = cache.decoder_for(plan, inner)
+        self._decoder = cache.decoder_for(plan, inner, epochs)
         self.form = cache.form_for(plan)
 
     def __call__(self, group: Group) -> Filled:

@@ -6,9 +6,13 @@ import os
 from collections.abc import Callable
 from typing import Any, Literal, SupportsIndex
 
+import numpy as np
+import numpy.typing as npt
+
 from framefeed.cache.caching import CachingDecoder
 from framefeed.cache.keeper import AUTO, CacheOptions, Keeper
 from framefeed.cache.keys import Form
+from framefeed.cache.planned import PlannedFrames
 from framefeed.cache.sizes import parse_bytes
 from framefeed.cache.store import FrameStore
 from framefeed.cache.stored import StoreInfo, Verified
@@ -37,7 +41,9 @@ class FrameCache(ClosedByWith):
     Args:
         path: The folder; it is made when the first frame is stored. ``~`` is the home folder.
         codec: How frames are stored: "auto" measures the exact codecs on the first clip and takes the one that reads
-            fastest on this machine within ``max_bytes``; or a name of ``ff.cache.known_codecs()``, such as "raw",
+            fastest on this machine; where all that a plan wants would not fit ``max_bytes`` as it is, it measures
+            frames from all over the plan, takes the fastest with which all fit, and a smaller one later if that turns
+            out wrong; or a name of ``ff.cache.known_codecs()``, such as "raw",
             "lz4", "zstd" or, with loss, "jpeg:90". Loss is part of the pixels: what is decoded loses at once what it
             will have lost when it is read, whether it can be stored or not.
         max_bytes: Most bytes of files in the folder, whoever writes them, as an int or "200GB"; None for no bound.
@@ -123,11 +129,19 @@ class FrameCache(ClosedByWith):
         own = None if self.keeper.options.form == "auto" else self.keeper.options.form
         return CachingDecoder(inner, self.keeper, form or own)
 
-    def decoder_for(self, plan: EpochPlan, inner: Decoder) -> CachingDecoder:
-        """Wrap a decoder for the clips of a plan, in the form that suits it."""
-        if self.keeper.expected_frames is None and len(plan):
-            self.keeper.expected_frames = _frames_of(plan)
-        return self.decoder(inner, self.form_for(plan))
+    def decoder_for(self, plan: EpochPlan, inner: Decoder, epochs: int = 1) -> CachingDecoder:
+        """Wrap a decoder for the clips of a plan, in the form that suits it.
+
+        Args:
+            plan: At its first epoch.
+            inner: Makes the frames that the cache does not have.
+            epochs: How many epochs will be stored; what codec="auto" means depends on it.
+        """
+        form = self.form_for(plan)
+        if len(plan) and not self.keeper.has_chosen:
+            self.keeper.planned = PlannedFrames(plan, inner, form, epochs)
+            self.keeper.lacks = _Lacks(inner, form)
+        return self.decoder(inner, form)
 
     def form_for(self, plan: EpochPlan) -> Form:
         """The form in which frames of a plan are stored."""
@@ -173,12 +187,20 @@ def form_for(plan: EpochPlan) -> Form:
     return "output" if is_steady and (crop is not None or size is not None) else "planes"
 
 
-def _frames_of(plan: EpochPlan) -> int | None:
-    """Frames of one epoch on this rank, repeats included; None where clips differ in length."""
-    try:
-        return len(plan) * plan.num_frames_per_clip
-    except UsageError:
-        return None
+class _Lacks:
+    """Which frames a cache lacks; it does not keep the cache alive, which keeps this.
+
+    Args:
+        inner: Decodes them.
+        form: In which they are stored.
+    """
+
+    def __init__(self, inner: Decoder, form: Form) -> None:
+        self._inner = inner
+        self._form = form
+
+    def __call__(self, keeper: Keeper, *asked: Any) -> npt.NDArray[np.bool_]:
+        return CachingDecoder(self._inner, keeper, self._form).lacks(*asked)
 
 
 def _folder(path: object) -> str:

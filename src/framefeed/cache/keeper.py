@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import Lock
 from typing import Literal
 
-from framefeed.cache.choosing import chosen_codec
-from framefeed.cache.codecs import FrameCodec, codec_for, codec_named
+import numpy as np
+import numpy.typing as npt
+
+from framefeed.cache.choosing import chosen_codec, fitting_of, overhead_of, usable_bytes
+from framefeed.cache.codecs import FrameCodec, codec_for, codec_labelled, codec_named
+from framefeed.cache.fitting import Fitting
 from framefeed.cache.keys import EXACT, FORMS, Form
 from framefeed.cache.memory import MemoryTier
+from framefeed.cache.planned import PlannedFrames
 from framefeed.cache.store import FrameStore
-from framefeed.cache.stored import StoreOptions
+from framefeed.cache.stored import StoredFrame, StoreOptions
 from framefeed.cache.tally import CacheStats, Tally
 from framefeed.decode.decoder import Pixels
 from framefeed.decode.planes import PlaneLayout
@@ -60,7 +67,8 @@ class Keeper:
         tally: Counts what happened.
         pixels: What decides the pixels besides source and decoder: "exact", or the recipe of a lossy codec. Part of the
             key of every frame: what a lossy codec makes is nobody else's frame.
-        expected_frames: About how many will be stored, or None; what "auto" means depends on it.
+        planned: The frames that will be stored, where a plan says so; what "auto" means depends on it.
+        lacks: Which of them this cache lacks.
         shortage: What ran out when frames were to be stored the last time, or None.
     """
 
@@ -70,7 +78,9 @@ class Keeper:
         self.tally = Tally()
         self._codec: FrameCodec | None = None if options.codec == AUTO else codec_named(options.codec)
         self.pixels = EXACT if self._codec is None or self._codec.is_exact else self._codec.recipe
-        self.expected_frames: int | None = None
+        self.planned: PlannedFrames | None = None
+        self.lacks: Callable[..., npt.NDArray[np.bool_]] | None = None
+        self._fitting: Fitting | None = None
         self.shortage: str | None = None
         self.begin_anew()
         self._store: FrameStore | None = None
@@ -124,7 +134,7 @@ class Keeper:
         return self.pixels != EXACT
 
     def codec_for(self, layout: PlaneLayout, samples: Sequence[Pixels]) -> FrameCodec:
-        """Settle how frames of a layout are stored; what "auto" means is measured on the first samples.
+        """Say how frames of a layout are stored next; what "auto" means is measured when it is asked first.
 
         Args:
             layout: Of the frames.
@@ -137,9 +147,34 @@ class Keeper:
         return codec_for(codec, layout)
 
     def _chosen(self, layout: PlaneLayout, samples: Sequence[Pixels]) -> FrameCodec:
-        expected = None if self.expected_frames is None else self.expected_frames * layout.nbytes
-        kinds = None if self._store is None else self._store.info().kinds
-        return chosen_codec(layout, samples, expected, self.options.max_bytes, kinds)
+        info = None if self._store is None else self._store.info()
+        kinds = {} if info is None else info.kinds
+        planned, max_bytes = self.planned, self.options.max_bytes
+        demand = None if planned is None else planned.demand()
+        if planned is None or demand is None or max_bytes is None:
+            codec = chosen_codec(layout, samples, None if demand is None else demand.raw_bytes, max_bytes, kinds)
+        else:
+            room = usable_bytes(max_bytes, 0 if info is None else info.bytes_on_disk)
+            if kinds and self.lacks is not None:
+                share = planned.lacking_share(partial(self.lacks, self))
+                demand = replace(demand, raw_bytes=math.ceil(share * demand.raw_bytes))
+            if demand.raw_bytes * (1 + overhead_of(demand)) <= room:
+                codec = chosen_codec(layout, samples, demand.raw_bytes, None, kinds)
+            else:
+                found = planned.samples() or [(layout, sample) for sample in samples]
+                self._fitting = fitting_of(found, demand, room, kinds)
+                codec = codec_labelled(self._fitting.codec)
+        self.planned = self.lacks = None
+        return codec
+
+    def note_stored(self, frames: Sequence[StoredFrame]) -> None:
+        """Revise what "auto" means by what frames take that were stored."""
+        if self._fitting is None:
+            return
+        with self._opening:
+            for frame in frames:
+                self._fitting.note(frame.kind.codec, frame.raw_nbytes, memoryview(frame.data).nbytes)
+            self._codec = codec_labelled(self._fitting.codec)
 
     def say_trouble(self) -> None:
         """Warn, once a process, that nothing more is stored, if that is so."""

@@ -51,12 +51,14 @@ class Fresh:
         layout: Of its bytes.
         planes: The bytes, uint8 [layout.nbytes].
         data: The same as they will be stored, where that was made already.
+        codec: What made them so, or None.
     """
 
     ordinal: int
     layout: PlaneLayout
     planes: Pixels
     data: bytes | memoryview | None = None
+    codec: FrameCodec | None = None
 
 
 class Shelf:
@@ -215,14 +217,15 @@ class Shelf:
         codec = self._keeper.codec_for(frame.layout, [frame.planes])
         data = codec.encode(frame.layout, frame.planes)
         codec.decode(memoryview(data), frame.layout, frame.planes)
-        return replace(frame, data=data)
+        return replace(frame, data=data, codec=codec)
 
     def encoded(self, frame: Fresh) -> Fresh:
         """Encode a frame now, while the processor has its bytes at hand, and let go of these, if a codec is chosen."""
         if frame.data is not None or not (self._keeper.has_chosen and self._keeper.is_filling):
             return frame
         codec = self._keeper.codec_for(frame.layout, [frame.planes])
-        return replace(frame, data=bytes(codec.encode(frame.layout, frame.planes)), planes=_NO_PLANES)
+        data = bytes(codec.encode(frame.layout, frame.planes))
+        return replace(frame, data=data, codec=codec, planes=_NO_PLANES)
 
     def put(self, frames: Sequence[Fresh], stamps: WordArray) -> int:
         """Store frames that were just decoded, side by side; those whose source changed meanwhile are left out.
@@ -255,7 +258,8 @@ class Shelf:
             if shortage_in(error) is not None:
                 raise
             return 0
-        codec = self._keeper.codec_for(frames[0].layout, [frame.planes for frame in frames])
+        samples = [frame.planes for frame in frames if frame.data is None]
+        codec = self._keeper.codec_for(frames[0].layout, samples)
         kept = [
             _stored(frame, codec, (number, stamp, content))
             for frame, number, is_steady, stamp, content in zip(
@@ -275,6 +279,8 @@ class Shelf:
         if not kept or not self._keeper.is_filling:
             return 0
         stored = len(kept) if self._keeper.store.add(self._key.digest, self._key.description, kept) else 0
+        if stored:
+            self._keeper.note_stored(kept)
         self._keeper.say_trouble()
         return stored
 
@@ -285,8 +291,9 @@ def _fits(kind: Kind, layout: PlaneLayout | None) -> bool:
 
 def _stored(frame: Fresh, codec: FrameCodec, facts: tuple[int, int, int]) -> StoredFrame:
     number, stamp, content = facts
-    kind = Kind(codec.label, frame.layout.text)
-    data = codec.encode(frame.layout, frame.planes) if frame.data is None else frame.data
+    used = frame.codec or codec
+    kind = Kind(used.label, frame.layout.text)
+    data = used.encode(frame.layout, frame.planes) if frame.data is None else frame.data
     return StoredFrame(number, kind, data, frame.layout.nbytes, stamp, content)
 
 

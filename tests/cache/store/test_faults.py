@@ -55,7 +55,7 @@ def fill(folder: Path, faults: Faults, later: Sequence[int] = LATER) -> FrameSto
 
 
 def assert_recovered(folder: Path, store: FrameStore, later: Sequence[int] = LATER) -> None:
-    """The law: nothing that was sealed is lost or changed, trouble was told, counts are true, the next writer tidies."""
+    """The law: what was sealed is neither lost nor changed, trouble was told, counts are true, the next one tidies."""
     again = FrameStore(os.fspath(folder))
     info, counts = again.info(), store.counts
     assert info.num_frames - len(EARLIER) * len(KEYS) == counts.frames_written, "other frames than were counted"

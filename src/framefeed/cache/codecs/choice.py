@@ -165,8 +165,8 @@ def _moved(data: bytes | memoryview, scratch: Pixels) -> memoryview:
 def choose_codec(figures: Sequence[CodecFigures], conditions: Conditions) -> Choice:
     """Choose the codec whose frames cost least to read, of those that all frames fit the budget in; pure.
 
-    Lossy codecs and those that write too slowly are left out. If none fits, the smallest is chosen: it keeps most
-    frames. Of two that cost the same the smaller one is.
+    Lossy codecs are left out, and those that write too slowly, unless only with them all frames fit. If none fits, the
+    smallest is chosen: it keeps most frames. Of two that cost the same the smaller one is.
 
     Args:
         figures: Of each codec, measured on the same frames.
@@ -180,6 +180,9 @@ def choose_codec(figures: Sequence[CodecFigures], conditions: Conditions) -> Cho
     if not usable:
         raise UsageError('codec="auto" needs the figures of an exact codec')
     fitting = [each for each in usable if _fits(each, conditions)]
+    if not fitting:
+        usable = exact
+        fitting = [each for each in usable if _fits(each, conditions)]
     left_out = _left_out([("loses", figures), ("writes too slowly", exact), ("too large", usable)], fitting or usable)
     if not fitting:
         smallest = min(usable, key=lambda each: (each.stored_bytes, each.read_seconds))
