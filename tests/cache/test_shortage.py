@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from framefeed.cache import caching, shelf
+from framefeed.cache import caching, evidence, shelf
 from framefeed.cache.frame_cache import FrameCache
 from framefeed.decode.registry import decoder_named
 from framefeed.decode.video_decoder import VideoDecoder
@@ -225,3 +225,24 @@ def test_what_a_failed_read_held_is_released(tmp_path: Path) -> None:
     finally:
         gc.enable()
     cache.close()
+
+
+class NoStat:
+    """The module ``os`` where files cannot be looked at after some calls."""
+
+    def __init__(self, calls: int) -> None:
+        self.left = calls
+
+    def stat(self, path: str) -> os.stat_result:
+        self.left -= 1
+        if self.left < 0:
+            raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+        return os.stat(path)
+
+
+def test_a_build_blames_no_source_where_it_cannot_be_stamped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_of(size=(24, 32))
+    for number in range(0, 12, 3):
+        monkeypatch.setattr(evidence, "os", NoStat(number))
+        with FrameCache(tmp_path / f"c{number}", codec="raw") as cache, pytest.raises(ResourceExhausted):
+            built(plan, cache, workers=0)

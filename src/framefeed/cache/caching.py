@@ -80,6 +80,7 @@ class CachingDecoder:
                 raise
             if self._keeper.is_lossy:
                 raise resource_exhausted(resource, source.name, "cache") from error
+            self._keeper.shortage = resource
             report = None
         if report is None:
             # Behind the error, whose traceback keeps what the first attempt held.

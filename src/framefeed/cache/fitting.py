@@ -38,40 +38,30 @@ class Fitting:
         self._room = conditions.max_bytes or 0
         self._raw = 0
         self._used = 0.0
-        self._expected_raw = 0.0
         fits = any(each.codec == kept and self._fits(each) for each in self._figures)
         self.codec: str = kept if kept is not None and fits else self._chosen()
 
-    def note(self, codec: str, raw_bytes: int, stored_bytes: int) -> None:
+    def note(self, raw_bytes: int, stored_bytes: int) -> None:
         """Take note of frames that were stored, and revise the choice.
 
         Args:
-            codec: Label of their codec.
             raw_bytes: Of them before.
             stored_bytes: After.
         """
-        ratios = {each.codec: each.ratio for each in self._figures}
-        used = stored_bytes + self._overhead * raw_bytes
         self._raw += raw_bytes
-        self._used += used
-        self._expected_raw += used / ratios[codec] if ratios.get(codec) else raw_bytes
+        self._used += stored_bytes + self._overhead * raw_bytes
         if not any(each.codec == self.codec and self._fits(each) for each in self._figures):
             self.codec = self._chosen()
 
     @property
-    def _to_come(self) -> float:
-        """Bytes of the frames to come, before; more where those that came took less than was expected.
-
-        For then it is those to come that take more.
-        """
-        return max(0.0, self._total - self._raw, self._total - self._expected_raw)
+    def _to_come(self) -> int:
+        """Bytes of the frames to come, before they are encoded."""
+        return max(0, self._total - self._raw)
 
     def _fits(self, figures: CodecFigures) -> bool:
-        # Whatever was expected of the mixture, no frame takes much more than it has.
-        most = max(1.0 + self._overhead, figures.ratio) * max(0, self._total - self._raw)
-        return self._used + min(figures.ratio * self._to_come, most) <= self._room
+        return self._used + figures.ratio * self._to_come <= self._room
 
     def _chosen(self) -> str:
         left = max(0, math.floor(self._room - self._used))
-        conditions = replace(self._conditions, expected_raw_bytes=math.ceil(self._to_come), max_bytes=left)
+        conditions = replace(self._conditions, expected_raw_bytes=self._to_come, max_bytes=left)
         return choose_codec(self._figures, conditions).codec

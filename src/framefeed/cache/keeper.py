@@ -173,7 +173,7 @@ class Keeper:
             return
         with self._opening:
             for frame in frames:
-                self._fitting.note(frame.kind.codec, frame.raw_nbytes, memoryview(frame.data).nbytes)
+                self._fitting.note(frame.raw_nbytes, memoryview(frame.data).nbytes)
             self._codec = codec_labelled(self._fitting.codec)
 
     def say_trouble(self) -> None:
