@@ -13,9 +13,9 @@ import pytest
 
 import framefeed.cache.outlook
 import framefeed.cache.sampling
+from framefeed.cache.choosing import FRAME_OVERHEAD, PIECE_OVERHEAD
 from framefeed.cache.codecs import codec_named, known_codecs
 from framefeed.cache.codecs.choice import CodecFigures
-from framefeed.cache.choosing import FRAME_OVERHEAD, PIECE_OVERHEAD
 from framefeed.cache.estimating import (
     CLIP_SECONDS,
     CacheEstimate,

@@ -21,7 +21,7 @@ from framefeed.decode.decoder import ClipSlot, DecodeCounts, Decoder, DecodeRepo
 from framefeed.decode.places import Places, naming
 from framefeed.decode.planes import PlaneLayout, copy_planes, layout_of, output_layout, picture_of
 from framefeed.decode.writing import picture_name, writer_of
-from framefeed.errors import ResourceExhausted, UsageError
+from framefeed.errors import FramefeedError, ResourceExhausted, UsageError
 from framefeed.index.frame_index import FrameIndex
 from framefeed.index.sequence_index import holds_pictures
 from framefeed.media.source import MediaSource
@@ -74,7 +74,7 @@ class CachingDecoder:
         decode = self._from_planes if form == "planes" else self._from_outputs
         try:
             report = decode(source, index, slots)
-        except (OSError, MemoryError, ResourceExhausted) as error:
+        except (OSError, MemoryError, FramefeedError) as error:
             resource = shortage_in(error)
             if resource is None:
                 raise
@@ -145,20 +145,18 @@ class CachingDecoder:
         """Decode on and store, until what follows is there; give the ordinal that is next."""
         index, output = of
         evidence, form = Evidence(source, index), self._form_of(index, [output])
-        stamps = _stamps_if_known(evidence, stretch)
-        is_known = index.identity is not None and stamps is not None
-        if not is_known or not hasattr(self._inner, "pictures") or not _is_kept(output, index):
+        stamps = None if index.identity is None else _stamps_if_known(evidence, stretch)
+        if stamps is None or not hasattr(self._inner, "pictures") or not _is_kept(output, index):
             yield from self._together(source, of, stretch[:_AHEAD])
             return stretch.start + len(stretch[:_AHEAD])
         shelf = self._shelf(index, evidence, form, output if form == "output" else None)
-        assert stamps is not None
         fresh: list[Fresh] = []
         for ordinal, frame, pixels in self._one_by_one(shelf, source, of, stretch):
             self._keeper.tally.add(frames_missed=1)
             fresh += [frame] if frame is not None else []
             is_whole = len(fresh) == _AHEAD
             if is_whole or ordinal == stretch[-1]:
-                # Before the frame is given away: whoever has the last one may not come back for more.
+                # Before the frame is yielded: behind the last one the caller may not ask for another.
                 shelf.put(fresh, stamps[[each.ordinal - stretch.start for each in fresh]])
                 fresh = []
             yield ordinal, pixels

@@ -137,9 +137,8 @@ def estimate(
 ) -> CacheEstimate:
     """Estimate what ``build`` would take and what the cache would give: a few clips are decoded, nothing is stored.
 
-    A cache with codec="auto" chooses for itself, in the same way, on the first clip that it stores; the estimate knows
-    more of the plan, and ``FrameCache(path, codec=estimate.codec)`` follows it. Where the cache holds such frames, with
-    an exact codec, it is that one.
+    A cache with codec="auto" chooses for itself, in the same way; with ``FrameCache(path, codec=estimate.codec)`` it
+    follows the estimate. Where the cache holds such frames, with an exact codec, it is that one.
 
     Example: ``print(ff.cache.estimate(plan, cache))``
 

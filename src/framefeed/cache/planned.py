@@ -27,7 +27,7 @@ from framefeed.plan.epoch import EpochPlan
 from framefeed.plan.request import OutputSpec
 
 SAMPLES = 24
-"""Frames that codecs are measured on: a mixture of two halves is told to 2 % of its bytes."""
+"""Frames that codecs are measured on: halves of a mixture are then known to 2 % of its bytes."""
 _MAX_BYTES = 48 << 20
 _MAX_SECONDS = 5.0
 """Of decoding samples: sources come in an order in which the first few lie far apart."""
@@ -108,11 +108,12 @@ class PlannedFrames:
         return np.asarray(sizes[back], dtype=np.int64)
 
     def _planes_bytes(self, row: int) -> int:
-        stream = self._plan.catalog.frame_index(row).stream
+        catalog = self._plan.catalog
         try:
+            stream = catalog.frame_index(row).stream
             return PlaneLayout(stream.pixel_format, stream.width, stream.height).nbytes
-        except UsageError:
-            return 3 * math.prod(stream.displayed)
+        except (UsageError, MediaError):
+            return max(1, 3 * int(catalog.heights[row]) * int(catalog.widths[row]))
 
     def _clip_length(self) -> float:
         try:
@@ -125,7 +126,7 @@ class PlannedFrames:
     def _request(self, place: int) -> Any:
         try:
             return self._whole[place]
-        except (FrameNotFound, TimeUnavailable):
+        except (FrameNotFound, TimeUnavailable, MediaError):
             return None
 
     def demand(self) -> Demand:
@@ -137,7 +138,8 @@ class PlannedFrames:
         rows, back, counts = np.unique(self._rows, return_inverse=True, return_counts=True)
         frames = counts * each
         if len(self._places) == len(self._whole) and self._is_one_form():
-            frames = np.minimum(frames, self._plan.catalog.num_frames[rows])
+            known = self._plan.catalog.num_frames[rows]
+            frames = np.where(known > 0, np.minimum(frames, known), frames)
         a_frame = np.bincount(back, self._frame_bytes) / counts
         return Demand(math.ceil(frames.sum()), math.ceil((frames * a_frame).sum()), clips)
 

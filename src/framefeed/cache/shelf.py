@@ -18,7 +18,7 @@ from framefeed.cache.stored import Found, IntArray, Kind, StoredFrame, WordArray
 from framefeed.cache.straight import RAW, read_straight
 from framefeed.decode.decoder import Pixels
 from framefeed.decode.planes import PlaneLayout
-from framefeed.errors import MediaError, ResourceExhausted
+from framefeed.errors import FramefeedError, MediaError
 from framefeed.index.frame_index import FrameIndex
 from framefeed.parallel.shortage import shortage_in
 
@@ -239,7 +239,7 @@ class Shelf:
         """
         try:
             stored, self._keeper.shortage = self._put(frames, stamps), None
-        except (OSError, MemoryError, ResourceExhausted) as error:
+        except (OSError, MemoryError, FramefeedError) as error:
             self._keeper.shortage = shortage_in(error)
             if self._keeper.shortage is None:
                 raise

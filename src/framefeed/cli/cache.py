@@ -103,8 +103,8 @@ def _build(args: argparse.Namespace) -> int:
         if not len(plan):
             return _closed(args, given, document, failed)
         expected = _estimated(args, plan, given)
-    if expected is not None and expected.codec:
-        args.codec = expected.codec
+    if expected is not None and expected.codec and args.max_bytes is None:
+        args.codec = expected.codec  # With a bound "auto" chooses once more, and revises its choice while it fills.
     with quietly(), cache_of(args, args.folder) as cache:
         report = _built(args, plan, cache)
         document |= {"estimate": expected and _plain(expected), "build": _done(report)}
