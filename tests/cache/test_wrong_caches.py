@@ -76,7 +76,7 @@ def believing(patcher: pytest.MonkeyPatch) -> None:
 
 
 def times_alone(patcher: pytest.MonkeyPatch) -> None:
-    patcher.setattr(evidence, "stamp_of", lambda path: os.stat(path).st_mtime_ns)
+    patcher.setattr(evidence, "_hash_facts", lambda facts: facts.st_mtime_ns)
     patcher.setattr(shelf, "read_straight", lambda *_: np.zeros(0, np.int64))
 
 
