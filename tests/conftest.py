@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.parallel.clocks import HandClock
+
 settings.register_profile(
     "house",
     deadline=None,  # a shared machine's clock says nothing about the code
@@ -34,6 +36,14 @@ def media_root() -> Path:
 
 _GENERATIONS_OF_GARBAGE = 4
 """What one collection finalises may free what only the next one collects: an error, its frames, their loader."""
+
+
+@pytest.fixture
+def hand_clock(monkeypatch: pytest.MonkeyPatch) -> HandClock:
+    """The clock of deadlines: stands still until the test moves it."""
+    clock = HandClock()
+    monkeypatch.setattr("framefeed.parallel._run.monotonic", clock)
+    return clock
 
 
 @pytest.fixture(autouse=True)

@@ -22,6 +22,8 @@ from framefeed.plan.requests import plan_requests
 from tests.fakes import FlatDecoder
 from tests.load.laws import content
 from tests.load.media import catalog, plan_of
+from tests.parallel.clocks import HandClock
+from tests.parallel.laws import PATIENCE
 
 MakeLoader = Callable[..., ClipLoader]
 
@@ -228,15 +230,21 @@ def test_L05_a_raised_error_is_no_circle() -> None:
         gc.enable()
 
 
-def test_a_clip_that_never_comes_is_named_and_ends_the_iteration(make_loader: MakeLoader) -> None:
-    stuck, proceed = catalog()[1].source, threading.Event()
+def test_L03_a_clip_that_never_comes_is_named_and_the_next_pass_does_not_wait_for_it(
+    make_loader: MakeLoader, hand_clock: HandClock
+) -> None:
+    stuck, reached, proceed, ended = catalog()[1].source, threading.Event(), threading.Event(), threading.Event()
 
     def wait(name: str) -> None:
-        if name == stuck:
-            proceed.wait(60)
+        if name == stuck and not reached.is_set():
+            reached.set()
+            # The clip before is finished: there is one worker. From now on time passes for whoever waits.
+            hand_clock.advance_at_each_read(61)
+            proceed.wait(PATIENCE)
+            ended.set()
 
     loader = make_loader(
-        plan_with_holes(), batch_size=3, workers=1, backend=FlatDecoder(wait), deadline_seconds=0.05, on_error="skip"
+        plan_with_holes(), batch_size=3, workers=1, backend=FlatDecoder(wait), deadline_seconds=60, on_error="skip"
     )
     iterator = iter(loader)
     try:
@@ -244,17 +252,38 @@ def test_a_clip_that_never_comes_is_named_and_ends_the_iteration(make_loader: Ma
             next(iterator)
         with pytest.raises(UsageError, match="has ended"):
             next(iterator)
+        assert (caught.value.position, caught.value.source, caught.value.stage) == (1, stuck, "decode")
+        assert (loader.epoch, loader.state_dict()["delivered"]) == (0, 0)
+        # While they live, the next pass waits some seconds for their calls.
+        del caught, iterator
+        gc.collect()
+        hand_clock.advance_at_each_read(0)
+        assert len(list(loader)) == 4
+        assert not ended.is_set(), "a second pass has threads of its own while the call of the first still hangs"
     finally:
         proceed.set()
-    assert (caught.value.position, caught.value.source, caught.value.stage) == (1, stuck, "decode")
-    assert (loader.epoch, loader.state_dict()["delivered"]) == (0, 0)
-    assert len(list(loader)) == 4
     loader.close()
 
 
 def test_without_a_deadline_nothing_is_too_late() -> None:
     with ClipLoader(plan_with_holes(), batch_size=3, workers=1, backend=FlatDecoder(), deadline_seconds=None) as loader:
         assert len(list(loader)) == 4
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("batch_size", [2, 12])
+def test_L08_a_transform_receives_no_clip_that_failed(make_loader: MakeLoader, workers: int, batch_size: int) -> None:
+    received: list[list[int]] = []
+
+    def note(clip: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        received.append(clip[:, 0, 0, 0].tolist())
+        return clip
+
+    loader = make_loader(
+        **spoiled_at(1, 6, 9), batch_size=batch_size, workers=workers, transform=note, on_error="skip"
+    )
+    assert sum(int(batch.ok.sum()) for batch in loader) == 9
+    assert received == [[0, 1]] * 9
 
 
 def test_a_damaged_frame_that_nobody_wants_spoils_nothing(make_loader: MakeLoader) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from framefeed.errors import CorruptMedia, DeadlineExceeded, LoadError, UsageError
 from framefeed.parallel import Err, InlinePool, Ok, OrderedValues, ThreadPool, ordered_map, ordered_outcomes
+from tests.parallel.clocks import HandClock
 from tests.parallel.laws import PATIENCE, all_end, worker_threads
 
 EVERY_NUMBER_OF_WORKERS = pytest.mark.parametrize("workers", range(5))
@@ -242,7 +243,7 @@ def test_an_error_of_size_of_is_an_error_of_the_item(workers: int) -> None:
     assert [type(outcome) for outcome in outcomes] == [Ok, Err, Ok]
 
 
-def test_a_late_result_is_a_deadline_exceeded_that_names_the_item() -> None:
+def test_a_late_result_is_a_deadline_exceeded_that_names_the_item(hand_clock: HandClock) -> None:
     release = threading.Event()
 
     def function(item: str) -> str:
@@ -254,6 +255,7 @@ def test_a_late_result_is_a_deadline_exceeded_that_names_the_item() -> None:
     results = ordered_map(function, ["a", "slow" + "w" * 500, "b"], workers=2, max_in_flight=3, deadline_seconds=1.0)
     try:
         assert next(results) == "a"
+        hand_clock.advance_at_each_read(2)
         with pytest.raises(DeadlineExceeded) as caught:
             next(results)
     finally:
@@ -268,9 +270,19 @@ def test_a_late_result_is_a_deadline_exceeded_that_names_the_item() -> None:
     assert all_end(list(threads))
 
 
-def test_a_deadline_counts_for_each_result_anew() -> None:
-    # A hundred results within a deadline that only one of them could exceed.
-    assert len(list(ordered_map(abs, range(100), workers=2, max_in_flight=4, deadline_seconds=PATIENCE))) == 100
+def test_R09_a_deadline_counts_for_each_result_anew(hand_clock: HandClock) -> None:
+    def items() -> Iterator[int]:
+        for _ in range(4):
+            yield hand_clock.reads
+
+    def function(reads_before: int) -> int:
+        # The result comes while the consumer waits for it, and after most of the deadline.
+        hand_clock.wait_for_reads_after(reads_before)
+        hand_clock.advance(40)
+        return reads_before
+
+    results = ordered_map(function, items(), workers=1, max_in_flight=1, deadline_seconds=60)
+    assert len(list(results)) == 4, "each came within the deadline, all of them together did not"
 
 
 def test_an_item_that_no_worker_took_is_named_in_the_deadline() -> None:

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import gc
 import threading
+import weakref
 from typing import Any
 
 import pytest
 
-from framefeed.errors import UsageError, WorkerLost
+from framefeed.errors import DeadlineExceeded, UsageError, WorkerLost
 from framefeed.parallel import Err, InlinePool, Pool, ThreadPool, open_pool, ordered_map, ordered_outcomes
 from tests.parallel.laws import PATIENCE, all_end, worker_threads
 
@@ -94,6 +95,27 @@ def test_L16_a_forgotten_pool_ends_its_threads(in_a_cycle: bool) -> None:
     del pool
     gc.collect()
     assert all_end(threads)
+
+
+def test_R08_a_call_that_hangs_does_not_keep_the_pool_of_others() -> None:
+    begun, release = threading.Event(), threading.Event()
+
+    def hang(item: int) -> None:
+        begun.set()
+        release.wait(PATIENCE)
+
+    pool = ThreadPool(2)
+    watched = weakref.ref(pool)
+    outcomes = ordered_outcomes(hang, [1], pool=pool, max_in_flight=1, deadline_seconds=0.001)
+    try:
+        with pytest.raises(DeadlineExceeded):
+            next(outcomes)
+        assert begun.wait(PATIENCE)
+        del outcomes, pool
+        gc.collect()
+        assert watched() is None
+    finally:
+        release.set()
 
 
 def test_a_task_may_close_its_own_pool() -> None:
