@@ -68,6 +68,22 @@ def test_persistent_workers_seal_at_the_next_epoch(tmp_path: Path) -> None:
         del loader
 
 
+def test_persistent_workers_seal_when_positions_come_again(tmp_path: Path) -> None:
+    """Epochs without ``set_epoch``: the worker sees them by the positions that it gives again."""
+    plan = plan_of(Dense(4, stride=2, start=0), size=(24, 32))
+    with FrameCache(tmp_path / "c") as cache:
+        dataset = ClipDataset(plan, cache=cache)
+        loader = DataLoader(dataset, batch_size=3, num_workers=1, persistent_workers=True,
+                            multiprocessing_context="fork")  # fmt: skip
+        passes = [[batch["data"] for batch in loader]]
+        assert cache.info().num_frames == 0, "the worker keeps its open segment to itself"
+        passes.append([batch["data"] for batch in loader])
+        assert cache.info().num_frames > 0, "the second pass begins with what the first has stored"
+        for clips in passes:
+            assert_equal(clips, clips_of(ClipDataset(plan)))
+        del loader
+
+
 def test_an_open_segment_of_the_parent_stays_its_own(tmp_path: Path) -> None:
     plan = plan_of(size=(24, 32))
     expected = clips_of(ClipDataset(plan))

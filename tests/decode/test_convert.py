@@ -373,6 +373,23 @@ def test_P09_crops_of_clips_are_slices(name: str, crop: tuple[int, int, int, int
     np.testing.assert_array_equal(part, whole[:, top : top + height, left : left + width])
 
 
+@pytest.mark.parametrize("tag", MATRIX_NUMBER)
+@pytest.mark.parametrize("full_range", [False, True])
+@pytest.mark.parametrize("pixel_format", FORMATS)
+def test_P02_a_crop_keeps_the_colours_of_the_stream(pixel_format: str, full_range: bool, tag: str) -> None:
+    flat = np.full((48, 64, 3), (180, 60, 100), dtype=np.uint8)
+    for picture in (natural(48, 64), flat):
+        frame = frame_of(picture, pixel_format)
+        frame.colorspace, frame.color_range = MATRIX_NUMBER[tag], 2 if full_range else 1
+        whole = converted(frame)
+        for top, left, height, width in [(4, 8, 20, 30), (5, 7, 21, 31)]:
+            crop, part = (top, left, height, width), whole[top : top + height, left : left + width]
+            np.testing.assert_array_equal(converted(frame, OutputSpec(crop=crop)), part)
+            resized = converted(frame, OutputSpec(crop=crop, size=(2 * height, 2 * width)))
+            if picture is flat:
+                assert np.abs(resized.astype(int) - whole[0, 0]).max() <= 3
+
+
 @pytest.mark.parametrize("crop", [(0, 0, 97, 128), (-1, 0, 5, 5), (90, 0, 7, 8), (0, 0, 0, 5)])
 def test_crops_outside_the_picture_are_the_callers_mistake(crop: tuple[int, int, int, int]) -> None:
     with pytest.raises(UsageError):

@@ -108,6 +108,15 @@ def test_the_last_frame_ends_after_the_median_step_where_its_duration_is_unknown
         index.index_at(Fraction(12, 100))
 
 
+@pytest.mark.parametrize("fps", [Fraction(30_000, 1001), Fraction(24_000, 1001), Fraction(60_000, 1001), 25, 30, 48])
+def test_a_constant_rate_in_milliseconds_is_no_variable_rate(fps: Fraction | int) -> None:
+    """Matroska rounds times to milliseconds: 29.97 frames a second are steps of 33 and 34."""
+    pts = [round(1000 * frame / Fraction(fps)) for frame in range(300)]
+    assert not index_of(pts).is_variable_frame_rate
+    assert index_of([*pts[:100], *(time + 2 for time in pts[100:])]).is_variable_frame_rate
+    assert not index_of([time * 90 for time in range(0, 4000, 40)]).is_variable_frame_rate
+
+
 def test_previous_and_nearest_have_no_end_and_next_has_no_start() -> None:
     index = index_of([1000, 2000])
     assert index.index_at(1e9, pick="previous") == 1

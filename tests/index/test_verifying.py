@@ -111,6 +111,18 @@ def moved_packet(index: FrameIndex) -> FrameIndex:
     return replace(index, packets=replace(index.packets, offset=offset))
 
 
+def other_size(index: FrameIndex) -> FrameIndex:
+    size = index.packets.size.copy()
+    size[3] -= 1
+    return replace(index, packets=replace(index.packets, size=size))
+
+
+def later_packet(index: FrameIndex) -> FrameIndex:
+    pts = index.packets.pts.copy()
+    pts[4] += 1
+    return replace(index, packets=replace(index.packets, pts=pts))
+
+
 def packet_less(index: FrameIndex) -> FrameIndex:
     packets = index.packets
     columns = {name: getattr(packets, name)[:-1].copy() for name in ("offset", "size", "pts", "flags")}
@@ -127,7 +139,7 @@ def slower(index: FrameIndex) -> FrameIndex:
 @pytest.mark.parametrize(
     ("falsify", "what"),
     [(one_less, "frames"), (later, "pts"), (other_packet, "frame_packet"), (moved_packet, "packets"),
-     (packet_less, "packets"), (slower, "time_base")],
+     (other_size, "packets"), (later_packet, "packets"), (packet_less, "packets"), (slower, "time_base")],
 )  # fmt: skip
 def test_falsified_tables_are_found(
     data: Path, falsify: Callable[[FrameIndex], FrameIndex], what: str, tmp_path: Path

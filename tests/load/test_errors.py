@@ -230,7 +230,7 @@ def test_L05_a_raised_error_is_no_circle() -> None:
         gc.enable()
 
 
-def test_L03_a_clip_that_never_comes_is_named_and_the_next_pass_does_not_wait_for_it(
+def test_a_clip_that_never_comes_is_named_and_the_next_pass_does_not_wait_for_it(
     make_loader: MakeLoader, hand_clock: HandClock
 ) -> None:
     stuck, reached, proceed, ended = catalog()[1].source, threading.Event(), threading.Event(), threading.Event()
@@ -272,7 +272,7 @@ def test_without_a_deadline_nothing_is_too_late() -> None:
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("batch_size", [2, 12])
-def test_L08_a_transform_receives_no_clip_that_failed(make_loader: MakeLoader, workers: int, batch_size: int) -> None:
+def test_L05_a_transform_receives_no_clip_that_failed(make_loader: MakeLoader, workers: int, batch_size: int) -> None:
     received: list[list[int]] = []
 
     def note(clip: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -270,7 +270,7 @@ def test_a_late_result_is_a_deadline_exceeded_that_names_the_item(hand_clock: Ha
     assert all_end(list(threads))
 
 
-def test_R09_a_deadline_counts_for_each_result_anew(hand_clock: HandClock) -> None:
+def test_a_deadline_counts_for_each_result_anew(hand_clock: HandClock) -> None:
     def items() -> Iterator[int]:
         for _ in range(4):
             yield hand_clock.reads

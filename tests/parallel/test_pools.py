@@ -97,7 +97,7 @@ def test_L16_a_forgotten_pool_ends_its_threads(in_a_cycle: bool) -> None:
     assert all_end(threads)
 
 
-def test_R08_a_call_that_hangs_does_not_keep_the_pool_of_others() -> None:
+def test_a_call_that_hangs_does_not_keep_the_pool_of_others() -> None:
     begun, release = threading.Event(), threading.Event()
 
     def hang(item: int) -> None:

@@ -157,6 +157,15 @@ def test_dense_by_stride_picks_its_start_by_time(
     assert chosen_by(rule, index) == expected
 
 
+@pytest.mark.parametrize(
+    ("pick", "first", "error"), [("played", 1, -0.5), ("nearest", 1, -0.5), ("previous", 1, -0.5), ("next", 2, 0.5)]
+)
+def test_a_start_between_two_frames_has_a_pick_error(pick: Any, first: int, error: float) -> None:
+    rule = Dense(3, stride=2, start=1.5, pick=pick)
+    frames = [first, first + 2, first + 4]
+    assert chosen_by(rule, steady_index(10, fps=1)) == (frames, [True] * 3, [error, 0.0, 0.0])
+
+
 def test_rates_by_hand() -> None:
     # 60 frames a second, first pts 0.5 s: 2 frames at 1 FPS from 1 s on, then 3 at 4 FPS, then 1 at 0.5 FPS.
     index = steady_index(600, fps=60, start=30)
