@@ -16,6 +16,7 @@ from framefeed.load.stack import Stack
 from framefeed.plan.chance import generator_at
 from tests.fakes import FlatDecoder
 from tests.load.media import assert_stamps, plan_of
+from tests.parallel.laws import PATIENCE
 
 MakeLoader = Callable[..., ClipLoader]
 
@@ -174,6 +175,34 @@ def test_L05_an_error_of_the_transform_is_wrapped_and_chained(make_loader: MakeL
     assert (error.position, error.stage, error.source) == (0, "transform", plan_of()[0].source)
     assert error.remote_traceback is not None
     assert 'raise KeyError("mean")' in error.remote_traceback
+
+
+def test_L19_large_results_are_not_made_ahead_of_a_slow_consumer(
+    make_loader: MakeLoader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = np.zeros(1000)
+    monkeypatch.setattr("framefeed.load.iteration.MAX_PREFETCH_BYTES", result.nbytes)
+    changed = threading.Condition()
+    asked_for, made, made_too_early = 0, 0, []
+
+    def enlarge(clip: Any, rng: np.random.Generator) -> Any:
+        nonlocal made
+        with changed:
+            # One result may weigh as much as is allowed; behind it, one more is begun.
+            if made > asked_for + 1:
+                made_too_early.append(made)
+            made += 1
+            changed.notify_all()
+        return result
+
+    loader = make_loader(plan_of(), batch_size=1, workers=1, prefetch=8, backend=FlatDecoder(), transform=enlarge)
+    iterator = iter(loader)
+    for number in range(1, 13):
+        asked_for = number
+        next(iterator)
+        with changed:
+            assert changed.wait_for(lambda least=min(number + 2, 12): made >= least, PATIENCE)
+    assert made_too_early == []
 
 
 def test_transforms_run_in_the_workers(make_loader: MakeLoader) -> None:
