@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -217,6 +218,43 @@ def test_an_encrypted_track_is_not_guessed_at() -> None:
 def test_an_unknown_verify_is_the_callers_mistake() -> None:
     with pytest.raises(UsageError, match="'ends', 'none' or 'full'"):
         build_index(corpus_file("base.mp4"), "all")  # type: ignore[arg-type]
+
+
+# --- head and tail ----------------------------------------------------------------------------------
+
+_LONG_OPEN_GOP = ClipSpec(
+    height=32,
+    width=48,
+    gop=None,
+    b_frames=None,
+    codec_options={"x264-params": "open-gop=1:keyint=12:min-keyint=12:scenecut=0:bframes=3:b-adapt=0"},
+)
+
+
+def _spoiled(data: bytes, packet: int) -> bytes:
+    """Invert some bytes in the middle of a packet."""
+    packets = build_index(data, "none").packets
+    at = int(packets.offset[packet] + packets.size[packet] // 2)
+    return data[:at] + bytes(byte ^ 255 for byte in data[at : at + 8]) + data[at + 8 :]
+
+
+def test_M04_the_tail_is_believed_wherever_in_an_open_gop_it_begins() -> None:
+    for num_frames in range(110, 110 + 12):
+        data = clip_bytes(replace(_LONG_OPEN_GOP, num_frames=num_frames), "matroska")
+        ends = build_index(data, "ends")
+        assert (ends.built_from, len(ends)) == ("packets+ends", num_frames)
+        assert _differences(ends, build_index(data, "full")) == []
+
+
+@pytest.mark.parametrize("codec", ["libx264", "mpeg4"])
+@pytest.mark.parametrize("packet", [2, 20, 30, 115])
+def test_D01_frames_that_the_decoder_flags_at_either_end_are_decoded_to_facts(codec: str, packet: int) -> None:
+    data = clip_bytes(ClipSpec(num_frames=120, codec=codec, b_frames=0), "mp4")
+    assert build_index(data, "ends").built_from == "packets+ends"
+    spoiled = _spoiled(data, packet)
+    index = build_index(spoiled, "ends")
+    assert (index.built_from, len(index)) == ("decode", 120), "as many frames as packets, and one is damaged"
+    assert _differences(index, build_index(spoiled, "full")) == []
 
 
 # --- where decoding must start: pure ----------------------------------------------------------------
