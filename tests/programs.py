@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from tests.conftest import CHECKOUT
@@ -24,3 +27,27 @@ def report_of(module: str, *arguments: str) -> Any:
     )
     assert (run.returncode, run.stderr) == (0, "")
     return json.loads(run.stdout)
+
+
+@contextmanager
+def running(command: Sequence[Any], **options: Any) -> Iterator[subprocess.Popen[Any]]:
+    """Start a program that Ctrl-C interrupts, in a process group of its own, of which nothing is left in the end.
+
+    Where the tests themselves ignore SIGINT (``nohup``, a job in the background), it would inherit that.
+
+    Args:
+        command: The program and its arguments.
+        options: Of ``subprocess.Popen``.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        process = subprocess.Popen(command, start_new_session=True, **options)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    # Popen's own end would wait for a program that hangs: it comes after the kill.
+    with process:
+        try:
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)

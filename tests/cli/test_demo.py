@@ -15,6 +15,7 @@ from PIL import Image
 from framefeed.testing import make_folder
 from tests.cli.running import SECONDS, environment, only_line, run, run_script
 from tests.corpus import corpus_file
+from tests.programs import running
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.slow
@@ -87,9 +88,9 @@ def test_without_torch() -> None:
 
 
 def test_interrupted_with_all_its_workers(tmp_path: Path) -> None:
-    with subprocess.Popen(
+    with running(
         [sys.executable, "-W", "error", "-m", "framefeed", "demo"],
-        env=environment(), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+        env=environment(), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     ) as process:  # fmt: skip
         assert process.stdout is not None
         while not process.stdout.readline().startswith(b"epoch 0"):

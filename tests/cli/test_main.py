@@ -15,6 +15,7 @@ from framefeed.errors import FramefeedError, LoadError
 from framefeed.testing import ClipSpec, clip_bytes
 from tests.cli.running import SECONDS, environment, only_line, run, run_script
 from tests.corpus import clip_file
+from tests.programs import running
 
 
 def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
@@ -149,7 +150,7 @@ def test_interrupted_is_130(tmp_path: Path) -> None:
     catalog = tmp_path / "cat.parquet"
     assert run("scan", clip_file("good.mp4"), "-o", catalog).returncode == 0
     words = ["feed", catalog, "--rates", "1:2", "--epochs", "1000", "--step-ms", "200"]
-    with subprocess.Popen(
+    with running(
         [sys.executable, "-W", "error", "-m", "framefeed", *words],
         env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     ) as process:  # fmt: skip
@@ -177,6 +178,7 @@ def test_an_interruption_that_a_library_wrapped(
 
 INTERRUPTS_ITSELF = """
 import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, where the tests ignore it
 import framefeed.index.survey as survey
 from framefeed.cli import main
 index = survey.index_media

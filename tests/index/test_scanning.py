@@ -7,7 +7,6 @@ import pickle
 import shutil
 import socket
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -201,16 +200,15 @@ def test_D10_the_error_of_an_odd_name_can_be_saved(tmp_path: Path) -> None:
     assert "caf\\udce9.mp4" in made.failures[0][2]
 
 
-def test_S16_special_files_are_rows_at_once(tmp_path: Path) -> None:
+def test_S16_special_files_are_rows_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.mp4")
     (tmp_path / "loop.mp4").symlink_to("loop.mp4")
     (tmp_path / "broken.mp4").symlink_to("nowhere")
     (tmp_path / "up").symlink_to(".")
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(os.path.relpath(tmp_path / "socket.mp4"))
-        begin = monotonic()
+        # Whatever waits for the pipe's other end, or reads a device to its end, runs into the suite's timeout.
         made = scan([tmp_path, "/dev/zero", tmp_path / "x.mp4" / "y.mp4"])
-        assert monotonic() - begin < 2
     assert [kind for _, kind, _ in made.failures] == [
         "MissingMedia", "UnreadableMedia", "UnreadableMedia", "UnreadableMedia", "UnreadableMedia", "MissingMedia",
     ]  # fmt: skip

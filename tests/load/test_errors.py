@@ -279,9 +279,7 @@ def test_L05_a_transform_receives_no_clip_that_failed(make_loader: MakeLoader, w
         received.append(clip[:, 0, 0, 0].tolist())
         return clip
 
-    loader = make_loader(
-        **spoiled_at(1, 6, 9), batch_size=batch_size, workers=workers, transform=note, on_error="skip"
-    )
+    loader = make_loader(**spoiled_at(1, 6, 9), batch_size=batch_size, workers=workers, transform=note, on_error="skip")
     assert sum(int(batch.ok.sum()) for batch in loader) == 9
     assert received == [[0, 1]] * 9
 

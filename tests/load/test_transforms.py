@@ -201,7 +201,7 @@ def test_L19_large_results_are_not_made_ahead_of_a_slow_consumer(
         asked_for = number
         next(iterator)
         with changed:
-            assert changed.wait_for(lambda least=min(number + 2, 12): made >= least, PATIENCE)
+            assert changed.wait_for(lambda: made >= min(asked_for + 2, 12), PATIENCE)
     assert made_too_early == []
 
 

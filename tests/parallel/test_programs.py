@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ import pytest
 from tests.conftest import CHECKOUT
 from tests.parallel.laws import PATIENCE
 from tests.parallel.living import all_gone, children_of, wait_until
+from tests.programs import running
 
 WORKERS = 2
 
@@ -48,30 +51,32 @@ GIVEN = "pool = ProcessPool(2)" + HANGING.format(how="pool=pool")
 
 
 class Program:
-    """A script in a folder of its own."""
+    """A script in a folder of its own; whatever of its processes is left when the test is over is killed."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, left: ExitStack) -> None:
         self._folder = folder
+        self._left = left
         (folder / "own_module.py").write_text(OWN_MODULE)
         self.environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT / 'src'}:{CHECKOUT}"}
 
     def start(self, script: str, *options: str) -> subprocess.Popen[str]:
         path = self._folder / "script.py"
         path.write_text(BEGINNING + script)
-        return subprocess.Popen(
-            [sys.executable, "-X", "dev", "-W", "error", *options, str(path)],
-            cwd=self._folder,
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
+        return self._left.enter_context(
+            running(
+                [sys.executable, "-X", "dev", "-W", "error", *options, str(path)],
+                cwd=self._folder,
+                env=self.environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
         )
 
     def run(self, script: str, *options: str) -> tuple[int, str, str]:
-        with self.start(script, *options) as running:
-            out, err = running.communicate(timeout=PATIENCE)
-        return running.returncode, out, err
+        started = self.start(script, *options)
+        out, err = started.communicate(timeout=PATIENCE)
+        return started.returncode, out, err
 
     def workers(self) -> list[int]:
         """Those that hang, once they all do."""
@@ -81,8 +86,9 @@ class Program:
 
 
 @pytest.fixture
-def program(tmp_path: Path) -> Program:
-    return Program(tmp_path)
+def program(tmp_path: Path) -> Iterator[Program]:
+    with ExitStack() as left:
+        yield Program(tmp_path, left)
 
 
 def test_a_script_needs_no_main_guard(program: Program) -> None:
@@ -136,6 +142,13 @@ def test_L17_the_interpreter_exits_quietly_and_its_workers_with_it(program: Prog
     assert all_gone(program.workers())
 
 
+PATIENT_CLOSE = """
+from framefeed.parallel import OrderedOutcomes
+for closed in (OrderedOutcomes, ProcessPool):
+    closed.close.__defaults__ = (1000.0,)
+"""
+"""Has every close that is not hurried wait longer than the test does."""
+
 INTERRUPTED = {
     "waiting": OWN + "next(outcomes)",
     "at something else": OWN + "with outcomes: os.read(os.pipe()[0], 1)",
@@ -146,11 +159,11 @@ INTERRUPTED = {
 
 @pytest.mark.parametrize("script", INTERRUPTED.values(), ids=INTERRUPTED.keys())
 def test_L15_an_interrupt_ends_a_program_at_once_and_its_workers_in_silence(program: Program, script: str) -> None:
-    with program.start(script) as running:
-        workers = program.workers()
-        os.killpg(running.pid, signal.SIGINT)  # as a terminal does
-        out, err = running.communicate(timeout=8)  # less than a close would wait
-    assert running.returncode == -signal.SIGINT
+    started = program.start(PATIENT_CLOSE + script)
+    workers = program.workers()
+    os.killpg(started.pid, signal.SIGINT)  # as a terminal does
+    out, err = started.communicate(timeout=PATIENCE)  # less than a close would wait
+    assert started.returncode == -signal.SIGINT
     assert out == ""
     assert err.count("Traceback") == 1
     assert err.rstrip().endswith("KeyboardInterrupt")
@@ -159,9 +172,9 @@ def test_L15_an_interrupt_ends_a_program_at_once_and_its_workers_in_silence(prog
 
 
 def test_L15_a_program_that_is_killed_takes_its_hanging_workers_along(program: Program) -> None:
-    with program.start(OWN + "next(outcomes)") as running:
-        workers = program.workers()
-        running.kill()
+    started = program.start(OWN + "next(outcomes)")
+    workers = program.workers()
+    started.kill()
     wait_until(lambda: all_gone(workers))
 
 
@@ -172,12 +185,12 @@ list(ordered_map(functions.same, range(50), pool=pool, max_in_flight=4))
 print("idle", flush=True)
 os.read(os.pipe()[0], 1)
 """
-    with program.start(script) as running:
-        assert running.stdout is not None
-        assert running.stdout.readline() == "idle\n"
-        workers = children_of(running.pid)
-        assert workers
-        running.kill()
+    started = program.start(script)
+    assert started.stdout is not None
+    assert started.stdout.readline() == "idle\n"
+    workers = children_of(started.pid)
+    assert workers
+    started.kill()
     wait_until(lambda: all_gone(workers))
 
 
