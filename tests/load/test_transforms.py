@@ -185,6 +185,9 @@ def test_L19_large_results_are_not_made_ahead_of_a_slow_consumer(
     changed = threading.Condition()
     asked_for, made, made_too_early = 0, 0, []
 
+    def is_as_far_ahead_as_allowed() -> bool:
+        return made >= min(asked_for + 2, 12)
+
     def enlarge(clip: Any, rng: np.random.Generator) -> Any:
         nonlocal made
         with changed:
@@ -201,7 +204,7 @@ def test_L19_large_results_are_not_made_ahead_of_a_slow_consumer(
         asked_for = number
         next(iterator)
         with changed:
-            assert changed.wait_for(lambda: made >= min(asked_for + 2, 12), PATIENCE)
+            assert changed.wait_for(is_as_far_ahead_as_allowed, PATIENCE)
     assert made_too_early == []
 
 

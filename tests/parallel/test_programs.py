@@ -84,6 +84,9 @@ class Program:
         wait_until(lambda: told.is_dir() and len(list(told.iterdir())) == WORKERS)
         return [int(path.name) for path in told.iterdir()]
 
+    def wait_until_it_is_there(self) -> None:
+        wait_until((self._folder / "there").exists)
+
 
 @pytest.fixture
 def program(tmp_path: Path) -> Iterator[Program]:
@@ -146,21 +149,25 @@ PATIENT_CLOSE = """
 from framefeed.parallel import OrderedOutcomes
 for closed in (OrderedOutcomes, ProcessPool):
     closed.close.__defaults__ = (1000.0,)
+
+def say_so():
+    Path(folder).with_name("there").touch()
 """
 """Has every close that is not hurried wait longer than the test does."""
 
 INTERRUPTED = {
-    "waiting": OWN + "next(outcomes)",
-    "at something else": OWN + "with outcomes: os.read(os.pipe()[0], 1)",
-    "waiting for a pool of its own": GIVEN + "with pool: next(outcomes)",
+    "waiting": OWN + "say_so(); next(outcomes)",
+    "at something else": OWN + "with outcomes: say_so(); os.read(os.pipe()[0], 1)",
+    "waiting for a pool of its own": GIVEN + "with pool: say_so(); next(outcomes)",
 }
-"""Where Ctrl-C finds the main program."""
+"""Where Ctrl-C finds the main program; it says when it is there."""
 
 
 @pytest.mark.parametrize("script", INTERRUPTED.values(), ids=INTERRUPTED.keys())
 def test_L15_an_interrupt_ends_a_program_at_once_and_its_workers_in_silence(program: Program, script: str) -> None:
     started = program.start(PATIENT_CLOSE + script)
     workers = program.workers()
+    program.wait_until_it_is_there()
     os.killpg(started.pid, signal.SIGINT)  # as a terminal does
     out, err = started.communicate(timeout=PATIENCE)  # less than a close would wait
     assert started.returncode == -signal.SIGINT
