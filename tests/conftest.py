@@ -60,5 +60,15 @@ def no_thread_is_left_behind() -> Iterator[None]:
     assert not any(thread.is_alive() for thread in left)
 
 
+_SCHEDULING = os.sched_getscheduler(0)
+
+
+@pytest.fixture(autouse=True)
+def scheduling_stays_as_it_was() -> Iterator[None]:
+    """An encoder that leaves the thread on real-time scheduling stops all that runs beside it on one core."""
+    yield
+    assert os.sched_getscheduler(0) == _SCHEDULING
+
+
 def _own_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name.startswith("framefeed-")]

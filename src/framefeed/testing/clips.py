@@ -169,7 +169,7 @@ def open_output(
 
 def _write_streams(container: av.container.OutputContainer, specs: Sequence[ClipSpec | AudioSpec]) -> None:
     streams = [_add_any(container, spec) for spec in specs]
-    with _quiet_svt():
+    with _contained_svt():
         # Even where there is no frame: an empty video has a header.
         container.start_encoding()
     unfinished = set()
@@ -181,13 +181,21 @@ def _write_streams(container: av.container.OutputContainer, specs: Sequence[Clip
 
 
 @contextmanager
-def _quiet_svt() -> Iterator[None]:
-    """SVT-AV1 greets on stderr, and listens to nothing but its own environment variable."""
+def _contained_svt() -> Iterator[None]:
+    """Keep what SVT-AV1 does when it opens to itself.
+
+    It greets on stderr, and listens to nothing but its own environment variable. As root it leaves the calling thread
+    on real-time scheduling, which all that this thread starts inherits: on one core nothing else runs any more.
+    """
     before = os.environ.get("SVT_LOG")
     os.environ["SVT_LOG"] = "1"
+    has_policy = hasattr(os, "sched_getscheduler")  # Linux and some other systems
+    policy, parameter = (os.sched_getscheduler(0), os.sched_getparam(0)) if has_policy else (0, None)
     try:
         yield
     finally:
+        if parameter is not None and os.sched_getscheduler(0) != policy:
+            os.sched_setscheduler(0, policy, parameter)
         if before is None:
             del os.environ["SVT_LOG"]
         else:
