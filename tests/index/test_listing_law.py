@@ -19,8 +19,20 @@ from framefeed.index.listing import ALL_MEDIA_SUFFIXES, Listing, list_roots
 from framefeed.index.listing_suffixes import IMAGE_SUFFIXES, suffix_of
 from framefeed.index.names import escape, stored
 
-FOLDERS = ["", "a", "a/b", "a-b", "a/b/c", "é", ".h", "a.mp4", os.fsdecode(b"\xff")]
-FILES = ["a-b.jpg", "a.mp4", "b", "x.MKV", "é.jpeg", ".png", ".x.png", "n.txt", "ab.Mp4", os.fsdecode(b"\x80.gif")]
+E_ACUTE = os.fsdecode("é".encode())  # by its bytes, which are a name under any locale
+FOLDERS = ["", "a", "a/b", "a-b", "a/b/c", E_ACUTE, ".h", "a.mp4", os.fsdecode(b"\xff")]
+FILES = [
+    "a-b.jpg",
+    "a.mp4",
+    "b",
+    "x.MKV",
+    f"{E_ACUTE}.jpeg",
+    ".png",
+    ".x.png",
+    "n.txt",
+    "ab.Mp4",
+    os.fsdecode(b"\x80.gif"),
+]
 LINKS = ["l.jpg", "l", "a-", "zz.mp4", "A.png"]
 
 
@@ -123,7 +135,7 @@ def check_columns_of_text(listing: Listing, top: str) -> None:
     assert all(group.names and not group.folder.endswith("/") for group in listing.groups)
 
 
-PARTS = ["**", "*", "a*", "?", "[ab]", "[!a]*", "*.jpg", "*.mp4", ".*", "a", "é", "*\udc80*"]
+PARTS = ["**", "*", "a*", "?", "[ab]", "[!a]*", "*.jpg", "*.mp4", ".*", "a", E_ACUTE, "*\udc80*"]
 
 
 @settings(max_examples=150)
