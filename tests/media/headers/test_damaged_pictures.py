@@ -40,10 +40,23 @@ def _facts(data: bytes) -> Facts | None:
 
 
 def _by_pillow(data: bytes) -> Facts | None:
-    try:
-        return pillow_facts(data)
-    except (Exception, Image.DecompressionBombError):
-        return None
+    """What Pillow says of a picture of any size; None where it refuses it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Image, "MAX_IMAGE_PIXELS", None)  # too large is no damage; our limits come after the header
+        try:
+            return pillow_facts(data)
+        except Exception:
+            return None
+
+
+def _assert_agree(changed: bytes, undamaged: Facts | None) -> None:
+    """Whatever we say of changed bytes, Pillow says; where it refuses them, it is the undamaged picture's or nothing.
+
+    That we refuse what Pillow takes is fine: Pillow is asked then.
+    """
+    facts, expected = _facts(changed), _by_pillow(changed)
+    if facts is not None:
+        assert facts[:3] == (expected or undamaged or facts)[:3]
 
 
 @pytest.mark.slow
@@ -78,13 +91,12 @@ def test_changed_bytes_say_what_pillow_says(name: str, data: st.DataObject) -> N
     within = st.integers(0, min(len(changed), 700) - 1) | st.integers(0, len(changed) - 1)
     for place, value in data.draw(st.lists(st.tuples(within, st.integers(0, 255)), min_size=1, max_size=4)):
         changed[place] = value
-    _agrees(bytes(changed))
+    # A canvas that is too small for its frames is believed: the frames of an animated WebP are not read.
+    _assert_agree(bytes(changed), None if name == "animation.webp" else _facts(made()[name]))
+    _assert_is_opened_or_refused(bytes(changed))
 
 
-def _agrees(changed: bytes) -> None:
-    facts, expected = _facts(changed), _by_pillow(changed)
-    if facts and expected:
-        assert (facts.container, facts.width, facts.height) == (expected.container, expected.width, expected.height)
+def _assert_is_opened_or_refused(changed: bytes) -> None:
     assert _info(changed) in ("opened", "UnreadableMedia", "LimitExceeded")
 
 
@@ -95,20 +107,20 @@ def _agrees(changed: bytes) -> None:
 )
 @example(start=b"\xff\xd8", rest=b"")
 def test_random_bytes_are_refused_with_a_type(start: bytes, rest: bytes) -> None:
-    _agrees(start + rest)
+    _assert_agree(start + rest, None)
+    _assert_is_opened_or_refused(start + rest)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ONE_OF_EACH)
 def test_every_bit_of_a_header_may_flip(name: str) -> None:
     data = made()[name]
+    whole = _facts(data)
     for place in range(min(len(data), 400)):
         for bit in (0, 3, 7):
             changed = bytearray(data)
             changed[place] ^= 1 << bit
-            facts, expected = _facts(bytes(changed)), _by_pillow(bytes(changed))
-            if facts and expected:
-                assert facts[:3] == expected[:3], (place, bit)
+            _assert_agree(bytes(changed), whole)
 
 
 HUGE = 2**32
