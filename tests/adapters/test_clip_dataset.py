@@ -31,6 +31,7 @@ from framefeed.adapters.torch import DataLoader as OurDataLoader
 from framefeed.errors import CorruptMedia, FrameNotFound, LoadError, StaleSource, UsageError
 from framefeed.index.scanning import scan
 from framefeed.load import ClipLoader
+from framefeed.parallel import ordered_map
 from framefeed.plan.clips import AtIndices, Uniform
 from framefeed.plan.epoch import EpochPlan, plan_clips
 from framefeed.plan.request import DecodeRequest
@@ -51,6 +52,18 @@ WORKERS = [(0, None), (1, "fork"), (2, "fork"), (4, "fork")]
 
 def drawn(clip: torch.Tensor) -> torch.Tensor:
     return torch.rand(3)
+
+
+class Nesting(torch.utils.data.Dataset[list[int]]):
+    """Loads and maps within an item: in a worker of PyTorch, which may have no children of multiprocessing's."""
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, number: int) -> list[int]:
+        with ClipLoader(plan_of(), batch_size=5, workers=2) as loader:
+            positions = [position for batch in loader for position in batch.positions.tolist()]
+        return positions + list(ordered_map(abs, [-100, -101], workers=1, kind="processes", max_in_flight=2))
 
 
 def broken(clip: torch.Tensor) -> torch.Tensor:
@@ -357,3 +370,8 @@ def test_a_missing_pytorch_is_told_with_what_to_install() -> None:
         timeout=60,
     )
     assert "pip install 'framefeed[torch]'" in ran.stdout, ran.stderr
+
+
+def test_L25_loaders_and_worker_processes_run_within_a_worker_of_pytorch() -> None:
+    loader = DataLoader(Nesting(), batch_size=None, num_workers=1, multiprocessing_context="fork")
+    assert list(loader) == [[*range(12), 100, 101]] * 2

@@ -13,7 +13,7 @@ from framefeed.cli.printing import MAX_LINE, complain, printable, say, say_json,
 
 
 @given(st.text())
-def test_what_is_printed_is_printable(text: str) -> None:
+def test_S13_what_is_printed_is_printable(text: str) -> None:
     assert printable(text).isprintable()
 
 

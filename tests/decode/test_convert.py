@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -265,6 +266,66 @@ def test_P02_the_streams_tags_reach_the_conversion(matrix: str, number: int, ful
     clipped = ((shown <= 1) | (shown >= 254)).any(axis=2)  # what fell out of RGB's cube does not come back
     error = np.abs(again.astype(int) - planes)[:, :, middle]
     assert error[:, ~clipped[:, middle]].max() <= 3
+
+
+def luma_frame(luma: npt.NDArray[np.integer[Any]], pixel_format: str, neutral: int) -> VideoFrame:
+    """A picture without colour, of luma samples [H, W]."""
+    frame = VideoFrame(luma.shape[1], luma.shape[0], pixel_format)
+    for number, plane in enumerate(frame.planes):
+        row = luma if number == 0 else np.full((plane.height, plane.width), neutral, luma.dtype)
+        samples = np.zeros((plane.height, plane.line_size // luma.itemsize), luma.dtype)
+        samples[:, : row.shape[1]] = row
+        plane.update(samples.tobytes())
+    return frame
+
+
+def test_P06_ten_bits_are_rounded_to_eight() -> None:
+    ramp = np.arange(64, 941, dtype=np.uint16)[None].repeat(4, axis=0)[:, :876]
+    grey = converted(luma_frame(ramp, "yuv420p10le", 512))[0].astype(int)
+    assert (grey == grey[:, :1]).all(), "no colour"
+    exact = (ramp[0].astype(float) - 64) * 255 / 876
+    assert np.abs(grey[:, 0] - exact).max() <= 3, "swscale's own roundings"
+    assert (np.diff(grey[:, 0]) >= 0).all()
+
+
+@pytest.mark.parametrize(("transparent", "opaque"), [("yuva420p", "yuv420p"), ("yuva444p", "yuv444p")])
+def test_P07_transparency_is_dropped_and_changes_no_colour(transparent: str, opaque: str) -> None:
+    one, other = VideoFrame(64, 48, transparent), frame_of(natural(48, 64), opaque)
+    for number, plane in enumerate(one.planes):
+        samples = bytes(other.planes[number]) if number < 3 else bytes(range(256)) * (plane.buffer_size // 256)
+        plane.update(samples)
+    np.testing.assert_array_equal(converted(one), converted(other))
+
+
+@pytest.mark.parametrize("pixel_format", ["rgb24", "bgr24", "gbrp", "gbrp12le", "rgb48be", "rgb48le", "rgba", "bgra",
+                                          "argb", "abgr", "rgb565le", "yuv444p", "yuv420p"])  # fmt: skip
+@pytest.mark.parametrize("colour", [(200, 30, 40), (30, 200, 40), (30, 40, 200)])
+def test_P10_channels_are_red_green_and_blue_whatever_is_stored(
+    pixel_format: str, colour: tuple[int, int, int]
+) -> None:
+    shown = converted(frame_of(np.full((16, 16, 3), colour, np.uint8), pixel_format))
+    assert np.abs(shown.astype(int) - colour).max() <= 8, "565 keeps five bits"
+
+
+@pytest.mark.parametrize("endian", ["le", "be"])
+def test_P10_grey_of_ten_bits_is_grey_in_either_order_of_bytes(endian: str) -> None:
+    ramp = np.arange(0, 1024, 8, dtype="<u2" if endian == "le" else ">u2")[None].repeat(4, axis=0)
+    frame = luma_frame(ramp, f"gray10{endian}", 0)
+    frame.color_range = 2
+    shown = converted(frame)[0].astype(int)
+    assert np.abs(shown - (ramp[0].astype(int) / 4)[:, None]).max() <= 1.5
+
+
+@pytest.mark.parametrize("plain", ["yuv420p", "yuv422p", "yuv444p"])
+@pytest.mark.parametrize("output", [OutputSpec(), OutputSpec(size=(20, 30)), OutputSpec(crop=(3, 5, 20, 30))])
+def test_P11_a_jpeg_alias_is_the_plain_format_at_full_range(plain: str, output: OutputSpec) -> None:
+    one, other = VideoFrame(64, 48, plain.replace("yuv", "yuvj")), frame_of(natural(48, 64), plain)
+    for mine, theirs in zip(one.planes, other.planes, strict=True):
+        mine.update(bytes(theirs))
+    limited = converted(other, output)
+    other.color_range = 2
+    np.testing.assert_array_equal(converted(one, output), converted(other, output))
+    assert np.abs(limited.astype(int) - converted(one, output)).max() > 4
 
 
 # --- P04: changes mid-stream ------------------------------------------------------------------------

@@ -210,7 +210,7 @@ def test_M16_M19_no_frames_is_an_error_when_indexing(name: str, kind: type[Media
     assert str(path) in str(raised.value)
 
 
-def test_an_encrypted_track_is_not_guessed_at() -> None:
+def test_D12_an_encrypted_track_is_not_guessed_at() -> None:
     with pytest.raises(UnsupportedCodec, match="encrypted"):
         build_index(encrypted_clip())
 

@@ -211,7 +211,7 @@ def test_a_full_disk_leaves_the_old_catalog_whole(tmp_path: Path, most_bytes: in
     assert len(Catalog.open(path)) == 60
 
 
-def test_the_next_save_removes_what_killed_ones_left(tmp_path: Path) -> None:
+def test_S12_the_next_save_removes_what_killed_ones_left(tmp_path: Path) -> None:
     path = saved(tmp_path, catalog(names(3)))
     left = ["cat.parquet.77.tmp", "cat.parquet.4.frames.tmp", "cat.frames.0123456789abcdef.arrow"]
     others = ["cat.parquet.tmp", "scat.parquet.77.tmp", "cat.frames.arrow.old", "cat.parquet.1.tmp.txt"]
@@ -334,6 +334,15 @@ def test_C12_flipped_bytes_of_the_facts(tmp_path: Path) -> None:
             assert table.num_rows == expected.num_rows
             assert table.drop_columns(["label"]).equals(expected.drop_columns(["label"]))
     assert refused > 50
+
+
+@pytest.mark.parametrize("content", [b"[" * 100_000, b'{"a":' * 100_000, b"9" * 100_000, b"NaN"])
+def test_S09_a_header_that_is_a_bomb_is_no_catalog(tmp_path: Path, content: bytes) -> None:
+    path = saved(tmp_path, catalog(names(2)))
+    table = pq.read_table(path)
+    pq.write_table(table.replace_schema_metadata({b"framefeed": content}), path)
+    with pytest.raises(UnreadableMedia, match="not readable as a catalog"):
+        Catalog.open(path)
 
 
 @pytest.mark.parametrize("kind", ["video", "text", "table", "folder", "link"])

@@ -26,7 +26,7 @@ MEGABYTE = 2**20
 
 
 @pytest.mark.parametrize("verify", ["ends", "full"])
-def test_a_scan_holds_few_pictures_at_a_time(tmp_path: Path, verify: str) -> None:
+def test_L10_a_scan_holds_few_pictures_at_a_time(tmp_path: Path, verify: str) -> None:
     # 1.4 MB a picture; 240 of them.
     data = clip_bytes(ClipSpec(num_frames=40, height=720, width=1280, gop=20), "mp4")
     for number in range(6):

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from framefeed.load.buffers import BufferPool
+from framefeed.load.options import LoaderOptions
 
 SHAPE = (2, 3, 4)
 
@@ -89,6 +90,15 @@ def test_memory_comes_back_with_the_last_view(name: str) -> None:
     del view
     assert pool.idle_bytes == 24
     assert _address(pool.lease(SHAPE)) == address
+
+
+def test_S05_sizes_beyond_32_bits_are_counted_whole() -> None:
+    # Asked for, not touched: the system gives no page of it but the last.
+    batch = BufferPool(1).lease((3, 1 << 30))
+    assert batch.nbytes == 3 << 30 > 1 << 31
+    batch[2, -1] = 7
+    assert batch.reshape(-1)[-1] == 7
+    assert LoaderOptions(batch_size=1, prefetch=5).batches_ahead(1 << 40) == 1
 
 
 def test_idle_memory_is_bounded() -> None:

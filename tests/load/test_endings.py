@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import threading
 import weakref
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from framefeed.errors import LoadError, UsageError
 from framefeed.load import ClipLoader
+from framefeed.parallel import ordered_map
 from tests.fakes import FlatDecoder
 from tests.load.laws import content
 from tests.load.media import plan_of
@@ -173,6 +175,29 @@ def test_P14_a_kept_frame_of_every_batch_stays_as_it_was(workers: int) -> None:
                 kept.append((frame, frame.tobytes()))
                 del batch
     assert all(frame.tobytes() == as_it_was for frame, as_it_was in kept)
+
+
+@pytest.mark.parametrize("in_another_thread", [False, True])
+def test_L24_no_handler_of_a_signal_is_installed(in_another_thread: bool) -> None:
+    def handlers() -> dict[Any, Any]:
+        return {number: signal.getsignal(number) for number in signal.valid_signals()}
+
+    before, delivered = handlers(), []
+
+    def load() -> None:
+        with loader_of(2) as loader:
+            delivered.append(len(list(loader)))
+            list(ordered_map(abs, range(3), workers=1, kind="processes", max_in_flight=2))
+            delivered.append(handlers() == before)
+
+    if in_another_thread:
+        thread = threading.Thread(target=load)
+        thread.start()
+        thread.join()
+    else:
+        load()
+    assert delivered == [6, True]
+    assert handlers() == before
 
 
 def test_memory_is_used_again() -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
+import av
 import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
-from framefeed.errors import EmptyVideo, NoVideoStream, UnsupportedCodec
+from framefeed.errors import EmptyVideo, NoVideoStream, UnreadableMedia, UnsupportedCodec
 from framefeed.media.container import orientation
 from framefeed.media.probe import probe
 from framefeed.testing import CODECS, ClipSpec, clip_bytes
@@ -132,15 +134,43 @@ def test_M16_a_stream_without_a_frame(name: str) -> None:
         probe(corpus_file(name))
 
 
-def test_an_encrypted_track_is_unsupported() -> None:
+def test_D12_an_encrypted_track_is_unsupported() -> None:
     with pytest.raises(UnsupportedCodec, match="encrypted"):
         probe(encrypted_clip())
 
 
-def test_a_codec_that_nobody_knows_is_unsupported() -> None:
+def test_D11_a_codec_that_ffmpeg_does_not_know_is_unsupported() -> None:
     with pytest.raises(UnsupportedCodec):
         probe(clip_bytes(ClipSpec(num_frames=2, codec="mjpeg", pixel_format="yuvj420p", gop=None, b_frames=None), "avi")
               .replace(b"MJPG", b"QQQQ"))  # fmt: skip
+
+
+def test_D13_poisonous_metadata_changes_no_fact(tmp_path: Path) -> None:
+    """Tags of a megabyte, with escapes of terminals and bytes that are no text."""
+    written = clip_bytes(ClipSpec(num_frames=3), "mp4")
+    buffer = io.BytesIO()
+    with av.open(io.BytesIO(written)) as source, av.open(buffer, "w", format="mp4") as target:
+        stream = target.add_stream_from_template(source.streams.video[0])
+        target.metadata["title"] = "\x1b]2;owned\x07{0.__class__}%s"
+        target.metadata["comment"] = "A" * 1_000_000
+        for packet in source.demux(source.streams.video[0]):
+            if packet.size:
+                packet.stream = stream
+                target.mux(packet)
+    poisoned = buffer.getvalue().replace(b"owned", b"\xff\xfe\x80\x00\xff")
+    assert len(poisoned) > 1_000_000
+    assert replace(probe(poisoned), bytes=0) == replace(probe(written), bytes=0)
+
+
+@pytest.mark.parametrize("ending", [".jpg", ".png", ".mp4", ".tif"])
+def test_I09_content_decides_and_never_the_name(tmp_path: Path, ending: str) -> None:
+    postscript = tmp_path / f"picture{ending}"
+    postscript.write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n(x) run\n")
+    with pytest.raises(UnreadableMedia):
+        probe(postscript)
+    other = tmp_path / f"other{ending}"
+    Image.new("RGB", (7, 5)).save(other, "GIF")
+    assert (probe(other).container, probe(other).width) == ("gif", 7)
 
 
 # --- stills -----------------------------------------------------------------------------------------

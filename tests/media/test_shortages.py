@@ -65,7 +65,7 @@ def test_a_shortage_at_any_call_changes_no_fact(kind: str, asked: str, name: str
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", CALLS)
-def test_a_lost_device_is_named_and_no_damage(kind: str, name: str) -> None:
+def test_D08_a_lost_device_is_named_and_no_damage(kind: str, name: str) -> None:
     call = partial(_index_facts, clip_file(name))
     for at in _some(_count(kind, call)):
         for number, expected in FACTS.items():
@@ -100,7 +100,7 @@ def test_a_scan_stops_with_a_shortage_and_goes_on_from_there(tmp_path: Path, kin
     assert scan(tmp_path, out=out, workers=workers).table.equals(expected)
 
 
-def test_a_file_on_a_lost_device_is_a_row_and_is_tried_again(tmp_path: Path) -> None:
+def test_D08_a_file_on_a_lost_device_is_a_row_and_is_tried_again(tmp_path: Path) -> None:
     (tmp_path / "a.mkv").write_bytes(clip_file("good.mkv").read_bytes())
     (tmp_path / "b.mkv").write_bytes(clip_file("good.mkv").read_bytes())
     out = tmp_path / "cat.parquet"

@@ -403,6 +403,13 @@ def test_L16_close_waits_for_the_running_call(tmp_path: Path) -> None:
     assert (tmp_path / "over").exists()
 
 
+def test_L07_L08_results_need_no_shared_memory(processes: ProcessPool) -> None:
+    """However small /dev/shm is, nothing fails for want of it, and whoever is killed leaves nothing there."""
+    results = ordered_map(functions.make_bytes, [30_000_000] * 3, pool=processes, max_in_flight=2)
+    assert [len(result) for result in results] == [30_000_000] * 3
+    assert list(ordered_map(functions.shared_memory, range(4), pool=processes, max_in_flight=4)) == [[]] * 4
+
+
 # --- surroundings --------------------------------------------------------------------------------
 
 

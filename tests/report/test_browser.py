@@ -246,7 +246,7 @@ def test_a_column_of_names_sorts_as_text_from_the_keyboard(seen: Seen) -> None:
     assert names == ordered
 
 
-def test_hostile_names_are_text(seen: Seen) -> None:
+def test_S13_hostile_names_are_text(seen: Seen) -> None:
     names = set(seen.page.locator("td.name").all_text_contents())
     assert set(SHOWN) <= names
     long = next(name for name in names if name.startswith("deep/deep/"))

@@ -23,7 +23,7 @@ def _legal(text: str) -> str:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_names_open_no_element(name: str) -> None:
+def test_S13_hostile_names_open_no_element(name: str) -> None:
     page = Page(str(element("td", element("bdi", name), title=name, data_value=name)))
     assert [tag for tag, _ in page.tags] == ["td", "bdi"]
     assert set(page.tags[0][1]) == {"title", "data-value"}

@@ -258,7 +258,7 @@ def test_numbers_that_no_scan_writes_do_no_harm() -> None:
 # --- trust ----------------------------------------------------------------------------------------
 
 
-def test_hostile_texts_are_text_everywhere() -> None:
+def test_S13_hostile_texts_are_text_everywhere() -> None:
     names = list(HOSTILE)
     errors = [f"{name}: bad <script>x</script> {'long ' * 900}" for name in names]
     failed = ["UnreadableMedia" if at % 2 else None for at in range(len(names))]

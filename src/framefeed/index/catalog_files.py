@@ -231,7 +231,7 @@ def _header_of(path: str, schema: pa.Schema) -> Header:
         raise _unreadable(path, "not written by framefeed (as a manifest, pass it to framefeed.scan)")
     try:
         header = Header(**json.loads(text))
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise _unreadable(path, f"{error}") from error
     if header.format != FORMAT:
         raise _unreadable(path, f"of format {header.format}, and this version of framefeed reads {FORMAT}")

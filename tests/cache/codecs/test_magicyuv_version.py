@@ -19,7 +19,7 @@ def test_sound_versions_are_used(version: tuple[int, int, int]) -> None:
 
 
 @pytest.mark.parametrize("version", UNSOUND)
-def test_unsound_versions_are_refused(version: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_S06_unsound_versions_are_refused(version: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(MissingDependency, match=r"8\.1\.2.*CVE-2026-8461"):
         check_version(version)
     monkeypatch.setitem(av.library_versions, "libavcodec", version)

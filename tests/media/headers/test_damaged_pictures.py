@@ -162,7 +162,7 @@ def test_S04_a_claim_of_four_gigabytes_reads_little(name: str) -> None:
     assert len(reads.calls) <= 256
 
 
-def test_pages_that_are_a_ring_are_counted_once() -> None:
+def test_I10_pages_that_are_a_ring_are_counted_once() -> None:
     assert our_facts(tiled("<", is_ring=True)).num_frames == 1
 
 
