@@ -45,7 +45,7 @@ def numbered_after_seek(
         candidates = matches if candidates is None else np.intersect1d(candidates, matches)
         if len(candidates) == 0:
             return None
-        if len(candidates) == 1 and packet.pos is not None and candidates[0] >= 0:
+        if len(candidates) == 1 and packet.pos is not None:
             return int(candidates[0]), _chain(seen, packets)
     return None
 

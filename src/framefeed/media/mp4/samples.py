@@ -43,7 +43,6 @@ class Samples:
         dts: Decode time in ticks, from 0, int64.
         duration: In ticks, int64.
         composition: Presentation time minus decode time, int64; None where the two are one.
-        shift: What libav moves decode times by, so that none lies after its presentation time.
         is_sync: What the container calls a key frame, bool.
     """
 
@@ -52,7 +51,6 @@ class Samples:
     dts: IntArray
     duration: IntArray
     composition: IntArray | None
-    shift: int
     is_sync: BoolArray
 
     def __len__(self) -> int:
@@ -76,8 +74,8 @@ def read_samples(movie: Movie, track: Track, limits: Limits) -> Samples:
     dts = np.empty(count, np.int64)
     dts[0] = 0
     duration[:-1].cumsum(out=dts[1:])
-    composition, shift = _compositions(data, tables[b"ctts"], count) if b"ctts" in tables else (None, 0)
-    return Samples(offset, size, dts, duration, composition, shift, _sync(data, tables.get(b"stss"), count))
+    composition = _compositions(data, tables[b"ctts"], count) if b"ctts" in tables else None
+    return Samples(offset, size, dts, duration, composition, _sync(data, tables.get(b"stss"), count))
 
 
 def sample_places(movie: Movie, track: Track, limits: Limits) -> tuple[IntArray, IntArray]:
@@ -277,16 +275,14 @@ def _durations(data: bytes, box: Box, count: int) -> IntArray:
     return runs[:, 1].astype(np.int64).repeat(runs[:, 0].astype(np.int64))
 
 
-def _compositions(data: bytes, box: Box, count: int) -> tuple[IntArray | None, int]:
+def _compositions(data: bytes, box: Box, count: int) -> IntArray | None:
     runs = table(data, box, 2)
     if not len(runs):
-        return None, 0
+        return None
     counts, offsets = runs[:, 0].astype(np.int64), runs[:, 1].astype(np.int32).astype(np.int64)
     if int(counts.sum()) != count or int(counts.min()) < 1 or int(np.abs(offsets).max()) > _MAX_COMPOSITION:
         raise OddMovie("composition times for other samples, or huge ones")
-    # The last two entries do not count for libav.
-    shift = max(0, -int(offsets[:-2].min())) if len(offsets) > 2 else 0
-    return offsets.repeat(counts), shift
+    return offsets.repeat(counts)
 
 
 def _sync(data: bytes, box: Box | None, count: int) -> BoolArray:
