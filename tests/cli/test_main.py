@@ -232,6 +232,7 @@ def test_an_interrupt_while_modules_are_imported_is_one_line(tmp_path: Path, mod
 
 ENDS_AMONG_PACKETS = """
 import itertools, os, signal, sys, threading
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, where the tests ignore it
 import framefeed.media.container as container
 decode, decoded, after = container.decode_packet, itertools.count(), itertools.count()
 sent = threading.Event()
