@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from framefeed.errors import EmptyVideo, UnsupportedCodec, UsageError
+from framefeed.index.damage import find_damaged_frames
 from framefeed.index.frame_index import (
     BuiltFrom,
     FrameIndex,
@@ -56,7 +57,8 @@ def build_index(
         source: Path, bytes, seekable binary file object, `ImageSequence`, or catalog entry. A still picture is an
             index of one frame; of an animated GIF or WebP it is the first.
         verify: "ends" decodes the first packets and the last ones, and everything where they disagree with the
-            packets or where packets are known to lie; "none" believes the packets; "full" decodes everything.
+            packets or where packets are known to lie; "none" believes the packets; "full" decodes everything, and so
+            knows the frames that never come undamaged.
         stream_index: The stream to index, or None for the best one.
         limits: What the file may claim.
 
@@ -140,14 +142,17 @@ class _Builder:
             return self._from_decoding()
         return self._assembled(self._kept_in_order(), head[0], "packets" if verify == "none" else "packets+ends")
 
-    def _decoded_from_start(self, count: int) -> list[DecodedFact]:
+    def _decoded_from_start(self, count: int, refused: list[int] | None = None) -> list[DecodedFact]:
         self._container.reopen()  # before its decoder is asked for: what that learns of the stream is read later
-        return self._decoded(packets_from(self._container, self._walk, 0), count)
+        return self._decoded(packets_from(self._container, self._walk, 0), count, refused)
 
-    def _decoded(self, packets: Iterator[tuple[int, Packet]], count: int) -> list[DecodedFact]:
+    def _decoded(
+        self, packets: Iterator[tuple[int, Packet]], count: int, refused: list[int] | None = None
+    ) -> list[DecodedFact]:
         """Decode the first ``count`` of some packets; what the decoder holds back is only asked for at the end."""
         self._container.decoder().flush_buffers()
-        return list(decode_facts(self._container, islice(packets, count), drain=len(self._walk) <= count))
+        some, drain = islice(packets, count), len(self._walk) <= count
+        return list(decode_facts(self._container, some, drain=drain, refused=refused))
 
     def _is_honest(self, verify: Verify) -> bool:
         if not self._walk.has_unique_times:
@@ -196,13 +201,17 @@ class _Builder:
         return kept_in_order(self._walk)
 
     def _from_decoding(self) -> tuple[MediaInfo, FrameIndex]:
-        facts = self._decoded_from_start(len(self._walk))
+        refused: list[int] = []
+        facts = self._decoded_from_start(len(self._walk), refused)
         if self._container.codec_name not in _NAL_CODECS:
             self._believe_decoder(facts)
         if not facts:
             raise no_frame(self._container, "index")
         order = np.array([fact.packet for fact in facts], dtype=np.int64)
-        return self._assembled(order, facts[0], "decode")
+        info, index = self._assembled(order, facts[0], "decode")
+        flagged = np.flatnonzero([fact.is_corrupt for fact in facts])
+        damaged = find_damaged_frames(index, flagged, np.array(refused, dtype=np.int64))
+        return info, replace(index, damaged_frame_indices=damaged) if len(damaged) else index
 
     def _believe_decoder(self, facts: list[DecodedFact]) -> None:
         """Keep the key frames that both container and decoder call so: either alone may be wrong (M14)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from math import isfinite
@@ -121,6 +121,9 @@ class FrameIndex:
         packets: The stream's packets in decode order.
         stream: Codec configuration and geometry.
         identity: The file that was indexed, so that another in its place is noticed; None where nobody asks.
+        damaged_frame_indices: Ordinals of the frames known never to come undamaged, int64 [D], ascending: where all was
+            decoded (``built_from="decode"``, so ``verify="full"``), exactly those that decoding refuses as
+            `CorruptMedia`; else empty.
     """
 
     pts: IntArray
@@ -133,6 +136,7 @@ class FrameIndex:
     packets: PacketTable
     stream: StreamFacts
     identity: SourceIdentity | None = None
+    damaged_frame_indices: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     def __post_init__(self) -> None:
         columns = (self.pts, self.duration, self.frame_packet, self.frame_start)
@@ -140,8 +144,14 @@ class FrameIndex:
             raise UsageError("a frame index needs int64 columns of one length")
         if self.time_base <= 0:
             raise UsageError(f"time_base must be positive, not {self.time_base}")
-        for column in (*columns, self.key_frame_indices):
+        damaged = self.damaged_frame_indices
+        if damaged.ndim != 1 or damaged.dtype != np.int64 or (len(damaged) and not self._are_ascending(damaged)):
+            raise UsageError("damaged_frame_indices must be int64 ordinals of the index, ascending, each once")
+        for column in (*columns, self.key_frame_indices, damaged):
             column.flags.writeable = False
+
+    def _are_ascending(self, ordinals: IntArray) -> bool:
+        return bool(ordinals[0] >= 0 and ordinals[-1] < len(self) and (np.diff(ordinals) > 0).all())
 
     def __len__(self) -> int:
         return len(self.pts)
@@ -151,6 +161,15 @@ class FrameIndex:
             f"FrameIndex({len(self)} frames, {len(self.key_frame_indices)} key frames, "
             f"time_base={self.time_base}, built_from={self.built_from!r})"
         )
+
+    @property
+    def num_damaged_frames(self) -> int | None:
+        """How many frames never come undamaged; None where not all was decoded to know it."""
+        return len(self.damaged_frame_indices) if self.built_from == "decode" else None
+
+    def is_damaged(self, ordinals: IntArray) -> npt.NDArray[np.bool_]:
+        """Tell which of some frames are known never to come undamaged, bool [T]."""
+        return np.isin(ordinals, self.damaged_frame_indices)
 
     @cached_property
     def frame_stop(self) -> IntArray | None:

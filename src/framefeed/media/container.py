@@ -398,7 +398,11 @@ def _preference(stream: VideoStream) -> tuple[bool, int, int]:
 
 
 def decode_facts(
-    container: VideoContainer, packets: Iterator[tuple[int, Packet]], *, drain: bool = True
+    container: VideoContainer,
+    packets: Iterator[tuple[int, Packet]],
+    *,
+    drain: bool = True,
+    refused: list[int] | None = None,
 ) -> Iterator[DecodedFact]:
     """Decode to facts; damaged packets give no frame and stop nothing.
 
@@ -407,17 +411,20 @@ def decode_facts(
         packets: (number, packet); the packet's pts is overwritten with its number, by which its frame is known:
             every decoder of FFmpeg hands a packet's pts to the frame, and none but it computes with it.
         drain: Ask for the frames that the decoder holds back at the end.
+        refused: Takes the numbers of the packets that the decoder could not decode.
     """
     for number, packet in packets:
         packet.pts = number
-        for frame in decode_packet(container, packet):
+        for frame in decode_packet(container, packet, refused):
             yield _fact_of(frame, container)
     if drain:
         for frame in decode_packet(container, None):
             yield _fact_of(frame, container)
 
 
-def decode_packet(container: VideoContainer, packet: Packet | None) -> list[VideoFrame]:
+def decode_packet(
+    container: VideoContainer, packet: Packet | None, refused: list[int] | None = None
+) -> list[VideoFrame]:
     """Decode one packet with a container's own decoder, or ask it for what it holds back; a damaged one gives nothing.
 
     Raises:
@@ -430,6 +437,8 @@ def decode_packet(container: VideoContainer, packet: Packet | None) -> list[Vide
             return context.decode(packet)
         except FOREIGN as error:
             check_memory(error, lines, 4 * context.width * context.height)
+            if refused is not None and packet is not None:
+                refused.append(cast("int", packet.pts))
             return []
         finally:
             container.keep_log(lines)

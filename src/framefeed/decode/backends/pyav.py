@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 
@@ -18,6 +18,7 @@ from framefeed.decode.backends.pyav_pools import Feeding, thread_pools
 from framefeed.decode.convert import Converter, conversion_recipe
 from framefeed.decode.decoder import ClipSlot, DecodeCounts, DecodeReport, Pixels
 from framefeed.decode.places import Places, naming
+from framefeed.index.damage import DamageLog
 from framefeed.index.frame_index import FrameIndex
 from framefeed.media.container import Packet
 from framefeed.media.foreign import FOREIGN
@@ -63,10 +64,12 @@ class PyAVDecoder:
         index: FrameIndex,
         ordinals: npt.ArrayLike | range,
         counts: DecodeCounts | None = None,
+        accepted: Collection[int] = frozenset(),
     ) -> Iterator[tuple[int, VideoFrame]]:
         """Yield (ordinal, picture) of some frames as they leave the decoder, each once; missing ones are left out.
 
-        The picture is only valid until the next one is asked for.
+        The picture is only valid until the next one is asked for. A damaged picture is missing too, but for those of
+        the ``accepted`` ordinals.
         """
         check_kind(self, index, source.name)
         runs = plan_runs(index, ordinals, skip=self._skip)
@@ -74,11 +77,11 @@ class PyAVDecoder:
         if not len(runs.ordinals):
             return
         with thread_pools().feed(source, index, self._feeding, counts) as feed:
-            execution = _Execution(runs, index, feed, counts)
+            execution = _Execution(runs, index, feed, counts, accepted)
             yield from execution.frames()
         if execution.missing and self._feeding.threads != 1:
             # With several threads an error takes along what was decoded beside it (D02).
-            yield from self._single_threaded().frames(source, index, execution.missing, counts)
+            yield from self._single_threaded().frames(source, index, execution.missing, counts, accepted)
 
     def _single_threaded(self) -> PyAVDecoder:
         return PyAVDecoder(skip=self._skip, direct=self._feeding.direct, limits=self._feeding.limits)
@@ -111,21 +114,22 @@ class PyAVDecoder:
 class _Execution:
     """Sends what a plan says and sorts out what comes back."""
 
-    def __init__(self, runs: DecodeRuns, index: FrameIndex, feed: Feed, counts: DecodeCounts) -> None:
+    def __init__(
+        self, runs: DecodeRuns, index: FrameIndex, feed: Feed, counts: DecodeCounts, accepted: Collection[int]
+    ) -> None:
         self._runs = runs
+        self._accepted = accepted
         self._index = index
         self._feed = feed
         self._counts = counts
         self._waiting = dict(zip(runs.packets.tolist(), runs.ordinals.tolist(), strict=True))
-        self._damage: list[int] = []
-        self._run_start = 0
+        self._damage = DamageLog(index)
 
     def frames(self) -> Iterator[tuple[int, VideoFrame]]:
         """Yield (ordinal, picture) of the wanted frames that come out undamaged."""
         send, bounds = self._runs.send.tolist(), self._runs.bounds.tolist()
         for first, stop in pairwise(bounds):
             self._counts.runs += 1
-            self._run_start = send[first]
             context = self._feed.start(send[first])
             for packet in self._feed.packets(send[first:stop]):
                 self._counts.packets_sent += 1
@@ -153,20 +157,11 @@ class _Execution:
             if frame.is_corrupt:
                 self._note_damage(number)
             ordinal = self._waiting.get(number)
-            if ordinal is not None and not self._is_tainted(ordinal, number):
+            if ordinal is not None and (ordinal in self._accepted or not self._damage.reaches(ordinal)):
                 del self._waiting[number]
                 yield ordinal, frame
 
     def _note_damage(self, number: int | None) -> None:
-        # A picture that the index does not promise is damaged for everyone, and was when the index was built. One that
-        # must be decoded from before this run is a leading picture of its first key frame, and no damage (M04).
-        starts = self._index.frame_start[self._index.frame_packet == number]
-        if len(starts) and starts[0] >= self._run_start:
-            self._damage.append(int(number or 0))
-
-    def _is_tainted(self, ordinal: int, number: int) -> bool:
-        """Whether a damaged packet lies between the frame's start and the frame: it may refer to the damage (D01)."""
-        if not self._damage:
-            return False
-        start = int(self._index.frame_start[ordinal])
-        return any(start <= place <= number for place in self._damage)
+        # A picture that the index does not promise is damaged for every caller, and was when the index was built.
+        for ordinal in np.flatnonzero(self._index.frame_packet == number)[:1].tolist():
+            self._damage.note(ordinal)
