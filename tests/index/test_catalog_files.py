@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from framefeed.index import catalog_files
 from framefeed.index.catalog import Catalog
 from framefeed.index.scanning import scan
 from framefeed.index.scratch import claimed
+from tests.corpus import corpus_file
 from tests.index.synthetic import catalog, frame_index, names, same
 
 
@@ -277,8 +279,8 @@ def test_parquet_of_someone_else(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        (b'"format": 2', b'"format": 3'),
-        (b'"format": 2', b'"format": 1'),
+        (b'"format": 3', b'"format": 4'),
+        (b'"format": 3', b'"format": 1'),
         (b'"verify": "ends"', b'"verify": "hope"'),
         (b'"depth"', b'"width"'),
         (b'"classes": []', b'"classes": 3 '),
@@ -294,6 +296,21 @@ def test_a_header_that_says_something_else(tmp_path: Path, change: tuple[bytes, 
     pq.write_table(table.replace_schema_metadata({b"framefeed": header.replace(*change, 1)}), path)
     with pytest.raises(UnreadableMedia, match="not readable as a catalog"):
         Catalog.open(path)
+
+
+def test_a_catalog_of_the_format_before_is_refused_and_can_be_scanned_again(tmp_path: Path) -> None:
+    data, out = tmp_path / "data", tmp_path / "cat.parquet"
+    data.mkdir()
+    shutil.copy(corpus_file("closed_gop.ts"), data)
+    scan(data, out=out)
+    table = pq.read_table(out)
+    header = table.schema.metadata[b"framefeed"].replace(b'"format": 3', b'"format": 2')
+    older = table.drop_columns(["num_damaged_frames"]).replace_schema_metadata({b"framefeed": header})
+    pq.write_table(older, out)
+    with pytest.raises(UnreadableMedia, match=r"cat\.parquet: .*format 2.*reads format 3.*scan again"):
+        Catalog.open(out)
+    scan(data, out=out)
+    assert Catalog.open(out).table.equals(table)
 
 
 def test_a_column_of_another_type(tmp_path: Path) -> None:

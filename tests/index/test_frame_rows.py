@@ -90,6 +90,7 @@ def indexes(draw: st.DrawFn) -> FrameIndex:
         packets=packets,
         stream=draw(streams()),
         identity=draw(st.none() | st.builds(SourceIdentity, WORDS, st.none() | WORDS, TEXT)),
+        damaged_frame_indices=np.flatnonzero(columns.random.random(num_frames) < draw(st.sampled_from([0, 0.2, 1]))),
     )
 
 

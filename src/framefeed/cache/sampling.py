@@ -146,6 +146,7 @@ class Sampler:
     def _take(self, row: int, requests: Sequence[DecodeRequest]) -> None:
         catalog = self._plan.catalog
         source, index = MediaSource.of(catalog.source(row)), catalog.frame_index(row)
+        requests = [request for request in requests if len(request.storable)]
         if self._form == "output":
             self._take_outputs(source, index, [_slot(request, index) for request in requests])
         elif gives_frames(self._decoder, index):
@@ -169,7 +170,7 @@ class Sampler:
             self.decoded += Decoded(len(good), 0, None, frames, seconds, seconds, report.counts.frames_decoded)
 
     def _take_planes(self, source: MediaSource, index: FrameIndex, requests: Sequence[DecodeRequest]) -> None:
-        clips = [_shortened(request.ordinals) for request in requests]
+        clips = [_shortened(request.storable) for request in requests]
         forms = {
             ordinal: request.output for request, clip in zip(requests, clips, strict=True) for ordinal in clip.tolist()
         }
@@ -225,7 +226,7 @@ def _blocks(plan: EpochPlan, clips: int) -> list[range]:
 
 
 def _slot(request: DecodeRequest, index: FrameIndex) -> ClipSlot:
-    ordinals = _shortened(request.ordinals)
+    ordinals = _shortened(request.storable)
     shape = request.output.shape(*index.stream.displayed)
     return ClipSlot(ordinals, request.output, np.empty((len(ordinals), *shape), dtype=np.uint8))
 

@@ -114,7 +114,8 @@ def grouped(row: int, index: FrameIndex, clips: Sequence[DecodeRequest], gatheri
         gathering: How groups are made.
     """
     # Neighbours in the file are decoded together, whichever epoch they are of.
-    in_order = sorted(clips, key=lambda clip: int(index.frame_start[clip.ordinals].min()))
+    stored = [clip for clip in clips if len(clip.storable)]
+    in_order = sorted(stored, key=lambda clip: int(index.frame_start[clip.storable].min()))
     return _Groups(index, gathering).of(row, in_order)
 
 
@@ -158,7 +159,7 @@ class _Groups:
                 _append(group.pieces, part, clip.output)
                 nbytes += len(part) * frame_bytes
                 last = int(starts.max())
-            group.wanted += len(clip)
+            group.wanted += len(clip.storable)
         if group.wanted:
             yield group
 
@@ -174,7 +175,7 @@ class _Groups:
     def _news(self, clip: DecodeRequest) -> IntArray:
         """Frames of a clip that no clip before it wants, each once, in the clip's order."""
         seen = self._seen.setdefault(clip.output if self._gathering.by_output else None, set())
-        news = [ordinal for ordinal in dict.fromkeys(clip.ordinals.tolist()) if ordinal not in seen]
+        news = [ordinal for ordinal in dict.fromkeys(clip.storable.tolist()) if ordinal not in seen]
         seen.update(news)
         return np.array(news, dtype=np.int64)
 

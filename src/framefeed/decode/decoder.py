@@ -25,11 +25,14 @@ class ClipSlot:
         indices: Ordinals of its frames in any order, repeats allowed, int64 [T].
         output: Form of the pixels.
         out: Memory for them, uint8 [T, C, H, W] or [T, H, W, C], C-contiguous frames; wholly overwritten on success.
+        accepts_damaged: Of the frames that the index knows never to come undamaged, take the picture that the decoder
+            gives; else these are `CorruptMedia`, as any other that does not come undamaged.
     """
 
     indices: IntArray
     output: OutputSpec
     out: Pixels
+    accepts_damaged: bool = False
 
     def __post_init__(self) -> None:
         if self.out.ndim != 4 or len(self.out) != len(self.indices) or self.out.dtype != np.uint8:

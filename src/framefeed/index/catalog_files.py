@@ -30,8 +30,9 @@ from framefeed.index.scratch import claimed, remove_unclaimed
 from framefeed.index.targets import check_writable
 from framefeed.parallel.shortage import raise_shortage
 
-FORMAT = 2
-"""1 kept frame tables of 62 bytes a frame, and workers copied every column that they planned from."""
+FORMAT = 3
+"""1 kept frame tables of 62 bytes a frame, and workers copied every column that they planned from; 2 did not know
+which frames are damaged."""
 ROWS_PER_GROUP = 131_072
 _KEY = b"framefeed"
 _ALL_DIFFERENT = frozenset({"source", "fingerprint", "bytes", "mtime_ns"})
@@ -234,7 +235,8 @@ def _header_of(path: str, schema: pa.Schema) -> Header:
     except (ValueError, TypeError, RecursionError) as error:
         raise _unreadable(path, f"{error}") from error
     if header.format != FORMAT:
-        raise _unreadable(path, f"of format {header.format}, and this version of framefeed reads {FORMAT}")
+        what = f"of format {header.format}, and this version of framefeed reads format {FORMAT}"
+        raise _unreadable(path, what, f"scan again, to the same name: {_SCAN_HINT}")
     _check_header(path, header, schema)
     return header
 
@@ -253,8 +255,10 @@ def _check_header(path: str, header: Header, schema: pa.Schema) -> None:
         raise _unreadable(path, f"without the columns {', '.join(wrong or ['label'])} of a catalog")
 
 
-def _unreadable(path: str, what: str) -> UnreadableMedia:
-    hint = "make one with 'framefeed scan FOLDER -o cat.parquet' or framefeed.scan"
+_SCAN_HINT = "make one with 'framefeed scan FOLDER -o cat.parquet' or framefeed.scan"
+
+
+def _unreadable(path: str, what: str, hint: str = _SCAN_HINT) -> UnreadableMedia:
     return UnreadableMedia(f"{path}: not readable as a catalog: {what}; {hint}", source=path, stage="index")
 
 

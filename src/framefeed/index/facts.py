@@ -35,6 +35,7 @@ FACTS: dict[str, pa.DataType] = {
     "mirrored": pa.bool_(),
     "pixel_format": pa.string(),
     "num_frames": pa.int64(),
+    "num_damaged_frames": pa.int64(),
     "duration_seconds": pa.float64(),
     "average_fps": pa.float64(),
     "is_variable_frame_rate": pa.bool_(),
@@ -68,7 +69,7 @@ _WHERE_NOT_WHAT = frozenset({"source", "mtime_ns", "error"})
 
 def facts_of(finding: Finding) -> dict[str, Any]:
     """Give the facts of one source by column, without source and label."""
-    facts: dict[str, Any] = {"fingerprint": finding.fingerprint}
+    facts: dict[str, Any] = {"fingerprint": finding.fingerprint, "num_damaged_frames": finding.num_damaged_frames}
     if finding.info is not None:
         facts |= {name: getattr(finding.info, name) for name in (*INFO_COLUMNS, "bytes")}
         facts |= {
@@ -87,7 +88,11 @@ def _facts_of_index(finding: Finding) -> dict[str, Any]:
     index = finding.index
     if index is None:
         return {}
-    facts: dict[str, Any] = {"num_frames": len(index), "num_key_frames": len(index.key_frame_indices)}
+    facts: dict[str, Any] = {
+        "num_frames": len(index),
+        "num_damaged_frames": index.num_damaged_frames,
+        "num_key_frames": len(index.key_frame_indices),
+    }
     if index.has_timestamps:
         facts |= {
             "duration_seconds": float((index.end_pts - int(index.pts[0])) * index.time_base),

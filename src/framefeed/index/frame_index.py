@@ -169,7 +169,11 @@ class FrameIndex:
 
     def is_damaged(self, ordinals: IntArray) -> npt.NDArray[np.bool_]:
         """Tell which of some frames are known never to come undamaged, bool [T]."""
-        return np.isin(ordinals, self.damaged_frame_indices)
+        damaged = self.damaged_frame_indices
+        if not len(damaged):
+            return np.zeros(len(ordinals), dtype=np.bool_)
+        found: npt.NDArray[np.bool_] = damaged[damaged.searchsorted(ordinals).clip(max=len(damaged) - 1)] == ordinals
+        return found
 
     @cached_property
     def frame_stop(self) -> IntArray | None:

@@ -183,5 +183,7 @@ def _nbytes(index: FrameIndex | None) -> int:
     if index is None:
         return 0
     packets = index.packets
-    arrays: tuple[npt.NDArray[Any], ...] = (index.pts, index.duration, index.frame_packet, index.frame_start)
+    arrays: tuple[npt.NDArray[Any], ...] = (
+        index.pts, index.duration, index.frame_packet, index.frame_start, index.damaged_frame_indices,
+    )  # fmt: skip
     return sum(array.nbytes for array in (*arrays, packets.offset, packets.size, packets.pts, packets.flags))

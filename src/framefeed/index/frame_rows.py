@@ -33,9 +33,14 @@ NUMBER_FIELDS: Mapping[str, type[int]] = {
 """Fields of StreamFacts that are columns of their own, for whoever asks about all rows: a new one is one by itself."""
 _TEXT_FIELDS = tuple(name for name in _STREAM if name not in NUMBER_FIELDS)
 
-_PRESENT, _CLAIMS, _IDENTITY, _MTIME, _TIMESTAMPS, _CHAINED, _SCATTERED, _STEPPED = (1 << bit for bit in range(8))
-_HEAD = struct.Struct("<IB")
-"""Checksum of all after it; which of the above."""
+_PRESENT, _CLAIMS, _IDENTITY, _MTIME, _TIMESTAMPS, _CHAINED, _SCATTERED, _STEPPED, _DAMAGED = (
+    1 << bit for bit in range(9)
+)
+_CHECKSUM = struct.Struct("<I")
+"""Of all after it."""
+_FLAGS = struct.Struct("<H")
+"""Which of the above."""
+_COUNT = struct.Struct("<I")
 _CLAIMED = struct.Struct("<qdd")
 _FIXED = struct.Struct("<BqqqqIII")
 """Built from, time base, identity's bytes and time, frames, packets, key frames."""
@@ -78,8 +83,8 @@ def row_bytes(index: FrameIndex | None, claims: HeaderClaims) -> bytes:
         columns = _columns_of(index)
         flags |= _PRESENT | columns.flags | _identity_flags(index.identity) | _TIMESTAMPS * index.has_timestamps
         parts += [_fixed_bytes(index), _text_bytes(index), columns.packed]
-    body = bytes([flags]) + b"".join(parts)
-    return zlib.crc32(body).to_bytes(4, "little") + body
+    body = _FLAGS.pack(flags) + b"".join(parts)
+    return _CHECKSUM.pack(zlib.crc32(body)) + body
 
 
 def read_claims(data: memoryview) -> HeaderClaims:
@@ -129,9 +134,10 @@ def read_index(data: memoryview, numbers: Mapping[str, Any]) -> FrameIndex | Non
 
 def _opened(data: memoryview) -> tuple[Cursor, int, HeaderClaims]:
     cursor = Cursor(data)
-    checksum, flags = cursor.fields(_HEAD)
-    if zlib.crc32(data[4:]) != checksum:
+    (checksum,) = cursor.fields(_CHECKSUM)
+    if zlib.crc32(data[_CHECKSUM.size :]) != checksum:
         raise Damaged("its checksum is another")
+    (flags,) = cursor.fields(_FLAGS)
     if not flags & _CLAIMS:
         return cursor, flags, HeaderClaims()
     num_frames, duration, fps = cursor.fields(_CLAIMED)
@@ -223,6 +229,9 @@ def _columns_of(index: FrameIndex) -> _Columns:
     flags |= _SCATTERED * (pts is scattered)
     parts.append(pts)
     parts.append(pack(packets.flags.astype(np.int64)))
+    if len(index.damaged_frame_indices):
+        flags |= _DAMAGED
+        parts += [_COUNT.pack(len(index.damaged_frame_indices)), pack(index.damaged_frame_indices, DELTA)]
     return _Columns(flags, b"".join(parts))
 
 
@@ -245,6 +254,7 @@ def _read_columns(cursor: Cursor, flags: int, counts: tuple[int, int, int]) -> d
     if flags & _SCATTERED:
         packet_pts += _scattered(pts, frame_packet, num_packets)
     packet_flags = _in_range("a packet's flags", cursor.column(num_packets), 0, 256).astype(np.uint8)
+    damaged = _damaged_frames(cursor, num_frames) if flags & _DAMAGED else np.empty(0, np.int64)
     packets = PacketTable(offset, size, packet_pts, packet_flags)
     for column in (offset, size, packet_pts, packet_flags):
         column.flags.writeable = False
@@ -255,7 +265,15 @@ def _read_columns(cursor: Cursor, flags: int, counts: tuple[int, int, int]) -> d
         "frame_packet": frame_packet,
         "frame_start": frame_start,
         "packets": packets,
+        "damaged_frame_indices": damaged,
     }
+
+
+def _damaged_frames(cursor: Cursor, num_frames: int) -> IntArray:
+    (count,) = cursor.fields(_COUNT)
+    if not 0 < count <= num_frames:
+        raise Damaged(f"{count} damaged frames of {num_frames}")
+    return cursor.column(count)
 
 
 def _steps(pts: IntArray) -> IntArray:

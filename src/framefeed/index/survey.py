@@ -77,6 +77,7 @@ class Finding:
         stat: Size and time before it was read, so that a change meanwhile shows later.
         fingerprint: Hash of its content.
         error: Why it failed.
+        num_damaged_frames: Without an index: 0 of a picture that was decoded, None where it was not.
     """
 
     info: MediaInfo | None = None
@@ -84,6 +85,7 @@ class Finding:
     stat: SourceStat | None = None
     fingerprint: str | None = None
     error: FramefeedError | None = field(default=None)
+    num_damaged_frames: int | None = None
 
 
 def survey(source: Any, options: SurveyOptions) -> Finding:
@@ -128,7 +130,9 @@ def _survey(source: Any, options: SurveyOptions) -> Finding:
                     index_media(media, "full", limits=options.limits)
                 # What can be planned of a picture is one frame, whatever its header counts.
                 info = replace(info, num_frames_from_header=1)
-            return Finding(info, None, found, fingerprint)
+            # A picture that was decoded and does not come undamaged is a failed row.
+            damaged = 0 if options.decodes_pictures else None
+            return Finding(info, None, found, fingerprint, num_damaged_frames=damaged)
         info, index = index_media(media, options.verify, limits=options.limits)
         return Finding(info, index, found, index.identity.fingerprint if index.identity else media.fingerprint())
     except FramefeedError as error:

@@ -30,7 +30,7 @@ class Difference(NamedTuple):
 
     Attributes:
         source: Path or name.
-        what: "file", "frames", "pts", "frame_packet", "packets", or the name of a column.
+        what: "file", "frames", "pts", "frame_packet", "damaged", "packets", or the name of a column.
         expected: What the catalog says.
         found: What the file says.
     """
@@ -164,6 +164,9 @@ def _of_frames(expected: FrameIndex, found: FrameIndex) -> list[tuple[str, str, 
         ("pts", expected.pts, found.pts),
         ("frame_packet", expected.frame_packet, found.frame_packet),
     ]
+    if expected.num_damaged_frames is not None and found.num_damaged_frames is not None:
+        numbers = np.arange(len(found), dtype=np.int64)
+        columns.append(("damaged", expected.is_damaged(numbers), found.is_damaged(numbers)))
     if len(expected.packets) != len(found.packets):
         return [*differences, ("packets", str(len(expected.packets)), str(len(found.packets)))]
     for name in ("offset", "size", "pts"):

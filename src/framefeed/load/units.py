@@ -100,19 +100,23 @@ class ClipWorker:
             return {}
         draft = unit.draft
         clips = {place: draft.slot(place) for place in requests}
-        slots = [
-            ClipSlot(np.asarray(request.indices), request.output, clips[place]) for place, request in requests.items()
-        ]
-        outcome = outcome_of(self._report, (unit.row, slots))
-        if isinstance(outcome, Err):
-            for place in clips:
-                draft.fail(place, outcome.error, unit.stage)
-            return {}
-        counts += outcome.value.counts
-        for place, error in zip(requests, outcome.value.errors, strict=True):
-            if error is not None:
+        slots = {place: _slot(request, clips[place]) for place, request in requests.items()}
+        asked = {place: slot for place, slot in slots.items() if len(slot.indices)}
+        errors: dict[int, BaseException | None] = {}
+        if asked:
+            outcome = outcome_of(self._report, (unit.row, list(asked.values())))
+            if isinstance(outcome, Err):
+                errors = dict.fromkeys(asked, outcome.error)
+            else:
+                counts += outcome.value.counts
+                errors = dict(zip(asked, outcome.value.errors, strict=True))
+        for place, request in requests.items():
+            if (error := errors.get(place)) is not None:
                 draft.fail(place, error, unit.stage)
                 del clips[place]
+            elif request.skipped is not None:
+                clips[place][~request.skipped] = slots[place].out
+                clips[place][request.skipped] = 0
         return clips
 
     def _report(self, row_and_slots: tuple[int, Sequence[ClipSlot]]) -> DecodeReport:
@@ -132,6 +136,14 @@ class ClipWorker:
             else:
                 unit.draft.fail(place, outcome.error, unit.stage)
         return nbytes
+
+
+def _slot(request: DecodeRequest, clip: Pixels) -> ClipSlot:
+    """Ask for the frames of a clip, into its memory; where frames are skipped, for the others, into their own."""
+    if request.skipped is None:
+        return ClipSlot(request.ordinals, request.output, clip, request.on_damaged == "deliver")
+    decoded = request.ordinals[~request.skipped]
+    return ClipSlot(decoded, request.output, np.empty((len(decoded), *clip.shape[1:]), dtype=np.uint8))
 
 
 def load_batch(plan: EpochPlan, positions: Sequence[int], decoder: Decoder, memory: Memory) -> ClipBatch:

@@ -11,6 +11,7 @@ import numpy as np
 
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index.catalog import Catalog
+from framefeed.index.frame_index import IntArray
 from framefeed.plan.request import DecodeRequest
 from framefeed.plan.runs import plan_runs
 
@@ -37,6 +38,8 @@ class PlanDescription:
         excluded_rows: Rows that failed, and so are not planned.
         sampled_clips: What the estimates stand on.
         unusable_clips: Of the sampled clips those that raise an error (tolerance, policy, no timestamps).
+        sampled_frames: Frames of the sampled clips.
+        damaged_frames: Of these frames those that the index knows never to come undamaged, see ``on_damaged``.
     """
 
     clips: int
@@ -46,6 +49,8 @@ class PlanDescription:
     excluded_rows: int
     sampled_clips: int
     unusable_clips: int
+    sampled_frames: int = 0
+    damaged_frames: int = 0
 
     def __str__(self) -> str:
         frames = "frames as requested" if self.frames_per_clip is None else f"{self.frames_per_clip} frames"
@@ -57,6 +62,8 @@ class PlanDescription:
         ]
         if self.unusable_clips:
             lines.append(f"clips that will fail: {self.unusable_clips} of {self.sampled_clips} sampled")
+        if self.damaged_frames:
+            lines.append(f"damaged frames: {self.damaged_frames} of {self.sampled_frames} sampled (see on_damaged)")
         return "\n".join(lines)
 
 
@@ -107,6 +114,8 @@ def described(plan: Plan, unit: int) -> PlanDescription:
         excluded_rows=len(plan.excluded),
         sampled_clips=sampled,
         unusable_clips=sampled - cost.clips,
+        sampled_frames=cost.delivered,
+        damaged_frames=cost.damaged,
     )
 
 
@@ -124,22 +133,28 @@ class _Cost:
     clips: int = 0
     delivered: int = 0
     decoded: int = 0
+    damaged: int = 0
     seconds: float = 0.0
 
     def add(self, plan: Plan, positions: Sequence[int]) -> None:
         """Add clips of one source that are decoded together; a clip that raises an error costs nothing."""
-        clips = []
+        clips: list[DecodeRequest] = []
         for position in positions:
             with suppress(FrameNotFound, TimeUnavailable):
-                clips.append(plan[position].ordinals)
+                clips.append(plan[position])
         if not clips:
             return
         row = plan.row_at(positions[0])
-        wanted = np.concatenate(clips)
+        wanted = np.concatenate([_decoded(clip) for clip in clips])
         runs = plan_runs(plan.catalog.frame_index(row), wanted)
         self.clips += len(clips)
-        self.delivered += len(wanted)
+        self.delivered += sum(map(len, clips))
+        self.damaged += sum(int(np.count_nonzero(clip.damaged)) for clip in clips if clip.damaged is not None)
         self.decoded += runs.num_decoded
         pixels = max(0, int(plan.catalog.heights[row])) * max(0, int(plan.catalog.widths[row]))
         work = runs.num_decoded * SECONDS_PER_DECODED_PIXEL + len(runs.ordinals) * SECONDS_PER_DELIVERED_PIXEL
         self.seconds += work * pixels + runs.num_runs * SECONDS_PER_RUN
+
+
+def _decoded(clip: DecodeRequest) -> IntArray:
+    return clip.ordinals if clip.skipped is None else clip.ordinals[~clip.skipped]

@@ -22,7 +22,7 @@ from framefeed.plan.description import PlanDescription, described
 from framefeed.plan.layout import Slot
 from framefeed.plan.options import PlanOptions, Shuffle
 from framefeed.plan.order import IntArray, Permutation, Shard, Tail, permutation
-from framefeed.plan.request import DecodeRequest, planned_request
+from framefeed.plan.request import DecodeRequest, OnDamaged, planned_request
 from framefeed.plan.tables import Excluded, PlanTables, source_name
 from framefeed.plan.timeline import Timeline
 
@@ -165,8 +165,13 @@ class EpochPlan:
         chosen = self.rule.choose(timeline, place)
         output = self.tables.pictures.output(int(self.catalog.heights[row]), int(self.catalog.widths[row]), place)
         seconds = index.to_seconds(index.pts[chosen.ordinals])
-        columns = (seconds, chosen.errors, chosen.valid, chosen.segments)
-        return planned_request(self.catalog.source(row), chosen.ordinals, columns, output)
+        damaged, on_damaged, valid = index.is_damaged(chosen.ordinals), self.options.on_damaged, chosen.valid
+        if not damaged.any():
+            damaged = None
+        elif on_damaged == "skip":
+            valid = valid & ~damaged
+        columns = (seconds, chosen.errors, valid, chosen.segments)
+        return planned_request(self.catalog.source(row), chosen.ordinals, columns, output, damaged, on_damaged)
 
     def columns_at(self, position: SupportsIndex) -> dict[str, np.generic]:
         """Give the chosen columns of one position: numbers as they are, text as int64 codes."""
@@ -262,7 +267,7 @@ class EpochPlan:
             self.catalog.fingerprint,
             self.rule,
             (options.seed, options.shuffle, options.clips_per_video),
-            (options.size, options.crop, options.within),
+            (options.size, options.crop, options.within, options.on_damaged),
         )
         return blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
@@ -313,6 +318,7 @@ def plan_clips(
     size: Size | int | None = None,
     crop: Crop | Sequence[int] | None = None,
     within: tuple[str, str] | None = None,
+    on_damaged: OnDamaged = "error",
     columns: Sequence[str] = (),
 ) -> EpochPlan:
     """Plan the clips of every epoch over the media of a catalog.
@@ -333,12 +339,17 @@ def plan_clips(
         size: (height, width) of the pictures, or an int for their short side, or None.
         crop: (top, left, height, width) in displayed pixels, CenterCrop, RandomCrop or RandomResizedCrop, before size.
         within: Names of two columns, start and end in seconds from the first frame; see ``Windows``. NaN is open.
+        on_damaged: For frames that the index knows never come undamaged, which it does of files that were decoded
+            (``verify="full"``): "error" plans them, and loading raises CorruptMedia; "skip" delivers zeros, with
+            ``valid`` False; "deliver" delivers the picture that the decoder gives.
         columns: Names of columns that travel beside the clips.
 
     Raises:
         UsageError: No frame indexes, pictures that come out unequal, or options that contradict each other.
     """
-    options = PlanOptions(seed, shuffle, epoch, rank, world_size, tail, clips_per_video, size, crop, within, columns)
+    options = PlanOptions(
+        seed, shuffle, epoch, rank, world_size, tail, clips_per_video, size, crop, within, columns, on_damaged
+    )
     _check_kinds(catalog, rule)
     plan = EpochPlan(catalog, rule, options, PlanTables.of(catalog, rule, options))
     if excluded := plan.tables.num_excluded(catalog):

@@ -13,6 +13,7 @@ from framefeed.plan.clips import check_count
 from framefeed.plan.crops import Crop, Size, as_crop
 from framefeed.plan.order import Shard, Tail
 from framefeed.plan.pictures import PictureRule
+from framefeed.plan.request import OnDamaged, check_on_damaged
 
 Shuffle = bool | Literal["videos"]
 
@@ -35,6 +36,7 @@ class PlanOptions:
     crop: Crop | Sequence[int] | None = None
     within: tuple[str, str] | None = None
     columns: Sequence[str] = ()
+    on_damaged: OnDamaged = "error"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", check_seed(self.seed))
@@ -47,6 +49,7 @@ class PlanOptions:
         Shard(0, self.rank, self.world_size, self.tail)
         object.__setattr__(self, "within", _checked_window(self.within))
         object.__setattr__(self, "columns", _checked_names(self.columns))
+        check_on_damaged(self.on_damaged)
         object.__setattr__(self, "crop", as_crop(self.crop))
         object.__setattr__(self, "size", self.pictures.size)
 

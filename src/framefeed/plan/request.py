@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from operator import index as whole_number
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 Box = tuple[int, int, int, int]
 DimensionOrder = Literal["NCHW", "NHWC"]
+OnDamaged = Literal["error", "skip", "deliver"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,9 @@ class DecodeRequest:
         valid: False where the policy filled in for what lies past the end, bool [T].
         segment: Number of the clip rule's segment that each frame belongs to, int64 [T].
         output: Form of the pixels.
+        damaged: True where the index knows that the frame never comes undamaged, bool [T]; None where it knows of none.
+        on_damaged: What is delivered there: "error" is `CorruptMedia`, "skip" zeros with ``valid`` False, "deliver" the
+            picture that the decoder gives.
     """
 
     source: str | bytes | ImageSequence
@@ -96,6 +100,8 @@ class DecodeRequest:
     valid: BoolArray | None
     segment: IntArray | None
     output: OutputSpec
+    damaged: BoolArray | None
+    on_damaged: OnDamaged
 
     def __init__(
         self,
@@ -108,6 +114,8 @@ class DecodeRequest:
         output: OutputSpec | None = None,
         *,
         seconds: Sequence[float] | FloatArray | None = None,
+        damaged: Sequence[bool] | BoolArray | None = None,
+        on_damaged: OnDamaged = "error",
     ) -> None:
         put: Any = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
         entry, name = _resolved(source)
@@ -120,6 +128,8 @@ class DecodeRequest:
         put("valid", _column(valid, np.bool_, "valid"))
         put("segment", _column(segment, np.int64, "segment"))
         put("output", output or OutputSpec())
+        put("damaged", _column(damaged, np.bool_, "damaged"))
+        put("on_damaged", check_on_damaged(on_damaged))
         self._check()
 
     def _check(self) -> None:
@@ -130,13 +140,16 @@ class DecodeRequest:
             raise UsageError(f"the columns of a DecodeRequest must have one length, not {sorted(lengths)}")
 
     def _columns(self) -> tuple[npt.NDArray[Any] | None, ...]:
-        return (self.indices, self.seconds, self.pts_seconds, self.pick_error_seconds, self.valid, self.segment)
+        return (
+            self.indices, self.seconds, self.pts_seconds, self.pick_error_seconds, self.valid, self.segment,
+            self.damaged,
+        )  # fmt: skip
 
     def __len__(self) -> int:
         return next(len(column) for column in self._columns() if column is not None)
 
     def _key(self) -> Hashable:
-        return (self.source, self.output, *(None if c is None else c.tobytes() for c in self._columns()))
+        return (self.source, self.output, self.on_damaged, *(None if c is None else c.tobytes() for c in self._columns()))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DecodeRequest) and self._key() == other._key()
@@ -145,7 +158,8 @@ class DecodeRequest:
         return hash(self._key())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_rebuild, (self.source if self.entry is None else self.entry, self._columns(), self.output))
+        source = self.source if self.entry is None else self.entry
+        return (_rebuild, (source, self._columns(), self.output, self.on_damaged))
 
     @property
     def ordinals(self) -> IntArray:
@@ -157,6 +171,17 @@ class DecodeRequest:
         if self.indices is None:
             raise UsageError(f"{self.name}: a request by seconds has no indices before plan_requests resolved it")
         return self.indices
+
+    @property
+    def skipped(self) -> BoolArray | None:
+        """Where zeros are delivered and nothing is decoded, bool [T]; None where nowhere."""
+        return self.damaged if self.on_damaged == "skip" else None
+
+    @property
+    def storable(self) -> IntArray:
+        """Ordinals that a cache may keep, int64: not those of damaged frames that are skipped or delivered so."""
+        ordinals = self.ordinals
+        return ordinals if self.damaged is None or self.on_damaged == "error" else ordinals[~self.damaged]
 
     @property
     def name(self) -> str:
@@ -171,7 +196,12 @@ _PLANNED = ("indices", "pts_seconds", "pick_error_seconds", "valid", "segment")
 
 
 def planned_request(
-    source: str | bytes | ImageSequence, indices: IntArray, chosen: tuple[Any, ...], output: OutputSpec
+    source: str | bytes | ImageSequence,
+    indices: IntArray,
+    chosen: tuple[Any, ...],
+    output: OutputSpec,
+    damaged: BoolArray | None = None,
+    on_damaged: OnDamaged = "error",
 ) -> DecodeRequest:
     """Make a request of arrays that a plan has made, of the right types and one length: kept, and made read-only.
 
@@ -180,6 +210,8 @@ def planned_request(
         indices: int64 [T].
         chosen: The columns from ``pts_seconds`` to ``segment``.
         output: Form of the pixels.
+        damaged: bool [T], or None.
+        on_damaged: What is delivered there.
     """
     request = object.__new__(DecodeRequest)
     put: Any = object.__setattr__
@@ -187,6 +219,10 @@ def planned_request(
     put(request, "entry", None)
     put(request, "seconds", None)
     put(request, "output", output)
+    put(request, "damaged", damaged)
+    put(request, "on_damaged", on_damaged)
+    if damaged is not None:
+        damaged.flags.writeable = False
     for name, column in zip(_PLANNED, (indices, *chosen), strict=True):
         column.flags.writeable = False
         put(request, name, column)
@@ -194,10 +230,24 @@ def planned_request(
 
 
 def _rebuild(
-    source: str | bytes | ImageSequence | IndexedSource, columns: tuple[Any, ...], output: OutputSpec
+    source: str | bytes | ImageSequence | IndexedSource,
+    columns: tuple[Any, ...],
+    output: OutputSpec,
+    on_damaged: OnDamaged,
 ) -> DecodeRequest:
-    indices, seconds, pts_seconds, errors, valid, segment = columns
-    return DecodeRequest(source, indices, pts_seconds, errors, valid, segment, output, seconds=seconds)
+    indices, seconds, pts_seconds, errors, valid, segment, damaged = columns
+    return DecodeRequest(
+        source, indices, pts_seconds, errors, valid, segment, output,
+        seconds=seconds, damaged=damaged, on_damaged=on_damaged,
+    )  # fmt: skip
+
+
+def check_on_damaged(on_damaged: str) -> OnDamaged:
+    """Check what is to be delivered in place of damaged frames."""
+    for known in get_args(OnDamaged):
+        if on_damaged == known:
+            return cast("OnDamaged", known)
+    raise UsageError(f"on_damaged must be 'error', 'skip' or 'deliver', not {on_damaged!r}")
 
 
 def _resolved(source: Any) -> tuple[IndexedSource | None, str | bytes | ImageSequence]:

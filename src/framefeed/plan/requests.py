@@ -78,6 +78,8 @@ def _check_requests(requests: Sequence[DecodeRequest]) -> None:
             raise UsageError(f"request {number} ({request.name}) asks for no frame")
         if request.output.dimension_order != "NCHW":
             raise UsageError(f"request {number} ({request.name}) asks for NHWC: plans deliver NCHW")
+        if request.on_damaged != "error" or request.damaged is not None:
+            raise UsageError(f"request {number} ({request.name}): on_damaged is an option of plan_clips")
         if request.seconds is not None and not np.isfinite(request.seconds).all():
             raise UsageError(f"request {number} ({request.name}) asks for a time that is not finite")
 

@@ -53,8 +53,9 @@ class PyAVDecoder:
         report = DecodeReport(errors=[None] * len(slots))
         places = Places(slots, report, source)
         converter = thread_pools().converter
-        for ordinal, frame in self.frames(source, index, wanted, report.counts):
-            places.fill(ordinal, partial(converter.write, frame, index.stream))
+        accepted = places.accepted(index)
+        for ordinal, frame in self.frames(source, index, wanted, report.counts, accepted):
+            places.fill(ordinal, partial(converter.write, frame, index.stream), is_damaged=ordinal in accepted)
         places.report_missing(index)
         return report
 
