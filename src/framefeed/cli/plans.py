@@ -33,6 +33,9 @@ def add_plan_arguments(parser: argparse.ArgumentParser, *, every_frame: bool = F
     parser.add_argument("--clips-per-video", type=at_least(1), default=1, metavar="N", help="default: 1")
     parser.add_argument("--size", type=size, metavar="SIZE",
                         help=f"of the pictures: short side, or HEIGHTxWIDTH (default: {without[1]})")  # fmt: skip
+    parser.add_argument("--on-damaged", choices=["error", "skip", "deliver"], default="error",
+                        help="frames that a full scan knows as damaged: fail (default), zeros, or as they come",
+                        )  # fmt: skip
     parser.add_argument("--workers", type=workers, default=None, metavar="N", help="threads; by default as many as fit")
     parser.add_argument("--epochs", type=at_least(1), default=1, metavar="N", help="default: 1")
     parser.add_argument("--seed", type=at_least(0), default=0, metavar="N", help="of the order and the clips")
@@ -69,11 +72,14 @@ def planned(args: argparse.Namespace, catalog: Catalog) -> EpochPlan:
             raise UsageError("--clips-per-video goes with --rates: without it every frame is a clip of its own")
         if args.start is not None:
             raise UsageError("--start goes with --rates: without it every frame is a clip of its own")
-        return quietly_planned(catalog, EveryFrame(), seed=args.seed, size=args.size, shuffle=False)
+        return quietly_planned(
+            catalog, EveryFrame(), seed=args.seed, size=args.size, shuffle=False, on_damaged=args.on_damaged
+        )
     return quietly_planned(
         catalog,
         Rates(args.rates, "random" if args.start is None else args.start),
         seed=args.seed,
         clips_per_video=args.clips_per_video,
         size=SIZE if args.size is None else args.size,
+        on_damaged=args.on_damaged,
     )

@@ -92,7 +92,7 @@ def _request(args: argparse.Namespace) -> ScanRequest:
 
 def summary(catalog: Catalog) -> dict[str, Any]:
     """What is in a catalog, in numbers."""
-    names = ["kind", "codec", "width", "height", "num_frames", "duration_seconds", "bytes"]
+    names = ["kind", "codec", "width", "height", "num_frames", "num_damaged_frames", "duration_seconds", "bytes"]
     # No file is listed by number here: of a million rows only sums and counts become Python's.
     usable = catalog.table.select(names).take(pa.array(catalog.usable_rows))
     sizes = pc.binary_join_element_wise(usable["width"].cast(pa.string()), usable["height"].cast(pa.string()), "x")
@@ -101,6 +101,8 @@ def summary(catalog: Catalog) -> dict[str, Any]:
         "usable": usable.num_rows,
         "kinds": _counts(usable["kind"]),
         "frames": _sum(usable["num_frames"]),
+        "damaged_frames": pc.sum(usable["num_damaged_frames"]).as_py(),
+        "damaged_files": _sum(pc.greater(usable["num_damaged_frames"], 0)),
         "seconds": float(_sum(usable["duration_seconds"])),
         "bytes": _sum(usable["bytes"]),
         "codecs": _counts(usable["codec"]),
@@ -126,6 +128,11 @@ def sentences(facts: dict[str, Any]) -> list[str]:
     lines = [f"{readable}: {_contents(facts)}, {facts['bytes'] / 1e6:,.1f} MB"]
     if facts["codecs"]:
         lines.append(f"codecs: {_counted(facts['codecs'])}; width x height: {_counted(facts['sizes'])}")
+    if facts["damaged_files"]:
+        lines.append(
+            f"damaged: {counted(facts['damaged_frames'], 'frame')} of {counted(facts['damaged_files'], 'file')} can be "
+            "read and never come undamaged: see on_damaged of plan_clips"
+        )
     if facts["classes"]:
         names = [str(name) for name in facts["classes"]]
         lines.append(f"{counted(len(names), 'class', 'classes')}: {', '.join(names[:_SHOWN_KINDS])}{_more(len(names))}")

@@ -165,10 +165,10 @@ class EpochPlan:
         chosen = self.rule.choose(timeline, place)
         output = self.tables.pictures.output(int(self.catalog.heights[row]), int(self.catalog.widths[row]), place)
         seconds = index.to_seconds(index.pts[chosen.ordinals])
-        damaged, on_damaged, valid = index.is_damaged(chosen.ordinals), self.options.on_damaged, chosen.valid
-        if not damaged.any():
-            damaged = None
-        elif on_damaged == "skip":
+        on_damaged, valid = self.options.on_damaged, chosen.valid
+        is_damaged = index.is_damaged(chosen.ordinals)
+        damaged = is_damaged if is_damaged.any() else None
+        if damaged is not None and on_damaged == "skip":
             valid = valid & ~damaged
         columns = (seconds, chosen.errors, valid, chosen.segments)
         return planned_request(self.catalog.source(row), chosen.ordinals, columns, output, damaged, on_damaged)

@@ -149,7 +149,12 @@ class DecodeRequest:
         return next(len(column) for column in self._columns() if column is not None)
 
     def _key(self) -> Hashable:
-        return (self.source, self.output, self.on_damaged, *(None if c is None else c.tobytes() for c in self._columns()))
+        return (
+            self.source,
+            self.output,
+            self.on_damaged,
+            *(None if c is None else c.tobytes() for c in self._columns()),
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DecodeRequest) and self._key() == other._key()

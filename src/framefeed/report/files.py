@@ -31,6 +31,7 @@ from framefeed.report.tables import (
 SHOWN_COSTLY = 50
 SHOWN_LARGEST = 20
 SHOWN_FAILED = 200
+SHOWN_DAMAGED = 200
 SHOWN_CODECS = 8
 RANDOM = "a random frame"
 ALL = "all frames"
@@ -60,6 +61,38 @@ def failed_section(columns: Columns) -> Section:
             sortable_table("Failed files", ("file", "error", "what was found"), cells),
         ),
     )
+
+
+def damaged_section(columns: Columns) -> Section | None:
+    """Files that can be read, and some of whose frames never come undamaged."""
+    known = columns.usable[np.isfinite(columns.numbers("num_damaged_frames", columns.usable))]
+    if not len(known):
+        return None
+    damaged = columns.numbers("num_damaged_frames", known)
+    rows, counts = known[damaged > 0], damaged[damaged > 0]
+    decoded = f"{quantities.count(len(known))} files whose frames were all decoded"
+    if not len(rows):
+        return Section("damaged", "Damaged frames", (paragraph(f"None in the {decoded}."),))
+    order = np.argsort(-counts, kind="stable")[:SHOWN_DAMAGED]
+    frames = columns.numbers("num_frames", rows[order])
+    cells = list(
+        zip(
+            [name_cell(name, columns.common_folder) for name in columns.texts("source", rows[order])],
+            _cells(counts[order], quantities.number),
+            _cells(frames, quantities.number),
+            _cells(counts[order] / frames, lambda share: quantities.share(share, 1)),
+            strict=True,
+        )
+    )
+    more = f" The {SHOWN_DAMAGED} with most are listed." if len(rows) > SHOWN_DAMAGED else ""
+    told = (
+        f"{quantities.count(counts.sum())} frames of {quantities.count(len(rows))} files, of {decoded}. These frames "
+        f"never come undamaged; plan_clips(..., on_damaged=...) says what is delivered in their place.{more}"
+    )
+    table = sortable_table(
+        "Files with damaged frames", ("file", "damaged frames", "frames", "share"), cells, sorted_by=1
+    )
+    return Section("damaged", "Damaged frames", (paragraph(told), _folder_note(columns), table))
 
 
 def _without_name(message: str, name: str) -> str:

@@ -13,7 +13,7 @@ from framefeed.index.catalog import Catalog
 from framefeed.report import quantities
 from framefeed.report.colour import colour_section
 from framefeed.report.columns import Columns, FloatArray
-from framefeed.report.files import cost_section, failed_section
+from framefeed.report.files import cost_section, damaged_section, failed_section
 from framefeed.report.formats import formats_section, labels_section
 from framefeed.report.markup import Node, element, elements
 from framefeed.report.section import Section
@@ -71,6 +71,7 @@ def _sections(columns: Columns) -> list[Section]:
         colour_section(columns),
         labels_section(columns),
         failed_section(columns),
+        damaged_section(columns),
         cost_section(columns),
     ]
     return [section for section in found if section is not None]
@@ -139,9 +140,18 @@ def _tiles(columns: Columns) -> Node:
         Tile("Images", quantities.count(images)),
         _duration_tile(seconds),
         _big_tile("Frames", float(np.nansum(frames)), _unknown(frames)),
+        *_damaged_tiles(columns),
         Tile("Bytes, all files", quantities.data_size(size)),
     ]
     return elements("dl", [_tile(tile) for tile in tiles], class_="tiles", aria_label="Summary")
+
+
+def _damaged_tiles(columns: Columns) -> list[Tile]:
+    damaged = columns.numbers("num_damaged_frames", columns.usable)
+    files = int(np.count_nonzero(damaged > 0))
+    note = f"in {quantities.count(files)} files" if files else ""
+    count = quantities.count(float(np.nansum(damaged)))
+    return [Tile("Damaged frames", count, note, is_bad=files > 0)] if np.isfinite(damaged).any() else []
 
 
 def _duration_tile(seconds: float) -> Tile:
