@@ -1,0 +1,167 @@
+"""Frames that never come undamaged: an index made by a full decode lists exactly those that decoding refuses (D01)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from framefeed.decode.backends.pyav import PyAVDecoder
+from framefeed.decode.decoder import ClipSlot
+from framefeed.decode.video_decoder import VideoDecoder
+from framefeed.errors import CorruptMedia
+from framefeed.index.build import build_index
+from framefeed.index.damage import DamageLog, find_damaged_frames
+from framefeed.index.frame_index import DISPOSABLE, FrameIndex
+from framefeed.media.source import MediaSource
+from framefeed.plan.request import OutputSpec
+from tests.corpus import corpus_file
+from tests.damaged import GOP, SPEC, damaged_clip
+from tests.index.synthetic import frame_index
+from tests.reference import kept_reference, rgb_digest
+
+OTHER = replace(SPEC, b_frames=None)
+DAMAGED = {
+    "B-frames": lambda: damaged_clip("damage.mp4", (12, 13, 14, 15, 16, 30)),
+    "through a container": lambda: damaged_clip("damage.mkv", (12, 14)),
+    "the first packet": lambda: damaged_clip("damage_first.mp4", (0,)),
+    "two GOPs": lambda: damaged_clip("damage_mpeg4.mp4", (13, 25), replace(SPEC, codec="mpeg4")),
+    "AVI": lambda: damaged_clip("damage_mpeg4.avi", (13,), replace(SPEC, codec="mpeg4")),
+    "intra only": lambda: damaged_clip("damage.avi", (5,), replace(OTHER, codec="mjpeg", pixel_format="yuvj420p")),
+    "VP9": lambda: damaged_clip("damage.webm", (12,), replace(OTHER, codec="libvpx-vp9")),
+    "flipped bytes": lambda: corpus_file("flipped_bytes.mp4"),
+    "cut off": lambda: corpus_file("truncated.avi"),
+}
+
+
+def refused(path: Path, index: FrameIndex) -> tuple[set[int], set[int]]:
+    """Ordinals for which VideoDecoder raises CorruptMedia: asked for one by one, and all at once."""
+    alone = set[int]()
+    with VideoDecoder(path, frame_index=index) as decoder:
+        for ordinal in range(len(index)):
+            try:
+                decoder.get_frame_at(ordinal)
+            except CorruptMedia as error:
+                assert error.frames == (ordinal,)
+                alone.add(ordinal)
+        try:
+            decoder.get_frames_at(range(len(index)))
+        except CorruptMedia as error:
+            return alone, set(error.frames)
+    return alone, set()
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_D01_the_frames_that_are_marked_are_those_that_are_refused(name: str) -> None:
+    path = DAMAGED[name]()
+    index = build_index(path, "full")
+    marked = set(index.damaged_frame_indices.tolist())
+    assert refused(path, index) == (marked, marked)
+    assert index.num_damaged_frames == len(marked)
+
+
+def test_D01_damage_is_marked_in_most_of_them() -> None:
+    counts = {name: build_index(make(), "full").num_damaged_frames for name, make in DAMAGED.items()}
+    assert counts["B-frames"] == 3
+    assert sum(bool(count) for count in counts.values()) >= 5, counts
+
+
+@pytest.mark.slow
+def test_D01_the_same_of_a_real_damaged_video(media_root: Path) -> None:
+    path = media_root / "video" / "decord" / "corrupted.mp4"
+    index = build_index(path, "full")
+    marked = set(index.damaged_frame_indices.tolist())
+    assert len(marked) == 18
+    assert refused(path, index) == (marked, marked)
+
+
+@pytest.mark.parametrize("name", ["open_gop.mp4", "closed_gop.ts", "vfr.mkv", "bframes_4.mp4", "mpeg4_bframes.avi"])
+def test_an_undamaged_video_has_no_marks(name: str) -> None:
+    index = build_index(corpus_file(name), "full")
+    assert (index.num_damaged_frames, index.damaged_frame_indices.tolist()) == (0, [])
+    assert index.damaged_frame_indices.dtype == np.int64
+
+
+def test_what_was_not_decoded_in_full_is_not_known() -> None:
+    assert build_index(corpus_file("bframes_4.mp4")).num_damaged_frames is None
+    assert build_index(corpus_file("bframes_4.mp4"), "none").num_damaged_frames is None
+
+
+# --- the rule ---------------------------------------------------------------------------------------
+
+
+def one_gop(**changes: object) -> FrameIndex:
+    """Six frames, a packet each, in order, that all start at packet 0."""
+    index = frame_index(6, 0)
+    numbers = np.arange(6, dtype=np.int64)
+    packets = replace(index.packets, flags=np.zeros(len(index.packets), np.uint8))
+    given: dict[str, object] = {"frame_packet": numbers, "frame_start": np.zeros(6, np.int64), "packets": packets}
+    return replace(index, **given | changes)  # type: ignore[arg-type]
+
+
+def test_damage_reaches_what_follows_it_up_to_the_next_start() -> None:
+    index = one_gop(frame_start=np.array([0, 0, 0, 3, 3, 3]))
+    assert find_damaged_frames(index, np.array([1]), np.empty(0, np.int64)).tolist() == [1, 2]
+    assert find_damaged_frames(index, np.empty(0, np.int64), np.array([4, 77])).tolist() == [4, 5]
+
+
+def test_damage_of_a_disposable_picture_is_its_own() -> None:
+    index = one_gop()
+    index.packets.flags[2] = DISPOSABLE
+    proven = replace(index, stream=replace(index.stream, skips_exactly=True))
+    unproven = replace(index, stream=replace(index.stream, skips_exactly=False))
+    for known, reached in ((proven, [2]), (unproven, [2, 3, 4, 5])):
+        assert find_damaged_frames(known, np.array([2]), np.empty(0, np.int64)).tolist() == reached
+
+
+def test_damage_of_a_leading_picture_does_not_reach_what_follows_its_key_frame() -> None:
+    # Packet 2 is the key frame; the picture of packet 3 is shown before it, and is decoded from packet 0.
+    index = one_gop(frame_packet=np.array([0, 1, 3, 2, 4, 5]), frame_start=np.array([0, 0, 0, 2, 2, 2]))
+    assert find_damaged_frames(index, np.array([2]), np.empty(0, np.int64)).tolist() == [2]
+
+
+def test_the_order_of_noting_does_not_matter() -> None:
+    index = one_gop(frame_start=np.array([0, 0, 2, 2, 4, 4]))
+    for order in ((1, 3), (3, 1)):
+        log = DamageLog(index)
+        assert not any(log.reaches(ordinal) for ordinal in range(6))
+        for ordinal in order:
+            log.note(ordinal)
+        assert [ordinal for ordinal in range(6) if log.reaches(ordinal)] == [1, 3]
+
+
+# --- slots that accept damage -----------------------------------------------------------------------
+
+
+def test_a_slot_that_accepts_damage_has_the_decoders_pictures_and_one_beside_it_has_not() -> None:
+    path = damaged_clip("damage_mpeg4.avi", (13,), replace(SPEC, codec="mpeg4"))
+    index, source = build_index(path, "full"), MediaSource.of(path)
+    every = np.arange(len(index), dtype=np.int64)
+    memory = np.zeros((3, len(index), 48, 64, 3), np.uint8)
+    sound = every[~index.is_damaged(every)]
+    slots = [
+        ClipSlot(every, OutputSpec(dimension_order="NHWC"), memory[0], accepts_damaged=True),
+        ClipSlot(every, OutputSpec(dimension_order="NHWC"), memory[1]),
+        ClipSlot(sound, OutputSpec(dimension_order="NHWC"), memory[2][: len(sound)]),
+    ]
+    report = PyAVDecoder().decode(source, index, slots)
+    assert report.errors[0] is None
+    assert report.errors[2] is None
+    strict = report.errors[1]
+    assert isinstance(strict, CorruptMedia)
+    assert list(strict.frames) == index.damaged_frame_indices.tolist()
+    # The stream is decoded in order here, as the reference does it.
+    assert [rgb_digest(picture) for picture in memory[0]] == [frame.rgb for frame in kept_reference(path).frames]
+    np.testing.assert_array_equal(memory[2][: len(sound)], memory[0][sound])
+
+
+def test_damage_that_the_index_does_not_know_is_refused_all_the_same() -> None:
+    path = damaged_clip("damage_mpeg4.avi", (13,), replace(SPEC, codec="mpeg4"))
+    known = build_index(path, "full")
+    unknown = replace(known, damaged_frame_indices=np.empty(0, np.int64))
+    slot = ClipSlot(np.arange(2 * GOP), OutputSpec(), np.zeros((2 * GOP, 3, 48, 64), np.uint8), accepts_damaged=True)
+    error = PyAVDecoder().decode(MediaSource.of(path), unknown, [slot]).errors[0]
+    assert isinstance(error, CorruptMedia)
+    assert set(error.frames) == set(known.damaged_frame_indices[known.damaged_frame_indices < 2 * GOP].tolist())
