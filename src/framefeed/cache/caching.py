@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -67,7 +66,7 @@ class CachingDecoder:
         """Decode the clips of one source, or take them from the cache; see ``Decoder.decode``."""
         if index.identity is None or not _is_known(index, slots):
             return self._inner.decode(source, index, slots)
-        if len(index.damaged_frame_indices) and any(slot.accepts_damaged for slot in slots):
+        if any(slot.accepts_damaged for slot in slots):
             return self._decode_apart(source, index, slots)
         form = self._form_of(index, [slot.output for slot in slots])
         if form == "output" and not all(_is_kept(output, index) for output in {slot.output for slot in slots}):
@@ -93,19 +92,15 @@ class CachingDecoder:
         return report
 
     def _decode_apart(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
-        """Have damaged frames that are accepted so decoded and not stored, and all others as ever."""
+        """Let slots that accept damaged pictures pass the cache by."""
         report = DecodeReport(errors=[None] * len(slots))
-        apart = [index.is_damaged(slot.indices) & slot.accepts_damaged for slot in slots]
         for decoder, accepts in ((self, False), (self._inner, True)):
-            chosen = [mask if accepts else ~mask for mask in apart]
-            numbers = [number for number, mask in enumerate(chosen) if mask.any()]
-            parts = [_slot_of(slots[number], chosen[number]) for number in numbers]
-            done = decoder.decode(source, index, [replace(part, accepts_damaged=accepts) for part in parts])
-            report.counts += done.counts
-            for number, part, error in zip(numbers, parts, done.errors, strict=True):
-                report.errors[number] = report.errors[number] or error
-                if error is None:
-                    _spread(part, slots[number], chosen[number])
+            chosen = [number for number, slot in enumerate(slots) if slot.accepts_damaged == accepts]
+            if chosen:
+                done = decoder.decode(source, index, [slots[number] for number in chosen])
+                report.counts += done.counts
+                for number, error in zip(chosen, done.errors, strict=True):
+                    report.errors[number] = error
         return report
 
     def _from_planes(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:

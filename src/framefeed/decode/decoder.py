@@ -25,8 +25,8 @@ class ClipSlot:
         indices: Ordinals of its frames in any order, repeats allowed, int64 [T].
         output: Form of the pixels.
         out: Memory for them, uint8 [T, C, H, W] or [T, H, W, C], C-contiguous frames; wholly overwritten on success.
-        accepts_damaged: Of the frames that the index knows never to come undamaged, take the picture that the decoder
-            gives; else these are `CorruptMedia`, as any other that does not come undamaged.
+        accepts_damaged: Take each picture as a decoder gives it when it decodes in order from the frame's start on,
+            damaged or not, and store none of them. Else what does not come undamaged is `CorruptMedia`.
     """
 
     indices: IntArray

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-import numpy as np
-
 from framefeed.decode.decoder import ClipSlot, DecodeReport, Pixels
 from framefeed.errors import CorruptMedia, FramefeedError
 from framefeed.index.frame_index import FrameIndex
@@ -26,15 +24,22 @@ class Places:
         slots: What is wanted.
         report: Takes errors and counts.
         source: For messages.
+        chosen: Numbers of the slots that are meant; None for all.
     """
 
-    def __init__(self, slots: Sequence[ClipSlot], report: DecodeReport, source: MediaSource) -> None:
+    def __init__(
+        self,
+        slots: Sequence[ClipSlot],
+        report: DecodeReport,
+        source: MediaSource,
+        chosen: Sequence[int] | None = None,
+    ) -> None:
         self._slots = slots
         self._source = source
         self._report = report
         self._places: dict[int, list[tuple[int, int]]] = {}
-        for number, slot in enumerate(slots):
-            for position, ordinal in enumerate(slot.indices.tolist()):
+        for number in range(len(slots)) if chosen is None else chosen:
+            for position, ordinal in enumerate(slots[number].indices.tolist()):
                 self._places.setdefault(ordinal, []).append((number, position))
 
     @property
@@ -42,29 +47,10 @@ class Places:
         """Ordinals that were not filled yet, in the order in which they are first wanted."""
         return list(self._places)
 
-    def accepted(self, index: FrameIndex) -> frozenset[int]:
-        """Known damaged frames that a slot wants as they come."""
-        if not len(index.damaged_frame_indices):
-            return frozenset()
-        wanted = [slot.indices[index.is_damaged(slot.indices)] for slot in self._slots if slot.accepts_damaged]
-        return frozenset(np.concatenate(wanted).tolist() if wanted else ())
-
-    def fill(self, ordinal: int, write: Write, *, is_damaged: bool = False) -> None:
-        """Convert a picture once for each form that is wanted, and copy it to all its places.
-
-        Args:
-            ordinal: Of the frame.
-            write: Writes its picture.
-            is_damaged: Leave slots that do not accept it waiting.
-        """
+    def fill(self, ordinal: int, write: Write) -> None:
+        """Convert a picture once for each form that is wanted, and copy it to all its places."""
         done: dict[object, tuple[int, int]] = {}
-        places = self._places.pop(ordinal)
-        refusing = [place for place in places if is_damaged and not self._slots[place[0]].accepts_damaged]
-        if refusing:
-            self._places[ordinal] = refusing
-        for number, position in places:
-            if (number, position) in refusing:
-                continue
+        for number, position in self._places.pop(ordinal):
             slot = self._slots[number]
             twin = done.setdefault(slot.output, (number, position))
             if self._report.errors[number] is not None:

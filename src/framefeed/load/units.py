@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from framefeed.media.source import MediaSource
 from framefeed.parallel import Err, Ok
 from framefeed.parallel.outcome import outcome_of
 from framefeed.plan.epoch import EpochPlan
-from framefeed.plan.request import DecodeRequest
+from framefeed.plan.request import BoolArray, DecodeRequest
 
 
 @dataclass(slots=True, repr=False)
@@ -100,23 +100,25 @@ class ClipWorker:
             return {}
         draft = unit.draft
         clips = {place: draft.slot(place) for place in requests}
-        slots = {place: _slot(request, clips[place]) for place, request in requests.items()}
-        asked = {place: slot for place, slot in slots.items() if len(slot.indices)}
-        errors: dict[int, BaseException | None] = {}
-        if asked:
-            outcome = outcome_of(self._report, (unit.row, list(asked.values())))
+        parts = [part for place, request in requests.items() for part in _parts_of(place, request, clips[place])]
+        errors: list[Any] = []
+        if parts:
+            outcome = outcome_of(self._report, (unit.row, [part.slot for part in parts]))
             if isinstance(outcome, Err):
-                errors = dict.fromkeys(asked, outcome.error)
+                errors = [outcome.error] * len(parts)
             else:
                 counts += outcome.value.counts
-                errors = dict(zip(asked, outcome.value.errors, strict=True))
-        for place, request in requests.items():
-            if (error := errors.get(place)) is not None:
-                draft.fail(place, error, unit.stage)
-                del clips[place]
-            elif request.skipped is not None:
-                clips[place][~request.skipped] = slots[place].out
-                clips[place][request.skipped] = 0
+                errors = list(outcome.value.errors)
+        for part, error in zip(parts, errors, strict=True):
+            if error is not None and part.place in clips:
+                draft.fail(part.place, error, unit.stage)
+                del clips[part.place]
+        for part in parts:
+            if part.frames is not None and part.place in clips:
+                clips[part.place][part.frames] = part.slot.out
+        for place, clip in clips.items():
+            if (skipped := requests[place].skipped) is not None:
+                clip[skipped] = 0
         return clips
 
     def _report(self, row_and_slots: tuple[int, Sequence[ClipSlot]]) -> DecodeReport:
@@ -138,12 +140,29 @@ class ClipWorker:
         return nbytes
 
 
-def _slot(request: DecodeRequest, clip: Pixels) -> ClipSlot:
-    """Ask for the frames of a clip, into its memory; where frames are skipped, for the others, into their own."""
-    if request.skipped is None:
-        return ClipSlot(request.ordinals, request.output, clip, request.on_damaged == "deliver")
-    decoded = request.ordinals[~request.skipped]
-    return ClipSlot(decoded, request.output, np.empty((len(decoded), *clip.shape[1:]), dtype=np.uint8))
+class _Part(NamedTuple):
+    """Frames of a clip that are decoded into one slot.
+
+    Attributes:
+        place: Of the clip in the batch.
+        frames: Which frames of the clip, bool [T], where the slot has memory of its own; None where it is the clip's.
+        slot: What the decoder is asked for.
+    """
+
+    place: int
+    frames: BoolArray | None
+    slot: ClipSlot
+
+
+def _parts_of(place: int, request: DecodeRequest, clip: Pixels) -> Iterator[_Part]:
+    """Ask for a clip as it is; or, where damaged frames are not an error, for the sound ones and the damaged ones."""
+    if request.damaged is None or request.on_damaged == "error":
+        yield _Part(place, None, ClipSlot(request.ordinals, request.output, clip))
+        return
+    for frames, accepts in ((~request.damaged, False), (request.damaged, True)):
+        if frames.any() and (not accepts or request.on_damaged == "deliver"):
+            memory = np.empty((np.count_nonzero(frames), *clip.shape[1:]), dtype=np.uint8)
+            yield _Part(place, frames, ClipSlot(request.ordinals[frames], request.output, memory, accepts))
 
 
 def load_batch(plan: EpochPlan, positions: Sequence[int], decoder: Decoder, memory: Memory) -> ClipBatch:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
@@ -14,7 +15,7 @@ from av.video.frame import VideoFrame
 
 from framefeed.decode.auto import check_kind
 from framefeed.decode.backends.pyav_feed import Feed
-from framefeed.decode.backends.pyav_pools import Feeding, thread_pools
+from framefeed.decode.backends.pyav_pools import Feeding, ThreadPools, thread_pools
 from framefeed.decode.convert import Converter, conversion_recipe
 from framefeed.decode.decoder import ClipSlot, DecodeCounts, DecodeReport, Pixels
 from framefeed.decode.places import Places, naming
@@ -49,14 +50,14 @@ class PyAVDecoder:
 
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
         """Decode the clips of one source; see ``Decoder.decode``."""
-        wanted = np.concatenate([slot.indices for slot in slots]) if slots else np.empty(0, dtype=np.int64)
         report = DecodeReport(errors=[None] * len(slots))
-        places = Places(slots, report, source)
         converter = thread_pools().converter
-        accepted = places.accepted(index)
-        for ordinal, frame in self.frames(source, index, wanted, report.counts, accepted):
-            places.fill(ordinal, partial(converter.write, frame, index.stream), is_damaged=ordinal in accepted)
-        places.report_missing(index)
+        for accepts, frames in ((False, self.frames), (True, self._frames_as_they_come)):
+            chosen = [number for number, slot in enumerate(slots) if slot.accepts_damaged == accepts]
+            places = Places(slots, report, source, chosen)
+            for ordinal, frame in frames(source, index, places.waiting, report.counts):
+                places.fill(ordinal, partial(converter.write, frame, index.stream))
+            places.report_missing(index)
         return report
 
     def frames(
@@ -65,12 +66,10 @@ class PyAVDecoder:
         index: FrameIndex,
         ordinals: npt.ArrayLike | range,
         counts: DecodeCounts | None = None,
-        accepted: Collection[int] = frozenset(),
     ) -> Iterator[tuple[int, VideoFrame]]:
         """Yield (ordinal, picture) of some frames as they leave the decoder, each once; missing ones are left out.
 
-        The picture is only valid until the next one is asked for. A damaged picture is missing too, but for those of
-        the ``accepted`` ordinals.
+        The picture is only valid until the next one is asked for.
         """
         check_kind(self, index, source.name)
         runs = plan_runs(index, ordinals, skip=self._skip)
@@ -78,11 +77,30 @@ class PyAVDecoder:
         if not len(runs.ordinals):
             return
         with thread_pools().feed(source, index, self._feeding, counts) as feed:
-            execution = _Execution(runs, index, feed, counts, accepted)
+            execution = _Execution(runs, index, feed, counts)
             yield from execution.frames()
         if execution.missing and self._feeding.threads != 1:
             # With several threads an error takes along what was decoded beside it (D02).
-            yield from self._single_threaded().frames(source, index, execution.missing, counts, accepted)
+            yield from self._single_threaded().frames(source, index, execution.missing, counts)
+
+    def _frames_as_they_come(
+        self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], counts: DecodeCounts
+    ) -> Iterator[tuple[int, VideoFrame]]:
+        """Yield (ordinal, picture) of some frames, damaged or not.
+
+        What a decoder puts in place of damage comes from what it decoded before. So that a picture does not depend on
+        what else is asked for, each start is a run of its own, with a new decoder, one thread and every packet.
+        """
+        wanted, feeding = np.array(ordinals, dtype=np.int64), replace(self._feeding, threads=1)
+        starts = index.frame_start[wanted]
+        for start in np.unique(starts).tolist():
+            runs = plan_runs(index, wanted[starts == start], skip=False)
+            pools = ThreadPools()
+            try:
+                with pools.feed(source, index, feeding, counts) as feed:
+                    yield from _Execution(runs, index, feed, counts, accepts_damaged=True).frames()
+            finally:
+                pools.clear()
 
     def _single_threaded(self) -> PyAVDecoder:
         return PyAVDecoder(skip=self._skip, direct=self._feeding.direct, limits=self._feeding.limits)
@@ -116,10 +134,10 @@ class _Execution:
     """Sends what a plan says and sorts out what comes back."""
 
     def __init__(
-        self, runs: DecodeRuns, index: FrameIndex, feed: Feed, counts: DecodeCounts, accepted: Collection[int]
+        self, runs: DecodeRuns, index: FrameIndex, feed: Feed, counts: DecodeCounts, *, accepts_damaged: bool = False
     ) -> None:
         self._runs = runs
-        self._accepted = accepted
+        self._accepts_damaged = accepts_damaged
         self._index = index
         self._feed = feed
         self._counts = counts
@@ -158,7 +176,7 @@ class _Execution:
             if frame.is_corrupt:
                 self._note_damage(number)
             ordinal = self._waiting.get(number)
-            if ordinal is not None and (ordinal in self._accepted or not self._damage.reaches(ordinal)):
+            if ordinal is not None and (self._accepts_damaged or not self._damage.reaches(ordinal)):
                 del self._waiting[number]
                 yield ordinal, frame
 

@@ -1,0 +1,196 @@
+"""What ``on_damaged`` delivers in place of frames that never come undamaged, with a cache and without (D01)."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+
+from framefeed.cache.building import build
+from framefeed.cache.frame_cache import FrameCache
+from framefeed.decode.backends.pyav import PyAVDecoder
+from framefeed.decode.decoder import ClipSlot
+from framefeed.errors import CorruptMedia
+from framefeed.index.catalog import Catalog
+from framefeed.index.scanning import scan
+from framefeed.load import ClipLoader
+from framefeed.load.batch import ClipBatch
+from framefeed.media.source import MediaSource
+from framefeed.plan.clips import AtIndices
+from framefeed.plan.epoch import EpochPlan, plan_clips
+from framefeed.plan.request import OutputSpec
+from tests.damaged import SPEC, damaged_clip
+
+MakeLoader = Callable[..., ClipLoader]
+Form = Literal["output", "planes"]
+CACHES: tuple[Form | None, ...] = (None, "output", "planes")
+WANTED = (2, 11, 12, 14, 13, 17, 30, 14)
+ONLY_DAMAGED = (13, 14)
+
+
+@pytest.fixture(scope="module")
+def catalog(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
+    """Three videos: two of which some frames are damaged, one sound."""
+    folder = tmp_path_factory.mktemp("damaged")
+    shutil.copy(damaged_clip("damage.mp4", (12, 13, 14, 15, 16, 30)), folder / "a.mp4")
+    shutil.copy(damaged_clip("damage_mpeg4.avi", (13,), replace(SPEC, codec="mpeg4")), folder / "b.avi")
+    shutil.copy(damaged_clip("sound.mp4", ()), folder / "c.mp4")
+    made = scan(folder, verify="full", workers=0)
+    assert made.table.column("num_damaged_frames").to_pylist() == [3, 8, 0]
+    assert len(made.errors) == 0
+    return made
+
+
+def planned(catalog: Catalog, indices: tuple[int, ...] = WANTED, **options: Any) -> EpochPlan:
+    return plan_clips(catalog, AtIndices(indices), seed=0, shuffle=False, **options)
+
+
+def damaged_in(plan: EpochPlan, position: int) -> np.ndarray:
+    index = plan.catalog.frame_index(plan.row_at(position))
+    return np.isin(plan[position].ordinals, index.damaged_frame_indices)
+
+
+def loaded(loader: ClipLoader) -> ClipBatch:
+    (batch,) = loader
+    return batch
+
+
+def decoded_alone(plan: EpochPlan, position: int, ordinals: np.ndarray) -> np.ndarray:
+    """The decoder's pictures of some frames, damaged ones as they come."""
+    catalog, row = plan.catalog, plan.row_at(position)
+    out = np.zeros((len(ordinals), 3, 48, 64), np.uint8)
+    slot = ClipSlot(ordinals, OutputSpec(), out, accepts_damaged=True)
+    PyAVDecoder().decode(MediaSource.of(catalog.source(row)), catalog.frame_index(row), [slot]).raise_first()
+    return out
+
+
+@pytest.mark.parametrize("form", CACHES)
+@pytest.mark.parametrize("on_damaged", ["skip", "deliver"])
+def test_what_is_delivered(
+    on_damaged: Any, form: Form | None, catalog: Catalog, tmp_path: Path, make_loader: MakeLoader
+) -> None:
+    plan = planned(catalog, on_damaged=on_damaged)
+    cache = None if form is None else FrameCache(tmp_path / "cache", form=form, codec="raw")
+    loader = make_loader(plan, batch_size=3, workers=1, cache=cache)
+    for _ in range(2):
+        batch = loaded(loader)
+        assert batch.ok.all()
+        for position in range(3):
+            damaged, ordinals = damaged_in(plan, position), plan[position].ordinals
+            assert damaged.any() == (position < 2)
+            expected = decoded_alone(plan, position, ordinals)
+            if on_damaged == "skip":
+                expected[damaged] = 0
+            np.testing.assert_array_equal(batch.data[position], expected)
+            valid = ~damaged if on_damaged == "skip" else np.ones(len(WANTED), bool)
+            assert batch.valid[position].tolist() == valid.tolist()
+            assert not np.isnan(batch.pts_seconds[position]).any()
+    if cache is not None:
+        cache.flush()
+        sound = sum(len(set(plan[position].ordinals[~damaged_in(plan, position)].tolist())) for position in range(3))
+        assert cache.info().num_frames == sound, "pictures that are delivered damaged are never stored"
+        cache.close()
+
+
+@pytest.mark.parametrize("form", CACHES)
+def test_an_error_is_what_they_are_by_default(
+    form: Form | None, catalog: Catalog, tmp_path: Path, make_loader: MakeLoader
+) -> None:
+    plan = planned(catalog)
+    assert plan.options.on_damaged == "error"
+    cache = None if form is None else FrameCache(tmp_path / "cache", form=form, codec="raw")
+    with pytest.raises(CorruptMedia, match=r"frame\(s\) 13, 14"):
+        loaded(make_loader(plan, batch_size=3, workers=1, cache=cache))
+    batch = loaded(make_loader(plan, batch_size=3, workers=1, cache=cache, on_error="skip"))
+    assert [type(error) for error in batch.errors] == [CorruptMedia, CorruptMedia, type(None)]
+    if cache is not None:
+        cache.close()
+
+
+@pytest.mark.parametrize("form", CACHES)
+def test_a_clip_of_nothing_else_is_skipped_without_decoding(
+    form: Form | None, catalog: Catalog, tmp_path: Path, make_loader: MakeLoader
+) -> None:
+    plan = planned(catalog.take([0]), ONLY_DAMAGED, on_damaged="skip")
+    cache = None if form is None else FrameCache(tmp_path / "cache", form=form, codec="raw")
+    loader = make_loader(plan, batch_size=1, workers=0, cache=cache)
+    batch = loaded(loader)
+    assert (batch.ok.all(), batch.valid.any(), batch.data.any()) == (True, False, False)
+    assert loader.stats().counts.packets_sent == 0
+    if cache is not None:
+        cache.close()
+
+
+def test_a_transform_sees_the_zeros(catalog: Catalog, make_loader: MakeLoader) -> None:
+    plan = planned(catalog.take([0]), on_damaged="skip")
+    loader = make_loader(plan, batch_size=1, workers=1, transform=lambda clip, rng: clip.max(axis=(1, 2, 3)))
+    assert (loaded(loader).data[0] == 0).tolist() == damaged_in(plan, 0).tolist()
+
+
+def test_deliver_is_still_an_error_where_the_decoder_gives_no_picture(catalog: Catalog) -> None:
+    index, source = catalog.frame_index(1), MediaSource.of(catalog.source(1))
+    assert index.damaged_frame_indices[0] == 13
+    # A packet that gives no picture: the index is made to say that it does.
+    packet = index.frame_packet.copy()
+    packet[13] = len(index.packets)
+    missing = replace(index, frame_packet=packet)
+    slot = ClipSlot(np.array([13, 14]), OutputSpec(), np.zeros((2, 3, 48, 64), np.uint8), accepts_damaged=True)
+    error = PyAVDecoder().decode(source, missing, [slot]).errors[0]
+    assert isinstance(error, CorruptMedia)
+    assert error.frames == (13,)
+
+
+@pytest.mark.parametrize("form", ["output", "planes"])
+@pytest.mark.parametrize(("on_damaged", "failures"), [("error", 2), ("skip", 0), ("deliver", 0)])
+def test_building_a_cache_leaves_them_out(
+    on_damaged: Any, failures: int, form: Form, catalog: Catalog, tmp_path: Path, make_loader: MakeLoader
+) -> None:
+    plan = planned(catalog, on_damaged=on_damaged)
+    with FrameCache(tmp_path / "cache", form=form, codec="raw") as cache:
+        report = build(plan, cache, workers=0)
+        assert len(report.failed) == failures
+        if on_damaged == "error":
+            return
+        assert report.frames_failed == 0
+        loader = make_loader(plan, batch_size=3, workers=0, cache=cache)
+        loaded(loader)
+        assert loader.stats().counts.frames_stored == 0, "all that may be stored was"
+        damaged_only = planned(catalog.take([0]), ONLY_DAMAGED, on_damaged=on_damaged)
+        assert build(damaged_only, cache, workers=0).frames_failed == 0
+
+
+def test_requests_carry_it_wherever_they_go(catalog: Catalog) -> None:
+    for on_damaged in ("error", "skip", "deliver"):
+        plan = planned(catalog, on_damaged=on_damaged)
+        request = plan[0]
+        assert request.on_damaged == on_damaged
+        assert request.damaged is not None
+        assert request.damaged.tolist() == damaged_in(plan, 0).tolist()
+        assert plan[2].damaged is None
+        assert request.valid is not None
+        assert request.valid.all() == (on_damaged != "skip")
+        again = pickle.loads(pickle.dumps(request))
+        assert again == request
+        assert again.on_damaged == on_damaged
+        travelled = pickle.loads(pickle.dumps(plan))
+        assert travelled[0] == request
+
+
+def test_another_value_is_another_plan(catalog: Catalog) -> None:
+    plans = [planned(catalog, on_damaged=value) for value in ("error", "skip", "deliver")]
+    assert len({plan.fingerprint for plan in plans}) == 3
+    assert len({plan[0] for plan in plans}) == 3
+
+
+def test_a_description_counts_the_damaged_frames(catalog: Catalog) -> None:
+    described = planned(catalog, on_damaged="skip").describe()
+    damaged = sum(int(damaged_in(planned(catalog), position).sum()) for position in range(3))
+    assert (described.sampled_frames, described.damaged_frames) == (3 * len(WANTED), damaged)
+    assert f"damaged frames: {damaged} of {3 * len(WANTED)} sampled" in str(described)
+    assert "damaged" not in str(planned(catalog.take([2])).describe())
