@@ -11,6 +11,7 @@ from framefeed.index.catalog import Catalog
 from framefeed.index.scanning import scan
 from framefeed.testing import make_folder
 from tests.cli.running import only_line, run
+from tests.damaged import damaged_clip
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +64,19 @@ def test_max_batches_counts_over_epochs(catalog: str, capfd: pytest.CaptureFixtu
     found = _measured(capfd, catalog, *words)
     assert found["batches"] == 3
     assert [epoch["clips"] for epoch in found["epochs"]] == [6, 4]
+
+
+@pytest.mark.parametrize(("on_damaged", "code"), [(None, 3), ("error", 3), ("skip", 0), ("deliver", 0)])
+def test_D01_damaged_frames(
+    on_damaged: str | None, code: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = os.fspath(tmp_path / "cat.parquet")
+    scan([damaged_clip("damage.mp4", (12, 13, 14, 15, 16, 30))], out=path, verify="full")
+    words = ["feed", path, "--rates", "25:40", "--start", "0", "--batch-size", "1", "--size", "32", "--workers", "0"]
+    assert main([*words, "--json", *([] if on_damaged is None else ["--on-damaged", on_damaged])]) == code
+    assert [failed["error_type"] for failed in json.loads(capfd.readouterr().out)["failed"]] == (
+        ["CorruptMedia"] if code else []
+    )
 
 
 def test_failed_files_are_listed_and_3(tmp_path: Path) -> None:

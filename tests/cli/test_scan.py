@@ -17,6 +17,7 @@ from framefeed.cli.scan import as_hours
 from framefeed.index.catalog import Catalog
 from framefeed.testing import make_folder
 from tests.cli.running import SECONDS, environment, only_line, run
+from tests.damaged import damaged_clip
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +64,18 @@ def test_options_reach_the_scan(words: list[str], videos: Path, tmp_path: Path) 
     path = tmp_path / "cat.parquet"
     assert main(["scan", os.fspath(videos), "-o", os.fspath(path), *words]) == 0
     assert Catalog.open(path)[0].frame_index is not None
+
+
+def test_D01_damaged_files_can_be_read_and_are_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    clip = damaged_clip("damage.mp4", (12, 13, 14, 15, 16, 30))
+    words = ["scan", os.fspath(clip), "--verify", "full"]
+    assert main(words) == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert lines[0].startswith("1 of 1 file can be read")
+    assert "damaged: 3 frames of 1 file that can be read never come undamaged: see on_damaged of plan_clips" in lines
+    assert main([*words, "--json"]) == 0
+    document = json.loads(capfd.readouterr().out)
+    assert (document["damaged_files"], document["damaged_frames"], document["failed"]) == (1, 3, [])
 
 
 def test_an_empty_folder_is_a_mistake(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

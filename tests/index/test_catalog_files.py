@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 
 from framefeed.errors import FramefeedError, MissingMedia, StaleSource, UnreadableMedia, UsageError
 from framefeed.index import catalog_files
@@ -20,6 +21,7 @@ from framefeed.index.catalog import Catalog
 from framefeed.index.scanning import scan
 from framefeed.index.scratch import claimed
 from tests.corpus import corpus_file
+from tests.damaged import damaged_clip
 from tests.index.synthetic import catalog, frame_index, names, same
 
 
@@ -296,6 +298,23 @@ def test_a_header_that_says_something_else(tmp_path: Path, change: tuple[bytes, 
     pq.write_table(table.replace_schema_metadata({b"framefeed": header.replace(*change, 1)}), path)
     with pytest.raises(UnreadableMedia, match="not readable as a catalog"):
         Catalog.open(path)
+
+
+def test_D01_damaged_frames_are_counted_and_kept_and_the_row_is_no_failed_one(tmp_path: Path) -> None:
+    data, out = tmp_path / "data", tmp_path / "cat.parquet"
+    data.mkdir()
+    shutil.copy(damaged_clip("damage.mp4", (12, 13, 14, 15, 16, 30)), data / "damaged.mp4")
+    shutil.copy(damaged_clip("sound.mp4", ()), data / "sound.mp4")
+    Image.new("RGB", (8, 8)).save(data / "still.png")
+    scan(data, out=out)
+    assert Catalog.open(out).table.column("num_damaged_frames").to_pylist() == [None] * 3, "not all was decoded"
+    scan(data, out=out, verify="full")
+    opened = Catalog.open(out)
+    names = opened.table.column_names
+    assert names[names.index("num_frames") + 1] == "num_damaged_frames"
+    assert opened.table.column("num_damaged_frames").to_pylist() == [3, 0, 0]
+    assert (len(opened.errors), opened.usable_rows.tolist()) == (0, [0, 1, 2])
+    assert [opened.frame_index(row).damaged_frame_indices.tolist() for row in range(3)] == [[13, 14, 16], [], []]
 
 
 def test_a_catalog_of_the_format_before_is_refused_and_can_be_scanned_again(tmp_path: Path) -> None:

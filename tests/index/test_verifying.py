@@ -25,6 +25,7 @@ from framefeed.index.survey import Finding, SurveyOptions, survey
 from framefeed.plan.clips import Uniform
 from framefeed.plan.epoch import plan_clips
 from tests.corpus import corpus_file
+from tests.damaged import damaged_clip
 
 CLIPS = ("open_gop.mp4", "vfr.mkv", "bframes_4.mp4", "edit_list.mp4", "mpeg4_bframes.avi")
 
@@ -153,6 +154,20 @@ def test_falsified_tables_are_found(
     result = Catalog.open(tmp_path / "cat.parquet").verify()
     assert {(found.source, found.what) for found in result.differences} == {(paths[1], what)}
     assert result.errors == ()
+
+
+def test_D01_marks_of_damage_are_compared_where_both_know_them(tmp_path: Path) -> None:
+    path = os.fspath(tmp_path / "a.mp4")
+    shutil.copy(damaged_clip("damage.mp4", (12, 13, 14, 15, 16, 30)), path)
+    finding = survey(path, SurveyOptions(verify="full"))
+    assert finding.index is not None
+    less = replace(finding.index, damaged_frame_indices=finding.index.damaged_frame_indices[1:].copy())
+    unknown = survey(path, SurveyOptions(verify="none")).index
+    assert unknown is not None
+    for index, differences in ((finding.index, []), (less, ["damaged"]), (unknown, [])):
+        found = replace(finding, index=index)
+        result = Catalog(assemble(Wanted([path], [found]), SurveyOptions(workers=0))).verify()
+        assert [difference.what for difference in result.differences] == differences
 
 
 def test_a_falsified_column_is_found(data: Path, tmp_path: Path) -> None:

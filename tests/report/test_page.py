@@ -129,6 +129,25 @@ def test_the_common_folder_is_what_all_names_begin_with() -> None:
     assert folder("d/a", "d/a/b") == "d/"
 
 
+# --- damage ---------------------------------------------------------------------------------------
+
+
+def test_D01_damaged_frames_are_counted_and_their_files_listed() -> None:
+    text = page(catalog(5, num_damaged_frames=[0, 7, None, 300, 7], error_type=[None] * 4 + ["X"]), "T")
+    Page(text)
+    (section,) = [part for part in text.split("<section") if 'id="damaged"' in part]
+    assert "307 frames of 2 files, of 3 files whose frames were all decoded" in section
+    assert section.index("000003.mp4") < section.index("000001.mp4"), "those with most come first"
+    assert "000000.mp4" not in section
+    assert "000004.mp4" not in section
+    assert re.search(r"Damaged frames</dt>.*?307.*?in 2 files", text, re.DOTALL)
+
+
+def test_no_damaged_frames_and_none_known() -> None:
+    assert "None in the 2 files whose frames were all decoded" in page(catalog(2, num_damaged_frames=0), "T")
+    assert "Damaged" not in page(catalog(2), "T")
+
+
 # --- cost -----------------------------------------------------------------------------------------
 
 

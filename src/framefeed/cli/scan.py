@@ -130,8 +130,8 @@ def sentences(facts: dict[str, Any]) -> list[str]:
         lines.append(f"codecs: {_counted(facts['codecs'])}; width x height: {_counted(facts['sizes'])}")
     if facts["damaged_files"]:
         lines.append(
-            f"damaged: {counted(facts['damaged_frames'], 'frame')} of {counted(facts['damaged_files'], 'file')} can be "
-            "read and never come undamaged: see on_damaged of plan_clips"
+            f"damaged: {counted(facts['damaged_frames'], 'frame')} of {counted(facts['damaged_files'], 'file')} that "
+            "can be read never come undamaged: see on_damaged of plan_clips"
         )
     if facts["classes"]:
         names = [str(name) for name in facts["classes"]]
