@@ -9,7 +9,9 @@ import pytest
 
 from framefeed.errors import FrameNotFound, MissingMedia, UnreadableMedia, UsageError
 from framefeed.index.scanning import catalog_of
+from framefeed.plan.clips import Uniform
 from framefeed.plan.crops import RandomCrop
+from framefeed.plan.epoch import plan_clips
 from framefeed.plan.request import DecodeRequest, OutputSpec
 from framefeed.plan.requests import plan_requests
 from framefeed.testing import ClipSpec
@@ -151,3 +153,17 @@ def test_wrong_requests_are_refused(requests: list[Any], options: dict[str, Any]
 def test_no_requests_are_no_positions() -> None:
     plan = plan_requests([])
     assert (len(plan), list(plan)) == (0, [])
+
+
+def test_on_damaged_is_no_option_of_requests() -> None:
+    request = DecodeRequest("a.mp4", [0], on_damaged="skip")
+    with pytest.raises(UsageError, match="on_damaged is an option of plan_clips"):
+        plan_requests([request])
+
+
+@pytest.mark.parametrize("wrong", ["skp", "", None, True])
+def test_an_unknown_on_damaged(wrong: Any) -> None:
+    with pytest.raises(UsageError, match="on_damaged must be 'error', 'skip' or 'deliver'"):
+        DecodeRequest("a.mp4", [0], on_damaged=wrong)
+    with pytest.raises(UsageError, match="on_damaged must be 'error', 'skip' or 'deliver'"):
+        plan_clips(catalog_of([]), Uniform(1), seed=0, on_damaged=wrong)
