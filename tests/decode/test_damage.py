@@ -15,6 +15,7 @@ from framefeed.errors import CorruptMedia
 from framefeed.index.build import build_index
 from framefeed.index.damage import DamageLog, find_damaged_frames
 from framefeed.index.frame_index import DISPOSABLE, FrameIndex
+from framefeed.media.container import VideoContainer, decode_facts
 from framefeed.media.source import MediaSource
 from framefeed.plan.request import OutputSpec
 from tests.corpus import corpus_file
@@ -86,6 +87,14 @@ def test_an_undamaged_video_has_no_marks(name: str) -> None:
 def test_what_was_not_decoded_in_full_is_not_known() -> None:
     assert build_index(corpus_file("bframes_4.mp4")).num_damaged_frames is None
     assert build_index(corpus_file("bframes_4.mp4"), "none").num_damaged_frames is None
+
+
+def test_packets_that_the_decoder_refuses_are_named() -> None:
+    refused: list[int] = []
+    with VideoContainer(MediaSource.of(DAMAGED["the first packet"]())) as container:
+        came = [fact.packet for fact in decode_facts(container, enumerate(container.packets()), refused=refused)]
+    assert refused == [0]
+    assert 0 not in came
 
 
 # --- the rule ---------------------------------------------------------------------------------------
