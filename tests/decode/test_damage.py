@@ -166,19 +166,34 @@ def test_a_slot_that_accepts_damage_has_all_pictures_and_one_beside_it_has_not()
     np.testing.assert_array_equal(memory[2][: len(sound)], memory[0][sound])
 
 
+def delivered(path: Path, ordinals: np.ndarray, decoder: PyAVDecoder | None = None) -> np.ndarray:
+    index = build_index(path, "full")
+    out = np.zeros((len(ordinals), 3, *index.stream.displayed), np.uint8)
+    slot = ClipSlot(ordinals, OutputSpec(), out, accepts_damaged=True)
+    (decoder or PyAVDecoder()).decode(MediaSource.of(path), index, [slot]).raise_first()
+    return out
+
+
 @pytest.mark.parametrize("name", ["B-frames", "two GOPs", "through a container"])
 def test_a_picture_that_is_delivered_damaged_does_not_depend_on_what_else_is_asked_for(name: str) -> None:
     path = DAMAGED[name]()
-    index, source = build_index(path, "full"), MediaSource.of(path)
-
-    def delivered(decoder: PyAVDecoder, ordinals: np.ndarray) -> np.ndarray:
-        out = np.zeros((len(ordinals), 3, 48, 64), np.uint8)
-        decoder.decode(source, index, [ClipSlot(ordinals, OutputSpec(), out, accepts_damaged=True)]).raise_first()
-        return out
-
-    damaged = index.damaged_frame_indices
-    every = delivered(PyAVDecoder(), np.arange(len(index)))
+    index = build_index(path, "full")
+    damaged, every = index.damaged_frame_indices, delivered(path, np.arange(len(index)))
     for decoder in (PyAVDecoder(), PyAVDecoder(direct=False), PyAVDecoder(threads=3)):
-        np.testing.assert_array_equal(delivered(decoder, damaged), every[damaged])
+        np.testing.assert_array_equal(delivered(path, damaged, decoder), every[damaged])
         for ordinal in damaged.tolist():
-            np.testing.assert_array_equal(delivered(decoder, np.array([ordinal]))[0], every[ordinal])
+            np.testing.assert_array_equal(delivered(path, np.array([ordinal]), decoder)[0], every[ordinal])
+
+
+@pytest.mark.slow
+def test_nor_does_one_of_a_real_video_that_is_held_back_by_the_decoder(media_root: Path, tmp_path: Path) -> None:
+    name = "RATRACE_wave_f_nm_np1_fr_goo_37.avi"
+    whole = np.frombuffer((media_root / "video" / "pytorch-vision" / name).read_bytes(), np.uint8)
+    for seed in (0, 3):
+        chance, data = np.random.default_rng(seed), whole.copy()
+        data[chance.integers(len(data) // 4, len(data), 20)] ^= 1
+        path = tmp_path / f"{seed}.avi"
+        path.write_bytes(data)
+        damaged = build_index(path, "full").damaged_frame_indices[:6]
+        for ordinal, together in zip(damaged.tolist(), delivered(path, damaged), strict=True):
+            np.testing.assert_array_equal(delivered(path, np.array([ordinal]))[0], together)

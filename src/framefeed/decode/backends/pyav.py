@@ -29,6 +29,10 @@ from framefeed.plan.request import OutputSpec
 from framefeed.plan.runs import DecodeRuns, plan_runs
 
 
+_MOST_HELD_BACK = 17
+"""Pictures: the largest reorder depth of H.264 and HEVC, and the one that is being decoded."""
+
+
 class PyAVDecoder:
     """Decodes with libavcodec through PyAV, one thread a call; contexts and files are pooled per thread.
 
@@ -88,13 +92,17 @@ class PyAVDecoder:
     ) -> Iterator[tuple[int, VideoFrame]]:
         """Yield (ordinal, picture) of some frames, damaged or not.
 
-        What a decoder puts in place of damage comes from what it decoded before. So that a picture does not depend on
-        what else is asked for, each start is a run of its own, with a new decoder, one thread and every packet.
+        What a decoder puts in place of damage comes from what it decoded before, and changes until the picture is
+        output. So that a picture does not depend on what else is asked for, each start is a run of its own, with a new
+        decoder, one thread, every packet, and so many after the last that no wanted picture is held back.
         """
         wanted, feeding = np.array(ordinals, dtype=np.int64), replace(self._feeding, threads=1)
         starts = index.frame_start[wanted]
         for start in np.unique(starts).tolist():
-            runs = plan_runs(index, wanted[starts == start], skip=False)
+            planned = plan_runs(index, wanted[starts == start], skip=False)
+            stop = min(start + len(planned.send) + _MOST_HELD_BACK, len(index.packets))
+            send = np.arange(start, stop, dtype=np.int64)
+            runs = replace(planned, send=send, bounds=np.array([0, len(send)]))
             pools = ThreadPools()
             try:
                 with pools.feed(source, index, feeding, counts) as feed:
