@@ -172,8 +172,8 @@ class FrameIndex:
         damaged = self.damaged_frame_indices
         if not len(damaged):
             return np.zeros(len(ordinals), dtype=np.bool_)
-        found: npt.NDArray[np.bool_] = damaged[damaged.searchsorted(ordinals).clip(max=len(damaged) - 1)] == ordinals
-        return found
+        nearest = damaged[damaged.searchsorted(ordinals).clip(max=len(damaged) - 1)]
+        return np.equal(nearest, ordinals)
 
     @cached_property
     def frame_stop(self) -> IntArray | None:

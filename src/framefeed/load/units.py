@@ -100,7 +100,7 @@ class ClipWorker:
             return {}
         draft = unit.draft
         clips = {place: draft.slot(place) for place in requests}
-        parts = [part for place, request in requests.items() for part in _parts_of(place, request, clips[place])]
+        parts = [part for number, request in requests.items() for part in _parts_of(number, request, clips[number])]
         errors: list[Any] = []
         if parts:
             outcome = outcome_of(self._report, (unit.row, [part.slot for part in parts]))
@@ -110,14 +110,14 @@ class ClipWorker:
                 counts += outcome.value.counts
                 errors = list(outcome.value.errors)
         for part, error in zip(parts, errors, strict=True):
-            if error is not None and part.place in clips:
-                draft.fail(part.place, error, unit.stage)
-                del clips[part.place]
+            if error is not None and part.number in clips:
+                draft.fail(part.number, error, unit.stage)
+                del clips[part.number]
         for part in parts:
-            if part.frames is not None and part.place in clips:
-                clips[part.place][part.frames] = part.slot.out
-        for place, clip in clips.items():
-            if (skipped := requests[place].skipped) is not None:
+            if part.frames is not None and part.number in clips:
+                clips[part.number][part.frames] = part.slot.out
+        for number, clip in clips.items():
+            if (skipped := requests[number].skipped) is not None:
                 clip[skipped] = 0
         return clips
 
@@ -144,25 +144,25 @@ class _Part(NamedTuple):
     """Frames of a clip that are decoded into one slot.
 
     Attributes:
-        place: Of the clip in the batch.
+        number: Of the clip in the batch.
         frames: Which frames of the clip, bool [T], where the slot has memory of its own; None where it is the clip's.
         slot: What the decoder is asked for.
     """
 
-    place: int
+    number: int
     frames: BoolArray | None
     slot: ClipSlot
 
 
-def _parts_of(place: int, request: DecodeRequest, clip: Pixels) -> Iterator[_Part]:
+def _parts_of(number: int, request: DecodeRequest, clip: Pixels) -> Iterator[_Part]:
     """Ask for a clip as it is; or, where damaged frames are not an error, for the sound ones and the damaged ones."""
     if request.damaged is None or request.on_damaged == "error":
-        yield _Part(place, None, ClipSlot(request.ordinals, request.output, clip))
+        yield _Part(number, None, ClipSlot(request.ordinals, request.output, clip))
         return
     for frames, accepts in ((~request.damaged, False), (request.damaged, True)):
         if frames.any() and (not accepts or request.on_damaged == "deliver"):
             memory = np.empty((np.count_nonzero(frames), *clip.shape[1:]), dtype=np.uint8)
-            yield _Part(place, frames, ClipSlot(request.ordinals[frames], request.output, memory, accepts))
+            yield _Part(number, frames, ClipSlot(request.ordinals[frames], request.output, memory, accepts))
 
 
 def load_batch(plan: EpochPlan, positions: Sequence[int], decoder: Decoder, memory: Memory) -> ClipBatch:

@@ -85,14 +85,14 @@ def damaged_section(columns: Columns) -> Section | None:
         )
     )
     more = f" The {SHOWN_DAMAGED} with most are listed." if len(rows) > SHOWN_DAMAGED else ""
-    told = (
+    summary = (
         f"{quantities.count(counts.sum())} frames of {quantities.count(len(rows))} files, of {decoded}. These frames "
         f"never come undamaged; plan_clips(..., on_damaged=...) says what is delivered in their place.{more}"
     )
     table = sortable_table(
         "Files with damaged frames", ("file", "damaged frames", "frames", "share"), cells, sorted_by=1
     )
-    return Section("damaged", "Damaged frames", (paragraph(told), _folder_note(columns), table))
+    return Section("damaged", "Damaged frames", (paragraph(summary), _folder_note(columns), table))
 
 
 def _without_name(message: str, name: str) -> str:

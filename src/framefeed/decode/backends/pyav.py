@@ -93,12 +93,12 @@ class PyAVDecoder:
 
         What a decoder puts in place of damage comes from what it decoded before, and changes until the picture is
         output. So that a picture does not depend on what else is asked for, each start is a run of its own, with a new
-        decoder, one thread, every packet, and so many after the last that no wanted picture is held back.
+        decoder, one thread, every packet, and so many after the last that none of the pictures is held back.
         """
-        wanted, feeding = np.array(ordinals, dtype=np.int64), replace(self._feeding, threads=1)
-        starts = index.frame_start[wanted]
+        numbers, feeding = np.array(ordinals, dtype=np.int64), replace(self._feeding, threads=1)
+        starts = index.frame_start[numbers]
         for start in np.unique(starts).tolist():
-            planned = plan_runs(index, wanted[starts == start], skip=False)
+            planned = plan_runs(index, numbers[starts == start], skip=False)
             stop = min(start + len(planned.send) + _MOST_HELD_BACK, len(index.packets))
             send = np.arange(start, stop, dtype=np.int64)
             runs = replace(planned, send=send, bounds=np.array([0, len(send)]))
