@@ -173,7 +173,8 @@ class FrameIndex:
         if not len(damaged):
             return np.zeros(len(ordinals), dtype=np.bool_)
         nearest = damaged[damaged.searchsorted(ordinals).clip(max=len(damaged) - 1)]
-        return np.equal(nearest, ordinals)
+        is_damaged: npt.NDArray[np.bool_] = nearest == ordinals
+        return is_damaged
 
     @cached_property
     def frame_stop(self) -> IntArray | None:
