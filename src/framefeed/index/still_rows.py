@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import repeat
 from operator import attrgetter, itemgetter, mul
 from typing import Any
@@ -18,9 +17,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from framefeed.errors import LimitExceeded
 from framefeed.index.facts import FACTS
-from framefeed.media.headers import OddHeader, StillHeader, orientation_of, still_header
-from framefeed.media.limits import DEFAULT_LIMITS
+from framefeed.media.headers import CountedReads, OddHeader, StillHeader, orientation_of, still_header
+from framefeed.media.limits import DEFAULT_LIMITS, Limits
 from framefeed.media.sniff import HEAD_BYTES
 from framefeed.media.source import OF_HEAD, head_digest, ns_in_64_bits
 
@@ -57,6 +57,7 @@ class StillRows:
     Column by column from the start: headers that were kept would keep the garbage collector busy.
 
     Attributes:
+        limits: What a file may claim; one that claims more is left to the slow route.
         kinds: Of pictures.
         kind: Number of each picture's kind.
         numbers: Columns, rows, orientation and number of frames of each picture.
@@ -66,6 +67,7 @@ class StillRows:
         others: Positions of the files that the slow route has to look at.
     """
 
+    limits: Limits = DEFAULT_LIMITS
     kinds: _Kinds = field(default_factory=_Kinds)
     kind: list[int] = field(default_factory=list)
     numbers: tuple[list[int], ...] = field(default_factory=lambda: tuple([] for _ in _NUMBERS))
@@ -85,14 +87,14 @@ class StillRows:
             some = paths[first : first + _AT_ONCE]
             try:
                 self._read_some(some, start + first)
-            except (_OneIsOdd, OSError, ValueError):
+            except _NOT_READ:
                 for position, path in enumerate(some, start + first):
                     self._read_one(path, position)
 
     def _read_one(self, path: str, position: int) -> None:
         try:
             self._read_some([path], position)
-        except (_OneIsOdd, OSError, ValueError):
+        except _NOT_READ:
             self.others.append(position)
 
     def _read_some(self, paths: Sequence[str], start: int) -> None:
@@ -106,7 +108,7 @@ class StillRows:
                 raise _OneIsOdd
             heads = list(map(os.pread, descriptors, repeat(HEAD_BYTES), repeat(0)))
             sizes = list(map(_SIZE, facts))
-            headers, odd = _headers(heads, descriptors, sizes)
+            headers, odd = _headers(heads, descriptors, sizes, self.limits.max_header_bytes)
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
@@ -114,7 +116,7 @@ class StillRows:
         for place in reversed(odd):
             del heads[place], sizes[place], times[place]
         fields = [list(map(field_of, headers)) for field_of in _NUMBERS]
-        _check_limits(*fields[:2])
+        _check_limits(fields[0], fields[1], self.limits)
         for column, values in zip(self.numbers, fields, strict=True):
             column += values
         self.kind += map(self.kinds.__getitem__, map(_KIND_OF, headers))
@@ -168,24 +170,28 @@ class _OneIsOdd(Exception):
     """One of the files is not for the fast route, or too large."""
 
 
+_NOT_READ = (_OneIsOdd, OSError, ValueError, MemoryError, LimitExceeded)
+"""What leaves a file to the slow route, which finds out why, and says so; LimitExceeded is that of its time."""
+
+
 def _headers(
-    heads: Sequence[bytes], descriptors: Sequence[int], sizes: Sequence[int]
+    heads: Sequence[bytes], descriptors: Sequence[int], sizes: Sequence[int], max_bytes: int
 ) -> tuple[list[StillHeader], list[int]]:
     """Headers of files, and the places of those that are odd, which have none."""
-    headers, odd, pread = list[StillHeader](), list[int](), os.pread
+    headers, odd, more = list[StillHeader](), list[int](), CountedReads(os.pread, -1, max_bytes)
     for head, descriptor, size in zip(heads, descriptors, sizes, strict=True):
+        more.file, more.bytes_left = descriptor, max_bytes
         try:
-            headers.append(still_header(head, partial(pread, descriptor), size))
+            headers.append(still_header(head, more, size))
         except OddHeader:
             odd.append(len(headers) + len(odd))
     return headers, odd
 
 
-def _check_limits(widths: Sequence[int], heights: Sequence[int]) -> None:
-    most = DEFAULT_LIMITS.max_side
-    if max(widths, default=0) > most or max(heights, default=0) > most:
+def _check_limits(widths: Sequence[int], heights: Sequence[int], limits: Limits) -> None:
+    if max(widths, default=0) > limits.max_side or max(heights, default=0) > limits.max_side:
         raise _OneIsOdd
-    if max(map(mul, widths, heights), default=0) > DEFAULT_LIMITS.max_pixels:
+    if max(map(mul, widths, heights), default=0) > limits.max_pixels:
         raise _OneIsOdd
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterator
-from contextlib import contextmanager
+from typing import IO, cast
 
 from PIL import ExifTags, Image, ImageFile, UnidentifiedImageError
+from PIL.TiffImagePlugin import TiffImageFile
 
 from framefeed.errors import CorruptMedia, LimitExceeded, MediaError, UnsupportedCodec, UsageError
-from framefeed.media.headers.pictures import FORMATS, PILLOW_ERRORS, orientation_of
+from framefeed.media.headers.picture_file import PILLOW_ERRORS, PictureFile, pillow_reads
+from framefeed.media.headers.pictures import FORMATS, orientation_of
 from framefeed.media.limits import Limits
-from framefeed.media.quiet import QUIET
 from framefeed.media.sniff import HEAD_BYTES, beyond_pillow
+from framefeed.media.source import BytesReader
 
 _TURNS = {90: Image.Transpose.ROTATE_90, 180: Image.Transpose.ROTATE_180, 270: Image.Transpose.ROTATE_270}
+_TILE_SIZE = (322, 323)  # TIFF 6.0 section 15: TileWidth, TileLength
 
 
 def decode_still(data: bytes, name: str, limits: Limits) -> Image.Image:
@@ -30,7 +31,7 @@ def decode_still(data: bytes, name: str, limits: Limits) -> Image.Image:
     Raises:
         CorruptMedia: It is damaged or cut short.
         UnsupportedCodec: A format that Pillow does not read here.
-        LimitExceeded: It claims more pixels than ``limits``; nothing was allocated.
+        LimitExceeded: It claims more pixels than ``limits``, and nothing was allocated; or its parts go on without end.
         UsageError: Pillow was told to fill what is missing with grey.
     """
     if ImageFile.LOAD_TRUNCATED_IMAGES:
@@ -38,8 +39,16 @@ def decode_still(data: bytes, name: str, limits: Limits) -> Image.Image:
             "PIL.ImageFile.LOAD_TRUNCATED_IMAGES is set somewhere in this program: Pillow then fills what is missing "
             "of a picture with grey, for everyone; set it to False, and skip broken pictures with on_error='skip'"
         )
-    with QUIET, _translated(data, name), Image.open(io.BytesIO(data), formats=FORMATS) as image:
+    file = PictureFile(BytesReader(data), len(data), name, limits, counts_bytes=False)
+    with (
+        pillow_reads(file, lambda error: _translated(error, data, name)),
+        Image.open(cast("IO[bytes]", file), formats=FORMATS) as image,
+    ):
         limits.check_picture(*image.size, name)
+        if isinstance(image, TiffImageFile):
+            # libtiff allocates whole tiles, which may be larger than the picture.
+            wide, high = (int(image.tag_v2.get(tag, 1)) for tag in _TILE_SIZE)
+            limits.check_picture(wide, high, name)
         image.load()
         # Only now is the tag right: reading a TIFF turns it, and takes the tag away.
         return _upright(image)
@@ -54,20 +63,13 @@ def _upright(image: Image.Image) -> Image.Image:
     return turned.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if mirrored else turned
 
 
-@contextmanager
-def _translated(data: bytes, name: str) -> Iterator[None]:
-    try:
-        yield
-    except MediaError:
-        raise
-    except Image.DecompressionBombError as error:
-        raise LimitExceeded(f"{name}: {error}", source=name, stage="decode") from error
-    except UnidentifiedImageError as error:
-        raise _unidentified(data, name) from error
-    except PILLOW_ERRORS as error:
-        reason = str(error) or type(error).__name__
-        message = f"{name}: the picture is damaged or cut short: {reason}"
-        raise CorruptMedia(message, source=name, stage="decode") from error
+def _translated(error: BaseException, data: bytes, name: str) -> MediaError:
+    if isinstance(error, Image.DecompressionBombError):
+        return LimitExceeded(f"{name}: {error}", source=name, stage="decode")
+    if isinstance(error, UnidentifiedImageError):
+        return _unidentified(data, name)
+    reason = str(error) or type(error).__name__
+    return CorruptMedia(f"{name}: the picture is damaged or cut short: {reason}", source=name, stage="decode")
 
 
 def _unidentified(data: bytes, name: str) -> MediaError:

@@ -1,12 +1,13 @@
 """Facts of still pictures, from their first bytes where those say it plainly, else from Pillow."""
 
-from framefeed.media.headers.facts import HEAD_BYTES, OddHeader, StillHeader
+from framefeed.media.headers.facts import HEAD_BYTES, CountedReads, OddHeader, StillHeader
 from framefeed.media.headers.pictures import FORMATS, image_info, orientation_of, still_info
 from framefeed.media.headers.stills import still_header
 
 __all__ = [
     "FORMATS",
     "HEAD_BYTES",
+    "CountedReads",
     "OddHeader",
     "StillHeader",
     "image_info",

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
+
+from framefeed.parallel.stopping import check_stop
 
 HEAD_BYTES = 4096
 """What is read first: a shorter head is the whole file."""
 
 More = Callable[[int, int], bytes]
-"""Reads ``count`` bytes at ``offset``, fewer at the end of the file: ``functools.partial(os.pread, descriptor)``."""
+"""Reads ``count`` bytes at ``offset``, fewer at the end of the file."""
+
+LEAST_READ_BYTES = 1024
+"""What a read counts at least against ``Limits.max_header_bytes``: one of a byte takes as long as one of these."""
 
 MAX_PART_BYTES = 2**18
 """One piece of a header that is read as a whole; EXIF and XMP of a JPEG are 2**16 at most."""
@@ -43,6 +48,46 @@ class StillHeader(NamedTuple):
 
 class OddHeader(Exception):
     """A header that is damaged, or rare enough to be left to a library: ask ``image_info``."""
+
+
+_UNCHECKED_BYTES = 2**15
+
+F = TypeVar("F")
+
+
+class CountedReads(Generic[F]):
+    """Reads further into one file after another, at most a number of bytes of each: a ``More``.
+
+    Args:
+        read: Reads of a file ``count`` bytes at ``offset``: ``os.pread``.
+        file: What is read. Set it, and ``bytes_left``, to go on with another file.
+        max_bytes: Of the header of one file.
+
+    Attributes:
+        bytes_left: How many more may be read.
+    """
+
+    __slots__ = ("_checked_below", "_read", "bytes_left", "file")
+
+    def __init__(self, read: Callable[[F, int, int], bytes], file: F, max_bytes: int) -> None:
+        self._read = read
+        self.file = file
+        self.bytes_left = max_bytes
+        # Most files need one short read: a look at the clock would cost as much again.
+        self._checked_below = max_bytes - _UNCHECKED_BYTES
+
+    def __call__(self, count: int, offset: int) -> bytes:
+        """Read.
+
+        Raises:
+            OddHeader: More of the file was read than is allowed.
+        """
+        self.bytes_left -= count if count > LEAST_READ_BYTES else LEAST_READ_BYTES
+        if self.bytes_left < self._checked_below:
+            check_stop()
+        if self.bytes_left < 0:
+            raise OddHeader("its header goes on for more bytes than max_header_bytes allows")
+        return self._read(self.file, count, offset)
 
 
 class Reach:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import io
 import logging
-import struct
-import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from typing import IO, cast
 
 from PIL import ExifTags, Image, UnidentifiedImageError
 from PIL.TiffImagePlugin import TiffImageFile
 
-from framefeed.errors import FramefeedError, LimitExceeded, UnreadableMedia, UnsupportedCodec
+from framefeed.errors import LimitExceeded, MediaError, UnreadableMedia, UnsupportedCodec
 from framefeed.media.headers.exif import upright
-from framefeed.media.headers.facts import HEAD_BYTES, OddHeader, StillHeader
+from framefeed.media.headers.facts import HEAD_BYTES, CountedReads, OddHeader, StillHeader
+from framefeed.media.headers.picture_file import PILLOW_ERRORS, PictureFile, pillow_reads
 from framefeed.media.headers.stills import still_header
 from framefeed.media.info import MediaInfo, shown_size
 from framefeed.media.limits import Limits
-from framefeed.media.quiet import QUIET
 from framefeed.media.sniff import beyond_pillow
 from framefeed.media.source import ByteReader, MediaSource, read_bytes
 
@@ -38,22 +34,6 @@ _ORIENTATIONS = {
     7: (90, True),
     8: (90, False),
 }
-PILLOW_ERRORS = (
-    OSError,  # also UnidentifiedImageError
-    SyntaxError,
-    ValueError,
-    EOFError,
-    LookupError,
-    TypeError,
-    ArithmeticError,
-    RuntimeError,
-    AssertionError,
-    AttributeError,
-    MemoryError,
-    struct.error,
-    zlib.error,
-)
-"""What Pillow's readers raise over damaged files."""
 _BITS = {"1": 1, "I": 32, "F": 32, "I;16": 16, "I;16B": 16, "I;16L": 16}
 _COUNTED_BYTES = 2**22
 """Files of up to this many bytes have their pictures counted by Pillow, which takes its time."""
@@ -77,17 +57,18 @@ def image_info(source: MediaSource, limits: Limits) -> MediaInfo:
     Raises:
         UnreadableMedia: None of the known formats, or a damaged header.
         UnsupportedCodec: HEIC, which ``probe`` reads through libav, or JPEG XL.
-        LimitExceeded: It claims more pixels than ``limits``.
+        LimitExceeded: It claims more pixels than ``limits``, or its header goes on without end.
     """
     with source.opened() as reader:
-        size = source.stat().bytes
+        size = reader.stat().bytes
         head = read_bytes(reader, 0, HEAD_BYTES)
+        more = CountedReads(_read, reader, limits.max_header_bytes)
         try:
-            header = still_header(head, _more(reader), size)
+            header = still_header(head, more, size)
         except OddHeader as odd:
             _log.debug("%s: left to Pillow: %s", source.name, odd)
             _refuse_unsupported(head, source.name)
-            header = _pillow_header(source, limits, size)
+            header = _pillow_header(reader, size, source.name, limits)
     limits.check_picture(header.width, header.height, source.name)
     return still_info(header, size)
 
@@ -129,15 +110,19 @@ def _refuse_unsupported(head: bytes, name: str) -> None:
         )
 
 
-def _more(reader: ByteReader) -> Callable[[int, int], bytes]:
-    return lambda count, offset: read_bytes(reader, offset, count)
+def _read(reader: ByteReader, count: int, offset: int) -> bytes:
+    return read_bytes(reader, offset, count)
 
 
-def _pillow_header(source: MediaSource, limits: Limits, size: int) -> StillHeader:
-    with _translated(source.name), _opened(source) as image:
+def _pillow_header(reader: ByteReader, size: int, source_name: str, limits: Limits) -> StillHeader:
+    file = PictureFile(reader, size, source_name, limits, counts_bytes=True)
+    with (
+        pillow_reads(file, lambda error: _translated(error, source_name)),
+        Image.open(cast("IO[bytes]", file), formats=FORMATS) as image,
+    ):
         width, height = image.size
-        limits.check_picture(width, height, source.name)
-        orientation = _pillow_orientation(image, source.name)
+        limits.check_picture(width, height, source_name)
+        orientation = _pillow_orientation(image, source_name)
         if isinstance(image, TiffImageFile) and image.tag_v2.get(ExifTags.Base.Orientation) in (5, 6, 7, 8):
             width, height = height, width  # Pillow gives the size of a TIFF as displayed
         name = str(image.format).lower()
@@ -159,31 +144,9 @@ def _pillow_orientation(image: Image.Image, name: str) -> int:
         return 1
 
 
-@contextmanager
-def _opened(source: MediaSource) -> Iterator[Image.Image]:
-    if source.kind == "path":
-        with open(source.path, "rb") as file, Image.open(file, formats=FORMATS) as image:
-            yield image
-    else:
-        data = source.data if source.file is None else _whole(source)
-        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
-            yield image
-
-
-def _whole(source: MediaSource) -> bytes:
-    return source.head(source.stat().bytes)
-
-
-@contextmanager
-def _translated(name: str) -> Iterator[None]:
-    try:
-        with QUIET:  # Pillow warns of large or odd pictures: our limits decide.
-            yield
-    except FramefeedError:
-        raise  # our own errors are RuntimeErrors too
-    except Image.DecompressionBombError as error:
-        raise LimitExceeded(f"{name}: {error}", source=name, stage="open") from error
-    except PILLOW_ERRORS as error:
-        # Pillow's own words for this one are those of a file object.
-        what = "Pillow does not know it" if isinstance(error, UnidentifiedImageError) else error
-        raise UnreadableMedia(f"{name}: damaged picture header: {what}", source=name, stage="open") from error
+def _translated(error: BaseException, name: str) -> MediaError:
+    if isinstance(error, Image.DecompressionBombError):
+        return LimitExceeded(f"{name}: {error}", source=name, stage="open")
+    # Pillow's own words for this one are those of a file object.
+    what = "Pillow does not know it" if isinstance(error, UnidentifiedImageError) else error
+    return UnreadableMedia(f"{name}: damaged picture header: {what}", source=name, stage="open")

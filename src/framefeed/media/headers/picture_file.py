@@ -1,0 +1,128 @@
+"""A picture as Pillow reads it: counted, stopped from outside, and with the errors of reads kept."""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from PIL import Image
+
+from framefeed.errors import FramefeedError, LimitExceeded, MediaError
+from framefeed.media.headers.facts import LEAST_READ_BYTES
+from framefeed.media.limits import Limits
+from framefeed.media.quiet import QUIET
+from framefeed.media.source import ByteReader, read_bytes
+from framefeed.parallel.outcome import Err, outcome_of
+from framefeed.parallel.shortage import shortage_in
+from framefeed.parallel.stopping import check_stop
+
+PILLOW_ERRORS = (
+    OSError,  # also UnidentifiedImageError
+    SyntaxError,
+    ValueError,
+    EOFError,
+    LookupError,
+    TypeError,
+    ArithmeticError,
+    RuntimeError,
+    AssertionError,
+    AttributeError,
+    struct.error,
+    zlib.error,
+)
+"""What Pillow's readers raise over damaged files."""
+# IMAGING_CODEC_MEMORY of Pillow, -9 in ImageFile.ERRORS and as libtiff's: its decoders raise no MemoryError.
+_NO_MEMORY = ("out of memory error", "decoder error -9")
+
+
+class PictureFile:
+    """A source as Pillow reads it, from its start.
+
+    What a read raises is kept: Pillow takes some of it for damage, and passes over some.
+
+    Args:
+        reader: The source.
+        size: Its bytes.
+        name: For messages.
+        limits: ``max_header_bytes`` bounds what is read.
+        counts_bytes: Count the bytes that are read; else only how often something is read, which is for pixels.
+    """
+
+    def __init__(self, reader: ByteReader, size: int, name: str, limits: Limits, *, counts_bytes: bool) -> None:
+        self._reader = reader
+        self._size = size
+        self._name = name
+        self._most = self._left = limits.max_header_bytes
+        self._counts_bytes = counts_bytes
+        self._at = 0
+        self._error: BaseException | None = None
+
+    def read(self, count: int | None = -1) -> bytes:
+        """Read on, up to the end without a count."""
+        left = max(0, self._size - self._at)
+        outcome = outcome_of(self._read, left if count is None or count < 0 else min(count, left))
+        if isinstance(outcome, Err):
+            self._error = self._error or outcome.error
+            raise self._error
+        return outcome.value
+
+    def _read(self, count: int) -> bytes:
+        check_stop()
+        self._left -= max(count if self._counts_bytes else 0, LEAST_READ_BYTES)
+        if self._left < 0:
+            raise LimitExceeded(
+                f"{self._name}: its header goes on for more bytes than max_header_bytes allows ({self._most}): it may "
+                "be damaged; raise max_header_bytes if it is not",
+                source=self._name,
+                stage="open",
+            )
+        data = read_bytes(self._reader, self._at, count)
+        self._at += len(data)
+        return data
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Move the position."""
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
+        if offset + start < 0:
+            raise ValueError(f"a position of {offset + start}")
+        self._at = offset + start
+        return self._at
+
+    def tell(self) -> int:
+        """Give the position."""
+        return self._at
+
+    def raise_error(self) -> None:
+        """Raise what a read raised."""
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+
+@contextmanager
+def pillow_reads(file: PictureFile, translate: Callable[[BaseException], MediaError]) -> Iterator[None]:
+    """Turn what Pillow raises over damaged pictures into framefeed's errors.
+
+    What a read raised comes out as it is, and so does a shortage of the machine, whatever Pillow makes of them.
+
+    Args:
+        file: What it reads.
+        translate: Builds the error.
+    """
+    try:
+        with QUIET:  # Pillow warns of large or odd pictures: our limits decide.
+            yield
+    except FramefeedError:
+        file.raise_error()
+        raise
+    except (Image.DecompressionBombError, *PILLOW_ERRORS) as error:
+        file.raise_error()
+        if str(error).startswith(_NO_MEMORY):
+            raise MemoryError(str(error)) from error
+        if shortage_in(error) is not None:
+            raise
+        raise translate(error) from error
+    file.raise_error()
