@@ -71,7 +71,7 @@ def survey_chunk(chunk: Chunk, options: SurveyOptions) -> Surveyed:
         chunk: What to open.
         options: How much to find out.
     """
-    stills, slow = StillRows(), dict[int, Any]()
+    stills, slow = StillRows(options.limits), dict[int, Any]()
     start, before = 0, bytes_read_by_thread()
     for part in chunk:
         sources = part.sources(options)

@@ -23,6 +23,7 @@ from framefeed.media.headers import CountedReads, OddHeader, StillHeader, orient
 from framefeed.media.limits import DEFAULT_LIMITS, Limits
 from framefeed.media.sniff import HEAD_BYTES
 from framefeed.media.source import OF_HEAD, head_digest, ns_in_64_bits
+from framefeed.parallel.stopping import check_stop
 
 SURVEYED = pa.schema([(name, kind) for name, kind in FACTS.items() if name not in ("source", "label")])
 """What a survey finds out: the facts of a catalog without what the listing knows."""
@@ -84,6 +85,7 @@ class StillRows:
             start: Position of the first.
         """
         for first in range(0, len(paths), _AT_ONCE):
+            check_stop()
             some = paths[first : first + _AT_ONCE]
             try:
                 self._read_some(some, start + first)

@@ -34,6 +34,7 @@ PILLOW_ERRORS = (
     zlib.error,
 )
 """What Pillow's readers raise over damaged files."""
+_FREE_READS = 128
 # IMAGING_CODEC_MEMORY of Pillow, -9 in ImageFile.ERRORS and as libtiff's: its decoders raise no MemoryError.
 _NO_MEMORY = ("out of memory error", "decoder error -9")
 
@@ -55,7 +56,8 @@ class PictureFile:
         self._reader = reader
         self._size = size
         self._name = name
-        self._most = self._left = limits.max_header_bytes
+        self._most = limits.max_header_bytes
+        self._left = self._most + _FREE_READS * LEAST_READ_BYTES
         self._counts_bytes = counts_bytes
         self._at = 0
         self._error: BaseException | None = None
@@ -76,6 +78,7 @@ class PictureFile:
             raise LimitExceeded(
                 f"{self._name}: its header goes on for more bytes than max_header_bytes allows ({self._most}): it may "
                 "be damaged; raise max_header_bytes if it is not",
+                limit="max_header_bytes",
                 source=self._name,
                 stage="open",
             )

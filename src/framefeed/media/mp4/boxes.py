@@ -17,10 +17,22 @@ MAX_DEPTH = 10
 """Levels of boxes inside each other; libav's own bound."""
 MAX_BOXES = 4096
 """Boxes of one parent."""
+BOX_COST = 2**13
+"""What a box counts against ``Limits.max_header_bytes``, however small it is: 32,768 are allowed by default."""
+FREE_BOXES = 1024
+"""Any file may have as many, whatever the limit."""
+_PARENTS = frozenset({b"moov", b"trak", b"mdia", b"minf", b"stbl", b"dinf", b"edts", b"udta", b"mvex", b"tapt", b"gmhd",
+                      b"meta", b"ilst"})  # fmt: skip
+_FULL_BOX_BYTES = 4
+"""Version and flags, which ``meta`` has in MP4 and not in QuickTime."""
 
 
 class OddMovie(Exception):
     """The file holds something that this reader does not understand exactly: no error, another reader takes over."""
+
+
+class TooManyBoxes(Exception):
+    """The file holds more boxes than the limits allow: not even their headers are read, by this reader or another."""
 
 
 class Box(NamedTuple):
@@ -54,6 +66,28 @@ def boxes(data: bytes, start: int, end: int) -> list[Box]:
         found.append(_box((kind, start + head, stop)))
         start = stop
     return found
+
+
+def check_number(data: bytes, max_header_bytes: int) -> None:
+    """Raise TooManyBoxes if boxes inside of each other are more than the limit allows; damage ends its parent."""
+    left = FREE_BOXES + max_header_bytes // BOX_COST
+    parents = [(0, len(data))]
+    while parents:
+        start, end = parents.pop()
+        while start + 8 <= end:
+            size, kind = _HEADER.unpack_from(data, start)
+            head = 8
+            if size == 1 and start + _LARGE_HEADER_BYTES <= end:
+                size, head = large_size(data, start, end), _LARGE_HEADER_BYTES
+            if size < head:
+                break
+            left -= 1
+            if left < 0:
+                raise TooManyBoxes
+            if kind in _PARENTS:
+                is_full = kind == b"meta" and data[start + head : start + head + _FULL_BOX_BYTES] == bytes(4)
+                parents.append((start + head + _FULL_BOX_BYTES * is_full, min(start + size, end)))
+            start += size
 
 
 def large_size(data: bytes, start: int, end: int) -> int:

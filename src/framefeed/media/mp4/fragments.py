@@ -15,6 +15,7 @@ from framefeed.media.mp4.edits import edit_offset
 from framefeed.media.mp4.movie import Movie, Track
 from framefeed.media.mp4.samples import MAX_SAMPLE_BYTES, BoolArray, IntArray
 from framefeed.media.source import ByteReader, read_bytes
+from framefeed.parallel.stopping import check_stop
 
 _TREX = Struct(">4xIIIII")
 _RUN_FIELDS = (0x100, 0x200, 0x400, 0x800)
@@ -92,6 +93,7 @@ def read_fragments(reader: ByteReader, movie: Movie, track: Track, limits: Limit
     runs: list[Run] = []
     left = {"samples": limits.max_packets, "bytes": limits.max_header_bytes}
     for start, end in movie.layout.fragments:
+        check_stop()
         left["bytes"] -= end - start
         if left["bytes"] < 0:
             raise OddMovie("fragments of huge headers")

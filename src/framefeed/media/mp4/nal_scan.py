@@ -26,6 +26,7 @@ from framefeed.media.nal import (
     h264_facts,
 )
 from framefeed.media.source import ByteReader, read_bytes
+from framefeed.parallel.stopping import check_stop
 
 ByteArray = npt.NDArray[np.uint8]
 WordArray = npt.NDArray[np.uint64]
@@ -131,6 +132,7 @@ def find_units(reader: ByteReader, length_size: int, packets: Packets) -> Units:
     walk = _Walk(length_size)
     buffer = np.empty(0, np.uint8)
     for first, stop in _blocks(begin, end):
+        check_stop()
         start, count = int(begin[first]), int(end[first:stop].max()) - int(begin[first])
         if len(buffer) < count + _PADDING:
             buffer = np.empty(max(count, min(BLOCK_BYTES, int(end[-1]) - start)) + _PADDING, np.uint8)
@@ -284,6 +286,7 @@ def _with_messages(units: Units, kind: npt.NDArray[Any], second: ByteArray, thir
 
 def _recovers(reader: ByteReader, length_size: int, packets: Packets, number: int) -> bool:
     """Whether a packet holds a recovery point of no frames."""
+    check_stop()
     data = read_bytes(reader, int(packets.offset[number]), int(packets.size[number]))
     facts = h264_facts(data, length_size)
     return facts is not None and facts.is_random_access

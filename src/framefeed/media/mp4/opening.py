@@ -9,14 +9,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from framefeed.errors import LimitExceeded
 from framefeed.media.info import MediaInfo
 from framefeed.media.limits import Limits
-from framefeed.media.mp4.boxes import OddMovie
+from framefeed.media.mp4.boxes import OddMovie, TooManyBoxes
 from framefeed.media.mp4.codec_facts import Video
 from framefeed.media.mp4.description import length_size_of, read_video
 from framefeed.media.mp4.facts import check_size, media_info
 from framefeed.media.mp4.first_packet import check_first_packet, first_place
-from framefeed.media.mp4.layout import FIRST_KINDS
+from framefeed.media.mp4.layout import COUNTED_KINDS
 from framefeed.media.mp4.movie import Movie
 from framefeed.media.mp4.nal_scan import NalFacts
 from framefeed.media.mp4.picture_order import HEAD_PACKETS, shown_order
@@ -118,10 +119,13 @@ def movie_info(reader: ByteReader, head: bytes, name: str, limits: Limits) -> Me
         head: Its first bytes.
         name: For the log.
         limits: What it may claim.
+
+    Raises:
+        LimitExceeded: More boxes than the limits allow.
     """
-    if head[4:8] not in FIRST_KINDS:
+    if head[4:8] not in COUNTED_KINDS:
         return None
-    with _left_to_libav(name):
+    with _left_to_libav(name), _bounded(name, limits):
         movie = read_movie(reader, reader.stat().bytes, limits, head)
         for track in movie.tracks:
             check_counts(movie, track)
@@ -137,10 +141,13 @@ def open_movie(reader: ByteReader, head: bytes, name: str, limits: Limits) -> Op
         head: Its first bytes.
         name: For the log.
         limits: What it may claim.
+
+    Raises:
+        LimitExceeded: More boxes than the limits allow.
     """
-    if head[4:8] not in FIRST_KINDS:
+    if head[4:8] not in COUNTED_KINDS:
         return None
-    with _left_to_libav(name):
+    with _left_to_libav(name), _bounded(name, limits):
         movie = read_movie(reader, reader.stat().bytes, limits, head)
         if movie.extends is None:
             facts = _facts_or_none(reader, movie, name, limits)
@@ -182,3 +189,17 @@ def _left_to_libav(name: str) -> Iterator[None]:
         yield
     except OddMovie as odd:
         _LOG.debug("%s: read through libav: %s", name, odd)
+
+
+@contextmanager
+def _bounded(name: str, limits: Limits) -> Iterator[None]:
+    try:
+        yield
+    except TooManyBoxes:
+        raise LimitExceeded(
+            f"{name}: its header goes on for more boxes than max_header_bytes allows ({limits.max_header_bytes}): it "
+            "may be damaged; raise max_header_bytes if it is not",
+            limit="max_header_bytes",
+            source=name,
+            stage="open",
+        ) from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from framefeed.media.limits import DEFAULT_LIMITS, Limits
-from framefeed.media.mp4.boxes import OddMovie
+from framefeed.media.mp4.boxes import OddMovie, check_number
 from framefeed.media.mp4.layout import read_layout
 from framefeed.media.mp4.movie import Movie, parse_movie
 from framefeed.media.source import ByteReader, read_bytes
@@ -20,10 +20,15 @@ def read_movie(reader: ByteReader, size: int, limits: Limits = DEFAULT_LIMITS, h
 
     Raises:
         OddMovie: No MP4 file, or something in it is not understood exactly: libav reads it then.
+        TooManyBoxes: It holds more boxes than the limits allow, whoever reads it.
     """
     layout = read_layout(reader, size, limits, head)
     start, end = layout.movie
     data = head[start:end] if end <= len(head) else read_bytes(reader, start, end - start)
     if len(data) < end - start:
         raise OddMovie("a file that got shorter")
-    return parse_movie(data, layout, limits)
+    try:
+        return parse_movie(data, layout, limits)
+    except OddMovie:
+        check_number(data, limits.max_header_bytes)
+        raise
