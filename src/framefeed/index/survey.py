@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 from framefeed.errors import FramefeedError, LimitExceeded, UsageError
 from framefeed.index.build import Verify, index_media
 from framefeed.index.frame_index import FrameIndex
+from framefeed.media.headers import check_decodable
 from framefeed.media.info import MediaInfo
 from framefeed.media.limits import DEFAULT_LIMITS, Limits
 from framefeed.media.probe import probe
@@ -124,6 +125,7 @@ def _survey(source: Any, options: SurveyOptions) -> Finding:
         found = media.stat()
         if options.depth == "header" or _is_still(media):
             info = probe(media, limits=options.limits)
+            check_decodable(info, media.name)
             fingerprint = media.head_fingerprint() if info.kind == "image" else media.fingerprint()
             if options.depth == "frames":
                 if options.decodes_pictures:

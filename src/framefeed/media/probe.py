@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from typing import Any
 
 from framefeed.errors import UnsupportedCodec
@@ -21,8 +20,6 @@ from framefeed.media.sniff import HEAD_BYTES, beyond_pillow, sniff
 from framefeed.media.source import MediaSource, read_bytes
 from framefeed.parallel.shortage import try_again_in_shortage
 
-_PROBED_PACKETS = 64
-
 
 def probe(source: Any, *, limits: Limits = DEFAULT_LIMITS) -> MediaInfo:
     """Read what the headers of a file claim.
@@ -35,7 +32,8 @@ def probe(source: Any, *, limits: Limits = DEFAULT_LIMITS) -> MediaInfo:
     Raises:
         UnreadableMedia: Not media: text, empty, a folder, a FIFO, a playlist, missing, or a damaged header.
         NoVideoStream: Audio only, or a cover picture only.
-        EmptyVideo: A video stream that gives no frame.
+        EmptyVideo: A video stream that gives no frame. Where the tables of an MP4 file say everything, none is decoded:
+            that its pictures are all damaged shows when it is indexed.
         UnsupportedCodec: No decoder for it, or encrypted.
         LimitExceeded: It claims more than ``limits``.
         ResourceExhausted: Memory or file descriptors ran out, twice; it says nothing about the file.
@@ -83,10 +81,10 @@ def _in_tiles(name: str) -> UnsupportedCodec:
 
 
 def first_fact(container: VideoContainer) -> DecodedFact:
-    """Decode up to the first frame: rotation is known only with it.
+    """Decode up to the first frame, wherever it comes: rotation is known only with it.
 
     Raises:
-        EmptyVideo: No packet at all, or none of the first gives a frame.
+        EmptyVideo: No packet gives a frame, which is when an index would have none.
         UnsupportedCodec: They are encrypted.
         LimitExceeded: None does because they claim to be larger than the limits.
     """
@@ -98,7 +96,7 @@ def first_fact(container: VideoContainer) -> DecodedFact:
 
 def _clear(container: VideoContainer) -> Iterator[Packet]:
     name = container.source.name
-    for packet in islice(container.packets(), _PROBED_PACKETS):
+    for packet in container.packets():
         if packet.has_sidedata("encryption_info"):
             raise UnsupportedCodec(f"{name}: its video is encrypted", source=name, stage="open")
         yield packet

@@ -1,7 +1,7 @@
 """Facts of still pictures, from their first bytes where those say it plainly, else from Pillow."""
 
 from framefeed.media.headers.facts import HEAD_BYTES, CountedReads, OddHeader, StillHeader
-from framefeed.media.headers.pictures import FORMATS, image_info, orientation_of, still_info
+from framefeed.media.headers.pictures import FORMATS, check_decodable, image_info, orientation_of, still_info
 from framefeed.media.headers.stills import still_header
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "CountedReads",
     "OddHeader",
     "StillHeader",
+    "check_decodable",
     "image_info",
     "orientation_of",
     "still_header",

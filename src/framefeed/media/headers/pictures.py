@@ -21,6 +21,8 @@ from framefeed.media.source import ByteReader, MediaSource, read_bytes
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "AVIF")
 """Pillow's plug-ins that may look at a file; none of them starts another program (S10)."""
 
+_DECODED = frozenset({*FORMATS, "MPO"})  # which Pillow's plug-in for JPEG reads
+
 _log = logging.getLogger("framefeed.media")
 
 # EXIF 2.32 table 6: how the stored picture is turned counter-clockwise, then mirrored left to right, for display.
@@ -67,7 +69,9 @@ def image_info(source: MediaSource, limits: Limits) -> MediaInfo:
             header = still_header(head, more, size)
         except OddHeader as odd:
             _log.debug("%s: left to Pillow: %s", source.name, odd)
-            _refuse_unsupported(head, source.name)
+            unsupported = beyond_pillow(head)
+            if unsupported is not None:
+                raise _unsupported(unsupported, source.name) from None
             header = _pillow_header(reader, size, source.name, limits)
     limits.check_picture(header.width, header.height, source.name)
     return still_info(header, size)
@@ -100,14 +104,18 @@ def still_info(header: StillHeader, size_bytes: int) -> MediaInfo:
     )
 
 
-def _refuse_unsupported(head: bytes, name: str) -> None:
-    unsupported = beyond_pillow(head)
-    if unsupported:
-        raise UnsupportedCodec(
-            f"{name}: is a {unsupported} picture, which nothing here reads: convert it to JPEG, PNG or AVIF",
-            source=name,
-            stage="open",
-        )
+def check_decodable(info: MediaInfo, name: str) -> None:
+    """Raise UnsupportedCodec for a picture that ``probe`` describes and no backend decodes: HEIC."""
+    if info.kind == "image" and info.container.upper() not in _DECODED:
+        raise _unsupported("HEIC", name)
+
+
+def _unsupported(kind: str, name: str) -> UnsupportedCodec:
+    return UnsupportedCodec(
+        f"{name}: is a {kind} picture, which nothing here decodes: convert it to JPEG, PNG or AVIF",
+        source=name,
+        stage="open",
+    )
 
 
 def _read(reader: ByteReader, count: int, offset: int) -> bytes:
