@@ -15,6 +15,7 @@ from framefeed.media.sequence import SEQUENCE_CONTAINER, ImageSequence, Sequence
 from framefeed.media.sequence_probe import sequence_info
 from framefeed.media.source import MediaSource, SourceIdentity
 from framefeed.media.stills import decode_still
+from framefeed.parallel.stopping import check_stop
 
 OTHER_STILL = "image"
 """`StreamFacts.container` of a still picture in a container that is not listed here."""
@@ -152,6 +153,7 @@ def _decodable(media: SequenceSource, identity: SourceIdentity, limits: Limits) 
         try:
             decode_still(data, path, limits)
         except MediaError:
+            check_stop()  # that time ran out is no fact about the picture
             continue
         found.append(number)
     return np.array(found, dtype=np.int64)

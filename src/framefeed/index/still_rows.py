@@ -5,6 +5,7 @@ What is not answered by the first bytes of a plain file, whatever it is, is left
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -96,7 +97,9 @@ class StillRows:
     def _read_one(self, path: str, position: int) -> None:
         try:
             self._read_some([path], position)
-        except _NOT_READ:
+        except _NOT_READ as error:
+            if isinstance(error, OSError) and error.errno == errno.EBADF:
+                raise  # we closed it
             self.others.append(position)
 
     def _read_some(self, paths: Sequence[str], start: int) -> None:

@@ -13,8 +13,9 @@ import numpy.typing as npt
 import xxhash
 
 from framefeed.errors import MissingMedia, UnreadableMedia
-from framefeed.media.source import FileReader, SourceStat, ns_in_64_bits, open_regular, read_bytes, stat_regular
+from framefeed.media.source import FileReader, SourceStat, ns_in_64_bits, read_bytes, stat_regular
 from framefeed.parallel.shortage import raise_shortage
+from framefeed.parallel.stopping import check_stop
 
 IntArray = npt.NDArray[np.int64]
 
@@ -67,6 +68,7 @@ class SequenceFiles:
         """Hash names, sizes, heads and tails, in order; a copy of the folder has the same."""
         digest = xxhash.xxh3_128()
         for path, size in zip(self.paths, self.sizes.tolist(), strict=True):
+            check_stop()
             reader = FileReader(path)
             try:
                 head = read_bytes(reader, 0, _HASHED_BYTES)
@@ -82,21 +84,17 @@ class SequenceFiles:
 
         Raises:
             UnreadableMedia: It is gone, or may not be read.
+            StaleSource: The device that it is on went away.
         """
-        descriptor = open_regular(self.paths[number])
-        listed = (int(self.sizes[number]), int(self.mtimes_ns[number]))
+        listed = SourceStat(int(self.sizes[number]), int(self.mtimes_ns[number]))
+        reader = FileReader(self.paths[number])
         try:
-            if _facts(os.fstat(descriptor)) != listed:
+            if reader.stat() != listed:
                 return None
-            data = os.pread(descriptor, listed[0], 0)
-            while data and len(data) < listed[0]:
-                more = os.pread(descriptor, listed[0] - len(data), len(data))
-                if not more:
-                    return None
-                data += more
-            return data if _facts(os.fstat(descriptor)) == listed else None
+            data = read_bytes(reader, 0, listed.bytes)
+            return data if len(data) == listed.bytes and reader.stat() == listed else None
         finally:
-            os.close(descriptor)
+            reader.close()
 
     def change_since(self, before: SequenceFiles) -> str | None:
         """Say what is different from an earlier listing, naming one file; None where nothing is."""
@@ -140,7 +138,11 @@ def list_folder(folder: str) -> SequenceFiles:
 
 def stat_files(paths: Sequence[str], folder: Hashable = None) -> SequenceFiles:
     """Look at the files of an explicit list; errors as ``stat_regular``."""
-    facts = [_facts(stat_regular(path)) for path in paths]
+    facts: list[tuple[int, int]] = []
+    for path in paths:
+        check_stop()
+        found = stat_regular(path)
+        facts.append((found.st_size, ns_in_64_bits(found.st_mtime_ns)))
     sizes, times = np.array(facts, dtype=np.int64).reshape(-1, 2).T
     return SequenceFiles(tuple(paths), sizes, times, folder)
 
@@ -151,7 +153,3 @@ def folder_stamp(folder: str) -> Hashable:
     if not stat.S_ISDIR(facts.st_mode):
         raise NotADirectoryError(0, "it is not a folder")
     return (facts.st_dev, facts.st_ino, facts.st_mtime_ns)
-
-
-def _facts(found: os.stat_result) -> tuple[int, int]:
-    return found.st_size, ns_in_64_bits(found.st_mtime_ns)

@@ -11,6 +11,7 @@ from framefeed.media.info import MediaInfo
 from framefeed.media.limits import Limits
 from framefeed.media.sequence import SEQUENCE_CONTAINER, SequenceSource, SequenceTimes
 from framefeed.media.source import MediaSource
+from framefeed.parallel.stopping import check_stop
 
 MIXED = "mixed"
 """Codec of a sequence whose files have several."""
@@ -57,6 +58,7 @@ def _described(path: str, limits: Limits) -> MediaInfo:
 def _codecs_of_alike(paths: Sequence[str], first: MediaInfo, limits: Limits) -> set[str]:
     codecs = set[str]()
     for path in paths[1:]:
+        check_stop()
         info = _described(path, limits)
         if (info.width, info.height) != (first.width, first.height):
             raise FormatChanged(
