@@ -10,7 +10,7 @@ from PIL.TiffImagePlugin import TiffImageFile
 from framefeed.errors import CorruptMedia, LimitExceeded, MediaError, UnsupportedCodec, UsageError
 from framefeed.media.headers.picture_file import PILLOW_ERRORS, PictureFile, pillow_reads
 from framefeed.media.headers.pictures import FORMATS, orientation_of
-from framefeed.media.limits import Limits
+from framefeed.media.limits import DEFAULT_LIMITS, Limits
 from framefeed.media.sniff import HEAD_BYTES, beyond_pillow
 from framefeed.media.source import BytesReader
 
@@ -46,9 +46,9 @@ def decode_still(data: bytes, name: str, limits: Limits) -> Image.Image:
     ):
         limits.check_picture(*image.size, name)
         if isinstance(image, TiffImageFile):
-            # libtiff allocates whole tiles, which may be larger than the picture.
+            # libtiff allocates whole tiles, which may be larger than the picture, and than the limits of a small one.
             wide, high = (int(image.tag_v2.get(tag, 1)) for tag in _TILE_SIZE)
-            limits.check_picture(wide, high, name)
+            DEFAULT_LIMITS.check_picture(wide, high, name)
         image.load()
         # Only now is the tag right: reading a TIFF turns it, and takes the tag away.
         return _upright(image)

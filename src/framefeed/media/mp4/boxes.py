@@ -71,6 +71,8 @@ def boxes(data: bytes, start: int, end: int) -> list[Box]:
 def check_number(data: bytes, max_header_bytes: int) -> None:
     """Raise TooManyBoxes if boxes inside of each other are more than the limit allows; damage ends its parent."""
     left = FREE_BOXES + max_header_bytes // BOX_COST
+    if len(data) <= 8 * left:
+        return
     parents = [(0, len(data))]
     while parents:
         start, end = parents.pop()

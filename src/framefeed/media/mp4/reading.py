@@ -27,8 +27,5 @@ def read_movie(reader: ByteReader, size: int, limits: Limits = DEFAULT_LIMITS, h
     data = head[start:end] if end <= len(head) else read_bytes(reader, start, end - start)
     if len(data) < end - start:
         raise OddMovie("a file that got shorter")
-    try:
-        return parse_movie(data, layout, limits)
-    except OddMovie:
-        check_number(data, limits.max_header_bytes)
-        raise
+    check_number(data, limits.max_header_bytes)
+    return parse_movie(data, layout, limits)
