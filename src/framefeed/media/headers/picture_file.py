@@ -35,6 +35,8 @@ PILLOW_ERRORS = (
 )
 """What Pillow's readers raise over damaged files."""
 _FREE_READS = 128
+_WINDOW_BYTES = 2**13
+"""Read at once, for Pillow reads by bytes."""
 # IMAGING_CODEC_MEMORY of Pillow, -9 in ImageFile.ERRORS and as libtiff's: its decoders raise no MemoryError.
 _NO_MEMORY = ("out of memory error", "decoder error -9")
 
@@ -59,7 +61,8 @@ class PictureFile:
         self._most = limits.max_header_bytes
         self._left = self._most + _FREE_READS * LEAST_READ_BYTES
         self._counts_bytes = counts_bytes
-        self._at = 0
+        self._at = self._start = 0
+        self._window = b""
         self._error: BaseException | None = None
 
     def read(self, count: int | None = -1) -> bytes:
@@ -82,7 +85,11 @@ class PictureFile:
                 source=self._name,
                 stage="open",
             )
-        data = read_bytes(self._reader, self._at, count)
+        begin = self._at - self._start
+        if begin < 0 or begin + count > len(self._window):
+            self._window = read_bytes(self._reader, self._at, max(count, min(_WINDOW_BYTES, self._size - self._at)))
+            self._start, begin = self._at, 0
+        data = self._window[begin : begin + count]
         self._at += len(data)
         return data
 
