@@ -123,6 +123,46 @@ def test_every_bit_of_a_header_may_flip(name: str) -> None:
             _assert_agree(bytes(changed), whole)
 
 
+def test_a_flipped_bit_of_ihdr_is_refused_as_pillow_does() -> None:
+    # Its own checksum covers bytes 12 to 32.
+    data = made()["RGB.png"]
+    for place in range(12, 33):
+        for bit in range(8):
+            changed = bytearray(data)
+            changed[place] ^= 1 << bit
+            assert _by_pillow(bytes(changed)) is None
+            assert _facts(bytes(changed)) is None, (place, bit)
+            assert _info(bytes(changed)) == "UnreadableMedia", (place, bit)
+
+
+def _misplaced(order: str, entries: list[tuple[int, int, int, int]]) -> bytes:
+    """A JPEG whose EXIF holds an orientation's first eight bytes across two entries."""
+    tag = struct.unpack(order + "II", struct.pack(order + "HHI", 0x0112, 3, 1))
+    # Type 99 is unknown: its count and value are passed over, and hold what looks like the tag.
+    listed = [(0x010F, 99, *tag), *entries]
+    start = b"II*\0" if order == "<" else b"MM\0*"
+    directory = b"".join(struct.pack(order + "HHII", *entry) for entry in listed)
+    exif = start + struct.pack(order + "IH", 8, len(listed)) + directory + bytes(4)
+    return with_segments(saved(picture(), "JPEG"), segment(0xFFE1, b"Exif\0\0" + exif))
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("behind", [0, 3, 8])
+def test_an_orientation_between_two_entries_is_none(order: str, behind: int) -> None:
+    # The tag of the next entry lies where the orientation's value would: 6, which turns.
+    own = struct.unpack(order + "I", struct.pack(order + "HH", behind, 0))[0]
+    jpeg = _misplaced(order, [(6, 99, 0, 0)] + [(0x0112, 3, 1, own)] * bool(behind))
+    assert our_facts(jpeg).orientation == pillow_facts(jpeg).orientation == (behind or 1)
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_the_number_of_the_orientation_as_a_value_is_not_its_tag(order: str) -> None:
+    value = struct.unpack(order + "I", struct.pack(order + "HH", 0, 0x0112))[0]
+    jpeg = _misplaced(order, [(7, 99, 0x01120112, value), (0x0112, 3, 1, struct.unpack(order + "I", struct.pack(
+        order + "HH", 5, 0))[0])])  # fmt: skip
+    assert our_facts(jpeg).orientation == pillow_facts(jpeg).orientation == 5
+
+
 HUGE = 2**32
 ICC = segment(0xFFE2, b"ICC_PROFILE\0" + bytes(65_000))
 
