@@ -24,6 +24,7 @@ from framefeed.errors import (
 )
 from framefeed.index.build import build_index
 from framefeed.index.scanning import scan
+from framefeed.index.still_rows import StillRows
 from framefeed.media.headers.picture_file import PictureFile, pillow_reads
 from framefeed.media.limits import DEFAULT_LIMITS
 from framefeed.media.probe import probe
@@ -228,3 +229,20 @@ def test_memory_that_runs_out_in_pillow_is_no_damage(monkeypatch: pytest.MonkeyP
         decode_still(data, "a.png", DEFAULT_LIMITS)
     with pytest.raises(ResourceExhausted, match="memory"):
         build_index(data, "full")
+
+
+@pytest.mark.parametrize("kind", ["open", "stat", "read"])
+def test_the_fast_route_of_a_scan_hides_no_bug_of_ours(kind: str, path: Path) -> None:
+    with failing_calls(kind, Fault(errno.EBADF, 0, stays=True)), pytest.raises(OSError, match="Bad file descriptor"):
+        StillRows().read([str(path)], 0)
+
+
+def test_the_fast_route_leaves_what_ran_out_to_the_slow_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> bytes:
+        raise MemoryError
+
+    rows = StillRows()
+    with monkeypatch.context() as patch:
+        patch.setattr("os.pread", refuse)
+        rows.read([str(path)], 0)
+    assert rows.others == [0]
