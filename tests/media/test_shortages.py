@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import itertools
+import struct
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from framefeed.errors import MediaError, ResourceExhausted, StaleSource, Unreada
 from framefeed.index.build import build_index
 from framefeed.index.scanning import scan
 from framefeed.media.probe import probe
+from framefeed.testing import ClipSpec, clip_bytes
 from tests.corpus import clip_file
 from tests.media.faults import CALLS, Fault, failing_calls, failing_decoders
 
@@ -72,6 +74,17 @@ def test_D08_a_lost_device_is_named_and_no_damage(kind: str, name: str) -> None:
             with _failing(kind, Fault(number, at)), pytest.raises(expected, match=name) as caught:
                 call()
             assert number != errno.EIO or caught.value.stage == "read"
+
+
+@pytest.mark.parametrize("claimed", [2**31 - 1, 2**32 - 1])
+def test_a_packet_that_claims_more_than_there_can_be_is_damage_and_no_shortage(tmp_path: Path, claimed: int) -> None:
+    data = bytearray(clip_bytes(ClipSpec(num_frames=8, codec="libvpx", b_frames=None), "ivf"))
+    data[32:36] = struct.pack("<I", claimed)  # the size of the first frame
+    path = tmp_path / "claims.ivf"
+    path.write_bytes(data)
+    for ask in (probe, build_index):
+        with pytest.raises(MediaError):
+            ask(path)
 
 
 @pytest.mark.parametrize("kind", ["read", "stat"])

@@ -26,8 +26,17 @@ from av.stream import Disposition
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
-from framefeed.errors import CorruptMedia, LimitExceeded, NoVideoStream, UnsupportedCodec
-from framefeed.media.foreign import FOREIGN, LogLine, check_memory, in_one_line, libav_log, translate, translated
+from framefeed.errors import CorruptMedia, LimitExceeded, NoVideoStream, UnreadableMedia, UnsupportedCodec
+from framefeed.media.foreign import (
+    FOREIGN,
+    LogLine,
+    check_memory,
+    in_one_line,
+    is_excessive_claim,
+    libav_log,
+    translate,
+    translated,
+)
 from framefeed.media.limits import DEFAULT_LIMITS, Limits
 from framefeed.media.source import MediaSource, read_bytes
 from framefeed.parallel.outcome import Err, outcome_of
@@ -220,6 +229,8 @@ class VideoContainer:
                 opened = av.open(self._input, options=_options(self.limits), metadata_errors="replace")
             except FOREIGN as error:
                 self._input.raise_error()
+                if is_excessive_claim(error, self.limits.max_packet_bytes):
+                    raise translate(error, self.source.name, "open", in_one_line(lines)) from None
                 check_memory(error, lines, 0)
                 raise translate(error, self.source.name, "open", in_one_line(lines)) from error
         self.keep_log(lines)
@@ -335,8 +346,15 @@ class VideoContainer:
         while True:
             check_stop()
             self._input.bound_packet(self.limits)
-            with libav_log(), translated(self.source.name, "index"):
-                packet = next(demuxed, None)
+            with libav_log(), translated(self.source.name, "index", self.limits.max_packet_bytes):
+                try:
+                    packet = next(demuxed, None)
+                except IndexError as error:  # of PyAV, where a stream comes that the header has not
+                    raise UnreadableMedia(
+                        f"{self.source.name}: its packets are of other streams than its header says: it is damaged",
+                        source=self.source.name,
+                        stage="index",
+                    ) from error
             self._input.raise_error()
             if packet is None:
                 return

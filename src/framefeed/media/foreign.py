@@ -40,19 +40,29 @@ _PROBED_BYTES = 2**24
 
 
 @contextmanager
-def translated(name: str, stage: str) -> Iterator[None]:
+def translated(name: str, stage: str, most_bytes: int | None = None) -> Iterator[None]:
     """Turn libav's errors inside the block into framefeed's; a shortage of the machine stays what it is.
 
     Args:
         name: The source's name, for the message.
         stage: What is being done: "open", "index" or "decode".
+        most_bytes: Where containers are read, the most that libav needs at once for what a file may claim. A demuxer
+            says that memory ran out for a larger claim too, whatever there is.
     """
     try:
         yield
     except FOREIGN as error:
-        if shortage_in(error) is not None:
+        if shortage_in(error) is None:
+            raise translate(error, name, stage) from error
+        if not is_excessive_claim(error, most_bytes):
             raise
-        raise translate(error, name, stage) from error
+        # Not from the error: what has a shortage as its cause is one.
+        raise translate(error, name, stage) from None
+
+
+def is_excessive_claim(error: BaseException, most_bytes: int | None) -> bool:
+    """Whether libav lacked memory for a claim of the file: it did although the system has what a sound file needs."""
+    return isinstance(error, av.MemoryError) and most_bytes is not None and is_memory_there(most_bytes)
 
 
 def translate(error: BaseException, name: str, stage: str, log: str = "") -> MediaError:
@@ -86,6 +96,15 @@ def in_one_line(lines: Sequence[LogLine]) -> str:
     return "; ".join([line for line in dict.fromkeys(said) if line][:_MESSAGES])
 
 
+def is_memory_there(nbytes: int) -> bool:
+    """Whether the system would give this process so many bytes."""
+    try:
+        mmap.mmap(-1, nbytes).close()
+    except (OSError, ValueError, OverflowError):
+        return False
+    return True
+
+
 def check_memory(error: BaseException | None, lines: Sequence[LogLine], picture_bytes: int) -> None:
     """Raise where what looks like damage may be a lack of memory, which libavcodec reports as invalid data too.
 
@@ -102,7 +121,5 @@ def check_memory(error: BaseException | None, lines: Sequence[LogLine], picture_
     messages = " ".join(message for _, _, message in lines)
     if _NO_MEMORY.search(messages) and not _TOO_LARGE.search(messages):
         raise MemoryError(in_one_line(lines))
-    try:
-        mmap.mmap(-1, 2 * picture_bytes + _PROBED_BYTES).close()
-    except (OSError, ValueError) as refused:
-        raise MemoryError(f"{refused} (asked for the memory of two pictures)") from refused
+    if not is_memory_there(2 * picture_bytes + _PROBED_BYTES):
+        raise MemoryError("the system refuses the memory of two pictures")
