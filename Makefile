@@ -35,9 +35,10 @@ contracts: .venv/.dev
 tests: .venv/.dev
 	$(BIN)/python -m pytest $(ARGS)
 
-# Builders of a cache killed at 200 seeded points; the tests do 20.
+# Builders of a cache killed at 200 seeded points; the tests do 20. Real videos damaged, and read across forks.
 chaos: .venv/.dev
 	$(BIN)/python -m tests.cache.chaos --seeds 200 --log build/chaos.log
+	$(BIN)/python -m tests.decode.chaos --variants 300 --forks 200 --log build/chaos_decode.log
 
 demo: .venv/.torch
 	$(BIN)/framefeed demo $(MEDIA_ARGUMENT)

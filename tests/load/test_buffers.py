@@ -130,3 +130,23 @@ def test_memory_that_outlives_its_pool_is_freed() -> None:
     assert idle() is None
     batch[...] = 5
     assert set(batch.ravel().tolist()) == {5}
+
+
+def test_memory_that_the_collector_comes_upon_is_not_lent_again() -> None:
+    """A finaliser in the same garbage may bring a view back to life, after the memory was taken for dead."""
+    pool = BufferPool(2)
+    revived: list[np.ndarray] = []
+
+    class Reviving:
+        def __init__(self, view: np.ndarray) -> None:
+            self.view = view
+            self.me = self
+
+        def __del__(self) -> None:
+            revived.append(self.view)
+
+    Reviving(pool.lease((8,)))
+    gc.collect()
+    revived[0][:] = 1
+    pool.lease((8,))[:] = 2
+    assert revived[0].tolist() == [1] * 8

@@ -13,7 +13,15 @@ import numpy as np
 import pytest
 
 from framefeed.decode.decoder import DecodeReport
-from framefeed.errors import CorruptMedia, DeadlineExceeded, FrameNotFound, LoadError, StaleSource, UsageError
+from framefeed.errors import (
+    CorruptMedia,
+    DeadlineExceeded,
+    FrameNotFound,
+    LoadError,
+    ResourceExhausted,
+    StaleSource,
+    UsageError,
+)
 from framefeed.load import ClipBatch, ClipLoader
 from framefeed.plan.clips import AtIndices
 from framefeed.plan.epoch import EpochPlan
@@ -288,3 +296,22 @@ def test_a_damaged_frame_that_nobody_wants_spoils_nothing(make_loader: MakeLoade
     plan = plan_of(AtIndices([0, 1]))
     loader = make_loader(plan, batch_size=4, workers=2, backend=spoiled_at(1)["backend"])
     assert [content(batch) for batch in loader]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("error", [ResourceExhausted("no memory", resource="memory"), MemoryError(), OSError(24, "x")])
+def test_what_ran_out_is_raised_and_no_clip_is_skipped_for_it(
+    make_loader: MakeLoader, workers: int, error: Exception
+) -> None:
+    """A shortage says nothing about a clip: to skip it would change, unseen, what is learnt from."""
+
+    def fail() -> Any:
+        raise error
+
+    loader = make_loader(**spoiled_at(4, error=fail), batch_size=2, workers=workers, on_error="skip")
+    iterator = iter(loader)
+    assert [batch.positions.tolist() for batch in (next(iterator), next(iterator))] == [[0, 1], [2, 3]]
+    with pytest.raises(ResourceExhausted) as caught:
+        next(iterator)
+    assert caught.value.resource
+    assert caught.value.position == 4

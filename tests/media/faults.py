@@ -11,6 +11,8 @@ import av
 import av.error
 import pytest
 
+from framefeed.decode.backends import pyav_pools
+from framefeed.decode.backends.pyav_pools import thread_pools
 from framefeed.media.container import VideoContainer
 
 CALLS = {"open": ("open",), "stat": ("stat", "fstat"), "read": ("pread", "preadv")}
@@ -77,8 +79,11 @@ class _FailingDecoder:
 
 @contextmanager
 def failing_decoders(fault: Fault) -> Iterator[None]:
-    """Have the decoders of containers fail."""
-    real = VideoContainer.decoder
+    """Have the decoders of containers fail, and those without."""
+    real, bare = VideoContainer.decoder, pyav_pools.bare_context
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(VideoContainer, "decoder", lambda container: _FailingDecoder(real(container), fault))
+        patch.setattr(pyav_pools, "bare_context", lambda *given: _FailingDecoder(bare(*given), fault))
+        thread_pools().clear()
         yield
+        thread_pools().clear()

@@ -244,10 +244,10 @@ print(*outcomes)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")
-@pytest.mark.parametrize(("number", "heard"), [(2, "Err(WorkerLost("), (9, "in a forked process")])
-def test_a_forked_child_hears_that_its_workers_are_gone(number: int, heard: str) -> None:
+@pytest.mark.parametrize("number", [2, 9])
+def test_a_forked_child_hears_that_its_workers_are_gone(number: int) -> None:
     ended = run_script(FORKING.format(number=number))
     assert ended.stderr == ""
     child, parent = ended.stdout.splitlines()
-    assert heard in child
+    assert "not in a forked process" in child
     assert parent == " ".join(f"Ok({item})" for item in range(1, number))

@@ -20,8 +20,10 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import Interpolation, VideoReformatter
 
 from framefeed.decode.decoder import Pixels
-from framefeed.errors import FormatChanged, UsageError
+from framefeed.errors import FormatChanged, UnsupportedCodec, UsageError
 from framefeed.index.frame_index import StreamFacts
+from framefeed.media.foreign import FOREIGN
+from framefeed.parallel.shortage import shortage_in
 from framefeed.plan.request import Box, OutputSpec
 
 RECIPE = "rgb/1"
@@ -63,8 +65,19 @@ class Converter:
 
         Raises:
             FormatChanged: The picture's size is not the stream's.
+            UnsupportedCodec: swscale does not convert pictures of this format.
             UsageError: The crop lies outside the picture, or ``out`` has another shape.
         """
+        try:
+            self._write(frame, stream, output, out)
+        except FOREIGN as error:
+            if shortage_in(error) is not None:
+                raise
+            raise UnsupportedCodec(
+                f"pictures of {frame.format.name}, {frame.width}x{frame.height}, cannot be converted: {error}"
+            ) from error
+
+    def _write(self, frame: VideoFrame, stream: StreamFacts, output: OutputSpec, out: Pixels) -> None:
         if (frame.width, frame.height) != (stream.width, stream.height) and (output.crop or not output.size):
             raise FormatChanged(
                 f"the picture size changes mid-stream from {stream.width}x{stream.height} to "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Protocol, cast
 
@@ -14,6 +13,8 @@ from framefeed.decode.decoder import ClipSlot, Decoder, Pixels
 from framefeed.errors import FramefeedError
 from framefeed.index.frame_index import FrameIndex
 from framefeed.media.source import MediaSource
+from framefeed.parallel.forking import finalise_after_fork, renewed_by_forks
+from framefeed.parallel.shortage import try_again_in_shortage
 from framefeed.plan.request import OutputSpec
 
 _STRETCH = 1024
@@ -35,16 +36,28 @@ class PictureStream(Protocol):
 
 
 class ForwardReader:
-    """Reads single frames; consecutive ones cost one decoded frame each. Safe to share between threads."""
+    """Reads single frames; consecutive ones cost one decoded frame each. Safe to share between threads.
+
+    One call at a time goes on where the last one stood; a call that comes meanwhile decodes its frame by itself. So no
+    call waits for another, also where a finaliser reads or closes in the middle of a call of its own thread.
+    """
 
     def __init__(self, decoder: Decoder, source: MediaSource, index: FrameIndex, output: OutputSpec) -> None:
         self._decoder = decoder
         self._source = source
         self._index = index
         self._output = output
-        self._lock = threading.Lock()
+        self._in_use = threading.Lock()
         self._last = -1
         self._standing: Iterator[tuple[int, Pixels]] | None = None
+        self._is_to_stop = False
+        renewed_by_forks(self)
+
+    def begin_anew(self) -> None:
+        """Leave the half-read stream of pictures to the parent: the decoder in it has the parent's threads."""
+        self._in_use = threading.Lock()
+        finalise_after_fork(self._standing)
+        self._standing, self._last, self._is_to_stop = None, -1, False
 
     def read(self, ordinal: int) -> Pixels:
         """Decode one frame.
@@ -52,32 +65,41 @@ class ForwardReader:
         Raises:
             CorruptMedia: It does not come out of the decoder.
             StaleSource: The file is another than the one that was indexed.
+            ResourceExhausted: Memory, descriptors or the like ran out, also after what was idle had been released.
         """
-        self._source.check_identity(self._index.identity)
-        with self._lock:
-            ahead = ordinal - self._last
-            follows = 0 < ahead <= _REACH and (self._last >= 0 or ordinal == 0)
-            self._last = ordinal
-            if follows and hasattr(self._decoder, "pictures"):
-                found = self._read_on(ordinal)
-                if found is not None:
-                    return found
-            else:
-                self._stop()
+        try_again_in_shortage(lambda: self._source.check_identity(self._index.identity), self._source.name, "decode")
+        if self._in_use.acquire(blocking=False):
+            try:
+                found = self._read_near(ordinal)
+            finally:
+                self._in_use.release()
+                self._stop_if_asked()
+            if found is not None:
+                return found
         return self._read_alone(ordinal)
 
     def close(self) -> None:
-        """Let go of the decoder."""
-        with self._lock:
-            self._stop()
+        """Release what the decoder lends, at once or at the end of the call that is reading."""
+        self._is_to_stop = True
+        self._stop_if_asked()
 
-    def close_if_idle(self) -> None:
-        """Let go of the decoder unless a frame is being read."""
-        if self._lock.acquire(blocking=False):
+    def _stop_if_asked(self) -> None:
+        # Looked at again after each release: who asks during a call finds the lock taken, and does not wait for it.
+        while self._is_to_stop and self._in_use.acquire(blocking=False):
             try:
+                self._is_to_stop = False
                 self._stop()
             finally:
-                self._lock.release()
+                self._in_use.release()
+
+    def _read_near(self, ordinal: int) -> Pixels | None:
+        ahead = ordinal - self._last
+        follows = 0 < ahead <= _REACH and (self._last >= 0 or ordinal == 0)
+        self._last = ordinal
+        if follows and hasattr(self._decoder, "pictures"):
+            return self._read_on(ordinal)
+        self._stop()
+        return None
 
     def _read_on(self, ordinal: int) -> Pixels | None:
         if self._standing is None:
@@ -103,7 +125,7 @@ class ForwardReader:
         stream = cast("PictureStream", self._decoder)
         self._standing = stream.pictures(self._source, self._index, stretch, self._output)
         for surplus in _STANDING.join(self):
-            surplus.close_if_idle()
+            surplus.close()
 
     def _stop(self) -> None:
         standing, self._standing = self._standing, None
@@ -124,23 +146,30 @@ class ForwardReader:
 
 
 class _Readers:
-    """Those that stand in a file, the one that has stood there longest first."""
+    """Those that stand in a file, the one that has stood there longest first; single operations on a dict each."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._members: OrderedDict[int, weakref.ref[ForwardReader]] = OrderedDict()
+        self._members: dict[int, weakref.ref[ForwardReader]] = {}
+        renewed_by_forks(self)
+
+    def begin_anew(self) -> None:
+        """Forget the readers of the parent: they stand in no file here."""
+        self._members = {}
 
     def join(self, reader: ForwardReader) -> list[ForwardReader]:
         """Add a reader; give those that should leave for it."""
-        with self._lock:
-            self._members[id(reader)] = weakref.ref(reader)
-            surplus = [self._members.popitem(last=False)[1]() for _ in range(len(self._members) - _MAX_STANDING)]
-        return [other for other in surplus if other is not None]
+        self._members[id(reader)] = weakref.ref(reader)
+        surplus = []
+        for key in list(self._members)[: max(0, len(self._members) - _MAX_STANDING)]:
+            reference = self._members.pop(key, None)
+            other = None if reference is None else reference()
+            if other is not None and other is not reader:
+                surplus.append(other)
+        return surplus
 
     def leave(self, reader: ForwardReader) -> None:
         """Take a reader out."""
-        with self._lock:
-            self._members.pop(id(reader), None)
+        self._members.pop(id(reader), None)
 
 
 _STANDING = _Readers()

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+import numpy as np
+
 from framefeed.decode.decoder import ClipSlot, DecodeReport, Pixels
-from framefeed.errors import CorruptMedia, FramefeedError
+from framefeed.errors import CorruptMedia, FramefeedError, ResourceExhausted
 from framefeed.index.frame_index import FrameIndex
 from framefeed.media.source import MediaSource
+from framefeed.parallel.shortage import try_again_in_shortage
 from framefeed.plan.request import OutputSpec
 
 _LISTED_FRAMES = 8
@@ -65,8 +68,10 @@ class Places:
         slot = self._slots[place[0]]
         try:
             with naming(self._source):
-                write(slot.output, slot.out[place[1]])
+                try_again_in_shortage(lambda: write(slot.output, slot.out[place[1]]), self._source.name, "convert")
             self._report.counts.frames_converted += 1
+        except ResourceExhausted:  # no fact about this picture
+            raise
         except FramefeedError as error:
             self._report.errors[place[0]] = error
 
@@ -84,11 +89,26 @@ class Places:
             self._report.errors[number] = missing_frames(self._source, index, ordinals)
 
 
+def converted(write: Write, output: OutputSpec, shape: tuple[int, ...], source: MediaSource) -> Pixels:
+    """Convert one picture to memory of its own.
+
+    Raises:
+        ResourceExhausted: There is no memory for it.
+        FramefeedError: As ``write`` does, with the source's name.
+    """
+    out = try_again_in_shortage(lambda: np.empty(shape, dtype=np.uint8), source.name, "convert")
+    with naming(source):
+        try_again_in_shortage(lambda: write(output, out), source.name, "convert")
+    return out
+
+
 @contextmanager
 def naming(source: MediaSource) -> Iterator[None]:
     """Say in an error of conversion, which knows only a picture, whose picture it is."""
     try:
         yield
+    except ResourceExhausted:
+        raise
     except FramefeedError as error:
         named = f"{source.name}: {error}"
         raise type(error)(named, source=source.name, stage="decode") from error

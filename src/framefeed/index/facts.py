@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from threading import Lock
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from framefeed.index.arrow_views import Texts, ragged_view
 from framefeed.index.catalog_roll import Roll, usable_of
 from framefeed.index.names import printable
 from framefeed.index.survey import Finding
+from framefeed.parallel.forking import renewed_by_forks
 
 IntArray = npt.NDArray[np.int64]
 Label = str | int
@@ -190,7 +191,13 @@ class Facts:
         self._columns: dict[str, pa.ChunkedArray] = {}
         self._numbers: dict[str, IntArray] = {}
         self._texts: dict[str, Texts] = {}
-        self._lock = Lock()
+        self.begin_anew()
+        renewed_by_forks(self)
+
+    def begin_anew(self) -> None:
+        """Replace the lock, which a thread of the parent may have held."""
+        # A finaliser may ask for a column in the middle of another's reading.
+        self._lock = RLock()
 
     @classmethod
     def of_table(cls, table: pa.Table) -> Facts:

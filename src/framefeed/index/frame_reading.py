@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from threading import Lock
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from framefeed.errors import UnreadableMedia
 from framefeed.index.arrow_views import AnyArray, Ragged, primitive_view, ragged_view
 from framefeed.index.frame_index import FrameIndex
 from framefeed.index.frame_rows import NUMBER_FIELDS, HeaderClaims, read_claims, read_index
+from framefeed.parallel.forking import renewed_by_forks
 
 CACHED_INDEXES = 64
 """FrameIndex objects kept per open file."""
@@ -159,7 +160,14 @@ class RecentIndexes:
         self._read = read
         self._kept: OrderedDict[int, FrameIndex | None] = OrderedDict()
         self._nbytes = 0
-        self._lock = Lock()
+        self._lock = RLock()
+        renewed_by_forks(self)
+
+    def begin_anew(self) -> None:
+        """Replace the lock and forget the indexes: a thread of the parent may have been changing them."""
+        self._kept = OrderedDict()
+        self._nbytes = 0
+        self._lock = RLock()
 
     def __call__(self, row: int) -> FrameIndex | None:
         """Give the index of a row."""

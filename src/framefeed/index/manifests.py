@@ -23,7 +23,7 @@ from framefeed.errors import MissingMedia, UnreadableMedia, UsageError
 from framefeed.index.facts import FACTS, decoded
 from framefeed.index.listing_suffixes import ALL_MEDIA_SUFFIXES, suffix_of
 from framefeed.index.names import absolute, escape, unescape
-from framefeed.media.source import stat_regular
+from framefeed.media.regular_files import stat_regular
 from framefeed.parallel.shortage import raise_shortage
 
 TEXT_SUFFIXES = frozenset({".txt", ".lst", ".list"})

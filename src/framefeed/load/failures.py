@@ -6,6 +6,7 @@ import copy
 from traceback import format_exception
 
 from framefeed.errors import FramefeedError, LoadError
+from framefeed.parallel.shortage import resource_exhausted, shortage_in
 
 
 def placed(error: Exception, *, position: int, source: str | None, stage: str) -> FramefeedError:
@@ -18,9 +19,14 @@ def placed(error: Exception, *, position: int, source: str | None, stage: str) -
         stage: What was being done; kept where the error itself knows better.
 
     Returns:
-        The error itself, a copy of it where it has a position already, for one error may spoil several clips, or a
-        LoadError that it caused.
+        The error itself, a copy of it where it has a position already, for one error may spoil several clips, or what
+        it caused: ResourceExhausted where something ran out, else a LoadError.
     """
+    resource = None if isinstance(error, FramefeedError) else shortage_in(error)
+    if resource is not None:
+        shortage = resource_exhausted(resource, source or "a clip", stage)
+        shortage.__cause__ = error
+        error = shortage
     if not isinstance(error, FramefeedError):
         return _wrapped(error, position, source, stage)
     if error.position not in (None, position):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import chain, repeat
 from operator import attrgetter
 
-from framefeed.errors import DeadlineExceeded, UsageError
+from framefeed.errors import DeadlineExceeded, ResourceExhausted, UsageError
 from framefeed.load.batch import ClipBatch
 from framefeed.load.checkpoint import Cursor, num_batches
 from framefeed.load.drafts import Draft, Memory, common_clip_length
@@ -66,11 +66,14 @@ class BatchIterator(Iterator[ClipBatch]):
             raise StopIteration
         batch = self._collected().finish(self._worker.transformed)
         self._next += 1
-        if self._session.options.on_error == "skip" or batch.ok.all():
+        # That something ran out says nothing about the clip: skipping it would change what is learnt from.
+        failed = [error for error in batch.errors if error is not None]
+        shortage = next((error for error in failed if isinstance(error, ResourceExhausted)), None)
+        if shortage is None and (self._session.options.on_error == "skip" or not failed):
             return self._delivered(batch)
-        error = next(error for error in batch.errors if error is not None)
+        error = shortage or failed[0]
         # The traceback reaches this frame, which must not keep the batch, and in it the error, alive.
-        del batch
+        del batch, failed, shortage
         try:
             raise error
         finally:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import warnings
 from typing import Any, cast
+
+from framefeed.parallel.forking import renewed_by_forks
 
 
 class Quiet:
@@ -18,7 +19,7 @@ class Quiet:
         self._begin()
 
     def _begin(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._depth = 0
         self._filters: list[Any] = []
         self._own: Any = None
@@ -52,4 +53,4 @@ class Quiet:
 
 QUIET = Quiet()
 """The one of this process."""
-os.register_at_fork(after_in_child=QUIET.begin_anew)
+renewed_by_forks(QUIET)

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import isfinite
-from threading import Lock
+from threading import RLock
 
 import numpy as np
 import xxhash
@@ -16,6 +16,7 @@ import xxhash
 from framefeed.errors import EmptyVideo, MediaError, StaleSource, UsageError
 from framefeed.media.sequence_files import IntArray, SequenceFiles, folder_stamp, list_folder, stat_files
 from framefeed.media.source import ByteReader, MediaSource, SourceIdentity, SourceStat
+from framefeed.parallel.forking import renewed_by_forks
 
 SEQUENCE_CONTAINER = "image_sequence"
 """What `MediaInfo.container` says of a sequence."""
@@ -280,13 +281,13 @@ class _Listed:
 
     def __init__(self, max_files: int) -> None:
         self._max_files = max_files
-        self.unlock()
-        # A thread that held it is not in the forked process.
-        os.register_at_fork(after_in_child=self.unlock)
-        self._listings: OrderedDict[ImageSequence, SequenceFiles] = OrderedDict()
+        self.begin_anew()
+        renewed_by_forks(self)
 
-    def unlock(self) -> None:
-        self._lock = Lock()
+    def begin_anew(self) -> None:
+        """Replace the lock and forget the listings: a thread of the parent may have been changing them."""
+        self._lock = RLock()
+        self._listings: OrderedDict[ImageSequence, SequenceFiles] = OrderedDict()
 
     def peek(self, sequence: ImageSequence) -> SequenceFiles | None:
         with self._lock:

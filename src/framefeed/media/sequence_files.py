@@ -13,7 +13,8 @@ import numpy.typing as npt
 import xxhash
 
 from framefeed.errors import MissingMedia, UnreadableMedia
-from framefeed.media.source import FileReader, SourceStat, ns_in_64_bits, read_bytes, stat_regular
+from framefeed.media.regular_files import stat_regular
+from framefeed.media.source import FileReader, SourceStat, ns_in_64_bits, read_bytes
 from framefeed.parallel.shortage import raise_shortage
 from framefeed.parallel.stopping import check_stop
 

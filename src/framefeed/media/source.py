@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import io
 import os
 import stat
@@ -10,14 +9,16 @@ import threading
 import weakref
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import IO, Any, Literal, NoReturn, Protocol
+from dataclasses import dataclass, field
+from typing import IO, Any, Literal, Protocol
 
 import xxhash
 
-from framefeed.errors import MissingMedia, StaleSource, UnreadableMedia, UsageError
+from framefeed.errors import StaleSource, UsageError
+from framefeed.media.regular_files import open_regular, raise_file_error, stat_regular
 from framefeed.media.sniff import HEAD_BYTES
-from framefeed.parallel.shortage import shortage_in
+from framefeed.parallel.forking import renewed_by_forks
+from framefeed.parallel.outcome import shortened
 
 FINGERPRINT_BLOCK = 64 * 1024
 """Bytes hashed at the head, the middle and the tail."""
@@ -133,15 +134,59 @@ class BytesReader:
         """Nothing to release."""
 
 
-class ObjectReader:
-    """Reads a seekable binary file object, which others may read too: all of them take turns, each at its own place."""
+class DescriptorReader:
+    """Reads a real file that a user opened, with positioned reads: its position stays where the user has it.
+
+    Args:
+        file: As `is_real_file` says.
+    """
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
-        self._turn = _turn_of(file)
+        self._name = str(getattr(file, "name", repr(file)))
 
     def read_into(self, buffer: memoryview, offset: int) -> int:
         """Fill ``buffer`` from byte ``offset`` on; return how many bytes there were."""
+        got = 0
+        try:
+            while got < len(buffer):
+                # Its descriptor is asked for each time: the user may have closed the file, and the number is another's.
+                more = os.preadv(self._file.fileno(), [buffer[got:]], offset + got)
+                if not more:
+                    break
+                got += more
+        except OSError as error:
+            raise_file_error(error, self._name, "read")
+        return got
+
+    def stat(self) -> SourceStat:
+        """Size of the file."""
+        try:
+            return SourceStat(os.fstat(self._file.fileno()).st_size)
+        except OSError as error:
+            raise_file_error(error, self._name, "read")
+
+    def close(self) -> None:
+        """The file object stays its owner's."""
+
+
+class ObjectReader:
+    """Reads a seekable binary file object, which others may read too: all of them take turns, each at its own place.
+
+    Args:
+        file: The object.
+        pid: Of the process in which it became a source.
+    """
+
+    def __init__(self, file: IO[bytes], pid: int | None = None) -> None:
+        self._file = file
+        self._turn = _TURNS.turn_of(file)
+        # What stands for a descriptor has one position for all processes; what is in memory has one in each.
+        self._pid = (os.getpid() if pid is None else pid) if _has_descriptor(file) else None
+
+    def read_into(self, buffer: memoryview, offset: int) -> int:
+        """Fill ``buffer`` from byte ``offset`` on; return how many bytes there were."""
+        self._check_process()
         got = 0
         with self._turn.lock:
             self._file.seek(offset)
@@ -155,11 +200,40 @@ class ObjectReader:
 
     def stat(self) -> SourceStat:
         """Bytes up to the end."""
+        self._check_process()
         with self._turn.lock:
             return SourceStat(self._file.seek(0, os.SEEK_END))
 
     def close(self) -> None:
         """The file object stays its owner's."""
+
+    def _check_process(self) -> None:
+        if self._pid is not None and self._pid != os.getpid():
+            raise UsageError(
+                f"{shortened(self._file)} was opened before this process was forked, and shares its position with the "
+                "parent: open it again in this process, or pass the path"
+            )
+
+
+def reader_of(file: IO[bytes], pid: int | None = None) -> ByteReader:
+    """Make the reader of a user's file object."""
+    return DescriptorReader(file) if is_real_file(file) else ObjectReader(file, pid)
+
+
+def is_real_file(file: object) -> bool:
+    """Whether the bytes of a file object are those of its descriptor.
+
+    Of wrappers this is not known: the descriptor of a GzipFile is that of other bytes.
+    """
+    raw = file.raw if type(file) is io.BufferedReader else file
+    return type(raw) is io.FileIO and not raw.closed and stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
+
+
+def _has_descriptor(file: IO[bytes]) -> bool:
+    try:
+        return isinstance(file.fileno(), int)
+    except (AttributeError, OSError, ValueError):  # io.UnsupportedOperation is both of the latter
+        return False
 
 
 class _Turn:
@@ -169,17 +243,32 @@ class _Turn:
         self.lock = threading.RLock()
 
 
-_TURNS: weakref.WeakValueDictionary[int, _Turn] = weakref.WeakValueDictionary()
-_TURNS_LOCK = threading.Lock()
+class _Turns:
+    """The turns of the file objects that are being read."""
+
+    def __init__(self) -> None:
+        self._turns: weakref.WeakValueDictionary[int, _Turn] = weakref.WeakValueDictionary()
+        self._lock = threading.RLock()
+        renewed_by_forks(self)
+
+    def begin_anew(self) -> None:
+        """Replace the locks, which a thread of the parent may have held."""
+        self._lock = threading.RLock()
+        for turn in self._turns.values():
+            turn.lock = threading.RLock()
+
+    def turn_of(self, file: IO[bytes]) -> _Turn:
+        """Give the turn of a file object."""
+        # By id: file objects need be neither hashable nor weakly referable. A reader keeps its file, and so its id,
+        # alive.
+        with self._lock:
+            turn = self._turns.get(id(file))
+            if turn is None:
+                turn = self._turns[id(file)] = _Turn()
+            return turn
 
 
-def _turn_of(file: IO[bytes]) -> _Turn:
-    # By id: file objects need be neither hashable nor weakly referable. A reader keeps its file, and so its id, alive.
-    with _TURNS_LOCK:
-        turn = _TURNS.get(id(file))
-        if turn is None:
-            turn = _TURNS[id(file)] = _Turn()
-        return turn
+_TURNS = _Turns()
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,6 +281,7 @@ class MediaSource:
         path: Absolute path, for kind "path".
         data: The encoded bytes, for kind "bytes".
         file: The seekable binary file object, for kind "file".
+        pid: The process in which the source was made.
     """
 
     kind: Literal["path", "bytes", "file", "sequence"]
@@ -199,6 +289,7 @@ class MediaSource:
     path: str = ""
     data: bytes = b""
     file: IO[bytes] | None = None
+    pid: int = field(default_factory=os.getpid)
 
     @classmethod
     def of(cls, source: Any) -> MediaSource:
@@ -252,7 +343,7 @@ class MediaSource:
         """
         if self.kind == "path":
             return FileReader(self.path)
-        return BytesReader(self.data) if self.file is None else ObjectReader(self.file)
+        return BytesReader(self.data) if self.file is None else reader_of(self.file, self.pid)
 
     def stat(self) -> SourceStat:
         """Size in bytes and modification time, without opening a path."""
@@ -261,7 +352,7 @@ class MediaSource:
             return SourceStat(facts.st_size, ns_in_64_bits(facts.st_mtime_ns))
         if self.file is None:
             return SourceStat(len(self.data))
-        return ObjectReader(self.file).stat()
+        return reader_of(self.file, self.pid).stat()
 
     def fingerprint(self) -> str:
         """Hash the size, head, middle and tail, so that a copy has the fingerprint of its original."""
@@ -357,66 +448,3 @@ def read_bytes(reader: ByteReader, offset: int, count: int) -> bytes:
     buffer = bytearray(count)
     got = reader.read_into(memoryview(buffer), offset)
     return bytes(buffer[:got])
-
-
-def stat_regular(path: str) -> os.stat_result:
-    """Stat a path that must be a regular file.
-
-    Raises:
-        MissingMedia: There is nothing at the path.
-        UnreadableMedia: It is a folder, FIFO, device or socket, or may not be looked at.
-    """
-    try:
-        facts = os.stat(path)
-    except OSError as error:
-        raise_file_error(error, path, "open")
-    if not stat.S_ISREG(facts.st_mode):
-        raise UnreadableMedia(f"{path}: is {_KINDS.get(stat.S_IFMT(facts.st_mode), 'special')}, "
-                              "not a file: name a media file, or ImageSequence(folder, fps=...)",
-                              source=path, stage="open")  # fmt: skip
-    return facts
-
-
-def raise_file_error(error: OSError, path: str, stage: Literal["open", "read"]) -> NoReturn:
-    """Raise framefeed's error for one of the system's about a file.
-
-    Raises:
-        MissingMedia: There is nothing at the path.
-        StaleSource: The file, or the device that it is on, went away.
-        UnreadableMedia: It cannot be opened or read.
-        OSError: The error itself, where it is no fact about the file: a shortage of the machine, or a descriptor that
-            we closed.
-    """
-    if error.errno == errno.EBADF or shortage_in(error) is not None:
-        raise error
-    if isinstance(error, (FileNotFoundError, NotADirectoryError)):
-        raise MissingMedia(f"{path}: no such file", source=path, stage=stage) from error
-    if error.errno in (errno.ESTALE, errno.ENXIO):
-        raise StaleSource(
-            f"{path}: went away ({error.strerror}): scan or index it again", source=path, stage=stage
-        ) from error
-    done = "opened" if stage == "open" else "read"
-    raise UnreadableMedia(
-        f"{path}: cannot be {done}: {error.strerror or error}",
-        source=path,
-        stage="read" if error.errno == errno.EIO else stage,
-    ) from error
-
-
-_KINDS = {
-    stat.S_IFDIR: "a folder",
-    stat.S_IFIFO: "a FIFO",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
-
-
-def open_regular(path: str) -> int:
-    """Open a regular file for reading and return its descriptor; errors as ``stat_regular``."""
-    stat_regular(path)
-    try:
-        # O_NONBLOCK: should a FIFO take the file's place between the two calls, opening it does not hang.
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as error:
-        raise_file_error(error, path, "open")

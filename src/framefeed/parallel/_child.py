@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import DEVNULL, Popen, TimeoutExpired
 from threading import Thread, current_thread, local
-from weakref import WeakSet
 
 from framefeed.parallel import _worker
 from framefeed.parallel._worker import FUNCTION, ITEM, PATH, Buffer, Frames, Message
+from framefeed.parallel.forking import renewed_by_forks
 
 # Seconds between two looks at whether a worker lives that does not answer. Its channel says so at once; but a process
 # that a dead worker started may still hold the channel open.
@@ -77,7 +77,7 @@ class Child:
         self._poller = select.poll()
         self._function: bytes | None = None
         self._stopped = self._ended = False
-        _children.add(self)
+        renewed_by_forks(self)
 
     def ask(self, function: bytes, item: Frames) -> Message:
         """Have the process call a function.
@@ -119,7 +119,7 @@ class Child:
         if self._process is not None:
             self._reap(ENDING_SECONDS)
 
-    def let_go(self) -> None:
+    def begin_anew(self) -> None:
         """Forget the process without touching it: after a fork it is the parent's."""
         process, self._process = self._process, None
         if process is not None:
@@ -257,13 +257,3 @@ def child_of_this_thread() -> Child:
 
 
 _own = local()
-_children: WeakSet[Child] = WeakSet()
-
-
-def _let_go_of_all() -> None:
-    # Sockets that a forked process keeps open would hide from each side that the other one is gone.
-    for child in list(_children):
-        child.let_go()
-
-
-os.register_at_fork(after_in_child=_let_go_of_all)

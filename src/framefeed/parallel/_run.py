@@ -8,6 +8,7 @@ nothing; the consumer writes new ones when it has taken a result.
 from __future__ import annotations
 
 import operator
+import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -73,6 +74,7 @@ class Run(Generic[T, R]):
         self._workers: dict[int, threading.Thread] = {}
         self._tickets = 0
         self._cancelled = False
+        self._owner = os.getpid()
         self._changed = threading.Condition()
 
     @property
@@ -111,12 +113,15 @@ class Run(Generic[T, R]):
         The garbage collector may call this in a thread that holds the lock: setting a flag is all that is safe.
         """
         self._cancelled = True
-        if self._owns_pool:
+        if self._owns_pool and os.getpid() == self._owner:
             self._pool.abandon()
 
     def close(self, wait_seconds: float) -> None:
         """Start nothing more, wait a bounded time for the calls that are running, and drop their results."""
         self._cancelled = True
+        if os.getpid() != self._owner:
+            # The workers are the parent's, and one of them may have held the lock.
+            return
         until = monotonic() + wait_seconds
         with self._changed:
             if not self._changed.wait_for(self._nobody_else_works, wait_seconds):

@@ -10,6 +10,7 @@ ends it, as with a generator.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, NoReturn, TypeVar
@@ -38,9 +39,12 @@ class OrderedOutcomes(Iterator[Ok[R] | Err], ClosedByWith, Generic[T, R]):
         self._items_error: Exception | None = None
         self._ended = False
         self._advancing = threading.Lock()
+        self._owner = os.getpid()
         finalize(self, run.cancel).atexit = False
 
     def __next__(self) -> Ok[R] | Err:
+        if os.getpid() != self._owner:
+            raise UsageError("the workers of this iterator are not in a forked process; make another iterator there")
         if not self._advancing.acquire(blocking=False):
             raise UsageError("this iterator is being advanced already; give each thread an iterator of its own")
         came = False

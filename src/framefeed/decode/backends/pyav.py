@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+import enum
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import av
 import numpy as np
@@ -15,21 +16,28 @@ from av.video.frame import VideoFrame
 
 from framefeed.decode.auto import check_kind
 from framefeed.decode.backends.pyav_feed import Feed
-from framefeed.decode.backends.pyav_pools import Feeding, ThreadPools, thread_pools
+from framefeed.decode.backends.pyav_pools import Feeding, thread_pools
 from framefeed.decode.convert import Converter, conversion_recipe
 from framefeed.decode.decoder import ClipSlot, DecodeCounts, DecodeReport, Pixels
-from framefeed.decode.places import Places, naming
-from framefeed.index.damage import DamageLog
-from framefeed.index.frame_index import FrameIndex
+from framefeed.decode.places import Places, converted
+from framefeed.errors import FramefeedError, ResourceExhausted
+from framefeed.index.frame_index import DISPOSABLE, FrameIndex
 from framefeed.media.container import Packet
-from framefeed.media.foreign import FOREIGN
+from framefeed.media.foreign import FOREIGN, check_memory, libav_log
 from framefeed.media.limits import DEFAULT_LIMITS, Limits
 from framefeed.media.source import MediaSource
+from framefeed.parallel.shortage import release_idle, resource_exhausted, shortage_in
 from framefeed.plan.request import OutputSpec
 from framefeed.plan.runs import DecodeRuns, plan_runs
 
+_MOST_PIXEL_BYTES = 8
 _MOST_HELD_BACK = 17
 """Pictures: the largest reorder depth of H.264 and HEVC, and the one that is being decoded."""
+_MOST_REORDERED = 16
+"""Pictures that may come out before one that they refer to."""
+_SILENT_CODECS = frozenset({"vp8"})
+"""Whose decoders say nothing where damage leaves a part of a picture as the memory was: each run has a new decoder of
+one thread, whose memory is blank."""
 
 
 class PyAVDecoder:
@@ -60,6 +68,7 @@ class PyAVDecoder:
             places = Places(slots, report, source, chosen)
             for ordinal, frame in frames(source, index, places.waiting, report.counts):
                 places.fill(ordinal, partial(converter.write, frame, index.stream))
+                del frame
             places.report_missing(index)
         return report
 
@@ -73,18 +82,42 @@ class PyAVDecoder:
         """Yield (ordinal, picture) of some frames as they leave the decoder, each once; missing ones are left out.
 
         The picture is only valid until the next one is asked for.
+
+        Raises:
+            ResourceExhausted: Memory, descriptors or the like ran out, also after what was idle had been released.
         """
         check_kind(self, index, source.name)
-        runs = plan_runs(index, ordinals, skip=self._skip)
         counts = counts if counts is not None else DecodeCounts()
+        waiting = dict.fromkeys(np.asarray(ordinals, dtype=np.int64).tolist())
+        for is_last_attempt in (False, True):
+            try:
+                for ordinal, frame in self._frames(source, index, list(waiting), counts):
+                    del waiting[ordinal]
+                    yield ordinal, frame
+                    del frame  # Its memory goes back to the decoder at once.
+                return
+            except (MemoryError, OSError, FramefeedError) as error:
+                resource = shortage_in(error)
+                if resource is None or isinstance(error, ResourceExhausted):
+                    raise
+                if is_last_attempt:
+                    raise resource_exhausted(resource, source.name, "decode") from error
+            release_idle()
+
+    def _frames(
+        self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], counts: DecodeCounts
+    ) -> Iterator[tuple[int, VideoFrame]]:
+        runs = plan_runs(index, ordinals, skip=self._skip)
         if not len(runs.ordinals):
             return
-        with thread_pools().feed(source, index, self._feeding, counts) as feed:
-            execution = _Execution(runs, index, feed, counts)
-            yield from execution.frames()
-        if execution.missing and self._feeding.threads != 1:
-            # With several threads an error takes along what was decoded beside it (D02).
-            yield from self._single_threaded().frames(source, index, execution.missing, counts)
+        wanted = dict(zip(runs.packets.tolist(), runs.ordinals.tolist(), strict=True))
+        is_silent = index.stream.codec in _SILENT_CODECS
+        how = replace(self._feeding, threads=1) if is_silent else self._feeding
+        with thread_pools().feed(source, index, how, counts) as feed:
+            yield from _Execution(wanted, index, feed, counts, how.threads).frames(runs)
+        if wanted and how.threads != 1:
+            single = PyAVDecoder(skip=self._skip, direct=self._feeding.direct, limits=self._feeding.limits)
+            yield from single._frames(source, index, list(wanted.values()), counts)
 
     def _frames_as_they_come(
         self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], counts: DecodeCounts
@@ -100,17 +133,10 @@ class PyAVDecoder:
         for start in np.unique(starts).tolist():
             planned = plan_runs(index, numbers[starts == start], skip=False)
             stop = min(start + len(planned.send) + _MOST_HELD_BACK, len(index.packets))
-            send = np.arange(start, stop, dtype=np.int64)
-            runs = replace(planned, send=send, bounds=np.array([0, len(send)]))
-            pools = ThreadPools()
-            try:
-                with pools.feed(source, index, feeding, counts) as feed:
-                    yield from _Execution(runs, index, feed, counts, accepts_damaged=True).frames()
-            finally:
-                pools.clear()
-
-    def _single_threaded(self) -> PyAVDecoder:
-        return PyAVDecoder(skip=self._skip, direct=self._feeding.direct, limits=self._feeding.limits)
+            wanted = dict(zip(planned.packets.tolist(), planned.ordinals.tolist(), strict=True))
+            with thread_pools().feed(source, index, feeding, counts) as feed:
+                execution = _Execution(wanted, index, feed, counts, feeding.threads)
+                yield from execution.frames_as_they_come(range(start, stop))
 
     def pictures(
         self, source: MediaSource, index: FrameIndex, stretch: range, output: OutputSpec
@@ -119,10 +145,9 @@ class PyAVDecoder:
         converter = Converter()
         shape = output.shape(*index.stream.displayed)
         for ordinal, frame in self.frames(source, index, stretch):
-            out = np.empty(shape, dtype=np.uint8)
-            with naming(source):
-                converter.write(frame, index.stream, output, out)
-            yield ordinal, out
+            pixels = converted(partial(converter.write, frame, index.stream), output, shape, source)
+            del frame
+            yield ordinal, pixels
 
     def recipe(self, index: FrameIndex) -> str:
         """What decides the pixels besides the source; see ``recipe_of``.
@@ -137,57 +162,226 @@ class PyAVDecoder:
         thread_pools().clear()
 
 
+class _Event(enum.Enum):
+    """What a decoder said of a picture."""
+
+    LOGGED = 1
+    DAMAGE = 2
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """A run of frames that have one start, and what its events mean for them.
+
+    Attributes:
+        is_whole: Whether all packets are sent, and not only those that frames may refer to.
+        limit: Frames of this packet and of later ones do not count.
+        is_over: Whether nothing more is sent.
+        culprit: The packet whose event ended it, where another attempt may give the frames behind.
+        spoilt: Packets whose frames do not count.
+    """
+
+    is_whole: bool
+    limit: int
+    is_over: bool = False
+    culprit: int | None = None
+    spoilt: set[int] = field(default_factory=set)
+
+    def cut(self, number: int) -> None:
+        """Send nothing more, and take the frames of earlier packets only."""
+        self.limit, self.is_over = min(self.limit, number), True
+
+
 class _Execution:
-    """Sends what a plan says and sorts out what comes back."""
+    """Sends what a plan says and sorts out what comes back.
+
+    Pixels do not depend on what else is asked for. A run goes on as long as the decoder says nothing. Where it says
+    anything, the frames that have not come yet are decoded again: from their own start, by a decoder that has decoded
+    nothing yet, and each after the same packets, whichever other frames are wanted.
+
+    Args:
+        wanted: Ordinals by the number of the packet that gives each.
+        index: Of the source.
+        feed: Its packets, and a decoder.
+        counts: Takes what it costs.
+        threads: libavcodec's own. With several of them nothing is decoded again here: an error takes along what was
+            decoded beside it (D02), and is logged where it cannot be known which picture it is about.
+
+    Attributes:
+        missing: As ``wanted``, without what came out undamaged.
+    """
 
     def __init__(
-        self, runs: DecodeRuns, index: FrameIndex, feed: Feed, counts: DecodeCounts, *, accepts_damaged: bool = False
+        self, wanted: dict[int, int], index: FrameIndex, feed: Feed, counts: DecodeCounts, threads: int
     ) -> None:
-        self._runs = runs
-        self._accepts_damaged = accepts_damaged
+        self.missing = wanted
         self._index = index
         self._feed = feed
         self._counts = counts
-        self._waiting = dict(zip(runs.packets.tolist(), runs.ordinals.tolist(), strict=True))
-        self._damage = DamageLog(index)
+        self._threads = threads
+        self._picture_bytes = index.stream.width * index.stream.height * _MOST_PIXEL_BYTES
+        self._flags = index.packets.flags if index.stream.skips_exactly else None
 
-    def frames(self) -> Iterator[tuple[int, VideoFrame]]:
+    def frames(self, runs: DecodeRuns) -> Iterator[tuple[int, VideoFrame]]:
         """Yield (ordinal, picture) of the wanted frames that come out undamaged."""
-        send, bounds = self._runs.send.tolist(), self._runs.bounds.tolist()
+        send, bounds = runs.send.tolist(), runs.bounds.tolist()
         for first, stop in pairwise(bounds):
-            self._counts.runs += 1
-            context = self._feed.start(send[first])
-            for packet in self._feed.packets(send[first:stop]):
-                self._counts.packets_sent += 1
-                yield from self._wanted(self._decoded(context, packet))
-            yield from self._wanted(self._decoded(context, None))
+            numbers = send[first:stop]
+            if self._index.stream.codec not in _SILENT_CODECS:
+                yield from self._run(numbers)
+            if self._threads == 1:
+                begin, end = np.searchsorted(runs.packets, [numbers[0], numbers[-1] + 1]).tolist()
+                for start, packets in self._waiting(runs.packets[begin:end].tolist()).items():
+                    yield from self._decode_alone(start, packets)
 
-    @property
-    def missing(self) -> list[int]:
-        """Ordinals that did not come, or not undamaged."""
-        return list(self._waiting.values())
+    def frames_as_they_come(self, numbers: range) -> Iterator[tuple[int, VideoFrame]]:
+        """Decode a run by a new decoder; yield (ordinal, picture) of the wanted frames, damaged or not."""
+        self._counts.runs += 1
+        context = self._feed.start(numbers[0], anew=True)
+        for packet in chain(self._feed.packets(numbers), [None]):
+            frames, event = self._decoded(context, packet)
+            if event is not None or any(frame.is_corrupt for frame in frames):
+                self._feed.drop_decoder()
+            for frame in frames:
+                if frame.pts in self.missing:
+                    yield self.missing.pop(frame.pts), frame
 
-    def _decoded(self, context: VideoCodecContext, packet: Packet | None) -> list[VideoFrame]:
-        try:
-            frames = context.decode(packet)
-        except FOREIGN:
-            if packet is not None:
-                self._note_damage(packet.pts)
-            return []
+    def _run(self, numbers: list[int]) -> Iterator[tuple[int, VideoFrame]]:
+        """Decode a run until the decoder says something."""
+        self._counts.runs += 1
+        context = self._feed.start(numbers[0])
+        num_errors = _num_errors()
+        held: list[VideoFrame] = []
+        for packet in chain(self._feed.packets(numbers), [None]):
+            number = None if packet is None else packet.pts
+            frames, event = self._decoded(context, packet)
+            if self._threads != 1 and _num_errors() != num_errors:
+                event, number = _Event.LOGGED, None
+            if event is not None and self._ends_run(number, numbers[0]):
+                return
+            for frame in frames:
+                if frame.is_corrupt:
+                    if self._ends_run(frame.pts, numbers[0]):
+                        return
+                elif self._threads != 1:
+                    held.append(frame)
+                elif frame.pts in self.missing:
+                    yield self.missing.pop(frame.pts), frame
+            if held and (packet is None or len(held) > _MOST_REORDERED):
+                # Decoders with threads of their own do not flag what refers to damage, which may come out after it.
+                count = len(held) if packet is None else 1
+                for frame in held[:count]:
+                    if frame.pts in self.missing:
+                        yield self.missing.pop(frame.pts), frame
+                del held[:count]
+
+    def _ends_run(self, number: int | None, run_start: int) -> bool:
+        """Have the decoder dropped; tell whether the picture it spoke of may matter to the frames of the run."""
+        self._feed.drop_decoder()
+        return not self._is_leading(number, run_start)
+
+    def _waiting(self, packets: list[int]) -> dict[int, list[int]]:
+        """Those of some packets whose frames are missing, by the packet that each is decoded from."""
+        waiting: dict[int, list[int]] = {}
+        for packet in packets:
+            if packet in self.missing:
+                waiting.setdefault(int(self._index.frame_start[self.missing[packet]]), []).append(packet)
+        return waiting
+
+    def _decode_alone(self, start: int, packets: list[int]) -> Iterator[tuple[int, VideoFrame]]:
+        """Decode the frames of some packets that have one start; what does not come undamaged stays missing.
+
+        A picture that no other refers to is sent only where it is wanted, and not again once the decoder said anything
+        about it: the frames behind it come out as if it had not been asked for. Behind a picture that others may refer
+        to, damage is hidden with what was decoded last: those frames are decoded after all packets from the start on.
+        """
+        while packets:
+            attempt = yield from self._attempt(start, packets, is_whole=False)
+            culprit = attempt.culprit
+            if culprit is None:
+                return
+            if not self._is_disposable(culprit):
+                behind = [packet for packet in packets if packet in self.missing and packet >= culprit]
+                if behind:
+                    yield from self._attempt(start, behind, is_whole=True)
+                return
+            packets = [packet for packet in packets if packet in self.missing and packet > culprit]
+
+    def _attempt(
+        self, start: int, packets: list[int], *, is_whole: bool
+    ) -> Generator[tuple[int, VideoFrame], None, _Attempt]:
+        """Decode some frames by a new decoder, up to an event that asks for another attempt."""
+        self._counts.runs += 1
+        context = self._feed.start(start, anew=True)
+        stop = max(map(self._stop_of, packets))
+        attempt, wanted = _Attempt(is_whole, stop), set(packets)
+        numbers = [number for number in range(start, stop)
+                   if is_whole or number in wanted or not self._is_disposable(number)]  # fmt: skip
+        sent = self._feed.packets(numbers)
+        while True:
+            packet = None if attempt.is_over else next(sent, None)
+            number = None if packet is None else packet.pts
+            frames, event = self._decoded(context, packet)
+            if event is not None:
+                self._judge(attempt, start, number, event)
+            for frame in frames:
+                if frame.is_corrupt:
+                    self._judge(attempt, start, frame.pts, _Event.DAMAGE)
+                elif frame.pts in wanted and frame.pts < attempt.limit and frame.pts not in attempt.spoilt:
+                    wanted.discard(frame.pts)
+                    yield self.missing.pop(frame.pts), frame
+            if packet is None:
+                return attempt
+
+    def _judge(self, attempt: _Attempt, start: int, number: int | None, event: _Event) -> None:
+        self._feed.drop_decoder()
+        if number is None or self._is_leading(number, start):
+            return
+        if event == _Event.DAMAGE:
+            attempt.spoilt.add(number)
+        if self._is_disposable(number):
+            if not attempt.is_whole and attempt.culprit is None:
+                attempt.culprit = number
+                attempt.cut(number + 1)
+        elif event == _Event.DAMAGE and self._frames_of(number):
+            # What is behind it may refer to the damage (D01). A picture that the index does not promise is damaged
+            # for everyone, and was when the index was built.
+            attempt.cut(number)
+        elif not attempt.is_whole and attempt.culprit is None:
+            attempt.culprit = number
+            attempt.cut(number)
+
+    def _decoded(self, context: VideoCodecContext, packet: Packet | None) -> tuple[list[VideoFrame], _Event | None]:
+        """Give the frames that come out, and what the decoder says of the packet."""
+        self._counts.packets_sent += packet is not None
+        with libav_log() as said:
+            try:
+                frames = context.decode(packet)
+            except FOREIGN as error:
+                check_memory(error, said, self._picture_bytes)
+                return [], _Event.DAMAGE
         self._counts.frames_decoded += len(frames)
-        return frames
+        if not said:
+            return frames, None
+        check_memory(None, said, self._picture_bytes)
+        return frames, _Event.LOGGED
 
-    def _wanted(self, frames: list[VideoFrame]) -> Iterator[tuple[int, VideoFrame]]:
-        for frame in frames:
-            number = -1 if frame.pts is None else frame.pts
-            if frame.is_corrupt:
-                self._note_damage(number)
-            ordinal = self._waiting.get(number)
-            if ordinal is not None and (self._accepts_damaged or not self._damage.reaches(ordinal)):
-                del self._waiting[number]
-                yield ordinal, frame
+    def _frames_of(self, number: int) -> list[int]:
+        ordinals: list[int] = np.flatnonzero(self._index.frame_packet == number).tolist()
+        return ordinals
 
-    def _note_damage(self, number: int | None) -> None:
-        # A picture that the index does not promise is damaged for every caller, and was when the index was built.
-        for ordinal in np.flatnonzero(self._index.frame_packet == number)[:1].tolist():
-            self._damage.note(ordinal)
+    def _is_leading(self, number: int | None, run_start: int) -> bool:
+        """Whether a picture must be decoded from before a run: a leading picture of its first key frame (M04)."""
+        return number is not None and any(self._index.frame_start[i] < run_start for i in self._frames_of(number))
+
+    def _is_disposable(self, number: int) -> bool:
+        return self._flags is not None and bool(self._flags[number] & DISPOSABLE)
+
+    def _stop_of(self, packet: int) -> int:
+        stops = self._index.frame_stop
+        return packet + 1 if stops is None else int(stops[self.missing[packet]])
+
+
+def _num_errors() -> int:
+    """How many errors libavcodec has logged in this process, in whichever thread."""
+    return int(av.logging.get_last_error()[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, cast
 
 from av import VideoCodecContext
@@ -20,39 +20,75 @@ _PADDING = 64
 _PREROLL_SECONDS = (0, 1, 2, 4, 8)
 
 
+def let_threads_rest(decoder: VideoCodecContext) -> None:
+    """Wait until the decoder's own threads have nothing to do, before the decoder is freed.
+
+    Freeing waits for them while it holds the interpreter's lock, which they need to log what is wrong with a picture.
+    Flushing waits for them without it.
+    """
+    if decoder.thread_count != 1:
+        decoder.flush_buffers()
+
+
 class Feed(Protocol):
     """Packets of one source by number; each packet's pts is its number."""
 
-    def start(self, number: int) -> VideoCodecContext:
-        """Begin a run whose first packet is ``number``; return a flushed decoder."""
+    def start(self, number: int, *, anew: bool = False) -> VideoCodecContext:
+        """Begin a run whose first packet is ``number``; return a flushed decoder.
+
+        Args:
+            number: Of the packet.
+            anew: Return a decoder that has decoded nothing yet.
+        """
         ...
 
     def packets(self, numbers: Sequence[int]) -> Iterator[Packet]:
         """Yield exactly these packets, ascending."""
         ...
 
+    def drop_decoder(self) -> None:
+        """Have the next run begin with another decoder: flushing does not free this one of what it met."""
+        ...
+
 
 class DirectFeed:
-    """Reads each packet from its place in the file: no container, no seek, nothing can land in a wrong place."""
+    """Reads each packet from its place in the file: no container, no seek, nothing can land in a wrong place.
+
+    Args:
+        source: Of the packets.
+        index: Its packets' offsets.
+        reader: Of its bytes.
+        make_decoder: Makes a decoder for its stream.
+        counts: Takes what it costs.
+
+    Attributes:
+        decoder: The one in use, or None where the next run is to have another.
+    """
 
     def __init__(
         self,
         source: MediaSource,
         index: FrameIndex,
         reader: ByteReader,
-        context: VideoCodecContext,
+        make_decoder: Callable[[], VideoCodecContext],
         counts: DecodeCounts,
     ) -> None:
+        self.decoder: VideoCodecContext | None = None
         self._source = source
         self._table = index.packets
         self._reader = reader
-        self._context = context
+        self._make_decoder = make_decoder
         self._counts = counts
 
-    def start(self, number: int) -> VideoCodecContext:
+    def start(self, number: int, *, anew: bool = False) -> VideoCodecContext:
         """Flush the decoder; where to read is known anyway."""
-        self._context.flush_buffers()
-        return self._context
+        if anew:
+            self.drop_decoder()
+        if self.decoder is None:
+            self.decoder = self._make_decoder()
+            self._counts.contexts_made += 1
+        self.decoder.flush_buffers()
+        return self.decoder
 
     def packets(self, numbers: Sequence[int]) -> Iterator[Packet]:
         """Read the packets one by one."""
@@ -72,20 +108,46 @@ class DirectFeed:
             packet.pts = number
             yield packet
 
+    def drop_decoder(self) -> None:
+        """Have the next run begin with another decoder."""
+        if self.decoder is not None:
+            let_threads_rest(self.decoder)
+        self.decoder = None
+
 
 class ContainerFeed:
-    """Demuxes, seeking only where that pays, and verifies by position and size where each seek landed."""
+    """Demuxes, seeking only where that pays, and verifies by position and size where each seek landed.
 
-    def __init__(self, index: FrameIndex, container: VideoContainer, counts: DecodeCounts) -> None:
+    Args:
+        index: Where the packets are.
+        container: Of the packets; its decoder is used.
+        set_up: Called with the container when it was opened again, for its decoder is another one then.
+        counts: Takes what it costs.
+
+    Attributes:
+        needs_decoder: Whether the next run is to have another decoder, and so the container opened again.
+    """
+
+    def __init__(
+        self,
+        index: FrameIndex,
+        container: VideoContainer,
+        set_up: Callable[[VideoContainer], None],
+        counts: DecodeCounts,
+    ) -> None:
+        self.needs_decoder = False
         self._index = index
         self._container = container
+        self._set_up = set_up
         self._counts = counts
         self._next = 0
         self._packets: Iterator[Packet] = iter(())
         self._is_fresh = False
 
-    def start(self, number: int) -> VideoCodecContext:
+    def start(self, number: int, *, anew: bool = False) -> VideoCodecContext:
         """Stand at or before packet ``number``, by going forward or by a verified seek."""
+        if self.needs_decoder or anew:
+            self._reopen()
         if not self._goes_forward(number) and not self._seek(number):
             self._rewind()
         if number:
@@ -107,11 +169,23 @@ class ContainerFeed:
                 packet.pts = number
                 yield packet
 
+    def drop_decoder(self) -> None:
+        """Have the next run begin with another decoder."""
+        self.needs_decoder = True
+
     def _goes_forward(self, number: int) -> bool:
         return self._is_fresh and self._next <= number < self._next + 64
 
+    def _reopen(self) -> None:
+        let_threads_rest(self._container.decoder())
+        if self._container.reopen():
+            self._counts.opens += 1
+            self._counts.contexts_made += 1
+            self._set_up(self._container)
+        self.needs_decoder = self._is_fresh = False
+
     def _rewind(self) -> None:
-        self._counts.opens += self._container.reopen()
+        self._reopen()
         self._stand(0, self._container.packets())
 
     def _stand(self, number: int, packets: Iterator[Packet]) -> None:

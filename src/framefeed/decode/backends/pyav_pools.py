@@ -1,28 +1,35 @@
 """Decoder contexts, open files and open containers, pooled per thread, so that nobody waits for another.
 
 A forked child starts with empty pools: it must not share a parent's file position (L01).
+
+What comes back. Decoders keep state that flushing does not clear, so one comes back only after runs in which nothing
+was raised, logged as an error or flagged as corrupt (D01); one with threads of its own never does. What the garbage
+collector finalises in the middle of a run is not given back but closed later, by ordinary code: the collector may have
+finalised the file before its user, and it may run in the middle of a call of the pool.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections import OrderedDict
+from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from av import CodecContext, VideoCodecContext
 
-from framefeed.decode.backends.pyav_feed import ContainerFeed, DirectFeed, Feed
+from framefeed.decode.backends.pyav_feed import ContainerFeed, DirectFeed, Feed, let_threads_rest
 from framefeed.decode.convert import Converter
 from framefeed.decode.decoder import DecodeCounts
 from framefeed.index.frame_index import FrameIndex
 from framefeed.media.container import VideoContainer
 from framefeed.media.foreign import translated
 from framefeed.media.limits import Limits
-from framefeed.media.source import MediaSource
+from framefeed.media.source import ByteReader, MediaSource
+from framefeed.parallel.collecting import is_collecting
+from framefeed.parallel.shortage import released_in_shortage, try_again_in_shortage
 
 MAX_CONTEXTS = 8
 """Idle decoder contexts a thread keeps; one holds up to 17 pictures."""
@@ -33,36 +40,63 @@ MAX_READERS = 8
 T = TypeVar("T")
 
 
+class _Entry(Generic[T]):
+    """One idle thing; compared by identity, so that the list of them is changed in single steps."""
+
+    __slots__ = ("key", "thing")
+
+    def __init__(self, key: Hashable, thing: T) -> None:
+        self.key = key
+        self.thing = thing
+
+
 class Pool(Generic[T]):
-    """Idle things by key, the least recently used one closed first; a thing in use is not in the pool."""
+    """Idle things by key, the least recently used one closed first; a thing in use is not in the pool.
+
+    For any thread, and for a finaliser in the middle of any call: there is no lock, but single operations on a list.
+
+    Args:
+        capacity: Most idle things.
+        close: Closes one.
+    """
 
     def __init__(self, capacity: int, close: Callable[[T], None]) -> None:
         self._capacity = capacity
         self._close = close
-        self._idle: OrderedDict[tuple[Hashable, int], T] = OrderedDict()
-        self._serial = 0
-        # A half-read stream of pictures may be closed by another thread than the one that lent to it.
-        self._lock = threading.Lock()
+        self._idle: list[_Entry[T]] = []
+        released_in_shortage(self)
+
+    def __len__(self) -> int:
+        return len(self._idle)
 
     def take(self, key: Hashable) -> T | None:
         """Take an idle thing out, or None."""
-        with self._lock:
-            found = next((place for place in reversed(self._idle) if place[0] == key), None)
-            return None if found is None else self._idle.pop(found)
+        for entry in reversed(list(self._idle)):
+            if entry.key == key:
+                try:
+                    self._idle.remove(entry)
+                except ValueError:  # taken or closed by another thread just now
+                    continue
+                return entry.thing
+        return None
 
     def give(self, key: Hashable, thing: T) -> None:
         """Put a thing back for the next user."""
-        with self._lock:
-            self._serial += 1
-            self._idle[key, self._serial] = thing
-            surplus = self._idle.popitem(last=False)[1] if len(self._idle) > self._capacity else None
-        if surplus is not None:
-            self._close(surplus)
+        self._idle.append(_Entry(key, thing))
+        while len(self._idle) > self._capacity:
+            self._close_oldest()
 
-    def clear(self) -> None:
+    def release_idle(self) -> None:
         """Close all idle things."""
         while self._idle:
-            self._close(self._idle.popitem()[1])
+            self._close_oldest()
+
+    def _close_oldest(self) -> None:
+        try:
+            oldest = self._idle.pop(0)
+        except IndexError:  # another thread was faster
+            return
+        self._close(oldest.thing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,26 +120,27 @@ class ThreadPools:
     def __init__(self) -> None:
         self.pid = os.getpid()
         self.converter = Converter()
-        self._contexts: Pool[VideoCodecContext] = Pool(MAX_CONTEXTS, lambda context: None)
+        self._contexts: Pool[VideoCodecContext] = Pool(MAX_CONTEXTS, let_threads_rest)
         self._containers: Pool[VideoContainer] = Pool(MAX_CONTAINERS, VideoContainer.close)
-        self._readers: Pool[Any] = Pool(MAX_READERS, lambda reader: reader.close())
+        self._readers: Pool[ByteReader] = Pool(MAX_READERS, _close_reader)
 
     def clear(self) -> None:
         """Release everything idle."""
         for pool in (self._contexts, self._containers, self._readers):
-            pool.clear()
+            pool.release_idle()
 
     @contextmanager
     def feed(self, source: MediaSource, index: FrameIndex, how: Feeding, counts: DecodeCounts) -> Iterator[Feed]:
         """Lend what is needed to feed one source's packets to a decoder."""
-        stamp = source.check_identity(index.identity)
+        _close_abandoned()
+        stamp = _check_identity(source, index)
         how.limits.check_picture(index.stream.width, index.stream.height, source.name)
         with translated(source.name, "decode"):
             lend = self._direct if how.direct and index.stream.contiguous else self._contained
             with lend(source, stamp, index, how, counts) as feed:
                 yield feed
         # What was read while another file took its place is nobody's picture (D09).
-        source.check_identity(index.identity)
+        _check_identity(source, index)
 
     @contextmanager
     def _direct(
@@ -114,35 +149,116 @@ class ThreadPools:
         stream = index.stream
         # Parameter sets sent among the pictures stay in a context: it then serves only this source.
         context_key = (stream.codec, stream.extradata, how, stamp if stream.inband_parameters else None)
-        context = self._contexts.take(context_key)
-        if context is None:
-            context = bare_context(index, how)
-            counts.contexts_made += 1
         reader = self._readers.take(stamp)
         if reader is None:
             reader = source.reader()
             counts.opens += 1
+        feed = DirectFeed(source, index, reader, lambda: bare_context(index, how), counts)
+        feed.decoder = self._contexts.take(context_key)
+        is_in_order = False
         try:
-            yield DirectFeed(source, index, reader, context, counts)
+            yield feed
+            is_in_order = True
+        except GeneratorExit:
+            is_in_order = True
+            raise
         finally:
-            self._readers.give(stamp, reader)
-            self._contexts.give(context_key, context)
+            if self._can_give_back():
+                if is_in_order:
+                    self._readers.give(stamp, reader)
+                else:
+                    reader.close()
+                if is_in_order and feed.decoder is not None and how.threads == 1:
+                    self._contexts.give(context_key, feed.decoder)
+                elif feed.decoder is not None:
+                    let_threads_rest(feed.decoder)
+            else:
+                _ABANDONED.append(_Abandoned(self.pid, reader, feed.decoder))
 
     @contextmanager
     def _contained(
         self, source: MediaSource, stamp: Hashable, index: FrameIndex, how: Feeding, counts: DecodeCounts
     ) -> Iterator[Feed]:
         key = (stamp, index.stream.stream_index, how)
+
+        def set_up(opened: VideoContainer) -> None:
+            set_threads(opened.decoder(), how.threads)
+
         container = self._containers.take(key)
         if container is None:
             container = VideoContainer(source, index.stream.stream_index, how.limits)
-            set_threads(container.decoder(), how.threads)
+            set_up(container)
             counts.opens += 1
             counts.contexts_made += 1
+        feed = ContainerFeed(index, container, set_up, counts)
+        is_in_order = False
         try:
-            yield ContainerFeed(index, container, counts)
+            yield feed
+            is_in_order = True
+        except GeneratorExit:
+            is_in_order = True
+            raise
         finally:
-            self._containers.give(key, container)
+            if not self._can_give_back():
+                _ABANDONED.append(_Abandoned(self.pid, container, container.decoder()))
+            elif is_in_order and not feed.needs_decoder and how.threads == 1:
+                self._containers.give(key, container)
+            else:
+                # After an error it may be closed already.
+                let_threads_rest(container.decoder())
+                container.close()
+
+    def _can_give_back(self) -> bool:
+        """Whether ordinary code of this process is at work, and not a finaliser or a forked child."""
+        return not is_collecting() and self.pid == os.getpid()
+
+
+class _Closable(Protocol):
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Abandoned:
+    """What was in use when the garbage collector, or a fork, came upon its user.
+
+    Attributes:
+        pid: The process that used it.
+        opened: A reader or a container.
+        decoder: Its decoder, if it has one.
+    """
+
+    pid: int
+    opened: _Closable
+    decoder: VideoCodecContext | None
+
+
+_ABANDONED: deque[_Abandoned] = deque()
+"""To be closed by ordinary code; appending and popping are single steps, also in a finaliser."""
+_NEVER_FREED: list[object] = []
+
+
+def _close_abandoned() -> None:
+    while _ABANDONED:
+        try:
+            abandoned = _ABANDONED.popleft()
+        except IndexError:  # another thread was faster
+            return
+        if abandoned.decoder is not None and abandoned.decoder.thread_count != 1:
+            if abandoned.pid != os.getpid():
+                # Its threads are in the parent: freeing it would wait for them for ever.
+                _NEVER_FREED.append(abandoned)
+                continue
+            let_threads_rest(abandoned.decoder)
+        abandoned.opened.close()
+
+
+def _check_identity(source: MediaSource, index: FrameIndex) -> Hashable:
+    # By itself: after the last picture there is nothing that could be decoded once more.
+    return try_again_in_shortage(lambda: source.check_identity(index.identity), source.name, "decode")
+
+
+def _close_reader(reader: ByteReader) -> None:
+    reader.close()
 
 
 def bare_context(index: FrameIndex, how: Feeding) -> VideoCodecContext:

@@ -24,7 +24,7 @@ from PIL import Image
 from framefeed.decode.auto import check_kind
 from framefeed.decode.convert import conversion_recipe
 from framefeed.decode.decoder import ClipSlot, DecodeCounts, DecodeReport, Pixels
-from framefeed.decode.places import Places, naming
+from framefeed.decode.places import Places, converted
 from framefeed.decode.writing import picture_name, writer_of
 from framefeed.errors import (
     CorruptMedia,
@@ -39,6 +39,7 @@ from framefeed.media.limits import DEFAULT_LIMITS, Limits
 from framefeed.media.sequence import SequenceSource
 from framefeed.media.source import MediaSource, read_bytes
 from framefeed.media.stills import decode_still
+from framefeed.parallel.shortage import try_again_in_shortage
 from framefeed.plan.request import OutputSpec
 
 _DAMAGE = (CorruptMedia, UnsupportedCodec, LimitExceeded)
@@ -66,7 +67,7 @@ class StillDecoder:
         damage: dict[int, MediaError] = {}
         for ordinal in places.waiting:
             try:
-                frame, name = self._picture(source, index, ordinal, report.counts)
+                frame, name = self._picture_or_shortage(source, index, ordinal, report.counts)
             except _DAMAGE as error:
                 damage[ordinal] = error
             else:
@@ -87,7 +88,7 @@ class StillDecoder:
         self._check(source, index, wanted)
         for ordinal in wanted:
             try:
-                frame, _ = self._picture(source, index, ordinal, counts or DecodeCounts())
+                frame, _ = self._picture_or_shortage(source, index, ordinal, counts or DecodeCounts())
             except _DAMAGE:
                 continue
             yield ordinal, frame
@@ -98,10 +99,8 @@ class StillDecoder:
         """Yield (ordinal, pixels) for consecutive frames; see ``PictureStream.pictures``."""
         shape = output.shape(*index.stream.displayed)
         for ordinal, frame in self.frames(source, index, stretch):
-            out = np.empty(shape, dtype=np.uint8)
-            with naming(source):
-                writer_of(frame, index, self._name(source, index, ordinal))(output, out)
-            yield ordinal, out
+            write = writer_of(frame, index, self._name(source, index, ordinal))
+            yield ordinal, converted(write, output, shape, source)
 
     def recipe(self, index: FrameIndex) -> str:
         """What decides the pixels besides the source; see ``recipe_of``."""
@@ -118,6 +117,11 @@ class StillDecoder:
 
     def _name(self, source: MediaSource, index: FrameIndex, ordinal: int) -> str:
         return picture_name(source, int(index.frame_packet[ordinal]))
+
+    def _picture_or_shortage(
+        self, source: MediaSource, index: FrameIndex, ordinal: int, counts: DecodeCounts
+    ) -> tuple[VideoFrame, str]:
+        return try_again_in_shortage(lambda: self._picture(source, index, ordinal, counts), source.name, "decode")
 
     def _picture(
         self, source: MediaSource, index: FrameIndex, ordinal: int, counts: DecodeCounts

@@ -1,0 +1,164 @@
+"""Shortages of the machine while frames are decoded and converted: exact frames or ResourceExhausted, never damage."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import cycle
+from typing import Any
+
+import av.error
+import numpy as np
+import pytest
+from PIL import Image
+
+from framefeed.decode.backends import pyav
+from framefeed.decode.backends.pyav_pools import thread_pools
+from framefeed.decode.convert import Converter
+from framefeed.decode.video_decoder import VideoDecoder
+from framefeed.errors import ResourceExhausted, UnreadableMedia, UnsupportedCodec
+from framefeed.index.build import build_index
+from framefeed.media.sequence import ImageSequence
+from framefeed.testing import read_stamps
+from tests.corpus import corpus_file, expected_stamps
+from tests.media.faults import CALLS, Fault, failing_calls, failing_decoders
+
+SHORTAGES = (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN)
+WANTED = (0, 1, 9)
+KINDS = (*CALLS, "decode", "convert")
+
+
+@contextmanager
+def failing(kind: str, fault: Fault) -> Iterator[None]:
+    thread_pools().clear()
+    if kind == "decode":
+        with failing_decoders(fault):
+            yield
+    elif kind == "convert":
+        with failing_conversions(fault):
+            yield
+    else:
+        with failing_calls(kind, fault):
+            yield
+
+
+@contextmanager
+def failing_conversions(fault: Fault) -> Iterator[None]:
+    real = Converter._write
+
+    def write(*given: Any) -> None:
+        if fault.is_due:
+            kind = av.error.classes.get(fault.number, av.error.OSError)
+            raise kind(fault.number, os.strerror(fault.number), "sws_scale_frame()")
+        real(*given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Converter, "_write", write)
+        yield
+
+
+def one_call(decoder: VideoDecoder) -> list[int]:
+    return read_stamps(decoder.get_frames_at(list(WANTED)).data)
+
+
+def one_by_one(decoder: VideoDecoder) -> list[int]:
+    return read_stamps(np.stack([decoder[number] for number in WANTED]))
+
+
+READING: dict[str, Callable[[VideoDecoder], list[int]]] = {"one call": one_call, "one by one": one_by_one}
+
+
+@pytest.mark.parametrize("name", ["base.mp4", "closed_gop.ts"])
+@pytest.mark.parametrize("reading", READING)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_shortage_at_any_call_gives_exact_frames_or_says_so(kind: str, reading: str, name: str) -> None:
+    path = corpus_file(name)
+    index, read = build_index(path), READING[reading]
+    expected = [expected_stamps(name)[number] for number in WANTED]
+
+    def frames() -> list[int]:
+        with VideoDecoder(path, frame_index=index) as decoder:
+            return read(decoder)
+
+    for at, number in enumerate(cycle(SHORTAGES)):
+        once, always = Fault(number, at), Fault(number, at, stays=True)
+        with failing(kind, once):
+            assert frames() == expected
+        if once.calls <= at:
+            break
+        with failing(kind, always), pytest.raises(ResourceExhausted) as caught:
+            frames()
+        assert caught.value.resource
+        assert name in str(caught.value)
+    assert at >= 1
+    assert frames() == expected
+
+
+@pytest.mark.parametrize("kind", ["open", "read"])
+def test_a_shortage_spoils_no_picture_of_a_sequence(tmp_path: Any, kind: str) -> None:
+    for number in range(3):
+        Image.fromarray(np.full((16, 16, 3), 10 * number, np.uint8)).save(tmp_path / f"{number}.png")
+    source = ImageSequence(tmp_path, fps=10)
+    index = build_index(source)
+
+    def values() -> list[int]:
+        with VideoDecoder(source, frame_index=index) as decoder:
+            return [int(frame[0, 0, 0]) for frame in decoder.get_frames_at([0, 1, 2]).data]
+
+    for at in range(3):
+        with failing(kind, Fault(errno.EMFILE, at)):
+            assert values() == [0, 10, 20]
+        with failing(kind, Fault(errno.EMFILE, at, stays=True)), pytest.raises(ResourceExhausted):
+            values()
+    assert values() == [0, 10, 20]
+
+
+def test_a_lost_device_is_no_shortage_and_no_damage() -> None:
+    path = corpus_file("base.mp4")
+    index = build_index(path)
+    with failing("read", Fault(errno.EIO, 0)), pytest.raises(UnreadableMedia) as caught:
+        VideoDecoder(path, frame_index=index)[0]
+    assert caught.value.stage == "read"
+    assert VideoDecoder(path, frame_index=index)[0] is not None
+
+
+def test_what_swscale_refuses_is_an_unsupported_codec() -> None:
+    path = corpus_file("base.mp4")
+    with VideoDecoder(path) as decoder, failing("convert", Fault(errno.EINVAL, 0, stays=True)):
+        for read in (lambda: decoder[0], lambda: decoder.get_frames_at([0, 3])):
+            with pytest.raises(UnsupportedCodec, match=r"base.mp4.*yuv420p.*cannot be converted"):
+                read()
+
+
+def test_a_lack_of_memory_that_a_decoder_calls_invalid_data_is_no_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """libavcodec's H.264 decoder says "invalid data" where it gets no buffer; only its log tells."""
+    real, calls = pyav.libav_log, 0
+
+    class Log:
+        def __init__(self) -> None:
+            self.log = real()
+
+        def __enter__(self) -> list[tuple[int, str, str]]:
+            nonlocal calls
+            calls += 1
+            lines: list[tuple[int, str, str]] = self.log.__enter__()
+            if calls in failing_at:
+                lines.append((16, "h264", "get_buffer() failed\n"))
+            return lines
+
+        def __exit__(self, *given: object) -> None:
+            self.log.__exit__(*given)
+
+    monkeypatch.setattr(pyav, "libav_log", Log)
+    expected = expected_stamps("base.mp4")
+    with VideoDecoder(corpus_file("base.mp4")) as decoder:
+        failing_at = {3}
+        calls = 0
+        assert read_stamps(decoder.get_frames_in_range(0, 8).data) == expected[:8]
+        failing_at, calls = set(range(3, 1000)), 0
+        with pytest.raises(ResourceExhausted, match="memory"):
+            decoder.get_frames_in_range(0, 8)
+        failing_at = set()
+        assert read_stamps(decoder.get_frames_in_range(0, 8).data) == expected[:8]

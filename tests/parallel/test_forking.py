@@ -1,0 +1,122 @@
+"""What begins anew in forked processes: all that holds a lock, and iterators that know their workers are elsewhere."""
+
+import ast
+import gc
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+import framefeed
+from framefeed.errors import UsageError
+from framefeed.parallel import ordered_outcomes
+from framefeed.parallel.forking import finalise_after_fork, renewed_by_forks
+from tests.decode.forks import Child
+
+LOCKS = {"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore", "Event", "Barrier"}
+EXEMPT = {
+    ("bench/baselines/sizes_ffprobe.py", "_sizes"): "of one call in an event loop of its own",
+    ("load/drafts.py", "Draft"): "of one batch in the making; a child has none of the workers that make it",
+    ("load/stack.py", "Stack"): "of one batch in the making; a child has none of the workers that make it",
+    ("parallel/ordered.py", "OrderedOutcomes"): "of one iteration, which a child is refused before it takes the lock",
+    ("parallel/_run.py", "Run"): "of one iteration, which a child neither waits for nor closes",
+    ("parallel/pools.py", "ThreadPool"): "a child is refused before the lock is taken",
+}
+"""Locks that are not renewed, by file and class or function, and why that hangs nothing."""
+
+
+OWNED = {
+    ("cache/store/appending.py", "Appender"): "cache/store/store.py",
+    ("cache/store/descriptors.py", "Descriptors"): "cache/store/store.py",
+    ("cache/store/directories.py", "Directories"): "cache/store/store.py",
+    ("cache/store/known.py", "KnownSegments"): "cache/store/store.py",
+    ("media/source.py", "_Turn"): "media/source.py",
+}
+"""Locks that are renewed by an object of another class, by the file of that class."""
+
+
+def owners_of_locks(tree: ast.Module) -> dict[str, bool]:
+    """Whether it begins anew, for each class or function of a module that makes a lock."""
+    owners: dict[str, bool] = {}
+    for top in tree.body:
+        calls = [node.func for node in ast.walk(top) if isinstance(node, ast.Call)]
+        if any((call.attr if isinstance(call, ast.Attribute) else getattr(call, "id", "")) in LOCKS for call in calls):
+            methods = {part.name for part in getattr(top, "body", []) if isinstance(part, ast.FunctionDef)}
+            owners[getattr(top, "name", "")] = "begin_anew" in methods
+    return owners
+
+
+def test_every_lock_that_lasts_is_renewed_in_forked_processes() -> None:
+    """L02: a thread that holds a lock when the process forks is not in the child, and never releases it there."""
+    root = Path(framefeed.__file__).parent
+    texts = {path.relative_to(root).as_posix(): path.read_text() for path in root.rglob("*.py")}
+    with_locks = {name: text for name, text in texts.items() if any(lock in text for lock in LOCKS)}
+    owners = {(name, owner): renews for name, text in with_locks.items()
+              for owner, renews in owners_of_locks(ast.parse(text)).items()}  # fmt: skip
+    not_renewed = {key for key, renews in owners.items() if not (renews and "renewed_by_forks(" in texts[key[0]])}
+    assert not_renewed - set(EXEMPT) - set(OWNED) == set(), "let them begin anew, or say here why they need not"
+    assert set(EXEMPT) | set(OWNED) == not_renewed, "these need no entry here any more"
+    assert all("renewed_by_forks(" in texts[owner] for owner in OWNED.values())
+
+
+def test_nothing_else_registers_with_the_system_at_forks() -> None:
+    """One place lists what begins anew."""
+    root = Path(framefeed.__file__).parent
+    users = [path.relative_to(root).as_posix() for path in root.rglob("*.py") if "register_at_fork" in path.read_text()]
+    assert users == ["parallel/forking.py"]
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")
+
+
+@needs_fork
+def test_what_a_thing_leaves_to_the_parent_is_finalised_when_all_have_begun_anew() -> None:
+    order: list[str] = []
+
+    class Left:
+        def __del__(self) -> None:
+            order.append("finalised")
+
+    class Leaving:
+        def __init__(self) -> None:
+            self.left: Left | None = Left()
+            renewed_by_forks(self)
+
+        def begin_anew(self) -> None:
+            finalise_after_fork(self.left)
+            self.left = None
+            order.append("begun anew")
+
+    things = [Leaving(), Leaving()]
+    child = Child(lambda: ", ".join(order))
+    assert child.report() == "begun anew, begun anew, finalised, finalised"
+    assert order == []
+    del things
+
+
+@needs_fork
+@pytest.mark.parametrize("kind", ["threads", "processes"])
+def test_an_iterator_in_a_child_is_refused_and_ends_without_touching_the_parents_workers(kind: str) -> None:
+    outcomes = ordered_outcomes(abs, range(40), workers=2, kind=kind, max_in_flight=4)
+    next(outcomes)
+
+    def use_it() -> str:
+        nonlocal outcomes
+        said = []
+        try:
+            next(outcomes)
+        except UsageError as error:
+            said.append(str(error))
+        outcomes.close()
+        del outcomes
+        gc.collect()
+        return "; ".join(said)
+
+    # The lock of the run is held by another thread while the process forks.
+    with outcomes._run._changed:
+        child = Child(use_it)
+    assert "not in a forked process" in child.report()
+    assert [outcome.value for outcome in outcomes] == list(range(1, 40))  # type: ignore[union-attr]
+    assert threading.active_count() >= 1
