@@ -21,6 +21,7 @@ from framefeed.media.source import MediaSource
 from framefeed.plan.request import DecodeRequest
 from framefeed.plan.requests import plan_requests
 from tests.corpus import corpus_file
+from tests.damaged import SPEC, damaged_clip
 from tests.decode.chaos import ROOT
 from tests.decode.damaged import DAMAGES, damage_head, differences, packet_ranges, seen, seen_alone
 
@@ -174,3 +175,16 @@ def test_parameter_sets_of_one_file_do_not_reach_another_file(tmp_path: Path) ->
             list(PyAVDecoder().frames(source, index, [number], counts))
             assert seen(source, index, [number]) == {number: frames[number]}
     assert (counts.contexts_made, counts.runs) == (2, 2 * len(numbers)), "none was dropped for an error"
+
+
+def test_M09_a_packet_that_is_left_out_behind_a_seek_changes_no_number() -> None:
+    """Its second half overwritten, packet 12 of this file is followed by packet 20 where it is found by a seek."""
+    path = damaged_clip("landing.webm", (12,), replace(SPEC, codec="libsvtav1", b_frames=None))
+    source = MediaSource.of(path)
+    index = build_index(source, verify="full")
+    whole = {ordinal: frame.to_ndarray() for ordinal, frame in PyAVDecoder().frames(source, index, range(len(index)))}
+    assert len(whole) > 20
+    for ordinal in range(len(index)):
+        alone = dict(PyAVDecoder().frames(source, index, [ordinal]))
+        assert set(alone) == {ordinal} & set(whole)
+        assert all(np.array_equal(frame.to_ndarray(), whole[ordinal]) for frame in alone.values())

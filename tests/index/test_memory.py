@@ -79,7 +79,7 @@ def test_a_decoded_picture_is_free_once_its_facts_are_known() -> None:
         with VideoContainer(MediaSource.of(data)) as container:
             assert len(list(decode_facts(container, enumerate(container.packets())))) == 8
         # Decoders keep an empty frame, without a format, to decode into.
-        left = [each for each in gc.get_objects() if isinstance(each, av.VideoFrame) and each.format is not None]
+        left = [each for each in gc.get_objects() if type(each) is av.VideoFrame and each.format is not None]
     finally:
         gc.enable()
     assert not left

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from framefeed.media.container import VideoContainer
-from framefeed.media.landing import numbered_after_seek, packets_from
+from framefeed.media.landing import MisplacedPacket, numbered_after_seek, packets_from
 from framefeed.media.limits import DEFAULT_LIMITS
 from framefeed.media.packets import PacketWalk, walk_packets
 from framefeed.media.source import MediaSource
@@ -101,3 +101,13 @@ def assert_same(walk: PacketWalk, came: list[tuple[int, Any]]) -> None:
     for number, packet in came:
         position = -1 if packet.pos is None else packet.pos
         assert (position, packet.size) == (walk.offset[number], walk.size[number])
+
+
+def test_M09_a_packet_that_is_left_out_behind_a_seek_is_noticed() -> None:
+    """A damaged Matroska file may give packet 12 behind a seek, and then packet 20."""
+    packets, table = made(STREAMS["all differ"])
+    landed = numbered_after_seek(iter([packets[2], packets[6], packets[7]]), table.offset, table.size)
+    assert landed is not None
+    assert landed[0] == 2
+    with pytest.raises(MisplacedPacket):
+        list(landed[1])

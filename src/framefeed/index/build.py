@@ -25,7 +25,7 @@ from framefeed.media.container import DecodedFact, Packet, VideoContainer, decod
 from framefeed.media.details import stream_colors
 from framefeed.media.empty import no_frame
 from framefeed.media.info import MediaInfo
-from framefeed.media.landing import packets_from
+from framefeed.media.landing import MisplacedPacket, packets_from
 from framefeed.media.limits import DEFAULT_LIMITS, Limits
 from framefeed.media.mp4.opening import open_movie
 from framefeed.media.packets import PacketWalk, walk_packets
@@ -187,7 +187,10 @@ class _Builder:
             for number, packet in packets_from(self._container, walk, self._start_before(first_checked))
             if number >= first_checked or not walk.is_disposable[number]
         )
-        came = {fact.packet for fact in self._decoded(sent, len(walk)) if not fact.is_corrupt}
+        try:
+            came = {fact.packet for fact in self._decoded(sent, len(walk)) if not fact.is_corrupt}
+        except MisplacedPacket:
+            return False
         expected = np.flatnonzero(~walk.is_discarded[first_checked:]) + first_checked
         return came.issuperset(expected.tolist())
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -37,9 +35,9 @@ from framefeed.media.foreign import (
     translate,
     translated,
 )
+from framefeed.media.libav_input import LibavInput
 from framefeed.media.limits import DEFAULT_LIMITS, Limits
-from framefeed.media.source import MediaSource, read_bytes
-from framefeed.parallel.outcome import Err, outcome_of
+from framefeed.media.source import MediaSource
 from framefeed.parallel.stopping import check_stop
 
 FORMATS = (
@@ -50,8 +48,6 @@ FORMATS = (
 """Demuxers that may open media; none of them opens a second file (S01). Audio ones only tell "no video stream"."""
 STREAM_FORMATS = frozenset({"h264", "hevc", "vvc", "obu", "av1", "m4v", "mpegvideo", "mjpeg", "vc1", "h263", "h261"})
 """Bare streams without a container's timestamps and positions."""
-_READ_AHEAD_BYTES = 2**17
-_MOVIE_BOXES = frozenset({b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot", b"styp", b"moof", b"sidx"})
 _KEPT_LINES = 16
 """Of libav's log, for the messages of errors."""
 
@@ -87,93 +83,6 @@ class DecodedFact:
     is_corrupt: bool
 
 
-class _Input:
-    """A source as libav reads it: by positioned reads, so that forked processes share no offset.
-
-    What a read raises is kept for the caller, who asks for it once libav has returned: libav itself knows only numbers.
-
-    Args:
-        source: Where the bytes are.
-    """
-
-    def __init__(self, source: MediaSource) -> None:
-        self._reader = source.reader()
-        self._at = 0
-        self._source_name = source.name
-        self._error: BaseException | None = None
-        self._bytes_left = math.inf
-        self._limit = ""
-        # libav's own guess of the format looks at the ending.
-        self.name = f"file:{source.path}" if source.kind == "path" else source.name
-
-    def read(self, count: int) -> bytes:
-        """Read on; nothing at the end, or after an error."""
-        outcome = outcome_of(self._read, count)
-        if isinstance(outcome, Err):
-            self._error = self._error or outcome.error
-            return b""
-        return outcome.value
-
-    def _read(self, count: int) -> bytes:
-        if self._error is not None:
-            return b""
-        check_stop()
-        data = read_bytes(self._reader, self._at, count)
-        self._at += len(data)
-        self._bytes_left -= len(data)
-        if self._bytes_left < 0:
-            what = "its header" if self._limit == "max_header_bytes" else "what lies before the next packet"
-            raise LimitExceeded(
-                f"{self._source_name}: {what} goes on for more bytes than {self._limit} allows: it may be damaged",
-                limit=self._limit,
-                source=self._source_name,
-                stage="open" if self._limit == "max_header_bytes" else "index",
-            )
-        return data
-
-    def bound_header(self, limits: Limits) -> None:
-        """Let libav read no more until the container is open than a header may take.
-
-        The header of an MP4 file grows with its frames; of other containers it is small, and what libav reads there, in
-        search of one, it may read byte by byte.
-        """
-        self._limit = "max_header_bytes"
-        is_movie = read_bytes(self._reader, 4, 4) in _MOVIE_BOXES
-        self._bytes_left = limits.max_header_bytes // (1 if is_movie else 8) + _READ_AHEAD_BYTES
-
-    def bound_packet(self, limits: Limits) -> None:
-        """Let libav read no more until the next packet than one packet may take."""
-        self._limit = "max_packet_bytes"
-        self._bytes_left = limits.max_packet_bytes + _READ_AHEAD_BYTES
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Move the position."""
-        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at}.get(whence)
-        if start is None:
-            outcome = outcome_of(self._size, None)
-            if isinstance(outcome, Err):
-                self._error = self._error or outcome.error
-            start = 0 if isinstance(outcome, Err) else outcome.value
-        self._at = max(0, offset + start)
-        return self._at
-
-    def _size(self, _: None) -> int:
-        return self._reader.stat().bytes
-
-    def tell(self) -> int:
-        """Give the position."""
-        return self._at
-
-    def raise_error(self) -> None:
-        """Raise what a read raised."""
-        if self._error is not None:
-            raise self._error
-
-    def close_reader(self) -> None:
-        """Release the file; libav never calls it."""
-        self._reader.close()
-
-
 class VideoContainer:
     """An open container and its chosen video stream; one owner at a time.
 
@@ -207,7 +116,7 @@ class VideoContainer:
         self.log: list[LogLine] = []
         self.matrix: tuple[int, ...] | None = None
         self.has_decoded = False
-        self._input = _Input(self.source)  # refuses a FIFO or a folder before libav sees it
+        self._input = LibavInput(self.source)  # refuses a FIFO or a folder before libav sees it
         try:
             self._container = self._opened()
             try:

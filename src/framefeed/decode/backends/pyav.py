@@ -24,9 +24,11 @@ from framefeed.errors import FramefeedError, ResourceExhausted
 from framefeed.index.frame_index import DISPOSABLE, FrameIndex
 from framefeed.media.container import Packet
 from framefeed.media.foreign import FOREIGN, check_memory, libav_log
+from framefeed.media.landing import MisplacedPacket
 from framefeed.media.limits import DEFAULT_LIMITS, Limits
 from framefeed.media.source import MediaSource
 from framefeed.parallel.shortage import release_idle, resource_exhausted, shortage_in
+from framefeed.parallel.stopping import check_stop
 from framefeed.plan.request import OutputSpec
 from framefeed.plan.runs import DecodeRuns, plan_runs
 
@@ -113,8 +115,13 @@ class PyAVDecoder:
         wanted = dict(zip(runs.packets.tolist(), runs.ordinals.tolist(), strict=True))
         is_silent = index.stream.codec in _SILENT_CODECS
         how = replace(self._feeding, threads=1) if is_silent else self._feeding
-        with thread_pools().feed(source, index, how, counts) as feed:
-            yield from _Execution(wanted, index, feed, counts, how.threads).frames(runs)
+        try:
+            with thread_pools().feed(source, index, how, counts) as feed:
+                yield from _Execution(wanted, index, feed, counts, how.threads).frames(runs)
+        except MisplacedPacket:
+            how, runs = replace(how, seeks=False), plan_runs(index, list(wanted.values()), skip=self._skip)
+            with thread_pools().feed(source, index, how, counts) as feed:
+                yield from _Execution(wanted, index, feed, counts, how.threads).frames(runs)
         if wanted and how.threads != 1:
             single = PyAVDecoder(skip=self._skip, direct=self._feeding.direct, limits=self._feeding.limits)
             yield from single._frames(source, index, list(wanted.values()), counts)
@@ -134,9 +141,14 @@ class PyAVDecoder:
             planned = plan_runs(index, numbers[starts == start], skip=False)
             stop = min(start + len(planned.send) + _MOST_HELD_BACK, len(index.packets))
             wanted = dict(zip(planned.packets.tolist(), planned.ordinals.tolist(), strict=True))
-            with thread_pools().feed(source, index, feeding, counts) as feed:
-                execution = _Execution(wanted, index, feed, counts, feeding.threads)
-                yield from execution.frames_as_they_come(range(start, stop))
+            try:
+                with thread_pools().feed(source, index, feeding, counts) as feed:
+                    execution = _Execution(wanted, index, feed, counts, feeding.threads)
+                    yield from execution.frames_as_they_come(range(start, stop))
+            except MisplacedPacket:
+                with thread_pools().feed(source, index, replace(feeding, seeks=False), counts) as feed:
+                    execution = _Execution(wanted, index, feed, counts, feeding.threads)
+                    yield from execution.frames_as_they_come(range(start, stop))
 
     def pictures(
         self, source: MediaSource, index: FrameIndex, stretch: range, output: OutputSpec
@@ -353,6 +365,7 @@ class _Execution:
 
     def _decoded(self, context: VideoCodecContext, packet: Packet | None) -> tuple[list[VideoFrame], _Event | None]:
         """Give the frames that come out, and what the decoder says of the packet."""
+        check_stop()
         self._counts.packets_sent += packet is not None
         with libav_log() as said:
             try:

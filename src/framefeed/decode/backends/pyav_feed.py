@@ -123,6 +123,7 @@ class ContainerFeed:
         container: Of the packets; its decoder is used.
         set_up: Called with the container when it was opened again, for its decoder is another one then.
         counts: Takes what it costs.
+        seeks: Whether it may seek; else it reads all packets before a run.
 
     Attributes:
         needs_decoder: Whether the next run is to have another decoder, and so the container opened again.
@@ -134,8 +135,11 @@ class ContainerFeed:
         container: VideoContainer,
         set_up: Callable[[VideoContainer], None],
         counts: DecodeCounts,
+        *,
+        seeks: bool = True,
     ) -> None:
         self.needs_decoder = False
+        self._seeks = seeks
         self._index = index
         self._container = container
         self._set_up = set_up
@@ -193,6 +197,8 @@ class ContainerFeed:
 
     def _seek(self, number: int) -> bool:
         table = self._index.packets
+        if not self._seeks:
+            return False
         if number == 0 or self._container.format_name in STREAM_FORMATS or table.pts[number] == MISSING_PTS:
             return False
         for preroll in _PREROLL_SECONDS:

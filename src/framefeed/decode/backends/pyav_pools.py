@@ -107,11 +107,13 @@ class Feeding:
         direct: Straight from the file where the index allows it.
         threads: libavcodec's own threads.
         limits: What a file may claim.
+        seeks: In a container, where that pays; else all packets before a run are read.
     """
 
     direct: bool
     threads: int
     limits: Limits
+    seeks: bool = True
 
 
 class ThreadPools:
@@ -190,7 +192,7 @@ class ThreadPools:
             set_up(container)
             counts.opens += 1
             counts.contexts_made += 1
-        feed = ContainerFeed(index, container, set_up, counts)
+        feed = ContainerFeed(index, container, set_up, counts, seeks=how.seeks)
         is_in_order = False
         try:
             yield feed
