@@ -35,10 +35,12 @@ contracts: .venv/.dev
 tests: .venv/.dev
 	$(BIN)/python -m pytest $(ARGS)
 
-# Builders of a cache killed at 200 seeded points; the tests do 20. Real videos damaged, and read across forks.
+# The long sweeps: builders of a cache killed, damaged files in every order, forks, each errno at each call, 20,000 clips. Real videos damaged, and read across forks.
 chaos: .venv/.dev
 	$(BIN)/python -m tests.cache.chaos --seeds 200 --log build/chaos.log
 	$(BIN)/python -m tests.decode.chaos --variants 300 --forks 200 --log build/chaos_decode.log
+	$(BIN)/python -m tests.media.chaos --files 1000 --log build/chaos_media.log
+	$(BIN)/python -m tests.load.chaos --clips 20000 --log build/chaos_load.log
 
 demo: .venv/.torch
 	$(BIN)/framefeed demo $(MEDIA_ARGUMENT)

@@ -1,6 +1,6 @@
 """Every errno at every call, and damaged files: right facts, the right error, or a typed one; never a crash or a hang.
 
-``python -m tests.media.chaos --files 1000 --log build/chaos-media.log`` (``make chaos``). Each damaged file is a real
+``python -m tests.media.chaos --files 1000 --log build/chaos_media.log`` (``make chaos``). Each damaged file is a real
 or generated one with bits flipped, a range cut out, zeroed, doubled, or its end cut off. It is probed, indexed, and
 some of its frames are decoded, in a worker process with a deadline.
 """
