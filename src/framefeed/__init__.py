@@ -13,7 +13,7 @@ import sys as _sys
 from types import ModuleType
 
 # `python -m framefeed` imports the package before its command can handle Ctrl-C.
-if ("-m", "framefeed") in zip(_sys.orig_argv, _sys.orig_argv[1:], strict=False):
+if _sys.argv[:1] == ["-m"] and ("-m", "framefeed") in zip(_sys.orig_argv, _sys.orig_argv[1:], strict=False):
     from _framefeed_command import leave_on_interrupt as _leave_on_interrupt
 
     _leave_on_interrupt()

@@ -76,7 +76,7 @@ def test_D01_the_same_of_a_real_damaged_video(media_root: Path) -> None:
     path = media_root / "video" / "decord" / "corrupted.mp4"
     index = build_index(path, "full")
     marked = set(index.damaged_frame_indices.tolist())
-    assert len(marked) == 18
+    assert len(marked) == 20
     assert refused(path, index, every=8) == ({number for number in marked if number % 8 == 0}, marked)
 
 

@@ -66,13 +66,9 @@ def find_damaged_frames(index: FrameIndex, flagged: IntArray, raised: IntArray) 
         return np.empty(0, dtype=np.int64)
     log, is_flagged = DamageLog(index), np.zeros(len(index), dtype=np.bool_)
     is_flagged[flagged] = True
-    # A decoder refuses a packet before it gives the pictures of later ones, and gives pictures in the index's order.
-    for ordinal in np.flatnonzero(is_refused).tolist():
+    # All before the first frame is asked for: a picture is output, and flagged, after those that refer to it and are
+    # shown before it.
+    for ordinal in np.flatnonzero(is_refused | is_flagged).tolist():
         log.note(ordinal)
-    damaged = []
-    for ordinal in range(len(index)):
-        if is_flagged[ordinal]:
-            log.note(ordinal)
-        if log.reaches(ordinal):
-            damaged.append(ordinal)
+    damaged = [ordinal for ordinal in range(len(index)) if log.reaches(ordinal)]
     return np.array(damaged, dtype=np.int64)

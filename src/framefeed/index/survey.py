@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, Literal, get_args
 
-from framefeed.errors import FramefeedError, LimitExceeded, UsageError
+from framefeed.errors import FramefeedError, LimitExceeded, MediaError, UsageError
 from framefeed.index.build import Verify, index_media
 from framefeed.index.frame_index import FrameIndex
 from framefeed.media.headers import check_decodable
@@ -141,7 +141,7 @@ def _survey(source: Any, options: SurveyOptions) -> Finding:
         if shortage_in(error) is not None:
             raise
         # What the header claims helps to see what kind of file it is that fails.
-        with suppress(FramefeedError):
+        with suppress(MediaError):
             info = info or (probe(source, limits=options.limits) if found and options.depth == "frames" else None)
         return Finding(info, None, None if _may_pass(error) else found, None, error)
 

@@ -22,7 +22,9 @@ def placed(error: Exception, *, position: int, source: str | None, stage: str) -
         The error itself, a copy of it where it has a position already, for one error may spoil several clips, or what
         it caused: ResourceExhausted where something ran out, else a LoadError.
     """
-    resource = None if isinstance(error, FramefeedError) else shortage_in(error)
+    # In the user's own function only what it could not handle itself.
+    is_theirs = stage == "transform" and not isinstance(error, MemoryError)
+    resource = None if isinstance(error, FramefeedError) or is_theirs else shortage_in(error)
     if resource is not None:
         shortage = resource_exhausted(resource, source or "a clip", stage)
         shortage.__cause__ = error

@@ -95,7 +95,6 @@ class VideoContainer:
         log: The first errors that libav logged of it, each once.
         matrix: The nine numbers of the display matrix of the first frame that was decoded, or None.
         has_decoded: Whether a frame was decoded, so that ``matrix`` is known.
-        is_closed: Whether it can be read no more.
 
     Raises:
         UnreadableMedia: Not a container of the allow-list, or damaged.
@@ -112,7 +111,6 @@ class VideoContainer:
     def _open(self, stream_index: int | None) -> None:
         self._knows_encoder = False
         self._is_fresh = True
-        self.is_closed = False
         self.log: list[LogLine] = []
         self.matrix: tuple[int, ...] | None = None
         self.has_decoded = False
@@ -127,7 +125,6 @@ class VideoContainer:
                 self._container.close()
                 raise
         except BaseException:
-            self.is_closed = True
             self._input.close_reader()
             raise
 
@@ -278,7 +275,7 @@ class VideoContainer:
     def seek(self, offset: int, *, by_byte: bool = False) -> None:
         """Move to a key frame at or before ``offset``, in ticks or bytes; where it lands must be verified."""
         self._is_fresh = False
-        self._input.bound_packet(self.limits)
+        self._input.unbound()
         with libav_log(), translated(self.source.name, "decode"):
             self._container.seek(offset, stream=self.stream, backward=True, unsupported_byte_offset=by_byte)
         self._input.raise_error()
@@ -297,7 +294,6 @@ class VideoContainer:
 
     def close(self) -> None:
         """Close the container; more than once is fine."""
-        self.is_closed = True
         self._container.close()
         self._input.close_reader()
 

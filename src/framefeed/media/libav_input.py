@@ -12,6 +12,8 @@ from framefeed.parallel.outcome import Err, outcome_of
 from framefeed.parallel.stopping import check_stop
 
 _READ_AHEAD_BYTES = 2**17
+_BUFFER_BYTES = 2**15
+_SEARCH_WEIGHT = 8
 _MOVIE_BOXES = frozenset({b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot", b"styp", b"moof", b"sidx"})
 
 
@@ -29,26 +31,32 @@ class LibavInput:
         self._at = 0
         self._source_name = source.name
         self._error: BaseException | None = None
+        self._has_failed = False
         self._bytes_left = math.inf
         self._limit = ""
+        self._weight = 1
         # libav's own guess of the format looks at the ending.
         self.name = f"file:{source.path}" if source.kind == "path" else source.name
 
     def read(self, count: int) -> bytes:
         """Read on; nothing at the end, or after an error."""
+        if self._has_failed:
+            return b""
         outcome = outcome_of(self._read, count)
         if isinstance(outcome, Err):
-            self._error = self._error or outcome.error
+            self._fail(outcome.error)
             return b""
         return outcome.value
 
+    def _fail(self, error: BaseException) -> None:
+        self._has_failed = True
+        self._error = self._error or error
+
     def _read(self, count: int) -> bytes:
-        if self._error is not None:
-            return b""
         check_stop()
         data = read_bytes(self._reader, self._at, count)
         self._at += len(data)
-        self._bytes_left -= len(data)
+        self._bytes_left -= len(data) * (self._weight if count <= _BUFFER_BYTES else 1)
         if self._bytes_left < 0:
             what = "its header" if self._limit == "max_header_bytes" else "what lies before the next packet"
             raise LimitExceeded(
@@ -62,17 +70,22 @@ class LibavInput:
     def bound_header(self, limits: Limits) -> None:
         """Let libav read no more until the container is open than a header may take.
 
-        The header of an MP4 file grows with its frames; of other containers it is small, and what libav reads there, in
-        search of one, it may read byte by byte.
+        The header of an MP4 file grows with its frames. That of another container is small but for what is read in one
+        piece, such as an attachment; in search of one libav reads a buffer at a time, and looks at it byte by byte:
+        there a byte counts as eight.
         """
         self._limit = "max_header_bytes"
-        is_movie = read_bytes(self._reader, 4, 4) in _MOVIE_BOXES
-        self._bytes_left = limits.max_header_bytes // (1 if is_movie else 8) + _READ_AHEAD_BYTES
+        self._weight = 1 if read_bytes(self._reader, 4, 4) in _MOVIE_BOXES else _SEARCH_WEIGHT
+        self._bytes_left = limits.max_header_bytes + _READ_AHEAD_BYTES
 
     def bound_packet(self, limits: Limits) -> None:
         """Let libav read no more until the next packet than one packet may take."""
-        self._limit = "max_packet_bytes"
+        self._limit, self._weight = "max_packet_bytes", 1
         self._bytes_left = limits.max_packet_bytes + _READ_AHEAD_BYTES
+
+    def unbound(self) -> None:
+        """Let libav read what it wants: a seek without an index reads all packets before."""
+        self._bytes_left = math.inf
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """Move the position."""
@@ -80,7 +93,7 @@ class LibavInput:
         if start is None:
             outcome = outcome_of(self._size, None)
             if isinstance(outcome, Err):
-                self._error = self._error or outcome.error
+                self._fail(outcome.error)
             start = 0 if isinstance(outcome, Err) else outcome.value
         self._at = max(0, offset + start)
         return self._at
@@ -93,9 +106,13 @@ class LibavInput:
         return self._at
 
     def raise_error(self) -> None:
-        """Raise what a read raised."""
-        if self._error is not None:
-            raise self._error
+        """Raise what a read raised; taken out first, for its traceback reaches the one that keeps it."""
+        error, self._error = self._error, None
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error
 
     def close_reader(self) -> None:
         """Release the file; libav never calls it."""

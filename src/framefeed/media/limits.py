@@ -18,8 +18,8 @@ class Limits:
         max_packets: Packets of one stream; 2**25 is 155 hours at 60 frames a second.
         max_packet_bytes: Bytes of one packet.
         max_header_bytes: Bytes that are read to understand a header; a frame in an MP4 file's header takes 8 to 32.
-            Containers other than MP4 may take an eighth of it. Each read of a picture's header counts as 1024 or more,
-            each box of an MP4 file as 512 to 8192, so that neither goes on without end.
+            In other containers a byte that is read in search of a header counts as eight. Each read of a picture's
+            header counts as 1024 or more, each box of an MP4 file as 512 to 8192, so that neither goes on without end.
 
     Example:
         >>> Limits(max_pixels=1920 * 1080).max_side

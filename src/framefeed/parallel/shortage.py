@@ -49,7 +49,8 @@ def shortage_in(error: BaseException | None) -> str | None:
             return _RESOURCES[errno.ENOMEM]
         if isinstance(error, OSError) and error.errno in _RESOURCES:
             return _RESOURCES[error.errno]
-        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        # Not the context: that may be what the caller is handling.
+        error = error.__cause__
     return None
 
 
@@ -87,8 +88,8 @@ def try_again_in_shortage(call: Callable[[], R], name: str, stage: str) -> R:
         if shortage_in(error) is None or isinstance(error, ResourceExhausted):
             raise
     # Here, where the error is gone, and with its traceback what the first call held.
-    release_idle()
     gc.collect()
+    release_idle()
     try:
         return call()
     except _MAY_BE_SHORTAGES as error:

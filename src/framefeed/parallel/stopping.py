@@ -73,7 +73,7 @@ def time_limit(seconds: float | None, name: str) -> Iterator[None]:
 def cancelled_by(is_cancelled: Callable[[], bool]) -> Iterator[None]:
     """Have `check_stop` end the work inside the block once a run is cancelled."""
     before = _work.is_cancelled
-    _work.is_cancelled = is_cancelled
+    _work.is_cancelled = is_cancelled if before is None else lambda: is_cancelled() or before()
     try:
         yield
     finally:

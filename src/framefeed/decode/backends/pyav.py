@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Generator, Iterator, Sequence
+import gc
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, pairwise
@@ -27,7 +29,7 @@ from framefeed.media.foreign import FOREIGN, check_memory, libav_log
 from framefeed.media.landing import MisplacedPacket
 from framefeed.media.limits import DEFAULT_LIMITS, Limits
 from framefeed.media.source import MediaSource
-from framefeed.parallel.shortage import release_idle, resource_exhausted, shortage_in
+from framefeed.parallel.shortage import raise_shortage, release_idle, shortage_in
 from framefeed.parallel.stopping import check_stop
 from framefeed.plan.request import OutputSpec
 from framefeed.plan.runs import DecodeRuns, plan_runs
@@ -37,6 +39,8 @@ _MOST_HELD_BACK = 17
 """Pictures: the largest reorder depth of H.264 and HEVC, and the one that is being decoded."""
 _MOST_REORDERED = 16
 """Pictures that may come out before one that they refer to."""
+_NO_EVENT = "mmco: unref short failure"
+"""What H.264 says where a picture that is to be forgotten is not there: so it is behind every open-GOP start."""
 _SILENT_CODECS = frozenset({"vp8"})
 """Whose decoders say nothing where damage leaves a part of a picture as the memory was: each run has a new decoder of
 one thread, whose memory is blank."""
@@ -63,12 +67,13 @@ class PyAVDecoder:
 
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
         """Decode the clips of one source; see ``Decoder.decode``."""
+        check_kind(self, index, source.name)
         report = DecodeReport(errors=[None] * len(slots))
         converter = thread_pools().converter
-        for accepts, frames in ((False, self.frames), (True, self._frames_as_they_come)):
+        for accepts, frames in ((False, self._frames), (True, self._frames_as_they_come)):
             chosen = [number for number, slot in enumerate(slots) if slot.accepts_damaged == accepts]
             places = Places(slots, report, source, chosen)
-            for ordinal, frame in frames(source, index, places.waiting, report.counts):
+            for ordinal, frame in _try_again_in_shortage(frames, source, index, places.waiting, report.counts):
                 places.fill(ordinal, partial(converter.write, frame, index.stream))
                 del frame
             places.report_missing(index)
@@ -90,21 +95,7 @@ class PyAVDecoder:
         """
         check_kind(self, index, source.name)
         counts = counts if counts is not None else DecodeCounts()
-        waiting = dict.fromkeys(np.asarray(ordinals, dtype=np.int64).tolist())
-        for is_last_attempt in (False, True):
-            try:
-                for ordinal, frame in self._frames(source, index, list(waiting), counts):
-                    del waiting[ordinal]
-                    yield ordinal, frame
-                    del frame  # Its memory goes back to the decoder at once.
-                return
-            except (MemoryError, OSError, FramefeedError) as error:
-                resource = shortage_in(error)
-                if resource is None or isinstance(error, ResourceExhausted):
-                    raise
-                if is_last_attempt:
-                    raise resource_exhausted(resource, source.name, "decode") from error
-            release_idle()
+        return _try_again_in_shortage(self._frames, source, index, ordinals, counts)
 
     def _frames(
         self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], counts: DecodeCounts
@@ -172,6 +163,31 @@ class PyAVDecoder:
     def close(self) -> None:
         """Release this thread's contexts and files."""
         thread_pools().clear()
+
+
+def _try_again_in_shortage(
+    frames: Callable[[MediaSource, FrameIndex, Sequence[int], DecodeCounts], Iterator[tuple[int, VideoFrame]]],
+    source: MediaSource,
+    index: FrameIndex,
+    ordinals: npt.ArrayLike | range,
+    counts: DecodeCounts,
+) -> Iterator[tuple[int, VideoFrame]]:
+    """Yield (ordinal, picture) of some frames; where something runs out, go on once with those that have not come."""
+    waiting = dict.fromkeys(np.asarray(ordinals, dtype=np.int64).tolist())
+    for is_last_attempt in (False, True):
+        try:
+            for ordinal, frame in frames(source, index, list(waiting), counts):
+                del waiting[ordinal]
+                yield ordinal, frame
+                del frame  # Its memory goes back to the decoder at once.
+            return
+        except (MemoryError, OSError, FramefeedError) as error:
+            if is_last_attempt:
+                raise_shortage(error, source.name, "decode")
+            if is_last_attempt or shortage_in(error) is None or isinstance(error, ResourceExhausted):
+                raise
+        gc.collect()
+        release_idle()
 
 
 class _Event(enum.Enum):
@@ -330,6 +346,10 @@ class _Execution:
         numbers = [number for number in range(start, stop)
                    if is_whole or number in wanted or not self._is_disposable(number)]  # fmt: skip
         sent = self._feed.packets(numbers)
+        # A picture that others refer to is flagged as it comes out, which may be after those. Where memory shows in
+        # pictures, none is held: what shows would depend on it.
+        most_held = _MOST_REORDERED if is_whole and self._index.stream.codec not in _SILENT_CODECS else 0
+        held: deque[tuple[int, VideoFrame]] = deque()
         while True:
             packet = None if attempt.is_over else next(sent, None)
             number = None if packet is None else packet.pts
@@ -339,9 +359,14 @@ class _Execution:
             for frame in frames:
                 if frame.is_corrupt:
                     self._judge(attempt, start, frame.pts, _Event.DAMAGE)
-                elif frame.pts in wanted and frame.pts < attempt.limit and frame.pts not in attempt.spoilt:
+                elif frame.pts is not None and frame.pts in wanted:
                     wanted.discard(frame.pts)
-                    yield self.missing.pop(frame.pts), frame
+                    held.append((frame.pts, frame))
+            while held and (packet is None or len(held) > most_held):
+                number, picture = held.popleft()
+                if number < attempt.limit and number not in attempt.spoilt:
+                    yield self.missing.pop(number), picture
+                del picture
             if packet is None:
                 return attempt
 
@@ -374,7 +399,7 @@ class _Execution:
                 check_memory(error, said, self._picture_bytes)
                 return [], _Event.DAMAGE
         self._counts.frames_decoded += len(frames)
-        if not said:
+        if all(message.startswith(_NO_EVENT) for _, _, message in said):
             return frames, None
         check_memory(None, said, self._picture_bytes)
         return frames, _Event.LOGGED

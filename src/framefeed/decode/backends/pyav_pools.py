@@ -87,7 +87,8 @@ class Pool(Generic[T]):
             self._close_oldest()
 
     def release_idle(self) -> None:
-        """Close all idle things."""
+        """Close all idle things, and what was abandoned."""
+        _close_abandoned()
         while self._idle:
             self._close_oldest()
 
