@@ -230,6 +230,14 @@ def test_an_interrupt_while_modules_are_imported_is_one_line(tmp_path: Path, mod
     )
 
 
+def test_a_script_with_an_option_of_that_name_keeps_its_own_handling_of_interrupts(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("import signal, framefeed; print(signal.getsignal(signal.SIGINT).__name__)")
+    command = [sys.executable, str(script), "-m", "framefeed"]
+    result = subprocess.run(command, env=environment(), capture_output=True, timeout=SECONDS, text=True)
+    assert result.stdout.strip() in ("default_int_handler", ""), result.stdout
+
+
 ENDS_AMONG_PACKETS = """
 import itertools, os, signal, sys, threading
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, where the tests ignore it

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import LimitExceeded
 from framefeed.index.build import build_index
 from framefeed.index.scanning import scan
+from framefeed.media.libav_input import LibavInput
 from framefeed.media.limits import Limits
 from framefeed.media.probe import probe
+from framefeed.media.source import MediaSource
 from framefeed.testing import ClipSpec, clip_bytes
 
 FORMATS = {"avi": "avi", "mkv": "matroska", "flv": "flv", "mpg": "mpeg"}
@@ -64,6 +69,57 @@ def test_S04_a_deadline_is_a_row_and_is_tried_again(tmp_path: Path, depth: str) 
 def test_a_deadline_is_a_number_of_seconds(tmp_path: Path, seconds: float) -> None:
     with pytest.raises(ValueError, match="deadline_seconds must be more than 0"):
         scan(tmp_path, deadline_seconds=seconds)
+
+
+def test_a_catalog_of_other_limits_is_not_believed(tmp_path: Path) -> None:
+    out = tmp_path / "cat.parquet"
+    (tmp_path / "a.mp4").write_bytes(clip_bytes(ClipSpec(num_frames=3), "mp4"))
+    assert len(scan(tmp_path / "a.mp4", out=out, limits=Limits(max_side=64)).failures) == 1
+    assert not scan(tmp_path / "a.mp4", out=out).failures
+    assert len(scan(tmp_path / "a.mp4", out=out, limits=Limits(max_side=64)).failures) == 1
+
+
+def test_a_seek_without_an_index_may_read_the_whole_file(tmp_path: Path) -> None:
+    """Live Matroska has no index: libav reads all packets up to the one that is sought."""
+    path, limits = tmp_path / "live.mkv", Limits(max_packet_bytes=2**16)
+    live = ClipSpec(
+        num_frames=200, height=240, width=320, codec="mjpeg", pixel_format="yuvj420p", gop=None, b_frames=None,
+        container_options={"live": "1"},
+    )  # fmt: skip
+    path.write_bytes(clip_bytes(live, "matroska"))
+    assert path.stat().st_size > 8 * limits.max_packet_bytes
+    index = build_index(path, limits=limits)
+    decoder = PyAVDecoder(limits=limits)
+    assert [ordinal for ordinal, _ in decoder.frames(MediaSource.of(path), index, [180])] == [180]
+
+
+def test_what_is_read_in_one_piece_counts_once(tmp_path: Path) -> None:
+    path = tmp_path / "attachments.mkv"
+    path.write_bytes(b"\x1a\x45\xdf\xa3" + bytes(2**22))
+    limits = Limits(max_header_bytes=2**21)
+    source = LibavInput(MediaSource.of(path))
+    source.bound_header(limits)
+    assert len(source.read(2**20)) == 2**20  # as an attachment is read
+    source.raise_error()
+    for _ in range(2**21 // 8 // 2**15 + 8):  # as a search reads
+        source.read(2**15)
+    with pytest.raises(LimitExceeded, match="max_header_bytes"):
+        source.raise_error()
+    source.close_reader()
+
+
+def test_a_read_that_fails_keeps_nothing_alive(tmp_path: Path) -> None:
+    path = tmp_path / "hole.avi"
+    with_hole(path, 300)
+    gc.collect()
+    gc.disable()
+    try:
+        with suppress(LimitExceeded):
+            build_index(path, limits=SMALL)
+        kept = [each for each in gc.get_objects() if isinstance(each, LibavInput)]
+    finally:
+        gc.enable()
+    assert not kept
 
 
 def test_limits_reach_every_file_of_a_scan(tmp_path: Path) -> None:

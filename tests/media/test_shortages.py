@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from framefeed.errors import MediaError, ResourceExhausted, StaleSource, UnreadableMedia
+from framefeed.errors import MediaError, MissingMedia, ResourceExhausted, StaleSource, UnreadableMedia
 from framefeed.index.build import build_index
 from framefeed.index.scanning import scan
 from framefeed.media.probe import probe
@@ -88,6 +88,20 @@ def test_a_packet_that_claims_more_than_there_can_be_is_damage_and_no_shortage(t
     for ask in (probe, build_index):
         with suppress(MediaError):  # what is there of the packet may give a frame
             ask(path)
+
+
+@pytest.mark.parametrize("handled", [MemoryError(), BlockingIOError(errno.EAGAIN, "busy"), ResourceExhausted("memory")])
+def test_what_the_caller_is_handling_is_no_shortage_of_ours(tmp_path: Path, handled: Exception) -> None:
+    damaged = tmp_path / "damaged.mp4"
+    damaged.write_bytes(clip_file("good.mp4").read_bytes()[:400])
+    for ask in (probe, build_index):
+        try:
+            raise handled
+        except type(handled):
+            with pytest.raises(MissingMedia):
+                ask(tmp_path / "missing.mp4")
+            with pytest.raises(UnreadableMedia):
+                ask(damaged)
 
 
 @pytest.mark.parametrize("kind", ["read", "stat"])

@@ -122,6 +122,11 @@ def test_work_for_a_cancelled_run_ends() -> None:
     check_stop()
 
 
+def test_work_within_work_for_a_cancelled_run_ends() -> None:
+    with cancelled_by(lambda: True), cancelled_by(lambda: False), pytest.raises(Cancelled):
+        check_stop()
+
+
 def _works_until_cancelled(item: int) -> int:
     if item:
         _work_for_ever()

@@ -17,6 +17,7 @@ from framefeed.index.frame_tables import FrameTables
 from framefeed.index.still_rows import SURVEYED
 from framefeed.index.survey import Finding, SurveyOptions
 from framefeed.index.sweep import chunks_of, sweep
+from framefeed.media.limits import DEFAULT_LIMITS
 from framefeed.media.sequence import ImageSequence
 
 IntArray = npt.NDArray[np.int64]
@@ -104,6 +105,7 @@ class CatalogData:
         root: Folder that relative sources are resolved against, or None.
         root_is_default: Whether that is only the folder in which the catalog's file lies.
         buffers: Media in memory, and image sequences that were given as such, by the text in the ``source`` column.
+        limits: What files might claim when they were scanned, as text.
     """
 
     facts: Facts
@@ -113,6 +115,7 @@ class CatalogData:
     root: str | None = None
     root_is_default: bool = False
     buffers: Mapping[str, bytes | ImageSequence] = field(default_factory=dict)
+    limits: str = repr(DEFAULT_LIMITS)
 
     @property
     def depth(self) -> str:
@@ -148,7 +151,8 @@ def catalog_data(
     known = tuple(distinct(labels) if classes is None else classes)
     frames = FrameTables(found.frames) if options.depth == "frames" else None
     facts = Facts.of_table(_table(rows, found.facts, encode_labels(labels, known)))
-    return CatalogData(facts, frames, known, options.verify, rows.root, buffers=rows.buffers)
+    limits = repr(options.limits)
+    return CatalogData(facts, frames, known, options.verify, rows.root, buffers=rows.buffers, limits=limits)
 
 
 def _table(rows: Rows, found: pa.Table, labels: pa.ChunkedArray) -> pa.Table:

@@ -133,6 +133,7 @@ class Catalog(CatalogRows):
             header.verify,
             given or os.path.dirname(name),
             root_is_default=given is None,
+            limits=header.limits,
         )
         return cls(data, saved=Saved(name, given, header.fingerprint))
 
@@ -149,7 +150,7 @@ class Catalog(CatalogRows):
         name = os.path.abspath(os.fsdecode(path))
         data = self.compact()
         table = self.rebased(data.facts.table(), os.path.dirname(name))
-        header = Header(self.fingerprint, data.depth, data.verify, list(data.classes))
+        header = Header(self.fingerprint, data.depth, data.verify, list(data.classes), limits=data.limits)
         write_catalog(name, table, header, data.frames)
         root = None if data.root_is_default else data.root
         self._saved = Saved(name, root, header.fingerprint)

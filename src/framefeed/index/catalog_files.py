@@ -49,6 +49,7 @@ class Header:
         verify: How frame indexes were, or are to be, verified.
         classes: The labels of the whole catalog that this one is, or is part of.
         frames_id: Ties the frame tables to the facts; None where there are none.
+        limits: What files might claim when they were scanned, as text.
         format: Version of the files.
     """
 
@@ -57,6 +58,7 @@ class Header:
     verify: Verify
     classes: Sequence[Label]
     frames_id: str | None = None
+    limits: str = ""
     format: int = FORMAT
 
 

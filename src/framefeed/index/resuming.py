@@ -61,7 +61,8 @@ def _of_catalog(target: str | None, options: SurveyOptions) -> Iterator[KnownPar
     with suppress(MediaError):  # What cannot be read is found out anew.
         facts, header, frames = open_catalog(target)
         lacks_frames = frames is None and header.frames_id is not None
-        if lacks_frames or (header.depth, header.verify) != (options.depth, options.verify):
+        wanted = (options.depth, options.verify, repr(options.limits))
+        if lacks_frames or (header.depth, header.verify, header.limits) != wanted:
             return
         if options.fps is not None and not _has_rate(facts, frames, options.fps):
             return

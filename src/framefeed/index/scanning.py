@@ -149,9 +149,7 @@ def _scanned_to(target: str, rows: Rows, sources: Sources, request: ScanRequest)
         if not request.resume:
             journal.clear()
         try:
-            # The catalog does not say with which limits it was made; the journal does.
-            believed = request.resume and options.limits == DEFAULT_LIMITS
-            tally = _brought_up_to_date(target, journal, rows, sources, options, believed=believed)
+            tally = _brought_up_to_date(target, journal, rows, sources, options, believed=request.resume)
         except UnreadableMedia:
             # What cannot be read of media is a row: this is the old catalog, a column of which is damaged.
             tally = _brought_up_to_date(target, journal, rows, sources, options, believed=False)
@@ -269,7 +267,8 @@ def _stands(target: str, rows: Rows, options: SurveyOptions) -> bool:
 def _has_rows(target: str, rows: Rows, options: SurveyOptions) -> bool:
     facts, header, frames = open_catalog(target)
     labels = rows.plain_labels()
-    same = (header.depth, header.verify, list(header.classes)) == (options.depth, options.verify, distinct(labels))
+    as_asked = (options.depth, options.verify, repr(options.limits), distinct(labels))
+    same = (header.depth, header.verify, header.limits, list(header.classes)) == as_asked
     same &= (frames is None) == (header.frames_id is None)
     extra = pa.table({}) if rows.extra is None else rows.extra
     if not same or facts.extra_names != extra.column_names:

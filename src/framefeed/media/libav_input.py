@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import os
+from typing import TypeVar
 
 from framefeed.errors import LimitExceeded
 from framefeed.media.limits import Limits
 from framefeed.media.source import MediaSource, read_bytes
-from framefeed.parallel.outcome import Err, outcome_of
+from framefeed.parallel.outcome import Err, Ok, outcome_of
 from framefeed.parallel.stopping import check_stop
 
+T = TypeVar("T")
 _READ_AHEAD_BYTES = 2**17
 _BUFFER_BYTES = 2**15
 _SEARCH_WEIGHT = 8
@@ -42,15 +44,15 @@ class LibavInput:
         """Read on; nothing at the end, or after an error."""
         if self._has_failed:
             return b""
-        outcome = outcome_of(self._read, count)
-        if isinstance(outcome, Err):
-            self._fail(outcome.error)
-            return b""
-        return outcome.value
+        # Not kept in a local: an error's traceback reaches this frame, and would so reach itself.
+        return self._value_of(outcome_of(self._read, count), b"")
 
-    def _fail(self, error: BaseException) -> None:
+    def _value_of(self, outcome: Ok[T] | Err, otherwise: T) -> T:
+        if isinstance(outcome, Ok):
+            return outcome.value
         self._has_failed = True
-        self._error = self._error or error
+        self._error = self._error or outcome.error
+        return otherwise
 
     def _read(self, count: int) -> bytes:
         check_stop()
@@ -91,10 +93,7 @@ class LibavInput:
         """Move the position."""
         start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at}.get(whence)
         if start is None:
-            outcome = outcome_of(self._size, None)
-            if isinstance(outcome, Err):
-                self._fail(outcome.error)
-            start = 0 if isinstance(outcome, Err) else outcome.value
+            start = self._value_of(outcome_of(self._size, None), 0)
         self._at = max(0, offset + start)
         return self._at
 
