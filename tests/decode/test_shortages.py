@@ -15,12 +15,16 @@ import pytest
 from PIL import Image
 
 from framefeed.decode.backends import pyav
+from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.decode.backends.pyav_pools import thread_pools
 from framefeed.decode.convert import Converter
+from framefeed.decode.decoder import ClipSlot, DecodeCounts
 from framefeed.decode.video_decoder import VideoDecoder
 from framefeed.errors import ResourceExhausted, UnreadableMedia, UnsupportedCodec
 from framefeed.index.build import build_index
 from framefeed.media.sequence import ImageSequence
+from framefeed.media.source import MediaSource
+from framefeed.plan.request import OutputSpec
 from framefeed.testing import read_stamps
 from tests.corpus import corpus_file, expected_stamps
 from tests.media.faults import CALLS, Fault, failing_calls, failing_decoders
@@ -164,3 +168,27 @@ def test_a_lack_of_memory_that_a_decoder_calls_invalid_data_is_no_damage(monkeyp
             decoder.get_frames_in_range(0, 8)
         failing_at = set()
         assert read_stamps(decoder.get_frames_in_range(0, 8).data) == expected[:8]
+
+
+@pytest.mark.parametrize("number", SHORTAGES)
+def test_pictures_that_are_taken_damaged_are_tried_again_too(number: int) -> None:
+    path = corpus_file("closed_gop.ts")
+    source, index = MediaSource.of(path), build_index(path)
+    out = np.empty((1, 3, *index.stream.displayed), dtype=np.uint8)
+    slot = ClipSlot(np.array([9]), OutputSpec(), out, accepts_damaged=True)
+    with failing("open", Fault(number, 0)):
+        assert PyAVDecoder().decode(source, index, [slot]).errors == [None]
+    assert np.array_equal(out[0], VideoDecoder(path)[9])
+    with failing("open", Fault(number, 0, stays=True)), pytest.raises(ResourceExhausted):
+        PyAVDecoder().decode(source, index, [slot])
+
+
+def test_an_open_gop_is_decoded_once_although_its_decoder_complains() -> None:
+    """Behind an open-GOP start H.264 asks to forget pictures that are not there, and says so as an error."""
+    path = corpus_file("open_gop.mp4")
+    source, index = MediaSource.of(path), build_index(path)
+    counts = DecodeCounts()
+    thread_pools().clear()
+    wanted = range(0, len(index), 7)
+    assert {ordinal for ordinal, _ in PyAVDecoder().frames(source, index, wanted, counts)} == set(wanted)
+    assert counts.contexts_made == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import pickle
 import threading
@@ -296,6 +297,21 @@ def test_a_damaged_frame_that_nobody_wants_spoils_nothing(make_loader: MakeLoade
     plan = plan_of(AtIndices([0, 1]))
     loader = make_loader(plan, batch_size=4, workers=2, backend=spoiled_at(1)["backend"])
     assert [content(batch) for batch in loader]
+
+
+def test_what_a_transform_could_not_handle_is_its_own_error(make_loader: MakeLoader) -> None:
+    """Its lock file is busy: that is no shortage of the loader."""
+
+    def transform(clip: Any, rng: Any) -> Any:
+        try:
+            raise BlockingIOError(errno.EAGAIN, "the lock file is busy")
+        except BlockingIOError as error:
+            raise ValueError("a bad clip") from error
+
+    plan = plan_of(AtIndices([0, 1]))
+    loader = make_loader(plan, batch_size=2, workers=0, backend=FlatDecoder(), transform=transform, on_error="skip")
+    batch = next(iter(loader))
+    assert [type(error) for error in batch.errors] == [LoadError, LoadError]
 
 
 @pytest.mark.parametrize("workers", [0, 2])

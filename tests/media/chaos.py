@@ -8,6 +8,7 @@ some of its frames are decoded, in a worker process with a deadline.
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import random
 import sys
@@ -166,6 +167,8 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--media", type=Path, help="a folder of files to damage; by default generated clips")
     parser.add_argument("--log", type=Path)
     args = parser.parse_args(words)
+    gc.collect()
+    gc.freeze()  # each shortage collects
     lines = ["# each errno at every call: the same facts, the right error for what the file is, never a wrong fact"]
     wrong = 0
     for tried, held in sweep_errnos():

@@ -160,7 +160,7 @@ def test_a_sequence_tells_a_shortage_and_a_lost_device_from_damage(kind: str, tm
 
 
 def _file(data: bytes = b"abc") -> PictureFile:
-    return PictureFile(BytesReader(data), len(data), "a.png", DEFAULT_LIMITS, counts_bytes=True)
+    return PictureFile(BytesReader(data), len(data), "a.png", DEFAULT_LIMITS)
 
 
 def _damage(error: BaseException) -> MediaError:
@@ -194,7 +194,7 @@ class _LostReader(BytesReader):
 
 @pytest.mark.parametrize("after", [None, OSError("broken data stream"), EOFError(), UnreadableMedia("no picture")])
 def test_what_a_read_raised_comes_out_whatever_pillow_makes_of_it(after: Exception | None) -> None:
-    file = PictureFile(_LostReader(b"abc"), 3, "a.png", DEFAULT_LIMITS, counts_bytes=True)
+    file = PictureFile(_LostReader(b"abc"), 3, "a.png", DEFAULT_LIMITS)
 
     def read() -> None:
         try:

@@ -39,7 +39,7 @@ def decode_still(data: bytes, name: str, limits: Limits) -> Image.Image:
             "PIL.ImageFile.LOAD_TRUNCATED_IMAGES is set somewhere in this program: Pillow then fills what is missing "
             "of a picture with grey, for everyone; set it to False, and skip broken pictures with on_error='skip'"
         )
-    file = PictureFile(BytesReader(data), len(data), name, limits, counts_bytes=False)
+    file = PictureFile(BytesReader(data), len(data), name, limits, data)
     with (
         pillow_reads(file, lambda error: _translated(error, data, name)),
         Image.open(cast("IO[bytes]", file), formats=FORMATS) as image,

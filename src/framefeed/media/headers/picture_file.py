@@ -15,7 +15,6 @@ from framefeed.media.headers.facts import LEAST_READ_BYTES
 from framefeed.media.limits import Limits
 from framefeed.media.quiet import QUIET
 from framefeed.media.source import ByteReader, read_bytes
-from framefeed.parallel.outcome import Err, outcome_of
 from framefeed.parallel.shortage import shortage_in
 from framefeed.parallel.stopping import check_stop
 
@@ -35,6 +34,8 @@ PILLOW_ERRORS = (
 )
 """What Pillow's readers raise over damaged files."""
 _FREE_READS = 128
+_READS_PER_STOP = 64
+"""Of a picture in memory, whose reads take no time."""
 _WINDOW_BYTES = 2**13
 """Read at once, for Pillow reads by bytes."""
 # IMAGING_CODEC_MEMORY of Pillow, -9 in ImageFile.ERRORS and as libtiff's: its decoders raise no MemoryError.
@@ -51,31 +52,36 @@ class PictureFile:
         size: Its bytes.
         name: For messages.
         limits: ``max_header_bytes`` bounds what is read.
-        counts_bytes: Count the bytes that are read; else only how often something is read, which is for pixels.
+        whole: All bytes, where they are in memory: then only how often something is read counts, which is for pixels.
     """
 
-    def __init__(self, reader: ByteReader, size: int, name: str, limits: Limits, *, counts_bytes: bool) -> None:
+    def __init__(self, reader: ByteReader, size: int, name: str, limits: Limits, whole: bytes | None = None) -> None:
         self._reader = reader
         self._size = size
         self._name = name
         self._most = limits.max_header_bytes
         self._left = self._most + _FREE_READS * LEAST_READ_BYTES
-        self._counts_bytes = counts_bytes
+        self._counts_bytes = whole is None
         self._at = self._start = 0
-        self._window = b""
+        self._window = whole or b""
         self._error: BaseException | None = None
+        self._num_reads = 0
 
     def read(self, count: int | None = -1) -> bytes:
         """Read on, up to the end without a count."""
-        left = max(0, self._size - self._at)
-        outcome = outcome_of(self._read, left if count is None or count < 0 else min(count, left))
-        if isinstance(outcome, Err):
-            self._error = self._error or outcome.error
+        if self._error is not None:
             raise self._error
-        return outcome.value
+        left = max(0, self._size - self._at)
+        try:
+            return self._read(left if count is None or count < 0 else min(count, left))
+        except BaseException as error:
+            self._error = error
+            raise
 
     def _read(self, count: int) -> bytes:
-        check_stop()
+        self._num_reads += 1
+        if self._counts_bytes or self._num_reads % _READS_PER_STOP == 1:
+            check_stop()
         self._left -= max(count if self._counts_bytes else 0, LEAST_READ_BYTES)
         if self._left < 0:
             raise LimitExceeded(

@@ -123,7 +123,7 @@ def _read(reader: ByteReader, count: int, offset: int) -> bytes:
 
 
 def _pillow_header(reader: ByteReader, size: int, source_name: str, limits: Limits) -> StillHeader:
-    file = PictureFile(reader, size, source_name, limits, counts_bytes=True)
+    file = PictureFile(reader, size, source_name, limits)
     with (
         pillow_reads(file, lambda error: _translated(error, source_name)),
         Image.open(cast("IO[bytes]", file), formats=FORMATS) as image,
