@@ -29,7 +29,7 @@ def _report(program: str, *words: object) -> Any:
 def test_with_too_little_memory_an_index_is_whole_or_there_is_none(name: str) -> None:
     codec = "libvpx" if "vp8" in name else "libx264"
     path = clip_file(name, CLIP if codec == "libx264" else ClipSpec(num_frames=30, height=360, width=640, codec=codec))
-    report = _report("tests.index.little_memory", path, "full", 48 * 2**20, 3 * 2**20)
+    report = _report("tests.index.little_memory", path, "full", 36 * 2**20, 4 * 2**20)
     assert set(report["outcomes"]) <= {str(report["frames"]), "ResourceExhausted"}
     assert report["outcomes"][0] == "ResourceExhausted"
 

@@ -112,12 +112,12 @@ def test_a_read_that_fails_keeps_nothing_alive(tmp_path: Path) -> None:
     path = tmp_path / "hole.avi"
     with_hole(path, 300)
     gc.collect()
-    before = [each for each in gc.get_objects() if isinstance(each, LibavInput)]
+    before = [each for each in gc.get_objects() if type(each) is LibavInput]
     gc.disable()
     try:
         with suppress(LimitExceeded):
             build_index(path, limits=SMALL)
-        after = [each for each in gc.get_objects() if isinstance(each, LibavInput)]
+        after = [each for each in gc.get_objects() if type(each) is LibavInput]
     finally:
         gc.enable()
     assert after == before
