@@ -1,4 +1,4 @@
-"""Which frames damage reaches: one rule, by which an index marks frames and a decoder refuses them (D01)."""
+"""Which frames damage reaches: the rule by which an index marks them (D01)."""
 
 from __future__ import annotations
 
