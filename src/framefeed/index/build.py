@@ -28,7 +28,9 @@ from framefeed.media.info import MediaInfo
 from framefeed.media.landing import MisplacedPacket, packets_from
 from framefeed.media.limits import DEFAULT_LIMITS, Limits
 from framefeed.media.mp4.opening import open_movie
+from framefeed.media.nal import MAX_PARAMETER_SETS
 from framefeed.media.packets import PacketWalk, walk_packets
+from framefeed.media.parameter_sets import has_damaged_parameters
 from framefeed.media.probe import video_info
 from framefeed.media.sequence import SequenceSource
 from framefeed.media.sniff import HEAD_BYTES, sniff
@@ -133,7 +135,7 @@ class _Builder:
         self._colors = stream_colors(container)
 
     def build(self, verify: Verify) -> tuple[MediaInfo, FrameIndex]:
-        if verify == "full" or not self._is_honest(verify):
+        if verify == "full" or not self._is_honest(verify) or self._has_damaged_parameters():
             return self._from_decoding()
         head = self._decoded_from_start(_HEAD_PACKETS)
         if not head or not self._is_complete(head) or not self._agrees_on_keys(head):
@@ -160,6 +162,12 @@ class _Builder:
         container = self._container
         known = container.format_name.startswith(_HONEST_CONTAINERS) and container.codec_name in _HONEST_CODECS
         return known or verify == "none"
+
+    def _has_damaged_parameters(self) -> bool:
+        container, found = self._container, self._walk.parameter_sets
+        if container.codec_name not in _NAL_CODECS:
+            return False
+        return len(found) >= MAX_PARAMETER_SETS or has_damaged_parameters(container, found)
 
     def _is_complete(self, facts: list[DecodedFact]) -> bool:
         """Whether the frames that came out are the first of the kept packets, none left out before the last."""
@@ -244,7 +252,7 @@ class _Builder:
             mirrored=mirrored,
             contiguous=self._walk.is_contiguous and nal,
             skips_exactly=nal and is_one_to_one(self._walk, order),
-            inband_parameters=self._walk.has_parameters,
+            inband_parameters=bool(self._walk.parameter_sets),
             color_primaries=self._colors.primaries,
             color_transfer=self._colors.transfer,
             color_space=self._colors.space,

@@ -81,7 +81,7 @@ def index_movie(opened: OpenedMovie, identity: SourceIdentity) -> FrameIndex:
         mirrored=mirrored,
         contiguous=walk.is_contiguous,
         skips_exactly=is_one_to_one(walk, order),
-        inband_parameters=walk.has_parameters,
+        inband_parameters=bool(walk.parameter_sets),
         color_primaries=colors.primaries,
         color_transfer=colors.transfer,
         color_space=colors.space,

@@ -13,9 +13,12 @@ H264_SLICES = frozenset({1, 2, 5})
 H264_HARMLESS = frozenset({6, 9, 12})
 """SEI, access unit delimiter, filler: what a packet may hold besides slices and still be left out."""
 H264_PARAMETERS = frozenset({7, 8, 13, 15})
+MAX_PARAMETER_SETS = 256
+"""Distinct ones of a stream that are kept: more than the two standards let a decoder know at once."""
 HEVC_HARMLESS = frozenset({35, 38, 39, 40})
 HEVC_FIRST_IRAP, HEVC_LAST_IRAP = 16, 23
 HEVC_PARAMETERS = frozenset({32, 33, 34})
+_LENGTH_AT = {"h264": 4, "hevc": 21}
 _RECOVERY_POINT = 6
 _SEI_LIMIT = 4096
 """Bytes of one unit of messages that are looked at: captions and the like may come before the recovery point."""
@@ -45,13 +48,13 @@ class PictureFacts:
 
 
 def nal_length_size(codec: str, extradata: bytes | None) -> int:
-    """Bytes of the length field before each NAL unit; 0 for start codes (Annex B).
+    """Bytes of the length field before each NAL unit; 0 for start codes (Annex B), and for codecs without such units.
 
     ISO/IEC 14496-15: avcC byte 4 and hvcC byte 21 hold the size minus one in their low two bits.
     """
-    if not extradata or extradata[0] != 1:
+    if codec not in _LENGTH_AT or not extradata or extradata[0] != 1:
         return 0
-    place = {"h264": 4, "hevc": 21}[codec]
+    place = _LENGTH_AT[codec]
     return (extradata[place] & 3) + 1 if len(extradata) > place else 0
 
 
@@ -82,6 +85,29 @@ def _by_start_code(view: memoryview, packet: bytes) -> Iterator[memoryview]:
         if len(unit):
             yield unit
         at = end
+
+
+class ParameterSets:
+    """The distinct parameter sets that the packets of one stream carry.
+
+    Args:
+        codec: "h264" or "hevc".
+    """
+
+    def __init__(self, codec: str) -> None:
+        self._codec = codec
+        self._found: dict[bytes, None] = {}
+
+    def add(self, unit: bytes | memoryview) -> None:
+        """Take a NAL unit, whatever it is."""
+        is_set = (unit[0] & 31 in H264_PARAMETERS) if self._codec == "h264" else (unit[0] >> 1 in HEVC_PARAMETERS)
+        if is_set and len(self._found) < MAX_PARAMETER_SETS:
+            self._found[bytes(unit)] = None
+
+    @property
+    def found(self) -> tuple[bytes, ...]:
+        """In the order in which they came first."""
+        return tuple(self._found)
 
 
 def h264_facts(packet: bytes, length_size: int) -> PictureFacts | None:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from framefeed.errors import LimitExceeded
 from framefeed.media.container import Packet, VideoContainer
-from framefeed.media.nal import PictureFacts, h264_facts, hevc_facts, nal_length_size
+from framefeed.media.nal import ParameterSets, PictureFacts, h264_facts, hevc_facts, nal_length_size, nal_units
 from framefeed.media.source import ByteReader
 
 MISSING_PTS = int(np.iinfo(np.int64).min)
@@ -35,7 +35,7 @@ class PacketWalk:
         is_disposable: No other picture refers to it, and it holds nothing else, bool.
         is_contiguous: Each packet's bytes are those of the file at its offset, and one configuration serves all.
         is_encrypted: Some packet is encrypted.
-        has_parameters: Some packet carries parameter sets.
+        parameter_sets: Distinct ones that packets carry, in the order met, at most ``MAX_PARAMETER_SETS``.
     """
 
     offset: IntArray
@@ -47,7 +47,7 @@ class PacketWalk:
     is_disposable: BoolArray
     is_contiguous: bool
     is_encrypted: bool
-    has_parameters: bool
+    parameter_sets: tuple[bytes, ...] = ()
 
     def __len__(self) -> int:
         return len(self.offset)
@@ -69,7 +69,6 @@ class _Columns:
     is_discarded: list[bool] = field(default_factory=list)
     is_reference: list[bool] = field(default_factory=list)
     temporal_id: list[int] = field(default_factory=list)
-    has_parameters: bool = False
 
     def add(self, packet: Packet, facts: PictureFacts | None) -> None:
         self.offset.append(-1 if packet.pos is None else packet.pos)
@@ -82,7 +81,6 @@ class _Columns:
         self.is_discarded.append(bool(packet.is_discard))
         self.is_reference.append(facts is None or facts.is_reference or not facts.is_droppable)
         self.temporal_id.append(facts.temporal_id if facts is not None else 0)
-        self.has_parameters = self.has_parameters or (facts is not None and facts.has_parameters)
 
 
 def walk_packets(container: VideoContainer) -> PacketWalk:
@@ -94,6 +92,7 @@ def walk_packets(container: VideoContainer) -> PacketWalk:
     """
     columns = _Columns()
     inspect = _inspector(container)
+    sets, length_size = ParameterSets(container.codec_name), _length_size(container)
     contiguous = container.format_name.startswith("mov") and inspect is not None
     changes = encrypted = False
     with container.source.opened() as reader:
@@ -101,14 +100,18 @@ def walk_packets(container: VideoContainer) -> PacketWalk:
             if len(columns.size) >= container.limits.max_packets:
                 raise _too_many(container)
             data = bytes(packet) if inspect else b""
-            columns.add(packet, inspect(data) if inspect else None)
+            facts = inspect(data) if inspect else None
+            columns.add(packet, facts)
+            if facts is not None and facts.has_parameters:
+                for unit in nal_units(data, length_size):
+                    sets.add(unit)
             contiguous = contiguous and _stands_in(reader, packet.pos, data)
             changes = changes or packet.has_sidedata("new_extradata")
             encrypted = encrypted or packet.has_sidedata("encryption_info")
-    return _finished(columns, contiguous and not changes, encrypted)
+    return _finished(columns, contiguous and not changes, encrypted, sets.found)
 
 
-def _finished(columns: _Columns, contiguous: bool, encrypted: bool) -> PacketWalk:
+def _finished(columns: _Columns, contiguous: bool, encrypted: bool, parameter_sets: tuple[bytes, ...]) -> PacketWalk:
     temporal_id = np.array(columns.temporal_id, dtype=np.int64)
     # A picture of the highest sub-layer that its own sub-layer does not refer to is referred to by none.
     disposable = ~np.array(columns.is_reference, dtype=bool) & (temporal_id == temporal_id.max(initial=0))
@@ -123,7 +126,7 @@ def _finished(columns: _Columns, contiguous: bool, encrypted: bool) -> PacketWal
         is_disposable=disposable,
         is_contiguous=contiguous,
         is_encrypted=encrypted,
-        has_parameters=columns.has_parameters,
+        parameter_sets=parameter_sets,
     )
 
 
@@ -132,7 +135,11 @@ def _inspector(container: VideoContainer) -> Inspect | None:
     if codec not in ("h264", "hevc"):
         return None
     read = h264_facts if codec == "h264" else hevc_facts
-    return partial(read, length_size=nal_length_size(codec, container.stream.codec_context.extradata))
+    return partial(read, length_size=_length_size(container))
+
+
+def _length_size(container: VideoContainer) -> int:
+    return nal_length_size(container.codec_name, container.stream.codec_context.extradata)
 
 
 def _stands_in(reader: ByteReader, offset: int | None, data: bytes) -> bool:

@@ -23,6 +23,7 @@ from framefeed.media.nal import (
     HEVC_HARMLESS,
     HEVC_LAST_IRAP,
     HEVC_PARAMETERS,
+    ParameterSets,
     h264_facts,
 )
 from framefeed.media.source import ByteReader, read_bytes
@@ -57,7 +58,7 @@ class NalFacts:
         is_key: Decoding can start at the packet, bool.
         is_reference: Other pictures of its own temporal layer may refer to it, or leaving it out loses more, bool.
         temporal_id: HEVC's temporal sub-layer, int64; None of H.264.
-        has_parameters: Some packet carries parameter sets.
+        parameter_sets: Distinct ones that packets carry, in the order met.
         is_plain: Each packet is one picture in whole NAL units.
         heads: The first slices of the first packets; None where they are no plain ones.
     """
@@ -65,7 +66,7 @@ class NalFacts:
     is_key: BoolArray
     is_reference: BoolArray
     temporal_id: IntArray | None
-    has_parameters: bool
+    parameter_sets: tuple[bytes, ...]
     is_plain: bool
     heads: SliceHeads | None
 
@@ -85,6 +86,7 @@ class Units:
 
     Attributes:
         packet: Number of the packet, int64.
+        offset: Byte position in the file, int64.
         length: Bytes, int64.
         first: The first four bytes, of which some may be the next unit's, uint64 below 2**32.
         heads: Of units of the first packets: number of the packet, the first four bytes, and the eight behind those.
@@ -92,6 +94,7 @@ class Units:
     """
 
     packet: IntArray
+    offset: IntArray
     length: IntArray
     first: WordArray
     heads: tuple[IntArray, WordArray, WordArray]
@@ -116,8 +119,12 @@ def scan_packets(reader: ByteReader, codec: str, length_size: int, packets: Pack
     """
     units = find_units(reader, length_size, packets)
     if codec == "h264":
-        return _h264(units, packets, lambda number: _recovers(reader, length_size, packets, number))
-    return _hevc(units, packets)
+        facts = _h264(units, packets, lambda number: _recovers(reader, length_size, packets, number))
+        is_set = _H264_PARAMETER[units.bytes()[0] & 31]
+    else:
+        facts = _hevc(units, packets)
+        is_set = _HEVC_PARAMETER[(units.bytes()[0] >> 1) & 63]
+    return replace(facts, parameter_sets=_read_sets(reader, codec, units, is_set)) if is_set.any() else facts
 
 
 def find_units(reader: ByteReader, length_size: int, packets: Packets) -> Units:
@@ -139,7 +146,7 @@ def find_units(reader: ByteReader, length_size: int, packets: Packets) -> Units:
         if reader.read_into(buffer.data[:count], start) != count:
             raise OddMovie("a file that got shorter")
         buffer[count : count + _PADDING] = 0
-        walk.block(buffer, first, begin[first:stop] - start, end[first:stop] - start)
+        walk.block(buffer, first, begin[first:stop], end[first:stop], start)
     units = walk.units()
     if order is None:
         return units
@@ -165,12 +172,13 @@ class _Walk:
     def __init__(self, length_size: int) -> None:
         self._length_size = length_size
         self._shift = np.uint64(64 - 8 * length_size)
-        self._found: list[tuple[IntArray, WordArray]] = []
+        self._found: list[tuple[IntArray, IntArray, WordArray]] = []
         self._heads: list[tuple[IntArray, WordArray, WordArray]] = []
         self._is_whole = True
 
-    def block(self, data: ByteArray, first: int, at: IntArray, end: IntArray) -> None:
-        """Look at packets ``first``, ``first + 1``, ..., which lie in ``data`` from ``at`` to ``end``."""
+    def block(self, data: ByteArray, first: int, begin: IntArray, end: IntArray, start: int) -> None:
+        """Look at packets ``first``, ``first + 1``, ..., of a file whose bytes from ``start`` on are ``data``."""
+        at, end = begin - start, end - start
         # All eight bytes from any place on as one number: the length and the unit's first bytes in one look-up.
         words = np.ndarray((len(data) - _WORD + 1,), ">u8", data, strides=(1,))
         packet = np.arange(first, first + len(at))
@@ -185,13 +193,14 @@ class _Walk:
             if packet[0] < HEAD_PACKETS:
                 self._keep_heads(words, packet, word, at + (self._length_size + _FIRST_BYTES))
             length = (word >> self._shift).astype(np.int64)
+            unit = at + (start + self._length_size)
             at = at + (length + self._length_size)
             fits = (length > 0) & (at <= end)
             if fits.all():
-                self._found.append((packet, word))
+                self._found.append((packet, unit, word))
             else:
                 self._is_whole = False
-                self._found.append((packet[fits], word[fits]))
+                self._found.append((packet[fits], unit[fits], word[fits]))
         raise OddMovie("packets of too many NAL units")
 
     def _keep_heads(self, words: WordArray, packet: IntArray, word: WordArray, behind: IntArray) -> None:
@@ -205,10 +214,14 @@ class _Walk:
         """Give what was found."""
         if not self._found:
             raise OddMovie("packets without NAL units")
-        packet, word = (np.concatenate(column) for column in zip(*self._found, strict=True))
-        of, first, more = (np.concatenate(column) for column in zip(*self._heads, strict=True))
+        packet, offset, word = _joined(self._found)
+        of, first, more = _joined(self._heads)
         length = (word >> self._shift).astype(np.int64)
-        return Units(packet, length, self._first(word), (of, first, more), self._is_whole)
+        return Units(packet, offset, length, self._first(word), (of, first, more), self._is_whole)
+
+
+def _joined(found: list[tuple[Any, Any, Any]]) -> Iterator[Any]:
+    return (np.concatenate(column) for column in zip(*found, strict=True))
 
 
 def _some(count: int, packet: IntArray) -> BoolArray:
@@ -255,7 +268,7 @@ def _h264(units: Units, packets: Packets, recovers: Callable[[int], bool]) -> Na
         is_key=is_key,
         is_reference=~has_slice | _some(count, of_slices[(header[is_slice] & 0x60) != 0]) | ~is_droppable,
         temporal_id=None,
-        has_parameters=bool(has_slice[units.packet[_H264_PARAMETER[kind]]].any()),
+        parameter_sets=(),
         is_plain=units.is_whole and _is_one_picture(count, of_slices, second[is_slice]),
         heads=_heads(units, 1, min(count, HEAD_PACKETS)),
     )
@@ -284,6 +297,16 @@ def _with_messages(units: Units, kind: npt.NDArray[Any], second: ByteArray, thir
     return found
 
 
+def _read_sets(reader: ByteReader, codec: str, units: Units, is_set: npt.NDArray[np.bool_]) -> tuple[bytes, ...]:
+    which = is_set.nonzero()[0]
+    which = which[np.argsort(units.packet[which], kind="stable")]
+    found = ParameterSets(codec)
+    for offset, length in zip(units.offset[which].tolist(), units.length[which].tolist(), strict=True):
+        check_stop()
+        found.add(read_bytes(reader, offset, length))
+    return found.found
+
+
 def _recovers(reader: ByteReader, length_size: int, packets: Packets, number: int) -> bool:
     """Whether a packet holds a recovery point of no frames."""
     check_stop()
@@ -308,7 +331,7 @@ def _hevc(units: Units, packets: Packets) -> NalFacts:
         is_key=packets.is_sync & (_some(count, of_slices[_HEVC_IRAP[slices]]) | ~has_slice),
         is_reference=~has_slice | _some(count, of_slices[_HEVC_REFERENCE[slices]]) | ~is_droppable,
         temporal_id=temporal_id,
-        has_parameters=bool(has_slice[units.packet[_HEVC_PARAMETER[kind]]].any()),
+        parameter_sets=(),
         is_plain=units.is_whole and _is_one_picture(count, of_slices, third[is_slice]),
         heads=_heads(units, 2, min(count, HEAD_PACKETS)),
     )

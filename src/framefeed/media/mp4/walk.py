@@ -71,7 +71,7 @@ def walk_movie(reader: ByteReader, movie: Movie, length_size: int, limits: Limit
         is_disposable=disposable,
         is_contiguous=nal is not None,
         is_encrypted=False,
-        has_parameters=nal is not None and nal.has_parameters,
+        parameter_sets=() if nal is None else nal.parameter_sets,
     )
     return MovieWalk(walk, nal)
 
