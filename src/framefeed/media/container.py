@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -120,7 +121,7 @@ class VideoContainer:
             try:
                 self.stream = self._choose(stream_index)
                 self._check()
-                self._configure()
+                self._configure(self.stream.codec_context)
             except BaseException:
                 self._container.close()
                 raise
@@ -147,8 +148,7 @@ class VideoContainer:
             raise
         return cast("InputContainer", opened)
 
-    def _configure(self) -> None:
-        context = self.stream.codec_context
+    def _configure(self, context: av.VideoCodecContext) -> None:
         context.thread_count = 1
         context.thread_type = "NONE"
         # Options of the container never reach the decoder: they must be set on its own context (S04).
@@ -291,6 +291,16 @@ class VideoContainer:
     def decoder(self) -> av.VideoCodecContext:
         """The stream's own decoder, as libav set it up: one thread, limits enforced."""
         return self.stream.codec_context
+
+    def make_decoder(self) -> av.VideoCodecContext:
+        """Make another decoder for the stream, set up as its own one was before it decoded anything."""
+        # Nothing is written. But only here, and where it opens a file, PyAV gives a decoder all that the container
+        # says: `CodecContext.create` gives none of it, and where the chroma samples lie cannot be set afterwards.
+        with av.open(os.devnull, "w", format="null") as output:
+            context = output.add_stream_from_template(self.stream, opaque=True).codec_context
+        context.codec_tag = self.decoder().codec_tag
+        self._configure(context)
+        return context
 
     def close(self) -> None:
         """Close the container; more than once is fine."""

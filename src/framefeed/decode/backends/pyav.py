@@ -17,7 +17,7 @@ from av import VideoCodecContext
 from av.video.frame import VideoFrame
 
 from framefeed.decode.auto import check_kind
-from framefeed.decode.backends.pyav_feed import Feed
+from framefeed.decode.backends.pyav_feed import SILENT_CODECS, Feed
 from framefeed.decode.backends.pyav_pools import Feeding, thread_pools
 from framefeed.decode.convert import Converter, conversion_recipe
 from framefeed.decode.decoder import ClipSlot, DecodeCounts, DecodeReport, Pixels
@@ -41,9 +41,6 @@ _MOST_REORDERED = 16
 """Pictures that may come out before one that they refer to."""
 _NO_EVENT = "mmco: unref short failure"
 """What H.264 says where a picture that is to be forgotten is not there: so it is behind every open-GOP start."""
-_SILENT_CODECS = frozenset({"vp8"})
-"""Whose decoders say nothing where damage leaves a part of a picture as the memory was: each run has a new decoder of
-one thread, whose memory is blank."""
 
 
 class PyAVDecoder:
@@ -104,7 +101,7 @@ class PyAVDecoder:
         if not len(runs.ordinals):
             return
         wanted = dict(zip(runs.packets.tolist(), runs.ordinals.tolist(), strict=True))
-        is_silent = index.stream.codec in _SILENT_CODECS
+        is_silent = index.stream.codec in SILENT_CODECS
         how = replace(self._feeding, threads=1) if is_silent else self._feeding
         try:
             with thread_pools().feed(source, index, how, counts) as feed:
@@ -255,7 +252,7 @@ class _Execution:
         send, bounds = runs.send.tolist(), runs.bounds.tolist()
         for first, stop in pairwise(bounds):
             numbers = send[first:stop]
-            if self._index.stream.codec not in _SILENT_CODECS:
+            if self._index.stream.codec not in SILENT_CODECS:
                 yield from self._run(numbers)
             if self._threads == 1:
                 begin, end = np.searchsorted(runs.packets, [numbers[0], numbers[-1] + 1]).tolist()
@@ -348,7 +345,7 @@ class _Execution:
         sent = self._feed.packets(numbers)
         # A picture that others refer to is flagged as it comes out, which may be after those. Where memory shows in
         # pictures, none is held: what shows would depend on it.
-        most_held = _MOST_REORDERED if is_whole and self._index.stream.codec not in _SILENT_CODECS else 0
+        most_held = _MOST_REORDERED if is_whole and self._index.stream.codec not in SILENT_CODECS else 0
         held: deque[tuple[int, VideoFrame]] = deque()
         while True:
             packet = None if attempt.is_over else next(sent, None)

@@ -18,6 +18,9 @@ from framefeed.media.source import ByteReader, MediaSource
 _PADDING = 64
 """Zero bytes that must follow every packet: AV_INPUT_BUFFER_PADDING_SIZE of libavcodec/defs.h."""
 _PREROLL_SECONDS = (0, 1, 2, 4, 8)
+SILENT_CODECS = frozenset({"vp8"})
+"""Whose decoders say nothing where damage leaves a part of a picture as the memory was: each run has a new decoder of
+one thread, whose memory is blank."""
 
 
 def let_threads_rest(decoder: VideoCodecContext) -> None:
@@ -120,13 +123,14 @@ class ContainerFeed:
 
     Args:
         index: Where the packets are.
-        container: Of the packets; its decoder is used.
+        container: Of the packets; its decoder is used, but for silent codecs.
         set_up: Called with the container when it was opened again, for its decoder is another one then.
         counts: Takes what it costs.
         seeks: Whether it may seek; else it reads all packets before a run.
 
     Attributes:
-        needs_decoder: Whether the next run is to have another decoder, and so the container opened again.
+        needs_decoder: Whether the next run is to have another decoder, and so the container opened again. A silent
+            codec's decoders are made beside the container, which stays open.
     """
 
     def __init__(
@@ -144,16 +148,20 @@ class ContainerFeed:
         self._container = container
         self._set_up = set_up
         self._counts = counts
+        self._is_silent = index.stream.codec in SILENT_CODECS
         self._next = 0
         self._packets: Iterator[Packet] = iter(())
         self._is_fresh = False
 
     def start(self, number: int, *, anew: bool = False) -> VideoCodecContext:
         """Stand at or before packet ``number``, by going forward or by a verified seek."""
-        if self.needs_decoder or anew:
+        if not self._is_silent and (self.needs_decoder or anew):
             self._reopen()
         if not self._goes_forward(number) and not self._seek(number):
             self._rewind()
+        if self._is_silent:
+            self._counts.contexts_made += 1
+            return self._container.make_decoder()
         if number:
             self._container.learn_encoder()
         context = self._container.decoder()
@@ -175,7 +183,7 @@ class ContainerFeed:
 
     def drop_decoder(self) -> None:
         """Have the next run begin with another decoder."""
-        self.needs_decoder = True
+        self.needs_decoder = not self._is_silent
 
     def _goes_forward(self, number: int) -> bool:
         return self._is_fresh and self._next <= number < self._next + 64
@@ -197,9 +205,9 @@ class ContainerFeed:
 
     def _seek(self, number: int) -> bool:
         table = self._index.packets
-        if not self._seeks:
+        if not self._seeks or (number == 0 and not self._is_silent):
             return False
-        if number == 0 or self._container.format_name in STREAM_FORMATS or table.pts[number] == MISSING_PTS:
+        if self._container.format_name in STREAM_FORMATS or table.pts[number] == MISSING_PTS:
             return False
         for preroll in _PREROLL_SECONDS:
             target = int(table.pts[number]) - round(preroll / self._index.time_base)
