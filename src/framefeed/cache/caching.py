@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,11 @@ from framefeed.decode.decoder import ClipSlot, DecodeCounts, Decoder, DecodeRepo
 from framefeed.decode.places import Places, naming
 from framefeed.decode.planes import PlaneLayout, copy_planes, layout_of, output_layout, picture_of
 from framefeed.decode.writing import picture_name, writer_of
-from framefeed.errors import FramefeedError, ResourceExhausted, UsageError
+from framefeed.errors import ResourceExhausted, UsageError
 from framefeed.index.frame_index import FrameIndex
 from framefeed.index.sequence_index import holds_pictures
 from framefeed.media.source import MediaSource
-from framefeed.parallel.shortage import release_idle, resource_exhausted, shortage_in, try_again_in_shortage
+from framefeed.parallel.shortage import shortage_in, try_again_in_shortage
 from framefeed.plan.request import OutputSpec
 
 _PUT_BYTES = 16 << 20
@@ -73,21 +74,15 @@ class CachingDecoder:
         if form == "output" and not all(_is_kept(output, index) for output in {slot.output for slot in slots}):
             return self._inner.decode(source, index, slots)
         source.check_identity(index.identity)
-        decode = self._from_planes if form == "planes" else self._from_outputs
-        try:
-            report = decode(source, index, slots)
-        except (OSError, MemoryError, FramefeedError) as error:
-            resource = shortage_in(error)
-            if resource is None:
-                raise
-            if self._keeper.is_lossy:
-                raise resource_exhausted(resource, source.name, "cache") from error
+        decode = partial(self._from_planes if form == "planes" else self._from_outputs, source, index, slots)
+
+        def decode_without_cache(resource: str) -> DecodeReport:
             self._keeper.shortage = resource
-            report = None
-        if report is None:
-            # Behind the error, whose traceback keeps what the first attempt held.
-            release_idle()
-            report = self._inner.decode(source, index, slots)
+            return self._inner.decode(source, index, slots)
+
+        # What a lossy codec keeps is not what the other decoder gives.
+        again = None if self._keeper.is_lossy else decode_without_cache
+        report = try_again_in_shortage(decode, source.name, "cache", again)
         asked, cached = sum(len(slot.indices) for slot in slots), report.counts.frames_cached
         self._keeper.tally.add(frames_hit=cached, frames_missed=asked - cached)
         return report

@@ -71,13 +71,14 @@ def resource_exhausted(resource: str, name: str, stage: str) -> ResourceExhauste
     )
 
 
-def try_again_in_shortage(call: Callable[[], R], name: str, stage: str) -> R:
+def try_again_in_shortage(call: Callable[[], R], name: str, stage: str, again: Callable[[str], R] | None = None) -> R:
     """Call a function; where something ran out, release what is idle and call it once more.
 
     Args:
         call: Safe to be called a second time.
         name: For the error's message.
         stage: Likewise.
+        again: What is called the second time, if it is not the same: with what ran out.
 
     Raises:
         ResourceExhausted: Something ran out both times.
@@ -85,13 +86,15 @@ def try_again_in_shortage(call: Callable[[], R], name: str, stage: str) -> R:
     try:
         return call()
     except _MAY_BE_SHORTAGES as error:
-        if shortage_in(error) is None or isinstance(error, ResourceExhausted):
+        resource = shortage_in(error)
+        # What raises this has tried twice already.
+        if resource is None or (isinstance(error, ResourceExhausted) and again is None):
             raise
     # Here, where the error is gone, and with its traceback what the first call held.
     gc.collect()
     release_idle()
     try:
-        return call()
+        return call() if again is None else again(resource)
     except _MAY_BE_SHORTAGES as error:
         raise_shortage(error, name, stage)
         raise

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import gc
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,17 +21,19 @@ from framefeed.decode.backends.pyav_pools import Feeding, thread_pools
 from framefeed.decode.convert import Converter, conversion_recipe
 from framefeed.decode.decoder import ClipSlot, DecodeCounts, DecodeReport, Pixels
 from framefeed.decode.places import Places, converted
-from framefeed.errors import FramefeedError, ResourceExhausted
 from framefeed.index.frame_index import DISPOSABLE, FrameIndex
 from framefeed.media.container import Packet
 from framefeed.media.foreign import FOREIGN, check_memory, libav_log
 from framefeed.media.landing import MisplacedPacket
 from framefeed.media.limits import DEFAULT_LIMITS, Limits
 from framefeed.media.source import MediaSource
-from framefeed.parallel.shortage import raise_shortage, release_idle, shortage_in
+from framefeed.parallel.shortage import try_again_in_shortage
 from framefeed.parallel.stopping import check_stop
 from framefeed.plan.request import OutputSpec
 from framefeed.plan.runs import DecodeRuns, plan_runs
+
+NumberedFrame = tuple[int, VideoFrame]
+"""Ordinal and picture."""
 
 _MOST_PIXEL_BYTES = 8
 _MOST_HELD_BACK = 17
@@ -70,7 +71,8 @@ class PyAVDecoder:
         for accepts, frames in ((False, self._frames), (True, self._frames_as_they_come)):
             chosen = [number for number, slot in enumerate(slots) if slot.accepts_damaged == accepts]
             places = Places(slots, report, source, chosen)
-            for ordinal, frame in _try_again_in_shortage(frames, source, index, places.waiting, report.counts):
+            some = partial(frames, source, index, counts=report.counts)
+            for ordinal, frame in _in_spite_of_shortages(some, places.waiting, source.name):
                 places.fill(ordinal, partial(converter.write, frame, index.stream))
                 del frame
             places.report_missing(index)
@@ -82,7 +84,7 @@ class PyAVDecoder:
         index: FrameIndex,
         ordinals: npt.ArrayLike | range,
         counts: DecodeCounts | None = None,
-    ) -> Iterator[tuple[int, VideoFrame]]:
+    ) -> Iterator[NumberedFrame]:
         """Yield (ordinal, picture) of some frames as they leave the decoder, each once; missing ones are left out.
 
         The picture is only valid until the next one is asked for.
@@ -92,31 +94,30 @@ class PyAVDecoder:
         """
         check_kind(self, index, source.name)
         counts = counts if counts is not None else DecodeCounts()
-        return _try_again_in_shortage(self._frames, source, index, ordinals, counts)
+        return _in_spite_of_shortages(partial(self._frames, source, index, counts=counts), ordinals, source.name)
 
     def _frames(
         self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], counts: DecodeCounts
-    ) -> Iterator[tuple[int, VideoFrame]]:
+    ) -> Iterator[NumberedFrame]:
         runs = plan_runs(index, ordinals, skip=self._skip)
         if not len(runs.ordinals):
             return
         wanted = dict(zip(runs.packets.tolist(), runs.ordinals.tolist(), strict=True))
         is_silent = index.stream.codec in SILENT_CODECS
         how = replace(self._feeding, threads=1) if is_silent else self._feeding
-        try:
-            with thread_pools().feed(source, index, how, counts) as feed:
-                yield from _Execution(wanted, index, feed, counts, how.threads).frames(runs)
-        except MisplacedPacket:
-            how, runs = replace(how, seeks=False), plan_runs(index, list(wanted.values()), skip=self._skip)
-            with thread_pools().feed(source, index, how, counts) as feed:
-                yield from _Execution(wanted, index, feed, counts, how.threads).frames(runs)
+
+        def send(execution: _Execution) -> Iterator[NumberedFrame]:
+            is_first = len(wanted) == len(runs.ordinals)
+            return execution.frames(runs if is_first else plan_runs(index, list(wanted.values()), skip=self._skip))
+
+        yield from _execute(wanted, source, index, how, counts, send)
         if wanted and how.threads != 1:
             single = PyAVDecoder(skip=self._skip, direct=self._feeding.direct, limits=self._feeding.limits)
             yield from single._frames(source, index, list(wanted.values()), counts)
 
     def _frames_as_they_come(
         self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], counts: DecodeCounts
-    ) -> Iterator[tuple[int, VideoFrame]]:
+    ) -> Iterator[NumberedFrame]:
         """Yield (ordinal, picture) of some frames, damaged or not.
 
         What a decoder puts in place of damage comes from what it decoded before, and changes until the picture is
@@ -129,14 +130,8 @@ class PyAVDecoder:
             planned = plan_runs(index, numbers[starts == start], skip=False)
             stop = min(start + len(planned.send) + _MOST_HELD_BACK, len(index.packets))
             wanted = dict(zip(planned.packets.tolist(), planned.ordinals.tolist(), strict=True))
-            try:
-                with thread_pools().feed(source, index, feeding, counts) as feed:
-                    execution = _Execution(wanted, index, feed, counts, feeding.threads)
-                    yield from execution.frames_as_they_come(range(start, stop))
-            except MisplacedPacket:
-                with thread_pools().feed(source, index, replace(feeding, seeks=False), counts) as feed:
-                    execution = _Execution(wanted, index, feed, counts, feeding.threads)
-                    yield from execution.frames_as_they_come(range(start, stop))
+            send = partial(_Execution.frames_as_they_come, numbers=range(start, stop))
+            yield from _execute(wanted, source, index, feeding, counts, send)
 
     def pictures(
         self, source: MediaSource, index: FrameIndex, stretch: range, output: OutputSpec
@@ -162,29 +157,44 @@ class PyAVDecoder:
         thread_pools().clear()
 
 
-def _try_again_in_shortage(
-    frames: Callable[[MediaSource, FrameIndex, Sequence[int], DecodeCounts], Iterator[tuple[int, VideoFrame]]],
+def _in_spite_of_shortages(
+    frames: Callable[[Sequence[int]], Iterator[NumberedFrame]], ordinals: npt.ArrayLike | range, name: str
+) -> Iterator[NumberedFrame]:
+    """Yield (ordinal, picture) of some frames; where something runs out, begin again with those that have not come."""
+    waiting = dict.fromkeys(np.asarray(ordinals, dtype=np.int64).tolist())
+    stream: Iterator[NumberedFrame] | None = None
+
+    def next_frame() -> NumberedFrame | None:
+        nonlocal stream
+        # An error ends a stream, which is then not kept: the next call begins another.
+        coming, stream = stream or frames(list(waiting)), None
+        numbered = next(coming, None)
+        stream = coming
+        return numbered
+
+    while (numbered := try_again_in_shortage(next_frame, name, "decode")) is not None:
+        del waiting[numbered[0]]
+        yield numbered
+        del numbered  # Its memory goes back to the decoder at once.
+
+
+def _execute(
+    wanted: dict[int, int],
     source: MediaSource,
     index: FrameIndex,
-    ordinals: npt.ArrayLike | range,
+    how: Feeding,
     counts: DecodeCounts,
-) -> Iterator[tuple[int, VideoFrame]]:
-    """Yield (ordinal, picture) of some frames; where something runs out, go on once with those that have not come."""
-    waiting = dict.fromkeys(np.asarray(ordinals, dtype=np.int64).tolist())
-    for is_last_attempt in (False, True):
-        try:
-            for ordinal, frame in frames(source, index, list(waiting), counts):
-                del waiting[ordinal]
-                yield ordinal, frame
-                del frame  # Its memory goes back to the decoder at once.
-            return
-        except (MemoryError, OSError, FramefeedError) as error:
-            if is_last_attempt:
-                raise_shortage(error, source.name, "decode")
-            if is_last_attempt or shortage_in(error) is None or isinstance(error, ResourceExhausted):
-                raise
-        gc.collect()
-        release_idle()
+    send: Callable[[_Execution], Iterator[NumberedFrame]],
+) -> Iterator[NumberedFrame]:
+    """Yield what an execution sends and gets; where a seek cannot be used, execute what is still wanted without any."""
+    try:
+        with thread_pools().feed(source, index, how, counts) as feed:
+            yield from send(_Execution(wanted, index, feed, counts, how))
+        return
+    except MisplacedPacket:
+        if not how.seeks:
+            raise
+    yield from _execute(wanted, source, index, replace(how, seeks=False), counts, send)
 
 
 class _Event(enum.Enum):
@@ -229,25 +239,26 @@ class _Execution:
         index: Of the source.
         feed: Its packets, and a decoder.
         counts: Takes what it costs.
-        threads: libavcodec's own. With several of them nothing is decoded again here: an error takes along what was
-            decoded beside it (D02), and is logged where it cannot be known which picture it is about.
+        how: The packets reach the decoder. With several threads of libavcodec's own nothing is decoded again here: an
+            error takes along what was decoded beside it (D02), and is logged where it cannot be known which picture it
+            is about.
 
     Attributes:
         missing: As ``wanted``, without what came out undamaged.
     """
 
     def __init__(
-        self, wanted: dict[int, int], index: FrameIndex, feed: Feed, counts: DecodeCounts, threads: int
+        self, wanted: dict[int, int], index: FrameIndex, feed: Feed, counts: DecodeCounts, how: Feeding
     ) -> None:
         self.missing = wanted
         self._index = index
         self._feed = feed
         self._counts = counts
-        self._threads = threads
+        self._threads = how.threads
         self._picture_bytes = index.stream.width * index.stream.height * _MOST_PIXEL_BYTES
         self._flags = index.packets.flags if index.stream.skips_exactly else None
 
-    def frames(self, runs: DecodeRuns) -> Iterator[tuple[int, VideoFrame]]:
+    def frames(self, runs: DecodeRuns) -> Iterator[NumberedFrame]:
         """Yield (ordinal, picture) of the wanted frames that come out undamaged."""
         send, bounds = runs.send.tolist(), runs.bounds.tolist()
         for first, stop in pairwise(bounds):
@@ -259,7 +270,7 @@ class _Execution:
                 for start, packets in self._waiting(runs.packets[begin:end].tolist()).items():
                     yield from self._decode_alone(start, packets)
 
-    def frames_as_they_come(self, numbers: range) -> Iterator[tuple[int, VideoFrame]]:
+    def frames_as_they_come(self, numbers: range) -> Iterator[NumberedFrame]:
         """Decode a run by a new decoder; yield (ordinal, picture) of the wanted frames, damaged or not."""
         self._counts.runs += 1
         context = self._feed.start(numbers[0], anew=True)
@@ -271,7 +282,7 @@ class _Execution:
                 if frame.pts in self.missing:
                     yield self.missing.pop(frame.pts), frame
 
-    def _run(self, numbers: list[int]) -> Iterator[tuple[int, VideoFrame]]:
+    def _run(self, numbers: list[int]) -> Iterator[NumberedFrame]:
         """Decode a run until the decoder says something."""
         self._counts.runs += 1
         context = self._feed.start(numbers[0])
@@ -313,7 +324,7 @@ class _Execution:
                 waiting.setdefault(int(self._index.frame_start[self.missing[packet]]), []).append(packet)
         return waiting
 
-    def _decode_alone(self, start: int, packets: list[int]) -> Iterator[tuple[int, VideoFrame]]:
+    def _decode_alone(self, start: int, packets: list[int]) -> Iterator[NumberedFrame]:
         """Decode the frames of some packets that have one start; what does not come undamaged stays missing.
 
         A picture that no other refers to is sent only where it is wanted, and not again once the decoder said anything
