@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import cycle
+from pathlib import Path
 from typing import Any
 
 import av.error
@@ -20,14 +21,16 @@ from framefeed.decode.backends.pyav_pools import thread_pools
 from framefeed.decode.convert import Converter
 from framefeed.decode.decoder import ClipSlot, DecodeCounts
 from framefeed.decode.video_decoder import VideoDecoder
-from framefeed.errors import ResourceExhausted, UnreadableMedia, UnsupportedCodec
+from framefeed.errors import CorruptMedia, ResourceExhausted, UnreadableMedia, UnsupportedCodec
 from framefeed.index.build import build_index
+from framefeed.index.scanning import scan
+from framefeed.media import foreign
 from framefeed.media.sequence import ImageSequence
 from framefeed.media.source import MediaSource
 from framefeed.plan.request import OutputSpec
 from framefeed.testing import read_stamps
 from tests.corpus import corpus_file, expected_stamps
-from tests.media.faults import CALLS, Fault, failing_calls, failing_decoders
+from tests.media.faults import CALLS, Fault, changed_decoders, failing_calls, failing_decoders
 
 pytestmark = pytest.mark.usefixtures("cheap_collections")
 
@@ -158,6 +161,7 @@ def test_a_lack_of_memory_that_a_decoder_calls_invalid_data_is_no_damage(monkeyp
             self.log.__exit__(*given)
 
     monkeypatch.setattr(pyav, "libav_log", Log)
+    monkeypatch.setattr(foreign, "is_memory_there", lambda _: calls not in failing_at)
     expected = expected_stamps("base.mp4")
     with VideoDecoder(corpus_file("base.mp4")) as decoder:
         failing_at = {3}
@@ -168,6 +172,36 @@ def test_a_lack_of_memory_that_a_decoder_calls_invalid_data_is_no_damage(monkeyp
             decoder.get_frames_in_range(0, 8)
         failing_at = set()
         assert read_stamps(decoder.get_frames_in_range(0, 8).data) == expected[:8]
+
+
+def claims_too_much(decoder: Any, packet: Any) -> Any:
+    """Decode, but for a packet for which libav would have to give more memory than it ever does at once."""
+    if packet is not None and packet.pts == 5:
+        raise av.MemoryError(errno.ENOMEM, os.strerror(errno.ENOMEM), "avcodec_send_packet()")
+    return decoder.decode(packet)
+
+
+def lacks_memory(_: int) -> bool:
+    return False
+
+
+@pytest.mark.parametrize("name", ["closed_gop.ts", "hidden_vp8.webm", "no_pts.avi"])
+def test_D01_a_packet_that_claims_more_than_libav_ever_gives_is_damage_while_memory_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(corpus_file(name).read_bytes())
+    index = build_index(path)
+    lost = int(np.flatnonzero(index.frame_packet == 5)[0])
+    with changed_decoders(claims_too_much):
+        assert scan(path, verify="full", workers=0).table["num_frames"].to_pylist() == [len(index) - 1]
+        with VideoDecoder(path, frame_index=index) as decoder, pytest.raises(CorruptMedia) as caught:
+            decoder[lost]
+        assert list(caught.value.frames) == [lost]
+        monkeypatch.setattr(foreign, "is_memory_there", lacks_memory)
+        for ask in (lambda: scan(path, verify="full", workers=0), lambda: VideoDecoder(path, frame_index=index)[lost]):
+            with pytest.raises(ResourceExhausted):
+                ask()
 
 
 @pytest.mark.parametrize("number", SHORTAGES)

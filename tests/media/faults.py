@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ import pytest
 
 from framefeed.decode.backends import pyav_pools
 from framefeed.decode.backends.pyav_pools import thread_pools
+from framefeed.media import foreign
 from framefeed.media.container import VideoContainer
 
 CALLS = {"open": ("open",), "stat": ("stat", "fstat"), "read": ("pread", "preadv")}
@@ -32,13 +34,15 @@ class Fault:
         self.at = at
         self.stays = stays
         self.calls = 0
+        self.is_failing = False
 
     @property
     def is_due(self) -> bool:
         """Whether the call that is being made fails."""
         self.calls += 1
         called = self.calls - 1
-        return self.at is not None and (called == self.at or (self.stays and called > self.at))
+        self.is_failing = self.at is not None and (called == self.at or (self.stays and called > self.at))
+        return self.is_failing
 
 
 @contextmanager
@@ -59,31 +63,53 @@ def _failing(real: Callable[..., Any], fault: Fault) -> Callable[..., Any]:
     return call
 
 
-class _FailingDecoder:
-    def __init__(self, real: Any, fault: Fault) -> None:
-        object.__setattr__(self, "real", real)
-        object.__setattr__(self, "fault", fault)
+class ChangedDecoder:
+    """A decoder of which only ``decode`` is another.
+
+    Args:
+        real: The decoder.
+        decode: Called with it and each packet.
+    """
+
+    def __init__(self, real: Any, decode: Callable[[Any, Any], Any]) -> None:
+        object.__setattr__(self, "_real", real)
+        object.__setattr__(self, "_decode", decode)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.real, name)
+        return getattr(self._real, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self.real, name, value)
+        setattr(self._real, name, value)
 
     def decode(self, packet: Any) -> Any:
-        if self.fault.is_due:
-            kind = av.error.classes.get(self.fault.number, av.error.OSError)
-            raise kind(self.fault.number, os.strerror(self.fault.number), "avcodec_send_packet()")
-        return self.real.decode(packet)
+        return self._decode(self._real, packet)
+
+
+@contextmanager
+def changed_decoders(decode: Callable[[Any, Any], Any]) -> Iterator[None]:
+    """Have another function decode, for containers' own decoders, for those beside them and for those without."""
+    own, beside, bare = VideoContainer.decoder, VideoContainer.make_decoder, pyav_pools.bare_context
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(VideoContainer, "decoder", lambda container: ChangedDecoder(own(container), decode))
+        patch.setattr(VideoContainer, "make_decoder", lambda container: ChangedDecoder(beside(container), decode))
+        patch.setattr(pyav_pools, "bare_context", lambda *given: ChangedDecoder(bare(*given), decode))
+        thread_pools().clear()
+        yield
+        thread_pools().clear()
 
 
 @contextmanager
 def failing_decoders(fault: Fault) -> Iterator[None]:
-    """Have the decoders of containers fail, and those without."""
-    real, bare = VideoContainer.decoder, pyav_pools.bare_context
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(VideoContainer, "decoder", lambda container: _FailingDecoder(real(container), fault))
-        patch.setattr(pyav_pools, "bare_context", lambda *given: _FailingDecoder(bare(*given), fault))
-        thread_pools().clear()
+    """Have decoders fail; as they lack memory, so does the system."""
+    real = foreign.is_memory_there
+
+    def decode(decoder: Any, packet: Any) -> Any:
+        if fault.is_due:
+            kind = av.error.classes.get(fault.number, av.error.OSError)
+            raise kind(fault.number, os.strerror(fault.number), "avcodec_send_packet()")
+        return decoder.decode(packet)
+
+    with pytest.MonkeyPatch.context() as patch, changed_decoders(decode):
+        if fault.number == errno.ENOMEM:
+            patch.setattr(foreign, "is_memory_there", lambda nbytes: not fault.is_failing and real(nbytes))
         yield
-        thread_pools().clear()

@@ -14,6 +14,7 @@ import pytest
 
 from framefeed.errors import CorruptMedia, MediaError, MissingMedia, UnreadableMedia, UnsupportedCodec
 from framefeed.index.build import build_index
+from framefeed.media import foreign
 from framefeed.media.foreign import FOREIGN, check_memory, in_one_line, libav_log, translated
 from framefeed.media.probe import probe
 from framefeed.media.source import MediaSource
@@ -105,16 +106,32 @@ def test_a_shortage_is_not_translated(number: int) -> None:
     assert raised.value is error
 
 
-def test_what_may_be_a_lack_of_memory_is_not_taken_for_damage() -> None:
+GETS_NO_BUFFER = [(16, "h264", "get_buffer() failed"), (16, "h264", "no frame!")]
+
+
+def test_what_may_be_a_lack_of_memory_is_not_taken_for_damage(monkeypatch: pytest.MonkeyPatch) -> None:
     damage = av.InvalidDataError(1, "invalid data")
-    check_memory(damage, [(16, "h264", "error while decoding MB 3 4")], 2**20)
-    check_memory(damage, [(16, "h264", "Picture size 9x9 exceeds"), (16, "h264", "get_buffer() failed")], 2**20)
+    check_memory(damage, [(16, "h264", "error while decoding MB 3 4")], 2**20, 2**20)
+    check_memory(damage, [(16, "h264", "Picture size 9x9 exceeds"), GETS_NO_BUFFER[0]], 2**20, None)
     with pytest.raises(MemoryError, match="get_buffer"):
-        check_memory(damage, [(16, "h264", "get_buffer() failed"), (16, "h264", "no frame!")], 2**20)
+        check_memory(damage, GETS_NO_BUFFER, 2**20, None)
     with pytest.raises(MemoryError):
-        check_memory(damage, [], 2**57)
+        check_memory(damage, [], 2**57, 2**20)
     with pytest.raises(av.MemoryError):
-        check_memory(av.MemoryError(errno.ENOMEM, "no"), [], 2**20)
+        check_memory(av.MemoryError(errno.ENOMEM, "no"), [], 2**20, None)
+    monkeypatch.setattr(foreign, "is_memory_there", lambda nbytes: nbytes < 2**29)
+    with pytest.raises(MemoryError, match="get_buffer"):
+        check_memory(damage, GETS_NO_BUFFER, 2**20, 2**29)
+    with pytest.raises(av.MemoryError):
+        check_memory(av.MemoryError(errno.ENOMEM, "no"), [], 2**20, 2**29)
+
+
+def test_a_lack_of_memory_where_all_that_a_sound_file_needs_is_there_is_damage() -> None:
+    check_memory(av.MemoryError(errno.ENOMEM, "no"), [], 2**20, 2**20)
+    check_memory(av.InvalidDataError(1, "invalid data"), GETS_NO_BUFFER, 2**20, 2**20)
+    for number in (errno.EMFILE, errno.ENFILE, errno.EAGAIN):
+        with pytest.raises(OSError, match="said"):
+            check_memory(av.error.classes[number](number, "said"), [], 2**20, 2**20)
 
 
 def test_the_name_in_an_error_is_the_users() -> None:

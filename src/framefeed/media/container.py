@@ -30,10 +30,8 @@ from framefeed.media.foreign import (
     FOREIGN,
     LogLine,
     check_memory,
-    in_one_line,
-    is_excessive_claim,
+    largest_picture,
     libav_log,
-    translate,
     translated,
 )
 from framefeed.media.libav_input import LibavInput
@@ -131,21 +129,12 @@ class VideoContainer:
 
     def _opened(self) -> InputContainer:
         self._input.bound_header(self.limits)
-        with libav_log() as lines:
-            try:
-                opened = av.open(self._input, options=_options(self.limits), metadata_errors="replace")
-            except FOREIGN as error:
-                self._input.raise_error()
-                if is_excessive_claim(error, self.limits.max_packet_bytes):
-                    raise translate(error, self.source.name, "open", in_one_line(lines)) from None
-                check_memory(error, lines, 0)
-                raise translate(error, self.source.name, "open", in_one_line(lines)) from error
-        self.keep_log(lines)
         try:
+            with libav_log() as lines, translated(self.source.name, "open", self.limits.max_packet_bytes, lines):
+                opened = av.open(self._input, options=_options(self.limits), metadata_errors="replace")
+        finally:
             self._input.raise_error()
-        except BaseException:
-            opened.close()
-            raise
+        self.keep_log(lines)
         return cast("InputContainer", opened)
 
     def _configure(self, context: av.VideoCodecContext) -> None:
@@ -252,16 +241,17 @@ class VideoContainer:
         while True:
             check_stop()
             self._input.bound_packet(self.limits)
-            with libav_log(), translated(self.source.name, "index", self.limits.max_packet_bytes):
-                try:
+            try:
+                with libav_log(), translated(self.source.name, "index", self.limits.max_packet_bytes):
                     packet = next(demuxed, None)
-                except IndexError as error:  # of PyAV, where a stream comes that the header has not
-                    raise UnreadableMedia(
-                        f"{self.source.name}: its packets are of other streams than its header says: it is damaged",
-                        source=self.source.name,
-                        stage="index",
-                    ) from error
-            self._input.raise_error()
+            except IndexError as error:  # of PyAV, where a stream comes that the header has not
+                raise UnreadableMedia(
+                    f"{self.source.name}: its packets are of other streams than its header says: it is damaged",
+                    source=self.source.name,
+                    stage="index",
+                ) from error
+            finally:
+                self._input.raise_error()
             if packet is None:
                 return
             if packet.size > self.limits.max_packet_bytes:
@@ -276,9 +266,11 @@ class VideoContainer:
         """Move to a key frame at or before ``offset``, in ticks or bytes; where it lands must be verified."""
         self._is_fresh = False
         self._input.unbound()
-        with libav_log(), translated(self.source.name, "decode"):
-            self._container.seek(offset, stream=self.stream, backward=True, unsupported_byte_offset=by_byte)
-        self._input.raise_error()
+        try:
+            with libav_log(), translated(self.source.name, "decode", self.limits.max_packet_bytes):
+                self._container.seek(offset, stream=self.stream, backward=True, unsupported_byte_offset=by_byte)
+        finally:
+            self._input.raise_error()
 
     def try_seek(self, offset: int) -> bool:
         """As ``seek``; False where the container cannot."""
@@ -369,7 +361,7 @@ def decode_packet(
         try:
             return context.decode(packet)
         except FOREIGN as error:
-            check_memory(error, lines, 4 * context.width * context.height)
+            check_memory(error, lines, 4 * context.width * context.height, largest_picture(container.limits))
             if refused is not None and packet is not None:
                 refused.append(cast("int", packet.pts))
             return []

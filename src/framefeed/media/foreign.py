@@ -17,6 +17,7 @@ from framefeed.errors import (
     UnreadableMedia,
     UnsupportedCodec,
 )
+from framefeed.media.limits import Limits
 from framefeed.parallel.shortage import shortage_in
 
 # Errors alone: PyAV looks at the level before it asks for the interpreter, so that a sound file costs nothing (D14).
@@ -37,32 +38,27 @@ _MESSAGES = 3
 _NO_MEMORY = re.compile(r"get_buffer\(\) failed|[Cc]annot allocate memory|[Cc]ould not allocate|[Oo]ut of memory")
 _TOO_LARGE = re.compile(r"[Pp]icture size")
 _PROBED_BYTES = 2**24
+MOST_PIXEL_BYTES = 8
+"""Four samples of 16 bits."""
 
 
 @contextmanager
-def translated(name: str, stage: str, most_bytes: int | None = None) -> Iterator[None]:
+def translated(name: str, stage: str, most_bytes: int | None = None, log: Sequence[LogLine] = ()) -> Iterator[None]:
     """Turn libav's errors inside the block into framefeed's; a shortage of the machine stays what it is.
 
     Args:
         name: The source's name, for the message.
         stage: What is being done: "open", "index" or "decode".
-        most_bytes: Where containers are read, the most that libav needs at once for what a file may claim. A demuxer
-            says that memory ran out for a larger claim too, whatever there is.
+        most_bytes: As for ``check_memory``.
+        log: What libav logs in the block.
     """
     try:
         yield
     except FOREIGN as error:
-        if shortage_in(error) is None:
-            raise translate(error, name, stage) from error
-        if not is_excessive_claim(error, most_bytes):
-            raise
-        # Not from the error: what has a shortage as its cause is one.
-        raise translate(error, name, stage) from None
-
-
-def is_excessive_claim(error: BaseException, most_bytes: int | None) -> bool:
-    """Whether libav lacked memory for a claim of the file: it did although the system has what a sound file needs."""
-    return isinstance(error, av.MemoryError) and most_bytes is not None and is_memory_there(most_bytes)
+        check_memory(error, log, 0, most_bytes)
+        # Not from a lack of memory, which is damage here: what has a shortage as its cause is one.
+        cause = None if isinstance(error, av.MemoryError) else error
+        raise translate(error, name, stage, in_one_line(log)) from cause
 
 
 def translate(error: BaseException, name: str, stage: str, log: str = "") -> MediaError:
@@ -105,21 +101,38 @@ def is_memory_there(nbytes: int) -> bool:
     return True
 
 
-def check_memory(error: BaseException | None, lines: Sequence[LogLine], picture_bytes: int) -> None:
+def largest_picture(limits: Limits) -> int:
+    """Bytes of the largest picture that the limits allow."""
+    return limits.max_pixels * MOST_PIXEL_BYTES
+
+
+def check_memory(
+    error: BaseException | None, lines: Sequence[LogLine], picture_bytes: int, most_bytes: int | None
+) -> None:
     """Raise where what looks like damage may be a lack of memory, which libavcodec reports as invalid data too.
 
+    libav lacks memory also for what only a damaged file claims: a larger piece than it gives at once. Where the system
+    has what the limits let a file ask for, it is that.
+
     Args:
-        error: What a decoder raised, if it did.
+        error: What libav raised, if it did.
         lines: What it logged.
         picture_bytes: Of one decoded picture; 0 where unknown.
+        most_bytes: The most that a file within the limits needs at once; None where a lack of memory is never damage.
 
     Raises:
         MemoryError: Memory ran out, or the system refuses what a few pictures need.
+        OSError: ``error``, where something else ran out.
     """
-    if error is not None and shortage_in(error) is not None:
-        raise error
     messages = " ".join(message for _, _, message in lines)
-    if _NO_MEMORY.search(messages) and not _TOO_LARGE.search(messages):
-        raise MemoryError(in_one_line(lines))
-    if not is_memory_there(2 * picture_bytes + _PROBED_BYTES):
-        raise MemoryError("the system refuses the memory of two pictures")
+    says_so = bool(_NO_MEMORY.search(messages)) and not _TOO_LARGE.search(messages)
+    try:
+        if isinstance(error, av.MemoryError) or says_so:
+            if most_bytes is None or not is_memory_there(most_bytes):
+                raise error if isinstance(error, av.MemoryError) else MemoryError(in_one_line(lines))
+        elif error is not None and shortage_in(error) is not None:
+            raise error
+        elif not is_memory_there(2 * picture_bytes + _PROBED_BYTES):
+            raise MemoryError("the system refuses the memory of two pictures")
+    finally:
+        del error  # Its traceback reaches this frame.

@@ -23,7 +23,7 @@ from framefeed.decode.decoder import ClipSlot, DecodeCounts, DecodeReport, Pixel
 from framefeed.decode.places import Places, converted
 from framefeed.index.frame_index import DISPOSABLE, FrameIndex
 from framefeed.media.container import Packet
-from framefeed.media.foreign import FOREIGN, check_memory, libav_log
+from framefeed.media.foreign import FOREIGN, MOST_PIXEL_BYTES, check_memory, largest_picture, libav_log
 from framefeed.media.landing import MisplacedPacket
 from framefeed.media.limits import DEFAULT_LIMITS, Limits
 from framefeed.media.source import MediaSource
@@ -35,7 +35,6 @@ from framefeed.plan.runs import DecodeRuns, plan_runs
 NumberedFrame = tuple[int, VideoFrame]
 """Ordinal and picture."""
 
-_MOST_PIXEL_BYTES = 8
 _MOST_HELD_BACK = 17
 """Pictures: the largest reorder depth of H.264 and HEVC, and the one that is being decoded."""
 _MOST_REORDERED = 16
@@ -255,7 +254,8 @@ class _Execution:
         self._feed = feed
         self._counts = counts
         self._threads = how.threads
-        self._picture_bytes = index.stream.width * index.stream.height * _MOST_PIXEL_BYTES
+        self._most_bytes = largest_picture(how.limits)
+        self._picture_bytes = index.stream.width * index.stream.height * MOST_PIXEL_BYTES
         self._flags = index.packets.flags if index.stream.skips_exactly else None
 
     def frames(self, runs: DecodeRuns) -> Iterator[NumberedFrame]:
@@ -404,12 +404,12 @@ class _Execution:
             try:
                 frames = context.decode(packet)
             except FOREIGN as error:
-                check_memory(error, said, self._picture_bytes)
+                check_memory(error, said, self._picture_bytes, self._most_bytes)
                 return [], _Event.DAMAGE
         self._counts.frames_decoded += len(frames)
         if all(message.startswith(_NO_EVENT) for _, _, message in said):
             return frames, None
-        check_memory(None, said, self._picture_bytes)
+        check_memory(None, said, self._picture_bytes, self._most_bytes)
         return frames, _Event.LOGGED
 
     def _frames_of(self, number: int) -> list[int]:
