@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -28,7 +29,7 @@ from framefeed.index.frame_tables import FrameTables, content_of, open_with_roll
 from framefeed.index.names import printable
 from framefeed.index.scratch import claimed, remove_unclaimed
 from framefeed.index.targets import check_writable
-from framefeed.parallel.shortage import raise_shortage
+from framefeed.parallel.shortage import raise_shortage, try_again_in_shortage
 
 FORMAT = 3
 """1 kept frame tables of 62 bytes a frame, and workers copied every column that they planned from; 2 did not know
@@ -206,23 +207,22 @@ def _open_parquet(path: str) -> tuple[pq.ParquetFile, Header]:
     if not os.path.exists(path):
         raise MissingMedia(f"{path}: no such catalog; make one with framefeed.scan(..., out=...)", source=path)
     try:
-        file = pq.ParquetFile(path, page_checksum_verification=True)
+        file = try_again_in_shortage(lambda: pq.ParquetFile(path, page_checksum_verification=True), path, "open")
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise_shortage(error, path, "open")
         raise _unreadable(path, str(error)) from error
     return file, _header_of(path, file.schema_arrow)
 
 
 def _facts_of(path: str, file: pq.ParquetFile, roll: Roll | None) -> Facts:
     def read(name: str) -> pa.ChunkedArray:
+        read_table = partial(file.read, columns=[name], use_threads=False)
         try:
-            column = file.read(columns=[name], use_threads=False).column(name)
+            column = try_again_in_shortage(read_table, path, "read").column(name)
             # The header of a page has no checksum.
             if len(column) != file.metadata.num_rows:
                 raise ValueError(f"{len(column)} values for {file.metadata.num_rows} rows")
             return column
         except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-            raise_shortage(error, path, "read")
             raise _unreadable(path, f"column {name}: {error}; delete it") from error
 
     return Facts(file.schema_arrow, file.metadata.num_rows, read, roll)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from framefeed.index.frame_index import FrameIndex, IntArray
 from framefeed.index.frame_reading import NUMBERS, MappedFile, RecentIndexes, RowReader
 from framefeed.index.frame_rows import NUMBER_FIELDS, HeaderClaims, row_bytes
 from framefeed.index.gathering import gathered
-from framefeed.parallel.shortage import raise_shortage
+from framefeed.parallel.shortage import try_again_in_shortage
 
 __all__ = [
     "SCHEMA",
@@ -263,19 +264,22 @@ def open_frame_tables(path: str) -> tuple[FrameTables, Mapping[bytes, bytes]]:
 def open_with_roll(path: str) -> tuple[FrameTables, Mapping[bytes, bytes], pa.StructArray | None]:
     """Map an Arrow IPC file as `open_frame_tables` does, and give its roll too, if it has one."""
     try:
-        file = MappedFile(path)
-        reader = pa.ipc.open_file(pa.BufferReader(file.buffer))
-        has_roll = reader.schema.names[-1:] == ["roll"]
-        schema = pa.schema(list(reader.schema)[: -1 if has_roll else None])
-        if not schema.equals(SCHEMA) or schema.field("numbers").metadata != SCHEMA.field("numbers").metadata:
-            raise ValueError("its columns are not those of this version of framefeed")
-        batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
-        roll = _roll_of(batches.pop()) if has_roll and batches else None
+        return try_again_in_shortage(partial(_open_with_roll, path), path, "open")
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-        raise_shortage(error, path, "open")
         raise UnreadableMedia(
             f"{path}: not readable as frame tables: {error}; delete it and index again", source=path, stage="index"
         ) from error
+
+
+def _open_with_roll(path: str) -> tuple[FrameTables, Mapping[bytes, bytes], pa.StructArray | None]:
+    file = MappedFile(path)
+    reader = pa.ipc.open_file(pa.BufferReader(file.buffer))
+    has_roll = reader.schema.names[-1:] == ["roll"]
+    schema = pa.schema(list(reader.schema)[: -1 if has_roll else None])
+    if not schema.equals(SCHEMA) or schema.field("numbers").metadata != SCHEMA.field("numbers").metadata:
+        raise ValueError("its columns are not those of this version of framefeed")
+    batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
+    roll = _roll_of(batches.pop()) if has_roll and batches else None
     tables = FrameTables([batch.select(SCHEMA.names) for batch in batches], path, file)
     return tables, dict(reader.schema.metadata or {}), roll
 

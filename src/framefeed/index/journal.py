@@ -27,7 +27,7 @@ from framefeed.index.catalog_files import FORMAT
 from framefeed.index.frame_tables import SCHEMA
 from framefeed.index.still_rows import SURVEYED
 from framefeed.parallel.closing import ClosedByWith
-from framefeed.parallel.shortage import raise_shortage
+from framefeed.parallel.shortage import raise_shortage, try_again_in_shortage
 
 JOURNALED = pa.schema([pa.field("source", pa.string()), *SURVEYED])
 _OURS = re.compile(r"\d{4,}\.(facts|frames)\.arrows")
@@ -189,18 +189,21 @@ def checksum(batch: pa.RecordBatch) -> bytes:
 def _read_stream(path: Path, schema: pa.Schema, settings: bytes) -> list[pa.RecordBatch]:
     """Give the whole batches of a stream; of a torn one those before the tear."""
     batches: list[pa.RecordBatch] = []
-    try:
+
+    def read() -> None:
+        batches.clear()
         with open(path, "rb") as file:
             reader = pa.ipc.open_stream(file)
             if not reader.schema.equals(schema) or (reader.schema.metadata or {}).get(_SETTINGS) != settings:
-                return []
+                return
             for batch, metadata in reader.iter_batches_with_custom_metadata():
                 if metadata is None or metadata.get(_CHECKSUM) != checksum(batch):
-                    return batches
+                    return
                 batch.validate(full=True)
                 batches.append(batch)
-    except (pa.ArrowException, OSError, ValueError, EOFError) as error:
-        raise_shortage(error, os.fspath(path), "read")
+
+    with suppress(pa.ArrowException, OSError, ValueError, EOFError):
+        try_again_in_shortage(read, os.fspath(path), "read")
     return batches
 
 

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import NamedTuple
@@ -19,7 +20,7 @@ from framefeed.errors import UsageError
 from framefeed.index.listing_rows import Group
 from framefeed.index.listing_suffixes import sort_by_bytes
 from framefeed.index.listing_walk import Walk, files_group, is_folder
-from framefeed.parallel.shortage import raise_shortage
+from framefeed.parallel.shortage import raise_shortage, try_again_in_shortage
 
 _ANY_DEPTH = "**"
 _MAGIC = re.compile(r"[*?\[]")
@@ -114,8 +115,9 @@ class _Globbing:
             ]
 
     def _entries(self, folder: str) -> Iterator[_Entry]:
+        folder = folder or os.sep
         try:
-            with os.scandir(folder or os.sep) as entries:
+            with try_again_in_shortage(partial(os.scandir, folder), folder, "open") as entries:
                 for entry in entries:
                     if entry.is_file(follow_symlinks=False):
                         yield _Entry(entry.name)
@@ -124,8 +126,8 @@ class _Globbing:
         except (FileNotFoundError, NotADirectoryError):
             pass  # A part without wildcards names nothing here.
         except OSError as error:
-            raise_shortage(error, folder or os.sep, "open")
-            self.groups.append(self.walk.walked.unlistable_row(folder or os.sep, error))
+            raise_shortage(error, folder, "open")
+            self.groups.append(self.walk.walked.unlistable_row(folder, error))
 
 
 class _Entry(NamedTuple):

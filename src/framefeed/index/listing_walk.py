@@ -11,13 +11,14 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from operator import itemgetter
 from typing import Literal, TypeAlias
 
 from framefeed.errors import UnreadableMedia
 from framefeed.index.listing_rows import Group
 from framefeed.index.listing_suffixes import IMAGE_SUFFIXES, Endings
-from framefeed.parallel.shortage import raise_shortage
+from framefeed.parallel.shortage import try_again_in_shortage
 
 ImageFolders = Literal["image", "video"]
 # What was found, in order; lists that are still empty are filled when their folder has been walked.
@@ -100,9 +101,8 @@ class Walk:
         while folders or links:
             folder = folders.pop() if folders else links.popleft()
             try:
-                entries = self._entries(folder.path)
+                entries = try_again_in_shortage(partial(self._entries, folder.path), folder.path, "open")
             except OSError as error:
-                raise_shortage(error, folder.path, "open")
                 folder.row.append(self.walked.unlistable_row(folder.path, error))
                 continue
             if entries is not None:

@@ -13,6 +13,7 @@ import io
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,7 +25,7 @@ from framefeed.index.facts import FACTS, decoded
 from framefeed.index.listing_suffixes import ALL_MEDIA_SUFFIXES, suffix_of
 from framefeed.index.names import absolute, escape, unescape
 from framefeed.media.regular_files import stat_regular
-from framefeed.parallel.shortage import raise_shortage
+from framefeed.parallel.shortage import try_again_in_shortage
 
 TEXT_SUFFIXES = frozenset({".txt", ".lst", ".list"})
 CSV_SUFFIXES = frozenset({".csv", ".tsv"})
@@ -72,11 +73,11 @@ def read_manifest(path: str) -> Manifest:
         kind = MissingMedia if isinstance(error, MissingMedia) else UnreadableMedia
         raise kind(f"manifest {error}", source=path, stage="open") from error
     if suffix_of(path) in TEXT_SUFFIXES:
-        return _manifest_of(path, _text_names(_read(path)), pa.table({}))
+        return _manifest_of(path, _text_names(try_again_in_shortage(partial(_read, path), path, "open")), pa.table({}))
+    read = partial(_csv_table if suffix_of(path) in CSV_SUFFIXES else _parquet_table, path)
     try:
-        table = _csv_table(path) if suffix_of(path) in CSV_SUFFIXES else _parquet_table(path)
+        table = try_again_in_shortage(read, path, "open")
     except (pa.ArrowException, OSError, UnicodeDecodeError, csv.Error) as error:
-        raise_shortage(error, path, "open")
         raise UsageError(f"manifest {path}: not readable as {suffix_of(path)[1:]}: {error}", source=path) from error
     return _manifest(path, table)
 

@@ -7,6 +7,7 @@ import re
 import stat
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ import xxhash
 from framefeed.errors import MissingMedia, UnreadableMedia
 from framefeed.media.regular_files import stat_regular
 from framefeed.media.source import FileReader, SourceStat, ns_in_64_bits, read_bytes
-from framefeed.parallel.shortage import raise_shortage
+from framefeed.parallel.shortage import try_again_in_shortage
 from framefeed.parallel.stopping import check_stop
 
 IntArray = npt.NDArray[np.int64]
@@ -122,19 +123,22 @@ def list_folder(folder: str) -> SequenceFiles:
         UnreadableMedia: It is no folder, may not be listed, or something that is no file bears a picture's name.
     """
     try:
-        # Before its files: what changes while they are listed is seen the next time.
-        stamp = folder_stamp(folder)
-        with os.scandir(folder) as entries:
-            found = [entry for entry in entries if os.path.splitext(entry.name)[1].lower() in PICTURE_SUFFIXES]
-            names = [entry.name for entry in found if not entry.is_dir()]
+        stamp, names = try_again_in_shortage(partial(_names_in, folder), folder, "open")
     except FileNotFoundError as error:
         raise MissingMedia(f"{folder}: no such folder", source=folder, stage="open") from error
     except OSError as error:
-        raise_shortage(error, folder, "open")
         message = f"{folder}: cannot be listed as a folder of pictures: {error.strerror}"
         raise UnreadableMedia(message, source=folder, stage="open") from error
     names.sort(key=natural_key)
     return stat_files([os.path.join(folder, name) for name in names], stamp)
+
+
+def _names_in(folder: str) -> tuple[Hashable, list[str]]:
+    # Before its files: what changes while they are listed is seen the next time.
+    stamp = folder_stamp(folder)
+    with os.scandir(folder) as entries:
+        found = [entry for entry in entries if os.path.splitext(entry.name)[1].lower() in PICTURE_SUFFIXES]
+        return stamp, [entry.name for entry in found if not entry.is_dir()]
 
 
 def stat_files(paths: Sequence[str], folder: Hashable = None) -> SequenceFiles:
