@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import gc
+import itertools
 import pickle
 import threading
 import weakref
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ from framefeed.errors import (
     UsageError,
 )
 from framefeed.load import ClipBatch, ClipLoader
+from framefeed.parallel import OrderedOutcomes
 from framefeed.plan.clips import AtIndices
 from framefeed.plan.epoch import EpochPlan
 from framefeed.plan.request import DecodeRequest
@@ -263,14 +266,36 @@ def test_a_clip_that_never_comes_is_named_and_the_next_pass_does_not_wait_for_it
             next(iterator)
         assert (caught.value.position, caught.value.source, caught.value.stage) == (1, stuck, "decode")
         assert (loader.epoch, loader.state_dict()["delivered"]) == (0, 0)
-        # While they live, the next pass waits some seconds for their calls.
-        del caught, iterator
-        gc.collect()
         hand_clock.advance_at_each_read(0)
         assert len(list(loader)) == 4
         assert not ended.is_set(), "a second pass has threads of its own while the call of the first still hangs"
     finally:
         proceed.set()
+    loader.close()
+
+
+def test_behind_a_deadline_the_next_pass_waits_for_no_call(
+    make_loader: MakeLoader, hand_clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together, proceed, hangs = threading.Barrier(2), threading.Event(), itertools.count()
+
+    def wait(_: str) -> None:
+        if next(hangs) < 2:
+            if together.wait(PATIENCE) == 0:
+                hand_clock.advance_at_each_read(61)
+            proceed.wait(2 * PATIENCE)
+
+    monkeypatch.setattr(OrderedOutcomes.close, "__defaults__", (2 * PATIENCE,))  # so that waiting shows
+    loader = make_loader(plan_with_holes(), batch_size=3, workers=2, backend=FlatDecoder(wait), deadline_seconds=60)
+    iterator = iter(loader)
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            with pytest.raises(DeadlineExceeded):
+                next(iterator)
+            hand_clock.advance_at_each_read(0)
+            assert pool.submit(iter, loader).result(PATIENCE) is not iterator
+        finally:
+            proceed.set()
     loader.close()
 
 

@@ -5,6 +5,7 @@ import threading
 import traceback
 import weakref
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from typing import Any, NoReturn
 
@@ -268,6 +269,23 @@ def test_a_late_result_is_a_deadline_exceeded_that_names_the_item(hand_clock: Ha
     assert len(str(caught.value)) < 300
     assert list(results) == []
     assert all_end(list(threads))
+
+
+def test_behind_a_deadline_no_end_waits_for_the_late_call(hand_clock: HandClock) -> None:
+    release = threading.Event()
+
+    def hang(_: int) -> None:
+        hand_clock.advance_at_each_read(61)
+        release.wait(2 * PATIENCE)
+
+    with ThreadPoolExecutor(1) as other:
+        outcomes = ordered_outcomes(hang, [1], workers=1, max_in_flight=1, deadline_seconds=60)
+        try:
+            with pytest.raises(DeadlineExceeded):
+                next(outcomes)
+            other.submit(outcomes.close, 2 * PATIENCE).result(PATIENCE)
+        finally:
+            release.set()
 
 
 def test_a_deadline_counts_for_each_result_anew(hand_clock: HandClock) -> None:

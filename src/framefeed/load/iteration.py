@@ -52,6 +52,7 @@ class BatchIterator(Iterator[ClipBatch]):
         self._total = num_batches(session.plan, session.options)
         self._is_exhausted = False
         self._why_ended: str | None = None
+        self._hangs = False
         self._worker = ClipWorker(session.plan, session.options.decoder_for(session.plan), session.options.transform)
         self._units: deque[Unit | None] = deque()
         self._outcomes = _started(session, self._worker, self._units)
@@ -80,10 +81,10 @@ class BatchIterator(Iterator[ClipBatch]):
             del error
 
     def end(self, why: str) -> None:
-        """End the pass and wait, for a bounded time, until nobody works on it any more."""
+        """End the pass and wait, for a bounded time, until no call of it is running; for none behind a deadline."""
         self._why_ended = self._why_ended or why
         self._units.clear()
-        if self._session.workers.are_elsewhere:
+        if self._hangs or self._session.workers.are_elsewhere:
             self._outcomes.cancel()
         else:
             self._outcomes.close()
@@ -115,6 +116,7 @@ class BatchIterator(Iterator[ClipBatch]):
             outcome = next(self._outcomes)
         except DeadlineExceeded as error:
             self._session.workers.discard()
+            self._hangs = True
             unit = next((unit for unit in self._units if unit is not None), None)
             raise error if unit is None else _too_late(error, unit) from error
         except StopIteration:

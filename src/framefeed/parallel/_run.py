@@ -72,6 +72,7 @@ class Run(Generic[T, R]):
         max_count = limits.max_in_flight if pool.workers else 1
         self._buffer: ReorderBuffer[T, Ok[R] | Err] = ReorderBuffer(max_count, limits.max_bytes)
         self._workers: dict[int, threading.Thread] = {}
+        self._late: threading.Thread | None = None
         self._tickets = 0
         self._cancelled = False
         self._owner = os.getpid()
@@ -117,20 +118,24 @@ class Run(Generic[T, R]):
             self._pool.abandon()
 
     def close(self, wait_seconds: float) -> None:
-        """Start nothing more, wait a bounded time for the calls that are running, and drop their results."""
+        """Start nothing more, wait a bounded time for the calls that are running, and drop their results.
+
+        For a call that came too late nothing is waited any longer.
+        """
         self._cancelled = True
         if os.getpid() != self._owner:
             # The workers are the parent's, and one of them may have held the lock.
             return
         until = monotonic() + wait_seconds
         with self._changed:
-            if not self._changed.wait_for(self._nobody_else_works, wait_seconds):
+            if not self._changed.wait_for(lambda: not self._others(), wait_seconds):
                 for worker in self._others():
                     self._pool.stop(worker)
+            is_stuck = self._late in self._workers.values()
             self._buffer = ReorderBuffer(1)
             self._changed.notify_all()
         if self._owns_pool:
-            self._pool.close(wait_seconds=max(0.0, until - monotonic()))
+            self._pool.close(wait_seconds=0.0 if is_stuck else max(0.0, until - monotonic()))
 
     def _hand_out(self) -> None:
         with self._changed:
@@ -202,7 +207,7 @@ class Run(Generic[T, R]):
             self._buffer.finish(position, Err(WorkerLost(message, position=position, stage=STAGE)))
 
     def _too_late(self) -> DeadlineExceeded:
-        worker = self._workers.get(self._buffer.head)
+        worker = self._late = self._workers.get(self._buffer.head)
         if worker is not None:
             self._pool.stop(worker)
         state = "no worker was free for it" if worker is None else f"{worker.name} is still at it"
@@ -216,8 +221,6 @@ class Run(Generic[T, R]):
     def _head_name(self) -> str:
         return f"item {self._buffer.head} ({shortened(self._buffer.head_item)})"
 
-    def _nobody_else_works(self) -> bool:
-        return not self._others()
-
     def _others(self) -> list[threading.Thread]:
-        return [worker for worker in self._workers.values() if worker is not threading.current_thread()]
+        not_waited_for = (threading.current_thread(), self._late)
+        return [worker for worker in self._workers.values() if worker not in not_waited_for]
