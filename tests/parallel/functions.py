@@ -98,6 +98,12 @@ def hang(how: str) -> str:
     return how
 
 
+def tell_and_hang(path: str) -> str:
+    """Write a file, then do what its name says; see ``hang``."""
+    Path(path).touch()
+    return hang(Path(path).name)
+
+
 def hang_and_tell(folder: str | None) -> None:
     """Write a file named after this process, then hang; where there is no folder, do nothing."""
     if folder is None:

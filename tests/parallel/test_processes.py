@@ -36,6 +36,7 @@ from framefeed.parallel import (
 from framefeed.parallel._worker import dumps, loads, receive, send
 from framefeed.parallel.outcome import outcome_of
 from tests.parallel import functions
+from tests.parallel.clocks import HandClock
 from tests.parallel.laws import PATIENCE, check_laws
 from tests.parallel.living import all_gone, children_of, lives, wait_until
 from tests.parallel.test_laws import BACKWARDS, settings
@@ -324,11 +325,16 @@ def test_L04_no_process_to_be_had_is_an_error_of_each_item(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("how", ["native", "stopped"])
-def test_D07_a_call_that_hangs_is_ended_at_its_deadline(processes: ProcessPool, how: str) -> None:
+def test_D07_a_call_that_hangs_is_ended_at_its_deadline(
+    processes: ProcessPool, how: str, hand_clock: HandClock, tmp_path: Path
+) -> None:
     before = set(ordered_map(functions.process, range(20), pool=processes, max_in_flight=4))
-    results = ordered_map(functions.hang, ["a", how, "b"], pool=processes, max_in_flight=3, deadline_seconds=0.5)
+    items = [str(tmp_path / name) for name in ("a", how, "b")]
+    results = ordered_map(functions.tell_and_hang, items, pool=processes, max_in_flight=3, deadline_seconds=60)
     assert next(results) == "a"
-    with pytest.raises(DeadlineExceeded, match=f"item 1 .'{how}'"):
+    wait_until((tmp_path / how).exists)
+    hand_clock.advance_at_each_read(61)
+    with pytest.raises(DeadlineExceeded, match=r"item 1 .*is still at it"):
         next(results)
     wait_until(lambda: not all(lives(worker) for worker in before))
     assert list(ordered_map(functions.same, range(9), pool=processes, max_in_flight=4)) == list(range(9))
