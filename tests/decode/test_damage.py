@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,13 +13,13 @@ from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.decode.decoder import ClipSlot
 from framefeed.decode.video_decoder import VideoDecoder
 from framefeed.errors import CorruptMedia
-from framefeed.index.build import build_index
-from framefeed.index.damage import DamageLog, find_damaged_frames
-from framefeed.index.frame_index import DISPOSABLE, FrameIndex
+from framefeed.index.build import Verify, build_index
+from framefeed.index.damage import find_damaged_frames, packet_start
+from framefeed.index.frame_index import DISPOSABLE, KEY, FrameIndex
 from framefeed.media.container import VideoContainer, decode_facts
 from framefeed.media.source import MediaSource
 from framefeed.plan.request import OutputSpec
-from tests.corpus import corpus_file
+from tests.corpus import clip_file, corpus_file
 from tests.damaged import SPEC, damaged_clip
 from tests.index.synthetic import frame_index
 from tests.reference import kept_reference, rgb_digest
@@ -63,6 +64,8 @@ def test_D01_the_frames_that_are_marked_are_those_that_are_refused(name: str) ->
     marked = set(index.damaged_frame_indices.tolist())
     assert refused(path, index) == (marked, marked)
     assert index.num_damaged_frames == len(marked)
+    # The decoder finds them itself where an index does not know of them.
+    assert refused(path, replace(index, damaged_frame_indices=np.empty(0, np.int64))) == (marked, marked)
 
 
 def test_D01_damage_is_marked_in_most_of_them() -> None:
@@ -77,7 +80,36 @@ def test_D01_the_same_of_a_real_damaged_video(media_root: Path) -> None:
     index = build_index(path, "full")
     marked = set(index.damaged_frame_indices.tolist())
     assert len(marked) == 20
+    index = replace(index, damaged_frame_indices=np.empty(0, np.int64))
     assert refused(path, index, every=8) == ({number for number in marked if number % 8 == 0}, marked)
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "size"),
+    [
+        ("world.mp4", 22793, 300),  # a picture that is flagged as it comes out, after those that refer to it
+        ("playable_but_bad_container.mp4", 23686, 300),  # a packet that gives no frame
+    ],
+)
+def test_D01_no_frame_of_a_damaged_real_video_is_delivered_wrong(
+    media_root: Path, tmp_path: Path, name: str, place: int, size: int
+) -> None:
+    (sound,) = (media_root / "video").rglob(name)
+    data = bytearray(sound.read_bytes())
+    data[place : place + size] = np.random.default_rng(0).integers(0, 256, size, dtype=np.uint8).tobytes()
+    (tmp_path / name).write_bytes(data)
+    index, original = build_index(tmp_path / name, "full"), build_index(sound, "full")
+    assert index.num_damaged_frames
+    ordinal_of = {packet: ordinal for ordinal, packet in enumerate(original.frame_packet.tolist())}
+    unmarked = replace(index, damaged_frame_indices=np.empty(0, np.int64))
+    with VideoDecoder(tmp_path / name, frame_index=unmarked) as decoder, VideoDecoder(sound) as reference:
+        for ordinal in range(0, len(index), 3):
+            try:
+                picture = decoder[ordinal]
+            except CorruptMedia:
+                assert ordinal in index.damaged_frame_indices
+            else:
+                np.testing.assert_array_equal(picture, reference[ordinal_of[int(index.frame_packet[ordinal])]])
 
 
 @pytest.mark.parametrize("name", ["open_gop.mp4", "closed_gop.ts", "vfr.mkv", "bframes_4.mp4", "mpeg4_bframes.avi"])
@@ -115,7 +147,7 @@ def one_gop(**changes: object) -> FrameIndex:
 def test_damage_reaches_what_follows_it_up_to_the_next_start() -> None:
     index = one_gop(frame_start=np.array([0, 0, 0, 3, 3, 3]))
     assert find_damaged_frames(index, np.array([1]), np.empty(0, np.int64)).tolist() == [1, 2]
-    assert find_damaged_frames(index, np.empty(0, np.int64), np.array([4, 77])).tolist() == [4, 5]
+    assert find_damaged_frames(index, np.empty(0, np.int64), np.array([4])).tolist() == [4, 5]
 
 
 def test_damage_of_a_disposable_picture_is_its_own() -> None:
@@ -133,14 +165,55 @@ def test_damage_of_a_leading_picture_does_not_reach_what_follows_its_key_frame()
     assert find_damaged_frames(index, np.array([2]), np.empty(0, np.int64)).tolist() == [2]
 
 
-def test_the_order_of_noting_does_not_matter() -> None:
-    index = one_gop(frame_start=np.array([0, 0, 2, 2, 4, 4]))
-    for order in ((1, 3), (3, 1)):
-        log = DamageLog(index)
-        assert not any(log.reaches(ordinal) for ordinal in range(6))
-        for ordinal in order:
-            log.note(ordinal)
-        assert [ordinal for ordinal in range(6) if log.reaches(ordinal)] == [1, 3]
+def test_damage_of_a_packet_that_gives_no_frame_reaches_what_follows_it_from_its_start() -> None:
+    # Packets 1 and 4 give no frame; packet 3 is the second start.
+    index = one_gop(frame_packet=np.array([0, 2, 3, 5, 6, 7]), frame_start=np.array([0, 0, 3, 3, 3, 3]))
+    index.packets.pts[:] = np.arange(len(index.packets))
+    nothing = np.empty(0, np.int64)
+    assert find_damaged_frames(index, nothing, np.array([1])).tolist() == [1]
+    assert find_damaged_frames(index, nothing, np.array([4])).tolist() == [3, 4, 5]
+    # By its time it is shown before the picture of packet 3: a leading picture, which is decoded from packet 0.
+    index.packets.pts[4] = index.packets.pts[3] - 1
+    assert packet_start(index, 4) == 0
+    assert find_damaged_frames(index, nothing, np.array([4])).tolist() == []
+
+
+def garbled_after_encoding(path: Path, numbers: Sequence[int]) -> Path:
+    """Overwrite whole packets, so that not even the headers of their NAL units can be read."""
+    table, data = build_index(path, verify="none").packets, bytearray(path.read_bytes())
+    for number in numbers:
+        start, size = int(table.offset[number]), int(table.size[number])
+        data[start : start + size] = b"\xff" * size
+    target = path.with_name(f"unreadable_{'_'.join(map(str, numbers))}_{path.name}")
+    target.write_bytes(data)
+    return target
+
+
+@pytest.mark.parametrize("verify", ["ends", "full"])
+@pytest.mark.parametrize("b_frames", [0, 3])
+def test_D01_a_packet_that_cannot_be_read_at_all_damages_what_follows_it(verify: Verify, b_frames: int) -> None:
+    spec = replace(SPEC, num_frames=160, gop=40, b_frames=b_frames)
+    sound = clip_file(f"readable_{b_frames}.mp4", spec)
+    reference = {int(p): i for i, p in enumerate(build_index(sound).frame_packet)}
+    flags = build_index(sound).packets.flags
+    # Between a key frame and another picture that may refer to it, where neither end of the file is looked at.
+    victim = next(n for n in range(55, 80) if flags[n - 1] & KEY and not flags[n : n + 2].any())
+    damaged = garbled_after_encoding(sound, [victim])
+    index, original = build_index(damaged, verify), VideoDecoder(sound)
+    behind = np.flatnonzero((index.frame_start <= victim) & (index.frame_packet >= victim)).tolist()
+    assert len(behind) > 1
+    with VideoDecoder(damaged, frame_index=index) as decoder:
+        for ordinal in range(len(index)):
+            try:
+                picture = decoder[ordinal]
+            except CorruptMedia:
+                assert ordinal in behind
+            else:
+                # Damage is never delivered as if it were the frame.
+                assert ordinal not in behind
+                np.testing.assert_array_equal(picture, original[reference[int(index.frame_packet[ordinal])]])
+    if verify == "full":
+        assert index.damaged_frame_indices.tolist() == behind
 
 
 # --- slots that accept damage -----------------------------------------------------------------------

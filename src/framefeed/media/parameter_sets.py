@@ -10,7 +10,7 @@ from av import VideoCodecContext
 from av.packet import Packet as AvPacket
 
 from framefeed.media.container import Packet, VideoContainer
-from framefeed.media.foreign import FOREIGN, check_memory, libav_log
+from framefeed.media.foreign import FOREIGN, check_memory, largest_picture, libav_log
 from framefeed.media.nal import nal_length_size
 
 _PADDING = 64
@@ -34,11 +34,11 @@ def has_damaged_parameters(container: VideoContainer, inband: Sequence[bytes]) -
             _read(container.codec_name, container.stream.codec_context.extradata, inband)
             is_refused = False
         except FOREIGN as error:
-            check_memory(error, lines, 0)
+            check_memory(error, lines, 0, largest_picture(container.limits))
             is_refused = True
     container.keep_log(lines)
     if lines:
-        check_memory(None, lines, 0)
+        check_memory(None, lines, 0, largest_picture(container.limits))
     return is_refused or bool(lines)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, pairwise
+from typing import cast
 
 import av
 import numpy as np
@@ -21,6 +22,7 @@ from framefeed.decode.backends.pyav_pools import Feeding, thread_pools
 from framefeed.decode.convert import Converter, conversion_recipe
 from framefeed.decode.decoder import ClipSlot, DecodeCounts, DecodeReport, Pixels
 from framefeed.decode.places import Places, converted
+from framefeed.index.damage import packet_start
 from framefeed.index.frame_index import DISPOSABLE, FrameIndex
 from framefeed.media.container import Packet
 from framefeed.media.foreign import FOREIGN, MOST_PIXEL_BYTES, check_memory, largest_picture, libav_log
@@ -98,7 +100,10 @@ class PyAVDecoder:
     def _frames(
         self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], counts: DecodeCounts
     ) -> Iterator[NumberedFrame]:
-        runs = plan_runs(index, ordinals, skip=self._skip)
+        numbers = np.asarray(ordinals, dtype=np.int64)
+        if index.num_damaged_frames:
+            numbers = numbers[~index.is_damaged(numbers)]
+        runs = plan_runs(index, numbers, skip=self._skip)
         if not len(runs.ordinals):
             return
         wanted = dict(zip(runs.packets.tolist(), runs.ordinals.tolist(), strict=True))
@@ -287,7 +292,10 @@ class _Execution:
         self._counts.runs += 1
         context = self._feed.start(numbers[0])
         num_errors = _num_errors()
-        held: list[VideoFrame] = []
+        # A picture that others refer to is flagged as it comes out, which may be after those. Decoders with threads of
+        # their own do not flag what refers to damage, which may come out after it.
+        most_held = _MOST_REORDERED if self._threads != 1 else self._reorder_depth(numbers[0], numbers[-1])
+        held: deque[VideoFrame] = deque()
         for packet in chain(self._feed.packets(numbers), [None]):
             number = None if packet is None else packet.pts
             frames, event = self._decoded(context, packet)
@@ -299,17 +307,13 @@ class _Execution:
                 if frame.is_corrupt:
                     if self._ends_run(frame.pts, numbers[0]):
                         return
-                elif self._threads != 1:
-                    held.append(frame)
                 elif frame.pts in self.missing:
-                    yield self.missing.pop(frame.pts), frame
-            if held and (packet is None or len(held) > _MOST_REORDERED):
-                # Decoders with threads of their own do not flag what refers to damage, which may come out after it.
-                count = len(held) if packet is None else 1
-                for frame in held[:count]:
-                    if frame.pts in self.missing:
-                        yield self.missing.pop(frame.pts), frame
-                del held[:count]
+                    held.append(frame)
+            del frames
+            while held and (packet is None or len(held) > most_held):
+                picture = held.popleft()
+                yield self.missing.pop(cast("int", picture.pts)), picture
+                del picture
 
     def _ends_run(self, number: int | None, run_start: int) -> bool:
         """Have the decoder dropped; tell whether the picture it spoke of may matter to the frames of the run."""
@@ -356,7 +360,9 @@ class _Execution:
         sent = self._feed.packets(numbers)
         # A picture that others refer to is flagged as it comes out, which may be after those. Where memory shows in
         # pictures, none is held: what shows would depend on it.
-        most_held = _MOST_REORDERED if is_whole and self._index.stream.codec not in SILENT_CODECS else 0
+        most_held = 0
+        if self._index.stream.codec not in SILENT_CODECS:
+            most_held = _MOST_REORDERED if is_whole else self._reorder_depth(start, stop - 1)
         held: deque[tuple[int, VideoFrame]] = deque()
         while True:
             packet = None if attempt.is_over else next(sent, None)
@@ -388,9 +394,8 @@ class _Execution:
             if not attempt.is_whole and attempt.culprit is None:
                 attempt.culprit = number
                 attempt.cut(number + 1)
-        elif event == _Event.DAMAGE and self._frames_of(number):
-            # What is behind it may refer to the damage (D01). A picture that the index does not promise is damaged
-            # for everyone, and was when the index was built.
+        elif event == _Event.DAMAGE:
+            # What is behind it may refer to the damage (D01).
             attempt.cut(number)
         elif not attempt.is_whole and attempt.culprit is None:
             attempt.culprit = number
@@ -412,13 +417,18 @@ class _Execution:
         check_memory(None, said, self._picture_bytes, self._most_bytes)
         return frames, _Event.LOGGED
 
-    def _frames_of(self, number: int) -> list[int]:
-        ordinals: list[int] = np.flatnonzero(self._index.frame_packet == number).tolist()
-        return ordinals
+    def _reorder_depth(self, first: int, last: int) -> int:
+        """Count the most pictures that come before one that they may refer to, among missing ones of some packets."""
+        ordinals = [ordinal for packet, ordinal in self.missing.items() if first <= packet <= last]
+        if not ordinals:
+            return 0
+        packets = self._index.frame_packet[min(ordinals) : max(ordinals) + _MOST_REORDERED + 1]
+        rank = packets.argsort(kind="stable")
+        return int((np.maximum.accumulate(rank) - rank).max())
 
     def _is_leading(self, number: int | None, run_start: int) -> bool:
         """Whether a picture must be decoded from before a run: a leading picture of its first key frame (M04)."""
-        return number is not None and any(self._index.frame_start[i] < run_start for i in self._frames_of(number))
+        return number is not None and packet_start(self._index, number) < run_start
 
     def _is_disposable(self, number: int) -> bool:
         return self._flags is not None and bool(self._flags[number] & DISPOSABLE)
