@@ -111,7 +111,7 @@ class CatalogData:
     facts: Facts
     frames: FrameTables | None
     classes: tuple[Label, ...]
-    verify: Verify = "ends"
+    verify: Verify = "proof"
     root: str | None = None
     root_is_default: bool = False
     buffers: Mapping[str, bytes | ImageSequence] = field(default_factory=dict)

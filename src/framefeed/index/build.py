@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -21,8 +22,8 @@ from framefeed.index.frame_index import (
 )
 from framefeed.index.joining import Table, index_movie, is_one_to_one, kept_in_order
 from framefeed.index.sequence_index import index_sequence, index_still
-from framefeed.media.container import DecodedFact, Packet, VideoContainer, decode_facts, orientation
-from framefeed.media.details import stream_colors
+from framefeed.media.container import DecodedFact, Packet, VideoContainer, decode_alone, decode_facts, orientation
+from framefeed.media.details import StreamColors, stream_colors
 from framefeed.media.empty import no_frame
 from framefeed.media.info import MediaInfo
 from framefeed.media.landing import MisplacedPacket, packets_from
@@ -32,12 +33,14 @@ from framefeed.media.nal import MAX_PARAMETER_SETS
 from framefeed.media.packets import PacketWalk, walk_packets
 from framefeed.media.parameter_sets import has_damaged_parameters
 from framefeed.media.probe import video_info
+from framefeed.media.provers import prover_of
+from framefeed.media.proving import Proof, Unproved
 from framefeed.media.sequence import SequenceSource
 from framefeed.media.sniff import HEAD_BYTES, sniff
 from framefeed.media.source import MediaSource, identity_of, read_bytes
 from framefeed.parallel.shortage import try_again_in_shortage
 
-Verify = Literal["ends", "none", "full"]
+Verify = Literal["proof", "ends", "none", "full"]
 
 _HONEST_CONTAINERS = ("mov", "matroska", "flv")
 _HONEST_CODECS = frozenset({"h264", "hevc", "av1", "vvc", "mjpeg", "prores", "ffv1", "mpeg4", "h263", "dnxhd", "png"})
@@ -46,21 +49,23 @@ packet, bare streams and AVI have no presentation times: these are decoded to fa
 _HEAD_PACKETS = 48
 """Packets decoded at the start: more than any reorder depth (16), so that what is dropped there shows."""
 _TAIL_PACKETS = 48
+_LOG = logging.getLogger("framefeed.index")
 _NAL_CODECS = frozenset({"h264", "hevc"})
 """Whose packets say themselves whether decoding can start at them; other codecs' key flags are the container's word."""
 
 
 def build_index(
-    source: Any, verify: Verify = "ends", *, stream_index: int | None = None, limits: Limits = DEFAULT_LIMITS
+    source: Any, verify: Verify = "proof", *, stream_index: int | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> FrameIndex:
     """Find every output frame of a source's video stream.
 
     Args:
         source: Path, bytes, seekable binary file object, `ImageSequence`, or catalog entry. A still picture is an
             index of one frame; of an animated GIF or WebP it is the first.
-        verify: "ends" decodes the first packets and the last ones, and everything where they disagree with the
-            packets or where packets are known to lie; "none" believes the packets; "full" decodes everything, and so
-            knows the frames that never come undamaged.
+        verify: "proof" reads in the packets' own headers which frames come of them, and decodes none but the first;
+            what they do not prove is verified as "ends". "ends" decodes the first packets and the last ones, and
+            everything where they disagree with the packets or where packets are known to lie; "none" believes the
+            packets; "full" decodes everything, and so knows the frames that never come undamaged.
         stream_index: The stream to index, or None for the best one.
         limits: What the file may claim.
 
@@ -73,7 +78,7 @@ def build_index(
 
 
 def index_media(
-    source: Any, verify: Verify = "ends", *, stream_index: int | None = None, limits: Limits = DEFAULT_LIMITS
+    source: Any, verify: Verify = "proof", *, stream_index: int | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> tuple[MediaInfo, FrameIndex]:
     """Describe and index a video in one opening; see ``build_index``."""
     info, index = _indexed(source, verify, stream_index, limits, needs_info=True)
@@ -85,8 +90,8 @@ def _indexed(
     source: Any, verify: Verify, stream_index: int | None, limits: Limits, *, needs_info: bool
 ) -> tuple[MediaInfo | None, FrameIndex]:
     """Index a video, and describe it where that is asked for or comes along."""
-    if verify not in ("ends", "none", "full"):
-        raise UsageError(f"verify must be 'ends', 'none' or 'full', not {verify!r}")
+    if verify not in get_args(Verify):
+        raise UsageError(f"verify must be 'proof', 'ends', 'none' or 'full', not {verify!r}")
     media = MediaSource.of(source)
     call = partial(_index_once, media, verify, stream_index, limits, needs_info=needs_info)
     return try_again_in_shortage(call, media.name, "index")
@@ -112,9 +117,34 @@ def _index_once(
         # Facts are not pixels: the loop filter, a fifth of the work, changes none of them.
         container.decoder().options |= {"skip_loop_filter": "all"}
         is_same = opened is not None and opened.number == container.stream.index
-        walk = opened.walked.walk if opened is not None and is_same else walk_packets(container)
+        if opened is not None and is_same:
+            walk = opened.walked.walk
+            _refuse_hopeless(walk, container)
+            return _Builder(container, walk).build("ends" if verify == "proof" else verify)
+        if verify == "proof":
+            return _proved(container)
+        walk = walk_packets(container)
         _refuse_hopeless(walk, container)
         return _Builder(container, walk).build(verify)
+
+
+def _proved(container: VideoContainer) -> tuple[MediaInfo, FrameIndex]:
+    """Index a video by what its packets prove, and where they do not, by decoding."""
+    prover = prover_of(container)
+    colors = stream_colors(container)
+    first: list[DecodedFact] = []
+    if prover is None:
+        walk = walk_packets(container)
+    else:
+        walk = walk_packets(container, prover.add, lambda packet: first.extend(decode_alone(container, packet)))
+    _refuse_hopeless(walk, container)
+    builder = _Builder(container, walk, colors)
+    if prover is not None and first:
+        try:
+            return builder.believe(prover.prove(walk), first[0])
+        except Unproved as reason:
+            _LOG.debug("%s: decoded, for its packets do not prove their frames: %s", container.source.name, reason)
+    return builder.build("ends")
 
 
 def _refuse_hopeless(walk: PacketWalk, container: VideoContainer) -> None:
@@ -128,11 +158,16 @@ def _refuse_hopeless(walk: PacketWalk, container: VideoContainer) -> None:
 class _Builder:
     """Decides how much to decode, and decodes it."""
 
-    def __init__(self, container: VideoContainer, walk: PacketWalk) -> None:
+    def __init__(self, container: VideoContainer, walk: PacketWalk, colors: StreamColors | None = None) -> None:
         self._container = container
         self._walk = walk
         # Before a packet is decoded: a decoder follows every change of the stream, an index tells of its beginning.
-        self._colors = stream_colors(container)
+        self._colors = stream_colors(container) if colors is None else colors
+
+    def believe(self, proof: Proof, first: DecodedFact) -> tuple[MediaInfo, FrameIndex]:
+        """Index what the packets prove."""
+        self._walk = replace(self._walk, is_key=proof.is_key)
+        return self._assembled(proof.order, first, "packets+proof")
 
     def build(self, verify: Verify) -> tuple[MediaInfo, FrameIndex]:
         if verify == "full" or not self._is_honest(verify) or self._has_damaged_parameters():

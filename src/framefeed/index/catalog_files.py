@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -247,7 +247,7 @@ def _check_header(path: str, header: Header, schema: pa.Schema) -> None:
     ids = [header.fingerprint, *([] if header.frames_id is None else [header.frames_id])]
     if not all(isinstance(text, str) and text.isalnum() for text in ids):  # The id becomes part of a file name.
         raise _unreadable(path, "its fingerprint or id is no identifier")
-    if header.depth not in ("frames", "header") or header.verify not in ("ends", "none", "full"):
+    if header.depth not in ("frames", "header") or header.verify not in get_args(Verify):
         raise _unreadable(path, f"depth {header.depth!r}, verify {header.verify!r}")
     if not isinstance(header.classes, list) or len({type(label) for label in header.classes} | {str}) > 2:
         raise _unreadable(path, "its classes are no list of labels")

@@ -18,7 +18,7 @@ from framefeed.media.source import SourceIdentity
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
-BuiltFrom = Literal["packets", "packets+ends", "decode"]
+BuiltFrom = Literal["packets", "packets+proof", "packets+ends", "decode"]
 
 MISSING_PTS = int(np.iinfo(np.int64).min)
 

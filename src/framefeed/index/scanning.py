@@ -39,7 +39,7 @@ def scan(
     *,
     out: StrPath | None = None,
     depth: Depth = "frames",
-    verify: Verify = "ends",
+    verify: Verify = "proof",
     workers: int | None = None,
     label_from: Literal["parent"] | None = None,
     root: StrPath | None = None,

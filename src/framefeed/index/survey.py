@@ -43,7 +43,7 @@ class SurveyOptions:
     """
 
     depth: Depth = "frames"
-    verify: Verify = "ends"
+    verify: Verify = "proof"
     workers: int | None = None
     progress: bool | None = False
     fps: Fraction | None = None
@@ -54,7 +54,7 @@ class SurveyOptions:
         if self.depth not in get_args(Depth):
             raise UsageError(f"depth must be 'frames' or 'header', not {self.depth!r}")
         if self.verify not in get_args(Verify):
-            raise UsageError(f"verify must be 'ends', 'none' or 'full', not {self.verify!r}")
+            raise UsageError(f"verify must be 'proof', 'ends', 'none' or 'full', not {self.verify!r}")
         if self.workers is not None and self.workers < 0:
             raise UsageError(f"workers must be 0 or more, or None for as many as fit, not {self.workers}")
         if not isinstance(self.limits, Limits):

@@ -347,6 +347,13 @@ def decode_facts(
             yield _fact_of(frame, container)
 
 
+def decode_alone(container: VideoContainer, packet: Packet) -> list[DecodedFact]:
+    """Decode the first packet to the facts of its frame, if one comes; the decoder is flushed afterwards."""
+    facts = list(decode_facts(container, iter([(0, packet)])))
+    container.decoder().flush_buffers()
+    return facts
+
+
 def decode_packet(
     container: VideoContainer, packet: Packet | None, refused: list[int] | None = None
 ) -> list[VideoFrame]:

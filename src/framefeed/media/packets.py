@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,7 @@ from framefeed.media.nal import ParameterSets, PictureFacts, h264_facts, hevc_fa
 from framefeed.media.source import ByteReader
 
 MISSING_PTS = int(np.iinfo(np.int64).min)
+"""No presentation time."""
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 Inspect = Callable[[bytes], PictureFacts | None]
@@ -36,6 +37,7 @@ class PacketWalk:
         is_contiguous: Each packet's bytes are those of the file at its offset, and one configuration serves all.
         is_encrypted: Some packet is encrypted.
         parameter_sets: Distinct ones that packets carry, in the order met, at most ``MAX_PARAMETER_SETS``.
+        is_damaged: The demuxer flags some packet as damaged.
     """
 
     offset: IntArray
@@ -48,6 +50,7 @@ class PacketWalk:
     is_contiguous: bool
     is_encrypted: bool
     parameter_sets: tuple[bytes, ...] = ()
+    is_damaged: bool = False
 
     def __len__(self) -> int:
         return len(self.offset)
@@ -83,8 +86,17 @@ class _Columns:
         self.temporal_id.append(facts.temporal_id if facts is not None else 0)
 
 
-def walk_packets(container: VideoContainer) -> PacketWalk:
+def walk_packets(
+    container: VideoContainer,
+    read: Callable[[memoryview], object] | None = None,
+    take_first: Callable[[Packet], object] | None = None,
+) -> PacketWalk:
     """Demux the whole stream once.
+
+    Args:
+        container: Stands at its beginning.
+        read: Called with the bytes of each packet.
+        take_first: Called with the first packet, which it may change.
 
     Raises:
         UnreadableMedia: The container breaks off in a way that libav reports as an error.
@@ -94,8 +106,8 @@ def walk_packets(container: VideoContainer) -> PacketWalk:
     inspect = _inspector(container)
     sets, length_size = ParameterSets(container.codec_name), _length_size(container)
     contiguous = container.format_name.startswith("mov") and inspect is not None
-    changes = encrypted = False
-    with container.source.opened() as reader:
+    changes = encrypted = damaged = False
+    with container.source.opened() as file:
         for packet in container.packets():
             if len(columns.size) >= container.limits.max_packets:
                 raise _too_many(container)
@@ -105,10 +117,16 @@ def walk_packets(container: VideoContainer) -> PacketWalk:
             if facts is not None and facts.has_parameters:
                 for unit in nal_units(data, length_size):
                     sets.add(unit)
-            contiguous = contiguous and _stands_in(reader, packet.pos, data)
+            contiguous = contiguous and _stands_in(file, packet.pos, data)
             changes = changes or packet.has_sidedata("new_extradata")
             encrypted = encrypted or packet.has_sidedata("encryption_info")
-    return _finished(columns, contiguous and not changes, encrypted, sets.found)
+            damaged = damaged or packet.is_corrupt
+            if read is not None:
+                read(memoryview(packet))
+            if take_first is not None:
+                take_first(packet)
+                take_first = None
+    return replace(_finished(columns, contiguous and not changes, encrypted, sets.found), is_damaged=damaged)
 
 
 def _finished(columns: _Columns, contiguous: bool, encrypted: bool, parameter_sets: tuple[bytes, ...]) -> PacketWalk:
