@@ -165,7 +165,6 @@ def test_M18_the_stream_is_chosen_and_can_be_named() -> None:
     path = corpus_file("two_videos.mp4")
     assert build_index(path).stream.width == 64, "the default stream counts before the larger one"
     assert index_media(path, stream_index=1)[1].stream.width == 128
-    assert build_index(corpus_file("two_defaults.mkv")).stream.width == 128, "of two defaults the larger"
     assert build_index(corpus_file("cover_first.mp4")).stream.stream_index == 1, "a cover is no video"
     with pytest.raises(NoVideoStream, match="at index 7"):
         index_media(path, stream_index=7)

@@ -194,7 +194,9 @@ class VideoContainer:
                 source=self.source.name,
                 stage="open",
             )
-        return min(videos, key=_preference)
+        # av_find_best_stream: the same stream as ffplay and TorchCodec take, but for cover pictures.
+        best = self._container.streams.best("video")
+        return next((s for s in videos if best is not None and s.index == best.index), min(videos, key=_preference))
 
     def _check(self) -> None:
         context = self.stream.codec_context
@@ -317,6 +319,7 @@ def _options(limits: Limits) -> dict[str, str]:
 
 
 def _preference(stream: VideoStream) -> tuple[bool, int, int]:
+    """Order the streams of a file whose best one is a cover picture."""
     context: Any = stream.codec_context
     area = context.width * context.height if context is not None else 0
     return (not stream.disposition & Disposition.default, -area, stream.index)
