@@ -36,7 +36,7 @@ from framefeed.media.foreign import (
 )
 from framefeed.media.libav_input import LibavInput
 from framefeed.media.limits import DEFAULT_LIMITS, Limits
-from framefeed.media.source import MediaSource
+from framefeed.media.source import ByteReader, MediaSource
 from framefeed.parallel.stopping import check_stop
 
 FORMATS = (
@@ -49,6 +49,9 @@ STREAM_FORMATS = frozenset({"h264", "hevc", "vvc", "obu", "av1", "m4v", "mpegvid
 """Bare streams without a container's timestamps and positions."""
 _KEPT_LINES = 16
 """Of libav's log, for the messages of errors."""
+_BATCH_PACKETS = 64
+_BATCH_BYTES = 2**18
+"""What is held at once where all packets are read; one more packet may go beyond it."""
 
 
 if TYPE_CHECKING:
@@ -233,36 +236,68 @@ class VideoContainer:
         """Canonical codec name: "av1" whichever library decodes it."""
         return str(self.stream.codec_context.codec.canonical_name)
 
+    @property
+    def reader(self) -> ByteReader:
+        """Its bytes, while it is open."""
+        return self._input.reader
+
     def packets(self) -> Iterator[Packet]:
         """Demux the stream's packets from where the container stands; empty ones are left out.
 
         A packet of no bytes repeats the picture before it (Theora, AVI): no decoder gives a frame for it.
         """
+        for batch in self._demuxed(1):
+            yield from batch
+
+    def batches(self) -> Iterator[list[Packet]]:
+        """Demux as `packets`, some at a time, to read them all: the container stands behind those given.
+
+        A list is emptied when the next one is asked for.
+        """
+        return self._demuxed(_BATCH_PACKETS)
+
+    def _demuxed(self, most: int) -> Iterator[list[Packet]]:
         self._is_fresh = False
         demuxed = self._container.demux(self.stream)
-        while True:
-            check_stop()
-            self._input.bound_packet(self.limits)
-            try:
-                with libav_log(), translated(self.source.name, "index", self.limits.max_packet_bytes):
-                    packet = next(demuxed, None)
-            except IndexError as error:  # of PyAV, where a stream comes that the header has not
-                raise UnreadableMedia(
-                    f"{self.source.name}: its packets are of other streams than its header says: it is damaged",
-                    source=self.source.name,
-                    stage="index",
-                ) from error
-            finally:
-                self._input.raise_error()
-            if packet is None:
-                return
-            if packet.size > self.limits.max_packet_bytes:
-                raise LimitExceeded(
-                    f"{self.source.name}: a packet of {packet.size} bytes, more than {self.limits.max_packet_bytes}",
-                    source=self.source.name,
-                )
-            if packet.size:
-                yield packet
+        while batch := self._next_packets(demuxed, most):
+            yield batch
+            batch.clear()  # so that the next ones find their memory in the processor's cache
+
+    def _next_packets(self, demuxed: Iterator[Packet], most: int) -> list[Packet]:
+        """Demux until there are ``most`` packets, or as many bytes as a batch may hold; none at the end."""
+        batch: list[Packet] = []
+        bytes_left, most_bytes, libav_input = _BATCH_BYTES, self.limits.max_packet_bytes, self._input
+        check_stop()
+        libav_input.bound_packet(self.limits)
+        try:
+            with libav_log(), translated(self.source.name, "index", most_bytes):
+                for packet in demuxed:
+                    size = packet.size
+                    if size > most_bytes:
+                        raise self._too_large(size)
+                    if size:
+                        batch.append(packet)
+                        bytes_left -= size
+                        if len(batch) >= most or bytes_left <= 0:
+                            break
+                    if libav_input.has_failed:
+                        break
+                    libav_input.bound_packet(self.limits)
+        except IndexError as error:  # of PyAV, where a stream comes that the header has not
+            raise UnreadableMedia(
+                f"{self.source.name}: its packets are of other streams than its header says: it is damaged",
+                source=self.source.name,
+                stage="index",
+            ) from error
+        finally:
+            libav_input.raise_error()
+        return batch
+
+    def _too_large(self, size: int) -> LimitExceeded:
+        return LimitExceeded(
+            f"{self.source.name}: a packet of {size} bytes, more than {self.limits.max_packet_bytes}",
+            source=self.source.name,
+        )
 
     def seek(self, offset: int, *, by_byte: bool = False) -> None:
         """Move to a key frame at or before ``offset``, in ticks or bytes; where it lands must be verified."""

@@ -26,14 +26,19 @@ class LibavInput:
 
     Args:
         source: Where the bytes are.
+
+    Attributes:
+        name: What libav takes for the file's name.
+        reader: The bytes.
+        has_failed: Whether a read raised, so that libav takes the file to end there.
     """
 
     def __init__(self, source: MediaSource) -> None:
-        self._reader = source.reader()
+        self.reader = source.reader()
         self._at = 0
         self._source_name = source.name
         self._error: BaseException | None = None
-        self._has_failed = False
+        self.has_failed = False
         self._bytes_left = math.inf
         self._limit = ""
         self._weight = 1
@@ -42,7 +47,7 @@ class LibavInput:
 
     def read(self, count: int) -> bytes:
         """Read on; nothing at the end, or after an error."""
-        if self._has_failed:
+        if self.has_failed:
             return b""
         # Not kept in a local: an error's traceback reaches this frame, and would so reach itself.
         return self._value_of(outcome_of(self._read, count), b"")
@@ -50,13 +55,13 @@ class LibavInput:
     def _value_of(self, outcome: Ok[T] | Err, otherwise: T) -> T:
         if isinstance(outcome, Ok):
             return outcome.value
-        self._has_failed = True
+        self.has_failed = True
         self._error = self._error or outcome.error
         return otherwise
 
     def _read(self, count: int) -> bytes:
         check_stop()
-        data = read_bytes(self._reader, self._at, count)
+        data = read_bytes(self.reader, self._at, count)
         self._at += len(data)
         self._bytes_left -= len(data) * (self._weight if count <= _BUFFER_BYTES else 1)
         if self._bytes_left < 0:
@@ -77,7 +82,7 @@ class LibavInput:
         there a byte counts as eight.
         """
         self._limit = "max_header_bytes"
-        self._weight = 1 if read_bytes(self._reader, 4, 4) in _MOVIE_BOXES else _SEARCH_WEIGHT
+        self._weight = 1 if read_bytes(self.reader, 4, 4) in _MOVIE_BOXES else _SEARCH_WEIGHT
         self._bytes_left = limits.max_header_bytes + _READ_AHEAD_BYTES
 
     def bound_packet(self, limits: Limits) -> None:
@@ -98,7 +103,7 @@ class LibavInput:
         return self._at
 
     def _size(self, _: None) -> int:
-        return self._reader.stat().bytes
+        return self.reader.stat().bytes
 
     def tell(self) -> int:
         """Give the position."""
@@ -115,4 +120,4 @@ class LibavInput:
 
     def close_reader(self) -> None:
         """Release the file; libav never calls it."""
-        self._reader.close()
+        self.reader.close()

@@ -19,7 +19,6 @@ MISSING_PTS = int(np.iinfo(np.int64).min)
 """No presentation time."""
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
-Inspect = Callable[[bytes], PictureFacts | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,26 +63,71 @@ class PacketWalk:
 
 @dataclass(slots=True)
 class _Columns:
+    """What the container says of packets; one list after the other, for many packets are read at once."""
+
     offset: list[int] = field(default_factory=list)
     size: list[int] = field(default_factory=list)
     pts: list[int] = field(default_factory=list)
     duration: list[int] = field(default_factory=list)
     is_key: list[bool] = field(default_factory=list)
     is_discarded: list[bool] = field(default_factory=list)
-    is_reference: list[bool] = field(default_factory=list)
-    temporal_id: list[int] = field(default_factory=list)
+    is_changed: bool = False
+    is_encrypted: bool = False
+    is_damaged: bool = False
 
-    def add(self, packet: Packet, facts: PictureFacts | None) -> None:
-        self.offset.append(-1 if packet.pos is None else packet.pos)
-        self.size.append(packet.size)
-        self.pts.append(MISSING_PTS if packet.pts is None else packet.pts)
-        self.duration.append(packet.duration or 0)
+    def add(self, batch: list[Packet]) -> None:
+        self.offset += [-1 if (offset := packet.pos) is None else offset for packet in batch]
+        self.size += [packet.size for packet in batch]
+        self.pts += [MISSING_PTS if (pts := packet.pts) is None else pts for packet in batch]
+        self.duration += [packet.duration or 0 for packet in batch]
+        self.is_key += [packet.is_keyframe for packet in batch]
+        self.is_discarded += [packet.is_discard for packet in batch]
+        self.is_damaged = self.is_damaged or any(packet.is_corrupt for packet in batch)
+        for packet in batch:
+            # Most have none, and asking for one by its name takes longer than demuxing the packet.
+            if next(packet.iter_sidedata(), None) is not None:
+                self.is_changed = self.is_changed or packet.has_sidedata("new_extradata")
+                self.is_encrypted = self.is_encrypted or packet.has_sidedata("encryption_info")
+
+
+class _Pictures:
+    """What the NAL units of the packets say."""
+
+    def __init__(self, container: VideoContainer) -> None:
+        self._length_size = nal_length_size(container.codec_name, container.stream.codec_context.extradata)
+        read = h264_facts if container.codec_name == "h264" else hevc_facts
+        self._inspect = partial(read, length_size=self._length_size)
+        self._sets = ParameterSets(container.codec_name)
+        self._reader = container.reader
+        self._is_start: list[bool] = []
+        self._is_reference: list[bool] = []
+        self._temporal_id: list[int] = []
+        self.is_contiguous = container.format_name.startswith("mov")
+
+    def add(self, packet: Packet) -> None:
+        data = bytes(packet)
+        facts: PictureFacts | None = self._inspect(data)
         # What the container calls a key frame may be none, and a recovery point may need more frames to become
         # exact (M14): the picture itself must say that decoding can start at it.
-        self.is_key.append(bool(packet.is_keyframe) and (facts is None or facts.is_random_access))
-        self.is_discarded.append(bool(packet.is_discard))
-        self.is_reference.append(facts is None or facts.is_reference or not facts.is_droppable)
-        self.temporal_id.append(facts.temporal_id if facts is not None else 0)
+        self._is_start.append(facts is None or facts.is_random_access)
+        self._is_reference.append(facts is None or facts.is_reference or not facts.is_droppable)
+        self._temporal_id.append(facts.temporal_id if facts is not None else 0)
+        if facts is not None and facts.has_parameters:
+            for unit in nal_units(data, self._length_size):
+                self._sets.add(unit)
+        self.is_contiguous = self.is_contiguous and _stands_in(self._reader, packet.pos, data)
+
+    def described(self, walk: PacketWalk, is_changed: bool) -> PacketWalk:
+        temporal_id = np.array(self._temporal_id, dtype=np.int64)
+        # A picture of the highest sub-layer that its own sub-layer does not refer to is referred to by none.
+        disposable = ~np.array(self._is_reference, dtype=bool) & (temporal_id == temporal_id.max(initial=0))
+        return replace(
+            walk,
+            is_key=walk.is_key & np.array(self._is_start, dtype=bool),
+            is_disposable=disposable,
+            is_contiguous=self.is_contiguous and not is_changed,
+            parameter_sets=self._sets.found,
+        )
 
 
 def walk_packets(
@@ -96,43 +140,32 @@ def walk_packets(
     Args:
         container: Stands at its beginning.
         read: Called with the bytes of each packet.
-        take_first: Called with the first packet, which it may change.
+        take_first: Called with the first packet, once it was read; it may change it.
 
     Raises:
         UnreadableMedia: The container breaks off in a way that libav reports as an error.
         LimitExceeded: More packets than the limits allow.
     """
     columns = _Columns()
-    inspect = _inspector(container)
-    sets, length_size = ParameterSets(container.codec_name), _length_size(container)
-    contiguous = container.format_name.startswith("mov") and inspect is not None
-    changes = encrypted = damaged = False
-    with container.source.opened() as file:
-        for packet in container.packets():
-            if len(columns.size) >= container.limits.max_packets:
-                raise _too_many(container)
-            data = bytes(packet) if inspect else b""
-            facts = inspect(data) if inspect else None
-            columns.add(packet, facts)
-            if facts is not None and facts.has_parameters:
-                for unit in nal_units(data, length_size):
-                    sets.add(unit)
-            contiguous = contiguous and _stands_in(file, packet.pos, data)
-            changes = changes or packet.has_sidedata("new_extradata")
-            encrypted = encrypted or packet.has_sidedata("encryption_info")
-            damaged = damaged or packet.is_corrupt
-            if read is not None:
+    pictures = _Pictures(container) if container.codec_name in ("h264", "hevc") else None
+    for batch in container.batches():
+        columns.add(batch)
+        if len(columns.size) > container.limits.max_packets:
+            raise _too_many(container)
+        if pictures is not None:
+            for packet in batch:
+                pictures.add(packet)
+        if read is not None:
+            for packet in batch:
                 read(memoryview(packet))
-            if take_first is not None:
-                take_first(packet)
-                take_first = None
-    return replace(_finished(columns, contiguous and not changes, encrypted, sets.found), is_damaged=damaged)
+        if take_first is not None:
+            take_first(batch[0])
+            take_first = None
+    walk = _finished(columns)
+    return walk if pictures is None else pictures.described(walk, columns.is_changed)
 
 
-def _finished(columns: _Columns, contiguous: bool, encrypted: bool, parameter_sets: tuple[bytes, ...]) -> PacketWalk:
-    temporal_id = np.array(columns.temporal_id, dtype=np.int64)
-    # A picture of the highest sub-layer that its own sub-layer does not refer to is referred to by none.
-    disposable = ~np.array(columns.is_reference, dtype=bool) & (temporal_id == temporal_id.max(initial=0))
+def _finished(columns: _Columns) -> PacketWalk:
     integers: Any = partial(np.array, dtype=np.int64)
     return PacketWalk(
         offset=integers(columns.offset),
@@ -141,23 +174,11 @@ def _finished(columns: _Columns, contiguous: bool, encrypted: bool, parameter_se
         duration=integers(columns.duration),
         is_key=np.array(columns.is_key, dtype=bool),
         is_discarded=np.array(columns.is_discarded, dtype=bool),
-        is_disposable=disposable,
-        is_contiguous=contiguous,
-        is_encrypted=encrypted,
-        parameter_sets=parameter_sets,
+        is_disposable=np.zeros(len(columns.size), dtype=bool),
+        is_contiguous=False,
+        is_encrypted=columns.is_encrypted,
+        is_damaged=columns.is_damaged,
     )
-
-
-def _inspector(container: VideoContainer) -> Inspect | None:
-    codec = container.codec_name
-    if codec not in ("h264", "hevc"):
-        return None
-    read = h264_facts if codec == "h264" else hevc_facts
-    return partial(read, length_size=_length_size(container))
-
-
-def _length_size(container: VideoContainer) -> int:
-    return nal_length_size(container.codec_name, container.stream.codec_context.extradata)
 
 
 def _stands_in(reader: ByteReader, offset: int | None, data: bytes) -> bool:
