@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -22,7 +21,7 @@ from framefeed.index.frame_index import (
 )
 from framefeed.index.joining import Table, index_movie, is_one_to_one, kept_in_order
 from framefeed.index.sequence_index import index_sequence, index_still
-from framefeed.media.container import DecodedFact, Packet, VideoContainer, decode_alone, decode_facts, orientation
+from framefeed.media.container import DecodedFact, Packet, VideoContainer, decode_facts, orientation
 from framefeed.media.details import StreamColors, stream_colors
 from framefeed.media.empty import no_frame
 from framefeed.media.info import MediaInfo
@@ -33,8 +32,8 @@ from framefeed.media.nal import MAX_PARAMETER_SETS
 from framefeed.media.packets import PacketWalk, walk_packets
 from framefeed.media.parameter_sets import has_damaged_parameters
 from framefeed.media.probe import video_info
-from framefeed.media.provers import prover_of
-from framefeed.media.proving import Proof, Unproved
+from framefeed.media.provers import has_prover, walk_and_prove
+from framefeed.media.proving import Proof
 from framefeed.media.sequence import SequenceSource
 from framefeed.media.sniff import HEAD_BYTES, sniff
 from framefeed.media.source import MediaSource, identity_of, read_bytes
@@ -49,7 +48,6 @@ packet, bare streams and AVI have no presentation times: these are decoded to fa
 _HEAD_PACKETS = 48
 """Packets decoded at the start: more than any reorder depth (16), so that what is dropped there shows."""
 _TAIL_PACKETS = 48
-_LOG = logging.getLogger("framefeed.index")
 _NAL_CODECS = frozenset({"h264", "hevc"})
 """Whose packets say themselves whether decoding can start at them; other codecs' key flags are the container's word."""
 
@@ -113,11 +111,12 @@ def _index_once(
                 return info, index_movie(opened, identity_of(reader, reader.stat()))
     if is_image:
         return index_still(media, verify, stream_index, limits)
-    with VideoContainer(media, stream_index, limits) as container:
+    with VideoContainer(media, stream_index, limits, headers_only=verify == "proof") as container:
         # Facts are not pixels: the loop filter, a fifth of the work, changes none of them.
         container.decoder().options |= {"skip_loop_filter": "all"}
         is_same = opened is not None and opened.number == container.stream.index
-        if opened is not None and is_same:
+        reads_packets = verify == "proof" and container.codec_name not in _NAL_CODECS and has_prover(container)
+        if opened is not None and is_same and not reads_packets:
             walk = opened.walked.walk
             _refuse_hopeless(walk, container)
             return _Builder(container, walk).build("ends" if verify == "proof" else verify)
@@ -130,21 +129,12 @@ def _index_once(
 
 def _proved(container: VideoContainer) -> tuple[MediaInfo, FrameIndex]:
     """Index a video by what its packets prove, and where they do not, by decoding."""
-    prover = prover_of(container)
     colors = stream_colors(container)
-    first: list[DecodedFact] = []
-    if prover is None:
-        walk = walk_packets(container)
-    else:
-        walk = walk_packets(container, prover.add, lambda packet: first.extend(decode_alone(container, packet)))
+    walk, proven = walk_and_prove(container)
     _refuse_hopeless(walk, container)
-    builder = _Builder(container, walk, colors)
-    if prover is not None and first:
-        try:
-            return builder.believe(prover.prove(walk), first[0])
-        except Unproved as reason:
-            _LOG.debug("%s: decoded, for its packets do not prove their frames: %s", container.source.name, reason)
-    return builder.build("ends")
+    if proven is not None:
+        return _Builder(container, walk, proven.colors).believe(proven.proof, proven.first)
+    return _Builder(container, walk, None if container.open_whole() else colors).build("ends")
 
 
 def _refuse_hopeless(walk: PacketWalk, container: VideoContainer) -> None:

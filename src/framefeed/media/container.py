@@ -35,16 +35,11 @@ from framefeed.media.foreign import (
     translated,
 )
 from framefeed.media.libav_input import LibavInput
+from framefeed.media.libav_options import WITHHELD, libav_options, without_withheld
 from framefeed.media.limits import DEFAULT_LIMITS, Limits
 from framefeed.media.source import ByteReader, MediaSource
 from framefeed.parallel.stopping import check_stop
 
-FORMATS = (
-    "mov,matroska,webm,avi,mpegts,mpeg,mpegvideo,m4v,ogg,flv,ivf,h264,hevc,vvc,obu,av1,asf,mxf,nut,mjpeg,vc1,dv,"
-    "yuv4mpegpipe,h263,h261,gif,apng,swf,rm,wtv,nsv,"
-    "wav,mp3,aac,flac,amr,ac3,eac3,aiff,caf"
-)
-"""Demuxers that may open media; none of them opens a second file (S01). Audio ones only tell "no video stream"."""
 STREAM_FORMATS = frozenset({"h264", "hevc", "vvc", "obu", "av1", "m4v", "mpegvideo", "mjpeg", "vc1", "h263", "h261"})
 """Bare streams without a container's timestamps and positions."""
 _KEPT_LINES = 16
@@ -92,6 +87,8 @@ class VideoContainer:
         source: Where the bytes are.
         stream_index: The stream to use, or None for the best one.
         limits: What the file may claim.
+        headers_only: Keep libav from decoding a first picture of VP9 and AV1: pixel format and VP9's colours stay
+            unknown until ``open_whole``.
 
     Attributes:
         log: The first errors that libav logged of it, each once.
@@ -105,9 +102,17 @@ class VideoContainer:
         LimitExceeded: It claims more than ``limits``.
     """
 
-    def __init__(self, source: MediaSource, stream_index: int | None = None, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(
+        self,
+        source: MediaSource,
+        stream_index: int | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+        *,
+        headers_only: bool = False,
+    ) -> None:
         self.source = source
         self.limits = limits
+        self._headers_only = headers_only
         self._open(stream_index)
 
     def _open(self, stream_index: int | None) -> None:
@@ -119,6 +124,12 @@ class VideoContainer:
         self._input = LibavInput(self.source)  # refuses a FIFO or a folder before libav sees it
         try:
             self._container = self._opened()
+            if self._headers_only and len(self._container.streams.video) > 1:
+                # Which one is the best depends on how much libav reads of each.
+                self._headers_only = False
+                self.close()
+                self._open(stream_index)
+                return
             try:
                 self.stream = self._choose(stream_index)
                 self._check()
@@ -132,12 +143,13 @@ class VideoContainer:
 
     def _opened(self) -> InputContainer:
         self._input.bound_header(self.limits)
+        options = libav_options(self.limits, self._headers_only)
         try:
             with libav_log() as lines, translated(self.source.name, "open", self.limits.max_packet_bytes, lines):
-                opened = av.open(self._input, options=_options(self.limits), metadata_errors="replace")
+                opened = av.open(self._input, options=options, metadata_errors="replace")
         finally:
             self._input.raise_error()
-        self.keep_log(lines)
+        self.keep_log(without_withheld(lines))
         return cast("InputContainer", opened)
 
     def _configure(self, context: av.VideoCodecContext) -> None:
@@ -161,6 +173,13 @@ class VideoContainer:
         self._open(index)
         self.decoder().options = options
         return True
+
+    def open_whole(self) -> bool:
+        """Open anew without ``headers_only``; False where nothing more would be known of the stream."""
+        if not self._headers_only or self.codec_name not in WITHHELD:
+            return False
+        self._headers_only = self._is_fresh = False
+        return self.reopen()
 
     def learn_encoder(self) -> None:
         """Let the decoder see the first packet where that says how the rest must be read, before decoding elsewhere.
@@ -341,16 +360,6 @@ class VideoContainer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _options(limits: Limits) -> dict[str, str]:
-    return {
-        "format_whitelist": FORMATS,
-        "protocol_whitelist": "file",
-        "max_streams": str(limits.max_streams + 1),
-        # Reaches the decoders that probing runs, in containers that know their streams before it.
-        "max_pixels": str(limits.max_pixels),
-    }
 
 
 def _preference(stream: VideoStream) -> tuple[bool, int, int]:

@@ -6,7 +6,8 @@ exactly as decoding everything would; damage to picture data is all that it cann
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from framefeed.media.packets import MISSING_PTS, BoolArray, IntArray, PacketWalk
 
@@ -16,16 +17,35 @@ class Unproved(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class FirstPicture:
+    """What the headers of the first packet say of the first frame, as libav says it of a decoded one.
+
+    Attributes:
+        width: Columns.
+        height: Rows.
+        pixel_format: libav's name.
+        colors: How sample values are meant, by the names of `StreamColors`; what is not there, the container says.
+    """
+
+    width: int
+    height: int
+    pixel_format: str
+    colors: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Proof:
     """Which frames come of a stream's packets.
 
     Attributes:
         order: Number of the packet of each output frame, in output order, int64 [N].
         is_key: Decoding can start at the packet, as full verification finds, bool [P].
+        first: None where only the first decoded frame tells.
     """
 
     order: IntArray
     is_key: BoolArray
+    first: FirstPicture | None = None
 
 
 def shown_order(walk: PacketWalk, is_shown: BoolArray) -> IntArray:
@@ -48,3 +68,32 @@ def shown_order(walk: PacketWalk, is_shown: BoolArray) -> IntArray:
     if times[0] == MISSING_PTS or bool((times[1:] == times[:-1]).any()):
         raise Unproved("two frames share a time, or have none")
     return order
+
+
+def prove_in_packet_order(
+    walk: PacketWalk, is_shown: BoolArray, is_key: BoolArray, first: FirstPicture | None = None
+) -> Proof:
+    """Prove the frames of a codec whose decoder outputs the frame of a packet before it takes the next packet.
+
+    Their order is that of the packets, so frames may share a time. Times that go backward are believed of no container:
+    whose they are is decided by decoding.
+
+    Args:
+        walk: The stream's packets.
+        is_shown: Whether a packet gives a frame, if the container does not discard it, bool [P].
+        is_key: Whether that frame is a key frame, bool [P].
+        first: See `Proof`.
+
+    Raises:
+        Unproved: Times are missing or go backward, the first frame is no key frame, or a packet is damaged.
+    """
+    if walk.is_damaged:
+        raise Unproved("the container says that a packet is damaged")
+    is_frame = is_shown & ~walk.is_discarded
+    order: IntArray = is_frame.nonzero()[0]
+    if not len(order) or not is_key[order[0]]:
+        raise Unproved("it does not begin with a key frame")
+    times = walk.pts[order]
+    if times[0] == MISSING_PTS or bool((times[1:] < times[:-1]).any()):
+        raise Unproved("times are missing or go backward")
+    return Proof(order, is_key & is_frame & walk.is_key, first)
