@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -27,13 +28,13 @@ from framefeed.media.empty import no_frame
 from framefeed.media.info import MediaInfo
 from framefeed.media.landing import MisplacedPacket, packets_from
 from framefeed.media.limits import DEFAULT_LIMITS, Limits
-from framefeed.media.mp4.opening import open_movie
+from framefeed.media.mp4.opening import OpenedMovie, open_movie
 from framefeed.media.nal import MAX_PARAMETER_SETS
-from framefeed.media.packets import PacketWalk, walk_packets
+from framefeed.media.packets import NAL_CODECS, PacketWalk, walk_packets
 from framefeed.media.parameter_sets import has_damaged_parameters
 from framefeed.media.probe import video_info
 from framefeed.media.provers import has_prover, walk_and_prove
-from framefeed.media.proving import Proof
+from framefeed.media.proving import Proof, Refuted, Unproved
 from framefeed.media.sequence import SequenceSource
 from framefeed.media.sniff import HEAD_BYTES, sniff
 from framefeed.media.source import MediaSource, identity_of, read_bytes
@@ -48,8 +49,7 @@ packet, bare streams and AVI have no presentation times: these are decoded to fa
 _HEAD_PACKETS = 48
 """Packets decoded at the start: more than any reorder depth (16), so that what is dropped there shows."""
 _TAIL_PACKETS = 48
-_NAL_CODECS = frozenset({"h264", "hevc"})
-"""Whose packets say themselves whether decoding can start at them; other codecs' key flags are the container's word."""
+_LOG = logging.getLogger("framefeed.index")
 
 
 def build_index(
@@ -105,36 +105,60 @@ def _index_once(
         head = read_bytes(reader, 0, HEAD_BYTES)
         is_image = sniff(head, media.name) == "image"
         opened = None if is_image else open_movie(reader, head, media.name, limits)
-        if opened is not None and stream_index in (None, opened.number) and verify == "none":
+        if opened is not None and stream_index in (None, opened.number) and verify in ("none", "proof"):
             info = opened.facts.info if opened.facts is not None else None
-            if (info is not None or not needs_info) and opened.comes_out_whole:
-                return info, index_movie(opened, identity_of(reader, reader.stat()))
+            order = _proved_order(opened, verify) if info is not None or not needs_info else None
+            if order is not None:
+                built_from: BuiltFrom = "packets" if verify == "none" else "packets+proof"
+                return info, index_movie(opened, order, built_from, identity_of(reader, reader.stat()))
     if is_image:
         return index_still(media, verify, stream_index, limits)
     with VideoContainer(media, stream_index, limits, headers_only=verify == "proof") as container:
         # Facts are not pixels: the loop filter, a fifth of the work, changes none of them.
         container.decoder().options |= {"skip_loop_filter": "all"}
-        is_same = opened is not None and opened.number == container.stream.index
-        reads_packets = verify == "proof" and container.codec_name not in _NAL_CODECS and has_prover(container)
-        if opened is not None and is_same and not reads_packets:
-            walk = opened.walked.walk
-            _refuse_hopeless(walk, container)
-            return _Builder(container, walk).build("ends" if verify == "proof" else verify)
+        known = opened.walk if opened is not None and opened.number == container.stream.index else None
         if verify == "proof":
-            return _proved(container)
-        walk = walk_packets(container)
+            # What packets of most codecs say is in their bytes, of which the tables' walk reads none.
+            is_enough = container.codec_name in NAL_CODECS or not has_prover(container)
+            return _proved(container, known if is_enough else None)
+        walk = known or walk_packets(container)
         _refuse_hopeless(walk, container)
         return _Builder(container, walk).build(verify)
 
 
-def _proved(container: VideoContainer) -> tuple[MediaInfo, FrameIndex]:
-    """Index a video by what its packets prove, and where they do not, by decoding."""
+def _proved_order(opened: OpenedMovie, verify: Verify) -> IntArray | None:
+    """Number the packets that give frames, in order, as an MP4 file alone proves; None where it does not."""
+    try:
+        order = opened.prove().order
+    except Unproved as reason:
+        _LOG.debug("an MP4 file alone does not prove its frames: %s", reason)
+        return None
+    # Packets that give no frame are left out by proof only.
+    return order if verify == "proof" or np.array_equal(order, kept_in_order(opened.walk)) else None
+
+
+def _proved(container: VideoContainer, known: PacketWalk | None) -> tuple[MediaInfo, FrameIndex]:
+    """Index a video by what its packets prove, and where they do not, by decoding.
+
+    Args:
+        container: Stands at its beginning.
+        known: Its packets, where they need no demuxing.
+    """
     colors = stream_colors(container)
-    walk, proven = walk_and_prove(container)
-    _refuse_hopeless(walk, container)
+    read = walk_and_prove(container, known)
+    _refuse_hopeless(read.walk, container)
+    proven, is_refuted = read.proven, read.is_refuted
     if proven is not None:
-        return _Builder(container, walk, proven.colors).believe(proven.proof, proven.first)
-    return _Builder(container, walk, None if container.open_whole() else colors).build("ends")
+        builder = _Builder(container, read.walk, proven.colors)
+        if proven.first is not None:
+            return builder.believe(proven.proof, proven.first)
+        try:
+            return builder.believe_from(proven.proof)
+        except Refuted as reason:
+            _LOG.debug("%s: decoded: %s", container.source.name, reason)
+            is_refuted = True
+    builder = _Builder(container, read.walk, None if container.open_whole() else colors)
+    return builder.build("full" if is_refuted else "ends")
 
 
 def _refuse_hopeless(walk: PacketWalk, container: VideoContainer) -> None:
@@ -158,6 +182,23 @@ class _Builder:
         """Index what the packets prove."""
         self._walk = replace(self._walk, is_key=proof.is_key)
         return self._assembled(proof.order, first, "packets+proof")
+
+    def believe_from(self, proof: Proof) -> tuple[MediaInfo, FrameIndex]:
+        """Index what decoding gives of the beginning, and what packets prove of the rest.
+
+        Raises:
+            Refuted: They contradict each other, or times do not go on.
+        """
+        self._walk = replace(self._walk, is_key=proof.is_key)
+        facts = self._decoded_from_start(proof.begin + _HEAD_PACKETS)
+        came = np.array([fact.packet for fact in facts], dtype=np.int64)
+        before = came[: int((came >= proof.begin).argmax())] if len(came) else came
+        after = came[len(before) :]
+        order = np.concatenate((before, proof.order))
+        times = self._walk.pts[order]
+        if not len(after) or not np.array_equal(after, proof.order[: len(after)]) or (times[1:] <= times[:-1]).any():
+            raise Refuted("what decoding gives of the beginning does not fit")
+        return self._assembled(order, facts[0], "packets+proof")
 
     def build(self, verify: Verify) -> tuple[MediaInfo, FrameIndex]:
         if verify == "full" or not self._is_honest(verify) or self._has_damaged_parameters():
@@ -190,7 +231,7 @@ class _Builder:
 
     def _has_damaged_parameters(self) -> bool:
         container, found = self._container, self._walk.parameter_sets
-        if container.codec_name not in _NAL_CODECS:
+        if container.codec_name not in NAL_CODECS:
             return False
         return len(found) >= MAX_PARAMETER_SETS or has_damaged_parameters(container, found)
 
@@ -204,7 +245,7 @@ class _Builder:
 
     def _agrees_on_keys(self, facts: list[DecodedFact]) -> bool:
         """Whether the decoder found key frames where the container has them (M14)."""
-        if self._container.codec_name in _NAL_CODECS:
+        if self._container.codec_name in NAL_CODECS:
             return True
         return all(fact.is_key for fact in facts if self._walk.is_key[fact.packet])
 
@@ -239,7 +280,7 @@ class _Builder:
     def _from_decoding(self) -> tuple[MediaInfo, FrameIndex]:
         refused: list[int] = []
         facts = self._decoded_from_start(len(self._walk), refused)
-        if self._container.codec_name not in _NAL_CODECS:
+        if self._container.codec_name not in NAL_CODECS:
             self._believe_decoder(facts)
         if not facts:
             raise no_frame(self._container, "index")
@@ -264,7 +305,7 @@ class _Builder:
     def _stream_facts(self, order: IntArray, first: DecodedFact) -> StreamFacts:
         container = self._container
         rotation, mirrored = orientation(container.matrix)
-        nal = container.codec_name in _NAL_CODECS
+        nal = container.codec_name in NAL_CODECS
         return StreamFacts(
             stream_index=container.stream.index,
             container=container.format_name,

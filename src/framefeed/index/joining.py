@@ -62,12 +62,18 @@ class Table:
         )
 
 
-def index_movie(opened: OpenedMovie, identity: SourceIdentity) -> FrameIndex:
-    """Index an MP4 file whose header says all; no container is opened, and nothing is decoded."""
+def index_movie(opened: OpenedMovie, order: IntArray, built_from: BuiltFrom, identity: SourceIdentity) -> FrameIndex:
+    """Index an MP4 file whose header says all; no container is opened, and nothing is decoded.
+
+    Args:
+        opened: With facts.
+        order: Number of the packet of each frame, int64 [N].
+        built_from: How that was found.
+        identity: Of the file.
+    """
     assert opened.facts is not None
-    video, walk = opened.facts.video, opened.walked.walk
+    video, walk = opened.facts.video, opened.walk
     rotation, mirrored = orientation(opened.movie.video.matrix)
-    order = kept_in_order(walk)
     found, colors = video.format, video.format.colors
     stream = StreamFacts(
         stream_index=opened.number,
@@ -87,7 +93,7 @@ def index_movie(opened: OpenedMovie, identity: SourceIdentity) -> FrameIndex:
         color_space=colors.space,
         color_range=colors.range,
     )
-    table = Table(walk, order, Fraction(1, opened.movie.video.time_scale), "packets")
+    table = Table(walk, order, Fraction(1, opened.movie.video.time_scale), built_from)
     return table.index(stream, identity)
 
 

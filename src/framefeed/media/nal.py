@@ -18,9 +18,13 @@ MAX_PARAMETER_SETS = 256
 HEVC_HARMLESS = frozenset({35, 38, 39, 40})
 HEVC_FIRST_IRAP, HEVC_LAST_IRAP = 16, 23
 HEVC_PARAMETERS = frozenset({32, 33, 34})
+_HEVC_SLICES = 32
+"""NAL unit types below are slices."""
 _LENGTH_AT = {"h264": 4, "hevc": 21}
 _RECOVERY_POINT = 6
-_SEI_LIMIT = 4096
+_TURNING = frozenset({47, 147})
+"""Messages that change orientation or colours of what follows: ITU-T H.274 8.12 and 8.18."""
+SEI_LIMIT = 4096
 """Bytes of one unit of messages that are looked at: captions and the like may come before the recovery point."""
 
 
@@ -87,6 +91,18 @@ def _by_start_code(view: memoryview, packet: bytes) -> Iterator[memoryview]:
         at = end
 
 
+def cut_first_slice(packet: bytes, codec: str, length_size: int, count: int) -> bytes:
+    """Give the NAL units of a packet up to its first slice, and of that no more than ``count`` bytes."""
+    parts: list[bytes] = []
+    for unit in nal_units(packet, length_size):
+        is_slice = unit[0] & 31 in H264_SLICES if codec == "h264" else unit[0] >> 1 & 63 < _HEVC_SLICES
+        data = bytes(unit[:count] if is_slice else unit)
+        parts.append((len(data).to_bytes(length_size, "big") if length_size else b"\0\0\1") + data)
+        if is_slice:
+            break
+    return b"".join(parts)
+
+
 class ParameterSets:
     """The distinct parameter sets that the packets of one stream carry.
 
@@ -121,7 +137,7 @@ def h264_facts(packet: bytes, length_size: int) -> PictureFacts | None:
         if kind in H264_SLICES:
             is_reference = is_reference or bool(unit[0] & 0x60)
         elif kind == 6 and recovery is None:
-            recovery = _recovery_frames(bytes(unit[1:_SEI_LIMIT]))
+            recovery = recovery_frames(bytes(unit[1:SEI_LIMIT]))
     if not kinds & H264_SLICES:
         return None
     is_idr = 5 in kinds
@@ -160,7 +176,28 @@ def hevc_facts(packet: bytes, length_size: int) -> PictureFacts | None:
     )
 
 
-def _recovery_frames(sei: bytes) -> int | None:
+def has_turning_message(unit: bytes, codec: str) -> bool:
+    """Whether a unit of messages says how pictures are to be turned, or that their colours are meant otherwise."""
+    return not _TURNING.isdisjoint(_message_kinds(unit, codec))
+
+
+def _message_kinds(unit: bytes, codec: str) -> Iterator[int]:
+    """Yield the payload types of a unit of messages, ITU-T H.264 7.3.2.3.1."""
+    data = unit.replace(b"\0\0\3", b"\0\0")
+    at = 1 if codec == "h264" else 2
+    while at + 2 < len(data):
+        numbers = [0, 0]
+        for which in range(2):
+            while at < len(data) and data[at] == 255:
+                numbers[which] += 255
+                at += 1
+            numbers[which] += data[at] if at < len(data) else 0
+            at += 1
+        yield numbers[0]
+        at += numbers[1]
+
+
+def recovery_frames(sei: bytes) -> int | None:
     """Find recovery_frame_cnt of the first recovery point message (D.1.8); None where there is none."""
     sei = sei.replace(b"\0\0\3", b"\0\0")  # emulation prevention, clause 7.4.1
     at = 0

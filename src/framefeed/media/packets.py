@@ -12,13 +12,19 @@ import numpy.typing as npt
 
 from framefeed.errors import LimitExceeded
 from framefeed.media.container import Packet, VideoContainer
-from framefeed.media.nal import ParameterSets, PictureFacts, h264_facts, hevc_facts, nal_length_size, nal_units
+from framefeed.media.h26x.units import BLOCK_PADDING, UnitFacts, UnitWalk
+from framefeed.media.nal import nal_length_size
 from framefeed.media.source import ByteReader
 
 MISSING_PTS = int(np.iinfo(np.int64).min)
 """No presentation time."""
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
+NAL_CODECS = frozenset({"h264", "hevc"})
+"""Whose packets say themselves whether decoding can start at them; other codecs' key flags are the container's word."""
+_BLOCK_BYTES = 2**21
+_BORDER = 255
+"""A byte between packets, so that the end of one and the beginning of the next are no start code together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,8 @@ class PacketWalk:
         is_encrypted: Some packet is encrypted.
         parameter_sets: Distinct ones that packets carry, in the order met, at most ``MAX_PARAMETER_SETS``.
         is_damaged: The demuxer flags some packet as damaged.
+        is_reconfigured: Some packet comes with another codec configuration.
+        units: What the NAL units of H.264 and HEVC say; None of other codecs.
     """
 
     offset: IntArray
@@ -50,6 +58,8 @@ class PacketWalk:
     is_encrypted: bool
     parameter_sets: tuple[bytes, ...] = ()
     is_damaged: bool = False
+    is_reconfigured: bool = False
+    units: UnitFacts | None = field(default=None, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.offset)
@@ -90,43 +100,46 @@ class _Columns:
                 self.is_encrypted = self.is_encrypted or packet.has_sidedata("encryption_info")
 
 
-class _Pictures:
-    """What the NAL units of the packets say."""
+class _Units:
+    """Looks at the NAL units of packets in blocks."""
 
     def __init__(self, container: VideoContainer) -> None:
-        self._length_size = nal_length_size(container.codec_name, container.stream.codec_context.extradata)
-        read = h264_facts if container.codec_name == "h264" else hevc_facts
-        self._inspect = partial(read, length_size=self._length_size)
-        self._sets = ParameterSets(container.codec_name)
+        codec = container.codec_name
+        self._walk = UnitWalk(codec, nal_length_size(codec, container.stream.codec_context.extradata))
         self._reader = container.reader
-        self._is_start: list[bool] = []
-        self._is_reference: list[bool] = []
-        self._temporal_id: list[int] = []
+        self._data, self._places = bytearray(), list[tuple[int, int]]()
         self.is_contiguous = container.format_name.startswith("mov")
 
-    def add(self, packet: Packet) -> None:
-        data = bytes(packet)
-        facts: PictureFacts | None = self._inspect(data)
-        # What the container calls a key frame may be none, and a recovery point may need more frames to become
-        # exact (M14): the picture itself must say that decoding can start at it.
-        self._is_start.append(facts is None or facts.is_random_access)
-        self._is_reference.append(facts is None or facts.is_reference or not facts.is_droppable)
-        self._temporal_id.append(facts.temporal_id if facts is not None else 0)
-        if facts is not None and facts.has_parameters:
-            for unit in nal_units(data, self._length_size):
-                self._sets.add(unit)
-        self.is_contiguous = self.is_contiguous and _stands_in(self._reader, packet.pos, data)
+    def add(self, batch: list[Packet]) -> None:
+        for packet in batch:
+            packet_bytes = memoryview(packet)
+            if self._data and len(self._data) + len(packet_bytes) > _BLOCK_BYTES:
+                self._look()
+            begin = len(self._data)
+            self._data += packet_bytes
+            self._places.append((begin, len(self._data)))
+            self._data.append(_BORDER)
+            self.is_contiguous = self.is_contiguous and _stands_in(self._reader, packet.pos, packet_bytes)
+
+    def _look(self) -> None:
+        self._data += bytes(BLOCK_PADDING)
+        begin, end = np.array(self._places, dtype=np.int64).T
+        self._walk.block(np.frombuffer(self._data, np.uint8), np.ascontiguousarray(begin), np.ascontiguousarray(end))
+        self._data, self._places = bytearray(), []
 
     def described(self, walk: PacketWalk, is_changed: bool) -> PacketWalk:
-        temporal_id = np.array(self._temporal_id, dtype=np.int64)
-        # A picture of the highest sub-layer that its own sub-layer does not refer to is referred to by none.
-        disposable = ~np.array(self._is_reference, dtype=bool) & (temporal_id == temporal_id.max(initial=0))
+        if self._places:
+            self._look()
+        units = self._walk.facts()
         return replace(
             walk,
-            is_key=walk.is_key & np.array(self._is_start, dtype=bool),
-            is_disposable=disposable,
+            # What the container calls a key frame may be none, and a recovery point may need more frames to become
+            # exact (M14): the picture itself must say that decoding can start at it.
+            is_key=walk.is_key & (units.is_start | ~units.has_slice),
+            is_disposable=units.is_disposable,
             is_contiguous=self.is_contiguous and not is_changed,
-            parameter_sets=self._sets.found,
+            parameter_sets=units.parameter_sets,
+            units=units,
         )
 
 
@@ -147,14 +160,13 @@ def walk_packets(
         LimitExceeded: More packets than the limits allow.
     """
     columns = _Columns()
-    pictures = _Pictures(container) if container.codec_name in ("h264", "hevc") else None
+    units = _Units(container) if container.codec_name in NAL_CODECS else None
     for batch in container.batches():
         columns.add(batch)
         if len(columns.size) > container.limits.max_packets:
             raise _too_many(container)
-        if pictures is not None:
-            for packet in batch:
-                pictures.add(packet)
+        if units is not None:
+            units.add(batch)
         if read is not None:
             for packet in batch:
                 read(memoryview(packet))
@@ -162,7 +174,7 @@ def walk_packets(
             take_first(batch[0])
             take_first = None
     walk = _finished(columns)
-    return walk if pictures is None else pictures.described(walk, columns.is_changed)
+    return walk if units is None else units.described(walk, columns.is_changed)
 
 
 def _finished(columns: _Columns) -> PacketWalk:
@@ -178,10 +190,11 @@ def _finished(columns: _Columns) -> PacketWalk:
         is_contiguous=False,
         is_encrypted=columns.is_encrypted,
         is_damaged=columns.is_damaged,
+        is_reconfigured=columns.is_changed,
     )
 
 
-def _stands_in(reader: ByteReader, offset: int | None, data: bytes) -> bool:
+def _stands_in(reader: ByteReader, offset: int | None, data: memoryview) -> bool:
     if offset is None or offset < 0:
         return False
     buffer = bytearray(len(data))

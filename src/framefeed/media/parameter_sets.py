@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import cast
 
 import av
@@ -10,7 +11,8 @@ from av import VideoCodecContext
 from av.packet import Packet as AvPacket
 
 from framefeed.media.container import Packet, VideoContainer
-from framefeed.media.foreign import FOREIGN, check_memory, largest_picture, libav_log
+from framefeed.media.foreign import FOREIGN, LogLine, check_memory, largest_picture, libav_log
+from framefeed.media.limits import DEFAULT_LIMITS, Limits
 from framefeed.media.nal import nal_length_size
 
 _PADDING = 64
@@ -29,17 +31,41 @@ def has_damaged_parameters(container: VideoContainer, inband: Sequence[bytes]) -
     Raises:
         MemoryError: What looks like damage may be a lack of memory.
     """
+    configuration = container.stream.codec_context.extradata
+    lines, is_refused = _ask(container.codec_name, configuration, inband, container.limits)
+    container.keep_log(lines)
+    return is_refused or bool(lines)
+
+
+@lru_cache(maxsize=256)
+def has_damaged_configuration(codec: str, configuration: bytes) -> bool:
+    """Whether a decoder refuses, or reads with an error, a parameter set of a codec configuration.
+
+    Args:
+        codec: "h264" or "hevc".
+        configuration: As libav has it. A data set has few different ones, which are remembered.
+
+    Raises:
+        MemoryError: What looks like damage may be a lack of memory.
+    """
+    lines, is_refused = _ask(codec, configuration, (), DEFAULT_LIMITS)
+    return is_refused or bool(lines)
+
+
+def _ask(
+    codec: str, configuration: bytes | None, inband: Sequence[bytes], limits: Limits
+) -> tuple[Sequence[LogLine], bool]:
+    """Have a decoder read parameter sets; give what it logs, and whether it refuses them."""
+    is_refused = False
     with libav_log() as lines:
         try:
-            _read(container.codec_name, container.stream.codec_context.extradata, inband)
-            is_refused = False
+            _read(codec, configuration, inband)
         except FOREIGN as error:
-            check_memory(error, lines, 0, largest_picture(container.limits))
+            check_memory(error, lines, 0, largest_picture(limits))
             is_refused = True
-    container.keep_log(lines)
     if lines:
-        check_memory(None, lines, 0, largest_picture(container.limits))
-    return is_refused or bool(lines)
+        check_memory(None, lines, 0, largest_picture(limits))
+    return lines, is_refused
 
 
 def _read(codec: str, configuration: bytes | None, inband: Sequence[bytes]) -> None:

@@ -8,16 +8,20 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from framefeed.media.av1 import Av1Prover
-from framefeed.media.container import DecodedFact, Packet, VideoContainer, decode_alone
+from framefeed.media.container import DecodedFact, Packet, VideoContainer, decode_alone, decode_beginning
 from framefeed.media.details import StreamColors, stream_colors
 from framefeed.media.intra import IntraProver, mjpeg_reader, read_dnxhd, read_ffv1, read_png, read_prores
-from framefeed.media.packets import PacketWalk, walk_packets
-from framefeed.media.proving import FirstPicture, Proof, Unproved
+from framefeed.media.nal import cut_first_slice, nal_length_size
+from framefeed.media.nal_prover import NalProver
+from framefeed.media.packets import NAL_CODECS, PacketWalk, walk_packets
+from framefeed.media.proving import FirstPicture, Proof, Refuted, Unproved
 from framefeed.media.upright import is_upright
 from framefeed.media.vp8 import Vp8Prover
 from framefeed.media.vp9 import Vp9Prover
 
 _LOG = logging.getLogger("framefeed.index")
+_SLICE_BYTES = 128
+"""Of the first slice: its header, and nothing to speak of that takes time."""
 
 
 class Prover(Protocol):
@@ -44,6 +48,8 @@ class Prover(Protocol):
 _PROVERS: dict[str, Callable[[VideoContainer], Prover]] = {
     "av1": lambda container: Av1Prover(container.limits),
     "dnxhd": lambda _: IntraProver(read_dnxhd),
+    "h264": NalProver,
+    "hevc": NalProver,
     "ffv1": lambda _: IntraProver(read_ffv1),
     "mjpeg": lambda container: IntraProver(mjpeg_reader(container.decoder().height)),
     "png": lambda _: IntraProver(read_png),
@@ -64,38 +70,54 @@ class ProvenStream:
 
     Attributes:
         proof: Its frames.
-        first: The first frame.
+        first: The first frame; None where the proof does not begin with it.
         colors: How its sample values are meant.
     """
 
     proof: Proof
-    first: DecodedFact
+    first: DecodedFact | None
     colors: StreamColors
 
 
-def walk_and_prove(container: VideoContainer) -> tuple[PacketWalk, ProvenStream | None]:
-    """Demux a whole stream, and prove which frames come of it; None where its packets do not.
+@dataclass(frozen=True, slots=True)
+class ReadStream:
+    """A stream that was demuxed as a whole.
+
+    Attributes:
+        walk: Its packets.
+        proven: What they prove; None where they do not.
+        is_refuted: They say that frames come of them in another way.
+    """
+
+    walk: PacketWalk
+    proven: ProvenStream | None = None
+    is_refuted: bool = False
+
+
+def walk_and_prove(container: VideoContainer, known: PacketWalk | None = None) -> ReadStream:
+    """Demux a whole stream, and prove which frames come of it.
 
     Args:
         container: Stands at its beginning.
+        known: The packets, where they need no demuxing.
 
     Raises:
         UnreadableMedia: As ``walk_packets``.
         LimitExceeded: As ``walk_packets``.
     """
     if not has_prover(container):
-        return walk_packets(container), None
+        return ReadStream(known or walk_packets(container))
     colors = stream_colors(container)
     reading, first = _Reading(_PROVERS[container.codec_name](container)), list[Packet]()
-    walk = walk_packets(container, reading.add, first.append)
+    walk = known or walk_packets(container, reading.add, first.append)
     try:
         proof = reading.proof(walk)
-        fact = _first_fact(container, proof, first[0])
+        fact = None if proof.begin else _first_fact(container, proof, first[0] if first else next(container.packets()))
     except Unproved as reason:
         _LOG.debug("%s: decoded, for its packets do not prove their frames: %s", container.source.name, reason)
-        return walk, None
-    known = proof.first.colors if proof.first is not None else {}
-    return walk, ProvenStream(proof, fact, replace(colors, **known))
+        return ReadStream(walk, is_refuted=isinstance(reason, Refuted))
+    values = proof.first.colors if proof.first is not None else {}
+    return ReadStream(walk, ProvenStream(proof, fact, replace(colors, **values)))
 
 
 class _Reading:
@@ -122,12 +144,24 @@ def _first_fact(container: VideoContainer, proof: Proof, packet: Packet) -> Deco
     """Tell of the first frame what its header and the container's say; where they do not, decode it."""
     if proof.first is not None and is_upright(container):
         return _fact_of(proof.first, int(proof.order[0]))
-    facts = decode_alone(container, packet)
+    found = _fact_of_beginning(container, packet) if container.codec_name in NAL_CODECS else None
+    facts = [found] if found is not None else decode_alone(container, packet)
     if not facts:
         raise Unproved("the first packet gives no frame by itself")
     return facts[0]
 
 
+def _fact_of_beginning(container: VideoContainer, packet: Packet) -> DecodedFact | None:
+    """Have libav tell of the first frame without decoding its slices."""
+    codec = container.codec_name
+    length_size = nal_length_size(codec, container.decoder().extradata)
+    found = decode_beginning(container, cut_first_slice(bytes(packet), codec, length_size, _SLICE_BYTES))
+    if found is None:
+        container.reopen()
+    return found
+
+
 def _fact_of(picture: FirstPicture, packet: int) -> DecodedFact:
     width, height = picture.width, picture.height
-    return DecodedFact(packet, width, height, width, height, picture.pixel_format, is_key=True, is_corrupt=False)
+    coded = picture.coded_size or (width, height)
+    return DecodedFact(packet, width, height, *coded, picture.pixel_format, is_key=True, is_corrupt=False)

@@ -16,6 +16,10 @@ class Unproved(Exception):
     """The packets do not prove which frames come of them; the message says why. It never leaves the index."""
 
 
+class Refuted(Unproved):
+    """The packets say that not each of them gives a frame in the order of their times: only decoding tells which do."""
+
+
 @dataclass(frozen=True, slots=True)
 class FirstPicture:
     """What the headers of the first packet say of the first frame, as libav says it of a decoded one.
@@ -25,12 +29,14 @@ class FirstPicture:
         height: Rows.
         pixel_format: libav's name.
         colors: How sample values are meant, by the names of `StreamColors`; what is not there, the container says.
+        coded_size: (columns, rows) as stored, where they differ.
     """
 
     width: int
     height: int
     pixel_format: str
     colors: Mapping[str, int] = field(default_factory=dict)
+    coded_size: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +47,14 @@ class Proof:
         order: Number of the packet of each output frame, in output order, int64 [N].
         is_key: Decoding can start at the packet, as full verification finds, bool [P].
         first: None where only the first decoded frame tells.
+        begin: The first packet of which it holds: nothing before matters to those from there on. Which frames come of
+            those before, and before all others, only decoding tells.
     """
 
     order: IntArray
     is_key: BoolArray
     first: FirstPicture | None = None
+    begin: int = 0
 
 
 def shown_order(walk: PacketWalk, is_shown: BoolArray) -> IntArray:

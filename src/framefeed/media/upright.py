@@ -7,7 +7,7 @@ import re
 from framefeed.media.container import VideoContainer
 from framefeed.media.source import ByteReader, read_bytes
 
-_NEVER_TURN = frozenset({"ivf", "obu"})
+_NEVER_TURN = frozenset({"flv", "h264", "hevc", "ivf", "mpeg", "mpegts", "obu"})
 _SEGMENT, _CLUSTER, _TRACKS = 0x18538067, 0x1F43B675, 0x1654AE6B
 _EBML = 0x1A45DFA3
 # RFC 9559 5.1.4.1.28.45 to 47: ProjectionPoseYaw, ProjectionPosePitch, ProjectionPoseRoll; RFC 8794 5 and 7.3: what

@@ -28,19 +28,20 @@ def without_usability_information(stream: bytes) -> bytes:
 def has_usability_information(sps: bytes) -> bool:
     """Whether a sequence parameter set (a NAL unit) says how deep its stream reorders, among other things."""
     reader = BitReader(unescape(sps))
-    _skip_to_usability_flag(reader)
+    skip_to_usability_flag(reader)
     return bool(reader.fixed(1))
 
 
 def _silent(sps: bytes) -> bytes:
     reader, writer = BitReader(unescape(sps)), BitWriter()
-    _skip_to_usability_flag(reader)
+    skip_to_usability_flag(reader)
     for bit in reader.before():
         writer.fixed(bit, 1)
     return escape(writer.fixed(0, 1).payload())
 
 
-def _skip_to_usability_flag(reader: BitReader) -> None:
+def skip_to_usability_flag(reader: BitReader) -> None:
+    """Read a sequence parameter set up to vui_parameters_present_flag."""
     reader.fixed(8)
     profile = reader.fixed(8)
     reader.fixed(16)

@@ -86,7 +86,7 @@ def differences(ours: Any, theirs: Any) -> list[str]:
             ours.packets, theirs.packets, [field.name for field in fields(PacketTable)]
         )
     if isinstance(ours, PacketWalk):
-        return _of_fields(ours, theirs, [field.name for field in fields(PacketWalk)])
+        return _of_fields(ours, theirs, [field.name for field in fields(PacketWalk) if field.compare])
     if isinstance(ours, tuple) and len(ours) == len(theirs):
         return [found for pair in zip(ours, theirs, strict=True) for found in differences(*pair)]
     if isinstance(ours, np.ndarray):

@@ -7,10 +7,11 @@ from math import gcd
 from operator import mul
 
 from framefeed.media.container import orientation
+from framefeed.media.h26x.configuration import Configuration
+from framefeed.media.h26x.formats import PictureFormat
 from framefeed.media.info import MediaInfo, shown_size
 from framefeed.media.limits import Limits
 from framefeed.media.mp4.boxes import OddMovie, need
-from framefeed.media.mp4.codec_facts import PictureFormat, Video
 from framefeed.media.mp4.edits import check_shown, edit_ticks
 from framefeed.media.mp4.movie import Movie, Track
 from framefeed.media.mp4.samples import two_columns
@@ -57,7 +58,7 @@ def check_size(found: PictureFormat, limits: Limits) -> None:
         raise OddMovie("pictures larger than the limits")
 
 
-def media_info(movie: Movie, video: Video, limits: Limits) -> MediaInfo:
+def media_info(movie: Movie, video: Configuration, limits: Limits) -> MediaInfo:
     """Describe a movie's video.
 
     Raises:

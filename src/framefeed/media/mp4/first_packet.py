@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from struct import Struct
 
+from framefeed.media.h26x.configuration import Configuration
 from framefeed.media.mp4.boxes import OddMovie, need, unpack
-from framefeed.media.mp4.codec_facts import Video
 from framefeed.media.mp4.movie import Movie, Track
 from framefeed.media.mp4.samples import first_size
+from framefeed.media.nal import has_turning_message
 from framefeed.media.source import ByteReader, read_bytes
 
 _LOOKED_AT = 4096
@@ -17,11 +18,9 @@ _SPS = {"h264": 7, "hevc": 33}
 _MESSAGES = {"h264": 6, "hevc": 39}
 _STARTS = {"h264": range(5, 6), "hevc": range(16, 22)}
 _SLICES = {"h264": range(1, 6), "hevc": range(32)}
-_TURNING = frozenset({47, 147})
-"""Messages that change orientation or colours of what follows: ITU-T H.274 8.12 and 8.18."""
 
 
-def check_first_packet(reader: ByteReader, place: tuple[int, int], file_size: int, video: Video) -> None:
+def check_first_packet(reader: ByteReader, place: tuple[int, int], file_size: int, video: Configuration) -> None:
     """Look at the NAL units of the first packet up to its first slice.
 
     Args:
@@ -43,9 +42,9 @@ def check_first_packet(reader: ByteReader, place: tuple[int, int], file_size: in
             if kind not in _STARTS[video.codec]:
                 raise OddMovie("a first packet that is no key frame")
             return
-        if not is_whole or (kind == _SPS[video.codec] and unit != video.parameter_sets):
+        if not is_whole or (kind == _SPS[video.codec] and unit != video.sequence_unit):
             raise OddMovie("other parameter sets in the first packet")
-        if kind == _MESSAGES[video.codec] and not _TURNING.isdisjoint(_message_kinds(unit, video.codec)):
+        if kind == _MESSAGES[video.codec] and has_turning_message(unit, video.codec):
             raise OddMovie("messages that change how pictures are shown")
     raise OddMovie("a first packet without a picture")
 
@@ -69,19 +68,3 @@ def _units(data: bytes, size: int, length_size: int) -> Iterator[tuple[bytes, bo
             raise OddMovie("a first packet of no whole NAL units")
         yield data[at : at + length], at + length <= len(data)
         at += length
-
-
-def _message_kinds(unit: bytes, codec: str) -> Iterator[int]:
-    """Yield the payload types of a unit of messages, ITU-T H.264 7.3.2.3.1."""
-    data = unit.replace(b"\0\0\3", b"\0\0")
-    at = 1 if codec == "h264" else 2
-    while at + 2 < len(data):
-        numbers = [0, 0]
-        for which in range(2):
-            while at < len(data) and data[at] == 255:
-                numbers[which] += 255
-                at += 1
-            numbers[which] += data[at] if at < len(data) else 0
-            at += 1
-        yield numbers[0]
-        at += numbers[1]

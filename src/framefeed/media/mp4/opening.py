@@ -7,33 +7,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import numpy as np
-
 from framefeed.errors import LimitExceeded
+from framefeed.media.h26x.bits import OddUnits
+from framefeed.media.h26x.configuration import Configuration
 from framefeed.media.info import MediaInfo
 from framefeed.media.limits import Limits
 from framefeed.media.mp4.boxes import OddMovie, TooManyBoxes
-from framefeed.media.mp4.codec_facts import Video
 from framefeed.media.mp4.description import length_size_of, read_video
 from framefeed.media.mp4.facts import check_size, media_info
 from framefeed.media.mp4.first_packet import check_first_packet, first_place
 from framefeed.media.mp4.layout import COUNTED_KINDS
 from framefeed.media.mp4.movie import Movie
-from framefeed.media.mp4.nal_scan import NalFacts
-from framefeed.media.mp4.picture_order import HEAD_PACKETS, shown_order
 from framefeed.media.mp4.reading import read_movie
-from framefeed.media.mp4.samples import IntArray, check_counts
-from framefeed.media.mp4.walk import MovieWalk, walk_movie
+from framefeed.media.mp4.samples import check_counts
+from framefeed.media.mp4.walk import walk_movie
 from framefeed.media.packets import PacketWalk
+from framefeed.media.parameter_sets import has_damaged_configuration
+from framefeed.media.proof_units import prove_units
+from framefeed.media.proving import Proof, Unproved
 from framefeed.media.source import ByteReader
 
-_BEFORE = np.triu(np.ones((HEAD_PACKETS, HEAD_PACKETS), bool), 1)
-"""Whether packet i comes before packet k."""
-_REORDER_FOUND = 1
-"""Pictures out of order that libav's decoder notices in time where the stream does not say how many there may be.
-
-A picture whose order is further than 2 behind the last one's makes it hold back one, before anything is shown too
-early (``h264_select_output_picture``); orders that are all even are that far apart."""
 _LOG = logging.getLogger("framefeed.media")
 
 
@@ -47,7 +40,7 @@ class MovieFacts:
     """
 
     info: MediaInfo | None
-    video: Video
+    video: Configuration
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +49,12 @@ class OpenedMovie:
 
     Attributes:
         movie: The moov box.
-        walked: The packets.
+        walk: The packets.
         facts: None where only libav knows them.
     """
 
     movie: Movie
-    walked: MovieWalk
+    walk: PacketWalk
     facts: MovieFacts | None
 
     @property
@@ -69,46 +62,20 @@ class OpenedMovie:
         """Libav's index of the stream."""
         return self.movie.video.number
 
-    @property
-    def comes_out_whole(self) -> bool:
-        """Whether a decoder surely gives a frame for each of the first packets.
+    def prove(self) -> Proof:
+        """Prove which frames come of the packets, with nothing but the header's facts.
 
-        None of them refers to what came before the file, and none is shown later than the header says.
+        Raises:
+            Unproved: They do not say so, or the header does not say all that is needed.
         """
-        nal, walk = self.walked.nal, self.walked.walk
-        if self.facts is None or nal is None or not nal.is_plain or not walk.has_unique_times or not walk.is_key[0]:
-            return False
-        return self.facts.video.format.is_progressive and _are_times_right(self.facts.video, nal, walk)
-
-
-def _are_times_right(video: Video, nal: NalFacts, walk: PacketWalk) -> bool:
-    """Whether the first packets' times are in the order of their pictures, and no decoder has to guess it."""
-    times, found = walk.pts[:HEAD_PACKETS], video.format
-    by_time = times.argsort()
-    if by_time[0]:
-        return False
-    depth = _depth(times)
-    if depth > (_REORDER_FOUND if found.reorder is None else found.reorder):
-        return False
-    if found.reorder == 0:
-        return True
-    if found.order is None or nal.heads is None:
-        return False
-    try:
-        order, is_even = shown_order(nal.heads, found.order)
-    except OddMovie:
-        return False
-    return bool((order == by_time).all()) and (found.reorder is not None or not depth or is_even)
-
-
-def _depth(times: IntArray) -> int:
-    """Count the most packets that come before one and are shown after it."""
-    if (times[1:] > times[:-1]).all():
-        return 0
-    is_later = np.greater.outer(times, times)
-    is_later &= _BEFORE[: len(times), : len(times)]
-    # At most HEAD_PACKETS: they fit bytes, which are added up much faster than truth values.
-    return int(is_later.view(np.uint8).sum(axis=0, dtype=np.uint8).max())
+        if self.facts is None or self.walk.units is None:
+            raise Unproved("facts that only libav knows")
+        proof = prove_units(self.facts.video, self.walk.units, self.walk)
+        if proof.begin or proof.order[0]:
+            raise Unproved("facts of a first frame that is not the first packet's")
+        if has_damaged_configuration(self.facts.video.codec, self.facts.video.extradata):
+            raise Unproved("a decoder complains of the parameter sets")
+        return proof
 
 
 def movie_info(reader: ByteReader, head: bytes, name: str, limits: Limits) -> MediaInfo | None:
@@ -153,8 +120,8 @@ def open_movie(reader: ByteReader, head: bytes, name: str, limits: Limits) -> Op
             facts = _facts_or_none(reader, movie, name, limits)
             length_size = facts.video.length_size if facts else length_size_of(movie, movie.video)
             return OpenedMovie(movie, walk_movie(reader, movie, length_size, limits), facts)
-        walked = walk_movie(reader, movie, length_size_of(movie, movie.video), limits)
-        return OpenedMovie(movie, walked, _facts_of_fragments(reader, movie, walked.walk, name, limits))
+        walk = walk_movie(reader, movie, length_size_of(movie, movie.video), limits)
+        return OpenedMovie(movie, walk, _facts_of_fragments(reader, movie, walk, name, limits))
     return None
 
 
@@ -176,7 +143,7 @@ def _facts_of_fragments(
     return None
 
 
-def _info(reader: ByteReader, movie: Movie, video: Video, limits: Limits) -> MediaInfo:
+def _info(reader: ByteReader, movie: Movie, video: Configuration, limits: Limits) -> MediaInfo:
     info = media_info(movie, video, limits)
     check_first_packet(reader, first_place(movie, movie.video), movie.layout.size, video)
     return info
@@ -187,7 +154,7 @@ def _left_to_libav(name: str) -> Iterator[None]:
     """Leave the block where a movie is odd, and say so."""
     try:
         yield
-    except OddMovie as odd:
+    except (OddMovie, OddUnits) as odd:
         _LOG.debug("%s: read through libav: %s", name, odd)
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from framefeed.media.h26x.units import UnitFacts
 from framefeed.media.limits import Limits
 from framefeed.media.mp4.boxes import OddMovie
 from framefeed.media.mp4.description import codec_of
 from framefeed.media.mp4.edits import apply_edits
 from framefeed.media.mp4.fragments import TimedSamples, read_fragments
 from framefeed.media.mp4.movie import Movie
-from framefeed.media.mp4.nal_scan import NalFacts, Packets, scan_packets
+from framefeed.media.mp4.nal_scan import Places, scan_packets
 from framefeed.media.mp4.samples import check_places, read_samples
 from framefeed.media.packets import PacketWalk
 from framefeed.media.source import ByteReader
@@ -20,20 +19,7 @@ from framefeed.media.source import ByteReader
 _ODD_GROUPS = frozenset({b"rap ", b"sync"})
 
 
-@dataclass(frozen=True, slots=True)
-class MovieWalk:
-    """A packet walk, and what its NAL unit headers say beyond it.
-
-    Attributes:
-        walk: As libav's demuxer would give it.
-        nal: None for codecs without NAL units.
-    """
-
-    walk: PacketWalk
-    nal: NalFacts | None
-
-
-def walk_movie(reader: ByteReader, movie: Movie, length_size: int, limits: Limits) -> MovieWalk:
+def walk_movie(reader: ByteReader, movie: Movie, length_size: int, limits: Limits) -> PacketWalk:
     """Turn the sample table of a movie's video into a packet walk.
 
     Args:
@@ -54,26 +40,25 @@ def walk_movie(reader: ByteReader, movie: Movie, length_size: int, limits: Limit
         found = read_fragments(reader, movie, track, limits)
     else:
         found = _from_tables(movie, limits)
-    nal: NalFacts | None = None
+    units: UnitFacts | None = None
     if codec in ("h264", "hevc"):
-        packets = Packets(found.offset, found.size, found.is_sync)
-        nal = scan_packets(reader, codec, length_size, packets)
-    disposable = np.zeros(len(found.size), bool) if nal is None else ~nal.is_reference
-    if nal is not None and nal.temporal_id is not None:
-        disposable &= nal.temporal_id == nal.temporal_id.max()
-    walk = PacketWalk(
+        units = scan_packets(reader, codec, length_size, Places(found.offset, found.size))
+    is_key = found.is_sync
+    if units is not None:
+        is_key = units.is_start if codec == "h264" else found.is_sync & (units.is_start | ~units.has_slice)
+    return PacketWalk(
         offset=found.offset,
         size=found.size,
         pts=found.pts,
         duration=found.duration,
-        is_key=found.is_sync if nal is None else nal.is_key,
+        is_key=is_key,
         is_discarded=found.is_discarded,
-        is_disposable=disposable,
-        is_contiguous=nal is not None,
+        is_disposable=np.zeros(len(is_key), bool) if units is None else units.is_disposable,
+        is_contiguous=units is not None,
         is_encrypted=False,
-        parameter_sets=() if nal is None else nal.parameter_sets,
+        parameter_sets=() if units is None else units.parameter_sets,
+        units=units,
     )
-    return MovieWalk(walk, nal)
 
 
 def _from_tables(movie: Movie, limits: Limits) -> TimedSamples:

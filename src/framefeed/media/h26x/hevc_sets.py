@@ -1,46 +1,81 @@
-"""Sequence parameter sets of HEVC: ITU-T H.265 (08/2021) 7.3.2.2, 7.3.3 and E.2.1."""
+"""Parameter sets of HEVC: ITU-T H.265 (08/2021) 7.3.2.2, 7.3.2.3, 7.3.3 and E.2.1."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from framefeed.media.details import StreamColors
-from framefeed.media.mp4.bit_reader import BitReader
-from framefeed.media.mp4.boxes import OddMovie
-from framefeed.media.mp4.codec_facts import LIMITED_RANGE, PictureFormat, pixel_format, signalled_colors
-from framefeed.media.mp4.picture_order import OrderSyntax
+from framefeed.media.h26x.bits import BitReader, OddUnits
+from framefeed.media.h26x.formats import LIMITED_RANGE, PictureFormat, pixel_format, signalled_colors
 
 _EXTENDED_ASPECT = 255
 _MAX_SETS = 64
 _MAX_PICTURES = 16
 
 
-def hevc_format(unit: bytes, picture_unit: bytes) -> PictureFormat:
+_MOST_SEQUENCES, _MOST_PICTURE_SETS = 16, 64
+_MOST_ORDER_BITS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class HevcSequence:
+    """What a sequence parameter set says of slice headers.
+
+    Attributes:
+        number: Its own number, by which picture parameter sets refer to it.
+        order_bits: Bits of a picture's order.
+    """
+
+    number: int
+    order_bits: int
+
+
+@dataclass(frozen=True, slots=True)
+class HevcPicture:
+    """What a picture parameter set says of slice headers.
+
+    Attributes:
+        number: Its own number, by which slices refer to it.
+        sequence: Number of its sequence parameter set.
+        has_output_flag: Slices say whether their picture is shown.
+        extra_bits: Bits before the slice type.
+    """
+
+    number: int
+    sequence: int
+    has_output_flag: bool
+    extra_bits: int
+
+
+def hevc_sequence(unit: bytes) -> tuple[HevcSequence, PictureFormat]:
     """Read a sequence parameter set; the container's colours never count beside it.
 
     Args:
         unit: The NAL unit with its header.
-        picture_unit: The picture parameter set's; empty where there are several.
 
     Raises:
-        OddMovie: It breaks off, or holds what libav treats in its own way.
+        OddUnits: It breaks off, or holds what libav treats in its own way.
     """
     bits = BitReader(unit[2:])
     bits.skip(4)
     sub_layers = bits.number(3)
     bits.skip(1)
     _skip_profile(bits, sub_layers)
-    bits.golomb()
+    number = bits.golomb()
     chroma = bits.golomb()
     if chroma == 3 and bits.flag():
-        raise OddMovie("separate colour planes")
+        raise OddUnits("separate colour planes")
     columns, rows = bits.golomb(), bits.golomb()
     across, down = (2 if chroma in (1, 2) else 1), (2 if chroma == 1 else 1)
     left, right, top, bottom = (bits.golomb() for _ in range(4)) if bits.flag() else (0, 0, 0, 0)
     if (left + right) * across >= columns or (top + bottom) * down >= rows:
-        raise OddMovie("everything is cropped")
+        raise OddUnits("everything is cropped")
     luma_depth, depth = bits.golomb() + 8, bits.golomb() + 8
     reorder, order_bits = _ordering(bits, sub_layers)
+    if order_bits > _MOST_ORDER_BITS or number >= _MOST_SEQUENCES:
+        raise OddUnits("a sequence parameter set of numbers beyond their ranges")
     colors = _colors(bits, order_bits)
-    return PictureFormat(
+    found = PictureFormat(
         coded_width=columns,
         coded_height=rows,
         width=columns - (left + right) * across,
@@ -48,19 +83,23 @@ def hevc_format(unit: bytes, picture_unit: bytes) -> PictureFormat:
         pixel_format=pixel_format(chroma, depth, colors, luma_depth),
         colors=colors,
         reorder=reorder,
-        is_progressive=True,
-        order=_order_syntax(picture_unit, order_bits) if picture_unit and order_bits <= 16 else None,
     )
+    return HevcSequence(number, order_bits), found
 
 
-def _order_syntax(picture_unit: bytes, order_bits: int) -> OrderSyntax:
-    """Read the beginning of a picture parameter set, 7.3.2.3.1."""
-    bits = BitReader(picture_unit[2:])
-    bits.golomb()
-    bits.golomb()
+def hevc_picture(unit: bytes) -> HevcPicture:
+    """Read the beginning of a picture parameter set.
+
+    Raises:
+        OddUnits: It breaks off.
+    """
+    bits = BitReader(unit[2:])
+    number, sequence = bits.golomb(), bits.golomb()
     bits.skip(1)
-    has_output_flag = bits.flag()
-    return OrderSyntax("hevc", order_bits, bits.number(3), has_output_flag)
+    has_output_flag, extra_bits = bits.flag(), bits.number(3)
+    if number >= _MOST_PICTURE_SETS:
+        raise OddUnits(f"picture parameter set {number}")
+    return HevcPicture(number, sequence, has_output_flag, extra_bits)
 
 
 def _skip_profile(bits: BitReader, sub_layers: int) -> None:
@@ -111,7 +150,7 @@ def _colors(bits: BitReader, order_bits: int) -> StreamColors:
 
 def _bounded(count: int, limit: int) -> int:
     if count > limit:
-        raise OddMovie(f"a list of {count}")
+        raise OddUnits(f"a list of {count}")
     return count
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from framefeed.media.details import StreamColors
-from framefeed.media.mp4.bit_reader import BitReader
-from framefeed.media.mp4.boxes import OddMovie
-from framefeed.media.mp4.picture_order import OrderSyntax
+from framefeed.media.h26x.bits import BitReader, OddUnits
 
 _PRIMARIES = frozenset({0, *range(1, 13), 22})
 _TRANSFERS = frozenset(range(19))
@@ -30,9 +28,6 @@ class PictureFormat:
         pixel_format: libav's name.
         colors: How sample values are meant.
         reorder: Pictures that may come before one in decode order and after it for display; None where unknown.
-        is_progressive: No picture is coded as two fields.
-        order: How slice headers write the order of pictures; None where they do not, or where
-            pictures may be left out.
     """
 
     coded_width: int
@@ -42,27 +37,6 @@ class PictureFormat:
     pixel_format: str
     colors: StreamColors
     reorder: int | None
-    is_progressive: bool
-    order: OrderSyntax | None
-
-
-@dataclass(frozen=True, slots=True)
-class Video:
-    """One video track's sample description.
-
-    Attributes:
-        codec: Canonical codec name.
-        extradata: Codec configuration, as libav has it.
-        length_size: Bytes of the length before each NAL unit.
-        parameter_sets: The sequence parameter set, as stored.
-        format: What it says.
-    """
-
-    codec: str
-    extradata: bytes
-    length_size: int
-    parameter_sets: bytes
-    format: PictureFormat
 
 
 def known_colors(primaries: int, transfer: int, space: int, color_range: int) -> StreamColors:
@@ -85,10 +59,10 @@ def pixel_format(chroma: int, depth: int, colors: StreamColors, luma_depth: int)
         luma_depth: Bits of a luma sample.
 
     Raises:
-        OddMovie: Grey, RGB, or of another depth.
+        OddUnits: Grey, RGB, or of another depth.
     """
     if chroma not in (1, 2, 3) or depth != luma_depth or depth not in (8, 10) or colors.space == _GBR:
-        raise OddMovie(f"pictures of chroma format {chroma} and {luma_depth} and {depth} bits")
+        raise OddUnits(f"pictures of chroma format {chroma} and {luma_depth} and {depth} bits")
     name = {1: "420p", 2: "422p", 3: "444p"}[chroma]
     if depth == 8:
         return f"yuvj{name}" if colors.range == FULL_RANGE else f"yuv{name}"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from framefeed.media.mp4.boxes import OddMovie
-
 _MAX_BYTES = 1024
 _LONGEST_ZEROS = 31
+
+
+class OddUnits(Exception):
+    """Parameter sets or NAL units hold something that is not understood exactly: no error, libav reads them then."""
 
 
 class BitReader:
@@ -15,7 +17,7 @@ class BitReader:
         unit: A NAL unit behind its header; bytes against emulated start codes are taken out.
 
     Raises:
-        OddMovie: Reading goes beyond its end, or a number is longer than 32 bits.
+        OddUnits: Reading goes beyond its end, or a number is longer than 32 bits.
     """
 
     def __init__(self, unit: bytes) -> None:
@@ -23,11 +25,16 @@ class BitReader:
         self._bits = int.from_bytes(payload, "big")
         self._left = len(payload) * 8
 
+    @property
+    def left(self) -> int:
+        """Bits that are not read yet."""
+        return self._left
+
     def number(self, count: int) -> int:
         """Read ``count`` bits, most significant first: u(n)."""
         self._left -= count
         if self._left < 0:
-            raise OddMovie("parameter sets that break off")
+            raise OddUnits("parameter sets that break off")
         return (self._bits >> self._left) & ((1 << count) - 1)
 
     def flag(self) -> bool:
@@ -38,14 +45,14 @@ class BitReader:
         """Pass over bits."""
         self._left -= count
         if self._left < 0:
-            raise OddMovie("parameter sets that break off")
+            raise OddUnits("parameter sets that break off")
 
     def golomb(self) -> int:
         """Read an unsigned Exp-Golomb number: ue(v)."""
         rest = self._bits & ((1 << self._left) - 1)
         zeros = self._left - rest.bit_length()
         if zeros > _LONGEST_ZEROS or self._left < 2 * zeros + 1:
-            raise OddMovie("parameter sets with a number that is too long")
+            raise OddUnits("parameter sets with a number that is too long")
         self._left -= 2 * zeros + 1
         return (rest >> self._left) - 1
 

@@ -1,0 +1,69 @@
+"""First slice headers of many HEVC pictures at once: ITU-T H.265 (08/2021) 7.3.6.1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from framefeed.media.h26x.bits import OddUnits
+from framefeed.media.h26x.hevc_sets import HevcPicture, HevcSequence
+from framefeed.media.h26x.slice_bits import SliceBits
+from framefeed.media.h26x.units import BoolArray, IntArray
+
+IDR_KINDS = (19, 20)
+_FIRST_IRAP, _LAST_IRAP = 16, 23
+_MOST_SETS = 64
+_MOST_SLICE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class HevcSlices:
+    """What the slice headers say, columns of length S.
+
+    Attributes:
+        order: The coded bits of the picture's order, int64; 0 of IDR pictures.
+        is_shown: The picture is output, as far as the header says, bool.
+        drops_others: Pictures before it that are not yet shown never are, bool.
+    """
+
+    order: IntArray
+    is_shown: BoolArray
+    drops_others: BoolArray
+
+
+def read_hevc_slices(bits: SliceBits, kind: IntArray, sets: tuple[HevcSequence, dict[int, HevcPicture]]) -> HevcSlices:
+    """Read first slices up to the picture's order.
+
+    Args:
+        bits: At the beginning of the headers.
+        kind: NAL unit types, int64 [S].
+        sets: What the parameter sets say.
+
+    Raises:
+        OddUnits: A header breaks off, or names unknown sets.
+    """
+    sequence, pictures = sets
+    count = len(kind)
+    bits.fixed(1)  # the first slice of a picture
+    drops_others, is_shown = np.zeros(count, bool), np.ones(count, bool)
+    is_irap = ((kind >= _FIRST_IRAP) & (kind <= _LAST_IRAP)).nonzero()[0]
+    drops_others[is_irap] = bits.fixed(1, is_irap)
+    number = bits.golomb()
+    if not set(number.tolist()) <= pictures.keys():
+        raise OddUnits("slices of unknown parameter sets")
+    table = np.zeros((_MOST_SETS, 2), np.int64)
+    for one in pictures.values():
+        table[one.number] = one.extra_bits, one.has_output_flag
+    extra, has_flag = table[number].T
+    if extra.any():
+        bits.skip(extra, np.arange(count))
+    if bool((bits.golomb() > _MOST_SLICE).any()):
+        raise OddUnits("slices of an unknown type")
+    flagged = has_flag.nonzero()[0]
+    is_shown[flagged] = bits.fixed(1, flagged)
+    coded = (~np.isin(kind, IDR_KINDS)).nonzero()[0]
+    order = np.zeros(count, np.int64)
+    order[coded] = bits.fixed(sequence.order_bits, coded)
+    bits.check()
+    return HevcSlices(order, is_shown, drops_others)

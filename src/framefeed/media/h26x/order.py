@@ -1,0 +1,67 @@
+"""The order of pictures: from coded bits to numbers, and how far decoding order and it differ."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from framefeed.media.h26x.bits import OddUnits
+from framefeed.media.h26x.units import BoolArray, IntArray
+
+MOST_HELD = 16
+"""Pictures that a decoder holds back at most, in both codecs."""
+_SEQUENCE_BITS = 33
+"""Numbers of a sequence's pictures are of 32 bits, and a sign."""
+
+
+def unwrap(coded: IntArray, is_anchor: BoolArray, is_first: BoolArray, bits: int) -> IntArray:
+    """Add the bits that are not written: each picture is nearer to the last anchor than half the range.
+
+    Args:
+        coded: Bits that are written, int64 [S].
+        is_anchor: The next pictures count from it, bool [S]; the first picture is one.
+        is_first: A sequence begins with it, so that it counts from nothing before; an anchor, bool [S].
+        bits: How many are written.
+
+    Returns:
+        Numbers that rise from sequence to sequence, and within each as its pictures are shown, int64 [S].
+
+    Raises:
+        OddUnits: The numbers of a sequence become huge.
+    """
+    half = 1 << (bits - 1)
+    anchors = is_anchor.nonzero()[0]
+    before = is_anchor.cumsum() - 1
+    own = coded[anchors]
+    total = np.zeros(len(own), np.int64)
+    _nearest(own[1:] - own[:-1], half).cumsum(out=total[1:])
+    sequence = is_first.cumsum()
+    total -= total[is_first[anchors]][sequence[anchors] - 1]
+    if int(np.abs(total).max()) >= 1 << (_SEQUENCE_BITS - 2):
+        raise OddUnits("pictures numbered beyond 32 bits")
+    number: IntArray = total[before] + _nearest(coded - own[before], half) + (sequence << _SEQUENCE_BITS)
+    return number
+
+
+def _nearest(step: IntArray, half: int) -> IntArray:
+    """Wrap steps into those above -half, up to half: H.264 8.2.1.1 and H.265 8.3.1."""
+    found: IntArray = (step + (half - 1)) % (2 * half) - (half - 1)
+    return found
+
+
+def levels_of(number: IntArray) -> list[BoolArray]:
+    """Say of each picture whether one or more, two or more, ... before it in decoding order are shown after it.
+
+    Returns:
+        One array, bool [S], for each depth that occurs, up to one beyond `MOST_HELD`.
+    """
+    levels: list[BoolArray] = []
+    rest = number
+    while len(levels) <= MOST_HELD:
+        # The largest of those before; what it beats, or is beaten by, is left for the next level.
+        largest = np.maximum.accumulate(rest)[:-1]
+        is_later = number[1:] < largest
+        if not is_later.any():
+            break
+        levels.append(np.concatenate(([False], is_later)))
+        rest = np.concatenate((rest[:1] * 0 + np.iinfo(np.int64).min, np.minimum(largest, rest[1:])))
+    return levels

@@ -1,0 +1,123 @@
+"""Numbers at the same place of many slice headers at once."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from framefeed.media.h26x.bits import OddUnits
+from framefeed.media.h26x.units import HEAD_BYTES, ByteArray, IntArray, WordArray
+
+_WORD = 8
+_ZEROS_BITS = 16
+_TOO_LONG = 8 * HEAD_BYTES + 1
+"""Bits of a number that is longer than those of any sound slice header: it ends beyond what is known."""
+_MOST_NUMBERS = 1024
+"""Of one header that are read: more than any loop over one allows."""
+_SPARE_BYTES = _MOST_NUMBERS * (_TOO_LONG // 8 + 1)
+"""Behind the last header: where numbers that are too long lead to."""
+_NONE = np.zeros(0, np.int64)
+
+
+@lru_cache(maxsize=1)
+def _lengths() -> tuple[IntArray, WordArray]:
+    """Give bits of the Exp-Golomb number that begins with each 16 bits, and how far it is to be shifted down to."""
+    length = np.full(1 << _ZEROS_BITS, _TOO_LONG, np.int64)
+    for zeros in range(_ZEROS_BITS):
+        length[1 << (_ZEROS_BITS - 1 - zeros) : 1 << (_ZEROS_BITS - zeros)] = 2 * zeros + 1
+    return length, (64 - np.minimum(length, 64)).astype(np.uint64)
+
+
+class SliceBits:
+    """Reads on in some or all of the headers; each has its own place.
+
+    A header that breaks off, or holds a number that is too long, gives whatever follows in memory: `check` says so.
+
+    Args:
+        head: First bytes of slices behind their NAL unit header, uint8 [S, HEAD_BYTES].
+        head_bytes: How many of them are the slice's, int64 [S].
+    """
+
+    def __init__(self, head: ByteArray, head_bytes: IntArray) -> None:
+        data = np.zeros(head.size + _SPARE_BYTES, np.uint8)
+        data[: head.size] = head.ravel()
+        sizes = _without_prevention(data[: head.size].reshape(-1, HEAD_BYTES), head_bytes)
+        self._words: WordArray = np.ndarray((len(data) - _WORD + 1,), ">u8", data, strides=(1,))
+        self._at = np.arange(len(head)) * (8 * HEAD_BYTES)
+        self._end = self._at + 8 * sizes
+        self._length, self._shift = _lengths()
+
+    def __len__(self) -> int:
+        return len(self._at)
+
+    def fixed(self, count: int, rows: IntArray | None = None) -> IntArray:
+        """Read a number of ``count`` bits, at most 32, in each of some headers: u(n)."""
+        at = self._at if rows is None else self._at[rows]
+        if not len(at):
+            return _NONE
+        self._move(rows, at + count)
+        return (self._next(at) >> np.uint64(64 - count)).view(np.int64)
+
+    def golomb(self, rows: IntArray | None = None) -> IntArray:
+        """Read an unsigned Exp-Golomb number in each of some headers: ue(v)."""
+        at = self._at if rows is None else self._at[rows]
+        if not len(at):
+            return _NONE
+        following = self._next(at)
+        zeros = following >> np.uint64(64 - _ZEROS_BITS)
+        self._move(rows, at + self._length[zeros])
+        value: IntArray = (following >> self._shift[zeros]).view(np.int64) - 1
+        return value
+
+    def pass_golomb(self, rows: IntArray) -> None:
+        """Pass over an Exp-Golomb number in each of some headers: ue(v) or se(v)."""
+        if len(rows):
+            at = self._at[rows]
+            self._at[rows] = at + self._length[self._next(at) >> np.uint64(64 - _ZEROS_BITS)]
+
+    def signed(self, rows: IntArray | None = None) -> IntArray:
+        """Read a signed Exp-Golomb number in each of some headers: se(v)."""
+        value = self.golomb(rows)
+        return np.where(value & 1, (value + 1) >> 1, -(value >> 1))
+
+    def skip(self, count: IntArray, rows: IntArray) -> None:
+        """Pass over a number of bits of its own in each of some headers."""
+        self._at[rows] += count
+
+    def zeros(self, rows: IntArray) -> IntArray:
+        """Count the zeros that follow in each of some headers, up to 16."""
+        length = self._length[self._next(self._at[rows]) >> np.uint64(64 - _ZEROS_BITS)]
+        zeros: IntArray = np.minimum(length >> 1, _ZEROS_BITS)
+        return zeros
+
+    def check(self) -> None:
+        """Raise OddUnits if some header went on beyond what is known of it, or had a number that is too long."""
+        if bool((self._at > self._end).any()):
+            raise OddUnits("slice headers that go on for long, or break off")
+
+    def _next(self, at: IntArray) -> WordArray:
+        """Give the 57 bits or more that follow."""
+        words: WordArray = self._words[at >> 3].astype(np.uint64)
+        words <<= (at & 7).view(np.uint64)
+        return words
+
+    def _move(self, rows: IntArray | None, at: IntArray) -> None:
+        if rows is None:
+            self._at = at
+        else:
+            self._at[rows] = at
+
+
+def _without_prevention(head: ByteArray, sizes: IntArray) -> IntArray:
+    """Take out bytes against emulated start codes, H.264 7.4.1, in place; give how many bytes are left of each."""
+    is_zero = head == 0
+    rows = (is_zero[:, :-2] & is_zero[:, 1:-1] & (head[:, 2:] == 3)).any(axis=1).nonzero()[0]
+    if not len(rows):
+        return sizes
+    sizes = sizes.copy()
+    for row in rows.tolist():
+        payload = head[row, : sizes[row]].tobytes().replace(b"\0\0\3", b"\0\0")
+        head[row, : len(payload)] = np.frombuffer(payload, np.uint8)
+        sizes[row] = len(payload)
+    return sizes

@@ -1,0 +1,114 @@
+"""What H.264 packets prove of their frames: ITU-T H.264 (08/2021) 7.4 and 8.2.1, and how libav gives pictures out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+
+from framefeed.media.h26x.bits import OddUnits
+from framefeed.media.h26x.configuration import Configuration
+from framefeed.media.h26x.h264_sets import H264Picture, H264Sequence
+from framefeed.media.h26x.h264_slices import IDR, H264Slices, read_h264_slices
+from framefeed.media.h26x.order import levels_of, unwrap
+from framefeed.media.h26x.slice_bits import SliceBits
+from framefeed.media.h26x.units import BoolArray, IntArray, UnitFacts
+from framefeed.media.packets import PacketWalk
+from framefeed.media.proof_rules import check_ends, check_packets, check_sets, shown_by
+from framefeed.media.proving import Proof, Refuted, Unproved
+
+_KNOWN = frozenset({1, 5, 6, 7, 8, 9, 10, 11, 12})
+"""Slices, messages, parameter sets, delimiters, ends and filler. No partitions, layers, views or alpha planes."""
+_MOST_DECODED = 2
+"""More than one in so many packets are not worth decoding for a proof of the others."""
+_EVIDENT_STEP = 2
+"""Orders further apart than this tell libav that pictures are reordered (``h264_select_output_frame``)."""
+
+
+def prove_h264(configuration: Configuration, units: UnitFacts, walk: PacketWalk, held: int = 0) -> Proof:
+    """Prove which frames come of H.264 packets.
+
+    Args:
+        configuration: The stream's parameter sets.
+        units: NAL units of all packets.
+        walk: The same packets.
+        held: Pictures that libav's decoder holds back from the start, as far as is known.
+
+    Raises:
+        Unproved: The packets do not say so.
+    """
+    check_packets(units, _KNOWN)
+    check_ends(units)
+    check_sets(configuration, units)
+    begin = _find_beginning(units)
+    rows = units.has_slice.nonzero()[0]
+    rows = rows[rows >= begin]
+    is_idr = units.slice_kind[rows] == IDR
+    is_reference = units.layer[rows] > 0
+    sequence = cast("H264Sequence", configuration.sequence)
+    try:
+        slices = _read(configuration, units, rows, is_idr, is_reference)
+        number = _order(sequence, slices, is_idr, is_reference)
+    except OddUnits as odd:
+        raise Unproved(str(odd)) from None
+    if slices.is_field.any():
+        raise Refuted("pictures of one field")
+    if slices.resets.any():
+        raise Refuted("a picture at which the order begins anew (MMCO 5)")
+    _check_numbers(slices.number, is_idr, sequence.number_bits)
+    _check_depth(number, is_idr, slices.is_b, configuration.format.reorder, held)
+    return replace(shown_by(walk, rows, number), begin=begin)
+
+
+def _find_beginning(units: UnitFacts) -> int:
+    """Find the first IDR picture: what comes before it, if anything does, refers to what is not there.
+
+    The decoder knows nothing then, and gives out what it takes for sound; an IDR picture ends that.
+    """
+    found = (units.slice_kind == IDR).nonzero()[0]
+    if not len(found) or found[0] > len(units.slice_kind) // _MOST_DECODED:
+        raise Unproved("it does not begin with an IDR picture")
+    return int(found[0])
+
+
+def _read(
+    configuration: Configuration, units: UnitFacts, rows: IntArray, is_idr: BoolArray, is_reference: BoolArray
+) -> H264Slices:
+    sets = cast("H264Sequence", configuration.sequence), cast("dict[int, H264Picture]", configuration.pictures)
+    if sets[0].order_kind == 1:
+        raise OddUnits("an order of pictures in cycles")
+    return read_h264_slices(SliceBits(units.head[rows], units.head_bytes[rows]), is_idr, is_reference, sets)
+
+
+def _check_numbers(number: IntArray, is_idr: BoolArray, bits: int) -> None:
+    """Raise Unproved where frame numbers have a gap: libav makes up pictures for it."""
+    step = (number[1:] - number[:-1]) & ((1 << bits) - 1)
+    if bool(((step > 1) & ~is_idr[1:]).any()) or bool(number[is_idr].any()):
+        raise Refuted("gaps in the numbers of frames")
+
+
+def _order(sequence: H264Sequence, slices: H264Slices, is_idr: BoolArray, is_reference: BoolArray) -> IntArray:
+    if sequence.order_kind == 2:
+        counted = unwrap(slices.number, np.ones(len(is_idr), bool), is_idr, sequence.number_bits)
+        return 2 * counted - ~is_reference
+    return unwrap(slices.order, is_reference, is_idr, sequence.order_bits) + np.minimum(slices.bottom, 0)
+
+
+def _check_depth(number: IntArray, is_idr: BoolArray, is_b: BoolArray, declared: int | None, held: int) -> None:
+    """Raise Unproved unless no picture comes after one that is shown later has been given out.
+
+    libav holds back as many pictures as are declared. Where nothing is, it begins with ``held``, and holds back one
+    from the first B slice on, or from the first picture on whose order is more than 2 from that of the last one.
+    """
+    levels = levels_of(number)
+    depth = len(levels)
+    if depth <= max(held, declared or 0):
+        return
+    if declared is not None or depth > 1:
+        raise Refuted(f"pictures are reordered by {depth}, and {declared} is what is declared")
+    evident = is_b.copy()
+    largest = np.maximum.accumulate(number)
+    evident[1:] |= (np.abs(number[1:] - largest[:-1]) > _EVIDENT_STEP) & ~is_idr[1:]
+    if not evident[: int(levels[0].argmax())].any():
+        raise Refuted("pictures are reordered, and libav does not know in time")

@@ -1,0 +1,275 @@
+"""Slice headers of many pictures at once, beside a reader of one number after the other, on headers made by hand."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from framefeed.media.h26x.bits import OddUnits
+from framefeed.media.h26x.h264_sets import H264Picture, H264Sequence
+from framefeed.media.h26x.h264_slices import H264Slices, read_h264_slices
+from framefeed.media.h26x.hevc_sets import HevcPicture, HevcSequence
+from framefeed.media.h26x.hevc_slices import read_hevc_slices
+from framefeed.media.h26x.order import levels_of, unwrap
+from framefeed.media.h26x.slice_bits import SliceBits
+from framefeed.media.h26x.units import HEAD_BYTES
+from framefeed.testing.bits import BitWriter, escape
+
+P, B, I = 0, 1, 2
+PLAIN = H264Picture(0, 0, False, (1, 1), False, False)
+FULL = H264Picture(3, 0, True, (3, 2), True, True)
+SEQUENCE = H264Sequence(0, 6, 0, 7, False, True)
+
+
+def bits_of(headers: list[bytes]) -> SliceBits:
+    """Store headers as a packet would: with bytes against emulated start codes, and cut."""
+    stored = [escape(header)[:HEAD_BYTES] for header in headers]
+    head = np.zeros((len(stored), HEAD_BYTES), np.uint8)
+    for row, data in enumerate(stored):
+        head[row, : len(data)] = np.frombuffer(data, np.uint8)
+    return SliceBits(head, np.array([len(data) for data in stored]))
+
+
+class Marks(NamedTuple):
+    """What a header says from its references on."""
+
+    lengths: tuple[int, int] | None
+    changes: list[int]
+    weights: list[tuple[bool, bool]]
+    marks: list[int] | None
+
+
+class Header(NamedTuple):
+    """An H.264 slice header."""
+
+    kind: int
+    picture: H264Picture
+    number: int
+    order: int
+    bottom: int
+    is_idr: bool
+    is_reference: bool
+    marks: Marks
+
+
+def write(header: Header, sequence: H264Sequence = SEQUENCE) -> bytes:
+    """Write a header, H.264 7.3.3, and 64 bits of slice data."""
+    writer = BitWriter().golomb(0, header.kind + 5, header.picture.number)
+    writer.fixed(header.number, sequence.number_bits)
+    if header.is_idr:
+        writer.golomb(7)
+    writer.fixed(header.order, sequence.order_bits)
+    if header.picture.has_bottom_order:
+        writer.golomb(2 * header.bottom - 1 if header.bottom > 0 else -2 * header.bottom)
+    _write_references(writer, header)
+    if header.is_reference:
+        _write_marks(writer, header)
+    return writer.fixed(0xA5A5A5A5A5A5A5A5, 64).whole()
+
+
+def _write_references(writer: BitWriter, header: Header) -> None:
+    marks, kind = header.marks, header.kind
+    if kind == B:
+        writer.fixed(1, 1)
+    if kind == I:
+        return
+    writer.fixed(marks.lengths is not None, 1)
+    lengths = marks.lengths or header.picture.references
+    if marks.lengths is not None:
+        writer.golomb(*[length - 1 for length in lengths[: 2 if kind == B else 1]])
+    for _ in range(2 if kind == B else 1):
+        writer.fixed(bool(marks.changes), 1)
+        if marks.changes:
+            for change in marks.changes:
+                writer.golomb(change, 5)
+            writer.golomb(3)
+    if header.picture.has_weights_of_two if kind == B else header.picture.has_weights:
+        writer.golomb(5, 4)
+        for entry in range(sum(lengths) if kind == B else lengths[0]):
+            luma, chroma = marks.weights[entry % len(marks.weights)]
+            writer.fixed(luma, 1).golomb(*[6, 9][: 2 * luma])
+            writer.fixed(chroma, 1).golomb(*[1, 2, 30, 4][: 4 * chroma])
+
+
+def _write_marks(writer: BitWriter, header: Header) -> None:
+    if header.is_idr:
+        writer.fixed(0, 2)
+        return
+    marks = header.marks.marks
+    writer.fixed(marks is not None, 1)
+    for mark in marks or []:
+        writer.golomb(mark, *[3, 2][: {1: 1, 2: 1, 3: 2, 4: 1, 5: 0, 6: 1}[mark]])
+    if marks is not None:
+        writer.golomb(0)
+
+
+marks_of_headers = st.builds(
+    Marks,
+    lengths=st.none() | st.tuples(st.integers(1, 4), st.integers(1, 4)),
+    changes=st.lists(st.integers(0, 2), max_size=4),
+    weights=st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=5),
+    marks=st.none() | st.lists(st.integers(1, 6), max_size=4),
+)
+
+
+@st.composite
+def headers_of_pictures(draw: st.DrawFn) -> Header:
+    is_idr = draw(st.booleans())
+    picture = draw(st.sampled_from([PLAIN, FULL]))
+    return Header(
+        kind=I if is_idr else draw(st.sampled_from([P, B, I])),
+        picture=picture,
+        number=draw(st.integers(0, 63)),
+        order=draw(st.integers(0, 127)),
+        bottom=draw(st.integers(-9, 9)) if picture.has_bottom_order else 0,
+        is_idr=is_idr,
+        is_reference=is_idr or draw(st.booleans()),
+        marks=draw(marks_of_headers),
+    )
+
+
+def read(headers: list[Header]) -> H264Slices:
+    return read_h264_slices(
+        bits_of([write(header) for header in headers]),
+        np.array([header.is_idr for header in headers]),
+        np.array([header.is_reference for header in headers]),
+        (SEQUENCE, {one.number: one for one in (PLAIN, FULL)}),
+    )
+
+
+@given(st.lists(headers_of_pictures(), min_size=1, max_size=12))
+def test_headers_are_read_as_they_are_written(headers: list[Header]) -> None:
+    found = read(headers)
+    assert found.number.tolist() == [header.number for header in headers]
+    assert found.order.tolist() == [header.order for header in headers]
+    assert found.bottom.tolist() == [header.bottom for header in headers]
+    assert found.is_b.tolist() == [header.kind == B for header in headers]
+    assert found.resets.tolist() == [
+        not header.is_idr and header.is_reference and 5 in (header.marks.marks or []) for header in headers
+    ]
+
+
+def test_fields_are_noticed() -> None:
+    sequence = H264Sequence(0, 6, 0, 7, True, True)
+    writer = BitWriter().golomb(0, 7, 0).fixed(1, 6).fixed(1, 1).fixed(0, 1).fixed(3, 7).fixed(0xA5A5A5A5, 32)
+    found = read_h264_slices(bits_of([writer.whole()]), np.array([False]), np.array([False]), (sequence, {0: PLAIN}))
+    assert found.is_field.tolist() == [True]
+
+
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        (BitWriter().golomb(0, 9, 0), "unknown type"),
+        (BitWriter().golomb(0, 7, 9), "unknown parameter sets"),
+        (BitWriter().golomb(0, 7, 0).fixed(1, 6), "break off"),
+        (BitWriter().golomb(0, 7, 0).fixed(1, 13).fixed(1, 1).golomb(*[1, 1] * 70), "endless marks"),
+        (BitWriter().golomb(0, 7, 0).fixed(1, 13).fixed(1, 1).golomb(9), "marks of references of an unknown kind"),
+        (BitWriter().golomb(0, 5, 0).fixed(1, 13).fixed(0, 1).fixed(1, 1).golomb(7), "changes of references of an"),
+        (BitWriter().golomb(0, 5, 0).fixed(1, 13).fixed(0, 1).fixed(1, 1).golomb(*[0] * 160), "endless changes"),
+        (BitWriter().golomb(0, 5, 0).fixed(1, 13).fixed(1, 1).golomb(40, 0), "too many references"),
+        (BitWriter().golomb(0, 7, 0).fixed(1, 13).fixed(1, 1).fixed(0, 100), "break off"),
+    ],
+)
+def test_headers_that_are_odd_are_left(header: BitWriter, reason: str) -> None:
+    header.fixed(0xA5A5A5A5, 0 if reason == "break off" else 32)
+    with pytest.raises(OddUnits, match=reason):
+        read_h264_slices(bits_of([header.whole()]), np.array([False]), np.array([True]), (SEQUENCE, {0: PLAIN}))
+
+
+@given(st.binary(min_size=1, max_size=HEAD_BYTES), st.booleans(), st.booleans())
+def test_D01_garbage_is_read_without_another_error(data: bytes, is_idr: bool, is_reference: bool) -> None:
+    try:
+        read_h264_slices(
+            bits_of([b"\x88" + data, data]),
+            np.array([is_idr] * 2),
+            np.array([is_reference] * 2),
+            (SEQUENCE, {0: FULL, 3: FULL}),
+        )
+        read_hevc_slices(bits_of([data]), np.array([1]), (HevcSequence(0, 8), {0: HevcPicture(0, 0, False, 0)}))
+    except OddUnits:
+        pass
+
+
+class HevcHeader(NamedTuple):
+    """An HEVC slice header."""
+
+    kind: int
+    picture: HevcPicture
+    order: int
+    is_shown: bool
+    drops: bool
+
+
+hevc_headers = st.builds(
+    HevcHeader,
+    kind=st.sampled_from([0, 1, 8, 9, 19, 20, 21]),
+    picture=st.sampled_from([HevcPicture(0, 0, False, 0), HevcPicture(2, 0, True, 3)]),
+    order=st.integers(0, 255),
+    is_shown=st.booleans(),
+    drops=st.booleans(),
+)
+
+
+@given(st.lists(hevc_headers, min_size=1, max_size=8))
+def test_hevc_headers_are_read_as_they_are_written(headers: list[HevcHeader]) -> None:
+    written = []
+    for header in headers:
+        writer = BitWriter().fixed(1, 1)
+        if header.kind >= 16:
+            writer.fixed(header.drops, 1)
+        writer.golomb(header.picture.number).fixed(0, header.picture.extra_bits).golomb(2)
+        if header.picture.has_output_flag:
+            writer.fixed(header.is_shown, 1)
+        if header.kind not in (19, 20):
+            writer.fixed(header.order, 8)
+        written.append(writer.fixed(0xA5A5, 16).whole())
+    pictures = {header.picture.number: header.picture for header in headers}
+    kinds = np.array([header.kind for header in headers])
+    found = read_hevc_slices(bits_of(written), kinds, (HevcSequence(0, 8), pictures))
+    assert found.order.tolist() == [0 if header.kind in (19, 20) else header.order for header in headers]
+    assert found.is_shown.tolist() == [header.is_shown or not header.picture.has_output_flag for header in headers]
+    assert found.drops_others.tolist() == [header.drops and header.kind >= 16 for header in headers]
+
+
+def _spelled_out(coded: list[int], anchors: list[bool], firsts: list[bool], bits: int) -> list[tuple[int, int]]:
+    """H.264 8.2.1.1: the most significant bits, picture by picture."""
+    found: list[tuple[int, int]] = []
+    sequence, msb, lsb, span = -1, 0, 0, 1 << bits
+    for order, is_anchor, is_first in zip(coded, anchors, firsts, strict=True):
+        if is_first:
+            sequence, msb, lsb = sequence + 1, 0, order
+        high = msb
+        if order < lsb and lsb - order >= span // 2:
+            high += span
+        elif order > lsb and order - lsb > span // 2:
+            high -= span
+        found.append((sequence, high + order))
+        if is_anchor:
+            msb, lsb = high, order
+    return found
+
+
+@given(st.lists(st.tuples(st.integers(0, 15), st.booleans(), st.booleans()), min_size=1, max_size=40))
+def test_orders_are_unwrapped_as_the_standard_says(pictures: list[tuple[int, bool, bool]]) -> None:
+    coded = [order for order, _, _ in pictures]
+    firsts = [number == 0 or is_first for number, (_, _, is_first) in enumerate(pictures)]
+    anchors = [is_anchor or is_first for (_, is_anchor, _), is_first in zip(pictures, firsts, strict=True)]
+    found = unwrap(np.array(coded), np.array(anchors), np.array(firsts), 4)
+    expected = _spelled_out(coded, anchors, firsts, 4)
+    assert np.argsort(found, kind="stable").tolist() == sorted(range(len(coded)), key=expected.__getitem__)
+    for (sequence, order), (before, other), step in zip(expected[1:], expected, np.diff(found).tolist(), strict=False):
+        if sequence == before:
+            assert step == order - other
+
+
+@given(st.lists(st.integers(0, 60), min_size=1, max_size=60, unique=True))
+def test_depth_is_counted(numbers: list[int]) -> None:
+    depth = [sum(other > number for other in numbers[:place]) for place, number in enumerate(numbers)]
+    levels = levels_of(np.array(numbers))
+    assert len(levels) == min(max(depth), 17)
+    for level, is_deep in enumerate(levels, 1):
+        assert is_deep.tolist() == [one >= level for one in depth]
