@@ -1,4 +1,4 @@
-"""H.264 and HEVC proved from their packets: as full verification finds, on all there is and on what is made to mislead."""
+"""H.264 and HEVC proved from their packets: as full verification finds, also on what is made to mislead."""
 
 from __future__ import annotations
 
@@ -144,9 +144,7 @@ def _cra() -> int:
 def _dropping(units: Units) -> Units:
     """Set no_output_of_prior_pics_flag, H.265 7.3.6.1."""
     irap = range(16, 24)
-    return [
-        unit[:2] + bytes([unit[2] | 0x40]) + unit[3:] if kind_of(unit, "hevc") in irap else unit for unit in units
-    ]
+    return [unit[:2] + bytes([unit[2] | 0x40]) + unit[3:] if kind_of(unit, "hevc") in irap else unit for unit in units]
 
 
 @pytest.mark.parametrize("ending", [MP4, MKV])

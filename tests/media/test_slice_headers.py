@@ -19,7 +19,7 @@ from framefeed.media.h26x.slice_bits import SliceBits
 from framefeed.media.h26x.units import HEAD_BYTES
 from framefeed.testing.bits import BitWriter, escape
 
-P, B, I = 0, 1, 2
+P, B, INTRA = 0, 1, 2
 PLAIN = H264Picture(0, 0, False, (1, 1), False, False)
 FULL = H264Picture(3, 0, True, (3, 2), True, True)
 SEQUENCE = H264Sequence(0, 6, 0, 7, False, True)
@@ -75,7 +75,7 @@ def _write_references(writer: BitWriter, header: Header) -> None:
     marks, kind = header.marks, header.kind
     if kind == B:
         writer.fixed(1, 1)
-    if kind == I:
+    if kind == INTRA:
         return
     writer.fixed(marks.lengths is not None, 1)
     lengths = marks.lengths or header.picture.references
@@ -121,7 +121,7 @@ def headers_of_pictures(draw: st.DrawFn) -> Header:
     is_idr = draw(st.booleans())
     picture = draw(st.sampled_from([PLAIN, FULL]))
     return Header(
-        kind=I if is_idr else draw(st.sampled_from([P, B, I])),
+        kind=INTRA if is_idr else draw(st.sampled_from([P, B, INTRA])),
         picture=picture,
         number=draw(st.integers(0, 63)),
         order=draw(st.integers(0, 127)),

@@ -1,0 +1,121 @@
+"""NAL units of many packets at once, beside what is read of one packet after the other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from framefeed.media.h26x import units as units_of_packets
+from framefeed.media.h26x.units import BLOCK_PADDING, HEAD_BYTES, UnitFacts, UnitWalk
+from framefeed.media.nal import H264_SLICES, ParameterSets, cut_first_slice, h264_facts, hevc_facts, nal_units
+
+RECOVERY, RECOVERY_LATER, OTHER = b"\x06\x06\x01\xc4\x80", b"\x06\x06\x01\x44\x80", b"\x06\x05\x02\x01\x02\x80"
+TWO_MESSAGES = b"\x06\x05\x01\x01\x06\x01\xc4\x80"
+
+
+def _walk(packets: list[bytes], codec: str, length_size: int, block: int) -> UnitFacts:
+    """Look at packets, some at a time."""
+    walk = UnitWalk(codec, length_size)
+    for first in range(0, len(packets), block):
+        data, places = bytearray(), []
+        for packet in packets[first : first + block]:
+            places.append((len(data), len(data) + len(packet)))
+            data += packet + b"\xff"
+        data += bytes(BLOCK_PADDING)
+        begin, end = np.array(places, dtype=np.int64).T
+        walk.block(np.frombuffer(data, np.uint8), np.ascontiguousarray(begin), np.ascontiguousarray(end))
+    return walk.facts()
+
+
+def _stored(unit: bytes, length_size: int) -> bytes:
+    return (len(unit).to_bytes(length_size, "big") if length_size else b"\0\0\1") + unit
+
+
+some_bytes = st.binary(min_size=0, max_size=12)
+h264_units = st.builds(
+    lambda header, rest: bytes([header]) + rest,
+    st.sampled_from([0x01, 0x21, 0x41, 0x61, 0x65, 0x06, 0x67, 0x68, 0x09, 0x0A, 0x0C, 0x0D, 0x18]),
+    some_bytes,
+) | st.sampled_from([RECOVERY, RECOVERY_LATER, OTHER, TWO_MESSAGES])
+hevc_units = st.builds(
+    lambda kind, layer, rest: bytes([kind << 1, layer + 1]) + rest,
+    st.sampled_from([0, 1, 8, 9, 16, 19, 20, 21, 32, 33, 34, 35, 36, 39, 62]),
+    st.integers(0, 2),
+    some_bytes,
+)
+
+
+@st.composite
+def packets_of(draw: st.DrawFn, codec: str) -> tuple[list[bytes], int]:
+    size = draw(st.sampled_from([0, 1, 2, 4]))
+    units = st.lists(h264_units if codec == "h264" else hevc_units, min_size=0, max_size=5)
+    packets = []
+    for some in draw(st.lists(units, min_size=1, max_size=6)):
+        data = b"".join(_stored(unit, size) for unit in some)
+        packets.append(data + draw(st.sampled_from([b"", b"", b"\0", b"\x05\x41"])) or b"\x09")
+    return packets, size
+
+
+def _expected_sets(packets: list[bytes], codec: str, size: int) -> tuple[bytes, ...]:
+    sets = ParameterSets(codec)
+    for packet in packets:
+        for unit in nal_units(packet, size):
+            sets.add(unit)
+    return sets.found
+
+
+@given(packets_of("h264"), st.sampled_from([1, 3, 10]))
+def test_h264_packets_are_described_alike(some: tuple[list[bytes], int], block: int) -> None:
+    packets, size = some
+    found = _walk(packets, "h264", size, block)
+    for number, packet in enumerate(packets):
+        facts = h264_facts(packet, size)
+        if facts is None:
+            assert found.is_reference[number]
+            continue
+        assert found.is_start[number] == facts.is_random_access
+        assert found.is_reference[number] == (facts.is_reference or not facts.is_droppable)
+        slices = [bytes(unit) for unit in nal_units(packet, size) if unit[0] & 31 in H264_SLICES]
+        assert found.slice_kind[number] == slices[0][0] & 31
+        assert found.layer[number] == slices[0][0] >> 5 & 3
+        kept = int(found.head_bytes[number])
+        assert found.head[number, :kept].tobytes() == slices[0][1 : 1 + HEAD_BYTES]
+    assert found.parameter_sets == _expected_sets(packets, "h264", size)
+
+
+@given(packets_of("hevc"), st.sampled_from([1, 3, 10]))
+def test_hevc_packets_are_described_alike(some: tuple[list[bytes], int], block: int) -> None:
+    packets, size = some
+    found = _walk(packets, "hevc", size, block)
+    for number, packet in enumerate(packets):
+        facts = hevc_facts(packet, size)
+        if facts is None:
+            assert found.is_reference[number]
+            continue
+        assert found.is_start[number] == facts.is_random_access
+        assert found.is_reference[number] == (facts.is_reference or not facts.is_droppable)
+        assert found.layer[number] == facts.temporal_id
+    assert found.parameter_sets == _expected_sets(packets, "hevc", size)
+
+
+def test_packets_of_very_many_units_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    packets = [_stored(b"\x09", 4) * 20 + _stored(b"\x65\x88\x11", 4), _stored(b"\x41\x9a\x22", 4)]
+    expected = _walk(packets, "h264", 4, 2)
+    monkeypatch.setattr(units_of_packets, "_MAX_STEPS", 5)
+    found = _walk(packets, "h264", 4, 2)
+    assert found.is_start.tolist() == expected.is_start.tolist() == [True, False]
+    assert found.slice_kind.tolist() == expected.slice_kind.tolist() == [5, 1]
+    assert expected.is_plain
+    assert not found.is_plain
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 4])
+@pytest.mark.parametrize(("codec", "header"), [("h264", b"\x65"), ("hevc", b"\x26\x01")])
+def test_a_packet_is_cut_behind_the_beginning_of_its_first_slice(codec: str, header: bytes, size: int) -> None:
+    unit = header + b"\x88" * 200
+    other = b"\x67\x64\x11" if codec == "h264" else b"\x42\x01\x11"
+    packet = b"".join(_stored(one, size) for one in (other, unit, unit))
+    cut = cut_first_slice(packet, codec, size, 100)
+    assert [bytes(one) for one in nal_units(cut, size)] == [other, unit[:100]]
