@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 from framefeed.media.details import StreamColors
 from framefeed.media.mp4.bit_reader import BitReader
@@ -33,6 +34,7 @@ class PictureFormat:
         is_progressive: No picture is coded as two fields.
         order: How slice headers write the order of pictures; None where they do not, or where
             pictures may be left out.
+        frame_rate: The constant rate that it declares, or None.
     """
 
     coded_width: int
@@ -44,6 +46,7 @@ class PictureFormat:
     reorder: int | None
     is_progressive: bool
     order: OrderSyntax | None
+    frame_rate: Fraction | None = None
 
 
 @dataclass(frozen=True, slots=True)

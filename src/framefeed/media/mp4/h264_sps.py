@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from framefeed.media.details import StreamColors
 from framefeed.media.mp4.bit_reader import BitReader
 from framefeed.media.mp4.boxes import OddMovie
@@ -43,7 +45,7 @@ def h264_format(unit: bytes, given: StreamColors) -> PictureFormat:
     left, right, top, bottom = _cropping(bits, chroma, is_progressive)
     if left + right >= columns or top + bottom >= rows:
         raise OddMovie("everything is cropped")
-    colors, reorder = _usability(bits, given) if bits.flag() else (given, None)
+    colors, reorder, frame_rate = _usability(bits, given) if bits.flag() else (given, None, None)
     return PictureFormat(
         coded_width=columns,
         coded_height=rows,
@@ -55,6 +57,7 @@ def h264_format(unit: bytes, given: StreamColors) -> PictureFormat:
         reorder=None if has_gaps else reorder,
         is_progressive=is_progressive,
         order=OrderSyntax("h264", order_bits, number_bits) if order_bits and not has_gaps else None,
+        frame_rate=frame_rate,
     )
 
 
@@ -102,8 +105,8 @@ def _cropping(bits: BitReader, chroma: int, is_progressive: bool) -> tuple[int, 
     return left * across, right * across, top * down, bottom * down
 
 
-def _usability(bits: BitReader, colors: StreamColors) -> tuple[StreamColors, int | None]:
-    """Read the video usability information: colours, and how far pictures are reordered."""
+def _usability(bits: BitReader, colors: StreamColors) -> tuple[StreamColors, int | None, Fraction | None]:
+    """Read the video usability information: colours, how far pictures are reordered, and a constant frame rate."""
     if bits.flag() and bits.number(8) == _EXTENDED_ASPECT:
         bits.skip(32)
     if bits.flag():
@@ -113,8 +116,7 @@ def _usability(bits: BitReader, colors: StreamColors) -> tuple[StreamColors, int
     if bits.flag():
         bits.golomb()
         bits.golomb()
-    if bits.flag():
-        bits.skip(65)
+    frame_rate = _timing(bits) if bits.flag() else None
     has_buffer = False
     for _ in range(2):
         if bits.flag():
@@ -124,11 +126,17 @@ def _usability(bits: BitReader, colors: StreamColors) -> tuple[StreamColors, int
         bits.skip(1)
     bits.skip(1)
     if not bits.flag():
-        return colors, None
+        return colors, None, frame_rate
     bits.skip(1)
     for _ in range(4):
         bits.golomb()
-    return colors, bits.golomb()
+    return colors, bits.golomb(), frame_rate
+
+
+def _timing(bits: BitReader) -> Fraction | None:
+    """Read the rate of frames, of two ticks each, where it is declared constant (E.2.1, fixed_frame_rate_flag)."""
+    units, scale, is_fixed = bits.number(32), bits.number(32), bits.flag()
+    return Fraction(scale, 2 * units) if is_fixed and units and scale else None
 
 
 def _skip_buffer(bits: BitReader) -> None:

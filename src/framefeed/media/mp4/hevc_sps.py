@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from framefeed.media.details import StreamColors
 from framefeed.media.mp4.bit_reader import BitReader
 from framefeed.media.mp4.boxes import OddMovie
@@ -11,6 +13,7 @@ from framefeed.media.mp4.picture_order import OrderSyntax
 _EXTENDED_ASPECT = 255
 _MAX_SETS = 64
 _MAX_PICTURES = 16
+_MAX_SCHEDULES = 32
 
 
 def hevc_format(unit: bytes, picture_unit: bytes) -> PictureFormat:
@@ -39,7 +42,8 @@ def hevc_format(unit: bytes, picture_unit: bytes) -> PictureFormat:
         raise OddMovie("everything is cropped")
     luma_depth, depth = bits.golomb() + 8, bits.golomb() + 8
     reorder, order_bits = _ordering(bits, sub_layers)
-    colors = _colors(bits, order_bits)
+    has_usability = _skip_to_usability(bits, order_bits)
+    colors = _colors(bits) if has_usability else StreamColors(range=LIMITED_RANGE)
     return PictureFormat(
         coded_width=columns,
         coded_height=rows,
@@ -50,6 +54,7 @@ def hevc_format(unit: bytes, picture_unit: bytes) -> PictureFormat:
         reorder=reorder,
         is_progressive=True,
         order=_order_syntax(picture_unit, order_bits) if picture_unit and order_bits <= 16 else None,
+        frame_rate=_frame_rate(bits, sub_layers) if has_usability else None,
     )
 
 
@@ -83,7 +88,8 @@ def _ordering(bits: BitReader, sub_layers: int) -> tuple[int, int]:
     return reorder, order_bits
 
 
-def _colors(bits: BitReader, order_bits: int) -> StreamColors:
+def _skip_to_usability(bits: BitReader, order_bits: int) -> bool:
+    """Pass over the coding tools; whether video usability information follows."""
     for _ in range(6):
         bits.golomb()
     if bits.flag() and bits.flag():
@@ -99,14 +105,57 @@ def _colors(bits: BitReader, order_bits: int) -> StreamColors:
         for _ in range(_bounded(bits.golomb(), 33)):
             bits.skip(order_bits + 1)
     bits.skip(2)
-    colors = StreamColors(range=LIMITED_RANGE)
-    if not bits.flag():
-        return colors
+    return bits.flag()
+
+
+def _colors(bits: BitReader) -> StreamColors:
     if bits.flag() and bits.number(8) == _EXTENDED_ASPECT:
         bits.skip(32)
     if bits.flag():
         bits.skip(1)
+    colors = StreamColors(range=LIMITED_RANGE)
     return signalled_colors(bits, colors) if bits.flag() else colors
+
+
+def _frame_rate(bits: BitReader, sub_layers: int) -> Fraction | None:
+    """Read the rate of pictures where it is declared constant (E.3.1, E.3.2, fixed_pic_rate_within_cvs_flag)."""
+    try:
+        if bits.flag():
+            bits.golomb()
+            bits.golomb()
+        bits.skip(3)
+        if bits.flag():
+            for _ in range(4):
+                bits.golomb()
+        if not bits.flag():
+            return None
+        units, scale = bits.number(32), bits.number(32)
+        if bits.flag():
+            bits.golomb()
+        ticks = _ticks_of_a_picture(bits, sub_layers) if bits.flag() else None
+    except OddMovie:  # It is needed for no picture.
+        return None
+    return Fraction(scale, units * ticks) if ticks and units and scale else None
+
+
+def _ticks_of_a_picture(bits: BitReader, sub_layers: int) -> int | None:
+    """Read from the parameters of the reference decoder (E.2.2) how long each picture of the highest sub-layer lasts."""
+    schedules = [bits.flag(), bits.flag()]
+    has_sub_pictures = any(schedules) and bits.flag()
+    if any(schedules):
+        bits.skip(19 if has_sub_pictures else 0)
+        bits.skip(8 + (4 if has_sub_pictures else 0) + 15)
+    ticks = None
+    for _ in range(sub_layers + 1):
+        is_constant = bits.flag() or bits.flag()
+        ticks = bits.golomb() + 1 if is_constant else None
+        has_low_delay = not is_constant and bits.flag()
+        count = 1 if has_low_delay else _bounded(bits.golomb() + 1, _MAX_SCHEDULES)
+        for _ in range(count * sum(schedules)):
+            for _ in range(4 if has_sub_pictures else 2):
+                bits.golomb()
+            bits.skip(1)
+    return ticks
 
 
 def _bounded(count: int, limit: int) -> int:
