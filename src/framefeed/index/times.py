@@ -7,7 +7,7 @@ assumes; else there are none. A rate that libav estimates is no declaration.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -18,6 +18,14 @@ from framefeed.media.container import DecodedFact, Packet, VideoContainer
 from framefeed.media.declared_rate import declared_rate, has_clock
 from framefeed.media.packets import PacketWalk
 
+TIMES_IN_WORDS: Mapping[TimesFrom, str] = {
+    "pts": "of the frames themselves",
+    "dts": "of decoding, the frames' own are wrong or missing",
+    "rate": "of a declared constant rate",
+    "assumed": "of an assumed rate",
+    "none": "none",
+}
+"""What each tier means, for people."""
 _MAX_TICKS = 2**60
 """Times further from 0 are no times; the sums of a few others fit into int64."""
 

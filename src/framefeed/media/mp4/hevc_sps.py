@@ -139,7 +139,7 @@ def _frame_rate(bits: BitReader, sub_layers: int) -> Fraction | None:
 
 
 def _ticks_of_a_picture(bits: BitReader, sub_layers: int) -> int | None:
-    """Read from the parameters of the reference decoder (E.2.2) how long each picture of the highest sub-layer lasts."""
+    """Read from the parameters of the reference decoder (E.2.2) how long each picture lasts."""
     schedules = [bits.flag(), bits.flag()]
     has_sub_pictures = any(schedules) and bits.flag()
     if any(schedules):
