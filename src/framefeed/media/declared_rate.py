@@ -32,8 +32,8 @@ _SPS = {"h264": 7, "hevc": 33}
 
 
 def has_clock(container: VideoContainer) -> bool:
-    """Whether the container says how long a tick of its times lasts; libav makes up a rate where a header has none."""
-    return container.format_name not in _CLOCKED or _container_rate(container) is not None
+    """Whether the container says how long a tick of its times lasts; libav makes up 25 a second where AVI does not."""
+    return container.format_name != "avi" or _container_rate(container) is not None
 
 
 def declared_rate(container: VideoContainer, walk: PacketWalk) -> Fraction | None:
