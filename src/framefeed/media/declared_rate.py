@@ -19,6 +19,8 @@ from framefeed.media.source import ByteReader, read_bytes
 _CLOCKED = ("avi", "ivf")
 """Containers whose header has a rate of frames, which is also the unit of their times."""
 _MICROSECONDS = 1_000_000
+_MOST = 2**62
+"""Of the two numbers of a rate, which are stored as int64."""
 _MOST_CHUNKS = 1024
 """Of an AVI header: more than its 64 streams have."""
 _MPEG_RATES = {
@@ -52,7 +54,8 @@ def declared_rate(container: VideoContainer, walk: PacketWalk) -> Fraction | Non
     elif codec in ("mpeg1video", "mpeg2video"):
         with VideoContainer(container.source, container.stream.index, container.limits) as again:
             rates = mpeg_rates(bytes(packet) for packet in again.packets())
-    return rates.pop() if len(rates) == 1 else None
+    rate = rates.pop() if len(rates) == 1 else None
+    return rate if rate is None or max(rate.as_integer_ratio()) <= _MOST else None
 
 
 def _has_even_ticks(walk: PacketWalk) -> bool:
