@@ -49,7 +49,7 @@ def test_times_count_from_the_first_frame_and_names_from_the_streams_zero(
     video = clip_file("ntsc_late.ts", NTSC)
     paths = _clip(capfd, video, "--at", "0,1.0,0.5", "-o", tmp_path)
     assert [_stamp(path) for path in paths] == [0, 14, 29]
-    seconds = [float(re.findall(r"_(\d+\.\d{6})s", path)[0]) for path in paths]
+    seconds = [float(re.findall(r"_(\d+\.\d{9})s", path)[0]) for path in paths]
     assert np.allclose(np.diff(seconds), [14 * 1001 / 30000, 15 * 1001 / 30000], atol=2e-5)
     assert seconds[0] > 1.3
 

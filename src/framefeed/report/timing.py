@@ -40,8 +40,7 @@ def time_section(columns: Columns) -> Section | None:
     known = _positive(rates)
     bits = columns.numbers("bytes", rows) * 8 / np.where(seconds > 0, seconds, np.nan) / 1e6
     told = "This catalog has no frame indexes: numbers of frames, durations and frame rates are what headers claim."
-    has_frames = columns.catalog.has_frame_indexes
-    lead = () if has_frames else (paragraph(told),)
+    lead = () if columns.catalog.has_frame_indexes else (paragraph(told),)
     frame_axis = Axis("frames of a video", quantities.count, is_whole=True)
     rate_axis = Axis("frames per second", quantities.number)
     figures = (
@@ -50,7 +49,7 @@ def time_section(columns: Columns) -> Section | None:
         histogram_plot("Frame rate", histogram(known, linear_edges(known)), rate_axis, len(rows) - len(known)),
         count_list("Nominal frame rates", nominal_rates(rates), limit=SHOWN_RATES),
         count_list("Constant or variable", _rate_kinds(columns, rows), note=VARIABLE),
-        *([_tiers(columns, rows)] if has_frames else []),
+        *_tiers(columns, rows),
         _ladder_plot("Bit rate", bits, ONE_TWO_FIVE, Axis("megabits per second, whole file", quantities.number)),
     )
     return Section("time", "Time", (*lead, grid(*figures)))
@@ -75,13 +74,16 @@ def _rate_kinds(columns: Columns, rows: IntArray) -> Counts:
     return counted(["constant", "variable", None], [*counts, len(rows) - sum(counts)])
 
 
-def _tiers(columns: Columns, rows: IntArray) -> Node:
+def _tiers(columns: Columns, rows: IntArray) -> tuple[Node, ...]:
+    """Where times come from, in the order of the tiers; nothing for a catalog that does not know."""
     found = columns.counts("times_from", rows)
     counts = dict(zip(found.names, found.counts, strict=True))
     tiers = [tier for tier in TIMES_IN_WORDS if tier in counts]
+    if not tiers:
+        return ()
     names = (f"{tier}: {TIMES_IN_WORDS[tier]}" for tier in tiers)
     shown = Counts(tuple(names), tuple(counts[tier] for tier in tiers), found.unknown)
-    return count_list("Where times come from", shown, note=TIMELESS if "none" in counts else None)
+    return (count_list("Where times come from", shown, note=TIMELESS if "none" in counts else None),)
 
 
 def gop_section(columns: Columns) -> Section | None:
