@@ -6,9 +6,10 @@ float decides which frame is shown (docs/reference.md, Timeline).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import repeat
 from math import floor, lcm, ulp
 from typing import Literal
 
@@ -96,23 +97,25 @@ def as_ticks(
     rounding = rounding_of(end)
     after = np.searchsorted(pts, _clamped(ticks.floors()), side="right")
     neighbours = zip(*(pts[np.clip(at, 0, len(pts) - 1)].tolist() for at in (after - 1, after)), strict=True)
-    snaps = []
-    for above, pair, reach in zip(ticks.numerators, neighbours, _reaches(seconds, ticks, time_base), strict=True):
-        nearest = min((at * common for at in pair), key=lambda at: abs(at - above))
-        own = end if abs(end - above) <= rounding else above
-        snaps.append(nearest if abs(nearest - above) <= reach else own)
-    return ExactTimes(tuple(snaps), common)
+    meant = []
+    for above, pair, reach in zip(ticks.numerators, neighbours, _reaches(seconds, ticks, time_base), strict=False):
+        low, high = pair[0] * common, pair[1] * common
+        to_low, to_high = abs(above - low), abs(high - above)
+        if min(to_low, to_high) <= reach:
+            meant.append(low if to_low <= to_high else high)
+        else:
+            meant.append(end if abs(end - above) <= rounding else above)
+    return ExactTimes(tuple(meant), common)
 
 
-def _reaches(seconds: ExactTimes, ticks: ExactTimes, time_base: Fraction) -> Iterator[int]:
+def _reaches(seconds: ExactTimes, ticks: ExactTimes, time_base: Fraction) -> Iterable[int]:
     """How far each time may lie from the pts that it means, in parts of a tick as ``ticks`` has them."""
     nanosecond = reach_of(ticks.denominator, time_base)
-    for above in seconds.numerators:
-        if abs(above) < seconds.denominator * _SECONDS_OF_ONE_NS:
-            yield nanosecond
-        else:
-            place = Fraction(ulp(above / seconds.denominator))
-            yield max(nanosecond, floor(place * ticks.denominator / time_base))
+    furthest = max(map(abs, seconds.numerators), default=0)
+    if furthest < seconds.denominator * _SECONDS_OF_ONE_NS:
+        return repeat(nanosecond)
+    places = (Fraction(ulp(above / seconds.denominator)) for above in seconds.numerators)
+    return (max(nanosecond, floor(place * ticks.denominator / time_base)) for place in places)
 
 
 def reach_of(denominator: int, time_base: Fraction) -> int:
