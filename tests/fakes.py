@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from framefeed.decode.decoder import ClipSlot, DecodeCounts, DecodeReport
 from framefeed.errors import FramefeedError, UsageError
-from framefeed.index.frame_index import FrameIndex, PacketTable, StreamFacts
+from framefeed.index.frame_index import MISSING_PTS, FrameIndex, PacketTable, StreamFacts
 from framefeed.media.source import MediaSource
 
 
@@ -67,6 +68,7 @@ def index_of(
     times = np.array(pts, dtype=np.int64)
     numbers = np.arange(len(times), dtype=np.int64)
     packets = PacketTable(numbers * 1000, np.full_like(numbers, 1000), times, (numbers % gop == 0).astype(np.uint8))
+    is_known = all(MISSING_PTS < before <= after for before, after in pairwise([*pts[:1], *pts]))
     durations = np.broadcast_to(np.asarray(duration, dtype=np.int64), times.shape).copy()
     return FrameIndex(
         pts=times,
@@ -78,6 +80,7 @@ def index_of(
         frame_start=numbers // gop * gop,
         packets=packets,
         stream=STREAM,
+        times_from="pts" if is_known else "none",
     )
 
 

@@ -97,7 +97,7 @@ def test_D10_each_odd_name_opens_its_own_file(tmp_path: Path, capfd: pytest.Capt
         code = main(["clip", os.fspath(tmp_path / name), "--indices", "0", "-o", os.fspath(folder)])
         err = capfd.readouterr().err
         assert (code, err) == (0, ""), name
-        assert [file.name for file in folder.iterdir()] == ["frame_000000_0.000000s.png"]
+        assert [file.name for file in folder.iterdir()] == ["frame_000000_0.000000000s.png"]
     assert not list(tmp_path.glob("pwned*"))
 
 

@@ -38,7 +38,7 @@ def _stamp(path: str | Path) -> int:
 
 def test_frames_are_named_by_ordinal_and_time(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     paths = _clip(capfd, clip_file("good.mp4"), "--indices", "30,0,-1,30", "-o", tmp_path / "a" / "b")
-    names = ["frame_000000_0.000000s.png", "frame_000030_1.200000s.png", "frame_000099_3.960000s.png"]
+    names = ["frame_000000_0.000000000s.png", "frame_000030_1.200000000s.png", "frame_000099_3.960000000s.png"]
     assert [Path(path).name for path in paths] == names == sorted(os.listdir(tmp_path / "a" / "b"))
     assert [_stamp(path) for path in paths] == [0, 30, 99]
 
@@ -49,7 +49,7 @@ def test_times_count_from_the_first_frame_and_names_from_the_streams_zero(
     video = clip_file("ntsc_late.ts", NTSC)
     paths = _clip(capfd, video, "--at", "0,1.0,0.5", "-o", tmp_path)
     assert [_stamp(path) for path in paths] == [0, 14, 29]
-    seconds = [float(re.findall(r"_(\d+\.\d{6})s", path)[0]) for path in paths]
+    seconds = [float(re.findall(r"_(\d+\.\d{9})s", path)[0]) for path in paths]
     assert np.allclose(np.diff(seconds), [14 * 1001 / 30000, 15 * 1001 / 30000], atol=2e-5)
     assert seconds[0] > 1.3
 

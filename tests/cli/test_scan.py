@@ -17,6 +17,7 @@ from framefeed.cli.scan import as_hours
 from framefeed.index.catalog import Catalog
 from framefeed.testing import make_folder
 from tests.cli.running import SECONDS, environment, only_line, run
+from tests.corpus import corpus_file
 from tests.damaged import damaged_clip
 
 
@@ -126,3 +127,41 @@ def _all_of(terminal: int) -> bytes:
 def test_durations() -> None:
     texts = [as_hours(seconds) for seconds in (0, 9.46, 59.9, 205, 3723)]
     assert texts == ["0.0 s", "9.5 s", "59.9 s", "3:25 min", "1:02:03 h"]
+
+
+@pytest.fixture(scope="module")
+def tiers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tiers")
+    for name in ("base.mp4", "no_pts.avi", "raw.h264"):
+        shutil.copy(corpus_file(name), folder / name)
+    return folder
+
+
+def test_M07_where_times_come_from_is_told(tiers: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    out = os.fspath(tmp_path / "cat.parquet")
+    assert main(["scan", os.fspath(tiers), "-o", out]) == 0
+    told = (
+        "times: of the frames themselves (1); of decoding, the frames' own are wrong or missing (1); none (1): "
+        "clips by time need --assume-fps there"
+    )
+    assert told in capfd.readouterr().out.splitlines()
+    assert main(["doctor", out]) == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert lines[lines.index(f"catalog {out}") + 1].startswith("  3 of 3 files can be read")
+    assert f"  {told}" in lines
+    assert main(["doctor", out, "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)["catalog"]["times_from"] == {"pts": 1, "dts": 1, "none": 1}
+
+
+def test_M07_an_assumed_rate_is_told(tiers: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    out = os.fspath(tmp_path / "cat.parquet")
+    assert main(["scan", os.fspath(tiers), "-o", out, "--assume-fps", "30000/1001"]) == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert "--assume-fps 30000/1001: used for 1 video, not for 2 with times of their own" in lines
+    assert any(line.endswith("of an assumed rate (1)") for line in lines)
+    assert Catalog.open(out).table.column("times_from").to_pylist() == ["pts", "dts", "assumed"]
+    assert main(["scan", os.fspath(tiers / "base.mp4"), "--assume-fps", "25", "--json"]) == 0
+    document = json.loads(capfd.readouterr().out)
+    assert document["times_from"] == {"pts": 1}
+    assert main(["scan", os.fspath(tiers), "--assume-fps", "0"]) == 1
+    assert "frames a second" in only_line(capfd.readouterr().err)

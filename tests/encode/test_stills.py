@@ -38,9 +38,9 @@ def test_jpeg_nearly_does(tmp_path: Path) -> None:
 
 
 def test_names_sort_as_frames_do() -> None:
-    assert still_name(37, 1.48) == "frame_000037_1.480000s.png"
-    assert still_name(1_234_567, 41152.2333333) == "frame_1234567_41152.233333s.png"
-    assert still_name(0, -0.04, ".jpg") == "frame_000000_-0.040000s.jpg"
+    assert still_name(37, 1.48) == "frame_000037_1.480000000s.png"
+    assert still_name(1_234_567, 41152.2333333) == "frame_1234567_41152.233333300s.png"
+    assert still_name(0, -0.04, ".jpg") == "frame_000000_-0.040000000s.jpg"
     assert still_name(5, float("nan")) == "frame_000005.png"
 
 

@@ -45,6 +45,8 @@ def frame_index(num_frames: int = 10, seed: int = 0, **changes: Any) -> FrameInd
             3, "matroska,webm", "hevc", b"\0\1\xff", 639, 481, "yuv420p10le", 90, True, True, True, True, 9, 16, 10, 1
         ),
         "identity": SourceIdentity(1234 + seed, 2**60 + seed, f"abc{seed}"),
+        "times_from": "dts",
+        "time_shift": -1001,
     }
     return FrameIndex(**given | changes)
 

@@ -15,8 +15,8 @@ from tests.index.synthetic import catalog, frame_index, names, same
 
 COLUMNS = [
     "source", "kind", "container", "codec", "width", "height", "coded_width", "coded_height", "rotation", "mirrored",
-    "pixel_format", "num_frames", "num_damaged_frames", "duration_seconds", "average_fps", "is_variable_frame_rate",
-    "num_key_frames", "bytes", "mtime_ns", "fingerprint", "label", "error_type", "error",
+    "pixel_format", "num_frames", "num_damaged_frames", "times_from", "duration_seconds", "average_fps",
+    "is_variable_frame_rate", "num_key_frames", "bytes", "mtime_ns", "fingerprint", "label", "error_type", "error",
 ]  # fmt: skip
 """From docs/reference.md."""
 

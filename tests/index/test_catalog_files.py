@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import shutil
@@ -281,9 +282,13 @@ def test_parquet_of_someone_else(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        (b'"format": 3', b'"format": 4'),
-        (b'"format": 3', b'"format": 1'),
-        (b'"verify": "ends"', b'"verify": "hope"'),
+        (b'"format": 4', b'"format": 5'),
+        (b'"format": 4', b'"format": 1'),
+        (b'"verify": "proof"', b'"verify": "hope"'),
+        (b'"assume_fps": null', b'"assume_fps": "0/0"'),
+        (b'"assume_fps": null', b'"assume_fps": "1/0"'),
+        (b'"assume_fps": null', b'"assume_fps": "-25"'),
+        (b'"assume_fps": null', b'"assume_fps": [25]'),
         (b'"depth"', b'"width"'),
         (b'"classes": []', b'"classes": 3 '),
         (b'"frames_id": "', b'"frames_id": ".'),
@@ -325,10 +330,11 @@ def test_a_catalog_of_the_format_before_is_refused_and_can_be_scanned_again(tmp_
     shutil.copy(corpus_file("closed_gop.ts"), data)
     scan(data, out=out)
     table = pq.read_table(out)
-    header = table.schema.metadata[b"framefeed"].replace(b'"format": 3', b'"format": 2')
-    older = table.drop_columns(["num_damaged_frames"]).replace_schema_metadata({b"framefeed": header})
+    header = json.loads(table.schema.metadata[b"framefeed"]) | {"format": 3}
+    del header["assume_fps"]
+    older = table.drop_columns(["times_from"]).replace_schema_metadata({b"framefeed": json.dumps(header)})
     pq.write_table(older, out)
-    with pytest.raises(UnreadableMedia, match=r"cat\.parquet: .*format 2.*reads format 3.*scan again"):
+    with pytest.raises(UnreadableMedia, match=r"cat\.parquet: .*format 3.*reads format 4.*scan again"):
         Catalog.open(out)
     scan(data, out=out)
     assert Catalog.open(out).table.equals(table)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from math import ulp
 
 import numpy as np
 import pytest
@@ -40,13 +41,13 @@ def ours(index: FrameIndex, seconds: float | Fraction, pick: str) -> int:
     return index.index_at(seconds, pick=pick)
 
 
-@given(st.data(), indexes(), st.sampled_from(PICKS))
+@given(st.data(), indexes(may_be_far=True), st.sampled_from(PICKS))
 @settings(max_examples=400)
 def test_M02_index_at_is_brute_force_over_all_pts(data: st.DataObject, index: FrameIndex, pick: str) -> None:
     check_look_up(ours, index, data.draw(stream_seconds(index)), pick)
 
 
-@given(st.data(), indexes(), st.sampled_from(PICKS), st.sampled_from([0.0, 1e-6, 0.001, 0.3]))
+@given(st.data(), indexes(may_be_far=True), st.sampled_from(PICKS), st.sampled_from([0.0, 1e-6, 0.001, 0.3]))
 @settings(max_examples=200)
 def test_tolerance_is_of_the_distance_that_a_user_sees(
     data: st.DataObject, index: FrameIndex, pick: str, tolerance: float
@@ -75,18 +76,66 @@ def test_M24_float_of_the_exact_time_is_that_frame(pick: str) -> None:
     assert np.allclose(index.pts_seconds, seconds, rtol=0, atol=0)
 
 
-def test_M24_a_second_within_a_microsecond_means_the_frame() -> None:
+def test_M24_a_second_within_a_nanosecond_means_the_frame() -> None:
     index = index_of([0, 40, 80])
-    assert index.index_at(0.04 - 0.9e-6) == 1
-    assert index.index_at(0.04 - 1.1e-6) == 0
-    assert index.index_at(Fraction(40, 1000) + Fraction(1, 10**6), pick="next") == 1
-    assert index.index_at(Fraction(40, 1000) + Fraction(11, 10**7), pick="next") == 2
+    assert index.index_at(0.04 - 0.9e-9) == 1
+    assert index.index_at(0.04 - 1.1e-9) == 0
+    assert index.index_at(Fraction(40, 1000) + Fraction(1, 10**9), pick="next") == 1
+    assert index.index_at(Fraction(40, 1000) + Fraction(11, 10**10), pick="next") == 2
 
 
-def test_M24_of_frames_closer_than_a_microsecond_the_nearest_is_meant() -> None:
-    index = index_of(range(10), time_base=Fraction(1, 10**7))
-    assert index.index_at(Fraction(34, 10**8)) == 3
-    assert index.index_at(Fraction(36, 10**8)) == 4
+def test_M24_a_time_that_was_printed_with_six_decimals_is_compared_as_it_is() -> None:
+    index = index_of([round(k * 30_000 * Fraction(1001, 30_000)) for k in range(200)], time_base=Fraction(1, 30_000))
+    exact = Fraction(181 * 1001, 30_000)
+    assert (float(f"{float(exact):.6f}"), round(float(exact), 7)) == (6.039367, 6.0393667)
+    assert index.index_at(6.039366) == 180
+    assert index.index_at(6.039366, pick="nearest") == index.index_at(float(exact)) == 181
+
+
+def test_M24_a_float32_is_widened_and_not_repaired() -> None:
+    index = index_of([k * 1001 for k in range(200)], time_base=Fraction(1, 30_000))
+    exact = [Fraction(k * 1001, 30_000) for k in range(200)]
+    found = index.index_at(np.array([float(time) for time in exact], dtype=np.float32))
+    widened = [Fraction(float(np.float32(float(time)))) for time in exact]
+    near = Fraction(1, 10**9)
+    assert found.tolist() == [
+        k - (time - given > near) for k, (time, given) in enumerate(zip(exact, widened, strict=True))
+    ]
+    assert 0 < np.count_nonzero(found < np.arange(200)) < 200
+
+
+@pytest.mark.parametrize("start", [1_700_000_000, -1_700_000_000, 2**33])
+def test_M24_far_from_zero_a_second_within_one_place_of_its_float_means_the_frame(start: int) -> None:
+    index = index_of([start * 10**9 + k * 33_366_667 for k in range(100)], time_base=Fraction(1, 10**9))
+    exact = [Fraction(ticks, 10**9) for ticks in index.pts.tolist()]
+    assert index.index_at(index.pts_seconds).tolist() == list(range(100))
+    below = index.pts_seconds
+    for _ in range(3):
+        below = np.nextafter(below, -np.inf)
+        near = [
+            time - Fraction(given) <= Fraction(ulp(given)) for time, given in zip(exact, below.tolist(), strict=True)
+        ]
+        meant = [k if is_near else k - 1 for k, is_near in enumerate(near)]
+        assert index.index_at(below[1:]).tolist() == meant[1:]
+    assert not any(near)
+
+
+@given(st.lists(st.integers(1, 2**40), min_size=1, max_size=20), st.integers(-(2**62), 2**61), st.fractions(0, 9))
+def test_M24_the_seconds_of_a_frame_are_its_pts_rounded_once(steps: list[int], start: int, base: Fraction) -> None:
+    pts = np.cumsum([start, *steps])
+    index = index_of(pts.tolist(), time_base=base + Fraction(1, 90_000))
+    exact = [int(ticks) * index.time_base for ticks in pts]
+    assert index.pts_seconds.tolist() == [float(time) for time in exact]
+    for frame, seconds in enumerate(index.pts_seconds.tolist()):
+        if index.pts_seconds.tolist().count(seconds) == 1:
+            nearest = min(range(len(exact)), key=lambda k: abs(exact[k] - Fraction(seconds)))
+            assert index.index_at(seconds, pick="previous") == nearest == frame
+
+
+def test_M24_of_frames_closer_than_a_nanosecond_the_nearest_is_meant() -> None:
+    index = index_of(range(10), time_base=Fraction(1, 10**10))
+    assert index.index_at(Fraction(34, 10**11)) == 3
+    assert index.index_at(Fraction(36, 10**11)) == 4
 
 
 def test_M16_one_frame_lasts_its_duration_or_one_tick() -> None:

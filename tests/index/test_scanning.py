@@ -124,9 +124,9 @@ def test_each_file_is_read_once(data: Path, monkeypatch: pytest.MonkeyPatch) -> 
     read: list[str] = []
     index_media = survey.index_media
 
-    def noting(media: Any, verify: Any, *, limits: Any) -> Any:
+    def noting(media: Any, verify: Any, **options: Any) -> Any:
         read.append(media.name)
-        return index_media(media, verify, limits=limits)
+        return index_media(media, verify, **options)
 
     monkeypatch.setattr(survey, "index_media", noting)
     lines = "".join(f"cat/a.mp4,{number}\n" for number in range(20))
@@ -302,10 +302,10 @@ def test_a_shortage_that_stays_is_no_row_and_ends_the_scan(data: Path, monkeypat
 def _fail_for_a(monkeypatch: pytest.MonkeyPatch, kind: type[BaseException], times: int) -> None:
     index_media, left = survey.index_media, [kind] * times
 
-    def greedy(media: Any, verify: Any, *, limits: Any) -> Any:
+    def greedy(media: Any, verify: Any, **options: Any) -> Any:
         if media.name.endswith("a.mp4") and left:
             raise left.pop()
-        return index_media(media, verify, limits=limits)
+        return index_media(media, verify, **options)
 
     monkeypatch.setattr(survey, "index_media", greedy)
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
+from math import ulp
 from statistics import median
 
-MICROSECOND = Fraction(1, 1_000_000)
+NANOSECOND = Fraction(1, 1_000_000_000)
 
 
 class NoFrame(Exception):
@@ -31,8 +32,9 @@ def clock_of(pts: Sequence[int], duration: Sequence[int], time_base: Fraction) -
 
 
 def meant(clock: Clock, wanted: Fraction) -> Fraction:
-    """A second within 1 us of a frame's pts means that pts; one that is the end but for a float's rounding, the end."""
-    near = [time for time in clock.times if abs(time - wanted) <= MICROSECOND]
+    """A second within 1 ns, or one float's place, of a pts means it; one that is the end but for a float's, the end."""
+    reach = max(NANOSECOND, Fraction(ulp(wanted)))
+    near = [time for time in clock.times if abs(time - wanted) <= reach]
     own = clock.end if abs(clock.end - wanted) <= abs(clock.end) / 2**52 else wanted
     return min(near, key=lambda time: abs(time - wanted), default=own)
 

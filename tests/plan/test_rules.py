@@ -92,7 +92,7 @@ def test_at_indices(index: FrameIndex, indices: list[int], policy: str) -> None:
 def test_M02_at_seconds(data: st.DataObject, index: FrameIndex, pick: str, tolerance: Any, policy: str) -> None:
     times, end = clock(index).times, clock(index).end
     near = st.sampled_from([time - times[0] for time in [*times, end]])
-    nudges = st.sampled_from([Fraction(n, 10**7) for n in (0, 9, -11)])
+    nudges = st.sampled_from([Fraction(n, 10**10) for n in (0, 9, -11, 9_000)])
     exact = st.builds(lambda base, nudge: base + nudge, near, nudges)
     seconds = data.draw(st.lists(exact | exact.map(float) | st.floats(-0.1, 20), min_size=1, max_size=6))
     rule = AtSeconds(seconds, pick=pick, tolerance_seconds=tolerance, policy=policy)

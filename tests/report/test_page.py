@@ -336,3 +336,15 @@ def test_no_row_is_read_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     page(made, "T")
     assert touched == []
     assert isinstance(made.table, pa.Table)
+
+
+def test_M07_where_times_come_from() -> None:
+    tiers = ["pts", "pts", "dts", "rate", "assumed", "none", None]
+    text = page(catalog(7, times_from=tiers), "T")
+    assert "Where times come from" in text
+    assert [text.index(f">{tier}: ") for tier in ("pts", "dts", "rate", "assumed", "none")] == sorted(
+        text.index(f">{tier}: ") for tier in ("pts", "dts", "rate", "assumed", "none")
+    )
+    assert "scan with --assume-fps" in text
+    assert "--assume-fps" not in page(catalog(2, times_from="dts"), "T")
+    assert "Where times come from" not in page(catalog(2), "T")

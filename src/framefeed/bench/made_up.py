@@ -114,8 +114,9 @@ def _facts(num_videos: int, indexes: list[FrameIndex]) -> pa.Table:
     constant: dict[str, Any] = {
         "kind": "video", "container": first.stream.container, "codec": first.stream.codec, "width": 640, "height": 360,
         "coded_width": 640, "coded_height": 360, "rotation": 0, "mirrored": False, "pixel_format": "yuv420p",
-        "num_frames": len(first), "duration_seconds": len(first) / 30, "average_fps": first.average_fps,
-        "is_variable_frame_rate": False, "num_key_frames": len(first.key_frame_indices),
+        "num_frames": len(first), "times_from": "pts", "duration_seconds": len(first) / 30,
+        "average_fps": first.average_fps, "is_variable_frame_rate": False,
+        "num_key_frames": len(first.key_frame_indices),
     }  # fmt: skip
     columns = {}
     for name, kind in FACTS.items():

@@ -1,4 +1,4 @@
-"""``framefeed doctor``: what is installed, and what this machine allows."""
+"""``framefeed doctor``: what is installed, what this machine allows, and what a catalog can be used for."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from framefeed.cli.exits import Exit
-from framefeed.cli.printing import say, say_json, table
+from framefeed.cli.printing import printable, say, say_json, table
+from framefeed.cli.scan import sentences, summary
 from framefeed.cli.versions import Requirement, framefeed_version, installed_version, requirements
 from framefeed.encode.codecs import codec_support, ffmpeg_versions
+from framefeed.index.catalog import Catalog
 from framefeed.parallel.budget import thread_budget
 
 CODECS = ("h264", "hevc", "av1", "vp9", "vp8", "mpeg4", "mpeg2video", "mjpeg", "prores", "ffv1", "vvc")
@@ -25,12 +27,15 @@ MIN_SHARED_BYTES = 1 << 30
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
+    parser.add_argument("catalog", nargs="?", metavar="CATALOG", help="say what is in it, too, such as cat.parquet")
     parser.add_argument("--json", action="store_true", help="print it as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print what is there, and what is wrong with it."""
     facts = examination()
+    if args.catalog is not None:
+        facts["catalog"] = {"path": args.catalog, **summary(Catalog.open(args.catalog))}
     if args.json:
         say_json(facts)
     else:
@@ -112,6 +117,10 @@ def _sections(facts: dict[str, Any]) -> Iterator[str]:
     yield ""
     yield from _extra_lines(facts["extras"])
     yield ""
+    if "catalog" in facts:
+        yield f"catalog {printable(facts['catalog']['path'])}"
+        yield from (f"  {line}" for line in sentences(facts["catalog"]))
+        yield ""
     yield from (f"warning: {warning}" for warning in facts["warnings"])
     if not facts["warnings"]:
         yield "nothing is missing"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from dataclasses import asdict
+from fractions import Fraction
 from time import perf_counter
 from typing import Any
 
@@ -17,9 +18,12 @@ from framefeed.cli.parsing import positive_seconds, rate, workers
 from framefeed.cli.printing import counted, say, say_json
 from framefeed.errors import UsageError
 from framefeed.index.catalog import Catalog
+from framefeed.index.frame_index import TimesFrom
 from framefeed.index.resuming import Tally
-from framefeed.index.scanning import ScanRequest, fps_of, scanned
+from framefeed.index.scanning import ScanRequest, count_times, fps_of, scanned
 from framefeed.index.survey import SurveyOptions
+from framefeed.index.times import TIMES_IN_WORDS
+from framefeed.media.sequence import exact_rate
 
 _SHOWN_KINDS = 5
 
@@ -37,6 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                        help="the same as --depth header")  # fmt: skip
     parser.add_argument("--verify", choices=["ends", "none", "full"], default="ends",
                         help="decode the ends of each video (default), nothing, or all of it")  # fmt: skip
+    parser.add_argument("--assume-fps", type=rate, metavar="FPS",
+                        help="frames a second of videos without usable times; all others keep theirs")  # fmt: skip
     parser.add_argument("--workers", type=workers, default=None, metavar="N", help="by default as many as fit")
     parser.add_argument("--root", metavar="FOLDER", help="store paths relative to this folder")
     parser.add_argument("--image-folders", choices=["image", "video"], default="image",
@@ -69,6 +75,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         say(
             *sentences(facts),
+            *_assumed(args.assume_fps, facts),
             work_of(done.tally, seconds),
             *([] if args.out is None else place_of(args.out, args.root)),
         )
@@ -85,7 +92,13 @@ def _kept(out: str | None) -> str:
 def _request(args: argparse.Namespace) -> ScanRequest:
     image_rate = fps_of(args.image_folders, args.fps)
     options = SurveyOptions(
-        args.depth, args.verify, args.workers, None, image_rate, deadline_seconds=args.deadline_seconds
+        args.depth,
+        args.verify,
+        args.workers,
+        None,
+        image_rate,
+        deadline_seconds=args.deadline_seconds,
+        assume_fps=None if args.assume_fps is None else exact_rate(args.assume_fps),
     )
     return ScanRequest(options, args.out, args.label_from, args.root, args.resume, args.image_folders)
 
@@ -103,6 +116,7 @@ def summary(catalog: Catalog) -> dict[str, Any]:
         "frames": _sum(usable["num_frames"]),
         "damaged_frames": pc.sum(usable["num_damaged_frames"]).as_py(),
         "damaged_files": _sum(pc.greater(usable["num_damaged_frames"], 0)),
+        "times_from": count_times(catalog),
         "seconds": float(_sum(usable["duration_seconds"])),
         "bytes": _sum(usable["bytes"]),
         "codecs": _counts(usable["codec"]),
@@ -128,6 +142,8 @@ def sentences(facts: dict[str, Any]) -> list[str]:
     lines = [f"{readable}: {_contents(facts)}, {facts['bytes'] / 1e6:,.1f} MB"]
     if facts["codecs"]:
         lines.append(f"codecs: {_counted(facts['codecs'])}; width x height: {_counted(facts['sizes'])}")
+    if set(facts["times_from"]) - {"pts"}:
+        lines.append(_times(facts["times_from"]))
     if facts["damaged_files"]:
         lines.append(
             f"damaged: {counted(facts['damaged_frames'], 'frame')} of {counted(facts['damaged_files'], 'file')} that "
@@ -137,6 +153,20 @@ def sentences(facts: dict[str, Any]) -> list[str]:
         names = [str(name) for name in facts["classes"]]
         lines.append(f"{counted(len(names), 'class', 'classes')}: {', '.join(names[:_SHOWN_KINDS])}{_more(len(names))}")
     return lines
+
+
+def _times(counts: dict[TimesFrom, int]) -> str:
+    told = "; ".join(f"{TIMES_IN_WORDS[tier]} ({count:,})" for tier, count in counts.items())
+    return f"times: {told}" + (": clips by time need --assume-fps there" if "none" in counts else "")
+
+
+def _assumed(fps: Fraction | None, facts: dict[str, Any]) -> list[str]:
+    """What became of a rate that was to be assumed."""
+    if fps is None or facts["depth"] == "header":
+        return []
+    used = facts["times_from"].get("assumed", 0)
+    others = sum(facts["times_from"].values()) - used
+    return [f"--assume-fps {fps}: used for {counted(used, 'video')}, not for {others:,} with times of their own"]
 
 
 def _contents(facts: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from framefeed.errors import FrameNotFound, UsageError
 from framefeed.index.frame_index import FrameIndex, IntArray
-from framefeed.index.picking import NONE, ExactTimes, pick_frames, snapped
+from framefeed.index.picking import NONE, ExactTimes, as_ticks, pick_frames
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -70,10 +70,11 @@ def played_in_range(index: FrameIndex, start_seconds: float, stop_seconds: float
     if start_seconds == stop_seconds:
         return np.empty(0, dtype=np.int64)
     first = index.index_at(start_seconds)
-    ticks = snapped(index.pts, ExactTimes.of([stop_seconds]).in_ticks(index.time_base), index.time_base, index.end_pts)
+    ticks = as_ticks(index.pts, ExactTimes.of([stop_seconds]), index.time_base, index.end_pts)
     following = int(pick_frames(index.pts, ticks, "next")[0])
     stop = len(index) if following == NONE else following
-    return np.arange(first, stop, dtype=np.int64)
+    # Start and stop may mean the same pts: the frame shown at the start is in the range all the same.
+    return np.arange(first, max(stop, first + 1), dtype=np.int64)
 
 
 def resampled(index: FrameIndex, start_seconds: float, stop_seconds: float, fps: float) -> tuple[IntArray, FloatArray]:

@@ -31,7 +31,8 @@ class VideoMetadata:
         time_base: Seconds in a tick.
         is_variable_frame_rate: Whether the distances between frames differ.
         num_key_frames: Frames at which decoding can start.
-        built_from: How the frames were found: "packets", "packets+ends" or "decode".
+        built_from: How the frames were found: "packets", "packets+proof", "packets+ends" or "decode".
+        times_from: Where their times come from: "pts", "dts", "rate", "assumed" or "none".
         bit_rate: Bits a second, as the header has it.
         pixel_aspect_ratio: Width to height of one sample, or None.
         color_primaries: ITU-T H.273 code.
@@ -63,6 +64,7 @@ class VideoMetadata:
     is_variable_frame_rate: bool
     num_key_frames: int
     built_from: str
+    times_from: str
     bit_rate: int | None
     pixel_aspect_ratio: Fraction | None
     color_primaries: int
@@ -100,6 +102,7 @@ def describe(info: MediaInfo, index: FrameIndex, details: StreamDetails) -> Vide
         is_variable_frame_rate=index.is_variable_frame_rate,
         num_key_frames=len(index.key_frame_indices),
         built_from=index.built_from,
+        times_from=index.times_from,
         bit_rate=details.bit_rate,
         pixel_aspect_ratio=details.pixel_aspect_ratio,
         color_primaries=details.color_primaries,

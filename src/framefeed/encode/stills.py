@@ -24,8 +24,8 @@ JPEG_QUALITY = 95
 
 
 def still_name(ordinal: int, pts_seconds: float, suffix: str = ".png") -> str:
-    """Name of the file of one frame: ``frame_000037_1.480000s.png``; without a time for a stream that has none."""
-    time = f"_{pts_seconds:.6f}s" if math.isfinite(pts_seconds) else ""
+    """Name of the file of one frame: ``frame_000037_1.480000000s.png``; without a time for a stream that has none."""
+    time = f"_{pts_seconds:.9f}s" if math.isfinite(pts_seconds) else ""
     return f"frame_{ordinal:06d}{time}{suffix}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -106,6 +107,7 @@ class CatalogData:
         root_is_default: Whether that is only the folder in which the catalog's file lies.
         buffers: Media in memory, and image sequences that were given as such, by the text in the ``source`` column.
         limits: What files might claim when they were scanned, as text.
+        assume_fps: Rate that is assumed of streams without times, or None.
     """
 
     facts: Facts
@@ -116,6 +118,7 @@ class CatalogData:
     root_is_default: bool = False
     buffers: Mapping[str, bytes | ImageSequence] = field(default_factory=dict)
     limits: str = repr(DEFAULT_LIMITS)
+    assume_fps: Fraction | None = None
 
     @property
     def depth(self) -> str:
@@ -151,8 +154,16 @@ def catalog_data(
     known = tuple(distinct(labels) if classes is None else classes)
     frames = FrameTables(found.frames) if options.depth == "frames" else None
     facts = Facts.of_table(_table(rows, found.facts, encode_labels(labels, known)))
-    limits = repr(options.limits)
-    return CatalogData(facts, frames, known, options.verify, rows.root, buffers=rows.buffers, limits=limits)
+    return CatalogData(
+        facts,
+        frames,
+        known,
+        options.verify,
+        rows.root,
+        buffers=rows.buffers,
+        limits=repr(options.limits),
+        assume_fps=options.assume_fps,
+    )
 
 
 def _table(rows: Rows, found: pa.Table, labels: pa.ChunkedArray) -> pa.Table:

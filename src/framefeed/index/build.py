@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from itertools import islice
@@ -22,6 +23,7 @@ from framefeed.index.frame_index import (
 )
 from framefeed.index.joining import Table, index_movie, is_one_to_one, kept_in_order
 from framefeed.index.sequence_index import index_sequence, index_still
+from framefeed.index.times import DecodingTimes, SentPackets, assume_rate, find_times, own_times
 from framefeed.media.container import DecodedFact, Packet, VideoContainer, decode_facts, orientation
 from framefeed.media.details import StreamColors, stream_colors
 from framefeed.media.empty import no_frame
@@ -35,7 +37,7 @@ from framefeed.media.parameter_sets import has_damaged_parameters
 from framefeed.media.probe import video_info
 from framefeed.media.provers import has_prover, walk_and_prove
 from framefeed.media.proving import Proof, Refuted, Unproved
-from framefeed.media.sequence import SequenceSource
+from framefeed.media.sequence import SequenceSource, exact_rate
 from framefeed.media.sniff import HEAD_BYTES, sniff
 from framefeed.media.source import MediaSource, identity_of, read_bytes
 from framefeed.parallel.shortage import try_again_in_shortage
@@ -53,7 +55,12 @@ _LOG = logging.getLogger("framefeed.index")
 
 
 def build_index(
-    source: Any, verify: Verify = "proof", *, stream_index: int | None = None, limits: Limits = DEFAULT_LIMITS
+    source: Any,
+    verify: Verify = "proof",
+    *,
+    stream_index: int | None = None,
+    assume_fps: float | Fraction | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> FrameIndex:
     """Find every output frame of a source's video stream.
 
@@ -65,39 +72,64 @@ def build_index(
             everything where they disagree with the packets or where packets are known to lie; "none" believes the
             packets; "full" decodes everything, and so knows the frames that never come undamaged.
         stream_index: The stream to index, or None for the best one.
+        assume_fps: Frames a second of a stream that has no usable times and declares no constant rate. One that has
+            its own times keeps them: this is then not used, with a warning.
         limits: What the file may claim.
 
     Raises:
         MediaError: As ``probe``; also EmptyVideo where no frame comes out.
         ResourceExhausted: As ``probe``.
-        UsageError: An unknown ``verify``.
+        UsageError: An unknown ``verify``, or a rate that is none.
     """
-    return _indexed(source, verify, stream_index, limits, needs_info=False)[1]
+    options = IndexOptions(verify, stream_index, None if assume_fps is None else exact_rate(assume_fps), limits)
+    index = _indexed(source, options, needs_info=False)[1]
+    if assume_fps is not None and index.times_from != "assumed":
+        name = MediaSource.of(source).name
+        warnings.warn(
+            f"{name}: has times of its own (times_from={index.times_from!r}): assume_fps={assume_fps} is not used",
+            UserWarning,
+            stacklevel=2,
+        )
+    return index
+
+
+@dataclass(frozen=True, slots=True)
+class IndexOptions:
+    """How to index a source; see ``build_index``."""
+
+    verify: Verify = "proof"
+    stream_index: int | None = None
+    assume_fps: Fraction | None = None
+    limits: Limits = DEFAULT_LIMITS
+
+    def __post_init__(self) -> None:
+        if self.verify not in get_args(Verify):
+            raise UsageError(f"verify must be 'proof', 'ends', 'none' or 'full', not {self.verify!r}")
 
 
 def index_media(
-    source: Any, verify: Verify = "proof", *, stream_index: int | None = None, limits: Limits = DEFAULT_LIMITS
+    source: Any,
+    verify: Verify = "proof",
+    *,
+    stream_index: int | None = None,
+    assume_fps: Fraction | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> tuple[MediaInfo, FrameIndex]:
     """Describe and index a video in one opening; see ``build_index``."""
-    info, index = _indexed(source, verify, stream_index, limits, needs_info=True)
+    info, index = _indexed(source, IndexOptions(verify, stream_index, assume_fps, limits), needs_info=True)
     assert info is not None
     return info, index
 
 
-def _indexed(
-    source: Any, verify: Verify, stream_index: int | None, limits: Limits, *, needs_info: bool
-) -> tuple[MediaInfo | None, FrameIndex]:
+def _indexed(source: Any, options: IndexOptions, *, needs_info: bool) -> tuple[MediaInfo | None, FrameIndex]:
     """Index a video, and describe it where that is asked for or comes along."""
-    if verify not in get_args(Verify):
-        raise UsageError(f"verify must be 'proof', 'ends', 'none' or 'full', not {verify!r}")
     media = MediaSource.of(source)
-    call = partial(_index_once, media, verify, stream_index, limits, needs_info=needs_info)
+    call = partial(_index_once, media, options, needs_info=needs_info)
     return try_again_in_shortage(call, media.name, "index")
 
 
-def _index_once(
-    media: MediaSource, verify: Verify, stream_index: int | None, limits: Limits, *, needs_info: bool
-) -> tuple[MediaInfo | None, FrameIndex]:
+def _index_once(media: MediaSource, options: IndexOptions, *, needs_info: bool) -> tuple[MediaInfo | None, FrameIndex]:
+    verify, stream_index, limits = options.verify, options.stream_index, options.limits
     if isinstance(media, SequenceSource):
         media.stat()
         return index_sequence(media, verify, stream_index, limits)
@@ -120,10 +152,10 @@ def _index_once(
         if verify == "proof":
             # What packets of most codecs say is in their bytes, of which the tables' walk reads none.
             is_enough = container.codec_name in NAL_CODECS or not has_prover(container)
-            return _proved(container, known if is_enough else None)
+            return _proved(container, known if is_enough else None, options.assume_fps)
         walk = known or walk_packets(container)
         _refuse_hopeless(walk, container)
-        return _Builder(container, walk).build(verify)
+        return _Builder(container, walk, options.assume_fps).build(verify)
 
 
 def _proved_order(opened: OpenedMovie, verify: Verify) -> IntArray | None:
@@ -137,19 +169,22 @@ def _proved_order(opened: OpenedMovie, verify: Verify) -> IntArray | None:
     return order if verify == "proof" or np.array_equal(order, kept_in_order(opened.walk)) else None
 
 
-def _proved(container: VideoContainer, known: PacketWalk | None) -> tuple[MediaInfo, FrameIndex]:
+def _proved(
+    container: VideoContainer, known: PacketWalk | None, assume_fps: Fraction | None
+) -> tuple[MediaInfo, FrameIndex]:
     """Index a video by what its packets prove, and where they do not, by decoding.
 
     Args:
         container: Stands at its beginning.
         known: Its packets, where they need no demuxing.
+        assume_fps: As ``build_index``.
     """
     colors = stream_colors(container)
     read = walk_and_prove(container, known)
     _refuse_hopeless(read.walk, container)
     proven, is_refuted = read.proven, read.is_refuted
     if proven is not None:
-        builder = _Builder(container, read.walk, proven.colors)
+        builder = _Builder(container, read.walk, assume_fps, proven.colors)
         if proven.first is not None:
             return builder.believe(proven.proof, proven.first)
         try:
@@ -157,7 +192,7 @@ def _proved(container: VideoContainer, known: PacketWalk | None) -> tuple[MediaI
         except Refuted as reason:
             _LOG.debug("%s: decoded: %s", container.source.name, reason)
             is_refuted = True
-    builder = _Builder(container, read.walk, None if container.open_whole() else colors)
+    builder = _Builder(container, read.walk, assume_fps, None if container.open_whole() else colors)
     return builder.build("full" if is_refuted else "ends")
 
 
@@ -172,9 +207,16 @@ def _refuse_hopeless(walk: PacketWalk, container: VideoContainer) -> None:
 class _Builder:
     """Decides how much to decode, and decodes it."""
 
-    def __init__(self, container: VideoContainer, walk: PacketWalk, colors: StreamColors | None = None) -> None:
+    def __init__(
+        self,
+        container: VideoContainer,
+        walk: PacketWalk,
+        assume_fps: Fraction | None,
+        colors: StreamColors | None = None,
+    ) -> None:
         self._container = container
         self._walk = walk
+        self._assume_fps = assume_fps
         # Before a packet is decoded: a decoder follows every change of the stream, an index tells of its beginning.
         self._colors = stream_colors(container) if colors is None else colors
 
@@ -210,9 +252,12 @@ class _Builder:
             return self._from_decoding()
         return self._assembled(self._kept_in_order(), head[0], "packets" if verify == "none" else "packets+ends")
 
-    def _decoded_from_start(self, count: int, refused: list[int] | None = None) -> list[DecodedFact]:
+    def _decoded_from_start(
+        self, count: int, refused: list[int] | None = None, sent: SentPackets | None = None
+    ) -> list[DecodedFact]:
         self._container.reopen()  # before its decoder is asked for: what that learns of the stream is read later
-        return self._decoded(packets_from(self._container, self._walk, 0), count, refused)
+        packets = packets_from(self._container, self._walk, 0)
+        return self._decoded(packets if sent is None else sent.pass_on(packets), count, refused)
 
     def _decoded(
         self, packets: Iterator[tuple[int, Packet]], count: int, refused: list[int] | None = None
@@ -279,13 +324,14 @@ class _Builder:
 
     def _from_decoding(self) -> tuple[MediaInfo, FrameIndex]:
         refused: list[int] = []
-        facts = self._decoded_from_start(len(self._walk), refused)
+        sent = SentPackets()
+        facts = self._decoded_from_start(len(self._walk), refused, sent)
         if self._container.codec_name not in NAL_CODECS:
             self._believe_decoder(facts)
         if not facts:
             raise no_frame(self._container, "index")
         order = np.array([fact.packet for fact in facts], dtype=np.int64)
-        info, index = self._assembled(order, facts[0], "decode")
+        info, index = self._assembled(order, facts[0], "decode", sent.decoding_times(facts))
         flagged = np.flatnonzero([fact.is_corrupt for fact in facts])
         damaged = find_damaged_frames(index, flagged, np.array(refused, dtype=np.int64))
         return info, replace(index, damaged_frame_indices=damaged) if len(damaged) else index
@@ -296,10 +342,12 @@ class _Builder:
         found[[fact.packet for fact in facts if fact.is_key and fact.packet >= 0]] = True
         self._walk = replace(self._walk, is_key=self._walk.is_key & found)
 
-    def _assembled(self, order: IntArray, first: DecodedFact, built_from: BuiltFrom) -> tuple[MediaInfo, FrameIndex]:
+    def _assembled(
+        self, order: IntArray, first: DecodedFact, built_from: BuiltFrom, decoding: DecodingTimes | None = None
+    ) -> tuple[MediaInfo, FrameIndex]:
         container, walk = self._container, self._walk
-        time_base = container.stream.time_base or Fraction(1, 1)
-        table = Table(walk, order, time_base, built_from)
+        times = find_times(container, own_times(walk, order, container.stream.time_base), walk, decoding)
+        table = Table(walk, order, assume_rate(times, self._assume_fps), built_from)
         return video_info(container, first), table.index(self._stream_facts(order, first), container.source.identity())
 
     def _stream_facts(self, order: IntArray, first: DecodedFact) -> StreamFacts:

@@ -6,6 +6,7 @@ import operator
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, SupportsIndex, overload
 
@@ -14,7 +15,7 @@ import pyarrow as pa
 
 from framefeed.errors import StaleSource, UsageError
 from framefeed.index.assembly import CatalogData, Wanted, assemble
-from framefeed.index.catalog_files import Header, frames_path, open_catalog, write_catalog
+from framefeed.index.catalog_files import Header, as_text, frames_path, open_catalog, write_catalog
 from framefeed.index.catalog_rows import CatalogRows, IntArray
 from framefeed.index.facts import Facts, content_fingerprint, decoded
 from framefeed.index.frame_index import FrameIndex
@@ -134,6 +135,7 @@ class Catalog(CatalogRows):
             given or os.path.dirname(name),
             root_is_default=given is None,
             limits=header.limits,
+            assume_fps=None if header.assume_fps is None else Fraction(header.assume_fps),
         )
         return cls(data, saved=Saved(name, given, header.fingerprint))
 
@@ -150,7 +152,8 @@ class Catalog(CatalogRows):
         name = os.path.abspath(os.fsdecode(path))
         data = self.compact()
         table = self.rebased(data.facts.table(), os.path.dirname(name))
-        header = Header(self.fingerprint, data.depth, data.verify, list(data.classes), limits=data.limits)
+        assumed = as_text(data.assume_fps)
+        header = Header(self.fingerprint, data.depth, data.verify, list(data.classes), None, data.limits, assumed)
         write_catalog(name, table, header, data.frames)
         root = None if data.root_is_default else data.root
         self._saved = Saved(name, root, header.fingerprint)
@@ -251,7 +254,7 @@ class Catalog(CatalogRows):
             self._data.root,
             self._data.buffers,
         )
-        options = SurveyOptions("frames", self._data.verify, workers)
+        options = SurveyOptions("frames", self._data.verify, workers, assume_fps=self._data.assume_fps)
         data = assemble(wanted, options, self._data.classes)
         return Catalog(replace(data, root_is_default=self._data.root_is_default))
 
@@ -293,7 +296,7 @@ class Catalog(CatalogRows):
                 f"this catalog was not saved and weighs {size} bytes, more than the {MAX_PICKLED_BYTES} that are sent "
                 "to a worker: save it with catalog.to_parquet(path), and workers share the file"
             )
-        rest = (data.classes, data.verify, data.root, data.root_is_default, dict(data.buffers))
+        rest = (data.classes, data.verify, data.root, data.root_is_default, dict(data.buffers), data.assume_fps)
         return (_rebuild, (table, None if frames is None else frames.batches, rest))
 
 
@@ -315,6 +318,7 @@ def _reopen(path: str, root: str | None, fingerprint: str, has_frames: bool, row
 
 
 def _rebuild(table: pa.Table, batches: Sequence[pa.RecordBatch] | None, rest: tuple[Any, ...]) -> Catalog:
-    classes, verify, root, root_is_default, buffers = rest
+    classes, verify, root, root_is_default, buffers, assumed = rest
     frames = None if batches is None else FrameTables(batches)
-    return Catalog(CatalogData(Facts.of_table(table), frames, classes, verify, root, root_is_default, buffers))
+    facts = Facts.of_table(table)
+    return Catalog(CatalogData(facts, frames, classes, verify, root, root_is_default, buffers, assume_fps=assumed))

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from functools import partial
 from typing import NamedTuple, get_args
 
@@ -31,11 +32,12 @@ from framefeed.index.scratch import claimed, remove_unclaimed
 from framefeed.index.targets import check_writable
 from framefeed.parallel.shortage import raise_shortage, try_again_in_shortage
 
-FORMAT = 3
+FORMAT = 4
 """1 kept frame tables of 62 bytes a frame, and workers copied every column that they planned from; 2 did not know
-which frames are damaged."""
+which frames are damaged; 3 had no times but the frames' own, and knew no proof."""
 ROWS_PER_GROUP = 131_072
 _KEY = b"framefeed"
+_RATE = re.compile(r"[1-9]\d{0,18}(/[1-9]\d{0,18})?")
 _ALL_DIFFERENT = frozenset({"source", "fingerprint", "bytes", "mtime_ns"})
 """Columns without repetitions: a dictionary of them costs memory, and four times the time to read."""
 
@@ -51,6 +53,7 @@ class Header:
         classes: The labels of the whole catalog that this one is, or is part of.
         frames_id: Ties the frame tables to the facts; None where there are none.
         limits: What files might claim when they were scanned, as text.
+        assume_fps: Rate of streams without times that was assumed, as text, or None.
         format: Version of the files.
     """
 
@@ -60,7 +63,13 @@ class Header:
     classes: Sequence[Label]
     frames_id: str | None = None
     limits: str = ""
+    assume_fps: str | None = None
     format: int = FORMAT
+
+
+def as_text(rate: Fraction | None) -> str | None:
+    """Write a rate so that it is read back exactly."""
+    return None if rate is None else str(rate)
 
 
 def frames_path(path: str) -> str:
@@ -249,6 +258,8 @@ def _check_header(path: str, header: Header, schema: pa.Schema) -> None:
         raise _unreadable(path, "its fingerprint or id is no identifier")
     if header.depth not in ("frames", "header") or header.verify not in get_args(Verify):
         raise _unreadable(path, f"depth {header.depth!r}, verify {header.verify!r}")
+    if header.assume_fps is not None and not _RATE.fullmatch(str(header.assume_fps)):
+        raise _unreadable(path, f"assumed rate {header.assume_fps!r}")
     if not isinstance(header.classes, list) or len({type(label) for label in header.classes} | {str}) > 2:
         raise _unreadable(path, "its classes are no list of labels")
     plain = {name: kind for name, kind in FACTS.items() if name != "label"}

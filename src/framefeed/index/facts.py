@@ -37,6 +37,7 @@ FACTS: dict[str, pa.DataType] = {
     "pixel_format": pa.string(),
     "num_frames": pa.int64(),
     "num_damaged_frames": pa.int64(),
+    "times_from": pa.string(),
     "duration_seconds": pa.float64(),
     "average_fps": pa.float64(),
     "is_variable_frame_rate": pa.bool_(),
@@ -93,13 +94,16 @@ def _facts_of_index(finding: Finding) -> dict[str, Any]:
         "num_frames": len(index),
         "num_damaged_frames": index.num_damaged_frames,
         "num_key_frames": len(index.key_frame_indices),
+        "times_from": index.times_from,
+        # What the header claims of them is kept with the frame tables.
+        "duration_seconds": None,
+        "average_fps": index.average_fps,
     }
     if index.has_timestamps:
         facts |= {
             "duration_seconds": float((index.end_pts - int(index.pts[0])) * index.time_base),
             "is_variable_frame_rate": index.is_variable_frame_rate,
         }
-        facts |= {"average_fps": index.average_fps} if index.average_fps is not None else {}
     return facts
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
-from framefeed.index.picking import NONE, ExactTimes, Pick, pick_frames, snapped
+from framefeed.index.picking import NONE, ExactTimes, Pick, as_ticks, pick_frames
 from framefeed.media.info import shown_size
 from framefeed.media.source import SourceIdentity
 
@@ -20,7 +20,14 @@ IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 BuiltFrom = Literal["packets", "packets+proof", "packets+ends", "decode"]
 
+TimesFrom = Literal["pts", "dts", "rate", "assumed", "none"]
+"""Where the times of frames come from: the frames themselves, their decoding times, a constant rate that container or
+bitstream declares, one that the caller assumes, or nowhere."""
+
 MISSING_PTS = int(np.iinfo(np.int64).min)
+
+_EXACT = 2**53
+"""Up to here float64 holds every whole number (IEEE 754 binary64)."""
 
 KEY = 1
 """The packet is flagged as a key frame by the container."""
@@ -108,14 +115,16 @@ class StreamFacts:
 class FrameIndex:
     """The output frames of one stream: ordinal -> time, packet, and where decoding for it must start.
 
-    Packet order and frame order are two tables: ``frame_packet`` joins them.
+    Packet order and frame order are two tables: ``frame_packet`` joins them. The times of frames are those that
+    ``times_from`` names; the packets keep their own, in the time base of their stream.
 
     Attributes:
-        pts: Presentation time in units of ``time_base``, int64 [N]; ``MISSING_PTS`` where unknown.
+        pts: Presentation time in units of ``time_base``, int64 [N], never decreasing. Where ``times_from`` is "none"
+            what the packets say; ``MISSING_PTS`` where unknown.
         duration: In units of ``time_base``, int64 [N]; 0 where unknown.
         time_base: Seconds in one tick.
         key_frame_indices: Ordinals of the frames flagged as key frames, int64 [K], ascending.
-        built_from: How the ordinals were found: "packets", "packets+ends" or "decode".
+        built_from: How the ordinals were found: "packets", "packets+proof", "packets+ends" or "decode".
         frame_packet: Number of the packet that gives frame i, int64 [N]; -1 where unknown.
         frame_start: Number of the first packet to send so that frame i comes out right, int64 [N].
         packets: The stream's packets in decode order.
@@ -124,6 +133,9 @@ class FrameIndex:
         damaged_frame_indices: Ordinals of the frames known never to come undamaged, int64 [D], ascending: where all was
             decoded (``built_from="decode"``, so ``verify="full"``), exactly those that decoding refuses as
             `CorruptMedia`; else empty.
+        times_from: Where ``pts`` comes from; with "none" time cannot address frames.
+        time_shift: Ticks that were added to the decoding times where ``times_from`` is "dts", so that the first frame
+            is shown when the stream's first packet is decoded; else 0.
     """
 
     pts: IntArray
@@ -137,6 +149,8 @@ class FrameIndex:
     stream: StreamFacts
     identity: SourceIdentity | None = None
     damaged_frame_indices: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    times_from: TimesFrom = "pts"
+    time_shift: int = 0
 
     def __post_init__(self) -> None:
         columns = (self.pts, self.duration, self.frame_packet, self.frame_start)
@@ -159,7 +173,7 @@ class FrameIndex:
     def __repr__(self) -> str:
         return (
             f"FrameIndex({len(self)} frames, {len(self.key_frame_indices)} key frames, "
-            f"time_base={self.time_base}, built_from={self.built_from!r})"
+            f"time_base={self.time_base}, built_from={self.built_from!r}, times_from={self.times_from!r})"
         )
 
     @property
@@ -187,10 +201,10 @@ class FrameIndex:
         owners = np.append(np.unique(self.frame_packet[self.frame_packet >= 0]), len(self.packets))
         return owners[np.searchsorted(owners[:-1], self.frame_packet, side="right")].astype(np.int64)
 
-    @cached_property
+    @property
     def has_timestamps(self) -> bool:
-        """Whether every frame has a pts and none goes backwards, so that time can address frames."""
-        return bool(len(self.pts)) and self.pts[0] != MISSING_PTS and bool(np.all(np.diff(self.pts) >= 0))
+        """Whether every frame has a time and none goes backwards, so that time can address frames."""
+        return self.times_from != "none" and len(self.pts) > 0
 
     @cached_property
     def pts_seconds(self) -> FloatArray:
@@ -229,14 +243,27 @@ class FrameIndex:
             raise FrameNotFound("there is no frame in this index")
         if not self.has_timestamps:
             raise TimeUnavailable(
-                "the stream's timestamps are missing or go backwards: address its frames by index instead"
+                "the stream's timestamps are missing or go backwards, and it declares no constant rate: address its "
+                "frames by index instead, or index it with assume_fps=..."
             )
 
     def to_seconds(self, ticks: IntArray) -> FloatArray:
-        """Convert ticks int64 [...] to seconds float64 [...]; NaN where the pts is missing."""
-        # One division of two exactly represented numbers rounds once, as float(Fraction) does, up to 2**53.
-        seconds = ticks * float(self.time_base.numerator) / float(self.time_base.denominator)
+        """Convert ticks of frames, int64 [...], to seconds float64 [...]; NaN where the pts is missing."""
+        above, below = self.time_base.as_integer_ratio()
+        if self._is_divided_exactly:
+            seconds = ticks * float(above) / float(below)
+        else:
+            exact = [float(tick * self.time_base) for tick in ticks.ravel().tolist()]
+            seconds = np.array(exact, dtype=np.float64).reshape(ticks.shape)
         return np.where(ticks == MISSING_PTS, np.nan, seconds)
+
+    @cached_property
+    def _is_divided_exactly(self) -> bool:
+        """Whether one division of two exactly represented numbers gives each frame's seconds, rounded once."""
+        above, below = self.time_base.as_integer_ratio()
+        known = self.pts[self.pts != MISSING_PTS]
+        furthest = max(-int(known.min()), int(known.max())) if len(known) else 0
+        return max(furthest * above, above, below) <= _EXACT
 
     @overload
     def index_at(self, seconds: float | Fraction, pick: Pick = ..., tolerance_seconds: float | None = ...) -> int: ...
@@ -267,7 +294,7 @@ class FrameIndex:
         times = [seconds] if isinstance(seconds, Fraction) else np.asarray(seconds, dtype=np.float64).ravel().tolist()
         if not all(isfinite(time) for time in times):
             raise UsageError(f"a time must be finite, not {seconds!r}")
-        ticks = snapped(self.pts, ExactTimes.of(times).in_ticks(self.time_base), self.time_base, self.end_pts)
+        ticks = as_ticks(self.pts, ExactTimes.of(times), self.time_base, self.end_pts)
         found = pick_frames(self.pts, ticks, pick)
         if pick == "played":
             found = np.where([at >= self.end_pts for at in ticks.floors()], NONE, found)

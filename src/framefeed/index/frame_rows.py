@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefeed.errors import LimitExceeded, UsageError
-from framefeed.index.frame_index import MISSING_PTS, BuiltFrom, FrameIndex, IntArray, PacketTable, StreamFacts
+from framefeed.index.frame_index import BuiltFrom, FrameIndex, IntArray, PacketTable, StreamFacts, TimesFrom
 from framefeed.index.frame_numbers import DELTA, PLAIN, RAMP, Cursor, Damaged, pack
 from framefeed.media.limits import DEFAULT_LIMITS
 from framefeed.media.source import SourceIdentity
@@ -33,19 +33,18 @@ NUMBER_FIELDS: Mapping[str, type[int]] = {
 """Fields of StreamFacts that are columns of their own, for whoever asks about all rows: a new one is one by itself."""
 _TEXT_FIELDS = tuple(name for name in _STREAM if name not in NUMBER_FIELDS)
 
-_PRESENT, _CLAIMS, _IDENTITY, _MTIME, _TIMESTAMPS, _CHAINED, _SCATTERED, _STEPPED, _DAMAGED = (
-    1 << bit for bit in range(9)
-)
+_PRESENT, _CLAIMS, _IDENTITY, _MTIME, _CHAINED, _SCATTERED, _STEPPED, _DAMAGED = (1 << bit for bit in range(8))
 _CHECKSUM = struct.Struct("<I")
 """Of all after it."""
 _FLAGS = struct.Struct("<H")
 """Which of the above."""
 _COUNT = struct.Struct("<I")
 _CLAIMED = struct.Struct("<qdd")
-_FIXED = struct.Struct("<BqqqqIII")
-"""Built from, time base, identity's bytes and time, frames, packets, key frames."""
+_FIXED = struct.Struct("<BBqqqqqIII")
+"""Built from, times from and their shift, time base, identity's bytes and time, frames, packets, key frames."""
 _LENGTHS = struct.Struct(f"<{len(_TEXT_FIELDS) + 1}q")
 _BUILT_FROM: tuple[BuiltFrom, ...] = get_args(BuiltFrom)
+_TIMES_FROM: tuple[TimesFrom, ...] = get_args(TimesFrom)
 _NONE = -1
 
 
@@ -81,7 +80,7 @@ def row_bytes(index: FrameIndex | None, claims: HeaderClaims) -> bytes:
         parts.append(_claims_bytes(claims))
     if index is not None:
         columns = _columns_of(index)
-        flags |= _PRESENT | columns.flags | _identity_flags(index.identity) | _TIMESTAMPS * index.has_timestamps
+        flags |= _PRESENT | columns.flags | _identity_flags(index.identity)
         parts += [_fixed_bytes(index), _text_bytes(index), columns.packed]
     body = _FLAGS.pack(flags) + b"".join(parts)
     return _CHECKSUM.pack(zlib.crc32(body)) + body
@@ -109,27 +108,27 @@ def read_index(data: memoryview, numbers: Mapping[str, Any]) -> FrameIndex | Non
     cursor, flags, _ = _opened(data)
     if not flags & _PRESENT:
         return None
-    built_from, numerator, denominator, size, mtime, num_frames, num_packets, num_keys = cursor.fields(_FIXED)
+    built_from, times_from, shift, numerator, denominator, size, mtime, *counts = cursor.fields(_FIXED)
+    num_frames, num_packets, num_keys = counts
     if numerator < 1 or denominator < 1:
         raise Damaged(f"time base {numerator}/{denominator}")
-    if built_from >= len(_BUILT_FROM):
-        raise Damaged(f"built from {built_from}")
+    if built_from >= len(_BUILT_FROM) or times_from >= len(_TIMES_FROM):
+        raise Damaged(f"built from {built_from}, times from {times_from}")
     if max(num_frames, num_packets, num_keys) > MOST_ITEMS:
         raise Damaged(f"it claims {num_frames} frames and {num_packets} packets, more than {MOST_ITEMS}")
     if numbers["rotation"] not in (0, 90, 180, 270):
         raise Damaged(f"rotation {numbers['rotation']}")
     texts, fingerprint = _texts(cursor)
     columns = _read_columns(cursor, flags, (num_frames, num_packets, num_keys))
-    index = FrameIndex(
+    return FrameIndex(
         **columns,
         time_base=Fraction(numerator, denominator),
         built_from=_BUILT_FROM[built_from],
         stream=StreamFacts(**texts, **numbers),
         identity=SourceIdentity(size, mtime if flags & _MTIME else None, fingerprint) if flags & _IDENTITY else None,
+        times_from=_TIMES_FROM[times_from],
+        time_shift=shift,
     )
-    # What a cached_property would work out: a question of every rule, and a pass over all frames.
-    index.__dict__["has_timestamps"] = bool(flags & _TIMESTAMPS and num_frames and index.pts[0] != MISSING_PTS)
-    return index
 
 
 def _opened(data: memoryview) -> tuple[Cursor, int, HeaderClaims]:
@@ -165,10 +164,9 @@ def _fixed_bytes(index: FrameIndex) -> bytes:
         raise LimitExceeded(f"a frame table holds up to {MOST_ITEMS} frames or packets of a video, not {max(counts)}")
     time_base, identity = index.time_base, index.identity
     stamp = (0, 0) if identity is None else (identity.bytes, identity.mtime_ns or 0)
+    origin = (_BUILT_FROM.index(index.built_from), _TIMES_FROM.index(index.times_from), index.time_shift)
     try:
-        return _FIXED.pack(
-            _BUILT_FROM.index(index.built_from), time_base.numerator, time_base.denominator, *stamp, *counts
-        )
+        return _FIXED.pack(*origin, time_base.numerator, time_base.denominator, *stamp, *counts)
     except struct.error as error:
         raise UsageError(f"an index with time base {time_base} and identity {identity} cannot be stored") from error
 

@@ -11,13 +11,13 @@ from framefeed.index.frame_index import (
     DISCARD,
     DISPOSABLE,
     KEY,
-    MISSING_PTS,
     BuiltFrom,
     FrameIndex,
     IntArray,
     PacketTable,
     StreamFacts,
 )
+from framefeed.index.times import FrameTimes, own_times
 from framefeed.media.container import orientation
 from framefeed.media.mp4.facts import FORMAT_NAME
 from framefeed.media.mp4.opening import OpenedMovie
@@ -32,26 +32,23 @@ class Table:
     Attributes:
         walk: The stream's packets.
         order: Packet number of each output frame, in output order, int64 [N]; -1 where unknown.
-        time_base: Seconds in one tick.
+        times: When the frames are shown.
         built_from: How the order was found.
     """
 
     walk: PacketWalk
     order: IntArray
-    time_base: Fraction
+    times: FrameTimes
     built_from: BuiltFrom
 
     def index(self, stream: StreamFacts, identity: SourceIdentity | None) -> FrameIndex:
         """Join packets and frames."""
-        walk, order = self.walk, self.order
-        pts, duration, is_key = walk.pts[order], walk.duration[order], walk.is_key[order]
-        is_unknown = order < 0
-        if is_unknown.any():
-            pts[is_unknown], duration[is_unknown], is_key[is_unknown] = MISSING_PTS, 0, False
+        walk, order, times = self.walk, self.order, self.times
+        is_key = walk.is_key[order] & (order >= 0)
         return FrameIndex(
-            pts=pts,
-            duration=duration,
-            time_base=self.time_base,
+            pts=times.pts,
+            duration=times.duration,
+            time_base=times.time_base,
             key_frame_indices=is_key.nonzero()[0],
             built_from=self.built_from,
             frame_packet=order,
@@ -59,6 +56,8 @@ class Table:
             packets=_packet_table(walk),
             stream=stream,
             identity=identity,
+            times_from=times.times_from,
+            time_shift=times.time_shift,
         )
 
 
@@ -93,7 +92,8 @@ def index_movie(opened: OpenedMovie, order: IntArray, built_from: BuiltFrom, ide
         color_space=colors.space,
         color_range=colors.range,
     )
-    table = Table(walk, order, Fraction(1, opened.movie.video.time_scale), built_from)
+    times = own_times(walk, order, Fraction(1, opened.movie.video.time_scale))
+    table = Table(walk, order, times, built_from)
     return table.index(stream, identity)
 
 

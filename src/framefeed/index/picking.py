@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import lcm
+from itertools import repeat
+from math import floor, lcm, ulp
 from typing import Literal
 
 import numpy as np
@@ -23,8 +24,11 @@ PICKS: tuple[str, ...] = ("played", "nearest", "previous", "next")
 NONE = -1
 """In place of an ordinal: there is nothing to pick."""
 
-SAME_TIMES_A_SECOND = 1_000_000
+NANOSECONDS = 1_000_000_000
 """A second this close (one part of this many) to a frame's pts means that pts."""
+
+_SECONDS_OF_ONE_NS = 2**23
+"""Up to here neighbouring float64 lie less than 1 ns apart."""
 
 FLOAT_BITS = 52
 """Bits of a float's fraction (IEEE 754 binary64)."""
@@ -68,33 +72,60 @@ class ExactTimes:
         return [-(-above // self.denominator) for above in self.numerators]
 
 
-def snapped(pts: IntArray, ticks: ExactTimes, time_base: Fraction, end_pts: int) -> ExactTimes:
-    """Replace each time that lies within 1 us of a frame's pts by the nearest such pts.
+def as_ticks(
+    pts: IntArray, seconds: ExactTimes, time_base: Fraction, end_pts: int, origin: int | Fraction = 0
+) -> ExactTimes:
+    """Convert seconds to ticks; one that means a frame's pts becomes that pts, any other stays as it is.
 
-    A float cannot say most ends exactly: one that is the last frame's end but for its rounding means that end, so
-    that asking for a video's own duration is past it.
+    A second means the nearest pts within 1 ns of it, or within one unit in the last place of its float64, whichever is
+    more. A float cannot say most ends exactly either: one that is the last frame's end but for its rounding means that
+    end, so that asking for a video's own duration is past it.
 
     Args:
         pts: Ascending presentation times in ticks, int64 [N].
-        ticks: Times in ticks.
+        seconds: Times counted from the tick ``origin``.
         time_base: Seconds in one tick.
         end_pts: When the last frame ends, in ticks.
+        origin: In ticks of the stream's own timeline.
 
     Returns:
-        Times in ticks with the same denominator.
+        Times in ticks of the stream's own timeline.
     """
+    ticks = seconds.in_ticks(time_base, origin)
     common = ticks.denominator
-    reach = common * time_base.denominator // (time_base.numerator * SAME_TIMES_A_SECOND)
     end = end_pts * common
-    rounding = abs(end) >> FLOAT_BITS
+    rounding = rounding_of(end)
     after = np.searchsorted(pts, _clamped(ticks.floors()), side="right")
     neighbours = zip(*(pts[np.clip(at, 0, len(pts) - 1)].tolist() for at in (after - 1, after)), strict=True)
-    snaps = []
-    for above, pair in zip(ticks.numerators, neighbours, strict=True):
-        nearest = min((at * common for at in pair), key=lambda at: abs(at - above))
-        own = end if abs(end - above) <= rounding else above
-        snaps.append(nearest if abs(nearest - above) <= reach else own)
-    return ExactTimes(tuple(snaps), common)
+    meant = []
+    for above, pair, reach in zip(ticks.numerators, neighbours, _reaches(seconds, ticks, time_base), strict=False):
+        low, high = pair[0] * common, pair[1] * common
+        to_low, to_high = abs(above - low), abs(high - above)
+        if min(to_low, to_high) <= reach:
+            meant.append(low if to_low <= to_high else high)
+        else:
+            meant.append(end if abs(end - above) <= rounding else above)
+    return ExactTimes(tuple(meant), common)
+
+
+def _reaches(seconds: ExactTimes, ticks: ExactTimes, time_base: Fraction) -> Iterable[int]:
+    """How far each time may lie from the pts that it means, in parts of a tick as ``ticks`` has them."""
+    nanosecond = reach_of(ticks.denominator, time_base)
+    furthest = max(map(abs, seconds.numerators), default=0)
+    if furthest < seconds.denominator * _SECONDS_OF_ONE_NS:
+        return repeat(nanosecond)
+    places = (Fraction(ulp(above / seconds.denominator)) for above in seconds.numerators)
+    return (max(nanosecond, floor(place * ticks.denominator / time_base)) for place in places)
+
+
+def reach_of(denominator: int, time_base: Fraction) -> int:
+    """1 ns in ticks of ``time_base``, in parts of ``1 / denominator``."""
+    return denominator * time_base.denominator // (time_base.numerator * NANOSECONDS)
+
+
+def rounding_of(above: int) -> int:
+    """What a float that stands for a time may be off by, in the unit of that time."""
+    return abs(above) >> FLOAT_BITS
 
 
 def pick_frames(pts: IntArray, ticks: ExactTimes, pick: Pick) -> IntArray:

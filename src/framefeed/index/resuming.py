@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from framefeed.errors import MediaError
 from framefeed.index.assembly import Found
-from framefeed.index.catalog_files import open_catalog
+from framefeed.index.catalog_files import as_text, open_catalog
 from framefeed.index.chunks import Part, Surveyed
 from framefeed.index.facts import Facts
 from framefeed.index.frame_tables import ROWS_PER_BATCH, FrameTables
@@ -61,8 +61,8 @@ def _of_catalog(target: str | None, options: SurveyOptions) -> Iterator[KnownPar
     with suppress(MediaError):  # What cannot be read is found out anew.
         facts, header, frames = open_catalog(target)
         lacks_frames = frames is None and header.frames_id is not None
-        wanted = (options.depth, options.verify, repr(options.limits))
-        if lacks_frames or (header.depth, header.verify, header.limits) != wanted:
+        wanted = (options.depth, options.verify, repr(options.limits), as_text(options.assume_fps))
+        if lacks_frames or (header.depth, header.verify, header.limits, header.assume_fps) != wanted:
             return
         if options.fps is not None and not _has_rate(facts, frames, options.fps):
             return

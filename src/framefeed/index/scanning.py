@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,9 +18,10 @@ from framefeed.errors import MediaError, UnreadableMedia, UsageError
 from framefeed.index.assembly import Rows, Wanted, assemble, catalog_data
 from framefeed.index.build import Verify
 from framefeed.index.catalog import Catalog, CatalogEntry
-from framefeed.index.catalog_files import check_target, frames_path, open_catalog
+from framefeed.index.catalog_files import as_text, check_target, frames_path, open_catalog
 from framefeed.index.chunks import Part
 from framefeed.index.facts import decoded, distinct, source_numbers
+from framefeed.index.frame_index import TimesFrom
 from framefeed.index.journal import Journal
 from framefeed.index.known import Known
 from framefeed.index.listing import Group, ImageFolders, Listing, Roots, list_roots
@@ -40,6 +42,7 @@ def scan(
     out: StrPath | None = None,
     depth: Depth = "frames",
     verify: Verify = "proof",
+    assume_fps: float | Fraction | None = None,
     workers: int | None = None,
     label_from: Literal["parent"] | None = None,
     root: StrPath | None = None,
@@ -60,8 +63,10 @@ def scan(
         roots: Folders (by file endings), named files, globs, manifests (text, CSV, Parquet), or a list of these.
         out: Where to save the catalog, such as ``"cat.parquet"``; by default it stays in memory.
         depth: "frames" finds every frame, "header" believes the header.
-        verify: How frames are verified: "ends", "none" or "full", as in `build_index`. Of pictures the headers are
-            read, their pixels are decoded with "full" alone.
+        verify: How frames are verified: "proof", "ends", "none" or "full", as in `build_index`. Of pictures the headers
+            are read, their pixels are decoded with "full" alone.
+        assume_fps: Frames a second of streams that have no usable times and declare no constant rate: in the column
+            ``times_from`` they are "assumed". All others keep their times; a warning says so if it is used for none.
         workers: Threads or processes; None takes the thread budget. The catalog is the same for any number.
         label_from: "parent" labels each file by its folder, where no manifest labels it.
         root: Store paths below this folder relative to it, so that a catalog can move with its data.
@@ -85,9 +90,22 @@ def scan(
     """
     bounds = DEFAULT_LIMITS if limits is None else limits
     rate = fps_of(image_folders, fps)
-    options = SurveyOptions(depth, verify, workers, progress, rate, bounds, deadline_seconds)
+    assumed = None if assume_fps is None else exact_rate(assume_fps)
+    options = SurveyOptions(depth, verify, workers, progress, rate, bounds, deadline_seconds, assumed)
     request = ScanRequest(options, out, label_from, root, resume, image_folders)
-    return scanned(roots, request).catalog
+    catalog = scanned(roots, request).catalog
+    if assumed is not None and depth == "frames" and not count_times(catalog).get("assumed"):
+        message = f"every file that can be read has times of its own: assume_fps={assume_fps} is not used"
+        warnings.warn(message, UserWarning, stacklevel=2)
+    return catalog
+
+
+def count_times(catalog: Catalog) -> dict[TimesFrom, int]:
+    """Count the rows that can be read by where their times come from; pictures have none to count."""
+    column = catalog.table.column("times_from").take(pa.array(catalog.usable_rows))
+    counts = pc.value_counts(column.drop_null()).to_pylist()
+    found = {pair["values"]: pair["counts"] for pair in counts}
+    return {tier: found[tier] for tier in get_args(TimesFrom) if tier in found}
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +162,7 @@ def _scanned_to(target: str, rows: Rows, sources: Sources, request: ScanRequest)
         "verify": options.verify,
         "fps": options.fps and str(options.fps),
         "limits": repr(options.limits),
+        "assume_fps": as_text(options.assume_fps),
     }
     with Journal(target, settings) as journal:
         if not request.resume:
@@ -267,8 +286,8 @@ def _stands(target: str, rows: Rows, options: SurveyOptions) -> bool:
 def _has_rows(target: str, rows: Rows, options: SurveyOptions) -> bool:
     facts, header, frames = open_catalog(target)
     labels = rows.plain_labels()
-    as_asked = (options.depth, options.verify, repr(options.limits), distinct(labels))
-    same = (header.depth, header.verify, header.limits, list(header.classes)) == as_asked
+    as_asked = (options.depth, options.verify, repr(options.limits), as_text(options.assume_fps), distinct(labels))
+    same = (header.depth, header.verify, header.limits, header.assume_fps, list(header.classes)) == as_asked
     same &= (frames is None) == (header.frames_id is None)
     extra = pa.table({}) if rows.extra is None else rows.extra
     if not same or facts.extra_names != extra.column_names:

@@ -36,10 +36,11 @@ class SurveyOptions:
         fps: Frames a second of folders of pictures that are taken as videos.
         limits: What a file may claim.
         deadline_seconds: Longest time for one file, or None for no bound.
+        assume_fps: Frames a second of streams that have no usable times, or None.
 
     Example:
         >>> SurveyOptions(depth="header").verify
-        'ends'
+        'proof'
     """
 
     depth: Depth = "frames"
@@ -49,6 +50,7 @@ class SurveyOptions:
     fps: Fraction | None = None
     limits: Limits = DEFAULT_LIMITS
     deadline_seconds: float | None = 60
+    assume_fps: Fraction | None = None
 
     def __post_init__(self) -> None:
         if self.depth not in get_args(Depth):
@@ -135,7 +137,7 @@ def _survey(source: Any, options: SurveyOptions) -> Finding:
             # A picture that was decoded and does not come undamaged is a failed row.
             damaged = 0 if options.decodes_pictures else None
             return Finding(info, None, found, fingerprint, num_damaged_frames=damaged)
-        info, index = index_media(media, options.verify, limits=options.limits)
+        info, index = index_media(media, options.verify, assume_fps=options.assume_fps, limits=options.limits)
         return Finding(info, index, found, index.identity.fingerprint if index.identity else media.fingerprint())
     except FramefeedError as error:
         if shortage_in(error) is not None:

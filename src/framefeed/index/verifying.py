@@ -30,7 +30,8 @@ class Difference(NamedTuple):
 
     Attributes:
         source: Path or name.
-        what: "file", "frames", "pts", "frame_packet", "damaged", "packets", or the name of a column.
+        what: "file", "frames", "time_base", "times_from", "time_shift", "pts", "frame_packet", "damaged", "packets", or
+            the name of a column.
         expected: What the catalog says.
         found: What the file says.
     """
@@ -139,7 +140,8 @@ def _differences(catalog: CatalogRows, row: int) -> list[tuple[str, str, str]]:
         return _of_info(info, probe(media))
     index = catalog.frame_index(row)
     media.check_identity(index.identity)
-    now, decoded = index_media(media, "full")
+    assumed = 1 / index.time_base if index.times_from == "assumed" else None
+    now, decoded = index_media(media, "full", assume_fps=assumed)
     return [*_of_info(info, now), *_of_frames(index, decoded)]
 
 
@@ -158,8 +160,10 @@ def _of_frames(expected: FrameIndex, found: FrameIndex) -> list[tuple[str, str, 
     if len(expected) != len(found):
         return [("frames", str(len(expected)), str(len(found)))]
     differences = []
-    if expected.time_base != found.time_base:
-        differences.append(("time_base", str(expected.time_base), str(found.time_base)))
+    for name in ("time_base", "times_from", "time_shift"):
+        before, now = getattr(expected, name), getattr(found, name)
+        if before != now:
+            differences.append((name, str(before), str(now)))
     columns: list[tuple[str, Any, Any]] = [
         ("pts", expected.pts, found.pts),
         ("frame_packet", expected.frame_packet, found.frame_packet),

@@ -70,6 +70,7 @@ class DecodedFact:
         pixel_format: libav's name.
         is_key: Flagged as a key frame.
         is_corrupt: Flagged as damaged.
+        dts: Decoding time that the decoder hands on with it, in ticks; None where it has none.
     """
 
     packet: int
@@ -80,6 +81,7 @@ class DecodedFact:
     pixel_format: str
     is_key: bool
     is_corrupt: bool
+    dts: int | None
 
 
 class VideoContainer:
@@ -458,6 +460,7 @@ def _fact_of(frame: VideoFrame, container: VideoContainer) -> DecodedFact:
         pixel_format=frame.format.name,
         is_key=bool(frame.key_frame),
         is_corrupt=bool(frame.is_corrupt),
+        dts=frame.dts,
     )
 
 

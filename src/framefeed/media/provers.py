@@ -164,4 +164,4 @@ def _fact_of_beginning(container: VideoContainer, packet: Packet) -> DecodedFact
 def _fact_of(picture: FirstPicture, packet: int) -> DecodedFact:
     width, height = picture.width, picture.height
     coded = picture.coded_size or (width, height)
-    return DecodedFact(packet, width, height, *coded, picture.pixel_format, is_key=True, is_corrupt=False)
+    return DecodedFact(packet, width, height, *coded, picture.pixel_format, is_key=True, is_corrupt=False, dts=None)

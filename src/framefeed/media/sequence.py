@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from math import isfinite
+from math import isfinite, ulp
 from threading import RLock
 
 import numpy as np
@@ -21,9 +21,11 @@ from framefeed.parallel.forking import renewed_by_forks
 SEQUENCE_CONTAINER = "image_sequence"
 """What `MediaInfo.container` says of a sequence."""
 
-_NANOSECONDS, _MICROSECONDS = 10**9, 10**6
+_NANOSECONDS = 10**9
 _EXACT_TICKS = 2**52
 """Up to here a whole number of ticks survives the way to seconds as float64 and back."""
+_MOST_SECONDS = 2**32
+"""Past the year 2100 as time since 1970; float64 tells microseconds apart there."""
 _MAX_TICKS_A_SECOND = 2**62
 """Numerator and denominator of a time base are stored as int64."""
 _COMMON_DENOMINATOR = 1001
@@ -141,7 +143,8 @@ class SequenceTimes:
     Attributes:
         pts: In units of ``time_base``, int64 [N].
         duration: Likewise; 0 where unknown.
-        time_base: Seconds in a tick: that of the rate, or 1 ns (1 us where times lie more than 52 days from 0).
+        time_base: Seconds in a tick: that of the rate, or 1 ns; where times lie more than 52 days from 0, what the last
+            place of the furthest as float64 is worth.
     """
 
     pts: IntArray
@@ -360,7 +363,9 @@ def _seconds(timestamps: Sequence[float]) -> tuple[float, ...]:
 
 def _ticks(seconds: Sequence[float]) -> tuple[IntArray, Fraction]:
     furthest = max(abs(Fraction(time)) for time in seconds)
-    a_second = _NANOSECONDS if furthest * _NANOSECONDS < _EXACT_TICKS else _MICROSECONDS
-    if furthest * a_second >= _EXACT_TICKS:
-        raise UsageError(f"timestamps lie within {_EXACT_TICKS // _MICROSECONDS} s of 0, not at {float(furthest)!r}")
+    if furthest >= _MOST_SECONDS:
+        raise UsageError(f"timestamps lie within {_MOST_SECONDS} s of 0, not at {float(furthest)!r}")
+    # Further away than that, float64 itself is coarser: a tick is then one unit in the last place.
+    is_near = furthest * _NANOSECONDS < _EXACT_TICKS
+    a_second = _NANOSECONDS if is_near else round(1 / ulp(float(furthest)))
     return np.array([round(Fraction(time) * a_second) for time in seconds], dtype=np.int64), Fraction(1, a_second)

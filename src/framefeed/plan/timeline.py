@@ -8,7 +8,7 @@ from math import isinf, isnan
 
 from framefeed.errors import FrameNotFound
 from framefeed.index.frame_index import FrameIndex, IntArray
-from framefeed.index.picking import ExactTimes, Pick, snapped
+from framefeed.index.picking import ExactTimes, Pick, as_ticks, reach_of, rounding_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +89,16 @@ class Timeline:
         return int(self.index.pts[self.stop]) if self.stop < len(self.index) else self.index.end_pts
 
     def ticks(self, seconds: ExactTimes, origin: int | Fraction | None = None) -> ExactTimes:
-        """Convert seconds, counted from ``origin`` or the first frame, to ticks; within 1 us of a pts they are that.
+        """Convert seconds, counted from ``origin`` or the first frame, to ticks; within 1 ns of a pts they are that.
 
         Args:
             seconds: T times.
             origin: In ticks of the stream; None for the first frame's pts.
         """
-        base = self.index.time_base
-        return snapped(self.pts, seconds.in_ticks(base, self.origin if origin is None else origin), base, self.end_pts)
+        start = self.origin if origin is None else origin
+        # The frame behind the last one too: a time that means its pts is past the end.
+        pts = self.index.pts[self.first : self.stop + 1]
+        return as_ticks(pts, seconds, self.index.time_base, self.end_pts, start)
 
     def starts_that_fit(self, span_seconds: ExactTimes, pick: Pick) -> int:
         """Count the frames at which a clip can begin so that its last wanted time still has a frame to pick.
@@ -106,11 +108,15 @@ class Timeline:
             pick: With "next" a frame must begin at or after the last wanted time; otherwise the last frame must not
                 have ended.
         """
-        pts = self.pts
-        span = span_seconds.in_ticks(self.index.time_base)
+        pts, base = self.pts, self.index.time_base
+        span = span_seconds.in_ticks(base)
         above, below = span.numerators[0], span.denominator
+        near = reach_of(below, base)
         if pick == "next":
-            latest = (int(pts[-1]) * below - above) // below
+            latest = (int(pts[-1]) * below + near - above) // below
             return int(pts.searchsorted(max(latest, int(pts[0]) - 1), side="right"))
-        bound = -((above - self.end_pts * below) // below)
+        end = self.end_pts * below
+        # A time that means the end, see `as_ticks`, is past it.
+        slack = near if self.stop < len(self.index) else rounding_of(end)
+        bound = -((above + slack - end) // below)
         return int(pts.searchsorted(max(bound, int(pts[0])), side="left"))

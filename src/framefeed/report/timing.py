@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from framefeed.index.times import TIMES_IN_WORDS
 from framefeed.report import quantities
 from framefeed.report.axes import Axis
 from framefeed.report.binning import HALF_OCTAVES, ONE_TWO_FIVE, SECONDS, histogram, linear_edges, part_of
@@ -14,6 +15,7 @@ from framefeed.report.plots import histogram_plot
 from framefeed.report.section import Section, grid, paragraph
 from framefeed.report.tables import count_list
 
+TIMELESS = "Without times, clips can be chosen by frame number only: scan with --assume-fps to give such files a rate."
 SHOWN_RATES = 8
 VARIABLE = "Variable: the distances between frames differ by more than one tick."
 NOMINAL_RATES = {
@@ -47,6 +49,7 @@ def time_section(columns: Columns) -> Section | None:
         histogram_plot("Frame rate", histogram(known, linear_edges(known)), rate_axis, len(rows) - len(known)),
         count_list("Nominal frame rates", nominal_rates(rates), limit=SHOWN_RATES),
         count_list("Constant or variable", _rate_kinds(columns, rows), note=VARIABLE),
+        *_tiers(columns, rows),
         _ladder_plot("Bit rate", bits, ONE_TWO_FIVE, Axis("megabits per second, whole file", quantities.number)),
     )
     return Section("time", "Time", (*lead, grid(*figures)))
@@ -69,6 +72,18 @@ def _rate_kinds(columns: Columns, rows: IntArray) -> Counts:
     variable = columns.numbers("is_variable_frame_rate", rows)
     counts = [int(np.count_nonzero(variable == 0)), int(np.count_nonzero(variable == 1))]
     return counted(["constant", "variable", None], [*counts, len(rows) - sum(counts)])
+
+
+def _tiers(columns: Columns, rows: IntArray) -> tuple[Node, ...]:
+    """Where times come from, in the order of the tiers; nothing for a catalog that does not know."""
+    found = columns.counts("times_from", rows)
+    counts = dict(zip(found.names, found.counts, strict=True))
+    tiers = [tier for tier in TIMES_IN_WORDS if tier in counts]
+    if not tiers:
+        return ()
+    names = (f"{tier}: {TIMES_IN_WORDS[tier]}" for tier in tiers)
+    shown = Counts(tuple(names), tuple(counts[tier] for tier in tiers), found.unknown)
+    return (count_list("Where times come from", shown, note=TIMELESS if "none" in counts else None),)
 
 
 def gop_section(columns: Columns) -> Section | None:

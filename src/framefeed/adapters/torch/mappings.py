@@ -33,7 +33,9 @@ def check_mappings(mappings: Any, index: FrameIndex) -> None:
         claimed = np.sort(np.array([int(frame[pts_key]) for frame in frames], dtype=np.int64))
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise UsageError(f"invalid custom frame mappings: a frame without a whole {pts_key!r}") from error
-    if not np.array_equal(claimed, np.sort(index.pts)):
+    # Of the packets, whatever the times of the frames come from; a frame of no known packet has none.
+    own = index.packets.pts[index.frame_packet[index.frame_packet >= 0]]
+    if not np.array_equal(claimed, np.sort(own)):
         raise UsageError(
             f"invalid custom frame mappings: they list {len(claimed)} frames, the stream has {len(index)}, "
             "and their pts differ: make them anew from this file and stream"

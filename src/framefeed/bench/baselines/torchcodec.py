@@ -52,7 +52,8 @@ def frame_mappings(video: BenchVideo) -> str:
         index = video.index
         is_key = np.zeros(len(index), dtype=int)
         is_key[index.key_frame_indices] = 1
-        columns = zip(index.pts.tolist(), index.duration.tolist(), is_key.tolist(), strict=True)
+        own = index.packets.pts[index.frame_packet]
+        columns = zip(own.tolist(), index.duration.tolist(), is_key.tolist(), strict=True)
         frames = [{"pts": pts, "duration": duration, "key_frame": key} for pts, duration, key in columns]
         _MAPPINGS[video] = json.dumps({"frames": frames})
     return _MAPPINGS[video]

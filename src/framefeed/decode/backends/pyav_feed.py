@@ -210,7 +210,7 @@ class ContainerFeed:
         if self._container.format_name in STREAM_FORMATS or table.pts[number] == MISSING_PTS:
             return False
         for preroll in _PREROLL_SECONDS:
-            target = int(table.pts[number]) - round(preroll / self._index.time_base)
+            target = int(table.pts[number]) - round(preroll / (self._container.stream.time_base or 1))
             found = self._land(target)
             if found is not None and found[0] <= number:
                 self._stand(*found)

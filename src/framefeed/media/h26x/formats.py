@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 from framefeed.media.details import StreamColors
 from framefeed.media.h26x.bits import BitReader, OddUnits
@@ -28,6 +29,7 @@ class PictureFormat:
         pixel_format: libav's name.
         colors: How sample values are meant.
         reorder: Pictures that may come before one in decode order and after it for display; None where unknown.
+        frame_rate: The constant rate that it declares, or None.
     """
 
     coded_width: int
@@ -37,6 +39,7 @@ class PictureFormat:
     pixel_format: str
     colors: StreamColors
     reorder: int | None
+    frame_rate: Fraction | None = None
 
 
 def known_colors(primaries: int, transfer: int, space: int, color_range: int) -> StreamColors:

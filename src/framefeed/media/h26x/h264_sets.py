@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 from framefeed.media.details import StreamColors
 from framefeed.media.h26x.bits import BitReader, OddUnits
@@ -88,7 +89,7 @@ def h264_sequence(unit: bytes, given: StreamColors) -> tuple[H264Sequence, Pictu
     left, right, top, bottom = _cropping(bits, chroma, is_progressive)
     if left + right >= columns or top + bottom >= rows:
         raise OddUnits("everything is cropped")
-    colors, reorder = _usability(bits, given) if bits.flag() else (given, None)
+    colors, reorder, frame_rate = _usability(bits, given) if bits.flag() else (given, None, None)
     found = PictureFormat(
         coded_width=columns,
         coded_height=rows,
@@ -97,6 +98,7 @@ def h264_sequence(unit: bytes, given: StreamColors) -> tuple[H264Sequence, Pictu
         pixel_format=pixel_format(chroma, depth, colors, luma_depth),
         colors=colors,
         reorder=reorder,
+        frame_rate=frame_rate,
     )
     return H264Sequence(number, number_bits, order_kind, order_bits, not is_progressive, chroma != 0), found
 
@@ -169,8 +171,8 @@ def _cropping(bits: BitReader, chroma: int, is_progressive: bool) -> tuple[int, 
     return left * across, right * across, top * down, bottom * down
 
 
-def _usability(bits: BitReader, colors: StreamColors) -> tuple[StreamColors, int | None]:
-    """Read the video usability information: colours, and how far pictures are reordered."""
+def _usability(bits: BitReader, colors: StreamColors) -> tuple[StreamColors, int | None, Fraction | None]:
+    """Read the video usability information: colours, how far pictures are reordered, and a constant frame rate."""
     if bits.flag() and bits.number(8) == _EXTENDED_ASPECT:
         bits.skip(32)
     if bits.flag():
@@ -180,8 +182,7 @@ def _usability(bits: BitReader, colors: StreamColors) -> tuple[StreamColors, int
     if bits.flag():
         bits.golomb()
         bits.golomb()
-    if bits.flag():
-        bits.skip(65)
+    frame_rate = _timing(bits) if bits.flag() else None
     has_buffer = False
     for _ in range(2):
         if bits.flag():
@@ -191,7 +192,7 @@ def _usability(bits: BitReader, colors: StreamColors) -> tuple[StreamColors, int
         bits.skip(1)
     bits.skip(1)
     if not bits.flag():
-        return colors, None
+        return colors, None, frame_rate
     bits.skip(1)
     for _ in range(4):
         bits.golomb()
@@ -199,7 +200,13 @@ def _usability(bits: BitReader, colors: StreamColors) -> tuple[StreamColors, int
     bits.golomb()
     if reorder > _MOST_REORDERED:
         raise OddUnits(f"{reorder} pictures out of order")
-    return colors, reorder
+    return colors, reorder, frame_rate
+
+
+def _timing(bits: BitReader) -> Fraction | None:
+    """Read the rate of frames, of two ticks each, where it is declared constant (E.2.1, fixed_frame_rate_flag)."""
+    units, scale, is_fixed = bits.number(32), bits.number(32), bits.flag()
+    return Fraction(scale, 2 * units) if is_fixed and units and scale else None
 
 
 def _skip_buffer(bits: BitReader) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 from framefeed.media.details import StreamColors
 from framefeed.media.h26x.bits import BitReader, OddUnits
@@ -11,6 +12,7 @@ from framefeed.media.h26x.formats import LIMITED_RANGE, PictureFormat, pixel_for
 _EXTENDED_ASPECT = 255
 _MAX_SETS = 64
 _MAX_PICTURES = 16
+_MAX_SCHEDULES = 32
 
 
 _MOST_SEQUENCES, _MOST_PICTURE_SETS = 16, 64
@@ -74,7 +76,8 @@ def hevc_sequence(unit: bytes) -> tuple[HevcSequence, PictureFormat]:
     reorder, order_bits = _ordering(bits, sub_layers)
     if order_bits > _MOST_ORDER_BITS or number >= _MOST_SEQUENCES:
         raise OddUnits("a sequence parameter set of numbers beyond their ranges")
-    colors = _colors(bits, order_bits)
+    has_usability = _skip_to_usability(bits, order_bits)
+    colors = _colors(bits) if has_usability else StreamColors(range=LIMITED_RANGE)
     found = PictureFormat(
         coded_width=columns,
         coded_height=rows,
@@ -83,6 +86,7 @@ def hevc_sequence(unit: bytes) -> tuple[HevcSequence, PictureFormat]:
         pixel_format=pixel_format(chroma, depth, colors, luma_depth),
         colors=colors,
         reorder=reorder,
+        frame_rate=_frame_rate(bits, sub_layers) if has_usability else None,
     )
     return HevcSequence(number, order_bits), found
 
@@ -122,7 +126,8 @@ def _ordering(bits: BitReader, sub_layers: int) -> tuple[int, int]:
     return reorder, order_bits
 
 
-def _colors(bits: BitReader, order_bits: int) -> StreamColors:
+def _skip_to_usability(bits: BitReader, order_bits: int) -> bool:
+    """Pass over the coding tools; whether video usability information follows."""
     for _ in range(6):
         bits.golomb()
     if bits.flag() and bits.flag():
@@ -138,14 +143,57 @@ def _colors(bits: BitReader, order_bits: int) -> StreamColors:
         for _ in range(_bounded(bits.golomb(), 33)):
             bits.skip(order_bits + 1)
     bits.skip(2)
-    colors = StreamColors(range=LIMITED_RANGE)
-    if not bits.flag():
-        return colors
+    return bits.flag()
+
+
+def _colors(bits: BitReader) -> StreamColors:
     if bits.flag() and bits.number(8) == _EXTENDED_ASPECT:
         bits.skip(32)
     if bits.flag():
         bits.skip(1)
+    colors = StreamColors(range=LIMITED_RANGE)
     return signalled_colors(bits, colors) if bits.flag() else colors
+
+
+def _frame_rate(bits: BitReader, sub_layers: int) -> Fraction | None:
+    """Read the rate of pictures where it is declared constant (E.3.1, E.3.2, fixed_pic_rate_within_cvs_flag)."""
+    try:
+        if bits.flag():
+            bits.golomb()
+            bits.golomb()
+        bits.skip(3)
+        if bits.flag():
+            for _ in range(4):
+                bits.golomb()
+        if not bits.flag():
+            return None
+        units, scale = bits.number(32), bits.number(32)
+        if bits.flag():
+            bits.golomb()
+        ticks = _ticks_of_a_picture(bits, sub_layers) if bits.flag() else None
+    except OddUnits:  # It is needed for no picture.
+        return None
+    return Fraction(scale, units * ticks) if ticks and units and scale else None
+
+
+def _ticks_of_a_picture(bits: BitReader, sub_layers: int) -> int | None:
+    """Read from the parameters of the reference decoder (E.2.2) how long each picture lasts."""
+    schedules = [bits.flag(), bits.flag()]
+    has_sub_pictures = any(schedules) and bits.flag()
+    if any(schedules):
+        bits.skip(19 if has_sub_pictures else 0)
+        bits.skip(8 + (4 if has_sub_pictures else 0) + 15)
+    ticks = None
+    for _ in range(sub_layers + 1):
+        is_constant = bits.flag() or bits.flag()
+        ticks = bits.golomb() + 1 if is_constant else None
+        has_low_delay = not is_constant and bits.flag()
+        count = 1 if has_low_delay else _bounded(bits.golomb() + 1, _MAX_SCHEDULES)
+        for _ in range(count * sum(schedules)):
+            for _ in range(4 if has_sub_pictures else 2):
+                bits.golomb()
+            bits.skip(1)
+    return ticks
 
 
 def _bounded(count: int, limit: int) -> int:
