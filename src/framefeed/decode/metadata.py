@@ -7,7 +7,6 @@ from fractions import Fraction
 
 from framefeed.index.frame_index import FrameIndex
 from framefeed.media.details import StreamDetails
-from framefeed.media.info import MediaInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,19 +76,20 @@ class VideoMetadata:
     end_stream_seconds_from_content: float | None
 
 
-def describe(info: MediaInfo, index: FrameIndex, details: StreamDetails) -> VideoMetadata:
+def describe(index: FrameIndex, details: StreamDetails) -> VideoMetadata:
     """Join what the header claims and what indexing found."""
     timed = index.has_timestamps
     begin = float(int(index.pts[0]) * index.time_base) if timed else None
     end = float(index.end_pts * index.time_base) if timed else None
+    height, width = index.stream.displayed
     return VideoMetadata(
         num_frames=len(index),
         duration_seconds=end - begin if begin is not None and end is not None else None,
         begin_stream_seconds=begin,
         end_stream_seconds=end,
         average_fps=index.average_fps,
-        width=info.width,
-        height=info.height,
+        width=width,
+        height=height,
         codec=index.stream.codec,
         stream_index=index.stream.stream_index,
         pixel_format=index.stream.pixel_format,
@@ -105,10 +105,10 @@ def describe(info: MediaInfo, index: FrameIndex, details: StreamDetails) -> Vide
         color_primaries=details.color_primaries,
         color_space=details.color_space,
         color_transfer_characteristic=details.color_transfer_characteristic,
-        num_frames_from_header=info.num_frames_from_header,
+        num_frames_from_header=details.num_frames,
         num_frames_from_content=len(index),
-        duration_seconds_from_header=info.duration_seconds_from_header,
-        average_fps_from_header=info.average_fps_from_header,
+        duration_seconds_from_header=details.duration_seconds,
+        average_fps_from_header=details.average_fps,
         begin_stream_seconds_from_header=details.begin_seconds,
         begin_stream_seconds_from_content=begin,
         end_stream_seconds_from_content=end,

@@ -22,8 +22,9 @@ from framefeed.errors import FrameNotFound, UsageError
 from framefeed.index.build import index_media
 from framefeed.index.frame_index import FrameIndex, IntArray
 from framefeed.index.sequence_index import holds_pictures
-from framefeed.media.details import NO_DETAILS, stream_details
+from framefeed.media.details import picture_details, stream_details
 from framefeed.media.info import MediaInfo
+from framefeed.media.limits import Limits, checked_limits
 from framefeed.media.probe import probe
 from framefeed.media.source import MediaSource
 from framefeed.plan.chance import Place
@@ -43,6 +44,7 @@ class DecoderOptions:
         crop: (top, left, height, width) in displayed pixels, a crop rule, or None.
         backend: Name of a decoder, or a decoder.
         frame_index: A ready index of the source, or None to build one.
+        limits: What the file may claim.
     """
 
     stream_index: int | None = None
@@ -51,6 +53,7 @@ class DecoderOptions:
     crop: Crop | Sequence[int] | None = None
     backend: str | Decoder = "auto"
     frame_index: FrameIndex | None = None
+    limits: Limits | None = None
 
 
 class VideoDecoder:
@@ -69,6 +72,7 @@ class VideoDecoder:
         crop: (top, left, height, width) in displayed pixels, or ``CenterCrop(h, w)``; applied before ``size``.
         backend: Name of a decoder, or a decoder; "auto" is "pyav" for videos, "still" for pictures.
         frame_index: A ready index of the same source; ``build_index(source)`` if not given.
+        limits: What the file may claim before anything is allocated for it; None is ``Limits()``.
 
     Raises:
         MediaError: The source cannot be read; see ``probe``.
@@ -85,8 +89,9 @@ class VideoDecoder:
         crop: Crop | Sequence[int] | None = None,
         backend: str | Decoder = "auto",
         frame_index: FrameIndex | None = None,
+        limits: Limits | None = None,
     ) -> None:
-        self._open(source, DecoderOptions(stream_index, dimension_order, size, crop, backend, frame_index))
+        self._open(source, DecoderOptions(stream_index, dimension_order, size, crop, backend, frame_index, limits))
 
     def _open(self, source: Any, options: DecoderOptions) -> None:
         if options.dimension_order not in ("NCHW", "NHWC"):
@@ -94,10 +99,13 @@ class VideoDecoder:
         rule = PictureRule(options.size, as_crop(options.crop))
         self._decoder = as_decoder(options.backend)
         self._source = MediaSource.of(source)
+        self._limits = checked_limits(options.limits)
         self._info: MediaInfo | None = None
         known = options.frame_index or getattr(source, "frame_index", None)
         if known is None:
-            self._info, known = index_media(self._source, "ends", stream_index=options.stream_index)
+            self._info, known = index_media(
+                self._source, "ends", stream_index=options.stream_index, limits=self._limits
+            )
         elif options.stream_index not in (None, known.stream.stream_index):
             raise UsageError(
                 f"stream_index={options.stream_index}, but frame_index is of stream {known.stream.stream_index}"
@@ -127,10 +135,11 @@ class VideoDecoder:
     @cached_property
     def metadata(self) -> VideoMetadata:
         """Facts of the stream under TorchCodec's names, and ours."""
-        info = self._info or probe(self._source)
         if holds_pictures(self._index):
-            return describe(info, self._index, NO_DETAILS)
-        return describe(info, self._index, stream_details(self._source, self.stream_index))
+            details = picture_details(self._info or probe(self._source, limits=self._limits))
+        else:
+            details = stream_details(self._source, self.stream_index, self._limits)
+        return describe(self._index, details)
 
     def __len__(self) -> int:
         return len(self._index)
