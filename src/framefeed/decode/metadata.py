@@ -33,9 +33,9 @@ class VideoMetadata:
         built_from: How the frames were found: "packets", "packets+ends" or "decode".
         bit_rate: Bits a second, as the header has it.
         pixel_aspect_ratio: Width to height of one sample, or None.
-        color_primaries: ITU-T H.273 code.
-        color_space: ITU-T H.273 matrix code.
-        color_transfer_characteristic: ITU-T H.273 code.
+        color_primaries: ITU-T H.273 code; from ``ff.torch`` its name, as TorchCodec has it, or None where unspecified.
+        color_space: ITU-T H.273 matrix code, or its name.
+        color_transfer_characteristic: ITU-T H.273 code, or its name.
         num_frames_from_header: The header's claim, or None.
         num_frames_from_content: As ``num_frames``.
         duration_seconds_from_header: The header's claim, or None.
@@ -64,9 +64,9 @@ class VideoMetadata:
     built_from: str
     bit_rate: int | None
     pixel_aspect_ratio: Fraction | None
-    color_primaries: int
-    color_space: int
-    color_transfer_characteristic: int
+    color_primaries: int | str | None
+    color_space: int | str | None
+    color_transfer_characteristic: int | str | None
     num_frames_from_header: int | None
     num_frames_from_content: int
     duration_seconds_from_header: float | None
