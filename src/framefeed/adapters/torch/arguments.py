@@ -33,6 +33,8 @@ def checked_device(device: Any) -> torch.device:
 
 def checked_dtype(dtype: Any) -> torch.dtype:
     """Take TorchCodec's ``output_dtype``."""
+    if isinstance(dtype, str) and dtype == "auto":
+        raise UsageError("output_dtype='auto' is not in this version: use torch.uint8, or torch.float32 of 8 bits")
     if dtype is not None and not isinstance(dtype, torch.dtype):
         raise WrongKind(f"output_dtype must be torch.uint8 or torch.float32, not {dtype!r}")
     if dtype not in _DTYPES:
@@ -68,7 +70,7 @@ def as_source(source: Any) -> Any:
     if not isinstance(source, (str, bytes, bytearray, memoryview)) and not any(
         hasattr(source, name) for name in ("__fspath__", "read", "source", "kind", "as_media_source")
     ):
-        raise WrongKind(f"a source is a path, encoded bytes, a tensor of them or a file object, not {type(source)}")
+        raise WrongKind(f"Unknown source type: {type(source)}. Use a path, encoded bytes, a tensor of them or a file.")
     return source
 
 

@@ -138,7 +138,7 @@ class VideoDecoder:
 
     def __getitem__(self, key: Any) -> Tensor:
         if not isinstance(key, (slice, Integral)):
-            raise WrongKind(f"a key is a whole number or a slice, not {type(key)}")
+            raise WrongKind(f"Unsupported key type: {type(key)}. Supported types are int and slice.")
         return self._tensor(self._arrays[key])
 
     def __iter__(self) -> Iterator[Tensor]:
