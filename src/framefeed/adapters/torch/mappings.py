@@ -33,8 +33,10 @@ def check_mappings(mappings: Any, index: FrameIndex) -> None:
         InvalidMappings: Not such JSON.
         UsageError: Other frames.
     """
-    claimed = _read_pts(mappings)
-    if not np.array_equal(np.sort(claimed), np.sort(index.pts)):
+    claimed = np.sort(_read_pts(mappings))
+    # Of the packets, whatever the times of the frames come from; a frame of no known packet has none.
+    own = index.packets.pts[index.frame_packet[index.frame_packet >= 0]]
+    if not np.array_equal(claimed, np.sort(own)):
         raise UsageError(
             f"invalid custom frame mappings: they list {len(claimed)} frames, the stream has {len(index)}, "
             "and their pts differ: make them anew from this file and stream"
