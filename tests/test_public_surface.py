@@ -1,10 +1,13 @@
 """The facade is guarded: visible == exported == documented."""
 
+import ast
 import inspect
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,7 +40,7 @@ def test_visible_is_exported() -> None:
     visible = (
         {name for name in vars(ff) if not name.startswith("_")}
         - (rooms - {"cache"})
-        - {"errors", "annotations", "importlib"}
+        - {"errors", "annotations", "importlib", "torch"}  # torch: once a test has imported framefeed.torch
     )
     assert visible - {"ModuleType"} | {"__version__", "parallel"} == set(ff.__all__)
 
@@ -59,6 +62,21 @@ def test_later_names_say_so(name: str) -> None:
         getattr(ff, name)
 
 
+IMPORTS: dict[str, Callable[[str], Any]] = {
+    "from framefeed.name import iterate": lambda name: __import__(f"framefeed.{name}", fromlist=["iterate"]),
+    "import framefeed.name": lambda name: __import__(f"framefeed.{name}"),
+    "from framefeed import name": lambda name: __import__("framefeed", fromlist=[name]),
+}
+
+
+@pytest.mark.parametrize("statement", IMPORTS)
+@pytest.mark.parametrize("name", [name for name in LATER if name != "map_video"])
+def test_later_modules_say_so_too(name: str, statement: str) -> None:
+    with pytest.raises(ff.UsageError, match=f"framefeed.{name} is not in this version"):
+        IMPORTS[statement](name)
+    assert not hasattr(ff, name)
+
+
 def test_unknown_names_are_attribute_errors() -> None:
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = ff.no_such_name
@@ -70,5 +88,42 @@ def test_the_torch_adapter_comes_on_first_use() -> None:
         "import sys, framefeed as ff; assert 'torch' not in sys.modules; "
         "assert ff.torch.__name__ == 'framefeed.adapters.torch'; "
         "assert set(ff.torch.__all__) >= {'ClipDataset', 'VideoDecoder'}"
+    )
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=100)
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "from framefeed.torch import VideoDecoder, ClipDataset",
+        "import framefeed.torch; from framefeed.torch import VideoDecoder, ClipDataset",
+        "before = ff.torch; from framefeed.torch import VideoDecoder, ClipDataset; assert ff.torch is before",
+        "from framefeed import torch; VideoDecoder, ClipDataset = torch.VideoDecoder, torch.ClipDataset",
+    ],
+)
+def test_the_torch_adapter_is_one_module_under_both_names(imports: str) -> None:
+    pytest.importorskip("torch")
+    code = (
+        f"import sys, framefeed as ff; {imports}; import framefeed.torch as door; "
+        "assert door is ff.torch is sys.modules['framefeed.adapters.torch'], ff.torch; "
+        "assert (VideoDecoder, ClipDataset) == (ff.torch.VideoDecoder, ff.torch.ClipDataset)"
+    )
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=100)
+
+
+def test_the_door_of_the_torch_adapter_shows_all_of_it() -> None:
+    pytest.importorskip("torch")
+    names = re.search(r"__all__ = (\[.*?\])", (ROOT / "src" / "framefeed" / "torch.py").read_text())
+    assert names is not None
+    assert ast.literal_eval(names[1]) == ff.torch.__all__
+
+
+def test_without_pytorch_its_door_names_the_extra() -> None:
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from framefeed.errors import MissingDependency\n"
+        "try:\n    from framefeed.torch import VideoDecoder\n"
+        "except MissingDependency as error:\n    assert 'framefeed[torch]' in str(error)\n"
+        "else:\n    raise SystemExit('imported')\n"
     )
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=100)

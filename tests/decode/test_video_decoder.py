@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
@@ -10,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
 import pytest
 from hypothesis import given
@@ -17,8 +19,9 @@ from hypothesis import strategies as st
 
 from framefeed.decode.frames import Frame, FrameBatch
 from framefeed.decode.video_decoder import VideoDecoder
-from framefeed.errors import CorruptMedia, FrameNotFound, NoVideoStream, TimeUnavailable, UsageError
+from framefeed.errors import CorruptMedia, FrameNotFound, LimitExceeded, NoVideoStream, TimeUnavailable, UsageError
 from framefeed.index.build import build_index
+from framefeed.media.limits import Limits
 from framefeed.testing import read_stamp, read_stamps
 from tests.corpus import corpus_file
 from tests.reference import kept_reference, rgb_digest
@@ -215,6 +218,44 @@ def test_M18_streams_by_index() -> None:
     assert isinstance(raised.value, ValueError)
     with pytest.raises(UsageError, match="stream_index"):
         VideoDecoder(path, stream_index=0, frame_index=large.frame_index)
+
+
+@pytest.mark.parametrize("stream_index", [0, 1])
+def test_M18_metadata_is_of_the_stream_in_use(stream_index: int) -> None:
+    path = corpus_file("two_videos.mp4")
+    with av.open(path) as container:
+        stream = container.streams[stream_index]
+        claims = (stream.frames, float(stream.duration * stream.time_base), float(stream.average_rate), stream.width)
+    for options in ({"stream_index": stream_index}, {"frame_index": build_index(path, stream_index=stream_index)}):
+        facts = VideoDecoder(path, **options).metadata
+        found = (facts.num_frames_from_header, facts.duration_seconds_from_header, facts.average_fps_from_header)
+        assert claims == (*found, facts.width)
+        assert (facts.num_frames, facts.stream_index) == (claims[0], stream_index)
+
+
+def test_limits_bound_what_is_opened() -> None:
+    with pytest.raises(LimitExceeded, match="128x96"):
+        VideoDecoder(corpus_file("base.mp4"), limits=Limits(max_side=100))
+    with pytest.raises(UsageError, match="Limits"):
+        VideoDecoder(corpus_file("base.mp4"), limits=100)
+
+
+class _LeastFile:
+    """No more than TorchCodec asks of a file object: both arguments of ``seek`` are needed."""
+
+    def __init__(self, path: Path) -> None:
+        self._data = io.BytesIO(path.read_bytes())
+
+    def read(self, size: int) -> bytes:
+        return self._data.read(size)
+
+    def seek(self, offset: int, whence: int) -> int:
+        return self._data.seek(offset, whence)
+
+
+def test_a_file_object_needs_read_and_seek_only(everything: np.ndarray) -> None:
+    with VideoDecoder(_LeastFile(corpus_file("base.mp4"))) as decoder:
+        np.testing.assert_array_equal(decoder[90:], everything[90:])
 
 
 def test_a_ready_index_is_used_as_it_is(decoder: VideoDecoder) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from fractions import Fraction
@@ -17,8 +18,20 @@ from framefeed.index.picking import NONE, ExactTimes, as_ticks, pick_frames
 FloatArray = npt.NDArray[np.float64]
 
 
-class FrameNotPlayed(FrameNotFound, RuntimeError):
-    """No frame is played at one of several times; TorchCodec raises RuntimeError there and IndexError for one time."""
+_MOST_RESAMPLED = 1_000_000
+"""Frames that one call may ask for at a rate of its own: far more than fit into memory."""
+
+
+class NoSuchFrame(FrameNotFound, RuntimeError):
+    """There is no such frame, where TorchCodec raises RuntimeError: at one of several times, beyond 64 bits."""
+
+
+class WrongKind(UsageError, TypeError, RuntimeError):
+    """An argument of another kind; TorchCodec raises one of these or the other, by the place where it notices."""
+
+
+class RefusedValue(UsageError, RuntimeError):
+    """A value out of its range, where TorchCodec raises RuntimeError."""
 
 
 def ordinal(index: FrameIndex, number: Any, name: str) -> int:
@@ -26,38 +39,99 @@ def ordinal(index: FrameIndex, number: Any, name: str) -> int:
 
     Raises:
         FrameNotFound: There is no such frame.
-        UsageError: Not a whole number.
+        WrongKind: Not a whole number.
     """
     try:
         asked = operator.index(number)
     except TypeError as error:
-        raise UsageError(f"a frame index is a whole number, not {number!r}") from error
+        raise WrongKind(f"a frame index is a whole number, not {number!r}") from error
     if not -len(index) <= asked < len(index):
-        raise FrameNotFound(f"{name}: there is no frame {asked}: it has {len(index)} frames", source=name)
+        kind = FrameNotFound if -(2**63) <= asked < 2**63 else NoSuchFrame
+        raise kind(f"{name}: there is no frame {asked}: it has {len(index)} frames", source=name)
     return asked % len(index)
 
 
 def ordinals(index: FrameIndex, numbers: Any, name: str) -> IntArray:
     """Check several frame numbers, int64 [T]; see ``ordinal``."""
-    given = np.asarray(numbers)
+    try:
+        given = np.asarray(numbers)
+    except ValueError as error:  # lists of unequal lengths
+        raise WrongKind(f"frame indices are a flat sequence of whole numbers, not {numbers!r}") from error
     if given.ndim != 1 or (given.size and not np.issubdtype(given.dtype, np.integer)):
-        raise UsageError(f"frame indices are a flat sequence of whole numbers, not {numbers!r}")
+        raise WrongKind(f"frame indices are a flat sequence of whole numbers, not {numbers!r}")
     return np.array([ordinal(index, number, name) for number in given.tolist()], dtype=np.int64)
+
+
+def frame_range(key: slice, count: int) -> range:
+    """Clip a slice to a video, as a sequence does.
+
+    Raises:
+        WrongKind: Its ends or its step are not whole numbers.
+        UsageError: Its step is 0.
+    """
+    try:
+        return range(*key.indices(count))
+    except TypeError as error:
+        raise WrongKind(f"not a range of frames: {error}") from error
+    except ValueError as error:
+        raise UsageError(f"not a range of frames: {error}") from error
+
+
+def as_number(value: Any, name: str) -> float:
+    """Take one time or rate; what is beyond floats is infinite.
+
+    Raises:
+        WrongKind: Not one number.
+    """
+    if isinstance(value, (str, bytes, bytearray)):  # float() reads text
+        raise WrongKind(f"{name} must be a number, not {value!r}")
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+    except (TypeError, ValueError) as error:
+        raise WrongKind(f"{name} must be a number, not {value!r}") from error
+
+
+def played_once(index: FrameIndex, seconds: Any, name: str) -> int:
+    """Find the frame played at one time.
+
+    Raises:
+        FrameNotFound: No frame is.
+        WrongKind: Not one number.
+    """
+    time = as_number(seconds, "a time")
+    if not math.isfinite(time):
+        raise FrameNotFound(f"{name}: no frame is played at {time} seconds", source=name)
+    return index.index_at(time)
 
 
 def played_at(index: FrameIndex, seconds: Sequence[float] | npt.ArrayLike) -> IntArray:
     """Find the frames played at several times.
 
     Raises:
-        FrameNotPlayed: No frame is played at one of them.
+        NoSuchFrame: No frame is played at one of them.
+        UsageError: Not a flat sequence of numbers.
     """
-    times = np.asarray(seconds, dtype=np.float64)
-    if times.ndim != 1:
-        raise UsageError("times are a flat sequence of seconds")
+    times = _as_times(seconds)
+    if not np.isfinite(times).all():
+        raise NoSuchFrame(f"no frame is played at {times[~np.isfinite(times)][0]} seconds")
     try:
         return index.index_at(times) if len(times) else np.empty(0, dtype=np.int64)
     except FrameNotFound as error:
-        raise FrameNotPlayed(str(error)) from error
+        raise NoSuchFrame(str(error)) from error
+
+
+def _as_times(seconds: Any) -> FloatArray:
+    try:
+        given = np.asarray(seconds)
+        if given.dtype == np.object_ and given.ndim:  # fractions, decimals, what NumPy has no type for
+            given = np.array([float(time) for time in given.tolist()], dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UsageError(f"times are a flat sequence of seconds, not {seconds!r}") from error
+    if given.ndim != 1 or given.dtype.kind not in "biuf":
+        raise UsageError(f"times are a flat sequence of seconds, not {seconds!r}")
+    return given.astype(np.float64)
 
 
 def played_in_range(index: FrameIndex, start_seconds: float, stop_seconds: float) -> IntArray:
@@ -66,7 +140,7 @@ def played_in_range(index: FrameIndex, start_seconds: float, stop_seconds: float
     Raises:
         UsageError: The range does not lie inside the stream, or is turned round.
     """
-    _check_range(index, start_seconds, stop_seconds)
+    start_seconds, stop_seconds = _checked_range(index, start_seconds, stop_seconds)
     if start_seconds == stop_seconds:
         return np.empty(0, dtype=np.int64)
     first = index.index_at(start_seconds)
@@ -77,23 +151,37 @@ def played_in_range(index: FrameIndex, start_seconds: float, stop_seconds: float
     return np.arange(first, max(stop, first + 1), dtype=np.int64)
 
 
-def resampled(index: FrameIndex, start_seconds: float, stop_seconds: float, fps: float) -> tuple[IntArray, FloatArray]:
-    """Frames played at start + k / fps for all such times before ``stop``, and those times in seconds.
+def resampled(
+    index: FrameIndex, start_seconds: float, stop_seconds: float, fps: float | Fraction
+) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Find the frames played at start + k / fps, as many as fit into the range, to the nearest whole number.
+
+    Returns:
+        Ordinals int64 [T], those times in seconds float64 [T], and the seconds that each stands for, float64 [T].
 
     Raises:
-        UsageError: As ``played_in_range``; or ``fps`` is not positive.
+        UsageError: As ``played_in_range``.
+        RefusedValue: ``fps`` is not positive, or asks for more frames than any memory holds.
     """
-    _check_range(index, start_seconds, stop_seconds)
-    if not fps > 0:
-        raise UsageError(f"fps must be positive, not {fps}")
-    start, rate = Fraction(start_seconds), Fraction(fps)
-    count = _ceil((Fraction(stop_seconds) - start) * rate)
-    times = [start + k / rate for k in range(count)]
+    begin, end = _checked_range(index, start_seconds, stop_seconds)
+    if begin == end:
+        return np.empty(0, dtype=np.int64), np.empty(0), np.empty(0)
+    frequency = as_number(fps, "fps")
+    if not 0 < frequency < math.inf:
+        raise RefusedValue(f"fps must be positive, not {fps}")
+    wanted = (end - begin) * frequency
+    if wanted > _MOST_RESAMPLED:
+        raise RefusedValue(f"{wanted:.0f} frames in one call, at fps={fps}: ask for at most {_MOST_RESAMPLED}")
+    start, rate = Fraction(begin), fps if isinstance(fps, Fraction) else Fraction(frequency)
+    # The number of frames that TorchCodec gives: halves go up.
+    times = [start + k / rate for k in range(math.floor(Fraction(wanted) + Fraction(1, 2)))]
     found = [index.index_at(time) for time in times]
-    return np.array(found, dtype=np.int64), np.array([float(time) for time in times], dtype=np.float64)
+    seconds = np.array([float(time) for time in times], dtype=np.float64)
+    return np.array(found, dtype=np.int64), seconds, np.full(len(times), float(1 / rate))
 
 
-def _check_range(index: FrameIndex, start_seconds: float, stop_seconds: float) -> None:
+def _checked_range(index: FrameIndex, start_seconds: Any, stop_seconds: Any) -> tuple[float, float]:
+    start_seconds, stop_seconds = as_number(start_seconds, "start_seconds"), as_number(stop_seconds, "stop_seconds")
     index.require_timestamps()
     begin, end = (float(ticks * index.time_base) for ticks in (int(index.pts[0]), index.end_pts))
     if not start_seconds <= stop_seconds:
@@ -102,7 +190,4 @@ def _check_range(index: FrameIndex, start_seconds: float, stop_seconds: float) -
         raise UsageError(
             f"the range [{start_seconds}, {stop_seconds}) does not lie inside the stream's [{begin:.6f}, {end:.6f})"
         )
-
-
-def _ceil(value: Fraction) -> int:
-    return -(-value.numerator // value.denominator)
+    return start_seconds, stop_seconds

@@ -7,7 +7,6 @@ from fractions import Fraction
 
 from framefeed.index.frame_index import FrameIndex
 from framefeed.media.details import StreamDetails
-from framefeed.media.info import MediaInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +34,9 @@ class VideoMetadata:
         times_from: Where their times come from: "pts", "dts", "rate", "assumed" or "none".
         bit_rate: Bits a second, as the header has it.
         pixel_aspect_ratio: Width to height of one sample, or None.
-        color_primaries: ITU-T H.273 code.
-        color_space: ITU-T H.273 matrix code.
-        color_transfer_characteristic: ITU-T H.273 code.
+        color_primaries: ITU-T H.273 code; from ``ff.torch`` its name, as TorchCodec has it, or None where unspecified.
+        color_space: ITU-T H.273 matrix code, or its name.
+        color_transfer_characteristic: ITU-T H.273 code, or its name.
         num_frames_from_header: The header's claim, or None.
         num_frames_from_content: As ``num_frames``.
         duration_seconds_from_header: The header's claim, or None.
@@ -67,9 +66,9 @@ class VideoMetadata:
     times_from: str
     bit_rate: int | None
     pixel_aspect_ratio: Fraction | None
-    color_primaries: int
-    color_space: int
-    color_transfer_characteristic: int
+    color_primaries: int | str | None
+    color_space: int | str | None
+    color_transfer_characteristic: int | str | None
     num_frames_from_header: int | None
     num_frames_from_content: int
     duration_seconds_from_header: float | None
@@ -79,19 +78,20 @@ class VideoMetadata:
     end_stream_seconds_from_content: float | None
 
 
-def describe(info: MediaInfo, index: FrameIndex, details: StreamDetails) -> VideoMetadata:
+def describe(index: FrameIndex, details: StreamDetails) -> VideoMetadata:
     """Join what the header claims and what indexing found."""
     timed = index.has_timestamps
     begin = float(int(index.pts[0]) * index.time_base) if timed else None
     end = float(index.end_pts * index.time_base) if timed else None
+    height, width = index.stream.displayed
     return VideoMetadata(
         num_frames=len(index),
         duration_seconds=end - begin if begin is not None and end is not None else None,
         begin_stream_seconds=begin,
         end_stream_seconds=end,
         average_fps=index.average_fps,
-        width=info.width,
-        height=info.height,
+        width=width,
+        height=height,
         codec=index.stream.codec,
         stream_index=index.stream.stream_index,
         pixel_format=index.stream.pixel_format,
@@ -108,10 +108,10 @@ def describe(info: MediaInfo, index: FrameIndex, details: StreamDetails) -> Vide
         color_primaries=details.color_primaries,
         color_space=details.color_space,
         color_transfer_characteristic=details.color_transfer_characteristic,
-        num_frames_from_header=info.num_frames_from_header,
+        num_frames_from_header=details.num_frames,
         num_frames_from_content=len(index),
-        duration_seconds_from_header=info.duration_seconds_from_header,
-        average_fps_from_header=info.average_fps_from_header,
+        duration_seconds_from_header=details.duration_seconds,
+        average_fps_from_header=details.average_fps,
         begin_stream_seconds_from_header=details.begin_seconds,
         begin_stream_seconds_from_content=begin,
         end_stream_seconds_from_content=end,

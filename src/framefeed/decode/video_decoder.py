@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 
-from framefeed.decode.asking import FloatArray, ordinal, ordinals, played_at, played_in_range, resampled
+from framefeed.decode.asking import (
+    FloatArray,
+    frame_range,
+    ordinal,
+    ordinals,
+    played_at,
+    played_in_range,
+    played_once,
+    resampled,
+)
 from framefeed.decode.auto import check_kind
 from framefeed.decode.decoder import ClipSlot, Decoder, Pixels
 from framefeed.decode.forward import ForwardReader
 from framefeed.decode.frames import Frame, FrameBatch
 from framefeed.decode.metadata import VideoMetadata, describe
 from framefeed.decode.registry import as_decoder
-from framefeed.errors import FrameNotFound, UsageError
+from framefeed.errors import UsageError
 from framefeed.index.build import index_media
 from framefeed.index.frame_index import FrameIndex, IntArray
 from framefeed.index.sequence_index import holds_pictures
-from framefeed.media.details import NO_DETAILS, stream_details
+from framefeed.media.details import picture_details, stream_details
 from framefeed.media.info import MediaInfo
+from framefeed.media.limits import Limits, checked_limits
 from framefeed.media.probe import probe
 from framefeed.media.source import MediaSource
 from framefeed.plan.chance import Place
@@ -43,6 +51,7 @@ class DecoderOptions:
         crop: (top, left, height, width) in displayed pixels, a crop rule, or None.
         backend: Name of a decoder, or a decoder.
         frame_index: A ready index of the source, or None to build one.
+        limits: What the file may claim.
     """
 
     stream_index: int | None = None
@@ -51,6 +60,7 @@ class DecoderOptions:
     crop: Crop | Sequence[int] | None = None
     backend: str | Decoder = "auto"
     frame_index: FrameIndex | None = None
+    limits: Limits | None = None
 
 
 class VideoDecoder:
@@ -69,6 +79,7 @@ class VideoDecoder:
         crop: (top, left, height, width) in displayed pixels, or ``CenterCrop(h, w)``; applied before ``size``.
         backend: Name of a decoder, or a decoder; "auto" is "pyav" for videos, "still" for pictures.
         frame_index: A ready index of the same source; ``build_index(source)`` if not given.
+        limits: What the file may claim before anything is allocated for it; None is ``Limits()``.
 
     Raises:
         MediaError: The source cannot be read; see ``probe``.
@@ -85,8 +96,9 @@ class VideoDecoder:
         crop: Crop | Sequence[int] | None = None,
         backend: str | Decoder = "auto",
         frame_index: FrameIndex | None = None,
+        limits: Limits | None = None,
     ) -> None:
-        self._open(source, DecoderOptions(stream_index, dimension_order, size, crop, backend, frame_index))
+        self._open(source, DecoderOptions(stream_index, dimension_order, size, crop, backend, frame_index, limits))
 
     def _open(self, source: Any, options: DecoderOptions) -> None:
         if options.dimension_order not in ("NCHW", "NHWC"):
@@ -94,10 +106,13 @@ class VideoDecoder:
         rule = PictureRule(options.size, as_crop(options.crop))
         self._decoder = as_decoder(options.backend)
         self._source = MediaSource.of(source)
+        self._limits = checked_limits(options.limits)
         self._info: MediaInfo | None = None
         known = options.frame_index or getattr(source, "frame_index", None)
         if known is None:
-            self._info, known = index_media(self._source, "ends", stream_index=options.stream_index)
+            self._info, known = index_media(
+                self._source, "ends", stream_index=options.stream_index, limits=self._limits
+            )
         elif options.stream_index not in (None, known.stream.stream_index):
             raise UsageError(
                 f"stream_index={options.stream_index}, but frame_index is of stream {known.stream.stream_index}"
@@ -127,10 +142,11 @@ class VideoDecoder:
     @cached_property
     def metadata(self) -> VideoMetadata:
         """Facts of the stream under TorchCodec's names, and ours."""
-        info = self._info or probe(self._source)
         if holds_pictures(self._index):
-            return describe(info, self._index, NO_DETAILS)
-        return describe(info, self._index, stream_details(self._source, self.stream_index))
+            details = picture_details(self._info or probe(self._source, limits=self._limits))
+        else:
+            details = stream_details(self._source, self.stream_index, self._limits)
+        return describe(self._index, details)
 
     def __len__(self) -> int:
         return len(self._index)
@@ -140,7 +156,7 @@ class VideoDecoder:
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, slice):
-            return self._pixels(_range(key, len(self)))
+            return self._pixels(_as_array(frame_range(key, len(self))))
         return self._one(ordinal(self._index, key, self._source.name))
 
     def __iter__(self) -> Iterator[Any]:
@@ -165,7 +181,7 @@ class VideoDecoder:
         Raises:
             UsageError: ``step`` is 0.
         """
-        return self._batch(_range(slice(start, stop, step), len(self)))
+        return self._batch(_as_array(frame_range(slice(start, stop, step), len(self))))
 
     def get_frame_played_at(self, seconds: float) -> Frame:
         """Decode the frame shown at a time on the stream's timeline.
@@ -174,9 +190,7 @@ class VideoDecoder:
             FrameNotFound: Nothing is shown at that time.
             TimeUnavailable: The stream has no usable timestamps.
         """
-        if math.isnan(seconds):
-            raise FrameNotFound(f"{self._source.name}: no frame is played at NaN seconds", source=self._source.name)
-        return self._frame(self._index.index_at(float(seconds)))
+        return self._frame(played_once(self._index, seconds, self._source.name))
 
     def get_frames_played_at(self, seconds: Any) -> FrameBatch:
         """Decode the frames shown at several times; errors as ``get_frame_played_at``."""
@@ -190,15 +204,16 @@ class VideoDecoder:
         Args:
             start_seconds: On the stream's timeline; the frame shown then is the first.
             stop_seconds: Frames that begin at or after it are left out.
-            fps: Give the frames shown at start + k / fps instead, with those times as ``pts_seconds``.
+            fps: Give the frames shown at start + k / fps instead, (stop - start) * fps of them, rounded, with those
+                times as ``pts_seconds``.
 
         Raises:
-            UsageError: The range does not lie inside the stream.
+            UsageError: The range does not lie inside the stream, or ``fps`` is not positive.
         """
         if fps is None:
             return self._batch(played_in_range(self._index, start_seconds, stop_seconds))
-        found, times = resampled(self._index, start_seconds, stop_seconds, fps)
-        return FrameBatch(self._pixels(found), times, np.full(len(found), 1 / fps), found)
+        found, times, durations = resampled(self._index, start_seconds, stop_seconds, fps)
+        return FrameBatch(self._pixels(found), times, durations, found)
 
     def get_all_frames(self, fps: float | None = None) -> FrameBatch:
         """Decode all frames, or those shown every 1 / fps seconds."""
@@ -255,8 +270,5 @@ class VideoDecoder:
             raise UsageError(f"{self._source.name}: this VideoDecoder is closed")
 
 
-def _range(key: slice, count: int) -> npt.NDArray[np.int64]:
-    try:
-        return np.arange(*key.indices(count), dtype=np.int64)
-    except (ValueError, TypeError) as error:
-        raise UsageError(f"not a range of frames: {error}") from error
+def _as_array(frames: range) -> IntArray:
+    return np.arange(frames.start, frames.stop, frames.step, dtype=np.int64)

@@ -1,12 +1,13 @@
-"""What a stream's header says beyond MediaInfo: bit rate, colour tags, sample aspect ratio."""
+"""What the header says of one stream: its frames and their rate, bit rate, colour tags, sample aspect ratio."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from framefeed.media.container import VideoContainer
 from framefeed.media.foreign import translated
+from framefeed.media.info import MediaInfo
 from framefeed.media.limits import DEFAULT_LIMITS, Limits
 from framefeed.media.source import MediaSource
 
@@ -16,6 +17,9 @@ class StreamDetails:
     """Header facts of one stream; None where the header is silent.
 
     Attributes:
+        num_frames: Frames that the stream holds.
+        duration_seconds: Seconds that it takes.
+        average_fps: Frames a second.
         bit_rate: Bits a second.
         begin_seconds: Time of the first frame, as the header has it.
         pixel_aspect_ratio: Width to height of one sample.
@@ -24,6 +28,9 @@ class StreamDetails:
         color_transfer_characteristic: ITU-T H.273 code.
     """
 
+    num_frames: int | None
+    duration_seconds: float | None
+    average_fps: float | None
     bit_rate: int | None
     begin_seconds: float | None
     pixel_aspect_ratio: Fraction | None
@@ -32,8 +39,10 @@ class StreamDetails:
     color_transfer_characteristic: int
 
 
-NO_DETAILS = StreamDetails(None, None, None, color_primaries=2, color_space=2, color_transfer_characteristic=2)
-"""Of pictures, which are no stream; 2 is unspecified."""
+_UNKNOWN = StreamDetails(
+    None, None, None, None, None, None, color_primaries=2, color_space=2, color_transfer_characteristic=2
+)
+"""2 is unspecified."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +70,33 @@ def stream_colors(container: VideoContainer) -> StreamColors:
     )
 
 
+def picture_details(info: MediaInfo) -> StreamDetails:
+    """Take from the header of a picture, or of a sequence of them, what it has of a stream."""
+    return replace(
+        _UNKNOWN,
+        num_frames=info.num_frames_from_header,
+        duration_seconds=info.duration_seconds_from_header,
+        average_fps=info.average_fps_from_header,
+    )
+
+
+def claimed_duration(container: VideoContainer) -> float | None:
+    """Seconds that the header of an open container claims for its stream, or None."""
+    stream = container.stream
+    if stream.duration is None or stream.time_base is None:
+        return None
+    return float(stream.duration * stream.time_base)
+
+
 def stream_details(source: MediaSource, stream_index: int, limits: Limits = DEFAULT_LIMITS) -> StreamDetails:
     """Open a source and read them; errors as ``probe``."""
     with VideoContainer(source, stream_index, limits) as container, translated(source.name, "open"):
         stream, colors = container.stream, stream_colors(container)
         starts = stream.start_time is not None and stream.time_base is not None
         return StreamDetails(
+            num_frames=stream.frames or None,
+            duration_seconds=claimed_duration(container),
+            average_fps=float(stream.average_rate) if stream.average_rate else None,
             bit_rate=stream.bit_rate or None,
             begin_seconds=float((stream.start_time or 0) * (stream.time_base or 0)) if starts else None,
             pixel_aspect_ratio=stream.sample_aspect_ratio or None,

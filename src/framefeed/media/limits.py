@@ -50,3 +50,16 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
+
+
+def checked_limits(limits: Limits | None) -> Limits:
+    """Take the default limits where a caller gives none.
+
+    Raises:
+        UsageError: It is something else.
+    """
+    if limits is None:
+        return DEFAULT_LIMITS
+    if not isinstance(limits, Limits):
+        raise UsageError(f"limits must be an ff.Limits, or None, not {limits!r}")
+    return limits

@@ -9,6 +9,7 @@ from typing import Any
 
 from framefeed.errors import UnsupportedCodec
 from framefeed.media.container import DecodedFact, Packet, VideoContainer, decode_facts, orientation
+from framefeed.media.details import claimed_duration
 from framefeed.media.empty import no_frame
 from framefeed.media.headers import image_info
 from framefeed.media.info import MediaInfo, shown_size
@@ -120,14 +121,7 @@ def video_info(container: VideoContainer, fact: DecodedFact) -> MediaInfo:
         mirrored=mirrored,
         pixel_format=fact.pixel_format,
         num_frames_from_header=stream.frames or None,
-        duration_seconds_from_header=_duration_seconds(container),
+        duration_seconds_from_header=claimed_duration(container),
         average_fps_from_header=float(stream.average_rate) if stream.average_rate else None,
         bytes=container.source.stat().bytes,
     )
-
-
-def _duration_seconds(container: VideoContainer) -> float | None:
-    stream = container.stream
-    if stream.duration is None or stream.time_base is None:
-        return None
-    return float(stream.duration * stream.time_base)

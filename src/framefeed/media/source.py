@@ -189,7 +189,7 @@ class ObjectReader:
         self._check_process()
         got = 0
         with self._turn.lock:
-            self._file.seek(offset)
+            self._file.seek(offset, os.SEEK_SET)  # TorchCodec asks of file objects no more than seek(offset, whence)
             while got < len(buffer):
                 data = self._file.read(len(buffer) - got)
                 if not data:

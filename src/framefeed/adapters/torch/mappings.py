@@ -6,12 +6,17 @@ import json
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from framefeed.errors import UsageError
 from framefeed.index.frame_index import FrameIndex
 
 _MAX_BYTES = 2**28
 _KEYS = (("pts", "pkt_pts"), ("duration", "pkt_duration"), ("key_frame",))
+
+
+class InvalidMappings(UsageError, KeyError, IndexError, TypeError, RuntimeError, OverflowError):
+    """JSON that is no mapping; TorchCodec raises one of these, by the line that stumbles over it."""
 
 
 def check_mappings(mappings: Any, index: FrameIndex) -> None:
@@ -25,14 +30,10 @@ def check_mappings(mappings: Any, index: FrameIndex) -> None:
         index: The source's frames.
 
     Raises:
-        UsageError: Not such JSON, or other frames.
+        InvalidMappings: Not such JSON.
+        UsageError: Other frames.
     """
-    frames = _frames(mappings)
-    pts_key, _, _ = (_known_key(frames[0], names) for names in _KEYS)
-    try:
-        claimed = np.sort(np.array([int(frame[pts_key]) for frame in frames], dtype=np.int64))
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise UsageError(f"invalid custom frame mappings: a frame without a whole {pts_key!r}") from error
+    claimed = np.sort(_read_pts(mappings))
     # Of the packets, whatever the times of the frames come from; a frame of no known packet has none.
     own = index.packets.pts[index.frame_packet[index.frame_packet >= 0]]
     if not np.array_equal(claimed, np.sort(own)):
@@ -42,17 +43,29 @@ def check_mappings(mappings: Any, index: FrameIndex) -> None:
         )
 
 
+def _read_pts(mappings: Any) -> npt.NDArray[np.int64]:
+    frames = _frames(mappings)
+    try:
+        keys = [_known_key(frames[0], names) for names in _KEYS]
+        columns = [[int(frame[key]) for frame in frames] for key in keys]
+        return np.array(columns[0], dtype=np.int64)
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
+        raise InvalidMappings(f"invalid custom frame mappings: not all frames have whole {_KEYS}: {error!r}") from error
+
+
 def _frames(mappings: Any) -> list[Any]:
     text = mappings.read(_MAX_BYTES + 1) if hasattr(mappings, "read") else mappings
+    if not isinstance(text, (str, bytes, bytearray)):
+        raise InvalidMappings(f"custom frame mappings are JSON text, bytes or a file of it, not {type(text)}")
     if len(text) > _MAX_BYTES:
-        raise UsageError(f"invalid custom frame mappings: more than {_MAX_BYTES} bytes")
+        raise InvalidMappings(f"invalid custom frame mappings: more than {_MAX_BYTES} bytes")
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"invalid custom frame mappings: not JSON: {error}") from error
+        raise InvalidMappings(f"invalid custom frame mappings: not JSON: {error}") from error
     frames = document.get("frames") if isinstance(document, dict) else None
-    if not isinstance(frames, list) or not frames or not isinstance(frames[0], dict):
-        raise UsageError("invalid custom frame mappings: no list of frames under the key 'frames'")
+    if not isinstance(frames, list) or not frames:
+        raise InvalidMappings("invalid custom frame mappings: no list of frames under the key 'frames'")
     return frames
 
 
@@ -60,4 +73,4 @@ def _known_key(frame: dict[str, Any], names: tuple[str, ...]) -> str:
     for name in names:
         if name in frame:
             return name
-    raise UsageError(f"invalid custom frame mappings: frames need the key {' or '.join(map(repr, names))}")
+    raise KeyError(" or ".join(names))

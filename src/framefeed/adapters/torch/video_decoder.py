@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
+from numbers import Integral
 from typing import Any, Literal, Self, cast
 
 import numpy as np
 import torch
 
+from framefeed.adapters.torch.arguments import (
+    as_ordinal,
+    as_ordinals,
+    as_scalar,
+    as_source,
+    as_times,
+    checked_device,
+    checked_dtype,
+    checked_stream,
+    checked_threads,
+)
+from framefeed.adapters.torch.facts import CpuFallbackStatus, in_torchcodecs_words
 from framefeed.adapters.torch.mappings import check_mappings
 from framefeed.adapters.torch.transforms import as_steps
+from framefeed.decode.asking import RefusedValue, WrongKind, frame_range
 from framefeed.decode.backends.pyav import PyAVDecoder
+from framefeed.decode.decoder import Decoder
 from framefeed.decode.frames import Frame, FrameBatch
 from framefeed.decode.metadata import VideoMetadata
 from framefeed.decode.registry import auto_decoder
@@ -18,9 +34,9 @@ from framefeed.decode.video_decoder import VideoDecoder as ArrayDecoder
 from framefeed.errors import UsageError
 from framefeed.index.build import build_index
 from framefeed.index.frame_index import FrameIndex
+from framefeed.media.limits import Limits, checked_limits
 
 Tensor = torch.Tensor
-_DTYPES: dict[object, torch.dtype] = {None: torch.uint8, torch.uint8: torch.uint8, torch.float32: torch.float32}
 
 
 class VideoDecoder:
@@ -32,19 +48,23 @@ class VideoDecoder:
         dimension_order: "NCHW" or "NHWC".
         num_ffmpeg_threads: Threads of the decoder; 0 leaves the number to FFmpeg.
         device: None or "cpu".
-        seek_mode: "exact" checks the ends of the stream by decoding; "approximate" believes its packets. Either way
-            frame i is frame i.
-        transforms: TorchCodec's or torchvision's Resize, CenterCrop and RandomCrop, in order.
+        seek_mode: "exact" makes sure which frames come out; "approximate" believes the packets. Either way frame i is
+            frame i.
+        transforms: TorchCodec's or torchvision's Resize, CenterCrop and RandomCrop, in order, any of them several
+            times. A crop and a resize at the beginning are the decoder's own; what follows is done with its pictures.
         output_dtype: ``torch.uint8`` (also None), or ``torch.float32`` with values from 0 to 1.
         custom_frame_mappings: JSON of the frames' pts, duration and key_frame, as TorchCodec takes it: text, bytes or
             a file object. It must agree with the packets of the stream.
         size: (height, width), or the short side, to resize to.
         crop: (top, left, height, width) in displayed pixels, or a crop rule.
+        backend: Name of a decoder, or a decoder.
         frame_index: A ready index of the same source.
+        limits: What the file may claim before anything is allocated for it.
 
     Raises:
         MediaError: The source cannot be read.
-        UsageError: Contradicting arguments (also a ValueError, as TorchCodec's).
+        UsageError: Wrong arguments; also of the type that TorchCodec raises, which is ValueError, TypeError or
+            RuntimeError.
     """
 
     def __init__(
@@ -61,30 +81,44 @@ class VideoDecoder:
         custom_frame_mappings: Any = None,
         size: tuple[int, int] | int | None = None,
         crop: Any = None,
+        backend: str | Decoder = "auto",
         frame_index: FrameIndex | None = None,
+        limits: Limits | None = None,
     ) -> None:
-        check_device(device)
-        self._dtype = _checked_dtype(output_dtype)
-        threads = _checked_threads(num_ffmpeg_threads)
-        media = _encoded(source)
-        if frame_index is None:
-            frame_index = _index(media, stream_index, seek_mode, custom_frame_mappings)
-        steps = as_steps(transforms, size, crop, frame_index.stream.displayed)
-        self._slices = steps
+        if dimension_order not in ("NCHW", "NHWC"):
+            raise UsageError(f"dimension_order must be 'NCHW' or 'NHWC', not {dimension_order!r}")
+        checked_device(device)
+        self._dtype = checked_dtype(output_dtype)
+        decoder = _backend(backend, checked_threads(num_ffmpeg_threads))
+        verify = _verify(seek_mode, custom_frame_mappings)
+        media, number, bounds = as_source(source), checked_stream(stream_index), checked_limits(limits)
+        index = frame_index or build_index(media, verify, stream_index=number, limits=bounds)
+        if custom_frame_mappings is not None:
+            check_mappings(custom_frame_mappings, index)
+        self._steps = as_steps(transforms, size, crop, index.stream.displayed)
+        # As decoders give them: whole pictures with channels last, resized ones in planes.
+        self._stored: Literal["NCHW", "NHWC"] = "NHWC" if self._steps.size is None else dimension_order
         self._arrays = ArrayDecoder(
             media,
-            dimension_order=dimension_order,
-            size=steps.size,
-            crop=steps.crop,
-            frame_index=frame_index,
-            backend="auto" if threads == 1 else auto_decoder(PyAVDecoder(threads=threads)),
+            stream_index=number,
+            dimension_order=self._stored,
+            size=self._steps.size,
+            crop=self._steps.crop,
+            backend=decoder,
+            frame_index=index,
+            limits=bounds,
         )
         self._order = dimension_order
 
-    @property
+    @cached_property
     def metadata(self) -> VideoMetadata:
-        """Facts of the stream under TorchCodec's names, and ours."""
-        return self._arrays.metadata
+        """Facts of the stream under TorchCodec's names and in its words, and ours."""
+        return in_torchcodecs_words(self._arrays.metadata)
+
+    @property
+    def cpu_fallback(self) -> CpuFallbackStatus:
+        """Whether the CPU stands in for another device: never, for no other is asked for in this version."""
+        return CpuFallbackStatus()
 
     @property
     def stream_index(self) -> int:
@@ -103,8 +137,8 @@ class VideoDecoder:
         return repr(self._arrays)
 
     def __getitem__(self, key: Any) -> Tensor:
-        if not isinstance(key, slice) and not hasattr(key, "__index__"):
-            raise TypeError(f"Unsupported key type: {type(key)}. Supported types are int and slice.")
+        if not isinstance(key, (slice, Integral)):
+            raise WrongKind(f"Unsupported key type: {type(key)}. Supported types are int and slice.")
         return self._tensor(self._arrays[key])
 
     def __iter__(self) -> Iterator[Tensor]:
@@ -112,35 +146,43 @@ class VideoDecoder:
 
     def get_frame_at(self, index: int) -> Frame:
         """Decode frame ``index``; see ``framefeed.VideoDecoder.get_frame_at``."""
-        return self._frame(self._arrays.get_frame_at(index))
+        return self._frame(self._arrays.get_frame_at(as_ordinal(index)))
 
     def get_frames_at(self, indices: Tensor | Sequence[int]) -> FrameBatch:
-        """Decode several frames; see ``framefeed.VideoDecoder.get_frames_at``."""
-        numbers = indices.tolist() if isinstance(indices, Tensor) else indices
-        return self._batch(self._arrays.get_frames_at(numbers))
+        """Decode several frames; see ``framefeed.VideoDecoder.get_frames_at``. Whole floats of a tensor are taken."""
+        return self._batch(self._arrays.get_frames_at(as_ordinals(indices)))
 
     def get_frames_in_range(self, start: int, stop: int, step: int = 1) -> FrameBatch:
-        """Decode a range of frames; see ``framefeed.VideoDecoder.get_frames_in_range``."""
+        """Decode a range of frames; see ``framefeed.VideoDecoder.get_frames_in_range``.
+
+        Raises:
+            RefusedValue: It is turned round, or ``step`` is negative; a slice may be both.
+        """
+        frames = frame_range(slice(start, stop, step), len(self))
+        if frames.step < 0 or frames.start > frames.stop:
+            raise RefusedValue(
+                f"a range goes forward, not from {start} to {stop} by {step}: decoder[start:stop:step] goes back too"
+            )
         return self._batch(self._arrays.get_frames_in_range(start, stop, step))
 
     def get_frame_played_at(self, seconds: float) -> Frame:
         """Decode the frame shown at a time; see ``framefeed.VideoDecoder.get_frame_played_at``."""
-        return self._frame(self._arrays.get_frame_played_at(seconds))
+        return self._frame(self._arrays.get_frame_played_at(as_scalar(seconds)))
 
     def get_frames_played_at(self, seconds: Tensor | Sequence[float]) -> FrameBatch:
         """Decode the frames shown at several times; see ``framefeed.VideoDecoder.get_frames_played_at``."""
-        times = seconds.tolist() if isinstance(seconds, Tensor) else seconds
-        return self._batch(self._arrays.get_frames_played_at(times))
+        return self._batch(self._arrays.get_frames_played_at(as_times(seconds)))
 
     def get_frames_played_in_range(
         self, start_seconds: float, stop_seconds: float, fps: float | None = None
     ) -> FrameBatch:
         """Decode what is shown in a range; see ``framefeed.VideoDecoder.get_frames_played_in_range``."""
-        return self._batch(self._arrays.get_frames_played_in_range(start_seconds, stop_seconds, fps))
+        start, stop, rate = as_scalar(start_seconds), as_scalar(stop_seconds), as_scalar(fps)
+        return self._batch(self._arrays.get_frames_played_in_range(start, stop, rate))
 
     def get_all_frames(self, fps: float | None = None) -> FrameBatch:
         """Decode all frames; see ``framefeed.VideoDecoder.get_all_frames``."""
-        return self._batch(self._arrays.get_all_frames(fps))
+        return self._batch(self._arrays.get_all_frames(as_scalar(fps)))
 
     def close(self) -> None:
         """Release files and decoders; more than once is fine."""
@@ -153,7 +195,13 @@ class VideoDecoder:
         self.close()
 
     def _tensor(self, pixels: Any) -> Tensor:
-        tensor = torch.from_numpy(np.ascontiguousarray(self._slices.cut(pixels, self._order)))
+        tensor = torch.from_numpy(pixels)
+        if self._steps.rest:
+            pictures = tensor if self._stored == "NCHW" else tensor.movedim(-1, -3)
+            pictures = self._steps.finish(pictures)
+            tensor = (pictures if self._order == "NCHW" else pictures.movedim(-3, -1)).contiguous()
+        elif self._stored != self._order:
+            tensor = tensor.movedim(-1, -3)
         return tensor if self._dtype is torch.uint8 else tensor.to(torch.float32).div_(255)
 
     def _frame(self, frame: Frame) -> Frame:
@@ -168,44 +216,17 @@ class VideoDecoder:
         )
 
 
-def check_device(device: str | torch.device | None) -> None:
-    """Refuse all devices but the CPU."""
-    wanted = torch.device(device) if device is not None else torch.get_default_device()
-    if wanted.type != "cpu":
-        raise UsageError(f"device={str(wanted)!r} is not in this version: use device='cpu' and move the tensors")
+def _backend(backend: str | Decoder, threads: int) -> str | Decoder:
+    if threads == 1:
+        return backend
+    if backend != "auto":
+        raise UsageError(f"num_ffmpeg_threads={threads} is for backend='auto', not {backend!r}")
+    return auto_decoder(PyAVDecoder(threads=threads))
 
 
-def _checked_dtype(dtype: torch.dtype | None) -> torch.dtype:
-    if dtype not in _DTYPES:
-        raise UsageError(f"output_dtype must be torch.uint8 or torch.float32, not {dtype}")
-    return _DTYPES[dtype]
-
-
-def _checked_threads(threads: int) -> int:
-    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 0:
-        raise UsageError(f"num_ffmpeg_threads must be a whole number from 0 on, not {threads!r}")
-    return threads
-
-
-def _encoded(source: Any) -> Any:
-    if isinstance(source, Tensor):
-        if source.dtype != torch.uint8 or source.ndim != 1:
-            raise UsageError("a tensor as a source must be flat and uint8: the encoded bytes of a file")
-        return source.cpu().numpy().tobytes()
-    if not isinstance(source, (str, bytes, bytearray, memoryview)) and not any(
-        hasattr(source, name) for name in ("__fspath__", "read", "source", "kind", "as_media_source")
-    ):
-        raise TypeError(f"Unknown source type: {type(source)}")
-    return source
-
-
-def _index(media: Any, stream_index: int | None, seek_mode: str, mappings: Any) -> FrameIndex:
+def _verify(seek_mode: str, mappings: Any) -> Literal["proof", "none"]:
     if seek_mode not in ("exact", "approximate"):
         raise UsageError(f"seek_mode must be 'exact' or 'approximate', not {seek_mode!r}")
     if mappings is not None and seek_mode == "approximate":
         raise UsageError("custom_frame_mappings is incompatible with seek_mode='approximate'")
-    believes = mappings is not None or seek_mode == "approximate"
-    index = build_index(media, "none" if believes else "ends", stream_index=stream_index)
-    if mappings is not None:
-        check_mappings(mappings, index)
-    return index
+    return "proof" if seek_mode == "exact" else "none"

@@ -1,0 +1,7 @@
+"""Not in this version: ``from framefeed.ray import dataset`` says so, as ``ff.ray`` does."""
+
+from framefeed.errors import NotInThisVersion
+
+raise NotInThisVersion(
+    "framefeed.ray is not in this version: ff.ClipLoader gives NumPy arrays, which every framework takes"
+)

@@ -1,0 +1,7 @@
+"""Not in this version: ``from framefeed.tensorflow import dataset`` says so, as ``ff.tensorflow`` does."""
+
+from framefeed.errors import NotInThisVersion
+
+raise NotInThisVersion(
+    "framefeed.tensorflow is not in this version: ff.ClipLoader gives NumPy arrays, which every framework takes"
+)
