@@ -128,7 +128,7 @@ class VideoContainer:
         self._input = LibavInput(self.source)  # refuses a FIFO or a folder before libav sees it
         try:
             self._container = self._opened()
-            if self._headers_only and len(self._container.streams.video) > 1:
+            if self._headers_only and len(self._container.streams.video) > 1 and self._has_withheld():
                 # Which one is the best depends on how much libav reads of each.
                 self._headers_only = False
                 self.close()
@@ -144,6 +144,10 @@ class VideoContainer:
         except BaseException:
             self._input.close_reader()
             raise
+
+    def _has_withheld(self) -> bool:
+        contexts = (stream.codec_context for stream in self._container.streams.video)
+        return any(context is None or context.codec.canonical_name in WITHHELD for context in contexts)
 
     def _opened(self) -> InputContainer:
         self._input.bound_header(self.limits)

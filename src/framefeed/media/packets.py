@@ -14,7 +14,7 @@ from framefeed.errors import LimitExceeded
 from framefeed.media.container import Packet, VideoContainer
 from framefeed.media.h26x.units import BLOCK_PADDING, UnitFacts, UnitWalk
 from framefeed.media.nal import nal_length_size
-from framefeed.media.source import ByteReader
+from framefeed.media.source import read_bytes
 
 MISSING_PTS = int(np.iinfo(np.int64).min)
 """No presentation time."""
@@ -23,6 +23,8 @@ BoolArray = npt.NDArray[np.bool_]
 NAL_CODECS = frozenset({"h264", "hevc"})
 """Whose packets say themselves whether decoding can start at them; other codecs' key flags are the container's word."""
 _BLOCK_BYTES = 2**21
+_MOST_SPREAD = 4
+"""Times their own bytes that packets may be apart in the file to be compared with it at once."""
 _BORDER = 255
 """A byte between packets, so that the end of one and the beginning of the next are no start code together."""
 
@@ -107,28 +109,42 @@ class _Units:
         codec = container.codec_name
         self._walk = UnitWalk(codec, nal_length_size(codec, container.stream.codec_context.extradata))
         self._reader = container.reader
-        self._data, self._places = bytearray(), list[tuple[int, int]]()
+        self._data, self._begin, self._offsets = bytearray(), list[int](), list[int]()
         self.is_contiguous = container.format_name.startswith("mov")
 
     def add(self, batch: list[Packet]) -> None:
         for packet in batch:
-            packet_bytes = memoryview(packet)
-            if self._data and len(self._data) + len(packet_bytes) > _BLOCK_BYTES:
+            if self._data and len(self._data) + packet.size > _BLOCK_BYTES:
                 self._look()
-            begin = len(self._data)
-            self._data += packet_bytes
-            self._places.append((begin, len(self._data)))
+            self._begin.append(len(self._data))
+            self._offsets.append(-1 if (offset := packet.pos) is None else offset)
+            self._data += memoryview(packet)
             self._data.append(_BORDER)
-            self.is_contiguous = self.is_contiguous and _stands_in(self._reader, packet.pos, packet_bytes)
 
     def _look(self) -> None:
+        begin = np.array(self._begin, dtype=np.int64)
+        end = np.append(begin[1:], len(self._data)) - 1
         self._data += bytes(BLOCK_PADDING)
-        begin, end = np.array(self._places, dtype=np.int64).T
-        self._walk.block(np.frombuffer(self._data, np.uint8), np.ascontiguousarray(begin), np.ascontiguousarray(end))
-        self._data, self._places = bytearray(), []
+        self._walk.block(np.frombuffer(self._data, np.uint8), begin, end)
+        self.is_contiguous = self.is_contiguous and self._stand_in_file(begin, end)
+        self._data, self._begin, self._offsets = bytearray(), [], []
+
+    def _stand_in_file(self, begin: IntArray, end: IntArray) -> bool:
+        """Whether the packets that are looked at have the bytes of the file at their offsets."""
+        offset = np.array(self._offsets, dtype=np.int64)
+        if int(offset.min()) < 0:
+            return False
+        size, data = end - begin, bytes(self._data)
+        if int((offset + size).max() - offset.min()) <= _MOST_SPREAD * len(data):
+            first = int(offset.min())
+            stored = read_bytes(self._reader, first, int((offset + size).max()) - first)
+            columns = (begin, end, offset - first, offset - first + size)
+            return all(data[a:b] == stored[c:d] for a, b, c, d in zip(*(x.tolist() for x in columns), strict=True))
+        places = zip(begin.tolist(), offset.tolist(), size.tolist(), strict=True)
+        return all(data[at : at + count] == read_bytes(self._reader, place, count) for at, place, count in places)
 
     def described(self, walk: PacketWalk, is_changed: bool) -> PacketWalk:
-        if self._places:
+        if self._begin:
             self._look()
         units = self._walk.facts()
         return replace(
@@ -192,13 +208,6 @@ def _finished(columns: _Columns) -> PacketWalk:
         is_damaged=columns.is_damaged,
         is_reconfigured=columns.is_changed,
     )
-
-
-def _stands_in(reader: ByteReader, offset: int | None, data: memoryview) -> bool:
-    if offset is None or offset < 0:
-        return False
-    buffer = bytearray(len(data))
-    return reader.read_into(memoryview(buffer), offset) == len(data) and buffer == data
 
 
 def _too_many(container: VideoContainer) -> LimitExceeded:
