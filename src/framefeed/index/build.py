@@ -26,7 +26,7 @@ from framefeed.media.details import stream_colors
 from framefeed.media.empty import no_frame
 from framefeed.media.info import MediaInfo
 from framefeed.media.landing import MisplacedPacket, packets_from
-from framefeed.media.limits import DEFAULT_LIMITS, Limits
+from framefeed.media.limits import Limits, limits_or_default
 from framefeed.media.mp4.opening import open_movie
 from framefeed.media.nal import MAX_PARAMETER_SETS
 from framefeed.media.packets import PacketWalk, walk_packets
@@ -51,7 +51,7 @@ _NAL_CODECS = frozenset({"h264", "hevc"})
 
 
 def build_index(
-    source: Any, verify: Verify = "ends", *, stream_index: int | None = None, limits: Limits = DEFAULT_LIMITS
+    source: Any, verify: Verify = "ends", *, stream_index: int | None = None, limits: Limits | None = None
 ) -> FrameIndex:
     """Find every output frame of a source's video stream.
 
@@ -62,7 +62,7 @@ def build_index(
             packets or where packets are known to lie; "none" believes the packets; "full" decodes everything, and so
             knows the frames that never come undamaged.
         stream_index: The stream to index, or None for the best one.
-        limits: What the file may claim.
+        limits: What the file may claim; None for the defaults of `Limits`.
 
     Raises:
         MediaError: As ``probe``; also EmptyVideo where no frame comes out.
@@ -73,7 +73,7 @@ def build_index(
 
 
 def index_media(
-    source: Any, verify: Verify = "ends", *, stream_index: int | None = None, limits: Limits = DEFAULT_LIMITS
+    source: Any, verify: Verify = "ends", *, stream_index: int | None = None, limits: Limits | None = None
 ) -> tuple[MediaInfo, FrameIndex]:
     """Describe and index a video in one opening; see ``build_index``."""
     info, index = _indexed(source, verify, stream_index, limits, needs_info=True)
@@ -82,13 +82,13 @@ def index_media(
 
 
 def _indexed(
-    source: Any, verify: Verify, stream_index: int | None, limits: Limits, *, needs_info: bool
+    source: Any, verify: Verify, stream_index: int | None, limits: Limits | None, *, needs_info: bool
 ) -> tuple[MediaInfo | None, FrameIndex]:
     """Index a video, and describe it where that is asked for or comes along."""
     if verify not in ("ends", "none", "full"):
         raise UsageError(f"verify must be 'ends', 'none' or 'full', not {verify!r}")
     media = MediaSource.of(source)
-    call = partial(_index_once, media, verify, stream_index, limits, needs_info=needs_info)
+    call = partial(_index_once, media, verify, stream_index, limits_or_default(limits), needs_info=needs_info)
     return try_again_in_shortage(call, media.name, "index")
 
 

@@ -50,3 +50,16 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
+
+
+def limits_or_default(limits: Limits | None) -> Limits:
+    """Take the default limits where none are given.
+
+    Raises:
+        UsageError: What is given is no `Limits`.
+    """
+    if limits is None:
+        return DEFAULT_LIMITS
+    if not isinstance(limits, Limits):
+        raise UsageError(f"limits must be an ff.Limits or None, not {limits!r}")
+    return limits
