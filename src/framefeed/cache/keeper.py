@@ -26,7 +26,7 @@ from framefeed.cache.tally import CacheStats, Tally
 from framefeed.decode.decoder import Pixels
 from framefeed.decode.planes import PlaneLayout
 from framefeed.errors import UsageError
-from framefeed.parallel.forking import renewed_by_forks
+from framefeed.parallel.forking import renew_after_fork
 
 AUTO = "auto"
 
@@ -85,7 +85,7 @@ class Keeper:
         self.begin_anew()
         self._store: FrameStore | None = None
         self._has_warned = False
-        renewed_by_forks(self)
+        renew_after_fork(self)
 
     def begin_anew(self) -> None:
         """Have a lock that nobody holds."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from threading import Lock
 
 from framefeed.cache.stored import Kind
-from framefeed.parallel.forking import renewed_by_forks
+from framefeed.parallel.forking import renew_after_fork
 
 _ENTRY_NBYTES = 400
 """What a frame costs besides its bytes, about: two dictionary slots, the key, the objects."""
@@ -43,7 +43,7 @@ class MemoryTier:
         self._frames: OrderedDict[tuple[bytes, int], Held] = OrderedDict()
         self._nbytes = 0
         self.begin_anew()
-        renewed_by_forks(self)
+        renew_after_fork(self)
 
     def begin_anew(self) -> None:
         """Have a lock that nobody holds."""

@@ -6,7 +6,7 @@ import threading
 import warnings
 from typing import Any, cast
 
-from framefeed.parallel.forking import renewed_by_forks
+from framefeed.parallel.forking import renew_after_fork
 
 
 class Quiet:
@@ -53,4 +53,4 @@ class Quiet:
 
 QUIET = Quiet()
 """The one of this process."""
-renewed_by_forks(QUIET)
+renew_after_fork(QUIET)

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from threading import Lock
 
-from framefeed.parallel.shortage import released_in_shortage
+from framefeed.parallel.shortage import register_releasable
 
 MOST_OPEN = 128
 
@@ -36,7 +36,7 @@ class Descriptors:
     def __init__(self) -> None:
         self._open: OrderedDict[int, Descriptor] = OrderedDict()
         self._lock = Lock()
-        released_in_shortage(self)
+        register_releasable(self)
 
     def __len__(self) -> int:
         return len(self._open)
