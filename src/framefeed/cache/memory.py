@@ -46,7 +46,7 @@ class MemoryTier:
         renew_after_fork(self)
 
     def begin_anew(self) -> None:
-        """Have a lock that nobody holds."""
+        """Replace the lock, which a thread of the parent may have held."""
         self._lock = Lock()
 
     def __len__(self) -> int:

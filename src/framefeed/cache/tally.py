@@ -54,7 +54,7 @@ class Tally:
         renew_after_fork(self)
 
     def begin_anew(self) -> None:
-        """Have counted nothing, for what a process did its children did not, and a lock that nobody holds."""
+        """Count from zero, as a child did nothing of what its parent did; replace the lock."""
         self._sums: dict[str, Any] = {}
         self._lock = Lock()
 

@@ -186,7 +186,7 @@ class _Builder:
     def _tail_is_complete(self) -> bool:
         """Decode the last packets from the last key frame on; all of them that are kept must come out.
 
-        Pictures before the last ones that nobody refers to are left out: only whether the end comes out is asked.
+        Pictures before the last ones to which no other refers are left out: only whether the end comes out is asked.
         """
         walk = self._walk
         first_checked = max(0, len(walk) - _TAIL_PACKETS)

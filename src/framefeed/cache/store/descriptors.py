@@ -1,4 +1,4 @@
-"""Open files of segments: a bounded number, closed when nobody reads from them any more."""
+"""Open files of segments: a bounded number, closed when no read uses them any more."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ class Descriptors:
                 opened.popitem(last=False)
 
     def drop(self, segment: int) -> None:
-        """Let go of one."""
+        """Release one."""
         with self._lock:
             self._open.pop(segment, None)
 
     def clear(self) -> None:
-        """Let go of all."""
+        """Release all."""
         with self._lock:
             self._open.clear()
 

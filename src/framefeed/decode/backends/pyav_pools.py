@@ -1,4 +1,4 @@
-"""Decoder contexts, open files and open containers, pooled per thread, so that nobody waits for another.
+"""Decoder contexts, open files and open containers, pooled per thread, so that no thread waits for another.
 
 A forked child starts with empty pools: it must not share a parent's file position (L01).
 
@@ -142,7 +142,7 @@ class ThreadPools:
             lend = self._direct if how.direct and index.stream.contiguous else self._contained
             with lend(source, stamp, index, how, counts) as feed:
                 yield feed
-        # What was read while another file took its place is nobody's picture (D09).
+        # What was read while another file took its place belongs to neither (D09).
         _check_identity(source, index)
 
     @contextmanager

@@ -147,7 +147,7 @@ class StillDecoder:
         source.check_identity(index.identity)
         with source.opened() as reader:
             data = read_bytes(reader, 0, size)
-        # What was read while another file took its place is nobody's picture (D09).
+        # What was read while another file took its place belongs to neither (D09).
         source.check_identity(index.identity)
         if len(data) != size:
             raise StaleSource(f"{source.name}: has {len(data)} bytes, and {size} when it was indexed: index it again",
