@@ -7,6 +7,7 @@ that break it. To make an exception, add a line with its reason to the table abo
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -169,6 +170,15 @@ LONG_SIGNATURES = {
     ("plan", "plan_clips"),
     ("plan", "plan_requests"),
 }
+
+
+_RIDDLES = re.compile(r"\b(nobody|whoever|somebody|anybody|lets? go|letting go)\b", re.IGNORECASE)
+
+
+def plain_words(source: Source) -> list[str]:
+    """A sentence names who does something, or does without."""
+    lines = enumerate(source.text.splitlines(), 1)
+    return [f"{source.module}:{number}: {met[0]}" for number, line in lines if (met := _RIDDLES.search(line))]
 
 
 def parameter_count(source: Source) -> list[str]:
@@ -395,6 +405,7 @@ RULES: dict[str, Rule] = {
     "starts workers": starts_workers,
     "one framework": one_framework,
     "private modules": private_modules,
+    "plain words": plain_words,
 }
 
 

@@ -72,6 +72,8 @@ WRONG = [
     ("one framework", "adapters.jax", "import torch\nimport jax.numpy as jnp"),
     ("private modules", "bench.measure", "from framefeed.media._boxes import moov"),
     ("private modules", "cli.scan", "from framefeed.media import _boxes"),
+    ("plain words", "media.info", "# Nobody knows.\nx = 1"),
+    ("plain words", "media.info", 'def f() -> None:\n    """Let go of it, whoever asks."""'),
 ]
 
 RIGHT = [
@@ -90,6 +92,7 @@ RIGHT = [
     ("starts workers", "decode.frames", "import threading\nclass Pool: ...\npool = Pool()"),
     ("starts workers", "parallel.pools", "import threading\nthreading.Thread(target=print)"),
     ("private modules", "cli.scan", "from framefeed.cli._options import parser"),
+    ("plain words", "media.info", "outlet_gone = 1  # unknown"),
     ("private modules", "load.loader", "from framefeed.decode._errors import translate"),
 ]
 

@@ -176,6 +176,10 @@ def test_damage_of_a_packet_that_gives_no_frame_reaches_what_follows_it_from_its
     index.packets.pts[4] = index.packets.pts[3] - 1
     assert packet_start(index, 4) == 0
     assert find_damaged_frames(index, nothing, np.array([4])).tolist() == []
+    # A leading picture of the first start.
+    index.packets.pts[1] = index.packets.pts[0] - 1
+    assert packet_start(index, 1) == -1
+    assert find_damaged_frames(index, nothing, np.array([1])).tolist() == []
 
 
 def garbled_after_encoding(path: Path, numbers: Sequence[int]) -> Path:

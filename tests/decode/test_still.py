@@ -35,7 +35,9 @@ from framefeed.errors import (
     UsageError,
 )
 from framefeed.index.build import build_index
+from framefeed.index.scanning import scan
 from framefeed.media.limits import DEFAULT_LIMITS, Limits
+from framefeed.media.probe import probe
 from framefeed.media.quiet import QUIET
 from framefeed.media.sequence import ImageSequence
 from framefeed.media.source import MediaSource
@@ -271,6 +273,14 @@ def test_I03_pixels_without_a_rule_are_refused(dtype: Any, tmp_path: Path) -> No
     Image.fromarray(np.arange(600, dtype=dtype).reshape(20, 30)).save(tmp_path / "picture.tif")
     with pytest.raises(UnsupportedCodec, match=r"picture\.tif: no rule"):
         VideoDecoder(tmp_path / "picture.tif")[0]
+
+
+def test_a_bigtiff_is_a_picture_in_scan_and_where_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "big.tif"
+    Image.fromarray(RGBA[:, :, :3]).save(path, big_tiff=True)
+    assert scan(path).failures == []
+    assert probe(path).container == "tiff"
+    np.testing.assert_array_equal(VideoDecoder(path, dimension_order="NHWC")[0], RGBA[:, :, :3])
 
 
 def test_transparency_of_a_colour_is_dropped(tmp_path: Path) -> None:

@@ -366,6 +366,17 @@ def test_pictures_are_decoded_where_everything_is(tmp_path: Path) -> None:
     assert [error.split(":")[0] for _, error in scan(tmp_path).verify(workers=0).errors] == ["CorruptMedia"]
 
 
+@pytest.mark.parametrize("depth", ["header", "frames"])
+def test_pictures_whose_pixels_no_backend_decodes_are_failed_rows(tmp_path: Path, depth: Any) -> None:
+    for mode in ("F", "I", "L", "LAB", "RGB"):
+        Image.new(mode, (40, 30)).save(tmp_path / f"{mode}.tif")
+    made = scan(tmp_path, depth=depth)
+    failures = [(os.path.basename(name), kind, message) for name, kind, message in made.failures]
+    assert [failure[:2] for failure in failures] == [(f"{mode}.tif", "UnsupportedCodec") for mode in ("F", "I", "LAB")]
+    assert all(f"kind '{name.removesuffix('.tif')}'" in message for name, _, message in failures)
+    assert made.usable_rows.tolist() == [2, 4]
+
+
 def test_a_root_that_holds_nothing_is_a_mistake(data: Path, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     with pytest.raises(UsageError, match="none of the 4 paths lies below"):

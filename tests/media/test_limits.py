@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import os
 from typing import Any
@@ -11,10 +12,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import framefeed
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.decode.backends.pyav_pools import Feeding, bare_context
 from framefeed.errors import LimitExceeded, UsageError
 from framefeed.index.build import build_index
+from framefeed.index.scanning import scan
 from framefeed.media.container import VideoContainer, decode_facts
 from framefeed.media.limits import DEFAULT_LIMITS, Limits
 from framefeed.media.probe import probe
@@ -90,6 +93,29 @@ def test_S04_each_limit_is_kept(name: str, limits: Limits) -> None:
     with pytest.raises(LimitExceeded) as raised:
         build_index(corpus_file(name), limits=limits)
     assert raised.value.source == str(corpus_file(name))
+
+
+def public_limits() -> dict[str, inspect.Parameter]:
+    """The parameter ``limits`` of every public function and class that has one."""
+    found = {name: getattr(framefeed, name) for name in framefeed.__all__}
+    parameters = {name: inspect.signature(each).parameters for name, each in found.items() if callable(each)}
+    return {name: those["limits"] for name, those in parameters.items() if "limits" in those}
+
+
+def test_all_that_takes_limits_takes_none_for_the_defaults() -> None:
+    assert set(public_limits()) >= {"probe", "build_index", "scan"}
+    for name, parameter in public_limits().items():
+        assert (name, parameter.default, parameter.annotation) == (name, None, "Limits | None")
+    path = corpus_file("base.mp4")
+    assert probe(path, limits=None) == probe(path, limits=Limits())
+    assert build_index(path, limits=None).pts.tolist() == build_index(path).pts.tolist()
+    assert scan(path, limits=None, workers=0).table.equals(scan(path, workers=0).table)
+
+
+@pytest.mark.parametrize("ask", [probe, build_index, scan])
+def test_limits_of_another_type_are_a_mistake_of_the_call(ask: Any) -> None:
+    with pytest.raises(UsageError, match=r"limits must be an ff\.Limits or None, not \{'max_side'"):
+        ask(corpus_file("base.mp4"), limits={"max_side": 100})
 
 
 def test_S04_a_file_at_its_limits_is_fine() -> None:

@@ -11,7 +11,7 @@ import pytest
 import framefeed
 from framefeed.errors import UsageError
 from framefeed.parallel import ordered_outcomes
-from framefeed.parallel.forking import finalise_after_fork, renewed_by_forks
+from framefeed.parallel.forking import finalise_after_fork, renew_after_fork
 from tests.decode.forks import Child
 
 LOCKS = {"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore", "Event", "Barrier"}
@@ -54,10 +54,10 @@ def test_every_lock_that_lasts_is_renewed_in_forked_processes() -> None:
     with_locks = {name: text for name, text in texts.items() if any(lock in text for lock in LOCKS)}
     owners = {(name, owner): renews for name, text in with_locks.items()
               for owner, renews in owners_of_locks(ast.parse(text)).items()}  # fmt: skip
-    not_renewed = {key for key, renews in owners.items() if not (renews and "renewed_by_forks(" in texts[key[0]])}
+    not_renewed = {key for key, renews in owners.items() if not (renews and "renew_after_fork(" in texts[key[0]])}
     assert not_renewed - set(EXEMPT) - set(OWNED) == set(), "let them begin anew, or say here why they need not"
     assert set(EXEMPT) | set(OWNED) == not_renewed, "these need no entry here any more"
-    assert all("renewed_by_forks(" in texts[owner] for owner in OWNED.values())
+    assert all("renew_after_fork(" in texts[owner] for owner in OWNED.values())
 
 
 def test_nothing_else_registers_with_the_system_at_forks() -> None:
@@ -82,7 +82,7 @@ def test_what_a_thing_leaves_to_the_parent_is_finalised_when_all_have_begun_anew
     class Leaving:
         def __init__(self) -> None:
             self.left: Left | None = Left()
-            renewed_by_forks(self)
+            renew_after_fork(self)
 
         def begin_anew(self) -> None:
             finalise_after_fork(self.left)

@@ -12,8 +12,8 @@ import pytest
 from framefeed.errors import LimitExceeded, ResourceExhausted, UnreadableMedia
 from framefeed.parallel import ordered_outcomes
 from framefeed.parallel.shortage import (
+    register_releasable,
     release_idle,
-    released_in_shortage,
     shortage_in,
     try_again_in_shortage,
 )
@@ -29,7 +29,7 @@ class Pool:
 
     def __init__(self) -> None:
         self.idle = 1
-        released_in_shortage(self)
+        register_releasable(self)
 
     def release_idle(self) -> None:
         self.idle = 0

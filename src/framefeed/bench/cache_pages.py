@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 
 TRIES = 3
-"""Pages that a processor has just put aside are only let go of at a second look."""
+"""Pages that a processor has just put aside are only released at a second look."""
 _CHUNK = 1 << 20
 
 

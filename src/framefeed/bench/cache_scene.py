@@ -133,7 +133,7 @@ class CachedSample:
             yield from zip(part, clip.transpose(0, 2, 3, 1), strict=True)
 
     def take(self, places: Sequence[int]) -> None:
-        """Read frames, and let go of them."""
+        """Read frames, and drop them."""
         for first in range(0, len(places), CLIP):
             self._asked(self._decoder, places[first : first + CLIP], is_cached=True)
 

@@ -21,7 +21,7 @@ MEAN_TOLERANCE = 6.0
 PEAK_TOLERANCE = 60.0
 """Largest difference of one square: a figure of a number that differs is above it."""
 _TIE = 0.2
-"""Neighbours that look the same are told apart by nobody."""
+"""Neighbours that look the same are not told apart."""
 
 
 def brightness(pictures: npt.NDArray[np.uint8], layout: Literal["NCHW", "NHWC"]) -> FloatArray:

@@ -26,7 +26,7 @@ READY_CLIPS = 32
 
 
 def exhaust(batches: Iterable[object], number: int) -> None:
-    """Take every batch, and let go of it, as a training loop does."""
+    """Take every batch, and drop it, as a training loop does."""
     for batch in batches:
         del batch
 

@@ -20,7 +20,7 @@ class Session(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of the video."""
+        """Release the video."""
         ...
 
 

@@ -39,7 +39,7 @@ def command(*words: str | os.PathLike[str]) -> list[str]:
 
 
 def scan_again(tree: str, table: str) -> dict[str, Any]:
-    """Scan a tree, as it is scanned by whoever has a table already."""
+    """Scan a tree of which there is a table already."""
     return _timed(lambda: scan(tree, out=table, depth="header", progress=False))
 
 
@@ -75,7 +75,7 @@ def scan_once(tree: str, table: str) -> dict[str, Any]:
 
 
 def plan_and_wait(catalog: str, rank: str, world_size: str) -> dict[str, Any]:
-    """Plan clips over a part of a catalog, say so in a line, and hold everything until somebody answers."""
+    """Plan clips over a part of a catalog, say so in a line, and hold everything until an answer comes."""
     before = family_now()
     plan = plan_clips(
         Catalog.open(catalog),

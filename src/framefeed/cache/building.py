@@ -133,7 +133,7 @@ def _check(plan: object, cache: object, epochs: int) -> None:
 
 
 def _filled(filler: Filler, work: tuple[EpochPlan, int, FrameCache], workers: int) -> Generator[Filled]:
-    """Yield what became of each group: first of those that nobody else works on, then of the others."""
+    """Yield what became of each group: first of those that no other process works on, then of the others."""
     plan, epochs, cache = work
     gathering = Gathering(by_output=filler.form == "output", max_bytes=GROUP_BYTES)
     options = plan.options
@@ -148,7 +148,7 @@ def _filled(filler: Filler, work: tuple[EpochPlan, int, FrameCache], workers: in
                 elsewhere.add(group.number)
 
     def left() -> Iterator[Group]:
-        # Whoever claimed them has stored them by now, or was killed, or could not.
+        # The processes that claimed them have stored them by now, or were killed, or could not.
         for group in gathered(plan, epochs, gathering):
             if group.number in elsewhere:
                 claims.wait(group.number)

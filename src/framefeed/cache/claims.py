@@ -59,7 +59,7 @@ class Claims:
         return self._lock(fcntl.LOCK_EX | fcntl.LOCK_NB, number)
 
     def wait(self, number: int) -> None:
-        """Wait until nobody claims a group any more. Whoever waits claims nothing, or two may wait for each other.
+        """Wait until no process claims a group. Call it without a claim, or two processes may wait for each other.
 
         A builder that was stopped claims for ever: patience ends, once for all groups, and they are worked on twice.
         """

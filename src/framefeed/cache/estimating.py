@@ -58,7 +58,7 @@ class Room:
         workers: Threads.
         max_bytes: Of its files, or None.
         bytes_there: Of files that it has.
-        free_bytes: Of its disk, or None where nobody knows.
+        free_bytes: Of its disk, or None where unknown.
         memory_bytes: Of the machine.
         frames_there: Frames that it has.
     """

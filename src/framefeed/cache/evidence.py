@@ -1,9 +1,9 @@
 """Whether a source still holds what a stored frame was made of.
 
-The stamp of a file, which costs one call to the system, says whether anybody touched it since. Where somebody did, or
-a copy stands in its place, the encoded bytes that the frame depends on decide: those of its group of pictures up to
-the frame itself, and the beginning of a container that sets the decoder up. So an edit that keeps size and time, head
-and tail is found out too, and a copied data set keeps its cache.
+The stamp of a file, which costs one call to the system, says whether it was touched since. Where it was, or a copy
+stands in its place, the encoded bytes that the frame depends on decide: those of its group of pictures up to the frame
+itself, and the beginning of a container that sets the decoder up. So an edit that keeps size and time, head and tail
+is found out too, and a copied data set keeps its cache.
 """
 
 from __future__ import annotations

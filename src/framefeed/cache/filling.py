@@ -26,7 +26,7 @@ Failed = tuple[str, str, str]
 """Source, error type, message."""
 
 _CORNER = 16
-"""Side of the part of each picture that is converted where planes are stored: nobody looks at it."""
+"""Side of the part of each picture that is converted where planes are stored: it is not looked at."""
 
 
 @dataclass(slots=True)
@@ -104,7 +104,7 @@ class Filler:
         group, done = group_and_done
         catalog = self._plan.catalog
         source, index = MediaSource.of(catalog.source(group.row)), catalog.frame_index(group.row)
-        self._cache.store.refresh()  # Whoever claimed the group before has sealed it only now.
+        self._cache.store.refresh()  # The group may have been sealed only now, by a process that claimed it before.
         lacking = [self._lacking(source, index, piece) for piece in group.pieces]
         count = sum(map(len, lacking))
         done.present += group.num_frames - count

@@ -46,16 +46,16 @@ class FrameCache(ClosedByWith):
             out wrong; or a name of ``ff.cache.known_codecs()``, such as "raw",
             "lz4", "zstd" or, with loss, "jpeg:90". Loss is part of the pixels: what is decoded loses at once what it
             will have lost when it is read, whether it can be stored or not.
-        max_bytes: Most bytes of files in the folder, whoever writes them, as an int or "200GB"; None for no bound.
-            What would go beyond it is not stored, and nothing is removed for it.
+        max_bytes: Most bytes of files in the folder, those of other processes included, as an int or "200GB"; None for
+            no bound. What would go beyond it is not stored, and nothing is removed for it.
         form: "output" stores the pixels that the plan asks for; "planes" stores whole pictures as the decoder made
             them, from which any crop and size is made; "auto" stores planes where a plan draws random crops or asks
             for whole pictures, else outputs.
         memory_bytes: Besides, keep stored bytes of the frames used last in memory, up to this many in each process.
         strict: Compare the encoded bytes that a frame was made of on every use; else only where the file's size,
             times or number say that it may have changed.
-        shared: Take a folder that belongs to somebody else, or that others may write to. Their files are read as
-            carefully as any, but pixels of whoever can write there are believed.
+        shared: Take a folder that belongs to another user, or that others may write to. Their files are read as
+            carefully as any, but the pixels in them are believed.
 
     Raises:
         UsageError: A wrong option.
@@ -176,7 +176,7 @@ class FrameCache(ClosedByWith):
         self.keeper.flush()
 
     def close(self) -> None:
-        """Flush, and let go of files and memory; the cache may be used again afterwards."""
+        """Flush, and release files and memory; the cache may be used again afterwards."""
         self.keeper.close()
 
 

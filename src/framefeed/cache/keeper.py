@@ -26,7 +26,7 @@ from framefeed.cache.tally import CacheStats, Tally
 from framefeed.decode.decoder import Pixels
 from framefeed.decode.planes import PlaneLayout
 from framefeed.errors import UsageError
-from framefeed.parallel.forking import renewed_by_forks
+from framefeed.parallel.forking import renew_after_fork
 
 AUTO = "auto"
 
@@ -66,7 +66,7 @@ class Keeper:
         memory: The memory tier.
         tally: Counts what happened.
         pixels: What decides the pixels besides source and decoder: "exact", or the recipe of a lossy codec. Part of the
-            key of every frame: what a lossy codec makes is nobody else's frame.
+            key of every frame: frames of a lossy codec are found with that codec alone.
         planned: The frames that will be stored, where a plan says so; what "auto" means depends on it.
         lacks: Which of them this cache lacks.
         shortage: What ran out when frames were to be stored the last time, or None.
@@ -85,10 +85,10 @@ class Keeper:
         self.begin_anew()
         self._store: FrameStore | None = None
         self._has_warned = False
-        renewed_by_forks(self)
+        renew_after_fork(self)
 
     def begin_anew(self) -> None:
-        """Have a lock that nobody holds."""
+        """Replace the lock, which a thread of the parent may have held."""
         self._opening = Lock()
 
     @property
@@ -112,7 +112,7 @@ class Keeper:
             self.say_trouble()
 
     def close(self) -> None:
-        """Flush, and let go of files and memory."""
+        """Flush, and release files and memory."""
         self.memory.clear()
         if self._store is not None:
             self._store.close()
@@ -182,7 +182,7 @@ class Keeper:
         if trouble is None or self._has_warned:
             return
         self._has_warned = True
-        with suppress(UserWarning):  # Raised where warnings are errors: but this one is to stop nobody.
+        with suppress(UserWarning):  # Raised where warnings are errors: but this one is to stop nothing.
             warnings.warn(trouble, UserWarning, stacklevel=2)
 
     def stats(self) -> CacheStats:

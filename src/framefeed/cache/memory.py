@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from threading import Lock
 
 from framefeed.cache.stored import Kind
-from framefeed.parallel.forking import renewed_by_forks
+from framefeed.parallel.forking import renew_after_fork
 
 _ENTRY_NBYTES = 400
 """What a frame costs besides its bytes, about: two dictionary slots, the key, the objects."""
@@ -43,10 +43,10 @@ class MemoryTier:
         self._frames: OrderedDict[tuple[bytes, int], Held] = OrderedDict()
         self._nbytes = 0
         self.begin_anew()
-        renewed_by_forks(self)
+        renew_after_fork(self)
 
     def begin_anew(self) -> None:
-        """Have a lock that nobody holds."""
+        """Replace the lock, which a thread of the parent may have held."""
         self._lock = Lock()
 
     def __len__(self) -> int:

@@ -220,7 +220,7 @@ class Shelf:
         return replace(frame, data=data, codec=codec)
 
     def encoded(self, frame: Fresh) -> Fresh:
-        """Encode a frame now, while the processor has its bytes at hand, and let go of these, if a codec is chosen."""
+        """Encode a frame now, while the processor has its bytes at hand, and drop these, if a codec is chosen."""
         if frame.data is not None or not (self._keeper.has_chosen and self._keeper.is_filling):
             return frame
         codec = self._keeper.codec_for(frame.layout, [frame.planes])

@@ -99,7 +99,7 @@ class StoreOptions:
     Attributes:
         max_bytes: Most bytes of files in the folder, or None.
         segment_bytes: Size at which a segment is sealed.
-        shared: Take a folder that belongs to somebody else, or that others may write to.
+        shared: Take a folder that belongs to another user, or that others may write to.
     """
 
     max_bytes: int | None = None
@@ -144,7 +144,7 @@ class StoreInfo:
         kinds: Codec label and layout -> (frames, stored bytes).
         descriptions: Stream key in hex -> its description, as JSON text.
         refused: File name -> why it cannot be used.
-        unfinished: Names of segments that somebody is writing, or left behind.
+        unfinished: Names of segments that are being written, or were left behind.
     """
 
     bytes_on_disk: int

@@ -16,7 +16,7 @@ _NONE = np.zeros(0, dtype=np.int64)
 
 
 def read_straight(keeper: Keeper, found: Found, stamp: int, layout: PlaneLayout, out: Pixels) -> npt.NDArray[np.int64]:
-    """Read the frames that lie on disk as they are wanted, of a source that nobody has touched since.
+    """Read the frames that lie on disk as they are wanted, of a source that was not touched since.
 
     What is left out may still be served in another way.
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 
-from framefeed.parallel.forking import renewed_by_forks
+from framefeed.parallel.forking import renew_after_fork
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,10 @@ class Tally:
 
     def __init__(self) -> None:
         self.begin_anew()
-        renewed_by_forks(self)
+        renew_after_fork(self)
 
     def begin_anew(self) -> None:
-        """Have counted nothing, for what a process did its children did not, and a lock that nobody holds."""
+        """Count from zero, as a child did nothing of what its parent did; replace the lock."""
         self._sums: dict[str, Any] = {}
         self._lock = Lock()
 

@@ -281,7 +281,7 @@ def _clear(args: argparse.Namespace) -> int:
     else:
         say(f"{args.folder}: {counted(before.num_frames, 'frame')} removed, {readable_bytes(freed)} freed")
         if left.unfinished:
-            say(f"left are {counted(len(left.unfinished), 'file')} that somebody is writing")
+            say(f"left are {counted(len(left.unfinished), 'file')} that are being written")
     return Exit.WELL
 
 

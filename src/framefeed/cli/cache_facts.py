@@ -46,7 +46,7 @@ def facts_of(cache: FrameCache) -> dict[str, Any]:
 
 
 def _stream(text: str) -> dict[str, Any]:
-    """Read the description of a stream, which anybody may have written."""
+    """Read the description of a stream, which is not trusted."""
     try:
         described = json.loads(text)
         recipe, source = described["recipe"], described["source"]
@@ -58,7 +58,7 @@ def _stream(text: str) -> dict[str, Any]:
 
 
 def _is_current(recipe: str) -> bool:
-    """Whether a decoder with this recipe is here; of those of other packages nobody knows, and they pass."""
+    """Whether a decoder with this recipe is here; of those of other packages it is unknown, and they pass."""
     for name in _OURS:
         if recipe.startswith((f"{name} ", f"{name},")):
             # Theirs is the same for every source.

@@ -12,7 +12,7 @@ from framefeed.plan.clips import ClipRule
 from framefeed.plan.epoch import EpochPlan, plan_clips
 
 SHOWN = 100
-"""More lines than this help nobody who reads; the catalog and ``--json`` have them all."""
+"""More lines than this are not read; the catalog and ``--json`` have them all."""
 
 Failed = tuple[str, str, str]
 """Source, error type, message."""

@@ -125,7 +125,7 @@ def _loop(loader: ClipLoader, args: argparse.Namespace, measured: Measured) -> N
             for batch in _timed(loader, measured.waits):
                 clips += len(batch)
                 measured.note_failures(batch)
-                del batch  # a training loop lets go of its batch too, and the memory is used again
+                del batch  # a training loop drops its batch too, and the memory is used again
                 time.sleep(args.step_ms / 1000)
                 bar.update()
                 if len(measured.waits) == total:

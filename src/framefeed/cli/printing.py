@@ -14,7 +14,7 @@ import numpy as np
 from framefeed.index.names import escape, visible
 
 MAX_LINE = 2000
-"""A message longer than a screen of text helps nobody; names may be 4096 bytes long, tags of a file megabytes."""
+"""A message longer than a screen of text is not read; names may be 4096 bytes long, tags of a file megabytes."""
 
 
 def printable(text: str) -> str:
@@ -29,7 +29,7 @@ def say(*lines: str) -> None:
 
 
 def complain(*lines: str) -> None:
-    """Print lines on standard error; where nobody listens, nobody is told."""
+    """Print lines on standard error; where that is closed, nothing is printed."""
     try:
         _write(sys.stderr, [f"framefeed: {line}" for line in lines])
     except OSError:
@@ -68,7 +68,7 @@ def table(rows: Sequence[Sequence[str]], alignment: str, indent: str = "") -> li
 
 
 def leave_standard_output() -> None:
-    """Flush, or else throw away what nobody takes: otherwise the interpreter complains of it when it ends."""
+    """Flush, or else throw away what the reader does not take: otherwise the interpreter complains when it ends."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -13,7 +13,7 @@ from framefeed.decode.decoder import ClipSlot, Decoder, Pixels
 from framefeed.errors import FramefeedError
 from framefeed.index.frame_index import FrameIndex
 from framefeed.media.source import MediaSource
-from framefeed.parallel.forking import finalise_after_fork, renewed_by_forks
+from framefeed.parallel.forking import finalise_after_fork, renew_after_fork
 from framefeed.parallel.shortage import try_again_in_shortage
 from framefeed.plan.request import OutputSpec
 
@@ -51,7 +51,7 @@ class ForwardReader:
         self._last = -1
         self._standing: Iterator[tuple[int, Pixels]] | None = None
         self._is_to_stop = False
-        renewed_by_forks(self)
+        renew_after_fork(self)
 
     def begin_anew(self) -> None:
         """Leave the half-read stream of pictures to the parent: the decoder in it has the parent's threads."""
@@ -150,7 +150,7 @@ class _Readers:
 
     def __init__(self) -> None:
         self._members: dict[int, weakref.ref[ForwardReader]] = {}
-        renewed_by_forks(self)
+        renew_after_fork(self)
 
     def begin_anew(self) -> None:
         """Forget the readers of the parent: they stand in no file here."""

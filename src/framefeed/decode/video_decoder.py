@@ -31,7 +31,7 @@ from framefeed.index.frame_index import FrameIndex, IntArray
 from framefeed.index.sequence_index import holds_pictures
 from framefeed.media.details import picture_details, stream_details
 from framefeed.media.info import MediaInfo
-from framefeed.media.limits import Limits, checked_limits
+from framefeed.media.limits import Limits, limits_or_default
 from framefeed.media.probe import probe
 from framefeed.media.source import MediaSource
 from framefeed.plan.chance import Place
@@ -106,7 +106,7 @@ class VideoDecoder:
         rule = PictureRule(options.size, as_crop(options.crop))
         self._decoder = as_decoder(options.backend)
         self._source = MediaSource.of(source)
-        self._limits = checked_limits(options.limits)
+        self._limits = limits_or_default(options.limits)
         self._info: MediaInfo | None = None
         known = options.frame_index or getattr(source, "frame_index", None)
         if known is None:

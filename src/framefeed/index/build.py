@@ -29,7 +29,7 @@ from framefeed.media.details import StreamColors, stream_colors
 from framefeed.media.empty import no_frame
 from framefeed.media.info import MediaInfo
 from framefeed.media.landing import MisplacedPacket, packets_from
-from framefeed.media.limits import DEFAULT_LIMITS, Limits
+from framefeed.media.limits import DEFAULT_LIMITS, Limits, limits_or_default
 from framefeed.media.mp4.opening import OpenedMovie, open_movie
 from framefeed.media.nal import MAX_PARAMETER_SETS
 from framefeed.media.packets import NAL_CODECS, PacketWalk, walk_packets
@@ -60,7 +60,7 @@ def build_index(
     *,
     stream_index: int | None = None,
     assume_fps: float | Fraction | None = None,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: Limits | None = None,
 ) -> FrameIndex:
     """Find every output frame of a source's video stream.
 
@@ -74,14 +74,16 @@ def build_index(
         stream_index: The stream to index, or None for the best one.
         assume_fps: Frames a second of a stream that has no usable times and declares no constant rate. One that has
             its own times keeps them: this is then not used, with a warning.
-        limits: What the file may claim.
+        limits: What the file may claim; None for the defaults of `Limits`.
 
     Raises:
         MediaError: As ``probe``; also EmptyVideo where no frame comes out.
         ResourceExhausted: As ``probe``.
         UsageError: An unknown ``verify``, or a rate that is none.
     """
-    options = IndexOptions(verify, stream_index, None if assume_fps is None else exact_rate(assume_fps), limits)
+    options = IndexOptions(
+        verify, stream_index, None if assume_fps is None else exact_rate(assume_fps), limits_or_default(limits)
+    )
     index = _indexed(source, options, needs_info=False)[1]
     if assume_fps is not None and index.times_from != "assumed":
         name = MediaSource.of(source).name
@@ -113,10 +115,12 @@ def index_media(
     *,
     stream_index: int | None = None,
     assume_fps: Fraction | None = None,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: Limits | None = None,
 ) -> tuple[MediaInfo, FrameIndex]:
     """Describe and index a video in one opening; see ``build_index``."""
-    info, index = _indexed(source, IndexOptions(verify, stream_index, assume_fps, limits), needs_info=True)
+    info, index = _indexed(
+        source, IndexOptions(verify, stream_index, assume_fps, limits_or_default(limits)), needs_info=True
+    )
     assert info is not None
     return info, index
 
@@ -297,7 +301,7 @@ class _Builder:
     def _tail_is_complete(self) -> bool:
         """Decode the last packets from the last key frame on; all of them that are kept must come out.
 
-        Pictures before the last ones that nobody refers to are left out: only whether the end comes out is asked.
+        Pictures before the last ones to which no other refers are left out: only whether the end comes out is asked.
         """
         walk = self._walk
         first_checked = max(0, len(walk) - _TAIL_PACKETS)

@@ -112,7 +112,7 @@ def _merged(pictures: pa.RecordBatch, others: pa.RecordBatch, positions_of_other
 
 
 def bytes_read_by_thread() -> int:
-    """Bytes that this thread has had from read calls so far; 0 where nobody counts them (proc_pid_io(5))."""
+    """Bytes that this thread has had from read calls so far; 0 where they are not counted (proc_pid_io(5))."""
     try:
         with open("/proc/thread-self/io", "rb") as counters:
             return int(counters.readline().split()[1])  # rchar

@@ -11,7 +11,7 @@ def packet_start(index: FrameIndex, packet: int) -> int:
     """Find the packet from which decoding must start for the picture of a packet, whether or not it gives a frame.
 
     One that gives none belongs to the last start before it; but a leading picture of that start, by its time, to the
-    one before (M04).
+    one before (M04). -1 where there is no such start.
     """
     frames = np.flatnonzero(index.frame_packet == packet)
     if len(frames):
@@ -19,9 +19,9 @@ def packet_start(index: FrameIndex, packet: int) -> int:
     starts = np.unique(index.frame_start)
     number = int(np.searchsorted(starts, packet, side="right")) - 1
     pts = index.packets.pts
-    if number > 0 and MISSING_PTS != pts[packet] < pts[starts[number]]:
+    if number >= 0 and MISSING_PTS != pts[packet] < pts[starts[number]]:
         number -= 1
-    return int(starts[number]) if number >= 0 else 0
+    return int(starts[number]) if number >= 0 else -1
 
 
 def find_damaged_frames(index: FrameIndex, flagged: IntArray, raised: IntArray) -> IntArray:

@@ -18,7 +18,7 @@ from framefeed.index.arrow_views import Texts, ragged_view
 from framefeed.index.catalog_roll import Roll, usable_of
 from framefeed.index.names import printable
 from framefeed.index.survey import Finding
-from framefeed.parallel.forking import renewed_by_forks
+from framefeed.parallel.forking import renew_after_fork
 
 IntArray = npt.NDArray[np.int64]
 Label = str | int
@@ -196,7 +196,7 @@ class Facts:
         self._numbers: dict[str, IntArray] = {}
         self._texts: dict[str, Texts] = {}
         self.begin_anew()
-        renewed_by_forks(self)
+        renew_after_fork(self)
 
     def begin_anew(self) -> None:
         """Replace the lock, which a thread of the parent may have held."""

@@ -129,7 +129,7 @@ class FrameIndex:
         frame_start: Number of the first packet to send so that frame i comes out right, int64 [N].
         packets: The stream's packets in decode order.
         stream: Codec configuration and geometry.
-        identity: The file that was indexed, so that another in its place is noticed; None where nobody asks.
+        identity: The file that was indexed, so that another in its place is noticed; None where that is not asked.
         damaged_frame_indices: Ordinals of the frames known never to come undamaged, int64 [D], ascending: where all was
             decoded (``built_from="decode"``, so ``verify="full"``), exactly those that decoding refuses as
             `CorruptMedia`; else empty.

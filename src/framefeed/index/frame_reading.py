@@ -21,7 +21,7 @@ from framefeed.errors import UnreadableMedia
 from framefeed.index.arrow_views import AnyArray, Ragged, primitive_view, ragged_view
 from framefeed.index.frame_index import FrameIndex
 from framefeed.index.frame_rows import NUMBER_FIELDS, HeaderClaims, read_claims, read_index
-from framefeed.parallel.forking import renewed_by_forks
+from framefeed.parallel.forking import renew_after_fork
 
 CACHED_INDEXES = 64
 """FrameIndex objects kept per open file."""
@@ -161,7 +161,7 @@ class RecentIndexes:
         self._kept: OrderedDict[int, FrameIndex | None] = OrderedDict()
         self._nbytes = 0
         self._lock = RLock()
-        renewed_by_forks(self)
+        renew_after_fork(self)
 
     def begin_anew(self) -> None:
         """Replace the lock and forget the indexes: a thread of the parent may have been changing them."""

@@ -30,7 +30,7 @@ _STREAM = {field.name: str(field.type) for field in fields(StreamFacts)}
 NUMBER_FIELDS: Mapping[str, type[int]] = {
     name: bool if kind == "bool" else int for name, kind in _STREAM.items() if kind in ("int", "bool")
 }
-"""Fields of StreamFacts that are columns of their own, for whoever asks about all rows: a new one is one by itself."""
+"""Fields of StreamFacts that are columns, to be asked for of all rows at once: a new field becomes one by itself."""
 _TEXT_FIELDS = tuple(name for name in _STREAM if name not in NUMBER_FIELDS)
 
 _PRESENT, _CLAIMS, _IDENTITY, _MTIME, _CHAINED, _SCATTERED, _STEPPED, _DAMAGED = (1 << bit for bit in range(8))

@@ -40,7 +40,7 @@ SCHEMA = pa.schema(
         pa.field("row", pa.large_binary()),
     ]
 )
-"""Numbers of each stream at fixed places, for whoever asks about all rows, and everything else of a row as bytes."""
+"""Numbers of each stream at fixed places, to be read of all rows at once, and everything else of a row as bytes."""
 
 
 class FrameTableBuilder:

@@ -113,7 +113,7 @@ class Journal(ClosedByWith):
     def remove(self) -> None:
         """The catalog stands: the journal has done its work."""
         self.clear()
-        with suppress(OSError):  # Somebody else's file in it stays.
+        with suppress(OSError):  # A file in it that is not ours stays.
             self.folder.rmdir()
         self.close()
 
@@ -176,7 +176,7 @@ class _Stream:
             raise
 
     def close(self) -> None:
-        with suppress(OSError):  # The mark of the end does not fit on a full disk: nobody needs it.
+        with suppress(OSError):  # The mark of the end does not fit on a full disk: it is not needed.
             self._writer.close()
         self._file.close()
 

@@ -164,7 +164,7 @@ def _of_another_root(sources: Sources, known: Known, held: IntArray) -> list[int
 def _surveyed(sources: Sources, journal: Journal | None, options: SurveyOptions, tally: Tally) -> Generator[Surveyed]:
     """Survey sources, each chunk written down before the next is asked for."""
     start = 0
-    # Closed here: an error's traceback would keep it, and with it the workers, as long as somebody keeps the error.
+    # Closed here: an error's traceback would keep it, and with it the workers, as long as the error is kept.
     with closing(sweep(list(chunks_of(sources.parts)), options, known=tally.known)) as found:
         for surveyed in found:
             if journal is not None:

@@ -28,7 +28,7 @@ from framefeed.index.listing import Group, ImageFolders, Listing, Roots, list_ro
 from framefeed.index.names import absolute, escape
 from framefeed.index.resuming import Sources, Tally, find_out, parts_left, what_is_known
 from framefeed.index.survey import Depth, Finding, SurveyOptions, survey
-from framefeed.media.limits import DEFAULT_LIMITS, Limits
+from framefeed.media.limits import Limits, limits_or_default
 from framefeed.media.sequence import ImageSequence, SequenceSource, exact_rate
 from framefeed.media.source import MediaSource, SourceStat
 
@@ -74,7 +74,8 @@ def scan(
         progress: Show a bar; None shows it if standard error is a terminal.
         image_folders: "image" gives a row to every picture; "video" takes each folder of pictures as one video.
         fps: Frames a second of such videos.
-        limits: What a file may claim; a file that claims more is a row with LimitExceeded.
+        limits: What a file may claim, None for the defaults of `Limits`; a file that claims more is a row with
+            LimitExceeded.
         deadline_seconds: Longest time for one file, or None for no bound; a file that takes longer is a row with
             LimitExceeded, and is tried again by the next scan.
 
@@ -88,7 +89,7 @@ def scan(
         ResourceExhausted: Memory or file descriptors ran out, twice: what was found so far is kept, and the next scan
             goes on from there.
     """
-    bounds = DEFAULT_LIMITS if limits is None else limits
+    bounds = limits_or_default(limits)
     rate = fps_of(image_folders, fps)
     assumed = None if assume_fps is None else exact_rate(assume_fps)
     options = SurveyOptions(depth, verify, workers, progress, rate, bounds, deadline_seconds, assumed)

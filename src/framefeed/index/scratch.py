@@ -35,7 +35,7 @@ def remove_unclaimed(folder: str, pattern: re.Pattern[str], kept: str) -> None:
     with os.scandir(folder) as entries:
         names = [entry.name for entry in entries if entry.name != kept and pattern.fullmatch(entry.name)]
     for name in names:
-        with suppress(OSError):  # Somebody else removed it, claims it, or may write where this process may not.
+        with suppress(OSError):  # Another process removed or claims it, or this one may not write there.
             _remove_unclaimed(os.path.join(folder, name))
 
 

@@ -35,7 +35,7 @@ def still_index(info: MediaInfo, identity: SourceIdentity | None) -> FrameIndex:
 
     Args:
         info: What its header claims.
-        identity: The file that was looked at, or None where nobody asks for changes.
+        identity: The file that was looked at, or None where changes are not looked for.
     """
     zero = np.zeros(1, dtype=np.int64)
     sizes = np.array([info.bytes], dtype=np.int64)

@@ -20,7 +20,14 @@ import pyarrow.compute as pc
 
 from framefeed.errors import LimitExceeded
 from framefeed.index.facts import FACTS
-from framefeed.media.headers import CountedReads, OddHeader, StillHeader, orientation_of, still_header
+from framefeed.media.headers import (
+    MODES_WITHOUT_RULE,
+    CountedReads,
+    OddHeader,
+    StillHeader,
+    orientation_of,
+    still_header,
+)
 from framefeed.media.limits import DEFAULT_LIMITS, Limits
 from framefeed.media.sniff import HEAD_BYTES
 from framefeed.media.source import OF_HEAD, head_digest, ns_in_64_bits
@@ -45,9 +52,11 @@ _ROTATION, _MIRRORED = (np.array(each) for each in zip(*map(orientation_of, rang
 
 
 class _Kinds(dict[tuple[str, str, str], int]):
-    """Container, codec and mode of pictures, numbered as they are met."""
+    """Container, codec and mode of pictures, numbered as they are met; those that are not decoded have no number."""
 
     def __missing__(self, kind: tuple[str, str, str]) -> int:
+        if kind[2] in MODES_WITHOUT_RULE:
+            raise _OneIsOdd
         self[kind] = len(self)
         return self[kind]
 
@@ -122,9 +131,10 @@ class StillRows:
             del heads[place], sizes[place], times[place]
         fields = [list(map(field_of, headers)) for field_of in _NUMBERS]
         _check_limits(fields[0], fields[1], self.limits)
+        kinds = list(map(self.kinds.__getitem__, map(_KIND_OF, headers)))
         for column, values in zip(self.numbers, fields, strict=True):
             column += values
-        self.kind += map(self.kinds.__getitem__, map(_KIND_OF, headers))
+        self.kind += kinds
         self.others += [start + place for place in odd]
         self.sizes += sizes
         self.times += times
@@ -172,7 +182,7 @@ def as_times(times: Sequence[int]) -> IntArray:
 
 
 class _OneIsOdd(Exception):
-    """One of the files is not for the fast route, or too large."""
+    """One of the files is not for the fast route, too large, or of a kind that is not decoded."""
 
 
 _NOT_READ = (_OneIsOdd, OSError, ValueError, MemoryError, LimitExceeded)

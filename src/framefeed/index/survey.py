@@ -59,8 +59,6 @@ class SurveyOptions:
             raise UsageError(f"verify must be 'proof', 'ends', 'none' or 'full', not {self.verify!r}")
         if self.workers is not None and self.workers < 0:
             raise UsageError(f"workers must be 0 or more, or None for as many as fit, not {self.workers}")
-        if not isinstance(self.limits, Limits):
-            raise UsageError(f"limits must be an ff.Limits, not {self.limits!r}")
         if self.deadline_seconds is not None and not self.deadline_seconds > 0:
             raise UsageError(f"deadline_seconds must be more than 0, or None for no bound, not {self.deadline_seconds}")
 

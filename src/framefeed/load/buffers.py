@@ -1,7 +1,7 @@
 """Recycled batch buffers: memory that was paged in once and is written again and again.
 
 A fresh 39 MB batch costs more in page faults than in copying (10 ms against 4 ms on two x86-64 cores), so memory must
-come back. But it may do so only when nobody looks at it any more, and who looks is hard to know: a user keeps
+come back. But it may do so only when no view of it is left, and which are left is hard to know: a user keeps
 ``batch.data[0]``, whose base is the owner of the memory and not the batch; a tensor made by ``torch.from_numpy`` or
 DLPack keeps that base too. So every lease gets a ``ctypes`` array of its own over the pooled memory, and the arrays are
 made from that one: it dies with the last view of any kind, and takes the lease with it. A weak reference to the batch
@@ -65,7 +65,7 @@ class BufferPool:
                 block = self._idle.pop()
             except IndexError:  # another thread was faster
                 break
-            # A smaller one is let go: batches have one size, and it was of an earlier one.
+            # A smaller one is dropped: batches have one size, and it was of an earlier one.
             if block.nbytes >= size:
                 return block
         return np.empty(size, dtype=np.uint8)

@@ -94,7 +94,7 @@ class Draft:
     def requests(self) -> list[DecodeRequest | None]:
         """Make the request of each place; None where it cannot be made.
 
-        Whoever asks first makes them all: between two clips a worker's caches have forgotten what planning needs, and
+        The first call makes them all: between two clips a worker's caches have forgotten what planning needs, and
         making one request takes as long as making several.
         """
         with self._planning:
@@ -176,7 +176,7 @@ class Draft:
         return array
 
     def _example(self, transformed: Transformed) -> npt.NDArray[Any]:
-        # Every clip failed, and nobody knows what the results would have looked like: a black clip tells.
+        # Every clip failed, so that the form of the results is unknown: that of a black clip tells.
         clip = self.slot(0)
         clip[...] = 0
         outcome = outcome_of(transformed, (clip, self.positions[0]))

@@ -138,7 +138,7 @@ class BatchIterator(Iterator[ClipBatch]):
         return batch
 
     def _exhaust(self) -> None:
-        # Once: whoever asks again is told again that it is over.
+        # Once, however often the caller asks again.
         if not self._is_exhausted:
             self._is_exhausted = True
             self._session.cursor.epoch += 1

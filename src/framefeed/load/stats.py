@@ -65,7 +65,7 @@ class LoadStats:
         wait_seconds: That the consumer spent waiting for batches.
         outside_seconds: That the consumer spent elsewhere, between two batches: the training step.
         counts: What the decoders counted.
-        cache: What the cache did in this process, whoever used it; None without one.
+        cache: What the cache did in this process, for all its users; None without one.
     """
 
     batches: int = 0
@@ -155,7 +155,7 @@ class Meter:
         return self._last_wait > IDLE_SECONDS
 
     def begin(self) -> None:
-        """An iteration begins: what went before is nobody's time."""
+        """An iteration begins: the time before it does not count."""
         self._watch = None
 
     def came_back(self) -> None:

@@ -52,14 +52,14 @@ class Limits:
 DEFAULT_LIMITS = Limits()
 
 
-def checked_limits(limits: Limits | None) -> Limits:
-    """Take the default limits where a caller gives none.
+def limits_or_default(limits: Limits | None) -> Limits:
+    """Take the default limits where none are given.
 
     Raises:
-        UsageError: It is something else.
+        UsageError: What is given is no `Limits`.
     """
     if limits is None:
         return DEFAULT_LIMITS
     if not isinstance(limits, Limits):
-        raise UsageError(f"limits must be an ff.Limits, or None, not {limits!r}")
+        raise UsageError(f"limits must be an ff.Limits or None, not {limits!r}")
     return limits

@@ -13,7 +13,7 @@ from framefeed.media.details import claimed_duration
 from framefeed.media.empty import no_frame
 from framefeed.media.headers import image_info
 from framefeed.media.info import MediaInfo, shown_size
-from framefeed.media.limits import DEFAULT_LIMITS, Limits
+from framefeed.media.limits import Limits, limits_or_default
 from framefeed.media.mp4.opening import movie_info
 from framefeed.media.sequence import SequenceSource
 from framefeed.media.sequence_probe import sequence_info
@@ -22,13 +22,13 @@ from framefeed.media.source import MediaSource, read_bytes
 from framefeed.parallel.shortage import try_again_in_shortage
 
 
-def probe(source: Any, *, limits: Limits = DEFAULT_LIMITS) -> MediaInfo:
+def probe(source: Any, *, limits: Limits | None = None) -> MediaInfo:
     """Read what the headers of a file claim.
 
     Args:
         source: Path, bytes or seekable binary file object, an image or a video, told apart by content; or an
             `ImageSequence`.
-        limits: What the file may claim.
+        limits: What the file may claim; None for the defaults of `Limits`.
 
     Raises:
         UnreadableMedia: Not media: text, empty, a folder, a FIFO, a playlist, missing, or a damaged header.
@@ -40,7 +40,7 @@ def probe(source: Any, *, limits: Limits = DEFAULT_LIMITS) -> MediaInfo:
         ResourceExhausted: Memory or file descriptors ran out, twice; it says nothing about the file.
     """
     media = MediaSource.of(source)
-    return try_again_in_shortage(partial(_probe, media, limits), media.name, "open")
+    return try_again_in_shortage(partial(_probe, media, limits_or_default(limits)), media.name, "open")
 
 
 def _probe(media: MediaSource, limits: Limits) -> MediaInfo:

@@ -6,7 +6,7 @@ import threading
 import warnings
 from typing import Any, cast
 
-from framefeed.parallel.forking import renewed_by_forks
+from framefeed.parallel.forking import renew_after_fork
 
 
 class Quiet:
@@ -45,7 +45,7 @@ class Quiet:
         self._begin()
 
     def _take_back(self) -> None:
-        # Somebody's catch_warnings may have put another list in the place of that one, or a copy.
+        # A catch_warnings elsewhere may have put another list in the place of that one, or a copy.
         for filters in (self._filters, cast("list[Any]", warnings.filters)):
             if self._own in filters:
                 filters.remove(self._own)
@@ -53,4 +53,4 @@ class Quiet:
 
 QUIET = Quiet()
 """The one of this process."""
-renewed_by_forks(QUIET)
+renew_after_fork(QUIET)

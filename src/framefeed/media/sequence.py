@@ -16,7 +16,7 @@ import xxhash
 from framefeed.errors import EmptyVideo, MediaError, StaleSource, UsageError
 from framefeed.media.sequence_files import IntArray, SequenceFiles, folder_stamp, list_folder, stat_files
 from framefeed.media.source import ByteReader, MediaSource, SourceIdentity, SourceStat
-from framefeed.parallel.forking import renewed_by_forks
+from framefeed.parallel.forking import renew_after_fork
 
 SEQUENCE_CONTAINER = "image_sequence"
 """What `MediaInfo.container` says of a sequence."""
@@ -285,7 +285,7 @@ class _Listed:
     def __init__(self, max_files: int) -> None:
         self._max_files = max_files
         self.begin_anew()
-        renewed_by_forks(self)
+        renew_after_fork(self)
 
     def begin_anew(self) -> None:
         """Replace the lock and forget the listings: a thread of the parent may have been changing them."""

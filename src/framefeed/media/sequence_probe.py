@@ -72,7 +72,7 @@ def _codecs_of_alike(paths: Sequence[str], first: MediaInfo, limits: Limits) -> 
 
 
 def _duration_seconds(times: SequenceTimes) -> float | None:
-    """From the first frame's begin to the last one's end; None where nobody says how long the last is shown."""
+    """From the first frame's begin to the last one's end; None where it is unknown how long the last is shown."""
     last = int(times.duration[-1])
     return float((int(times.pts[-1]) - int(times.pts[0]) + last) * times.time_base) if last else None
 

@@ -19,6 +19,8 @@ _IMAGE_MAGIC = (
     b"BM",
     b"II*\0",
     b"MM\0*",
+    b"II+\0",  # BigTIFF
+    b"MM\0+",
     *_JPEG_XL_MAGIC,
 )
 _IMAGE_BRANDS = {b"avif", b"avis", b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1", b"msf1"}

@@ -17,7 +17,7 @@ import xxhash
 from framefeed.errors import StaleSource, UsageError
 from framefeed.media.regular_files import open_regular, raise_file_error, stat_regular
 from framefeed.media.sniff import HEAD_BYTES
-from framefeed.parallel.forking import renewed_by_forks
+from framefeed.parallel.forking import renew_after_fork
 from framefeed.parallel.outcome import shortened
 
 FINGERPRINT_BLOCK = 64 * 1024
@@ -249,7 +249,7 @@ class _Turns:
     def __init__(self) -> None:
         self._turns: weakref.WeakValueDictionary[int, _Turn] = weakref.WeakValueDictionary()
         self._lock = threading.RLock()
-        renewed_by_forks(self)
+        renew_after_fork(self)
 
     def begin_anew(self) -> None:
         """Replace the locks, which a thread of the parent may have held."""

@@ -17,7 +17,7 @@ from threading import Thread, current_thread, local
 
 from framefeed.parallel import _worker
 from framefeed.parallel._worker import FUNCTION, ITEM, PATH, Buffer, Frames, Message
-from framefeed.parallel.forking import renewed_by_forks
+from framefeed.parallel.forking import renew_after_fork
 
 # Seconds between two looks at whether a worker lives that does not answer. Its channel says so at once; but a process
 # that a dead worker started may still hold the channel open.
@@ -77,7 +77,7 @@ class Child:
         self._poller = select.poll()
         self._function: bytes | None = None
         self._stopped = self._ended = False
-        renewed_by_forks(self)
+        renew_after_fork(self)
 
     def ask(self, function: bytes, item: Frames) -> Message:
         """Have the process call a function.

@@ -29,7 +29,7 @@ R = TypeVar("R")
 STAGE = "parallel"
 
 # Seconds between two looks at whether the worker of the awaited result still lives: it costs microseconds a second,
-# and a loss is noticed before anybody begins to wonder.
+# and a loss is noticed at once, as a user sees it.
 LIVENESS_SECONDS = 1.0
 
 

@@ -182,7 +182,7 @@ def main(channel: int, lifeline: int) -> None:
 
 
 def _leave() -> NoReturn:
-    # What is left of an interpreter's end takes 0.1 s where large libraries are loaded, and nobody needs it.
+    # What is left of an interpreter's end takes 0.1 s where large libraries are loaded, and nothing needs it.
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:

@@ -17,7 +17,7 @@ class ClosedByWith(ABC):
 
     @abstractmethod
     def close(self) -> object:
-        """Let go of what is held."""
+        """Release what is held."""
 
     def __enter__(self) -> Self:
         return self

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 from threading import get_ident
 
-from framefeed.parallel.forking import renewed_by_forks
+from framefeed.parallel.forking import renew_after_fork
 
 
 class _Collections:
@@ -18,7 +18,7 @@ class _Collections:
     def __init__(self) -> None:
         self._threads: set[int] = set()
         gc.callbacks.append(self._note)
-        renewed_by_forks(self)
+        renew_after_fork(self)
 
     def begin_anew(self) -> None:
         """Forget the threads that are not in the forked process."""

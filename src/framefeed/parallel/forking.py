@@ -22,7 +22,7 @@ _FORKED: WeakSet[Forked] = WeakSet()
 _LEFT: list[object] = []
 
 
-def renewed_by_forks(thing: Forked) -> None:
+def renew_after_fork(thing: Forked) -> None:
     """Have a thing begin anew in every process that is forked while it lives; it is not kept alive."""
     _FORKED.add(thing)
 

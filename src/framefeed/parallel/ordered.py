@@ -30,7 +30,7 @@ R = TypeVar("R")
 
 
 class OrderedOutcomes(Iterator[Ok[R] | Err], ClosedByWith, Generic[T, R]):
-    """What `ordered_outcomes` returns: an iterator to be closed by ``with``, by `close`, or by letting go of it."""
+    """What `ordered_outcomes` returns: an iterator to be closed by ``with``, by `close`, or by dropping it."""
 
     def __init__(self, run: Run[T, R], items: Iterator[T], pool: Pool) -> None:
         self._run = run
@@ -112,7 +112,7 @@ class OrderedOutcomes(Iterator[Ok[R] | Err], ClosedByWith, Generic[T, R]):
 
 
 class OrderedValues(Iterator[R], ClosedByWith, Generic[T, R]):
-    """What `ordered_map` returns: an iterator to be closed by ``with``, by `close`, or by letting go of it."""
+    """What `ordered_map` returns: an iterator to be closed by ``with``, by `close`, or by dropping it."""
 
     def __init__(self, outcomes: OrderedOutcomes[T, R]) -> None:
         self._outcomes = outcomes

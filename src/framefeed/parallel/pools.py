@@ -30,8 +30,8 @@ from framefeed.parallel.closing import ClosedByWith
 Task = Callable[[], object]
 _Tasks = SimpleQueue[Task | None]
 
-# Seconds that close() waits for calls that are running: long enough for a large item to be decoded, short enough that
-# nobody takes it for a hang.
+# Seconds that close() waits for calls that are running: long enough for a large item to be decoded, short enough
+# not to be taken for a hang.
 CLOSE_SECONDS = 10.0
 
 _log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class Pool(Protocol):
         """Have a task run, soon and once.
 
         Args:
-            task: Takes nothing and must not raise: nobody would hear of it.
+            task: Takes nothing and must not raise: the error would be lost.
 
         Raises:
             UsageError: If the pool is closed.

@@ -18,7 +18,7 @@ The head is the lowest position inside. Two laws follow. Whatever is inside, the
 ready, so waiting for it always ends. And READY results weigh at most ``max_bytes`` plus what was already running when
 that weight was passed.
 
-No thread, lock or clock in here: whoever shares a buffer between threads brings the lock.
+No thread, lock or clock in here: where threads share a buffer, its owner has the lock.
 """
 
 from __future__ import annotations

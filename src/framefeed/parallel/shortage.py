@@ -110,7 +110,7 @@ def raise_shortage(error: BaseException, name: str, stage: str) -> None:
 _RELEASABLE: dict[int, weakref.ref[Releasable]] = {}
 
 
-def released_in_shortage(pool: Releasable) -> None:
+def register_releasable(pool: Releasable) -> None:
     """Have a pool release what is idle when something runs out; it is not kept alive."""
     # Single operations on a dict, which need no lock: also in a finaliser, and after a fork.
     key = id(pool)

@@ -12,6 +12,7 @@ import pytest
 from PIL import Image, ImageOps
 
 from framefeed.errors import LimitExceeded, UnsupportedCodec
+from framefeed.index.build import build_index
 from framefeed.media.headers import HEAD_BYTES, OddHeader, image_info, orientation_of, still_info
 from framefeed.media.limits import DEFAULT_LIMITS, Limits
 from framefeed.media.probe import probe
@@ -21,6 +22,11 @@ from tests.media.headers.reading import Reads, our_facts, pillow_facts
 
 LEFT_TO_PILLOW = {"fill bytes.jpeg", "junk.jpeg", "two exif.jpeg"}
 NAMES = sorted(made())
+WITHOUT_RULE = {f"{mode}{size}.tiff": mode for mode in ("I", "F", "LAB") for size in ("", " big")}
+
+
+def odd(head: bytes, more: object, size: int) -> None:
+    raise OddHeader("all are odd today")
 
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - LEFT_TO_PILLOW))
@@ -41,17 +47,24 @@ def test_odd_ones_are_left_to_pillow_and_said_so(name: str, caplog: pytest.LogCa
     assert info.rotation == (270 if name == "two exif.jpeg" else 0)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", WITHOUT_RULE)
+@pytest.mark.parametrize("way", ["our own", "Pillow's"])
+def test_pixels_that_no_rule_leads_to_rgb_are_refused(way: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if way == "Pillow's":
+        monkeypatch.setattr("framefeed.media.headers.pictures.still_header", odd)
+    for ask in (probe, build_index):
+        with pytest.raises(UnsupportedCodec, match=f"pixels of kind '{WITHOUT_RULE[name]}'") as caught:
+            ask(made()[name])
+        assert caught.value.source is not None
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - set(WITHOUT_RULE)))
 def test_both_ways_give_the_same_facts(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "still"
     path.write_bytes(made()[name])
     quick = [
         image_info(MediaSource.of(source), DEFAULT_LIMITS) for source in (path, made()[name], io.BytesIO(made()[name]))
     ]
-
-    def odd(head: bytes, more: object, size: int) -> None:
-        raise OddHeader("all are odd today")
-
     monkeypatch.setattr("framefeed.media.headers.pictures.still_header", odd)
     assert quick == [image_info(MediaSource.of(path), DEFAULT_LIMITS)] * 3
 

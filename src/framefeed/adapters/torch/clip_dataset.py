@@ -195,7 +195,7 @@ class ClipDataset(Dataset[Any]):
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Seed torch's generators within the block, and restore them afterwards."""
-    # Devices that nobody uses yet are left alone: to seed them would start them, or change how they start.
+    # Devices that are not in use yet are left alone: to seed them would start them, or change how they start.
     in_use = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
     devices = list(range(torch.cuda.device_count())) if in_use else []
     with torch.random.fork_rng(devices=devices):

@@ -34,7 +34,7 @@ from framefeed.decode.video_decoder import VideoDecoder as ArrayDecoder
 from framefeed.errors import UsageError
 from framefeed.index.build import build_index
 from framefeed.index.frame_index import FrameIndex
-from framefeed.media.limits import Limits, checked_limits
+from framefeed.media.limits import Limits, limits_or_default
 
 Tensor = torch.Tensor
 
@@ -91,7 +91,7 @@ class VideoDecoder:
         self._dtype = checked_dtype(output_dtype)
         decoder = _backend(backend, checked_threads(num_ffmpeg_threads))
         verify = _verify(seek_mode, custom_frame_mappings)
-        media, number, bounds = as_source(source), checked_stream(stream_index), checked_limits(limits)
+        media, number, bounds = as_source(source), checked_stream(stream_index), limits_or_default(limits)
         index = frame_index or build_index(media, verify, stream_index=number, limits=bounds)
         if custom_frame_mappings is not None:
             check_mappings(custom_frame_mappings, index)

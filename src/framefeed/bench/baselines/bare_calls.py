@@ -1,4 +1,4 @@
-"""The limit: the system calls that nobody can do without, and nothing else."""
+"""The limit: the system calls that no program can do without, and nothing else."""
 
 from __future__ import annotations
 

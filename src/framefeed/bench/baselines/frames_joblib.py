@@ -21,7 +21,7 @@ def write_array(path: str, frame: SampledFrame, compress: tuple[str, int] | int)
 
 
 def read_array(path: str) -> Pixels:
-    """Read a frame that this process has written: joblib unpickles, which nobody should do with a stranger's file."""
+    """Read a frame that this process has written: joblib unpickles, which is not safe for a stranger's file."""
     rgb: Pixels = joblib.load(path)
     return rgb
 

@@ -66,7 +66,7 @@ class _FromPool:
     Args:
         processes: How many.
         method: "spawn" for fresh interpreters, "forkserver" for children of a small process. The write-up forked for
-            the first; whoever measures here has threads, which must not be forked.
+            the first; the process that measures here has threads, which must not be forked.
     """
 
     def __init__(self, processes: int, method: str) -> None:

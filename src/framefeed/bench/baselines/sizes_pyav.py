@@ -42,7 +42,7 @@ class _Pool:
     """The quickest way of the write-up: ``ProcessPoolExecutor.map`` in chunks of 256, with a bar."""
 
     def __init__(self, processes: int) -> None:
-        # Not forked: whoever measures has threads.
+        # Not forked: the process that measures has threads.
         self._pool = ProcessPoolExecutor(processes, mp_context=get_context("forkserver"))
         self._nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - open as long as the pool
         # A chunk a worker and more: all of them have started and imported PyAV once this is done.

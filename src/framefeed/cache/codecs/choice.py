@@ -23,7 +23,7 @@ Sample = tuple[PlaneLayout, Pixels]
 
 _MEMORY_SHARE = 0.5
 _SLOWEST_WRITER = 3.0
-"""Times the quickest codec that makes frames smaller; what holds where nobody knows how long decoding takes."""
+"""Times the quickest codec that makes frames smaller; used where it is unknown how long decoding takes."""
 _AS_CHEAP = 1.25
 """Costs so close to the least are taken for the same: measuring again, on a machine that others use too, makes as much
 of a difference."""
@@ -67,11 +67,11 @@ class Conditions:
     Example: ``Conditions(expected_raw_bytes=10**12, max_bytes=200 * 10**9, memory_bytes=64 * 2**30)``
 
     Attributes:
-        expected_raw_bytes: Of all frames that will be stored, before; None where nobody knows.
+        expected_raw_bytes: Of all frames that will be stored, before; None where unknown.
         max_bytes: That the cache may take, or None.
         memory_bytes: Of the machine.
         disk_bytes_per_second: That its disk reads.
-        decode_seconds: Of a processor, that the first pass takes for a frame; None where nobody knows.
+        decode_seconds: Of a processor, that the first pass takes for a frame; None where unknown.
         max_fill_share: Of that, for storing the frame.
     """
 

@@ -21,8 +21,8 @@ class BrokenFrame(Exception):
 class FrameCodec(Protocol):
     """Stores the planes of one picture. Safe to call from several threads at once.
 
-    Damage to the bytes need not be noticed, for whoever keeps them has checksums: what comes out is then some picture
-    of the same layout, or ``BrokenFrame``; never another error, and never more memory than the layout says.
+    Damage to the bytes need not be noticed, for the cache has checksums: what comes out is then some picture of the
+    same layout, or ``BrokenFrame``; never another error, and never more memory than the layout says.
     """
 
     @property
@@ -68,7 +68,7 @@ class FrameCodec(Protocol):
         """Read planes into the caller's memory.
 
         Args:
-            data: Bytes that ``encode`` gave, or that somebody made.
+            data: Bytes that ``encode`` gave, or any others.
             layout: Of the planes.
             out: uint8 [nbytes], contiguous; undefined after an error.
 

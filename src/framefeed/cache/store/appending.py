@@ -114,7 +114,7 @@ class Appender:
             self.trouble, self.is_full, self.shortage = None, False, None
 
     def renew_after_fork(self) -> None:
-        """In a child: what the parent writes is left alone, and only the parent's lock of it is let go."""
+        """In a child: what the parent writes is left alone; only this process's copy of its lock is dropped."""
         self._lock = Lock()
         self._at_exit = None
         self._begun = None

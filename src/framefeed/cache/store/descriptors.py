@@ -1,4 +1,4 @@
-"""Open files of segments: a bounded number, closed when nobody reads from them any more."""
+"""Open files of segments: a bounded number, closed when no read uses them any more."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from threading import Lock
 
-from framefeed.parallel.shortage import released_in_shortage
+from framefeed.parallel.shortage import register_releasable
 
 MOST_OPEN = 128
 
@@ -36,7 +36,7 @@ class Descriptors:
     def __init__(self) -> None:
         self._open: OrderedDict[int, Descriptor] = OrderedDict()
         self._lock = Lock()
-        released_in_shortage(self)
+        register_releasable(self)
 
     def __len__(self) -> int:
         return len(self._open)
@@ -60,12 +60,12 @@ class Descriptors:
                 opened.popitem(last=False)
 
     def drop(self, segment: int) -> None:
-        """Let go of one."""
+        """Release one."""
         with self._lock:
             self._open.pop(segment, None)
 
     def clear(self) -> None:
-        """Let go of all."""
+        """Release all."""
         with self._lock:
             self._open.clear()
 

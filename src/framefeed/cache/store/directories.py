@@ -36,12 +36,12 @@ class Directories:
                 self._take_out(next(iter(self._kept)))
 
     def drop(self, segment: int) -> None:
-        """Let go of one."""
+        """Release one."""
         with self._lock:
             self._take_out(segment)
 
     def clear(self) -> None:
-        """Let go of all."""
+        """Release all."""
         with self._lock:
             self._kept.clear()
             self._nbytes = 0

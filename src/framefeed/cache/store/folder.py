@@ -79,10 +79,10 @@ class Folder:
             raise CacheError(f"{path}: cannot be looked at: {error.strerror or error}") from error
 
     def check(self) -> os.stat_result:
-        """Make sure that nobody else puts files here; gives what was looked at.
+        """Make sure that no other user can put files here; give the facts of the folder.
 
         Raises:
-            CacheError: Somebody else may.
+            CacheError: Another user can.
             OSError: There is no such folder.
         """
         found = os.stat(self.path)
@@ -137,7 +137,7 @@ class Folder:
         """Open a sealed segment for reading, if it is a plain file; gives its descriptor.
 
         Raises:
-            Refused: It is a link, a folder, a pipe, a device, or somebody else's.
+            Refused: It is a link, a folder, a pipe, a device, or another user's.
             OSError: It cannot be opened.
         """
         flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -222,7 +222,7 @@ class Folder:
             os.unlink(path)
 
     def clear(self) -> None:
-        """Remove all segments but those that somebody is writing.
+        """Remove all segments but those that are being written.
 
         Raises:
             OSError: It cannot be done.
@@ -253,7 +253,7 @@ class Folder:
         """Keep other processes from beginning or removing parts.
 
         Raises:
-            OSError: It cannot be done, or somebody does not let go: they hold it for milliseconds, unless they hang.
+            OSError: It cannot be done, or another process keeps the lock: that takes milliseconds, unless it hangs.
         """
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(self.file(_LOCK), flags, self._mode)
@@ -296,5 +296,5 @@ def _lock(descriptor: int) -> None:
         except BlockingIOError:
             if monotonic() > patience:
                 # Not chained: it is no shortage, though the lock is said to be unavailable for the moment.
-                raise TimeoutError(errno.ETIMEDOUT, "another process does not let go of its lock") from None
+                raise TimeoutError(errno.ETIMEDOUT, "another process does not release its lock") from None
             sleep(_PAUSE_SECONDS)

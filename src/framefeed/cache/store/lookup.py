@@ -1,8 +1,8 @@
 """From the name of a frame to the place of its row, for millions of frames, in a few sorted arrays of plain numbers.
 
 A frame's *spot* is a number of 64 bits made of its stream's key and its number: frames of one stream that follow each
-other have spots that do. A *place* says which row of which segment. Spots may collide: whoever looks one up compares
-the row, and asks for the other places where it is not the right one.
+other have spots that do. A *place* says which row of which segment. Spots may collide: a look-up compares the row, and
+asks for the other places where it is not the right one.
 """
 
 from __future__ import annotations

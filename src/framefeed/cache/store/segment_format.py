@@ -3,8 +3,8 @@
 This is the specification, format 1. Integers are little-endian.
 
 **Names.** ``frames-<32 hex digits>.arrow`` is sealed: complete, on disk, immutable. ``frames-<the same>.<bytes>.part``
-is being written by the process that holds a `flock` on it; the number is how large it may become. A part that nobody
-holds is what a dead writer left. ``lock`` is locked by `flock` while parts are created and removed. Nothing else in
+is being written by the process that holds a `flock` on it; the number is how large it may become. A part without
+a lock was left by a dead writer. ``lock`` is locked by `flock` while parts are created and removed. Nothing else in
 the folder is ours, and nothing in it depends on the folder's name or on the machine.
 
 **Container.** An Arrow IPC file (random access, uncompressed, no dictionaries) with the columns of ``SCHEMA``. Its
@@ -38,8 +38,8 @@ data        the bytes
 **Limits.** A segment has at most 131,072 rows; a directory and a footer at most 16 MiB each, the JSON at most 1 MiB;
 a frame, stored or decoded, less than 2 GiB. Rows come in the order of their places, and no two overlap.
 
-**Reading.** Magic, footer, last block, directory: whoever finds anything there that is not as said here leaves the
-whole file alone, as that of a version to come, and never changes it. Of equal keys and numbers the newest counts.
+**Reading.** Magic, footer, last block, directory: where anything there is not as said here, a reader leaves the whole
+file alone, as that of a version to come, and never changes it. Of equal keys and numbers the newest counts.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ MAX_KINDS_BYTES = 1 << 20
 MAX_DIRECTORY_BYTES = 1 << 24
 """Also of the footer; what claims more is refused before it is read."""
 MAX_FRAME_BYTES = (1 << 31) - 1
-"""Stored or decoded, so that nobody makes room for what only a claim is as large as."""
+"""Stored or decoded, so that no memory is allocated for a mere claim."""
 
 KEY_BYTES = 16
 ROW = np.dtype(

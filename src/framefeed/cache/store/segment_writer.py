@@ -209,7 +209,7 @@ def _batch(columns: Sequence[IntArray], data: pa.Array) -> pa.RecordBatch:
 
 
 class _Sink:
-    """Takes what Arrow writes, without a copy, until somebody comes for it.
+    """Takes what Arrow writes, without a copy, until it is collected.
 
     Attributes:
         begin: Position in the file of the pieces that were put in, once Arrow has written their batch.

@@ -20,7 +20,7 @@ from framefeed.cache.store.segment_format import KEY_BYTES
 from framefeed.cache.stored import MISS, Found, StoreCounts, StoredFrame, StoreInfo, StoreOptions, Verified
 from framefeed.errors import CacheError, UsageError
 from framefeed.parallel.closing import ClosedByWith
-from framefeed.parallel.forking import renewed_by_forks
+from framefeed.parallel.forking import renew_after_fork
 from framefeed.parallel.shortage import resource_exhausted, shortage_in, try_again_in_shortage
 
 R = TypeVar("R")
@@ -50,7 +50,7 @@ class FrameStore(ClosedByWith):
         self._appender = Appender(self._folder, self._known)
         self._lock = Lock()
         self._counts = StoreCounts()
-        renewed_by_forks(self)
+        renew_after_fork(self)
 
     def __repr__(self) -> str:
         return f"FrameStore({self._folder.path!r})"

@@ -1,4 +1,4 @@
-"""Decoder contexts, open files and open containers, pooled per thread, so that nobody waits for another.
+"""Decoder contexts, open files and open containers, pooled per thread, so that no thread waits for another.
 
 A forked child starts with empty pools: it must not share a parent's file position (L01).
 
@@ -29,7 +29,7 @@ from framefeed.media.foreign import translated
 from framefeed.media.limits import Limits
 from framefeed.media.source import ByteReader, MediaSource
 from framefeed.parallel.collecting import is_collecting
-from framefeed.parallel.shortage import released_in_shortage, try_again_in_shortage
+from framefeed.parallel.shortage import register_releasable, try_again_in_shortage
 
 MAX_CONTEXTS = 8
 """Idle decoder contexts a thread keeps; one holds up to 17 pictures."""
@@ -64,7 +64,7 @@ class Pool(Generic[T]):
         self._capacity = capacity
         self._close = close
         self._idle: list[_Entry[T]] = []
-        released_in_shortage(self)
+        register_releasable(self)
 
     def __len__(self) -> int:
         return len(self._idle)
@@ -142,7 +142,7 @@ class ThreadPools:
             lend = self._direct if how.direct and index.stream.contiguous else self._contained
             with lend(source, stamp, index, how, counts) as feed:
                 yield feed
-        # What was read while another file took its place is nobody's picture (D09).
+        # What was read while another file took its place belongs to neither (D09).
         _check_identity(source, index)
 
     @contextmanager

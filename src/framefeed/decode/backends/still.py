@@ -5,7 +5,7 @@ What becomes of a picture that is not RGB of 8 bits:
     - Grey and black-and-white become three equal channels.
     - Grey of 16 bits is v / 257, rounded: 65535 becomes 255. Colour of 16 bits is what Pillow makes of it: v >> 8.
     - CMYK and YCbCr by Pillow's formulas, without an ICC profile. Profiles, gamma and chromaticities are not applied.
-    - 32-bit whole numbers, floats and L*a*b* have no rule: UnsupportedCodec.
+    - 32-bit whole numbers, floats and L*a*b* have no rule: UnsupportedCodec, by ``probe`` and ``scan`` already.
 
 They are turned upright; then the one recipe of ``decode.convert`` applies, as for a video of rgb24 frames: how a file
 is stored makes no difference. JPEG is always decoded at full size: reduced decoding gives other pixels.
@@ -35,6 +35,7 @@ from framefeed.errors import (
     UnsupportedCodec,
 )
 from framefeed.index.frame_index import FrameIndex
+from framefeed.media.headers import MODES_WITHOUT_RULE, without_rule
 from framefeed.media.limits import DEFAULT_LIMITS, Limits
 from framefeed.media.sequence import SequenceSource
 from framefeed.media.source import MediaSource, read_bytes
@@ -146,7 +147,7 @@ class StillDecoder:
         source.check_identity(index.identity)
         with source.opened() as reader:
             data = read_bytes(reader, 0, size)
-        # What was read while another file took its place is nobody's picture (D09).
+        # What was read while another file took its place belongs to neither (D09).
         source.check_identity(index.identity)
         if len(data) != size:
             raise StaleSource(f"{source.name}: has {len(data)} bytes, and {size} when it was indexed: index it again",
@@ -166,14 +167,13 @@ def rgb_pixels(image: Image.Image, name: str) -> Pixels:
         return np.repeat(grey[:, :, None], 3, axis=2)
     # Nothing is blended; Pillow would warn of transparency that it cannot keep.
     image.info.pop("transparency", None)
+    if mode in MODES_WITHOUT_RULE:
+        raise without_rule(mode, name, "decode")
+    opaque = image.convert(_UNMULTIPLIED[mode]) if mode in _UNMULTIPLIED else image
     try:
-        if mode in ("I", "F"):
-            raise ValueError("32-bit numbers have no range that says what is white")
-        opaque = image.convert(_UNMULTIPLIED[mode]) if mode in _UNMULTIPLIED else image
         return np.asarray(opaque if mode == "RGB" else opaque.convert("RGB"))
-    except ValueError as error:
-        message = f"{name}: no rule leads from pixels of kind {mode!r} to RGB ({error}): convert it to 8 or 16 bits"
-        raise UnsupportedCodec(message, source=name, stage="decode") from error
+    except ValueError as error:  # a mode that Pillow has and this version does not know
+        raise without_rule(mode, name, "decode") from error
 
 
 def _missing(source: MediaSource, ordinals: Sequence[int], first: MediaError) -> MediaError:

@@ -77,7 +77,7 @@ class PlaneLayout:
 
     @property
     def is_convertible(self) -> bool:
-        """Whether such pictures are known to be converted, whoever made them up."""
+        """Whether such pictures are known to be converted, wherever the layout comes from."""
         return self.color_space in _MATRICES and _FORMATS.fullmatch(self.pixel_format) is not None
 
     @property

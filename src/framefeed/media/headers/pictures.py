@@ -21,6 +21,9 @@ from framefeed.media.source import ByteReader, MediaSource, read_bytes
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "AVIF")
 """Pillow's plug-ins that may look at a file; none of them starts another program (S10)."""
 
+MODES_WITHOUT_RULE = frozenset({"I", "F", "LAB"})
+"""Pillow's modes that no rule leads to RGB: nothing says what is white in 32-bit whole numbers and floats, and Pillow
+does not convert L*a*b*."""
 _DECODED = frozenset({*FORMATS, "MPO"})  # which Pillow's plug-in for JPEG reads
 
 _log = logging.getLogger("framefeed.media")
@@ -58,7 +61,8 @@ def image_info(source: MediaSource, limits: Limits) -> MediaInfo:
 
     Raises:
         UnreadableMedia: None of the known formats, or a damaged header.
-        UnsupportedCodec: HEIC, which ``probe`` reads through libav, or JPEG XL.
+        UnsupportedCodec: HEIC, which ``probe`` reads through libav, or JPEG XL; or no rule leads from its pixels to
+            RGB.
         LimitExceeded: It claims more pixels than ``limits``, or its header goes on without end.
     """
     with source.opened() as reader:
@@ -74,7 +78,15 @@ def image_info(source: MediaSource, limits: Limits) -> MediaInfo:
                 raise _unsupported(unsupported, source.name) from None
             header = _pillow_header(reader, size, source.name, limits)
     limits.check_picture(header.width, header.height, source.name)
+    if header.mode in MODES_WITHOUT_RULE:
+        raise without_rule(header.mode, source.name, "open")
     return still_info(header, size)
+
+
+def without_rule(mode: str, name: str, stage: str) -> UnsupportedCodec:
+    """Build the error of a picture whose pixels are of a mode that no rule leads to RGB."""
+    message = f"{name}: no rule leads from pixels of kind {mode!r} to RGB: convert it to 8 or 16 bits a channel"
+    return UnsupportedCodec(message, source=name, stage=stage)
 
 
 def still_info(header: StillHeader, size_bytes: int) -> MediaInfo:

@@ -22,7 +22,7 @@ MAX_TOP_BOXES = 65_536
 COUNTED_KINDS = frozenset(
     {*FIRST_KINDS, *_PASSED, *_PASSED_AMONG_FRAGMENTS, b"moof", b"junk", b"pict", b"pnot", b"prfl", b"udta"}
 )
-"""What files may begin with that libav takes for a movie (mov_probe): their boxes are counted, whoever reads them."""
+"""What files may begin with that libav takes for a movie (mov_probe): their boxes are counted for libav too."""
 _EMPTY_BYTES = 16
 """Boxes of up to this many bytes hold nothing of frames, whatever their kind."""
 _FRAGMENT_COST, _BESIDE_FRAGMENT_COST = 2**9, 2**10

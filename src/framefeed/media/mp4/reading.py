@@ -20,7 +20,7 @@ def read_movie(reader: ByteReader, size: int, limits: Limits = DEFAULT_LIMITS, h
 
     Raises:
         OddMovie: No MP4 file, or something in it is not understood exactly: libav reads it then.
-        TooManyBoxes: It holds more boxes than the limits allow, whoever reads it.
+        TooManyBoxes: It holds more boxes than the limits allow, also for libav.
     """
     layout = read_layout(reader, size, limits, head)
     start, end = layout.movie

@@ -102,7 +102,7 @@ def sample_places(movie: Movie, track: Track, limits: Limits) -> tuple[IntArray,
 
 
 def check_places(movie: Movie, track: Track, limits: Limits) -> None:
-    """Raise OddMovie unless a track that nobody reads lies within the file: libav stops where any track breaks off."""
+    """Raise OddMovie unless a track that is not read lies within the file: libav stops where any track breaks off."""
     data, tables = movie.data, track.tables
     if b"stsz" in tables and b"stz2" not in tables:
         fixed, count = unpack(data, tables[b"stsz"], _SIZES)
