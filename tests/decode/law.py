@@ -48,7 +48,9 @@ class Product:
 
 
 def known_pts(index: FrameIndex) -> list[int | None]:
-    return [None if pts == MISSING_PTS else pts for pts in index.pts.tolist()]
+    # Those of packets, which the reference has too, whatever the times of frames come from.
+    own = np.where(index.frame_packet < 0, MISSING_PTS, index.packets.pts[index.frame_packet])
+    return [None if pts == MISSING_PTS else pts for pts in own.tolist()]
 
 
 def expected_frames(

@@ -30,7 +30,7 @@ def _index(path: Path, verify: Verify) -> FrameIndex:
 
 def _known(index: FrameIndex) -> list[int | None]:
     """What packets say of their frames, whatever the times come from."""
-    own = index.packets.pts[index.frame_packet]
+    own = np.where(index.frame_packet < 0, MISSING_PTS, index.packets.pts[index.frame_packet])
     if index.times_from == "pts":
         assert np.array_equal(own, index.pts)
     return [None if pts == MISSING_PTS else pts for pts in own.tolist()]
