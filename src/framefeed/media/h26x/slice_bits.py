@@ -17,6 +17,7 @@ _MOST_NUMBERS = 1024
 """Of one header that are read: more than any loop over one allows."""
 _SPARE_BYTES = _MOST_NUMBERS * (_TOO_LONG // 8 + 1)
 """Behind the last header: where numbers that are too long lead to."""
+_PREVENTION = 3
 _NONE = np.zeros(0, np.int64)
 
 
@@ -42,7 +43,7 @@ class SliceBits:
     def __init__(self, head: ByteArray, head_bytes: IntArray) -> None:
         data = np.zeros(head.size + _SPARE_BYTES, np.uint8)
         data[: head.size] = head.ravel()
-        sizes = _without_prevention(data[: head.size].reshape(-1, HEAD_BYTES), head_bytes)
+        sizes = _without_prevention(data[: head.size], head_bytes)
         self._words: WordArray = np.ndarray((len(data) - _WORD + 1,), ">u8", data, strides=(1,))
         self._at = np.arange(len(head)) * (8 * HEAD_BYTES)
         self._end = self._at + 8 * sizes
@@ -109,15 +110,29 @@ class SliceBits:
             self._at[rows] = at
 
 
-def _without_prevention(head: ByteArray, sizes: IntArray) -> IntArray:
-    """Take out bytes against emulated start codes, H.264 7.4.1, in place; give how many bytes are left of each."""
-    is_zero = head == 0
-    rows = (is_zero[:, :-2] & is_zero[:, 1:-1] & (head[:, 2:] == 3)).any(axis=1).nonzero()[0]
-    if not len(rows):
+def _without_prevention(data: ByteArray, sizes: IntArray) -> IntArray:
+    """Take out bytes against emulated start codes, H.264 7.4.1, in place; give how many bytes are left of each header.
+
+    Args:
+        data: Headers, one behind the other, uint8 [S * HEAD_BYTES].
+        sizes: How many bytes of each are known, int64 [S].
+    """
+    is_zero = data == 0
+    at = (is_zero[:-2] & is_zero[1:-1]).nonzero()[0] + 2
+    # Two zeros at the end of a header are not those of the next one.
+    at = at[(data[at] == _PREVENTION) & (at % HEAD_BYTES > 1) & (at % HEAD_BYTES < sizes[at // HEAD_BYTES])]
+    if not len(at):
         return sizes
-    sizes = sizes.copy()
-    for row in rows.tolist():
-        payload = head[row, : sizes[row]].tobytes().replace(b"\0\0\3", b"\0\0")
-        head[row, : len(payload)] = np.frombuffer(payload, np.uint8)
-        sizes[row] = len(payload)
+    rows = np.zeros(len(sizes), bool)
+    rows[at // HEAD_BYTES] = True
+    stored, sizes = data.tobytes(), sizes.copy()
+    begins, known = rows.nonzero()[0] * HEAD_BYTES, sizes[rows].tolist()
+    # Screens of one colour have several in nearly every header: bytes are replaced faster than NumPy moves them.
+    payloads = [
+        stored[begin : begin + size].replace(b"\0\0\3", b"\0\0")
+        for begin, size in zip(begins.tolist(), known, strict=True)
+    ]
+    padded = b"".join([payload.ljust(HEAD_BYTES, b"\0") for payload in payloads])
+    data.reshape(-1, HEAD_BYTES)[rows] = np.frombuffer(padded, np.uint8).reshape(-1, HEAD_BYTES)
+    sizes[rows] = [len(payload) for payload in payloads]
     return sizes
