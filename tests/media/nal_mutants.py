@@ -14,7 +14,7 @@ import av
 from av.video.frame import PictureType
 
 from framefeed.testing import ClipSpec, clip_bytes
-from framefeed.testing.bits import BitReader, escape, join_units, split_units, unescape
+from framefeed.testing.bits import BitReader, BitWriter, escape, join_units, split_units, unescape
 from framefeed.testing.clips import Coded, frames_of, put_packets, take_packets
 from framefeed.testing.h264 import skip_to_usability_flag, without_usability_information
 
@@ -123,6 +123,12 @@ def with_last(stream: Stream, data: bytes) -> Stream:
     step = span_of(stream) // len(stream.packets)
     dts = (stream.packets[-1].dts or 0) + step
     return stream.with_packets([*stream.packets, replace(last, data=data, pts=last.pts + step, dts=dts, is_key=False)])
+
+
+def turn(angle: int) -> bytes:
+    """Make a message that turns pictures counter-clockwise, in 2**-16 of a circle: ITU-T H.264 D.2.27."""
+    payload = BitWriter().fixed(0, 3).fixed(angle, 16).golomb(1).fixed(0, 1).payload()
+    return b"\x06\x2f" + bytes([len(payload)]) + escape(payload) + b"\x80"
 
 
 def bits_of(unit: bytes, header_bytes: int = 1) -> BitReader:

@@ -31,7 +31,7 @@ def bits_of(headers: list[bytes]) -> SliceBits:
     head = np.zeros((len(stored), HEAD_BYTES), np.uint8)
     for row, data in enumerate(stored):
         head[row, : len(data)] = np.frombuffer(data, np.uint8)
-    return SliceBits(head, np.array([len(data) for data in stored]))
+    return SliceBits(head, np.array([len(data) for data in stored]), 1)
 
 
 class Marks(NamedTuple):

@@ -244,7 +244,7 @@ class _Builder:
         times = self._walk.pts[order]
         if not len(after) or not np.array_equal(after, proof.order[: len(after)]) or (times[1:] <= times[:-1]).any():
             raise Refuted("what decoding gives of the beginning does not fit")
-        return self._assembled(order, facts[0], "packets+proof")
+        return self._assembled(order, facts[0], "packets+ends")
 
     def build(self, verify: Verify) -> tuple[MediaInfo, FrameIndex]:
         if verify == "full" or not self._is_honest(verify) or self._has_damaged_parameters():

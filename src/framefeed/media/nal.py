@@ -22,7 +22,7 @@ _HEVC_SLICES = 32
 """NAL unit types below are slices."""
 _LENGTH_AT = {"h264": 4, "hevc": 21}
 _RECOVERY_POINT = 6
-_TURNING = frozenset({47, 147})
+TURNING = frozenset({47, 147})
 """Messages that change orientation or colours of what follows: ITU-T H.274 8.12 and 8.18."""
 SEI_LIMIT = 4096
 """Bytes of one unit of messages that are looked at: captions and the like may come before the recovery point."""
@@ -178,7 +178,7 @@ def hevc_facts(packet: bytes, length_size: int) -> PictureFacts | None:
 
 def has_turning_message(unit: bytes, codec: str) -> bool:
     """Whether a unit of messages says how pictures are to be turned, or that their colours are meant otherwise."""
-    return not _TURNING.isdisjoint(_message_kinds(unit, codec))
+    return not TURNING.isdisjoint(_message_kinds(unit, codec))
 
 
 def _message_kinds(unit: bytes, codec: str) -> Iterator[int]:

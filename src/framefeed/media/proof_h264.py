@@ -78,7 +78,7 @@ def _read(
     sets = cast("H264Sequence", configuration.sequence), cast("dict[int, H264Picture]", configuration.pictures)
     if sets[0].order_kind == 1:
         raise OddUnits("an order of pictures in cycles")
-    return read_h264_slices(SliceBits(units.head[rows], units.head_bytes[rows]), is_idr, is_reference, sets)
+    return read_h264_slices(SliceBits(units.head[rows], units.head_bytes[rows], 1), is_idr, is_reference, sets)
 
 
 def _check_numbers(number: IntArray, is_idr: BoolArray, bits: int) -> None:

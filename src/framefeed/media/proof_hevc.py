@@ -51,7 +51,7 @@ def prove_hevc(configuration: Configuration, units: UnitFacts, walk: PacketWalk)
     is_first[0] = True
     is_anchor = (units.layer[rows] == 0) & ((kind >= _FIRST_IRAP) | ((kind % 2 == 1) & ~np.isin(kind, _LEADING)))
     try:
-        slices = read_hevc_slices(SliceBits(units.head[rows], units.head_bytes[rows]), kind, sets)
+        slices = read_hevc_slices(SliceBits(units.head[rows], units.head_bytes[rows], 1), kind, sets)
         number = unwrap(slices.order, is_anchor, is_first, sets[0].order_bits)
     except OddUnits as odd:
         raise Unproved(str(odd)) from None

@@ -15,7 +15,9 @@ IDR = 5
 _MOST_SETS = 256
 _P, _B, _I = 0, 1, 2
 _KINDS = 5
-_END_OF_CHANGES, _MOST_CHANGE = 3, 2
+_END_OF_CHANGES = 3
+_CHANGE_NUMBERS = np.array([1, 1, 1, 0])
+"""Numbers behind each modification of a list of references, 7.3.3.1."""
 _RESET, _MOST_MARK = 5, 6
 _MARK_NUMBERS = np.array([0, 1, 1, 2, 1, 0, 1])
 """Numbers behind each memory management control operation, 7.3.3.3."""
@@ -51,7 +53,7 @@ def read_h264_slices(
     """Read first slices up to their marks of references.
 
     Args:
-        bits: At the beginning of the headers.
+        bits: At the slice type, behind the number of the first macroblock, which is 0.
         is_idr: Whether a slice is of an IDR picture, bool [S].
         is_reference: Whether other pictures may refer to it, bool [S].
         sets: What the parameter sets say.
@@ -60,7 +62,6 @@ def read_h264_slices(
         OddUnits: A header breaks off, names unknown sets, or is longer than what is known of it.
     """
     sequence, pictures = sets
-    bits.fixed(1)  # number of the first macroblock: 0
     kind, picture = bits.golomb() % _KINDS, bits.golomb()
     _check_sets(picture, pictures)
     if bool((kind > _I).any()) or bool((is_idr & (kind != _I)).any()):
@@ -109,7 +110,7 @@ def _read_marks(bits: SliceBits, rows: IntArray, kind: IntArray, columns: IntArr
     """Read on to the marks of references; say of each picture whether one takes all of them back."""
     b_rows = (kind == _B).nonzero()[0]
     refers = (kind != _I).nonzero()[0]
-    bits.fixed(1, rows[b_rows])
+    bits.skip(1, rows[b_rows])
     first, second, weights, weights_of_two = columns
     second = np.where(kind == _B, second, 0)
     changed = refers[bits.fixed(1, rows[refers]) == 1]
@@ -134,19 +135,17 @@ def _pass_changes(bits: SliceBits, rows: IntArray) -> None:
     for _ in range(_MOST_STEPS):
         if not len(rows):
             return
-        change = bits.golomb(rows)
-        if bool((change > _END_OF_CHANGES).any()):
+        change = bits.golomb_with(rows, _CHANGE_NUMBERS)
+        if int(change.max()) > _END_OF_CHANGES:
             raise OddUnits("changes of references of an unknown kind")
-        rows = rows[change <= _MOST_CHANGE]
-        bits.pass_golomb(rows)
+        rows = rows[change < _END_OF_CHANGES]
     raise OddUnits("endless changes of references")
 
 
 def _pass_weights(bits: SliceBits, rows: IntArray, references: IntArray, has_chroma: bool) -> None:
     """Pass over a table of weights, 7.3.3.2: for each reference flags for luma and chroma, each with its numbers."""
     flags = 2 if has_chroma else 1
-    for _ in range(flags):
-        bits.pass_golomb(rows)
+    bits.pass_golomb(rows, flags)
     left = references.copy()
     while len(rows):
         # References without weights are pairs of zeros.
@@ -154,10 +153,10 @@ def _pass_weights(bits: SliceBits, rows: IntArray, references: IntArray, has_chr
         bits.skip(without * flags, rows)
         left -= without
         rows, left = rows[left > 0], left[left > 0]
-        for count in (2, 4)[:flags]:
+        for pairs in (1, 2)[:flags]:
             weighted = rows[bits.fixed(1, rows) == 1]
-            for _ in range(count):
-                bits.pass_golomb(weighted)
+            for _ in range(pairs):
+                bits.pass_golomb(weighted, 2)
         left -= 1
         rows, left = rows[left > 0], left[left > 0]
 
@@ -169,11 +168,9 @@ def _has_reset(bits: SliceBits, rows: IntArray) -> BoolArray:
     for _ in range(_MOST_STEPS):
         if not len(active):
             return resets
-        mark = bits.golomb(rows[active])
-        if bool((mark > _MOST_MARK).any()):
+        mark = bits.golomb_with(rows[active], _MARK_NUMBERS)
+        if int(mark.max()) > _MOST_MARK:
             raise OddUnits("marks of references of an unknown kind")
         resets[active[mark == _RESET]] = True
-        active, numbers = active[mark > 0], _MARK_NUMBERS[mark[mark > 0]]
-        for more in range(1, 3):
-            bits.pass_golomb(rows[active[numbers >= more]])
+        active = active[mark > 0]
     raise OddUnits("endless marks of references")

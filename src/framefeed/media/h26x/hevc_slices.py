@@ -36,7 +36,7 @@ def read_hevc_slices(bits: SliceBits, kind: IntArray, sets: tuple[HevcSequence, 
     """Read first slices up to the picture's order.
 
     Args:
-        bits: At the beginning of the headers.
+        bits: Behind the first flag of the headers.
         kind: NAL unit types, int64 [S].
         sets: What the parameter sets say.
 
@@ -45,7 +45,6 @@ def read_hevc_slices(bits: SliceBits, kind: IntArray, sets: tuple[HevcSequence, 
     """
     sequence, pictures = sets
     count = len(kind)
-    bits.fixed(1)  # the first slice of a picture
     drops_others, is_shown = np.zeros(count, bool), np.ones(count, bool)
     is_irap = ((kind >= _FIRST_IRAP) & (kind <= _LAST_IRAP)).nonzero()[0]
     drops_others[is_irap] = bits.fixed(1, is_irap)

@@ -17,6 +17,11 @@ _MOST_NUMBERS = 1024
 """Of one header that are read: more than any loop over one allows."""
 _SPARE_BYTES = _MOST_NUMBERS * (_TOO_LONG // 8 + 1)
 """Behind the last header: where numbers that are too long lead to."""
+_PREVENTION = 3
+_SEEN_BITS = 57
+"""That are known from any place on: a word of 64 that begins with the place's byte."""
+_TOP = np.uint64(64 - _ZEROS_BITS)
+_ONE = np.ones(1, np.int64)
 _NONE = np.zeros(0, np.int64)
 
 
@@ -37,15 +42,16 @@ class SliceBits:
     Args:
         head: First bytes of slices behind their NAL unit header, uint8 [S, HEAD_BYTES].
         head_bytes: How many of them are the slice's, int64 [S].
+        begin: The bit from which on they are read.
     """
 
-    def __init__(self, head: ByteArray, head_bytes: IntArray) -> None:
+    def __init__(self, head: ByteArray, head_bytes: IntArray, begin: int = 0) -> None:
         data = np.zeros(head.size + _SPARE_BYTES, np.uint8)
         data[: head.size] = head.ravel()
-        sizes = _without_prevention(data[: head.size].reshape(-1, HEAD_BYTES), head_bytes)
+        sizes = _without_prevention(data[: head.size], head_bytes)
         self._words: WordArray = np.ndarray((len(data) - _WORD + 1,), ">u8", data, strides=(1,))
-        self._at = np.arange(len(head)) * (8 * HEAD_BYTES)
-        self._end = self._at + 8 * sizes
+        self._at = np.arange(begin, begin + head.size * 8, 8 * HEAD_BYTES)
+        self._end = self._at + (8 * sizes - begin)
         self._length, self._shift = _lengths()
 
     def __len__(self) -> int:
@@ -65,29 +71,59 @@ class SliceBits:
         if not len(at):
             return _NONE
         following = self._next(at)
-        zeros = following >> np.uint64(64 - _ZEROS_BITS)
+        zeros = following >> _TOP
         self._move(rows, at + self._length[zeros])
         value: IntArray = (following >> self._shift[zeros]).view(np.int64) - 1
         return value
 
-    def pass_golomb(self, rows: IntArray) -> None:
-        """Pass over an Exp-Golomb number in each of some headers: ue(v) or se(v)."""
+    def golomb_with(self, rows: IntArray, numbers: IntArray) -> IntArray:
+        """Read an Exp-Golomb number in each of some headers, and pass over those that belong to it.
+
+        Args:
+            rows: Which headers.
+            numbers: How many of them belong to each value, up to two, int64.
+        """
+        at = self._at[rows]
+        if not len(at):
+            return _NONE
+        following = self._next(at)
+        zeros = following >> _TOP
+        length = self._length[zeros]
+        value: IntArray = (following >> self._shift[zeros]).view(np.int64) - 1
+        left = numbers.take(value, mode="clip")
+        self._at[rows] = at + self._behind(following, length, left, int(left.max()))
+        return value
+
+    def pass_golomb(self, rows: IntArray, count: int = 1) -> None:
+        """Pass over up to two Exp-Golomb numbers in each of some headers: ue(v) or se(v)."""
         if len(rows):
             at = self._at[rows]
-            self._at[rows] = at + self._length[self._next(at) >> np.uint64(64 - _ZEROS_BITS)]
+            following = self._next(at)
+            length = self._length[following >> _TOP]
+            self._at[rows] = at + (length if count == 1 else self._behind(following, length, _ONE, 1))
+
+    def _behind(self, following: WordArray, length: IntArray, left: IntArray, most: int) -> IntArray:
+        """Give the bits up to behind some further numbers that follow the first one, of ``length`` bits."""
+        for number in range(most):
+            ahead = following << np.minimum(length, _SEEN_BITS).view(np.uint64)
+            length = length + self._length[ahead >> _TOP] * (left > number)
+        if most and int(length.max()) > _SEEN_BITS:
+            # What lies beyond the bits that are seen was not read right.
+            length = np.where(length > _SEEN_BITS, _TOO_LONG, length)
+        return length
 
     def signed(self, rows: IntArray | None = None) -> IntArray:
         """Read a signed Exp-Golomb number in each of some headers: se(v)."""
         value = self.golomb(rows)
         return np.where(value & 1, (value + 1) >> 1, -(value >> 1))
 
-    def skip(self, count: IntArray, rows: IntArray) -> None:
+    def skip(self, count: IntArray | int, rows: IntArray) -> None:
         """Pass over a number of bits of its own in each of some headers."""
         self._at[rows] += count
 
     def zeros(self, rows: IntArray) -> IntArray:
         """Count the zeros that follow in each of some headers, up to 16."""
-        length = self._length[self._next(self._at[rows]) >> np.uint64(64 - _ZEROS_BITS)]
+        length = self._length[self._next(self._at[rows]) >> _TOP]
         zeros: IntArray = np.minimum(length >> 1, _ZEROS_BITS)
         return zeros
 
@@ -109,15 +145,29 @@ class SliceBits:
             self._at[rows] = at
 
 
-def _without_prevention(head: ByteArray, sizes: IntArray) -> IntArray:
-    """Take out bytes against emulated start codes, H.264 7.4.1, in place; give how many bytes are left of each."""
-    is_zero = head == 0
-    rows = (is_zero[:, :-2] & is_zero[:, 1:-1] & (head[:, 2:] == 3)).any(axis=1).nonzero()[0]
-    if not len(rows):
+def _without_prevention(data: ByteArray, sizes: IntArray) -> IntArray:
+    """Take out bytes against emulated start codes, H.264 7.4.1, in place; give how many bytes are left of each header.
+
+    Args:
+        data: Headers, one behind the other, uint8 [S * HEAD_BYTES].
+        sizes: How many bytes of each are known, int64 [S].
+    """
+    is_zero = data == 0
+    at = (is_zero[:-2] & is_zero[1:-1]).nonzero()[0] + 2
+    # Two zeros at the end of a header are not those of the next one.
+    at = at[(data[at] == _PREVENTION) & (at % HEAD_BYTES > 1) & (at % HEAD_BYTES < sizes[at // HEAD_BYTES])]
+    if not len(at):
         return sizes
-    sizes = sizes.copy()
-    for row in rows.tolist():
-        payload = head[row, : sizes[row]].tobytes().replace(b"\0\0\3", b"\0\0")
-        head[row, : len(payload)] = np.frombuffer(payload, np.uint8)
-        sizes[row] = len(payload)
+    rows = np.zeros(len(sizes), bool)
+    rows[at // HEAD_BYTES] = True
+    stored, sizes = data.tobytes(), sizes.copy()
+    begins, known = rows.nonzero()[0] * HEAD_BYTES, sizes[rows].tolist()
+    # Screens of one colour have several in nearly every header: bytes are replaced faster than NumPy moves them.
+    payloads = [
+        stored[begin : begin + size].replace(b"\0\0\3", b"\0\0")
+        for begin, size in zip(begins.tolist(), known, strict=True)
+    ]
+    padded = b"".join([payload.ljust(HEAD_BYTES, b"\0") for payload in payloads])
+    data.reshape(-1, HEAD_BYTES)[rows] = np.frombuffer(padded, np.uint8).reshape(-1, HEAD_BYTES)
+    sizes[rows] = [len(payload) for payload in payloads]
     return sizes

@@ -22,6 +22,7 @@ from framefeed.media.nal import (
     HEVC_PARAMETERS,
     MAX_PARAMETER_SETS,
     SEI_LIMIT,
+    TURNING,
     recovery_frames,
 )
 
@@ -58,6 +59,7 @@ class UnitFacts:
         is_reference: Other pictures of its own temporal layer may refer to it, or leaving it out loses more, bool.
         layer: nal_ref_idc of an H.264 slice; HEVC's temporal sub-layer, int64.
         has_sub_layers: ``layer`` is the latter.
+        has_unknown_messages: It holds messages that are not plainly one which leaves pictures as they are, bool.
         has_end: It holds the end of a sequence or of the stream, bool.
         kinds: Which NAL unit types there are, bool [64].
         is_plain: Each packet is whole NAL units; those with slices hold one picture, whose slices are of one type.
@@ -72,6 +74,7 @@ class UnitFacts:
     is_reference: BoolArray
     layer: IntArray
     has_sub_layers: bool
+    has_unknown_messages: BoolArray
     has_end: BoolArray
     kinds: BoolArray
     is_plain: bool
@@ -138,6 +141,7 @@ class _Codec:
     harmless: BoolArray
     parameters: BoolArray
     ends: BoolArray
+    messages: BoolArray
 
 
 _CODECS = {
@@ -148,6 +152,7 @@ _CODECS = {
         harmless=_kinds(H264_SLICES, H264_HARMLESS),
         parameters=_kinds(H264_PARAMETERS),
         ends=_kinds(frozenset({10, 11})),
+        messages=_kinds(frozenset({6})),
     ),
     "hevc": _Codec(
         name="hevc",
@@ -156,6 +161,7 @@ _CODECS = {
         harmless=_kinds(frozenset(_HEVC_VCL), HEVC_HARMLESS),
         parameters=_kinds(HEVC_PARAMETERS),
         ends=_kinds(frozenset({36, 37})),
+        messages=_kinds(frozenset({39, 40})),
     ),
 }
 _H264_SLICE = _kinds(H264_SLICES)
@@ -164,6 +170,7 @@ _HEVC_REFERENCE = _kinds(frozenset(kind for kind in range(32) if kind >= 16 or k
 _HEAD_WORDS = np.arange(0, HEAD_BYTES, _WORD)
 _NO_INTEGERS, _NO_FLAGS = np.zeros(0, np.int64), np.zeros(0, bool)
 _NO_UNITS = [(_NO_INTEGERS, _NO_INTEGERS, np.zeros(0, np.uint64))]
+_SHOWING = np.isin(np.arange(256), [*TURNING, _MORE_NUMBER])
 _NO_COLUMNS = (
     _NO_INTEGERS,
     np.zeros((0, HEAD_BYTES), np.uint8),
@@ -171,6 +178,7 @@ _NO_COLUMNS = (
     _NO_FLAGS,
     _NO_FLAGS,
     _NO_INTEGERS,
+    _NO_FLAGS,
     _NO_FLAGS,
 )
 
@@ -218,7 +226,7 @@ class UnitWalk:
             facts = self._hevc(units, kind, which, len(begin))
         has_end = np.zeros(len(begin), bool)
         has_end[units.packet[self._codec.ends[kind]]] = True
-        self._columns.append((*head, *facts, has_end))
+        self._columns.append((*head, *facts, has_end, self._find_messages(units, kind, len(begin))))
         self._count += len(begin)
 
     def _by_length(self, words: WordArray, data: ByteArray, begin: IntArray, end: IntArray) -> _Units:
@@ -365,6 +373,16 @@ class UnitWalk:
         self._check_pictures(units, kind, which, units.byte(2))
         return is_start, is_reference, layer
 
+    def _find_messages(self, units: _Units, kind: ByteArray, count: int) -> BoolArray:
+        which = self._codec.messages[kind].nonzero()[0]
+        if not len(which):
+            return np.zeros(count, bool)
+        header = self._codec.header_bytes
+        message, size = units.byte(header)[which], units.byte(header + 1)[which].astype(np.int64)
+        # One short message, its end, and room for one byte against emulated start codes.
+        is_known = (size != _MORE_NUMBER) & (units.length[which] - header - 2 - size <= 2) & ~_SHOWING[message]
+        return _some(count, units.packet[which[~is_known]])
+
     def _check_pictures(self, units: _Units, kind: ByteArray, which: IntArray, begin: ByteArray) -> None:
         """Note whether in each packet with slices just one begins a picture, the first, and all are of one type."""
         of_slices, slices = units.packet[which], kind[which]
@@ -386,7 +404,8 @@ class UnitWalk:
         """
         columns = [np.concatenate(column) for column in zip(*(self._columns or [_NO_COLUMNS]), strict=True)]
         back: Any = slice(None) if order is None else order.argsort()
-        slice_kind, head, head_bytes, is_start, is_reference, layer, has_end = (column[back] for column in columns)
+        columns = [column[back] for column in columns]
+        slice_kind, head, head_bytes, is_start, is_reference, layer, has_end, has_unknown = columns
         numbers = self._sets if order is None else {unit: int(order[at]) for unit, at in self._sets.items()}
         return UnitFacts(
             slice_kind=slice_kind,
@@ -396,6 +415,7 @@ class UnitWalk:
             is_reference=is_reference,
             layer=layer,
             has_sub_layers=self._codec.name == "hevc",
+            has_unknown_messages=has_unknown,
             has_end=has_end,
             kinds=self._kinds,
             is_plain=self._is_plain,

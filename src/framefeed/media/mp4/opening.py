@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from framefeed.errors import LimitExceeded
 from framefeed.media.h26x.bits import OddUnits
 from framefeed.media.h26x.configuration import Configuration
+from framefeed.media.h26x.order import levels_of
 from framefeed.media.info import MediaInfo
 from framefeed.media.limits import Limits
 from framefeed.media.mp4.boxes import OddMovie, TooManyBoxes
@@ -68,14 +69,26 @@ class OpenedMovie:
         Raises:
             Unproved: They do not say so, or the header does not say all that is needed.
         """
-        if self.facts is None or self.walk.units is None:
+        units = self.walk.units
+        if self.facts is None or units is None:
             raise Unproved("facts that only libav knows")
-        proof = prove_units(self.facts.video, self.walk.units, self.walk)
-        if proof.begin or proof.order[0]:
-            raise Unproved("facts of a first frame that is not the first packet's")
+        proof = prove_units(self.facts.video, units, self.walk, self._held(self.facts.video))
+        first = int(proof.order[0])
+        if proof.begin or units.has_unknown_messages[1 : first + 1].any():
+            raise Unproved("a first frame that is turned by messages, or not known")
         if has_damaged_configuration(self.facts.video.codec, self.facts.video.extradata):
             raise Unproved("a decoder complains of the parameter sets")
         return proof
+
+    def _held(self, video: Configuration) -> int:
+        """Give how many pictures libav's decoder surely holds back from the start.
+
+        Where an H.264 stream does not say it, libav's demuxer counts in the sample tables how far times are reordered
+        (``mov_estimate_video_delay``); fragments it has not read by then.
+        """
+        if video.format.reorder is not None or self.movie.extends is not None:
+            return 0
+        return len(levels_of(self.walk.pts)) if b"ctts" in self.movie.video.tables else 0
 
 
 def movie_info(reader: ByteReader, head: bytes, name: str, limits: Limits) -> MediaInfo | None:
