@@ -352,7 +352,8 @@ class _Builder:
         container, walk = self._container, self._walk
         times = find_times(container, own_times(walk, order, container.stream.time_base), walk, decoding)
         table = Table(walk, order, assume_rate(times, self._assume_fps), built_from)
-        return video_info(container, first), table.index(self._stream_facts(order, first), container.source.identity())
+        identity = identity_of(container.reader, container.reader.stat())
+        return video_info(container, first), table.index(self._stream_facts(order, first), identity)
 
     def _stream_facts(self, order: IntArray, first: DecodedFact) -> StreamFacts:
         container = self._container

@@ -35,9 +35,9 @@ from framefeed.media.foreign import (
     translated,
 )
 from framefeed.media.libav_input import LibavInput
-from framefeed.media.libav_options import WITHHELD, libav_options, without_withheld
+from framefeed.media.libav_options import HEAD_BYTES, WITHHELD, known_format, libav_options, without_withheld
 from framefeed.media.limits import DEFAULT_LIMITS, Limits
-from framefeed.media.source import ByteReader, MediaSource
+from framefeed.media.source import ByteReader, MediaSource, read_bytes
 from framefeed.parallel.stopping import check_stop
 
 STREAM_FORMATS = frozenset({"h264", "hevc", "vvc", "obu", "av1", "m4v", "mpegvideo", "mjpeg", "vc1", "h263", "h261"})
@@ -150,11 +150,23 @@ class VideoContainer:
         return any(context is None or context.codec.canonical_name in WITHHELD for context in contexts)
 
     def _opened(self) -> InputContainer:
-        self._input.bound_header(self.limits)
+        head = read_bytes(self._input.reader, 0, HEAD_BYTES)
+        known = known_format(head)
+        try:
+            return self._opened_as(known, head)
+        except UnreadableMedia:
+            if known is None or self._input.has_failed:
+                raise
+        # Not by its first bytes alone: by those of all formats, whatever libav then makes of it.
+        self._input.seek(0)
+        return self._opened_as(None, head)
+
+    def _opened_as(self, file_format: str | None, head: bytes) -> InputContainer:
+        self._input.bound_header(self.limits, head)
         options = libav_options(self.limits, self._headers_only)
         try:
             with libav_log() as lines, translated(self.source.name, "open", self.limits.max_packet_bytes, lines):
-                opened = av.open(self._input, options=options, metadata_errors="replace")
+                opened = av.open(self._input, format=file_format, options=options, metadata_errors="replace")
         finally:
             self._input.raise_error()
         self.keep_log(without_withheld(lines))
@@ -226,7 +238,8 @@ class VideoContainer:
             )
         # av_find_best_stream: the same stream as ffplay and TorchCodec take, but for cover pictures.
         best = self._container.streams.best("video")
-        return next((s for s in videos if best is not None and s.index == best.index), min(videos, key=_preference))
+        chosen = [s for s in videos if best is not None and s.index == best.index]
+        return chosen[0] if chosen else min(videos, key=_preference)
 
     def _check(self) -> None:
         context = self.stream.codec_context

@@ -74,15 +74,19 @@ class LibavInput:
             )
         return data
 
-    def bound_header(self, limits: Limits) -> None:
+    def bound_header(self, limits: Limits, head: bytes) -> None:
         """Let libav read no more until the container is open than a header may take.
 
         The header of an MP4 file grows with its frames. That of another container is small but for what is read in one
         piece, such as an attachment; in search of one libav reads a buffer at a time, and looks at it byte by byte:
         there a byte counts as eight.
+
+        Args:
+            limits: What the file may claim.
+            head: Its first bytes.
         """
         self._limit = "max_header_bytes"
-        self._weight = 1 if read_bytes(self.reader, 4, 4) in _MOVIE_BOXES else _SEARCH_WEIGHT
+        self._weight = 1 if head[4:8] in _MOVIE_BOXES else _SEARCH_WEIGHT
         self._bytes_left = limits.max_header_bytes + _READ_AHEAD_BYTES
 
     def bound_packet(self, limits: Limits) -> None:
@@ -96,10 +100,11 @@ class LibavInput:
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """Move the position."""
-        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at}.get(whence)
-        if start is None:
-            start = self._value_of(outcome_of(self._size, None), 0)
-        self._at = max(0, offset + start)
+        if whence == os.SEEK_CUR:
+            offset += self._at
+        elif whence == os.SEEK_END:
+            offset += self._value_of(outcome_of(self._size, None), 0)
+        self._at = max(0, offset)
         return self._at
 
     def _size(self, _: None) -> int:

@@ -123,5 +123,5 @@ def video_info(container: VideoContainer, fact: DecodedFact) -> MediaInfo:
         num_frames_from_header=stream.frames or None,
         duration_seconds_from_header=claimed_duration(container),
         average_fps_from_header=float(stream.average_rate) if stream.average_rate else None,
-        bytes=container.source.stat().bytes,
+        bytes=container.reader.stat().bytes,
     )

@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 
 from framefeed.media.container import VideoContainer
+from framefeed.media.mp4.boxes import OddMovie, TooManyBoxes
+from framefeed.media.mp4.reading import read_movie
 from framefeed.media.source import ByteReader, read_bytes
 
+_IDENTITY = (65536, 0, 0, 0, 65536, 0, 0, 0, 1 << 30)
+"""ISO/IEC 14496-12 6.2.2."""
 _NEVER_TURN = frozenset({"flv", "h264", "hevc", "ivf", "mpeg", "mpegts", "obu"})
 _SEGMENT, _CLUSTER, _TRACKS = 0x18538067, 0x1F43B675, 0x1654AE6B
 _EBML = 0x1A45DFA3
@@ -23,7 +27,19 @@ _MAX_ID_BYTES, _MAX_SIZE_BYTES = 4, 8
 def is_upright(container: VideoContainer) -> bool:
     """Whether no picture of an open container is to be turned or mirrored; False where that is not known."""
     name = container.format_name
+    if name.startswith("mov"):
+        return _has_plain_matrix(container)
     return name in _NEVER_TURN or (name.startswith("matroska") and _has_no_pose(container.reader))
+
+
+def _has_plain_matrix(container: VideoContainer) -> bool:
+    """Whether an MP4 file's movie and track turn nothing, as far as its boxes are understood."""
+    reader = container.reader
+    try:
+        tracks = read_movie(reader, reader.stat().bytes, container.limits).tracks
+    except (OddMovie, TooManyBoxes):
+        return False
+    return any(track.number == container.stream.index and track.matrix == _IDENTITY for track in tracks)
 
 
 def _has_no_pose(reader: ByteReader) -> bool:
