@@ -98,7 +98,7 @@ def test_what_is_read_in_one_piece_counts_once(tmp_path: Path) -> None:
     path.write_bytes(b"\x1a\x45\xdf\xa3" + bytes(2**22))
     limits = Limits(max_header_bytes=2**21)
     source = LibavInput(MediaSource.of(path))
-    source.bound_header(limits)
+    source.bound_header(limits, path.read_bytes()[:8])
     assert len(source.read(2**20)) == 2**20  # as an attachment is read
     source.raise_error()
     for _ in range(2**21 // 8 // 2**15 + 8):  # as a search reads

@@ -150,15 +150,15 @@ def _read_size(packet: memoryview, at: int) -> tuple[int, int]:
 
 def _read_sequence(unit: memoryview) -> _Sequence:
     """Read a sequence header; of the operating points the first one counts."""
-    bits = Bits(unit[:_HEADER_BYTES])
+    bits = Bits(unit, _HEADER_BYTES)
     profile, _, is_still = bits.number(3), bits.flag(), bits.flag()
     layers, time_bits = 0, 0
     if is_still:
         bits.number(5)
     else:
         layers, time_bits = _read_operating_points(bits)
-        if layers and layers >> 8 != 1:
-            raise Unproved("several spatial layers")
+        if layers and (layers >> 8 != 1 or not layers & 0xFF):
+            raise Unproved("several spatial layers, or none")
     width_bits, height_bits = bits.number(4) + 1, bits.number(4) + 1
     width, height = bits.number(width_bits) + 1, bits.number(height_bits) + 1
     id_bits = 0
@@ -241,7 +241,7 @@ def _has_usual_size(unit: memoryview, sequence: _Sequence) -> bool:
     """Whether a shown key frame, the header of which begins a unit, is as large as the sequence header says."""
     if sequence.is_still:
         return True
-    bits = Bits(unit[:_HEADER_BYTES])
+    bits = Bits(unit, _HEADER_BYTES)
     bits.number(4 + sequence.time_bits)
     bits.number(1)
     has_tools = bits.flag() if sequence.screen_tools == _SELECT else sequence.screen_tools

@@ -49,6 +49,6 @@ class Vp8Prover:
             raise Unproved("it does not begin with a key frame")
         header = np.where(is_key, _KEY_BYTES, _TAG_BYTES)
         first_partition = tags >> 5
-        if ((first_partition == 0) | (first_partition > walk.size - header)).any():
-            raise Unproved("a packet ends in its first partition")
+        if ((first_partition == 0) | (first_partition >= walk.size - header)).any():
+            raise Unproved("a packet ends with its first partition, or in it")
         return prove_in_packet_order(walk, (tags & _IS_SHOWN) != 0, is_key, self._first)
