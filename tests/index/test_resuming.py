@@ -103,7 +103,7 @@ def test_a_second_scan_opens_no_file(media: Path, tmp_path: Path) -> None:
 def test_processes_write_what_one_thread_does(media: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scan(media, out=tmp_path / "one.parquet", workers=0)
     monkeypatch.setattr(sweep, "PROCESSES_PAY", 1)
-    chunks = list(sweep.chunks_of([sweep.Part("", [f"{n}.png" for n in range(40)])]))
+    chunks = list(sweep.chunks_of([sweep.Part("", [f"{n}.png" for n in range(40)])], SurveyOptions()))
     assert sweep.way_of(chunks, SurveyOptions(workers=2)) == sweep.Way(2, "processes")
     scan(media, out=tmp_path / "two.parquet", workers=2)
     assert content(tmp_path / "two.parquet") == content(tmp_path / "one.parquet")
@@ -118,7 +118,7 @@ def test_pictures_are_shared_among_processes_once_there_are_many(
 ) -> None:
     monkeypatch.setattr(sweep, "PROCESSES_PAY", 1003)
     names = [*(f"{n}.png" for n in range(pictures)), *(f"{n}.mp4" for n in range(videos))]
-    chunks = list(sweep.chunks_of([sweep.Part("", names)]))
+    chunks = list(sweep.chunks_of([sweep.Part("", names)], SurveyOptions()))
     way = sweep.way_of(chunks, SurveyOptions(workers=2))
     assert way == (sweep.Way(0, "threads") if kind == "inline" else sweep.Way(2, kind))
 

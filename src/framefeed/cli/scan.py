@@ -54,8 +54,8 @@ def run(args: argparse.Namespace) -> int:
     begin = perf_counter()
     try:
         done = scanned(args.roots, _request(args))
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(_kept(args.out)) from None
+    except KeyboardInterrupt as interrupt:
+        raise KeyboardInterrupt(str(interrupt) or _kept(args.out)) from None
     catalog, seconds = done.catalog, perf_counter() - begin
     if not len(catalog):
         raise UsageError(
