@@ -70,6 +70,7 @@ def run(args: argparse.Namespace) -> int:
         say(
             *sentences(facts),
             work_of(done.tally, seconds),
+            *repeats_of(done.tally),
             *([] if args.out is None else place_of(args.out, args.root)),
         )
         list_failed(catalog.failures)
@@ -156,6 +157,16 @@ def work_of(tally: Tally, seconds: float) -> str:
     gone = f"; {tally.gone:,} of the earlier catalog are not here any more" if tally.gone else ""
     read = f"read {tally.bytes_read / 1e6:,.1f} MB"
     return f"looked into {counted(tally.surveyed, 'file')} in {as_hours(seconds)}, {read}{known}{gone}"
+
+
+def repeats_of(tally: Tally) -> list[str]:
+    """What was met again and gave no row."""
+    met = [
+        counted(count, noun)
+        for count, noun in ((tally.repeated_files, "file"), (tally.repeated_folders, "folder"))
+        if count
+    ]
+    return [f"{' and '.join(met)} met twice, through links or named again: counted once"] if met else []
 
 
 def place_of(out: str, root: str | None) -> list[str]:

@@ -96,6 +96,8 @@ class Tally:
         bytes_read: From those.
         by_library: Pictures whose headers were left to a library.
         gone: Sources that are known from before and not asked for now.
+        repeated_files: Files that were met again, by a link or a second naming, and gave no row.
+        repeated_folders: Folders that were met again, and not listed again.
     """
 
     known: int = 0
@@ -103,6 +105,8 @@ class Tally:
     bytes_read: int = 0
     by_library: int = 0
     gone: int = 0
+    repeated_files: int = 0
+    repeated_folders: int = 0
 
     def count(self, surveyed: Surveyed) -> None:
         """Add a chunk."""
