@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from framefeed.cli.printing import complain
+from framefeed.cli.printing import complain, counted
 from framefeed.index.catalog import Catalog
 from framefeed.plan.clips import ClipRule
 from framefeed.plan.epoch import EpochPlan, plan_clips
@@ -18,10 +18,18 @@ Failed = tuple[str, str, str]
 """Source, error type, message."""
 
 
-def list_failed(failures: Sequence[Failed]) -> None:
-    """List failures on standard error, one line each."""
-    lines = [f"failed: {_described(failure)}" for failure in failures[:SHOWN]]
-    rest = len(failures) - len(lines)
+def list_failed(failed: Sequence[Failed], *, known: int = 0) -> None:
+    """List failures on standard error, one line each.
+
+    Args:
+        failed: What failed.
+        known: How many of the first failed in a scan, which has listed them: one line for all.
+    """
+    shown = failed[known : known + SHOWN]
+    lines = [f"failed: {_described(failure)}" for failure in shown]
+    if known:
+        lines.insert(0, f"{counted(known, 'row')} failed in the scan ('framefeed report' shows which, and why)")
+    rest = len(failed) - known - len(shown)
     complain(*lines, *([f"failed: {rest:,} more, not shown"] if rest else []))
 
 
@@ -38,7 +46,7 @@ def quietly_planned(catalog: Catalog, rule: ClipRule, **options: Any) -> EpochPl
 
 
 def failures_of_plan(plan: EpochPlan) -> list[Failed]:
-    """The rows that a plan leaves out."""
+    """The rows that a plan leaves out: first those that failed in the scan, as its catalog lists them."""
     return [(source, *error.split(": ", 1)) for source, error in plan.excluded]  # type: ignore[misc]
 
 
