@@ -1,7 +1,7 @@
 """The command line: one module a command, each with ``add_arguments(parser)`` and ``run(args) -> int``.
 
-Exit codes: 0 all well; 1 the user's mistake, or the one file that cannot be read: one line; 3 finished, with failed
-files listed; 130 interrupted; 70 our bug, with its traceback.
+Exit codes: 0 all well; 1 the user's mistake, the one file that cannot be read, or a machine that ran out of something:
+one line; 3 finished, with failed files listed; 130 interrupted; 70 our bug, with its traceback.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ from framefeed.plan.runs import DecodeRuns, plan_runs
 SAMPLED_CLIPS = 200
 """Enough for a share of a few per cent, and done in well under a second."""
 
-# Fitted to the CPU time of loading clips of 8 frames to 224 x 224 in one thread: 170 real videos of 16 codecs, 160x120 to
-# 1080p, and 200 pictures, on two busy x86-64 cores. 96 % of the videos took half to twice what is predicted.
+# Fitted to the CPU time of loading clips of 8 frames to 224 x 224 in one thread: 169 real videos of 15 codecs and 170
+# pictures, on two busy x86-64 cores. 96 % of the videos took half to twice what is predicted.
 SECONDS_PER_PICTURE = 4e-5
 """Decoded, whatever its size."""
 SECONDS_PER_DECODED_PIXEL = 0.5e-9
