@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 import numpy as np
 
@@ -16,6 +18,7 @@ from framefeed.plan.request import OutputSpec
 
 _LISTED_FRAMES = 8
 
+E = TypeVar("E", bound=FramefeedError)
 Write = Callable[[OutputSpec, Pixels], None]
 """Writes one picture in a form to memory."""
 
@@ -110,8 +113,16 @@ def naming(source: MediaSource) -> Iterator[None]:
     except ResourceExhausted:
         raise
     except FramefeedError as error:
-        named = f"{source.name}: {error}"
-        raise type(error)(named, source=source.name, stage="decode") from error
+        if error.source is not None:
+            raise
+        raise retold(error, f"{source.name}: {error}", source.name) from error
+
+
+def retold(error: E, message: str, name: str) -> E:
+    """Copy an error of decoding with all that it carries, under another message and with the source's name."""
+    other = copy.copy(error)
+    other.args, other.source, other.stage = (message,), name, "decode"
+    return other
 
 
 def missing_frames(source: MediaSource, index: FrameIndex, ordinals: Sequence[int]) -> CorruptMedia:

@@ -273,7 +273,8 @@ def bare_context(index: FrameIndex, how: Feeding) -> VideoCodecContext:
     set_threads(context, how.threads)
     # strict: where the stream is silent about its reorder depth, hold the maximum instead of dropping late frames.
     # output_corrupt: frames after an unusual start are judged by their number, not by the decoder's suspicion.
-    context.options = {"strict": "1", "max_pixels": str(how.limits.max_pixels), "flags": "+output_corrupt"}
+    most_pixels = how.limits.padded_pixels(index.stream.codec)
+    context.options = {"strict": "1", "max_pixels": str(most_pixels), "flags": "+output_corrupt"}
     return context
 
 

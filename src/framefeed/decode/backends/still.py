@@ -24,7 +24,7 @@ from PIL import Image
 from framefeed.decode.auto import check_kind
 from framefeed.decode.convert import conversion_recipe
 from framefeed.decode.decoder import ClipSlot, DecodeCounts, DecodeReport, Pixels
-from framefeed.decode.places import Places, converted
+from framefeed.decode.places import Places, converted, retold
 from framefeed.decode.writing import picture_name, writer_of
 from framefeed.errors import (
     CorruptMedia,
@@ -138,9 +138,9 @@ class StillDecoder:
         return VideoFrame.from_ndarray(upright, "rgb24"), name
 
     def _read(self, source: MediaSource, index: FrameIndex, number: int) -> tuple[bytes, str]:
-        size, most = int(index.packets.size[number]), self._limits.max_packet_bytes
-        if size > most:
-            raise LimitExceeded(f"{source.name}: picture {number} has {size} bytes, more than {most}")
+        size = int(index.packets.size[number])
+        if size > self._limits.max_packet_bytes:
+            raise self._limits.exceeded("max_packet_bytes", f"picture {number} of {size} bytes", source.name, "decode")
         if isinstance(source, SequenceSource):
             return source.read_file(number, index.identity), picture_name(source, number)
         source.check_identity(index.identity)
@@ -179,6 +179,6 @@ def rgb_pixels(image: Image.Image, name: str) -> Pixels:
 def _missing(source: MediaSource, ordinals: Sequence[int], first: MediaError) -> MediaError:
     """Build the error of one slot; each has its own, for loaders write into them where the clip lies."""
     if not isinstance(first, CorruptMedia):
-        return type(first)(str(first), source=source.name, stage="decode")
+        return retold(first, str(first), source.name)
     message = str(first) if len(ordinals) == 1 else f"{first} (and so are {len(ordinals) - 1} more of those asked for)"
     return CorruptMedia(f"{message}; frame {ordinals[0]}", frames=ordinals, source=source.name, stage="decode")

@@ -51,9 +51,8 @@ def timing_of(movie: Movie, track: Track) -> Timing:
 
 
 def check_size(found: PictureFormat, limits: Limits) -> None:
-    """Raise OddMovie if pictures are larger than the limits."""
-    columns, rows = found.coded_width, found.coded_height
-    if max(columns, rows) > limits.max_side or columns * rows > limits.max_pixels:
+    """Raise OddMovie if pictures are larger than the limits, or their coded sizes than a decoder is allowed."""
+    if not limits.allow(found.width, found.height) or found.coded_width * found.coded_height > limits.padded_pixels():
         raise OddMovie("pictures larger than the limits")
 
 
