@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
-import numpy as np
-
-from framefeed.decode.decoder import ClipSlot, DecodeReport, Pixels
+from framefeed.decode.decoder import ClipSlot, DecodeReport, Pixels, new_pixels
 from framefeed.errors import CorruptMedia, FramefeedError, ResourceExhausted
 from framefeed.index.frame_index import FrameIndex
 from framefeed.media.source import MediaSource
@@ -99,7 +97,7 @@ def converted(write: Write, output: OutputSpec, shape: tuple[int, ...], source: 
         ResourceExhausted: There is no memory for it.
         FramefeedError: As ``write`` does, with the source's name.
     """
-    out = try_again_in_shortage(lambda: np.empty(shape, dtype=np.uint8), source.name, "convert")
+    out = new_pixels(shape, f"{source.name}: a frame {list(shape)}", source=source.name)
     with naming(source):
         try_again_in_shortage(lambda: write(output, out), source.name, "convert")
     return out
