@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
+import numpy as np
+
 from framefeed.decode.decoder import ClipSlot, DecodeReport, Pixels, new_pixels
 from framefeed.errors import CorruptMedia, FramefeedError, ResourceExhausted
 from framefeed.index.frame_index import FrameIndex
@@ -125,13 +127,23 @@ def retold(error: E, message: str, name: str) -> E:
 
 def missing_frames(source: MediaSource, index: FrameIndex, ordinals: Sequence[int]) -> CorruptMedia:
     """Build the error for frames that the index promised and the decoder did not give."""
-    decoded = index.built_from == "decode"
-    advice = "" if decoded else "; build_index(source, verify='full') lists the frames that come out at all"
     listed = ", ".join(map(str, ordinals[:_LISTED_FRAMES])) + (", ..." if len(ordinals) > _LISTED_FRAMES else "")
     return CorruptMedia(
         f"{source.name}: frame(s) {listed} of {len(index)} did not come out of the decoder undamaged although the "
-        f"index (built from {index.built_from}) has them: the file is damaged there{advice}",
+        f"index (built from {index.built_from}) has them: the file is damaged there; " + next_step(index, ordinals),
         frames=ordinals,
         source=source.name,
         stage="decode",
     )
+
+
+def next_step(index: FrameIndex, ordinals: Sequence[int]) -> str:
+    """Say how to go on without frames that do not come, by what the index knows of them."""
+    if index.num_damaged_frames is None:
+        return (
+            "scan (or build_index) with verify='full' finds such frames, and plan_clips(..., on_damaged='skip') then "
+            "skips them"
+        )
+    if index.is_damaged(np.array(ordinals, dtype=np.int64)).all():
+        return "plan_clips(..., on_damaged='skip') skips such frames, and on_damaged='deliver' takes them as they come"
+    return "its index does not know of it: scan it again with verify='full', or skip such clips with on_error='skip'"

@@ -35,7 +35,7 @@ from framefeed.media.foreign import (
     translated,
 )
 from framefeed.media.libav_input import LibavInput
-from framefeed.media.limits import DEFAULT_LIMITS, Limits
+from framefeed.media.limits import DEFAULT_LIMITS, Limits, allows, limit_exceeded, padded_pixels
 from framefeed.media.source import MediaSource
 from framefeed.parallel.stopping import check_stop
 
@@ -139,7 +139,7 @@ class VideoContainer:
         except (UnreadableMedia, MemoryError):
             if any(_TOO_MANY_STREAMS in message for _, _, message in lines):
                 claim = f"more than {self.limits.max_streams + 1} streams"
-                raise self.limits.exceeded("max_streams", claim, self.source.name, "open") from None
+                raise limit_exceeded(self.limits, "max_streams", claim, self.source.name, "open") from None
             raise
         finally:
             self._input.raise_error()
@@ -150,7 +150,7 @@ class VideoContainer:
         context.thread_count = 1
         context.thread_type = "NONE"
         # Options of the container never reach the decoder: they must be set on its own context (S04).
-        context.options = {"max_pixels": str(self.limits.padded_pixels(self.codec_name))}
+        context.options = {"max_pixels": str(padded_pixels(self.limits, self.codec_name))}
 
     def keep_log(self, lines: Sequence[LogLine]) -> None:
         """Keep what libav logged for the message of an error; the first errors say best what is wrong."""
@@ -164,7 +164,7 @@ class VideoContainer:
         libav's own check leaves a margin, and compares some sizes after padding, which it reports as lack of memory.
         """
         size = picture.width, picture.height
-        if self.limits.allow(*size):
+        if allows(self.limits, *size):
             return True
         self.too_large = self.too_large or size
         return False
@@ -199,15 +199,16 @@ class VideoContainer:
     def _choose(self, wanted: int | None) -> VideoStream:
         streams = list(self._container.streams)
         if len(streams) > self.limits.max_streams:
-            raise self.limits.exceeded("max_streams", f"{len(streams)} streams", self.source.name, "open")
+            raise limit_exceeded(self.limits, "max_streams", f"{len(streams)} streams", self.source.name, "open")
         videos = [s for s in self._container.streams.video if not s.disposition & Disposition.attached_pic]
         if wanted is not None:
             videos = [s for s in videos if s.index == wanted]
         if not videos:
             found = ", ".join(sorted({str(s.type) for s in streams})) or "nothing"
             where = "" if wanted is None else f" at index {wanted}"
+            advice = "" if streams else ": the file may be cut short, copy it again"
             raise NoVideoStream(
-                f"{self.source.name}: has no video stream{where} (found: {found}; cover pictures do not count)",
+                f"{self.source.name}: has no video stream{where} (found: {found}; cover pictures do not count){advice}",
                 source=self.source.name,
                 stage="open",
             )
@@ -271,7 +272,7 @@ class VideoContainer:
                 return
             if packet.size > self.limits.max_packet_bytes:
                 claim = f"a packet of {packet.size} bytes"
-                raise self.limits.exceeded("max_packet_bytes", claim, self.source.name, "index")
+                raise limit_exceeded(self.limits, "max_packet_bytes", claim, self.source.name, "index")
             if packet.size:
                 yield packet
 
@@ -325,7 +326,7 @@ def _options(limits: Limits) -> dict[str, str]:
         "protocol_whitelist": "file",
         "max_streams": str(limits.max_streams + 1),
         # Reaches the decoders that probing runs, in containers that know their streams before it.
-        "max_pixels": str(limits.padded_pixels()),
+        "max_pixels": str(padded_pixels(limits)),
     }
 
 

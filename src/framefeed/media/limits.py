@@ -47,43 +47,48 @@ class Limits:
             if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
                 raise UsageError(f"{name} must be a whole number, at least 1, not {value!r}")
 
-    def padded_pixels(self, codec: str = "") -> int:
-        """The most pixels that a picture within the limits has once its decoder has padded it, whatever its shape."""
-        longest = min(self.max_side, self.max_pixels)
-        other = min(longest, self.max_pixels // longest)
-        padded = self.max_pixels + _PADDING * (longest + other + 1) + _PADDING**2
-        return padded * _MULTIPLES.get(codec, 1)
-
-    def allow(self, width: int, height: int) -> bool:
-        """Whether a picture may have this size."""
-        return max(width, height) <= self.max_side and width * height <= self.max_pixels
-
-    def check_picture(self, width: int, height: int, name: str, stage: str = "open") -> None:
+    def check_picture(self, width: int, height: int, name: str) -> None:
         """Raise LimitExceeded if a picture of this size is larger than allowed."""
-        if not self.allow(width, height):
-            raise self.too_large(width, height, name, stage)
-
-    def too_large(self, width: int, height: int, name: str, stage: str) -> LimitExceeded:
-        """Build the error for a picture that is larger than allowed."""
-        limit = "max_side" if max(width, height) > self.max_side else "max_pixels"
-        return self.exceeded(limit, f"pictures of {width}x{height}", name, stage)
-
-    def exceeded(self, limit: str, claim: str, name: str, stage: str) -> LimitExceeded:
-        """Build the error for a claim beyond one of the limits.
-
-        Args:
-            limit: Its name.
-            claim: What the file has or claims: "65 streams".
-            name: Of the source.
-            stage: What was being done.
-        """
-        return LimitExceeded(
-            f"{name}: {claim}, more than {limit}={getattr(self, limit)} allows: "
-            f"raise Limits({limit}=...) if the file is trusted",
-            limit=limit,
-            source=name,
-            stage=stage,
-        )
+        if not allows(self, width, height):
+            raise too_large(self, (width, height), name, "open")
 
 
 DEFAULT_LIMITS = Limits()
+
+
+def allows(limits: Limits, width: int, height: int) -> bool:
+    """Whether a picture may have this size."""
+    return max(width, height) <= limits.max_side and width * height <= limits.max_pixels
+
+
+def padded_pixels(limits: Limits, codec: str = "") -> int:
+    """The most pixels that a picture within the limits has once its decoder has padded it, whatever its shape."""
+    longest = min(limits.max_side, limits.max_pixels)
+    other = min(longest, limits.max_pixels // longest)
+    padded = limits.max_pixels + _PADDING * (longest + other + 1) + _PADDING**2
+    return padded * _MULTIPLES.get(codec, 1)
+
+
+def too_large(limits: Limits, size: tuple[int, int], name: str, stage: str) -> LimitExceeded:
+    """Build the error for a picture, given as (width, height), that is larger than allowed."""
+    limit = "max_side" if max(size) > limits.max_side else "max_pixels"
+    return limit_exceeded(limits, limit, f"pictures of {size[0]}x{size[1]}", name, stage)
+
+
+def limit_exceeded(limits: Limits, limit: str, claim: str, name: str, stage: str) -> LimitExceeded:
+    """Build the error for a claim beyond one of the limits.
+
+    Args:
+        limits: That hold.
+        limit: Name of the one in question.
+        claim: What the file has or claims: "65 streams".
+        name: Of the source.
+        stage: What was being done.
+    """
+    return LimitExceeded(
+        f"{name}: {claim}, more than {limit}={getattr(limits, limit)} allows: "
+        f"raise Limits({limit}=...) if the file is trusted",
+        limit=limit,
+        source=name,
+        stage=stage,
+    )

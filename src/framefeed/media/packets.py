@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefeed.media.container import Packet, VideoContainer
+from framefeed.media.limits import limit_exceeded
 from framefeed.media.nal import ParameterSets, PictureFacts, h264_facts, hevc_facts, nal_length_size, nal_units
 from framefeed.media.source import ByteReader
 
@@ -98,7 +99,7 @@ def walk_packets(container: VideoContainer) -> PacketWalk:
         for packet in container.packets():
             if len(columns.size) >= limits.max_packets:
                 claim = f"at least {limits.max_packets + 1} packets"
-                raise limits.exceeded("max_packets", claim, container.source.name, "index")
+                raise limit_exceeded(limits, "max_packets", claim, container.source.name, "index")
             data = bytes(packet) if inspect else b""
             facts = inspect(data) if inspect else None
             columns.add(packet, facts)

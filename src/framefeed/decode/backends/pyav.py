@@ -27,7 +27,7 @@ from framefeed.index.frame_index import DISPOSABLE, FrameIndex
 from framefeed.media.container import Packet
 from framefeed.media.foreign import FOREIGN, MOST_PIXEL_BYTES, check_memory, largest_picture, libav_log
 from framefeed.media.landing import MisplacedPacket
-from framefeed.media.limits import DEFAULT_LIMITS, Limits
+from framefeed.media.limits import DEFAULT_LIMITS, Limits, allows, too_large
 from framefeed.media.source import MediaSource
 from framefeed.parallel.shortage import try_again_in_shortage
 from framefeed.parallel.stopping import check_stop
@@ -108,10 +108,10 @@ class PyAVDecoder:
             del frame
 
     def _allows(self, frame: VideoFrame) -> bool:
-        return self._feeding.limits.allow(frame.width, frame.height)
+        return allows(self._feeding.limits, frame.width, frame.height)
 
     def _refuse(self, size: tuple[int, int], name: str, *_: object) -> None:
-        raise self._feeding.limits.too_large(*size, name, "decode")
+        raise too_large(self._feeding.limits, size, name, "decode")
 
     def _frames(
         self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], counts: DecodeCounts
@@ -427,7 +427,7 @@ class _Execution:
                 frames = context.decode(packet)
             except FOREIGN as error:
                 # A larger picture is refused by libavcodec's own limit, which it may report as a lack of memory.
-                if self._limits.allow(context.width, context.height):
+                if allows(self._limits, context.width, context.height):
                     check_memory(error, said, self._picture_bytes, self._most_bytes)
                 return [], _Event.DAMAGE
         self._counts.frames_decoded += len(frames)
