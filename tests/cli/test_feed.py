@@ -123,3 +123,10 @@ def test_what_is_no_catalog(catalog: str, tmp_path: Path, capfd: pytest.CaptureF
     for path, said in [(text, "not readable as a catalog"), (tmp_path, ""), (headers, "holds headers only")]:
         assert main(["feed", os.fspath(path), "--rates", "1:8"]) == 1
         assert said in only_line(capfd.readouterr().err)
+
+
+def test_a_catalog_whose_damage_is_unknown_is_said_to_be_that(catalog: str, capfd: pytest.CaptureFixture[str]) -> None:
+    words = ["feed", catalog, "--rates", "2:2", "--size", "32x48", "--max-batches", "1", "--on-damaged", "skip"]
+    assert main(words) == 0
+    line = only_line(capfd.readouterr().err)
+    assert "on_damaged='skip' knows no damaged frames of 6 of 6 rows" in line

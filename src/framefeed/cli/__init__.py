@@ -97,6 +97,9 @@ def _explain(error: BaseException) -> Exit:
     if isinstance(error, (FramefeedError, OSError)) and type(error) is not LoadError and not is_ours:
         complain(str(error))
         return Exit.MISTAKE
+    if isinstance(error, MemoryError):
+        complain(f"ran out of memory ({error or 'no size is known'}): use a smaller batch or size, or fewer workers")
+        return Exit.MISTAKE
     complain(*traceback.format_exc().splitlines(), "this is a bug in framefeed: please report it with the lines above")
     return Exit.BUG
 

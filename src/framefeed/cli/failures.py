@@ -9,7 +9,7 @@ from typing import Any
 from framefeed.cli.printing import complain, counted
 from framefeed.index.catalog import Catalog
 from framefeed.plan.clips import ClipRule
-from framefeed.plan.epoch import EpochPlan, plan_clips
+from framefeed.plan.epoch import EpochPlan, plan_clips, unknown_damage
 
 SHOWN = 100
 """More lines than this are not read; the catalog and ``--json`` have them all."""
@@ -39,10 +39,13 @@ def as_json(failures: Sequence[Failed]) -> list[dict[str, str]]:
 
 
 def quietly_planned(catalog: Catalog, rule: ClipRule, **options: Any) -> EpochPlan:
-    """Plan without the warning that rows are left out: a command lists them instead."""
+    """Plan, and say what it warns of in one line, but that rows are left out: a command lists them instead."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        return plan_clips(catalog, rule, **options)
+        plan = plan_clips(catalog, rule, **options)
+    remark = unknown_damage(catalog, plan.options.on_damaged)
+    complain(*([] if remark is None else [remark]))
+    return plan
 
 
 def failures_of_plan(plan: EpochPlan) -> list[Failed]:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from framefeed.errors import LimitExceeded
 from framefeed.media.container import Packet, VideoContainer
+from framefeed.media.limits import limit_exceeded
 from framefeed.media.nal import ParameterSets, PictureFacts, h264_facts, hevc_facts, nal_length_size, nal_units
 from framefeed.media.source import ByteReader
 
@@ -90,15 +90,16 @@ def walk_packets(container: VideoContainer) -> PacketWalk:
         UnreadableMedia: The container breaks off in a way that libav reports as an error.
         LimitExceeded: More packets than the limits allow.
     """
-    columns = _Columns()
+    columns, limits = _Columns(), container.limits
     inspect = _inspector(container)
     sets, length_size = ParameterSets(container.codec_name), _length_size(container)
     contiguous = container.format_name.startswith("mov") and inspect is not None
     changes = encrypted = False
     with container.source.opened() as reader:
         for packet in container.packets():
-            if len(columns.size) >= container.limits.max_packets:
-                raise _too_many(container)
+            if len(columns.size) >= limits.max_packets:
+                claim = f"at least {limits.max_packets + 1} packets"
+                raise limit_exceeded(limits, "max_packets", claim, container.source.name, "index")
             data = bytes(packet) if inspect else b""
             facts = inspect(data) if inspect else None
             columns.add(packet, facts)
@@ -147,8 +148,3 @@ def _stands_in(reader: ByteReader, offset: int | None, data: bytes) -> bool:
         return False
     buffer = bytearray(len(data))
     return reader.read_into(memoryview(buffer), offset) == len(data) and buffer == data
-
-
-def _too_many(container: VideoContainer) -> LimitExceeded:
-    name = container.source.name
-    return LimitExceeded(f"{name}: more than {container.limits.max_packets} packets", source=name, stage="index")

@@ -18,9 +18,13 @@ from framefeed.decode.video_decoder import VideoDecoder as ArrayDecoder
 from framefeed.errors import UsageError
 from framefeed.index.build import build_index
 from framefeed.index.frame_index import FrameIndex
+from framefeed.parallel.shortage import allocate
 
 Tensor = torch.Tensor
 _DTYPES: dict[object, torch.dtype] = {None: torch.uint8, torch.uint8: torch.uint8, torch.float32: torch.float32}
+_ADVICE = "ask for fewer frames at once or a smaller size"
+_NO_MEMORY = "can't allocate memory"
+"""What torch's allocator says; its error is a RuntimeError like any other."""
 
 
 class VideoDecoder:
@@ -153,8 +157,18 @@ class VideoDecoder:
         self.close()
 
     def _tensor(self, pixels: Any) -> Tensor:
-        tensor = torch.from_numpy(np.ascontiguousarray(self._slices.cut(pixels, self._order)))
-        return tensor if self._dtype is torch.uint8 else tensor.to(torch.float32).div_(255)
+        cut = self._slices.cut(pixels, self._order)
+        what, nbytes = f"a tensor {list(cut.shape)} of {self._dtype}", cut.size * self._dtype.itemsize
+        return allocate(lambda: self._converted(cut), nbytes, what, _ADVICE)
+
+    def _converted(self, cut: Any) -> Tensor:
+        tensor = torch.from_numpy(np.ascontiguousarray(cut))
+        try:
+            return tensor if self._dtype is torch.uint8 else tensor.to(torch.float32).div_(255)
+        except RuntimeError as error:
+            if _NO_MEMORY not in str(error):
+                raise
+            raise MemoryError(str(error)) from error
 
     def _frame(self, frame: Frame) -> Frame:
         return Frame(self._tensor(frame.data), frame.pts_seconds, frame.duration_seconds, frame.indices)

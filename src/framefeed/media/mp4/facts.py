@@ -8,7 +8,7 @@ from operator import mul
 
 from framefeed.media.container import orientation
 from framefeed.media.info import MediaInfo, shown_size
-from framefeed.media.limits import Limits
+from framefeed.media.limits import Limits, allows, padded_pixels
 from framefeed.media.mp4.boxes import OddMovie, need
 from framefeed.media.mp4.codec_facts import PictureFormat, Video
 from framefeed.media.mp4.edits import check_shown, edit_ticks
@@ -51,9 +51,8 @@ def timing_of(movie: Movie, track: Track) -> Timing:
 
 
 def check_size(found: PictureFormat, limits: Limits) -> None:
-    """Raise OddMovie if pictures are larger than the limits."""
-    columns, rows = found.coded_width, found.coded_height
-    if max(columns, rows) > limits.max_side or columns * rows > limits.max_pixels:
+    """Raise OddMovie if pictures are larger than the limits, or their coded sizes than a decoder is allowed."""
+    if not allows(limits, found.width, found.height) or found.coded_width * found.coded_height > padded_pixels(limits):
         raise OddMovie("pictures larger than the limits")
 
 
