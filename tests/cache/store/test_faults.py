@@ -21,8 +21,6 @@ from tests.cache.store.faults import ALL, ERRORS, READING, SHORTAGES, WRITING, F
 from tests.cache.store.made import KEYS, add, assert_exact_or_missing, frame_of, frames_of, parts, read_all, segments
 from tests.cache.store.power import Disk, watched
 
-pytestmark = pytest.mark.usefixtures("cheap_collections")
-
 EARLIER = range(3)
 LATER = range(3, 7)
 FRAMES = frames_of(KEYS, range(7))
