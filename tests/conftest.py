@@ -29,6 +29,9 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# Threads of PyTorch that wait for each other spin: on a busy machine, two thirds of the time of training in the demo.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 
 @pytest.fixture(scope="session")
 def media_root() -> Path:

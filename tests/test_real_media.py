@@ -1,7 +1,7 @@
 """Every real video: random targets are what reading the file in order gives, or the file's fault has a name.
 
-One reference decode a file, thrown away with the test. The whole takes about a minute of one core; with
-FRAMEFEED_WHOLE_VIDEOS=1 (``make chaos``) more of each file is read, and more often: about three minutes.
+One reference decode a file, thrown away with the test. The whole takes about a minute and a half of
+one core; the long form reads more of each file, and more often: about three minutes.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ from framefeed.media.source import MediaSource
 from framefeed.plan.runs import plan_runs
 from tests.conftest import CHECKOUT
 from tests.decode.law import Product, check_frames
+from tests.lengths import IS_LONG, either
 from tests.reference import read_reference
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 ROOT = Path(os.environ.get("FRAMEFEED_MEDIA", CHECKOUT.parent / "shared" / "media"))
 VIDEOS = sorted(os.fspath(path.relative_to(ROOT / "video")) for path in ROOT.glob("video/*/**/*") if path.is_file())
@@ -45,19 +46,19 @@ BROKEN: dict[str, tuple[type[MediaError], str]] = {
 }
 DAMAGED = {"decord/corrupted.mp4": 20}
 """Frames that may refer to damage that the decoder notices: these may be CorruptMedia, all others must come."""
-IS_WHOLE = os.environ.get("FRAMEFEED_WHOLE_VIDEOS") == "1"
 LONG = {"androidx-media/long_1080p_lowbitrate.mp4": 1200, "marimo/docs-sql-validate-mode.mp4": 1000}
 """Only so many first frames are ever compared: reading the first to its end takes as long as all the others."""
 FIRST_PIXELS = 300_000_000
-"""Without IS_WHOLE, the first frames of so many pixels are compared."""
+"""In the short form, the first frames of so many pixels are compared."""
 WAYS = (
     (PyAVDecoder(), "path"),
     (PyAVDecoder(skip=False), "bytes"),
     (PyAVDecoder(direct=False), "file"),
     (PyAVDecoder(skip=False, direct=False), "path"),
 )
-BUDGET_PIXELS, MAX_REQUESTS = (20_000_000, 6) if IS_WHOLE else (10_000_000, 4)
-"""In each way, pictures of so many pixels are decoded, in so many requests; at least one request."""
+BUDGET_PIXELS = either(short=10_000_000, long=20_000_000)
+"""Pictures of so many pixels are decoded in each way; at least one request, at most ``MAX_REQUESTS``."""
+MAX_REQUESTS = either(short=4, long=6)
 
 
 @pytest.mark.parametrize("name", VIDEOS or ["no media folder"])
@@ -84,7 +85,7 @@ def test_random_targets_of_a_real_video(name: str, media_root: Path) -> None:
 
 
 def _limit(name: str, index: FrameIndex) -> int | None:
-    if IS_WHOLE or name in DAMAGED:
+    if IS_LONG or name in DAMAGED:
         return LONG.get(name)
     return FIRST_PIXELS // (index.stream.width * index.stream.height)
 
