@@ -78,12 +78,6 @@ def copied(earlier: Path, folder: Path) -> Path:
     return folder
 
 
-@pytest.fixture(autouse=True)
-def _no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether it is called counts here, not what it does."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-
-
 @pytest.mark.parametrize("goes_on", [False, True])
 def test_C01_C04_C17_every_call_of_a_writer_fails(earlier: Path, tmp_path: Path, goes_on: bool) -> None:
     for number in range(10_000):
