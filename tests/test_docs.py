@@ -95,6 +95,8 @@ def page_module() -> Iterator[ModuleType]:
     sys.modules[module.__name__] = module
     yield module
     del sys.modules[module.__name__]
+    # One by one: of a DataLoader in a cycle, the collector first closes the pipes by which it ends its workers (10 s).
+    module.__dict__.clear()
 
 
 def run_python(block: Block, module: ModuleType) -> None:
