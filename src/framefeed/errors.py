@@ -132,7 +132,7 @@ class LimitExceeded(MediaError):
     """The file claims more than the limits allow, or takes longer than its deadline.
 
     Attributes:
-        limit: Name of the limit where one is exceeded while the file is read: "max_header_bytes", "deadline_seconds".
+        limit: Name of the limit: a field of `Limits` such as "max_pixels", or "deadline_seconds".
     """
 
     limit: str | None

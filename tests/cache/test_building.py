@@ -292,9 +292,9 @@ def test_C04_a_full_disk_ends_it(limit: int, tmp_path: Path) -> None:
 
 
 def test_C01_killed_builders_leave_exact_frames_or_none() -> None:
-    reports = report_of("tests.cache.chaos", "--seeds", "20")
-    assert [report["verdict"] for report in reports] == ["exact"] * 20
-    assert sum(report["killed"].count(" at ") for report in reports) >= 20
+    reports = report_of("tests.cache.chaos", "--seeds", "10")  # make chaos: 200
+    assert [report["verdict"] for report in reports] == ["exact"] * 10
+    assert sum(report["killed"].count(" at ") for report in reports) >= 10
     assert len({report["found"] for report in reports}) > 3, "they died at different places"
 
 

@@ -16,15 +16,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.cache import choosing
+from framefeed.bench.made_up import make_catalog
+from framefeed.cache import choosing, planned
 from framefeed.cache.codecs import CodecFigures, Conditions, codec_named
 from framefeed.cache.fitting import Fitting
 from framefeed.cache.frame_cache import FrameCache
 from framefeed.cache.planned import PlannedFrames
+from framefeed.cache.wanted import Gathering, gathered
 from framefeed.decode.planes import copy_planes, layout_of
 from framefeed.decode.registry import decoder_named
+from framefeed.index.catalog import Catalog
 from framefeed.index.scanning import scan
-from framefeed.plan.clips import EveryFrame, Uniform
+from framefeed.plan.clips import EveryFrame, RandomSegments, Uniform
 from framefeed.plan.epoch import EpochPlan, plan_clips
 from framefeed.testing import ClipSpec, write_clip
 from tests.cache.builders import Watched, assert_served, built, clips_through
@@ -175,6 +178,38 @@ def test_frames_that_clips_have_in_common_are_counted_once() -> None:
     assert PlannedFrames(every, decoder_named(), "planes").demand().frames == NUM_FRAMES
 
 
+@cache
+def many() -> Catalog:
+    """40 videos of 60 frames that do not exist."""
+    path = Path(tempfile.mkdtemp(prefix="framefeed-many-"))
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return Catalog.open(make_catalog(path, 40, num_frames=60))
+
+
+@pytest.mark.parametrize("rule", [Uniform(8), RandomSegments(8)], ids=["alike", "drawn"])
+@pytest.mark.parametrize(("clips_per_video", "epochs"), [(1, 1), (4, 1), (1, 5), (40, 2)])
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("places", [16_384, 20])
+def test_the_demand_of_clips_that_have_frames_in_common(
+    monkeypatch: pytest.MonkeyPatch, rule: Any, clips_per_video: int, epochs: int, ranks: int, places: int
+) -> None:
+    monkeypatch.setattr(planned, "_POSITIONS", places)
+    plan = plan_clips(many(), rule, seed=0, size=(32, 32), clips_per_video=clips_per_video, world_size=ranks)
+    groups = gathered(plan, epochs, Gathering(by_output=False, max_bytes=1 << 30))
+    truth = sum(group.num_frames for group in groups)
+    said = PlannedFrames(plan, decoder_named(), "planes", epochs).demand()
+    # Which clips are this rank's is drawn; a sample of places knows of fewer sources.
+    least, most = (0.95, 1.2) if (places, ranks) == (16_384, 1) else (0.85, 1.6)
+    assert least * truth <= said.frames <= most * truth
+
+
+def test_with_as_much_room_as_the_distinct_frames_take_they_are_stored_as_they_are(tmp_path: Path) -> None:
+    plan = plan_clips(mixed("large first").catalog, Uniform(6), seed=0, size=(96, 128), clips_per_video=4)
+    nbytes = kept(plan, tmp_path / "c", form="output", codec="raw")[1]
+    assert kept(plan, tmp_path / "c", form="output", codec="auto", max_bytes=round(1.1 * nbytes))[0] == NUM_FRAMES
+    assert {kind.codec for kind in FrameCache(tmp_path / "c").info().kinds} == {"raw"}
+
+
 @pytest.mark.parametrize("order", ["large first", "small first"])
 def test_samples_stand_for_equal_shares_of_the_bytes(order: str) -> None:
     sizes = [layout.nbytes for layout, _ in PlannedFrames(mixed(order), decoder_named(), "planes").samples()]
@@ -258,8 +293,8 @@ def test_frames_that_turn_out_as_they_may_fit_wherever_the_smallest_codec_fits(
 def test_ratios_are_of_the_whole_mixture_and_times_are_of_the_clock() -> None:
     plan = mixed("large first")
     decoder: Any = decoder_named()
-    planned = PlannedFrames(plan, decoder, "planes")
-    samples, demand = planned.samples(), planned.demand()
+    frames = PlannedFrames(plan, decoder, "planes")
+    samples, demand = frames.samples(), frames.demand()
     ticks = iter(range(10**6))
     chosen = choosing.fitting_of(samples, demand, demand.raw_bytes // 2, clock=lambda: float(next(ticks)))
     again = choosing.fitting_of(samples[::-1], demand, demand.raw_bytes // 2, clock=lambda: float(next(ticks)))

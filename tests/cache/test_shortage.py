@@ -27,8 +27,6 @@ from tests.cache.media import SMALL, Video
 from tests.cache.store.faults import ALL, SHORTAGES, Faults, faulty
 from tests.load.media import plan_of
 
-pytestmark = pytest.mark.usefixtures("cheap_collections")
-
 FRAMES = 12
 ASKED = [([0, 1, 2, 3], SMALL), ([8, 9, 3], SMALL)]
 DISTINCT = 6

@@ -166,7 +166,7 @@ def test_failed_files_are_listed_and_3(tmp_path: Path, cache: str, capfd: pytest
     files[0].unlink()
     out, err = said(capfd, "build", os.fspath(tmp_path / "cat.parquet"), cache, "--rates", "2:2", code=3)
     assert len(err) == 2
-    assert "bad.mp4: is text, not media (UnreadableMedia)" in err[0]
+    assert "1 row failed in the scan ('framefeed report' shows which, and why)" in err[0]
     assert f"{files[0]}: no such file (MissingMedia)" in err[1]
     assert any("1 of 4 sampled clips cannot be decoded: MissingMedia" in line for line in out)
     assert any(line.endswith("; 2 failed") for line in out)

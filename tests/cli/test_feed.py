@@ -82,20 +82,27 @@ def test_D01_damaged_frames(
 def test_failed_files_are_listed_and_3(tmp_path: Path) -> None:
     folder = tmp_path / "videos"
     files = make_folder(folder, videos_per_class=2, seconds=1)
-    (folder / "bad.mp4").write_text("no film")
+    for name in ("bad.mp4", "worse.mp4"):
+        (folder / name).write_text("no film")
     scan(folder, out=tmp_path / "cat.parquet")
     os.truncate(files[0], 3000)  # after the scan: this one fails in the loader
-    result = run("feed", tmp_path / "cat.parquet", "--rates", "2:2", "--batch-size", "2", "--size", "32")
+    words = ["feed", tmp_path / "cat.parquet", "--rates", "2:2", "--batch-size", "2", "--size", "32"]
+    words += ["--clips-per-video", "2"]
+    result = run(*words)
     lines = result.stderr.decode().splitlines()
     assert result.returncode == 3
+    assert lines[0] == "framefeed: 2 rows failed in the scan ('framefeed report' shows which, and why)"
     assert len(lines) == 2
-    assert "bad.mp4: is text, not media (UnreadableMedia)" in lines[0]
     assert os.fspath(files[0]) in lines[1]
     assert lines[1].endswith("(StaleSource)")
-    result = run("feed", tmp_path / "cat.parquet", "--rates", "2:2", "--batch-size", "2", "--size", "32", "--json")
+    assert "epoch 0: 6 clips delivered, 2 failed, in " in result.stdout.decode()
+    result = run(*words, "--json")
     assert (result.returncode, result.stderr) == (3, b"")
-    kinds = [failed["error_type"] for failed in json.loads(result.stdout)["failed"]]
-    assert kinds == ["UnreadableMedia", "StaleSource"]
+    found = json.loads(result.stdout)
+    assert [failed["error_type"] for failed in found["failed"]] == ["UnreadableMedia", "UnreadableMedia", "StaleSource"]
+    assert (found["clips"], found["failed_clips"]) == (8, 2)
+    assert [(epoch["clips"], epoch["failed"]) for epoch in found["epochs"]] == [(6, 2)]
+    assert found["clips_per_second"] == pytest.approx(6 / found["wall_seconds"])
 
 
 def test_nothing_to_feed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -116,3 +123,10 @@ def test_what_is_no_catalog(catalog: str, tmp_path: Path, capfd: pytest.CaptureF
     for path, said in [(text, "not readable as a catalog"), (tmp_path, ""), (headers, "holds headers only")]:
         assert main(["feed", os.fspath(path), "--rates", "1:8"]) == 1
         assert said in only_line(capfd.readouterr().err)
+
+
+def test_a_catalog_whose_damage_is_unknown_is_said_to_be_that(catalog: str, capfd: pytest.CaptureFixture[str]) -> None:
+    words = ["feed", catalog, "--rates", "2:2", "--size", "32x48", "--max-batches", "1", "--on-damaged", "skip"]
+    assert main(words) == 0
+    line = only_line(capfd.readouterr().err)
+    assert "on_damaged='skip' knows no damaged frames of 6 of 6 rows" in line

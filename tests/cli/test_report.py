@@ -62,11 +62,14 @@ def test_no_media_is_needed(scanned: Path, tmp_path: Path) -> None:
         ["cat.parquet", "-o", "."],
     ],
 )
-def test_mistakes_are_one_line(words: list[str], scanned: Path, tmp_path: Path) -> None:
+def test_mistakes_are_one_line(words: list[str], scanned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                               capfd: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
     for name in ("cat.parquet", "cat.frames.arrow"):
         shutil.copy(scanned / name, tmp_path)
     (tmp_path / "text.parquet").write_text("not a catalog")
-    result = run("report", *words, cwd=tmp_path)
-    assert (result.returncode, result.stdout) == (1, b"")
-    only_line(result.stderr)
+    assert main(["report", *words]) == 1
+    out, err = capfd.readouterr()
+    assert out == ""
+    only_line(err)
     assert (tmp_path / "text.parquet").read_text() == "not a catalog"

@@ -79,6 +79,27 @@ def test_D01_damaged_files_can_be_read_and_are_told(tmp_path: Path, capfd: pytes
     assert (document["damaged_files"], document["damaged_frames"], document["failed"]) == (1, 3, [])
 
 
+def test_links_are_rows_of_their_own_labels_or_counted(
+    videos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for label in ("run", "jump"):
+        (tmp_path / "ml" / label).mkdir(parents=True)
+    shutil.copy(videos / "red" / "video_000.mp4", tmp_path / "ml" / "run" / "a.mp4")
+    (tmp_path / "ml" / "jump" / "a.mp4").symlink_to("../run/a.mp4")
+    (tmp_path / "ml" / "again").symlink_to("run")
+    words = ["scan", os.fspath(tmp_path / "ml"), "--json"]
+    assert main([*words, "--label-from", "parent"]) == 0
+    document = json.loads(capfd.readouterr().out)
+    assert (document["files"], document["classes"]) == (3, ["again", "jump", "run"])
+    assert main([*words, "-o", os.fspath(tmp_path / "cat.parquet")]) == 0
+    document = json.loads(capfd.readouterr().out)
+    assert (document["files"], document["scan"]["repeated_files"], document["scan"]["repeated_folders"]) == (1, 1, 1)
+    assert Catalog.open(tmp_path / "cat.parquet").source(0) == os.fspath(tmp_path / "ml" / "run" / "a.mp4")
+    assert main(words[:-1]) == 0
+    told = "1 file and 1 folder met twice, through links or named again: counted once"
+    assert told in capfd.readouterr().out.splitlines()
+
+
 def test_an_empty_folder_is_a_mistake(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["scan", os.fspath(tmp_path)]) == 1
     assert "no media found in" in only_line(capfd.readouterr().err)

@@ -1,6 +1,6 @@
 """Run as a program: read thousands of files with 128 descriptors, and report how many were open at most.
 
-    python -m tests.decode.many_files FOLDER     -> JSON on standard output
+    python -m tests.decode.many_files FOLDER COUNT     -> JSON on standard output, of COUNT files that are read directly
 
 FOLDER holds clip.mp4 and clip.mkv of two frames; more names are made for them here.
 """
@@ -25,7 +25,7 @@ from framefeed.media.source import MediaSource
 from framefeed.plan.request import OutputSpec
 from framefeed.testing import read_stamp
 
-DIRECT, CONTAINED, THREADED, ALIVE, DROPPED = 10_000, 600, 600, 300, 300
+CONTAINED, THREADED, ALIVE, DROPPED = 250, 150, 160, 130
 
 
 def num_open() -> int:
@@ -41,7 +41,7 @@ def names(folder: Path, ending: str, count: int) -> Iterator[Path]:
         yield path
 
 
-def main(folder: Path) -> dict[str, int]:
+def main(folder: Path, count: int) -> dict[str, int]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
     decoder, most = PyAVDecoder(), {}
     indexes = {ending: build_index(folder / f"clip{ending}") for ending in (".mp4", ".mkv")}
@@ -53,7 +53,7 @@ def main(folder: Path) -> dict[str, int]:
         assert read_stamp(out[0]) == 1
         return num_open()
 
-    most["direct"] = max(read(path) for path in names(folder, ".mp4", DIRECT))
+    most["direct"] = max(read(path) for path in names(folder, ".mp4", count))
     most["contained"] = max(read(path) for path in names(folder, ".mkv", CONTAINED))
     with ThreadPoolExecutor(4) as pool:
         most["threads"] = max(pool.map(read, [*names(folder, ".mp4", THREADED), *names(folder, ".mkv", THREADED)]))
@@ -72,4 +72,4 @@ def main(folder: Path) -> dict[str, int]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(Path(sys.argv[1]))))
+    print(json.dumps(main(Path(sys.argv[1]), int(sys.argv[2]))))

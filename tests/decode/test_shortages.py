@@ -32,8 +32,6 @@ from framefeed.testing import read_stamps
 from tests.corpus import corpus_file, expected_stamps
 from tests.media.faults import CALLS, Fault, changed_decoders, failing_calls, failing_decoders
 
-pytestmark = pytest.mark.usefixtures("cheap_collections")
-
 SHORTAGES = (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN)
 WANTED = (0, 1, 9)
 KINDS = (*CALLS, "decode", "convert")

@@ -446,6 +446,13 @@ def test_S04_limits_hold_before_anything_is_allocated() -> None:
         decode_still(WHOLE["PNG"](), "picture", Limits(max_side=23))
 
 
+def test_S04_pillows_own_limit_is_named_beside_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 8)
+    with pytest.raises(LimitExceeded, match=r"raise PIL\.Image\.MAX_IMAGE_PIXELS") as raised:
+        decode_still(WHOLE["TIFF"](), "picture", DEFAULT_LIMITS)
+    assert raised.value.limit == "max_pixels"
+
+
 def test_S04_no_file_is_read_that_is_too_large(sequence: ImageSequence) -> None:
     _, report = report_of(sequence, [[0]], limits=Limits(max_packet_bytes=100))
     assert isinstance(report.errors[0], LimitExceeded)

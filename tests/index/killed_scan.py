@@ -22,6 +22,7 @@ from framefeed.index.scanning import scan
 
 sweep.CHUNK_WEIGHT = 8  # many chunks of few files: many places to be killed at
 sweep.VIDEO_WEIGHT = 4
+os.fsync = os.fstat  # type: ignore[assignment]  # what a killed process wrote is kept without it
 
 
 def scanning(folder: str, target: str) -> int:

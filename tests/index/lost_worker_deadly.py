@@ -11,6 +11,6 @@ from framefeed.index.survey import SurveyOptions
 
 def survey_chunk(chunk: chunks.Chunk, options: SurveyOptions) -> chunks.Surveyed:
     """Do as `chunks.survey_chunk`, but die of one file."""
-    if any("p27.png" in part.names for part in chunk):
+    if any("p27.png" in part.names for part in chunk.parts):
         os.kill(os.getpid(), signal.SIGKILL)
     return chunks.survey_chunk(chunk, options)

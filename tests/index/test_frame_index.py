@@ -6,7 +6,7 @@ from math import ulp
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
@@ -71,9 +71,10 @@ def test_an_error_equal_to_the_tolerance_is_allowed() -> None:
 @pytest.mark.parametrize("pick", PICKS)
 def test_M24_float_of_the_exact_time_is_that_frame(pick: str) -> None:
     index = index_of([k * 1001 for k in range(100_000)], time_base=Fraction(1, 30_000), duration=1001)
-    seconds = np.array([float(Fraction(k * 1001, 30_000)) for k in range(100_000)])
-    assert np.array_equal(index.index_at(seconds, pick=pick), np.arange(100_000))
-    assert np.allclose(index.pts_seconds, seconds, rtol=0, atol=0)
+    asked = np.arange(0, 100_000, 7)
+    seconds = np.array([float(Fraction(k * 1001, 30_000)) for k in asked.tolist()])
+    assert np.array_equal(index.index_at(seconds, pick=pick), asked)
+    assert np.allclose(index.pts_seconds[asked], seconds, rtol=0, atol=0)
 
 
 def test_M24_a_second_within_a_nanosecond_means_the_frame() -> None:
@@ -237,7 +238,7 @@ def in_floats(index: FrameIndex, seconds: float | Fraction, pick: str) -> int:
 @pytest.mark.parametrize("wrong", [by_frame_rate, with_inclusive_end, in_floats])
 def test_the_law_catches(wrong: LookUp) -> None:
     @given(st.data(), indexes(), st.just("played"))
-    @settings(max_examples=400, database=None)
+    @settings(max_examples=400, database=None, phases=[Phase.generate])
     def law(data: st.DataObject, index: FrameIndex, pick: str) -> None:
         check_look_up(wrong, index, data.draw(stream_seconds(index)), pick)
 

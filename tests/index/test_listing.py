@@ -97,15 +97,71 @@ def test_of_several_links_to_a_folder_the_first_counts_and_fewer_links_before_mo
     assert found(tmp_path, "set")[1:3] == ["set/a/m/1.mp4", "set/a/m/in/2.mp4"]
 
 
-def test_a_linked_file_is_the_row_that_comes_first(tmp_path: Path) -> None:
+def test_of_a_file_and_its_links_the_file_is_the_row(tmp_path: Path) -> None:
     make(tmp_path, "b/1.jpg", "data/2.jpg")
     (tmp_path / "b" / "0.jpg").symlink_to("1.jpg")
     (tmp_path / "b" / "3.jpg").symlink_to("1.jpg")
     (tmp_path / "b" / "out.jpg").symlink_to("../data/2.jpg")
     (tmp_path / "l").symlink_to("b")
-    assert found(tmp_path, "l") == ["l/0.jpg", "l/out.jpg"]
-    assert found(tmp_path, "l", "data") == ["l/0.jpg", "l/out.jpg"]
-    assert found(tmp_path, "data", "b") == ["data/2.jpg", "b/0.jpg"]
+    assert found(tmp_path, "l") == ["l/1.jpg", "l/out.jpg"]
+    assert found(tmp_path, "l", "data") == ["l/1.jpg", "data/2.jpg"]
+    assert found(tmp_path, "data", "b") == ["data/2.jpg", "b/1.jpg"]
+    assert found(tmp_path, "b/3.jpg", "b/0.jpg", "b/1.jpg") == ["b/1.jpg"]
+    assert found(tmp_path, "b/3.jpg", "b/0.jpg") == ["b/3.jpg"]
+
+
+def labelled(folder: Path, *roots: str, **options: Any) -> list[tuple[str, str]]:
+    listing = list_roots([folder / root for root in roots] or folder, by_parent=True, **options)
+    paths = [os.path.relpath(path, folder) for path in listing.paths]
+    return list(zip(paths, listing.parents().to_pylist(), strict=True))
+
+
+def test_a_linked_file_is_a_row_for_each_label(tmp_path: Path) -> None:
+    make(tmp_path, "run/a.mp4", "data/b.mp4")
+    for link in ("jump/a.mp4", "jump/again.mp4", "run/same.mp4"):
+        (tmp_path / link).parent.mkdir(exist_ok=True)
+        (tmp_path / link).symlink_to(tmp_path / "run/a.mp4")
+    assert labelled(tmp_path, "run", "jump") == [("run/a.mp4", "run"), ("jump/a.mp4", "jump")]
+    assert labelled(tmp_path, "*/*.mp4") == [("data/b.mp4", "data"), ("jump/a.mp4", "jump"), ("run/a.mp4", "run")]
+    assert labelled(tmp_path, "run/same.mp4", "jump/a.mp4") == [("run/same.mp4", "run"), ("jump/a.mp4", "jump")]
+    (tmp_path / "list.txt").write_text("jump/a.mp4\nrun/a.mp4\n")
+    assert labelled(tmp_path, "list.txt") == [("jump/a.mp4", "jump"), ("run/a.mp4", "run")]
+    (tmp_path / "list.csv").write_text("path,split\njump/a.mp4,train\nrun/a.mp4,train\n")
+    assert labelled(tmp_path, "list.csv") == [("jump/a.mp4", "jump"), ("run/a.mp4", "run")]
+
+
+def test_a_linked_folder_is_listed_by_each_name_that_labels(tmp_path: Path) -> None:
+    make(tmp_path, "run/a.mp4", "run/in/b.mp4", "data/c.mp4")
+    (tmp_path / "jump").symlink_to("run")
+    (tmp_path / "run" / "up").symlink_to("..")
+    (tmp_path / "run" / "in" / "more").symlink_to("../../data")
+    (tmp_path / "data" / "back").symlink_to("../run/in")
+    assert labelled(tmp_path) == [
+        ("data/back/b.mp4", "back"), ("data/c.mp4", "data"), ("jump/a.mp4", "jump"),
+        ("run/a.mp4", "run"), ("run/in/b.mp4", "in"), ("run/in/more/c.mp4", "more"),
+    ]  # fmt: skip
+    assert found(tmp_path) == ["data/c.mp4", "run/a.mp4", "run/in/b.mp4"]
+
+
+def test_a_linked_folder_of_frames_is_a_row_for_each_label(tmp_path: Path) -> None:
+    make(tmp_path, "run/v/1.jpg", "data/w/1.jpg")
+    (tmp_path / "jump").mkdir()
+    (tmp_path / "jump" / "v").symlink_to("../run/v")
+    (tmp_path / "hop").symlink_to("data")
+    rows = labelled(tmp_path, image_folders="video")
+    assert rows == [("data/w", "data"), ("hop/w", "hop"), ("jump/v", "jump"), ("run/v", "run")]
+
+
+def test_what_is_met_again_is_counted(tmp_path: Path) -> None:
+    make(tmp_path, "a/1.mp4", "a/2.mp4")
+    (tmp_path / "a" / "link.mp4").symlink_to("1.mp4")
+    (tmp_path / "a" / "up").symlink_to("..")
+    listing = list_roots([tmp_path, tmp_path / "a" / "2.mp4"])
+    assert (listing.num_rows, listing.repeated_files, listing.repeated_folders) == (2, 2, 1)
+    (tmp_path / "list.csv").write_text("path,split\na/1.mp4,train\na/2.mp4,train\n")
+    for roots in (["a", "list.csv"], ["list.csv", "a"]):
+        listing = list_roots([tmp_path / root for root in roots])
+        assert (listing.num_rows, listing.repeated_files) == (2, 1 if roots[0] == "a" else 0)
 
 
 def test_hard_links_are_rows_of_their_own(tmp_path: Path) -> None:

@@ -70,16 +70,17 @@ def trees(draw: st.DrawFn) -> Tree:
 
 def reference(roots: Sequence[str], image_folders: str) -> list[tuple[str, bool]]:
     """Path of each row, and whether it is a folder of pictures; a path and a realpath for every file."""
-    rows, met = [], set()
+    rows, chosen = [], dict[str, str]()
     seen: set[tuple[int, int]] = set()
     for root in roots:
         listed = walked(root, image_folders, seen) if os.path.isdir(root) else [(root, False)]
-        for row in sorted(listed, key=lambda row: os.fsencode(row[0])):
-            real = os.path.realpath(row[0])
-            if real not in met:
-                met.add(real)
-                rows.append(row)
-    return rows
+        rows += sorted(listed, key=lambda row: os.fsencode(row[0]))
+    for path, _ in rows:
+        before = chosen.setdefault(os.path.realpath(path), path)
+        if os.path.islink(before) and not os.path.islink(path):
+            chosen[os.path.realpath(path)] = path
+    first = dict.fromkeys(rows)
+    return [row for row in first if chosen[os.path.realpath(row[0])] == row[0]]
 
 
 def walked(root: str, image_folders: str, seen: set[tuple[int, int]]) -> Iterator[tuple[str, bool]]:
@@ -133,6 +134,44 @@ def check_columns_of_text(listing: Listing, top: str) -> None:
     parents = [escape(os.path.basename(os.path.dirname(path))) for path in paths]
     assert listing.parents().to_pylist() == parents
     assert all(group.names and not group.folder.endswith("/") for group in listing.groups)
+
+
+def all_labelled(folder: str, image_folders: str, above: frozenset[str] = frozenset()) -> Iterator[tuple[str, str]]:
+    """Real path and label of every file, by every way through links but those that lead up."""
+    real = os.path.realpath(folder)
+    names = [name for name in os.listdir(folder) if not os.path.isdir(os.path.join(folder, name))]
+    if image_folders == "video":
+        if any(suffix_of(name) in IMAGE_SUFFIXES for name in names):
+            yield real, os.path.basename(os.path.dirname(folder))
+        names = [name for name in names if suffix_of(name) not in IMAGE_SUFFIXES]
+    for name in names:
+        if suffix_of(name) in ALL_MEDIA_SUFFIXES:
+            yield os.path.realpath(os.path.join(folder, name)), os.path.basename(folder)
+    if real in above:
+        return
+    for name in os.listdir(folder):
+        inner = os.path.join(folder, name)
+        leads_up = f"{real}/".startswith(f"{os.path.realpath(inner)}/")
+        if os.path.isdir(inner) and not leads_up:
+            yield from all_labelled(inner, image_folders, above | {real})
+
+
+@pytest.mark.parametrize("image_folders", ["image", "video"])
+@settings(max_examples=150)
+@given(tree=trees())
+def test_files_that_are_labelled_by_their_folders_are_a_row_for_each_label(
+    tmp_path_factory: pytest.TempPathFactory, image_folders: str, tree: Tree
+) -> None:
+    top = str(tmp_path_factory.mktemp("tree"))
+    try:
+        tree.make(top)
+        listing = list_roots(top, image_folders=image_folders, by_parent=True)  # type: ignore[arg-type]
+        labelled = [(os.path.realpath(path), os.path.basename(os.path.dirname(path))) for path in listing.paths]
+        assert sorted(labelled) == sorted(set(all_labelled(top, image_folders)))
+        assert listing.paths == sorted(listing.paths, key=os.fsencode)
+        check_columns_of_text(listing, top)
+    finally:
+        shutil.rmtree(top)
 
 
 PARTS = ["**", "*", "a*", "?", "[ab]", "[!a]*", "*.jpg", "*.mp4", ".*", "a", E_ACUTE, "*\udc80*"]

@@ -15,7 +15,7 @@ from framefeed.testing import ClipSpec
 from tests.cli.running import environment
 from tests.corpus import clip_file
 
-CLIP = ClipSpec(num_frames=90, height=720, width=1280, gop=30)
+CLIP = ClipSpec(num_frames=40, height=720, width=1280, gop=20)
 
 
 def _report(program: str, *words: object) -> Any:

@@ -32,6 +32,7 @@ from framefeed.index.survey import SurveyOptions
 from framefeed.testing import ClipSpec
 from tests.corpus import clip_file
 from tests.index.synthetic import same
+from tests.lengths import either
 from tests.parallel.living import all_gone, children_of
 from tests.programs import report_of
 
@@ -103,7 +104,7 @@ def test_a_second_scan_opens_no_file(media: Path, tmp_path: Path) -> None:
 def test_processes_write_what_one_thread_does(media: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scan(media, out=tmp_path / "one.parquet", workers=0)
     monkeypatch.setattr(sweep, "PROCESSES_PAY", 1)
-    chunks = list(sweep.chunks_of([sweep.Part("", [f"{n}.png" for n in range(40)])]))
+    chunks = list(sweep.chunks_of([sweep.Part("", [f"{n}.png" for n in range(40)])], SurveyOptions()))
     assert sweep.way_of(chunks, SurveyOptions(workers=2)) == sweep.Way(2, "processes")
     scan(media, out=tmp_path / "two.parquet", workers=2)
     assert content(tmp_path / "two.parquet") == content(tmp_path / "one.parquet")
@@ -118,7 +119,7 @@ def test_pictures_are_shared_among_processes_once_there_are_many(
 ) -> None:
     monkeypatch.setattr(sweep, "PROCESSES_PAY", 1003)
     names = [*(f"{n}.png" for n in range(pictures)), *(f"{n}.mp4" for n in range(videos))]
-    chunks = list(sweep.chunks_of([sweep.Part("", names)]))
+    chunks = list(sweep.chunks_of([sweep.Part("", names)], SurveyOptions()))
     way = sweep.way_of(chunks, SurveyOptions(workers=2))
     assert way == (sweep.Way(0, "threads") if kind == "inline" else sweep.Way(2, kind))
 
@@ -312,6 +313,7 @@ def test_the_disk_is_full(media: Path, tmp_path: Path) -> None:
     assert made.table.equals(scan(media).table)
 
 
+@pytest.mark.long
 def test_stopped_at_every_step_and_size(tmp_path: Path) -> None:
     folder = tmp_path / "media"
     for number in range(14):
@@ -321,7 +323,8 @@ def test_stopped_at_every_step_and_size(tmp_path: Path) -> None:
         shutil.copy(video, folder / "ab"[number] / f"p{number * 7:02d}.mp4")
     (folder / "b" / "text.mp4").write_text("no video")
     (tmp_path / "work").mkdir()
-    told = report_of("tests.index.stopped_scan", os.fspath(folder), os.fspath(tmp_path / "work"))
+    parts = str(either(short=1, long=2))
+    told = report_of("tests.index.stopped_scan", os.fspath(folder), os.fspath(tmp_path / "work"), parts)
     assert set(told["statuses"]) == {0, 3, -signal.SIGKILL, -signal.SIGXFSZ}
     assert (told["torn"], told["unequal"]) == ([], [])
 
@@ -448,12 +451,14 @@ def test_workers_end_with_the_scan_whoever_keeps_its_error(
     assert all_gone(children_of(os.getpid()) - before)
 
 
-def test_kill_9_at_50_random_moments(media: Path, tmp_path: Path) -> None:
+@pytest.mark.long
+def test_kill_9_at_random_moments(media: Path, tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
-    told = report_of("tests.index.killed_scan", os.fspath(media), os.fspath(tmp_path / "work"), "50")
+    moments = either(short=20, long=50)
+    told = report_of("tests.index.killed_scan", os.fspath(media), os.fspath(tmp_path / "work"), str(moments))
     assert told["rows"] == 46
-    assert told["kills"] >= 25
-    assert told["journals"] > 10
+    assert told["kills"] >= moments // 2
+    assert told["journals"] > moments // 5
     assert (told["unequal"], told["left"]) == (0, 0)
 
 

@@ -19,8 +19,9 @@ from framefeed.index import survey
 from framefeed.index.build import build_index
 from framefeed.index.catalog import Catalog
 from framefeed.index.scanning import catalog_of, scan
+from framefeed.media.limits import Limits
 from framefeed.media.probe import probe
-from framefeed.testing import ClipSpec
+from framefeed.testing import CODECS, ClipSpec
 from tests.corpus import clip_file
 from tests.index.synthetic import same
 
@@ -280,8 +281,24 @@ def test_a_bug_in_a_worker_is_not_taken_for_a_bad_file(data: Path, monkeypatch: 
 def test_a_file_that_asks_for_too_much_depth_is_a_row(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _fail_for_a(monkeypatch, RecursionError, times=1)
     made = scan(data / "cat")
-    assert [kind for _, kind, _ in made.failures] == ["LimitExceeded"]
+    ((_, kind, error),) = made.failures
+    assert kind == "LimitExceeded"
+    assert "recursion limit" in error
     assert made.usable_rows.tolist() == [1]
+
+
+def test_no_more_packets_are_allowed_than_a_catalog_holds(data: Path) -> None:
+    with pytest.raises(UsageError, match="max_packets"):
+        scan(data, limits=Limits(max_packets=2**25 + 1))
+
+
+def test_S04_a_file_at_its_limits_is_scanned_and_one_beyond_is_a_row(tmp_path: Path) -> None:
+    for name in ("flv1", "mpeg4"):
+        shutil.copy(clip_file(name + CODECS[name].suffix, CODECS[name].spec), tmp_path)
+    assert not scan(tmp_path, limits=Limits(max_pixels=128 * 96)).failures
+    made = scan(tmp_path, limits=Limits(max_pixels=128 * 96 - 1))
+    assert {kind for _, kind, _ in made.failures} == {"LimitExceeded"}
+    assert all("raise Limits(max_pixels=...)" in error for _, _, error in made.failures)
 
 
 def test_a_shortage_of_memory_is_tried_again(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

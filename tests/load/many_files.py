@@ -1,4 +1,4 @@
-"""Run as a program: ten thousand opens where 128 descriptors are allowed (L09). Prints opens and descriptors left."""
+"""Run as a program: thousands of opens where 128 descriptors are allowed (L09). Prints opens and descriptors left."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from framefeed.plan.epoch import plan_clips
 from framefeed.testing import ClipSpec, write_clip
 
 FILES = 100
-OPENS = 10_000
 
 
 def descriptors() -> int:
@@ -30,19 +29,19 @@ def make_files(folder: Path) -> None:
         (shutil.copyfile if number % 2 else os.link)(first, folder / f"{number}.mp4")
 
 
-def main() -> None:
+def main(opens: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
     with tempfile.TemporaryDirectory() as name:
         make_files(Path(name))
         plan = plan_clips(scan(name, workers=0), AtIndices([0]), seed=0)
         before = descriptors()
         with ClipLoader(plan, batch_size=25, workers=2) as loader:
-            while loader.stats().counts.opens < OPENS:
+            while loader.stats().counts.opens < opens:
                 for batch in loader:
                     del batch
         left = descriptors() - before
-    sys.stdout.write(f"{loader.stats().counts.opens >= OPENS} {left}\n")
+    sys.stdout.write(f"{loader.stats().counts.opens >= opens} {left}\n")
 
 
 if __name__ == "__main__":
-    main()
+    main(int(sys.argv[1]))

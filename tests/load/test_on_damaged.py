@@ -208,3 +208,26 @@ def test_a_description_counts_the_damaged_frames(catalog: Catalog) -> None:
     assert (described.sampled_frames, described.damaged_frames) == (3 * len(WANTED), damaged)
     assert f"damaged frames: {damaged} of {3 * len(WANTED)} sampled" in str(described)
     assert "damaged" not in str(planned(catalog.take([2])).describe())
+
+
+@pytest.mark.parametrize("on_damaged", ["skip", "deliver"])
+def test_D01_a_plan_warns_once_where_damage_was_not_looked_for(catalog: Catalog, on_damaged: Any) -> None:
+    folder = Path(str(catalog.source(0))).parent
+    partly = scan(folder, workers=0)  # the first two are decoded anyway, because of what they are
+    with pytest.warns(UserWarning, match=r"of 1 of 3 rows: they were not scanned with verify='full'") as told:
+        planned(partly, on_damaged=on_damaged)
+    assert len(told) == 1
+    with pytest.warns(UserWarning, match="of 1 of 1 rows"):
+        planned(partly.take([2]), on_damaged=on_damaged)
+    planned(partly.take([1]), on_damaged=on_damaged)
+    planned(partly)
+    planned(catalog, on_damaged=on_damaged)
+
+
+def test_D01_a_damaged_frame_says_how_to_train_without_it(catalog: Catalog, make_loader: MakeLoader) -> None:
+    known = planned(catalog.take([0]))
+    far_from_the_ends = damaged_clip("long.mp4", (100,), replace(SPEC, num_frames=160))
+    unknown = planned(scan(far_from_the_ends, workers=0), tuple(range(98, 106)))
+    for plan, advice in ((known, r"^(?!.*verify).*on_damaged='skip'"), (unknown, "verify='full'.*on_damaged='skip'")):
+        with pytest.raises(CorruptMedia, match=advice):
+            next(iter(make_loader(plan, batch_size=1)))

@@ -20,6 +20,7 @@ from framefeed.plan.epoch import EpochPlan, plan_clips
 from framefeed.plan.request import DecodeRequest
 from framefeed.plan.requests import plan_requests
 from framefeed.testing import ClipSpec, write_clip
+from tests.lengths import either
 from tests.load.media import assert_stamps, folder
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -112,10 +113,10 @@ def test_bytes_are_sources_too(plan: EpochPlan) -> None:
     assert_stamps(in_memory, 0, batch.data[0])
 
 
-def run(module: str) -> str:
+def run(module: str, *words: str) -> str:
     """Run a module of this folder as a program of its own, warnings as errors."""
     finished = subprocess.run(
-        [sys.executable, "-W", "error", "-m", f"tests.load.{module}"],
+        [sys.executable, "-W", "error", "-m", f"tests.load.{module}", *words],
         cwd=CHECKOUT,
         env=environment(),
         capture_output=True,
@@ -137,5 +138,6 @@ def test_L01_children_of_a_process_that_has_decoded_decode_the_same() -> None:
 
 
 @pytest.mark.slow
-def test_L09_ten_thousand_opens_with_128_descriptors() -> None:
-    assert run("many_files") == "True 0\n"
+@pytest.mark.long
+def test_L09_thousands_of_opens_with_128_descriptors() -> None:
+    assert run("many_files", str(either(short=1500, long=10_000))) == "True 0\n"

@@ -64,6 +64,12 @@ def test_the_bottleneck_follows_from_the_numbers(stats: LoadStats, bottleneck: s
     assert stats.clips_per_second == 1.0
 
 
+def test_failed_clips_are_not_counted_as_delivered() -> None:
+    stats = LoadStats(batches=2, clips=29, failed_clips=5, wait_seconds=0.5, outside_seconds=0.5)
+    assert stats.clips_per_second == 24.0
+    assert "29 clips, 5 failed, 24.00 clips/s" in repr(stats)
+
+
 def test_a_meter_adds_what_it_is_told() -> None:
     meter = Meter(3)
     cost = WorkCost(plan=1.0, decode=2.0, transform=3.0, counts=DecodeCounts(frames_decoded=7, frames_delivered=2))

@@ -12,7 +12,7 @@ import av
 import av.error
 import pytest
 
-from framefeed.errors import CorruptMedia, MediaError, MissingMedia, UnreadableMedia, UnsupportedCodec
+from framefeed.errors import CorruptMedia, MediaError, MissingMedia, NoVideoStream, UnreadableMedia, UnsupportedCodec
 from framefeed.index.build import build_index
 from framefeed.media import foreign
 from framefeed.media.foreign import FOREIGN, check_memory, in_one_line, libav_log, translated
@@ -156,3 +156,11 @@ class Failing(io.BytesIO):
 def test_a_file_object_that_fails_says_so_itself() -> None:
     with pytest.raises(ConnectionResetError, match="went away"):
         build_index(Failing(corpus_file("base.mp4").read_bytes()))
+
+
+def test_a_file_that_was_cut_short_is_said_to_be_that() -> None:
+    whole = corpus_file("base.mp4").read_bytes()
+    assert whole.find(b"moov") > len(whole) // 2
+    for cut in (whole[: len(whole) // 2], whole[: whole.find(b"moov") - 4], whole[: whole.find(b"moov") + 50]):
+        with pytest.raises((UnreadableMedia, NoVideoStream), match=r"may be cut short.* copy it again"):
+            probe(cut)

@@ -5,6 +5,10 @@ from __future__ import annotations
 import inspect
 import io
 import os
+from dataclasses import fields, replace
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
 from typing import Any
 
 import av
@@ -13,16 +17,19 @@ import pytest
 from PIL import Image
 
 import framefeed
+from framefeed.cache.frame_cache import FrameCache
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.decode.backends.pyav_pools import Feeding, bare_context
+from framefeed.decode.decoder import ClipSlot
 from framefeed.errors import LimitExceeded, UsageError
 from framefeed.index.build import build_index
 from framefeed.index.scanning import scan
 from framefeed.media.container import VideoContainer, decode_facts
-from framefeed.media.limits import DEFAULT_LIMITS, Limits
+from framefeed.media.limits import DEFAULT_LIMITS, Limits, padded_pixels
 from framefeed.media.probe import probe
 from framefeed.media.source import MediaSource
-from framefeed.testing import CODECS
+from framefeed.plan.request import OutputSpec
+from framefeed.testing import CODECS, write_clip
 from tests.corpus import clip_file, corpus_file
 from tests.media.bombs import write_bombs
 from tests.programs import report_of
@@ -93,6 +100,9 @@ def test_S04_each_limit_is_kept(name: str, limits: Limits) -> None:
     with pytest.raises(LimitExceeded) as raised:
         build_index(corpus_file(name), limits=limits)
     assert raised.value.source == str(corpus_file(name))
+    (limit,) = [field.name for field in fields(limits) if getattr(limits, field.name) != field.default]
+    assert raised.value.limit == limit
+    assert f"raise Limits({limit}=...) if the file is trusted" in str(raised.value)
 
 
 def public_limits() -> dict[str, inspect.Parameter]:
@@ -140,6 +150,92 @@ def test_S04_stills_are_held_to_the_limits_too() -> None:
         probe(picture.getvalue(), limits=SMALL)
 
 
+# --- exact sizes, whatever a decoder adds to them ---------------------------------------------------
+
+# Not of these containers: pictures, and what no demuxer here reads.
+VIDEO_CODECS = sorted(CODECS.keys() - {"apng", "gif", "roq"})
+ODD_SIZES = [(1, 2), (1, 63), (63, 1), (15, 17), (33, 31), (50, 50)]
+
+
+def outcomes_around(data: Any, width: int, height: int) -> tuple[int, set[str | None]]:
+    """Frames at exactly the limit, and the limits that are named where a picture is one pixel larger."""
+    index = build_index(data, limits=Limits(max_pixels=width * height, max_side=max(width, height)))
+    limits, source = Limits(max_pixels=width * height), MediaSource.of(data)
+    came = len(list(PyAVDecoder(limits=limits).frames(source, index, range(len(index)))))
+    named = set()
+    for find in (build_index, probe):
+        with pytest.raises(LimitExceeded) as raised:
+            find(data, limits=Limits(max_pixels=width * height - 1))
+        named.add(raised.value.limit)
+    return came, named
+
+
+@pytest.mark.parametrize("codec", VIDEO_CODECS)
+def test_S04_max_pixels_is_exact_for_every_codec(codec: str) -> None:
+    clip = CODECS[codec]
+    path = clip_file(codec + clip.suffix, clip.spec)
+    assert outcomes_around(path, clip.spec.width, clip.spec.height) == (len(build_index(path)), {"max_pixels"})
+
+
+@pytest.mark.parametrize(("codec", "size"), list(product(["mpeg4", "flv1", "h264", "vp8", "mjpeg"], ODD_SIZES)))
+def test_S04_max_pixels_is_exact_for_odd_sizes(codec: str, size: tuple[int, int], tmp_path: Path) -> None:
+    width, height = size
+    path = tmp_path / f"odd{CODECS[codec].suffix}"
+    spec = replace(CODECS[codec].spec, num_frames=2, height=height, width=width,
+                   draw=lambda number: np.full((height, width, 3), 90 * number, np.uint8))  # fmt: skip
+    write_clip(path, replace(spec, pixel_format="yuv444p") if codec == "h264" else spec)
+    assert outcomes_around(path, width, height) == (2, {"max_pixels"})
+
+
+@pytest.mark.parametrize("share", [Fraction(1, 100), Fraction(1, 3), Fraction(9, 10)])
+@pytest.mark.parametrize("ending", [".avi", ".m4v", ".h264", ".ts", ".hevc"])
+def test_S04_a_refusal_for_size_is_never_taken_for_a_lack_of_memory(ending: str, share: Fraction) -> None:
+    codec = {".h264": "h264", ".hevc": "hevc"}.get(ending, "mpeg4")
+    spec = replace(CODECS[codec].spec, num_frames=3, height=240, width=320, container_options={})
+    path = clip_file(f"plain_{codec}{ending}", spec)
+    with pytest.raises(LimitExceeded) as raised:
+        build_index(path, limits=Limits(max_pixels=int(320 * 240 * share)))
+    assert raised.value.limit == "max_pixels"
+
+
+def test_S04_padded_sizes_hold_every_shape_within_the_limits() -> None:
+    for pixels, side in product([1, 2, 99, 10_000, 2**26], [1, 7, 100, 2**14]):
+        limits = Limits(max_pixels=pixels, max_side=side)
+        widths = {1, min(side, pixels), *(w for w in range(1, min(side, pixels), 97))}
+        assert all((w + 640) * (min(side, pixels // w) + 640) <= padded_pixels(limits) for w in widths)
+    assert padded_pixels(Limits()) < 1.25 * Limits().max_pixels
+
+
+@pytest.mark.parametrize("form", [None, "output", "planes"])
+def test_S04_what_is_larger_than_a_decoders_limits_says_so(form: Any, tmp_path: Path) -> None:
+    # The second half of the stream is 128 x 96, and was indexed under wider limits.
+    source = MediaSource.of(corpus_file("size_change.ts"))
+    index, decoder = build_index(source), PyAVDecoder(limits=SMALL)
+    out = np.zeros((2, 1, 3, 32, 32), np.uint8)
+    slots = [ClipSlot(np.array([i]), OutputSpec(size=(32, 32)), out[k]) for k, i in enumerate([3, 40])]
+    with FrameCache(tmp_path / "cache", codec="raw") as cache:
+        report = (cache.decoder(decoder, form) if form else decoder).decode(source, index, slots)
+    assert report.errors[0] is None
+    assert isinstance(report.errors[1], LimitExceeded)
+    assert (report.errors[1].limit, report.errors[1].source) == ("max_pixels", source.name)
+
+
+# --- streams ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", [".mp4", ".mkv", ".avi", ".ts", ".mpg", ".nut"])
+@pytest.mark.parametrize("most", [1, 2, 3, 4])
+def test_S04_more_streams_than_allowed_are_said_to_be_that(ending: str, most: int) -> None:
+    codec = "mpeg2video" if ending in (".ts", ".mpg") else "mpeg4"
+    spec = replace(CODECS[codec].spec, num_frames=3, gop=1, b_frames=0)
+    path = clip_file(f"five_streams{ending}", *[spec] * 5)
+    assert len(build_index(path, limits=Limits(max_streams=5))) == 3
+    for find in (build_index, probe):
+        with pytest.raises(LimitExceeded, match="max_streams") as raised:
+            find(path, limits=Limits(max_streams=most))
+        assert raised.value.limit == "max_streams"
+
+
 # --- the decoder itself refuses ---------------------------------------------------------------------
 
 
@@ -157,11 +253,12 @@ def test_S04_a_stream_that_grows_later_is_refused_after_a_rewind_too(name: str) 
         assert len(list(decode_facts(container, enumerate(container.packets())))) == 25
 
 
-@pytest.mark.parametrize("name", ["base.mp4", "open_gop_hevc.mp4"])
-def test_S04_a_bare_decoder_refuses_too(name: str) -> None:
-    index = build_index(corpus_file(name))
+@pytest.mark.parametrize("codec", ["h264", "hevc"])
+def test_S04_a_bare_decoder_refuses_too(codec: str) -> None:
+    clip = clip_file(f"large_{codec}.mp4", replace(CODECS[codec].spec, num_frames=3, height=960, width=960))
+    index = build_index(clip)
     first = int(index.packets.offset[0]), int(index.packets.size[0])
-    data = corpus_file(name).read_bytes()[first[0] : sum(first)] + bytes(64)
+    data = clip.read_bytes()[first[0] : sum(first)] + bytes(64)
     packet = av.Packet(memoryview(data)[: first[1]])  # type: ignore[arg-type]
 
     def decoded(limits: Limits) -> int:
@@ -170,7 +267,7 @@ def test_S04_a_bare_decoder_refuses_too(name: str) -> None:
 
     assert decoded(DEFAULT_LIMITS) == 1
     with pytest.raises(av.FFmpegError):
-        decoded(SMALL)
+        decoded(Limits(max_pixels=100))
 
 
 @pytest.mark.parametrize("direct", [True, False])

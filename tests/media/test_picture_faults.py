@@ -37,8 +37,6 @@ from tests.media.faults import CALLS, Fault, failing_calls
 from tests.media.headers.made import made, picture, saved
 from tests.media.pictures import write_folder
 
-pytestmark = pytest.mark.usefixtures("cheap_collections")
-
 SHORTAGES = (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN)
 FACTS = {errno.EIO: UnreadableMedia, errno.ESTALE: StaleSource, errno.ENXIO: StaleSource}
 # "grey bits" have Pillow read their headers, and so has AVIF.

@@ -22,8 +22,6 @@ from framefeed.testing import ClipSpec, clip_bytes
 from tests.corpus import clip_file
 from tests.media.faults import CALLS, Fault, failing_calls, failing_decoders
 
-pytestmark = pytest.mark.usefixtures("cheap_collections")
-
 SHORTAGES = (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN)
 FACTS = {errno.EIO: UnreadableMedia, errno.ESTALE: StaleSource, errno.ENXIO: StaleSource}
 NAMES = ("good.mp4", "good.mkv", "good.ts", "good.avi")

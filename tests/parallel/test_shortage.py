@@ -19,8 +19,6 @@ from framefeed.parallel.shortage import (
 )
 from framefeed.parallel.stopping import Cancelled, cancelled_by, check_stop, time_limit
 
-pytestmark = pytest.mark.usefixtures("cheap_collections")
-
 SHORTAGES = (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN)
 
 

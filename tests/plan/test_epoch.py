@@ -5,6 +5,7 @@ import pickle
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index.frame_index import FrameIndex
 from framefeed.plan.chance import Place
 from framefeed.plan.choice import Chosen
-from framefeed.plan.clips import ClipRule, EveryFrame, RandomSegments, Uniform
+from framefeed.plan.clips import AtIndices, ClipRule, EveryFrame, RandomSegments, Uniform
 from framefeed.plan.crops import CenterCrop, RandomCrop
 from framefeed.plan.epoch import EpochPlan, plan_clips
 from framefeed.plan.request import DecodeRequest
@@ -490,6 +491,24 @@ def test_a_description_prices_what_must_be_decoded() -> None:
     assert "decoded frames per delivered frame: 12.00" in str(description)
     shared = plan_clips(catalog, AtSeconds([11 / 25]), seed=1, clips_per_video=4, shuffle="videos").describe()
     assert shared.decoded_frames_per_delivered_frame == 3
+
+
+@pytest.mark.parametrize(("codec", "more"), [("h264", 1.3e-7), ("av1", 5.8e-7), ("mpeg4", 3e-8)])
+def test_a_description_prices_the_bytes_that_are_sent(codec: str, more: float) -> None:
+    index = steady_index(120, gop=12)
+    dense = replace(index, stream=replace(index.stream, codec=codec))
+    packets = dense.packets
+    denser = replace(dense, packets=replace(packets, size=packets.size + 10_000))
+    plans = [plan_clips(FakeCatalog([each] * 30), AtSeconds([11 / 25]), seed=1) for each in (dense, denser)]
+    first, other = (plan.describe().predicted_cpu_seconds for plan in plans)
+    assert other - first == pytest.approx(30 * 12 * 10_000 * more)
+
+
+def test_a_description_prices_pictures_as_files() -> None:
+    index = steady_index(1)
+    pictures = replace(index, stream=replace(index.stream, container="jpeg", codec="mjpeg", width=1000, height=1000))
+    description = plan_clips(FakeCatalog([pictures] * 30), AtIndices([0]), seed=1).describe()
+    assert description.predicted_cpu_seconds == pytest.approx(30 * (1.2e-3 + 1e-2))
 
 
 def test_a_description_counts_clips_that_will_fail() -> None:

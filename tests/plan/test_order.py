@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from framefeed.errors import UsageError
 from framefeed.plan.chance import mixed
 from framefeed.plan.order import Permutation, Shard, permutation
+from tests.lengths import either
 
 WORDS = st.integers(0, 2**64 - 1)
 Permute = Callable[[int], int]
@@ -67,15 +68,18 @@ def chi_square_excess(counts: Counter[tuple[int, ...]], cells: int, draws: int) 
     return (chi_square - (cells - 1)) / sqrt(2 * (cells - 1))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("size", "orders"), [(2, 2), (3, 6), (4, 24), (5, 120), (6, 720)])
 def test_all_orders_of_a_few_are_equally_frequent(size: int, orders: int) -> None:
-    counts = Counter(tuple(permutation(size, seed, 0)(np.arange(size)).tolist()) for seed in range(7200))
-    assert chi_square_excess(counts, orders, 7200) < 4
+    draws = either(short=max(2400, 5 * orders), long=7200)
+    counts = Counter(tuple(permutation(size, seed, 0)(np.arange(size)).tolist()) for seed in range(draws))
+    assert chi_square_excess(counts, orders, draws) < 4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [7, 10, 33])
 def test_any_two_neighbours_go_anywhere(size: int) -> None:
-    draws = 8000
+    draws = either(short=max(1200, 3 * size * size), long=8000)
     counts = Counter(tuple(permutation(size, 11, epoch)(np.array([3, 4])).tolist()) for epoch in range(draws))
     assert chi_square_excess(counts, size * (size - 1), draws) < 4
 

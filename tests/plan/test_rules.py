@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
@@ -421,7 +421,7 @@ class VideosLastFrame(Rates):
 @pytest.mark.parametrize("wrong", [FpsArithmetic, InclusiveEnd, VideosLastFrame])
 def test_the_law_of_rates_catches(wrong: type[Rates]) -> None:
     @given(indexes(), st.sampled_from([1, 8, 25, 1000]), st.integers(1, 9))
-    @settings(max_examples=400, database=None)
+    @settings(max_examples=400, database=None, phases=[Phase.generate])
     def law(index: FrameIndex, fps: int, num_frames: int) -> None:
         rule = wrong([(fps, num_frames)], start=0)
         wanted = rate_times(rule.rates, clock(index).times[0])

@@ -18,7 +18,7 @@ from framefeed.cache.keys import Form, Recipe, key_of
 from framefeed.cache.shelf import Fresh, Shelf
 from framefeed.cache.stored import IntArray, WordArray
 from framefeed.decode.abilities import gives_frames, recipe_of
-from framefeed.decode.decoder import ClipSlot, DecodeCounts, Decoder, DecodeReport, Pixels
+from framefeed.decode.decoder import ClipSlot, DecodeCounts, Decoder, DecodeReport, Pixels, new_pixels
 from framefeed.decode.places import Places, naming
 from framefeed.decode.planes import PlaneLayout, copy_planes, layout_of, output_layout, picture_of
 from framefeed.decode.writing import picture_name, writer_of
@@ -141,7 +141,7 @@ class CachingDecoder:
         self, source: MediaSource, of: tuple[FrameIndex, OutputSpec], part: range
     ) -> Iterator[tuple[int, Pixels]]:
         index, output = of
-        memory = np.empty((len(part), 1, *output.shape(*index.stream.displayed)), dtype=np.uint8)
+        memory = _frames_memory(source, (len(part), 1, *output.shape(*index.stream.displayed)))
         slots = [ClipSlot(np.array([i], dtype=np.int64), output, clip) for i, clip in zip(part, memory, strict=True)]
         report = self.decode(source, index, slots)
         for ordinal, slot, error in zip(part, slots, report.errors, strict=True):
@@ -190,7 +190,7 @@ class CachingDecoder:
             return
         for ordinal, picture in inner.frames(source, index, stretch):
             fresh, shown = _kept_planes(shelf, index, ordinal, picture)
-            pixels = np.empty(output.shape(*index.stream.displayed), dtype=np.uint8)
+            pixels = _frames_memory(source, output.shape(*index.stream.displayed))
             with naming(source):
                 writer_of(shown, index, picture_name(source, int(index.frame_packet[ordinal])))(output, pixels)
             yield ordinal, fresh, pixels
@@ -239,6 +239,10 @@ class CachingDecoder:
         assert index.identity is not None
         recipe = Recipe(form, output, recipe_of(self._inner, index), self._keeper.pixels)
         return Shelf(self._keeper, key_of(index.identity, index.stream, recipe), index, evidence)
+
+
+def _frames_memory(source: MediaSource, shape: Sequence[int]) -> Pixels:
+    return new_pixels(shape, f"{source.name}: frames {list(shape)}", source=source.name)
 
 
 def _is_known(index: FrameIndex, slots: Sequence[ClipSlot]) -> bool:

@@ -23,6 +23,7 @@ from framefeed.decode.planes import PlaneLayout
 from framefeed.decode.registry import as_decoder
 from framefeed.errors import UsageError
 from framefeed.parallel import thread_budget
+from framefeed.parallel.shortage import resource_exhausted
 from framefeed.plan.epoch import EpochPlan
 
 SAMPLED_CLIPS = 24
@@ -153,6 +154,7 @@ def estimate(
     Raises:
         UsageError: The arguments do not fit, or this decoder cannot give what is to be stored.
         CacheError: The cache's folder cannot be used.
+        ResourceExhausted: Memory ran out.
     """
     if not isinstance(plan, EpochPlan) or not isinstance(cache, FrameCache):
         raise UsageError(f"estimate takes a plan and a FrameCache, not {type(plan).__name__}, {type(cache).__name__}")
@@ -164,15 +166,24 @@ def estimate(
     found = outlook(plan, epochs, Gathering(form == "output", _GROUP_BYTES))
     room = _room(cache, thread_budget().threads if workers == "auto" else max(1, workers))
     sampler = Sampler(plan, inner, form)
-    if len(plan):
+    try:
+        figures, reason = _measured(sampler, cache, clips if len(plan) else 0)
+    except MemoryError as error:
+        raise resource_exhausted("memory", cache.path, "estimate") from error
+    return estimated(found, form, (sampler.decoded, figures), room, reason)
+
+
+def _measured(sampler: Sampler, cache: FrameCache, clips: int) -> tuple[list[CodecFigures], str]:
+    """Decode clips and store their frames with each codec in question; give figures, and why there is no choice."""
+    if clips:
         sampler.take(clips)
     frames = sampler.frames
     if not frames:
-        return estimated(found, form, (sampler.decoded, []), room)
+        return [], ""
     candidates, reason = _candidates(cache, frames[0].layout)
     figures = [measured(codec, frames) for codec in candidates]
     sampler.decoded.convert_seconds = converting_seconds(frames)
-    return estimated(found, form, (sampler.decoded, figures), room, reason)
+    return figures, reason
 
 
 def estimated(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from time import perf_counter
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ from framefeed.index.frame_index import FrameIndex, IntArray
 from framefeed.media.source import MediaSource
 from framefeed.plan.crops import CenterCrop, FixedCrop
 from framefeed.plan.epoch import EpochPlan
-from framefeed.plan.request import OutputSpec
+from framefeed.plan.request import DecodeRequest, OutputSpec
 
 SAMPLES = 24
 """Frames that codecs are measured on: halves of a mixture are then known to 2 % of its bytes."""
@@ -38,7 +38,12 @@ _ROWS = 512
 """Sources whose frame tables are looked at for the size of their pictures."""
 _REQUESTS = 64
 """Clips that are planned to know how long they are, where they differ."""
+_COMPARED_ROWS, _COMPARED_CLIPS = 32, 16
+"""Sources, and clips of each, that are planned to know which frames they have in common: a tenth of a second."""
+_NEIGHBOURS = 64
+"""Clips of a source that are looked for around one of its clips, in plans that are not counted as a whole."""
 
+FloatArray = npt.NDArray[np.floating]
 Lacks = Callable[[MediaSource, FrameIndex, IntArray, OutputSpec], npt.NDArray[np.bool_]]
 
 
@@ -47,7 +52,7 @@ class Demand:
     """How much a plan will have stored.
 
     Attributes:
-        frames: At most: frames that several clips have in common may be counted more than once.
+        frames: Distinct ones, rather too many than too few where they are estimated.
         raw_bytes: Of these, before they are encoded.
         clips: Of the plan.
     """
@@ -123,9 +128,9 @@ class PlannedFrames:
                        if (request := self._request(place)) is not None]  # fmt: skip
             return float(np.mean(lengths)) if lengths else 1.0
 
-    def _request(self, place: int) -> Any:
+    def _request(self, place: int, epoch: int = 0) -> DecodeRequest | None:
         try:
-            return self._whole[place]
+            return self._whole.with_epoch(self._whole.epoch + epoch)[place]
         except (FrameNotFound, TimeUnavailable, MediaError):
             return None
 
@@ -134,14 +139,73 @@ class PlannedFrames:
         clips = len(self._plan) * self._epochs
         if not clips:
             return Demand(0, 0, 0)
-        each = clips / len(self._places) * self._clip_length()
+        length = self._clip_length()
         rows, back, counts = np.unique(self._rows, return_inverse=True, return_counts=True)
-        frames = counts * each
-        if len(self._places) == len(self._whole) and self._is_one_form():
+        frames = counts * (clips / len(self._places) * length)
+        if self._is_counted_whole and self._is_one_form():
             known = self._plan.catalog.num_frames[rows]
             frames = np.where(known > 0, np.minimum(frames, known), frames)
+        frames = frames * self._distinct_share(rows, frames, length)
         a_frame = np.bincount(back, self._frame_bytes) / counts
         return Demand(math.ceil(frames.sum()), math.ceil((frames * a_frame).sum()), clips)
+
+    @property
+    def _is_counted_whole(self) -> bool:
+        return len(self._places) == len(self._whole)
+
+    def _distinct_share(self, rows: IntArray, frames: FloatArray, length: float) -> FloatArray | float:
+        """Estimate which share of the frames that were counted are distinct.
+
+        Args:
+            rows: Sources, int64 [S].
+            frames: How many frames were counted for each, [S].
+            length: Frames of a clip.
+
+        Returns:
+            The share of each source where all were looked at, else one for all.
+        """
+        count = min(len(rows), _COMPARED_ROWS)
+        shares = []
+        for at in (np.arange(count) * len(rows) // count).tolist():
+            places = self._places_of(int(rows[at]))
+            clips = len(places) * self._epochs / self._plan.world_size
+            counted = frames[at] if self._is_counted_whole else clips * length
+            known = int(self._plan.catalog.num_frames[rows[at]]) if self._is_one_form() else 0
+            distinct = min(self._num_distinct(places, clips), known if known > 0 else math.inf)
+            shares.append(min(1.0, distinct / max(1e-9, counted)))
+        if count == len(rows):
+            return np.array(shares)
+        return min(1.0, float(np.mean(shares) + np.std(shares, ddof=1) / count**0.5))
+
+    def _places_of(self, row: int) -> IntArray:
+        """Places of a source's clips; where not all places were counted, those around one of them."""
+        places: IntArray = self._places[self._rows == row]
+        if self._is_counted_whole:
+            return places
+        first = stop = int(places[0])
+        while first > max(0, int(places[0]) - _NEIGHBOURS) and self._whole.row_at(first - 1) == row:
+            first -= 1
+        while stop < min(len(self._whole), first + _NEIGHBOURS) and self._whole.row_at(stop) == row:
+            stop += 1
+        return np.arange(first, stop)
+
+    def _num_distinct(self, places: IntArray, clips: float) -> float:
+        """Count the distinct frames of so many clips of a source; of many, some tell how it goes on with the others."""
+        most = len(places) * self._epochs
+        count = min(most, _NEIGHBOURS * _COMPARED_CLIPS)
+        seen, growth = set[tuple[int, OutputSpec | None]](), [0]
+        for number in scattered(count)[:_COMPARED_CLIPS]:
+            epoch, at = divmod(number * most // count, len(places))
+            request = self._request(int(places[at]), epoch)
+            if request is not None:
+                output = None if self._is_one_form() else request.output
+                seen.update((ordinal, output) for ordinal in request.storable.tolist())
+            growth.append(len(seen))
+        last = len(growth) - 1
+        if clips <= last:
+            return float(np.interp(clips, np.arange(last + 1), growth))
+        # The later ones of the clips that were looked at add as much as each of the others, or more.
+        return growth[-1] + (clips - last) * (growth[-1] - growth[last // 2]) / (last - last // 2)
 
     def _is_one_form(self) -> bool:
         """Whether a frame is stored once, however many clips have it."""

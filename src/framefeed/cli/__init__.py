@@ -1,7 +1,7 @@
 """The command line: one module a command, each with ``add_arguments(parser)`` and ``run(args) -> int``.
 
-Exit codes: 0 all well; 1 the user's mistake, or the one file that cannot be read: one line; 3 finished, with failed
-files listed; 130 interrupted; 70 our bug, with its traceback.
+Exit codes: 0 all well; 1 the user's mistake, the one file that cannot be read, or a machine that ran out of something:
+one line; 3 finished, with failed files listed; 130 interrupted; 70 our bug, with its traceback.
 """
 
 from __future__ import annotations
@@ -96,6 +96,9 @@ def _explain(error: BaseException) -> Exit:
     is_ours = isinstance(error, OSError) and error.errno == errno.EBADF  # a descriptor that we closed
     if isinstance(error, (FramefeedError, OSError)) and type(error) is not LoadError and not is_ours:
         complain(str(error))
+        return Exit.MISTAKE
+    if isinstance(error, MemoryError):
+        complain(f"ran out of memory ({error or 'no size is known'}): use a smaller batch or size, or fewer workers")
         return Exit.MISTAKE
     complain(*traceback.format_exc().splitlines(), "this is a bug in framefeed: please report it with the lines above")
     return Exit.BUG

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
@@ -96,12 +96,12 @@ def _build(args: argparse.Namespace) -> int:
     given.info()  # A folder that cannot be used is said before anything is decoded.
     catalog = _catalog(args)
     plan = planned(args, catalog)
-    failed, document = failures_of_plan(plan), {"cache": args.folder, "media": args.media}
+    document: dict[str, Any] = {"cache": args.folder, "media": args.media}
     if not args.json:
         say(_announced(args, catalog, plan))
     with quietly(), given:
         if not len(plan):
-            return _closed(args, given, document, failed)
+            return _closed(args, plan, given, document)
         expected = _estimated(args, plan, given)
     if expected is not None and expected.codec and args.max_bytes is None:
         args.codec = expected.codec  # With a bound "auto" chooses once more, and revises its choice while it fills.
@@ -111,15 +111,22 @@ def _build(args: argparse.Namespace) -> int:
         if not args.json:
             wanted = _num_wanted(args, plan, cache, expected) if cache.stats().is_full else 0
             say(*_sentences(args.folder, report, cache, wanted), *_prospect(args, plan, report, cache))
-        return _closed(args, cache, document, failed + report.failed)
+        return _closed(args, plan, cache, document, report.failed)
 
 
-def _closed(args: argparse.Namespace, cache: FrameCache, document: dict[str, Any], failed: list[Failed]) -> Exit:
+def _closed(
+    args: argparse.Namespace,
+    plan: EpochPlan,
+    cache: FrameCache,
+    document: dict[str, Any],
+    not_stored: Sequence[Failed] = (),
+) -> Exit:
     """Say what is in the cache, what failed, and how it ends."""
+    failed = [*failures_of_plan(plan), *not_stored]
     if args.json:
         say_json({**document, **facts_of(cache), "failed": as_json(failed)})
     else:
-        list_failed(failed)
+        list_failed(failed, known=len(plan.catalog.failed_rows))
     if cache.stats().trouble and not cache.stats().is_full:
         say_trouble(cache)
         return Exit.MISTAKE

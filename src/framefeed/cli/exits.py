@@ -10,7 +10,8 @@ class Exit(IntEnum):
 
     Attributes:
         WELL: All well.
-        MISTAKE: The user's mistake, or the one file that the command is about cannot be read.
+        MISTAKE: The user's mistake, the one file that the command is about cannot be read, or the machine ran out of
+            memory, files or disk.
         FAILED_FILES: Finished; some files failed and are listed.
         BUG: Our bug; EX_SOFTWARE of ``sysexits.h``.
         INTERRUPTED: 128 + SIGINT, as shells have it.

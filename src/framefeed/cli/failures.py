@@ -6,10 +6,10 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from framefeed.cli.printing import complain
+from framefeed.cli.printing import complain, counted
 from framefeed.index.catalog import Catalog
 from framefeed.plan.clips import ClipRule
-from framefeed.plan.epoch import EpochPlan, plan_clips
+from framefeed.plan.epoch import EpochPlan, plan_clips, unknown_damage
 
 SHOWN = 100
 """More lines than this are not read; the catalog and ``--json`` have them all."""
@@ -18,10 +18,18 @@ Failed = tuple[str, str, str]
 """Source, error type, message."""
 
 
-def list_failed(failures: Sequence[Failed]) -> None:
-    """List failures on standard error, one line each."""
-    lines = [f"failed: {_described(failure)}" for failure in failures[:SHOWN]]
-    rest = len(failures) - len(lines)
+def list_failed(failed: Sequence[Failed], *, known: int = 0) -> None:
+    """List failures on standard error, one line each.
+
+    Args:
+        failed: What failed.
+        known: How many of the first failed in a scan, which has listed them: one line for all.
+    """
+    shown = failed[known : known + SHOWN]
+    lines = [f"failed: {_described(failure)}" for failure in shown]
+    if known:
+        lines.insert(0, f"{counted(known, 'row')} failed in the scan ('framefeed report' shows which, and why)")
+    rest = len(failed) - known - len(shown)
     complain(*lines, *([f"failed: {rest:,} more, not shown"] if rest else []))
 
 
@@ -31,14 +39,17 @@ def as_json(failures: Sequence[Failed]) -> list[dict[str, str]]:
 
 
 def quietly_planned(catalog: Catalog, rule: ClipRule, **options: Any) -> EpochPlan:
-    """Plan without the warning that rows are left out: a command lists them instead."""
+    """Plan, and say what it warns of in one line, but that rows are left out: a command lists them instead."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        return plan_clips(catalog, rule, **options)
+        plan = plan_clips(catalog, rule, **options)
+    remark = unknown_damage(catalog, plan.options.on_damaged)
+    complain(*([] if remark is None else [remark]))
+    return plan
 
 
 def failures_of_plan(plan: EpochPlan) -> list[Failed]:
-    """The rows that a plan leaves out."""
+    """The rows that a plan leaves out: first those that failed in the scan, as its catalog lists them."""
     return [(source, *error.split(": ", 1)) for source, error in plan.excluded]  # type: ignore[misc]
 
 

@@ -52,19 +52,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print what was measured as JSON")
 
 
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """What an epoch gave.
+
+    Attributes:
+        clips: That were delivered.
+        failed: That could not be loaded.
+        seconds: How long it took.
+    """
+
+    clips: int
+    failed: int
+    seconds: float
+
+    def __str__(self) -> str:
+        clips, rate = counted(self.clips, "clip"), f"{self.clips / self.seconds:,.1f} clips/s"
+        if not self.failed:
+            return f"{clips} in {self.seconds:.2f} s, {rate}"
+        return f"{clips} delivered, {self.failed:,} failed, in {self.seconds:.2f} s, {rate}"
+
+
 @dataclass(slots=True)
 class Measured:
     """What the loop saw.
 
     Attributes:
         waits: Seconds that each batch was waited for.
-        epochs: Clips and seconds of each epoch.
+        epochs: Of each epoch.
         delivered: Frames of each epoch: those that the cache had, and all.
         failed: Clips that could not be loaded, one for each source.
     """
 
     waits: list[float] = field(default_factory=list)
-    epochs: list[tuple[int, float]] = field(default_factory=list)
+    epochs: list[Epoch] = field(default_factory=list)
     delivered: list[tuple[int, int]] = field(default_factory=list)
     failed: dict[str, Failed] = field(default_factory=dict)
 
@@ -106,7 +127,7 @@ def run(args: argparse.Namespace) -> int:
         say_json({"catalog": args.catalog, **_document(plan, stats, measured), "failed": as_json(failed)})
     else:
         say(*_report(plan, stats, measured, _advice(args, plan, cache, (stats, measured))))
-        list_failed(failed)
+        list_failed(failed, known=len(plan.catalog.failed_rows))
     return Exit.FAILED_FILES if failed else Exit.WELL
 
 
@@ -121,19 +142,20 @@ def _loop(loader: ClipLoader, args: argparse.Namespace, measured: Measured) -> N
     total = min(len(loader) * args.epochs, args.max_batches or sys.maxsize)
     with tqdm(total=total, unit="batch", file=sys.stderr, disable=not sys.stderr.isatty(), leave=False) as bar:
         for epoch in range(args.epochs):
-            began, clips = time.perf_counter(), 0
+            began, clips, failed = time.perf_counter(), 0, 0
             for batch in _timed(loader, measured.waits):
-                clips += len(batch)
+                clips += int(batch.ok.sum())
+                failed += int((~batch.ok).sum())
                 measured.note_failures(batch)
                 del batch  # a training loop drops its batch too, and the memory is used again
                 time.sleep(args.step_ms / 1000)
                 bar.update()
                 if len(measured.waits) == total:
                     break
-            measured.epochs.append((clips, time.perf_counter() - began))
+            measured.epochs.append(Epoch(clips, failed, time.perf_counter() - began))
             measured.note_counts(loader.stats().counts)
             if not args.json:
-                say(_epoch_line(epoch, *measured.epochs[-1]))
+                say(f"epoch {epoch}: {measured.epochs[-1]}")
             if len(measured.waits) == total:
                 return
 
@@ -158,10 +180,6 @@ def _announced(args: argparse.Namespace, catalog: Catalog, plan: EpochPlan) -> s
         f"{counted(plan.num_frames_per_clip, 'frame')} of "
         f"{width}x{height} an epoch, in batches of {args.batch_size}, a step of {args.step_ms:g} ms"
     )
-
-
-def _epoch_line(epoch: int, clips: int, seconds: float) -> str:
-    return f"epoch {epoch}: {counted(clips, 'clip')} in {seconds:.2f} s, {clips / seconds:,.1f} clips/s"
 
 
 def _advice(
@@ -200,13 +218,13 @@ def _cached(stats: LoadStats, cache: CacheStats) -> str:
 
 
 def _document(plan: EpochPlan, stats: LoadStats, measured: Measured) -> dict[str, Any]:
-    epochs = [{"clips": clips, "seconds": seconds} for clips, seconds in measured.epochs]
     return {
         "clips": len(plan),
         "frames_per_clip": plan.num_frames_per_clip,
         "picture_shape": list(plan.picture_shape) if len(plan) else None,
-        "epochs": epochs,
+        "epochs": [asdict(epoch) for epoch in measured.epochs],
         "batches": stats.batches,
+        "failed_clips": stats.failed_clips,
         "clips_per_second": stats.clips_per_second,
         "frames_per_second": stats.clips_per_second * plan.num_frames_per_clip,
         "decoded_frames_per_delivered_frame": stats.decoded_frames_per_delivered_frame,

@@ -60,8 +60,8 @@ def run(args: argparse.Namespace) -> int:
     begin = perf_counter()
     try:
         done = scanned(args.roots, _request(args))
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(_kept(args.out)) from None
+    except KeyboardInterrupt as interrupt:
+        raise KeyboardInterrupt(str(interrupt) or _kept(args.out)) from None
     catalog, seconds = done.catalog, perf_counter() - begin
     if not len(catalog):
         raise UsageError(
@@ -77,6 +77,7 @@ def run(args: argparse.Namespace) -> int:
             *sentences(facts),
             *_assumed(args.assume_fps, facts),
             work_of(done.tally, seconds),
+            *repeats_of(done.tally),
             *([] if args.out is None else place_of(args.out, args.root)),
         )
         list_failed(catalog.failures)
@@ -186,6 +187,16 @@ def work_of(tally: Tally, seconds: float) -> str:
     gone = f"; {tally.gone:,} of the earlier catalog are not here any more" if tally.gone else ""
     read = f"read {tally.bytes_read / 1e6:,.1f} MB"
     return f"looked into {counted(tally.surveyed, 'file')} in {as_hours(seconds)}, {read}{known}{gone}"
+
+
+def repeats_of(tally: Tally) -> list[str]:
+    """What was met again and gave no row."""
+    met = [
+        counted(count, noun)
+        for count, noun in ((tally.repeated_files, "file"), (tally.repeated_folders, "folder"))
+        if count
+    ]
+    return [f"{' and '.join(met)} met twice, through links or named again: counted once"] if met else []
 
 
 def place_of(out: str, root: str | None) -> list[str]:

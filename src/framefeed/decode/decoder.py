@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, Self, runtime_checkable
@@ -12,9 +13,17 @@ import numpy.typing as npt
 from framefeed.errors import FramefeedError, UsageError
 from framefeed.index.frame_index import FrameIndex, IntArray
 from framefeed.media.source import MediaSource
+from framefeed.parallel.shortage import allocate
 from framefeed.plan.request import OutputSpec
 
 Pixels = npt.NDArray[np.uint8]
+
+
+def new_pixels(
+    shape: Sequence[int], what: str, advice: str = "use a smaller size", source: str | None = None
+) -> Pixels:
+    """Allocate memory for pictures, of any content; see ``allocate``."""
+    return allocate(lambda: np.empty(shape, dtype=np.uint8), math.prod(shape), what, advice, source)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,7 +9,7 @@ from typing import Protocol, cast
 
 import numpy as np
 
-from framefeed.decode.decoder import ClipSlot, Decoder, Pixels
+from framefeed.decode.decoder import ClipSlot, Decoder, Pixels, new_pixels
 from framefeed.errors import FramefeedError
 from framefeed.index.frame_index import FrameIndex
 from framefeed.media.source import MediaSource
@@ -136,7 +136,8 @@ class ForwardReader:
                 close()
 
     def _read_alone(self, ordinal: int) -> Pixels:
-        out = np.empty((1, *self._output.shape(*self._index.stream.displayed)), dtype=np.uint8)
+        shape = 1, *self._output.shape(*self._index.stream.displayed)
+        out = new_pixels(shape, f"{self._source.name}: a frame {list(shape[1:])}", source=self._source.name)
         slot = ClipSlot(np.array([ordinal], dtype=np.int64), self._output, out)
         error: FramefeedError | None = self._decoder.decode(self._source, self._index, [slot]).errors[0]
         if error is not None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 import numpy as np
 
-from framefeed.decode.decoder import ClipSlot, DecodeReport, Pixels
+from framefeed.decode.decoder import ClipSlot, DecodeReport, Pixels, new_pixels
 from framefeed.errors import CorruptMedia, FramefeedError, ResourceExhausted
 from framefeed.index.frame_index import FrameIndex
 from framefeed.media.source import MediaSource
@@ -16,6 +18,7 @@ from framefeed.plan.request import OutputSpec
 
 _LISTED_FRAMES = 8
 
+E = TypeVar("E", bound=FramefeedError)
 Write = Callable[[OutputSpec, Pixels], None]
 """Writes one picture in a form to memory."""
 
@@ -96,7 +99,7 @@ def converted(write: Write, output: OutputSpec, shape: tuple[int, ...], source: 
         ResourceExhausted: There is no memory for it.
         FramefeedError: As ``write`` does, with the source's name.
     """
-    out = try_again_in_shortage(lambda: np.empty(shape, dtype=np.uint8), source.name, "convert")
+    out = new_pixels(shape, f"{source.name}: a frame {list(shape)}", source=source.name)
     with naming(source):
         try_again_in_shortage(lambda: write(output, out), source.name, "convert")
     return out
@@ -110,19 +113,37 @@ def naming(source: MediaSource) -> Iterator[None]:
     except ResourceExhausted:
         raise
     except FramefeedError as error:
-        named = f"{source.name}: {error}"
-        raise type(error)(named, source=source.name, stage="decode") from error
+        if error.source is not None:
+            raise
+        raise retold(error, f"{source.name}: {error}", source.name) from error
+
+
+def retold(error: E, message: str, name: str) -> E:
+    """Copy an error of decoding with all that it carries, under another message and with the source's name."""
+    other = copy.copy(error)
+    other.args, other.source, other.stage = (message,), name, "decode"
+    return other
 
 
 def missing_frames(source: MediaSource, index: FrameIndex, ordinals: Sequence[int]) -> CorruptMedia:
     """Build the error for frames that the index promised and the decoder did not give."""
-    decoded = index.built_from == "decode"
-    advice = "" if decoded else "; build_index(source, verify='full') lists the frames that come out at all"
     listed = ", ".join(map(str, ordinals[:_LISTED_FRAMES])) + (", ..." if len(ordinals) > _LISTED_FRAMES else "")
     return CorruptMedia(
         f"{source.name}: frame(s) {listed} of {len(index)} did not come out of the decoder undamaged although the "
-        f"index (built from {index.built_from}) has them: the file is damaged there{advice}",
+        f"index (built from {index.built_from}) has them: the file is damaged there; " + next_step(index, ordinals),
         frames=ordinals,
         source=source.name,
         stage="decode",
     )
+
+
+def next_step(index: FrameIndex, ordinals: Sequence[int]) -> str:
+    """Say how to go on without frames that do not come, by what the index knows of them."""
+    if index.num_damaged_frames is None:
+        return (
+            "scan (or build_index) with verify='full' finds such frames, and plan_clips(..., on_damaged='skip') then "
+            "skips them"
+        )
+    if index.is_damaged(np.array(ordinals, dtype=np.int64)).all():
+        return "plan_clips(..., on_damaged='skip') skips such frames, and on_damaged='deliver' takes them as they come"
+    return "its index does not know of it: scan it again with verify='full', or skip such clips with on_error='skip'"

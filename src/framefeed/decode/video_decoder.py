@@ -20,7 +20,7 @@ from framefeed.decode.asking import (
     resampled,
 )
 from framefeed.decode.auto import check_kind
-from framefeed.decode.decoder import ClipSlot, Decoder, Pixels
+from framefeed.decode.decoder import ClipSlot, Decoder, Pixels, new_pixels
 from framefeed.decode.forward import ForwardReader
 from framefeed.decode.frames import Frame, FrameBatch
 from framefeed.decode.metadata import VideoMetadata, describe
@@ -242,7 +242,9 @@ class VideoDecoder:
 
     def _pixels(self, numbers: IntArray) -> Pixels:
         self._check_open()
-        out = np.empty((len(numbers), *self._output.shape(*self._index.stream.displayed)), dtype=np.uint8)
+        shape = len(numbers), *self._output.shape(*self._index.stream.displayed)
+        what = f"{self._source.name}: {len(numbers)} frames {list(shape)}"
+        out = new_pixels(shape, what, "ask for fewer frames at once or a smaller size", self._source.name)
         if len(numbers):
             slot = ClipSlot(numbers, self._output, out)
             self._decoder.decode(self._source, self._index, [slot]).raise_first()

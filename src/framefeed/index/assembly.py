@@ -139,7 +139,7 @@ def assemble(wanted: Wanted, options: SurveyOptions, classes: Sequence[Label] | 
         options: How much to find out, and with how many threads.
         classes: Labels that the numbers of labels come from; by default the distinct ones.
     """
-    chunks = list(chunks_of([Part("", wanted.sources, "sources")]))
+    chunks = list(chunks_of([Part("", wanted.sources, "sources")], options))
     texts = pa.array(wanted.texts, pa.string())
     numbers = source_numbers(texts)
     rows = Rows(texts, numbers, wanted.labels, wanted.extra, wanted.root, wanted.buffers)

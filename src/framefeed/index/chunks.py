@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -41,7 +41,24 @@ class Part:
         return [self.prefix + name for name in self.names] if self.prefix else self.names
 
 
-Chunk = tuple[Part, ...]
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Sources that one worker surveys.
+
+    Attributes:
+        parts: The sources.
+        start: Number of the first among all sources of the scan.
+    """
+
+    parts: tuple[Part, ...]
+    start: int = 0
+
+    def __len__(self) -> int:
+        return sum(map(len, self.parts))
+
+
+Keep = Callable[[int, Finding], None]
+"""Called in a worker's thread with the number of a source among all of the scan, and what was found out about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +81,18 @@ class Surveyed:
         return int(self.facts.num_rows)
 
 
-def survey_chunk(chunk: Chunk, options: SurveyOptions) -> Surveyed:
+def survey_chunk(chunk: Chunk, options: SurveyOptions, keep: Keep | None = None) -> Surveyed:
     """Find out about the sources of a chunk, in their order.
 
     Args:
         chunk: What to open.
         options: How much to find out.
+        keep: Called after each source that is surveyed on its own: all but the pictures whose headers are read many
+            at once.
     """
     stills, slow = StillRows(options.limits), dict[int, Any]()
     start, before = 0, bytes_read_by_thread()
-    for part in chunk:
+    for part in chunk.parts:
         sources = part.sources(options)
         if part.kind == "files" and not options.decodes_pictures:
             met = len(stills.others)
@@ -82,18 +101,26 @@ def survey_chunk(chunk: Chunk, options: SurveyOptions) -> Surveyed:
         else:
             slow |= dict(enumerate(sources, start))
         start += len(sources)
-    others, frames = _slowly(slow.values(), options)
+    others, frames = tabulate(_findings(slow, options, chunk.start, keep))
     pictures = stills.batch(as_index_of_one=options.depth == "frames")
     by_library = pc.sum(pc.equal(others.column("kind"), "image")).as_py() or 0
     facts = _merged(pictures, others, list(slow))
     return Surveyed(facts, frames, bytes_read_by_thread() - before, by_library)
 
 
-def _slowly(sources: Iterable[Any], options: SurveyOptions) -> tuple[pa.RecordBatch, tuple[pa.RecordBatch, ...]]:
+def _findings(sources: Mapping[int, Any], options: SurveyOptions, start: int, keep: Keep | None) -> Iterator[Finding]:
+    for position, source in sources.items():
+        finding = source if isinstance(source, Finding) else survey(source, options)
+        yield finding
+        if keep is not None:
+            keep(start + position, finding)
+
+
+def tabulate(findings: Iterable[Finding]) -> tuple[pa.RecordBatch, tuple[pa.RecordBatch, ...]]:
+    """Put findings into columns: facts of ``SURVEYED``, and the frame tables of those that have an index."""
     builder, batches = FactsBuilder(), list[pa.RecordBatch]()
     tables = FrameTableBuilder(batches.append)
-    for source in sources:
-        finding = source if isinstance(source, Finding) else survey(source, options)
+    for finding in findings:
         builder.append(finding)
         if finding.index is not None:
             tables.append(finding.index, _claims(finding))

@@ -161,7 +161,11 @@ def _claims_bytes(claims: HeaderClaims) -> bytes:
 def _fixed_bytes(index: FrameIndex) -> bytes:
     counts = (len(index), len(index.packets), len(index.key_frame_indices))
     if max(counts) > MOST_ITEMS:
-        raise LimitExceeded(f"a frame table holds up to {MOST_ITEMS} frames or packets of a video, not {max(counts)}")
+        raise LimitExceeded(
+            f"a frame table holds up to {MOST_ITEMS} frames or packets of a video (max_packets), not {max(counts)}: "
+            "index this one with build_index, or cut it into several",
+            limit="max_packets",
+        )
     time_base, identity = index.time_base, index.identity
     stamp = (0, 0) if identity is None else (identity.bytes, identity.mtime_ns or 0)
     origin = (_BUILT_FROM.index(index.built_from), _TIMES_FROM.index(index.times_from), index.time_shift)

@@ -92,9 +92,14 @@ class Journal(ClosedByWith):
         with _told(self.folder):
             if self._writers is None:
                 self._writers = self._opened()
-            for batch in frames:
-                self._writers[1].write(batch)
-            self._writers[0].write(facts)
+            try:
+                for batch in frames:
+                    self._writers[1].write(batch)
+                self._writers[0].write(facts)
+            except BaseException:
+                # Frame tables without facts may be among them: what comes next needs streams of its own.
+                self._close_writers()
+                raise
 
     def close(self) -> None:
         """Let another process have it; what was written stays."""
@@ -173,6 +178,7 @@ class _Stream:
             self._writer.write_batch(batch, custom_metadata={_CHECKSUM: checksum(batch)})
         except BaseException:
             self._file.truncate(whole)
+            self._file.seek(whole)
             raise
 
     def close(self) -> None:

@@ -27,6 +27,7 @@ def list_roots(
     suffixes: frozenset[str] = ALL_MEDIA_SUFFIXES,
     image_folders: ImageFolders = "image",
     without: frozenset[str] = frozenset(),
+    by_parent: bool = False,
 ) -> Listing:
     """List the media of folders, globs, manifests and named files.
 
@@ -38,6 +39,7 @@ def list_roots(
         image_folders: "video" makes each folder that directly holds pictures, be it one, a row of its own: a video
             whose frames they are.
         without: Paths of files that globs do not match: those that are to be written.
+        by_parent: Files are labelled by their folders' names: one that is met in folders of two names is two rows.
 
     Raises:
         UsageError: A root is no path, a glob matches nothing, or a manifest cannot be understood.
@@ -45,7 +47,7 @@ def list_roots(
             mistyped folder. Among several files that are named, a missing one is a row.
     """
     names = [roots] if isinstance(roots, (str, os.PathLike)) else list(roots)
-    finder = _Finder(Walk(suffixes, image_folders), without)
+    finder = _Finder(Walk(suffixes, image_folders, by_parent=by_parent), without)
     for root in names:
         if not isinstance(root, (str, os.PathLike)):
             raise UsageError(f"scan takes paths of folders, media files and manifests, not {type(root).__name__}")
@@ -53,7 +55,7 @@ def list_roots(
         if len(names) == 1 or suffix_of(path) not in ALL_MEDIA_SUFFIXES:
             _refuse_missing(path)
         finder.add(path)
-    return without_repeats(finder.found, finder.columns, finder.walk.walked)
+    return without_repeats(finder.found, finder.columns, finder.walk.walked, by_parent=by_parent)
 
 
 def _refuse_missing(path: str) -> None:

@@ -1,7 +1,8 @@
-"""A file met twice is one row.
+"""A file met twice is one row: that of its own path where it is met by that, else of the first link.
 
-Within a walk nothing is met twice, but for files that are links. Only where there are such files, named ones or
-manifests, all rows are compared: by the hashes of their real paths first, so that few are compared by more.
+Where files are labelled by their folders, one that is met under two labels is a row for each. Within a walk nothing is
+met twice, but for files that are links, and folders that are listed by several names. Only where there are such, named
+files or manifests, all rows are compared: by the hashes of their real paths first, so that few are compared by more.
 """
 
 from __future__ import annotations
@@ -44,16 +45,24 @@ class Found:
         return np.arange(self.first_column_row, self.first_column_row + size, dtype=np.int64)
 
 
-def without_repeats(found: Sequence[Found], columns: pa.Table, walked: Walked) -> Listing:
+def without_repeats(found: Sequence[Found], columns: pa.Table, walked: Walked, *, by_parent: bool = False) -> Listing:
     """Drop what adds nothing: a file named again without columns, or with those of a row that it has.
 
     Lines of a manifest that name one file with different columns are different rows: segments of one video.
+
+    Args:
+        found: The rows.
+        columns: Of all manifests.
+        walked: What is known of the folders that were walked.
+        by_parent: Rows of one file in folders of two names are different rows too.
     """
     column_rows = np.concatenate([np.empty(0, np.int64), *(one.column_rows() for one in found)])
     kept = np.ones(len(column_rows), np.bool_)
-    if walked.links or not all(one.is_walked and not one.may_repeat for one in found):
-        _judge(_Reals(found, walked), columns, column_rows, kept)
-    return Listing(list(_kept_groups(found, kept)), column_rows[kept], columns, walked.unlistable)
+    repeated = 0
+    if walked.links or walked.is_relisted or not all(one.is_walked and not one.may_repeat for one in found):
+        repeated = _judge(_Reals(found, walked, by_parent=by_parent), columns, column_rows, kept)
+    groups = list(_kept_groups(found, kept))
+    return Listing(groups, column_rows[kept], columns, walked.unlistable, repeated, walked.repeated_folders)
 
 
 def _kept_groups(found: Sequence[Found], kept: np.ndarray) -> Iterator[Group]:
@@ -69,26 +78,44 @@ def _kept_groups(found: Sequence[Found], kept: np.ndarray) -> Iterator[Group]:
             yield Group(group.folder, names, group.kind)
 
 
-def _judge(reals: _Reals, columns: pa.Table, column_rows: IntArray, kept: np.ndarray) -> None:
-    """Decide row by row; a row without columns takes those of a later row about the same file."""
-    hashes = reals.hashes()
-    repeated = np.flatnonzero(_occurs_again(hashes))
-    met = set[tuple[str, str | None]]()
-    files, bare = set[str](), dict[str, int]()
-    keys = _line_keys(columns, column_rows[repeated])
-    for row, real, key in zip(repeated.tolist(), reals.of_rows(repeated), keys, strict=True):
-        is_bare = column_rows[row] == BARE
-        if not is_bare and real in bare:
-            column_rows[bare.pop(real)] = column_rows[row]
+def _judge(reals: _Reals, columns: pa.Table, column_rows: IntArray, kept: np.ndarray) -> int:
+    """Decide row by row; a row without columns takes those of a later row about the same file.
+
+    Returns:
+        How many rows are dropped, those not counted whose file has a line in a manifest.
+    """
+    rows = np.flatnonzero(_occurs_again(reals.hashes()))
+    files = list(reals.of_rows(rows))
+    keys = list(_line_keys(columns, column_rows[rows]))
+    bare, taken, met, repeated = _bare_rows(rows.tolist(), files, keys), set[str](), set[tuple[str, str]](), 0
+    for row, (real, _), key in zip(rows.tolist(), files, keys, strict=True):
+        if key is None:
+            kept[row] = bare.get(real) == row
+            repeated += real in bare and not kept[row]
+        elif real in bare and real not in taken:
+            column_rows[bare[real]] = column_rows[row]
+            taken.add(real)
             met.add((real, key))
-            kept[row] = False
-        elif (real, key) in met or (is_bare and real in files):
             kept[row] = False
         else:
-            if is_bare:
-                bare[real] = row
+            kept[row] = (real, key) not in met
+            repeated += not kept[row]
             met.add((real, key))
-            files.add(real)
+    return repeated
+
+
+def _bare_rows(rows: Sequence[int], files: Sequence[tuple[str, bool]], keys: Sequence[str | None]) -> dict[str, int]:
+    """The row without columns that each file keeps: the first that is no link, else the first; none after a line."""
+    bare, linked, lined = dict[str, int](), set[str](), set[str]()
+    for row, (real, is_link), key in zip(rows, files, keys, strict=True):
+        if key is not None:
+            if real not in bare:
+                lined.add(real)
+        elif real not in lined and (real not in bare or (real in linked and not is_link)):
+            bare[real] = row
+            linked -= {real}
+            linked |= {real} if is_link else set()
+    return bare
 
 
 def _occurs_again(hashes: IntArray) -> np.ndarray:
@@ -111,11 +138,18 @@ def _line_keys(columns: pa.Table, column_rows: IntArray) -> Iterator[str | None]
 
 
 class _Reals:
-    """What the paths of rows really name, as ``os.path.realpath``, with one look-up a folder."""
+    """What the paths of rows really name, as ``os.path.realpath``, with one look-up a folder.
 
-    def __init__(self, found: Sequence[Found], walked: Walked) -> None:
+    Args:
+        found: The rows.
+        walked: What is known of the folders that were walked.
+        by_parent: Tell rows of one file apart by the names of the folders in which they were found.
+    """
+
+    def __init__(self, found: Sequence[Found], walked: Walked, *, by_parent: bool) -> None:
         self._found = found
         self._walked = walked
+        self._by_parent = by_parent
         self._folders: dict[str, str] = {}
 
     def hashes(self) -> IntArray:
@@ -127,14 +161,19 @@ class _Reals:
         ]
         return np.concatenate([np.empty(0, np.int64), *parts])
 
-    def of_rows(self, rows: IntArray) -> Iterator[str]:
-        """The real paths of some rows, given in their order."""
+    def of_rows(self, rows: IntArray) -> Iterator[tuple[str, bool]]:
+        """What tells the files of some rows apart, and whether the row's own path is a link; rows in their order."""
         ends = np.cumsum([len(one.group.names) for one in self._found])
         groups = np.searchsorted(ends, rows, side="right")
         for group in np.unique(groups).tolist():
             one = self._found[group]
             first = int(ends[group]) - len(one.group.names)
-            yield from self._of_group(one, [one.group.names[row - first] for row in rows[groups == group].tolist()])
+            names = [one.group.names[row - first] for row in rows[groups == group].tolist()]
+            links = self._walked.links.get(one.group.folder, ()) if one.is_walked else None
+            for name, real in zip(names, self._of_group(one, names), strict=True):
+                path = os.path.join(one.group.folder, name)
+                label = f"{os.path.basename(os.path.dirname(path))}{os.sep}" if self._by_parent else ""
+                yield label + real, os.path.islink(path) if links is None else name in links
 
     def _of_group(self, found: Found, names: Sequence[str]) -> Iterator[str]:
         folder = found.group.folder

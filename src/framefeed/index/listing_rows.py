@@ -50,12 +50,16 @@ class Listing:
         column_rows: Row of ``columns`` that belongs to each row, -1 for none, int64 [N].
         columns: The columns of all manifests together.
         unlistable: Folders that could not be read, which are rows too.
+        repeated_files: How many rows were left out because the same file has one.
+        repeated_folders: How often a folder was met again, and not listed again.
     """
 
     groups: list[Group] = field(default_factory=list)
     column_rows: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     columns: pa.Table = field(default_factory=lambda: pa.table({}))
     unlistable: dict[str, UnreadableMedia] = field(default_factory=dict)
+    repeated_files: int = 0
+    repeated_folders: int = 0
 
     @property
     def num_rows(self) -> int:

@@ -34,12 +34,16 @@ class Walked:
         unlistable: Folders that could not be listed, with the reason.
         links: Names of files that are symbolic links, by folder.
         real_folders: Where a folder really lies, for those found by a way through a link.
+        repeated_folders: How often a folder was met that had been listed, and gave no rows again.
+        is_relisted: Whether a folder that had been listed was listed by another of its names too.
     """
 
     seen: set[tuple[int, int]] = field(default_factory=set)
     unlistable: dict[str, UnreadableMedia] = field(default_factory=dict)
     links: dict[str, set[str]] = field(default_factory=dict)
     real_folders: dict[str, str] = field(default_factory=dict)
+    repeated_folders: int = 0
+    is_relisted: bool = False
 
     def real_folder(self, folder: str) -> str:
         """Where a walked folder really lies."""
@@ -83,10 +87,14 @@ class Walk:
     Args:
         suffixes: Lower-case endings of the files that count.
         image_folders: "video" makes each folder that directly holds pictures one row, and its pictures none.
+        by_parent: List a folder by each of its names, because they are the labels of what it holds.
     """
 
-    def __init__(self, suffixes: frozenset[str], image_folders: ImageFolders = "image") -> None:
+    def __init__(
+        self, suffixes: frozenset[str], image_folders: ImageFolders = "image", *, by_parent: bool = False
+    ) -> None:
         self.walked = Walked()
+        self._by_parent = by_parent
         self._files = Endings(suffixes if image_folders == "image" else suffixes - IMAGE_SUFFIXES)
         self._frames = Endings(suffixes & IMAGE_SUFFIXES) if image_folders == "video" else None
 
@@ -101,41 +109,45 @@ class Walk:
         while folders or links:
             folder = folders.pop() if folders else links.popleft()
             try:
-                entries = try_again_in_shortage(partial(self._entries, folder.path), folder.path, "open")
+                inner, linked = self._list(folder)
             except OSError as error:
                 folder.row.append(self.walked.unlistable_row(folder.path, error))
                 continue
-            if entries is not None:
-                inner, linked = self._add(folder, entries)
-                folders += reversed(inner)
-                links += linked
+            folders += reversed(inner)
+            links += linked
         return _joined([top.row, top.content])
 
-    def _entries(self, folder: str) -> _Entries | None:
-        """What is in a folder; None if that was asked before."""
-        facts = os.stat(folder)
-        if (facts.st_dev, facts.st_ino) in self.walked.seen:
-            return None
-        found = _Entries()
-        add = found.names.append
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.is_file(follow_symlinks=False):
-                    add(entry.name)
-                else:
-                    found.others.append(entry)
-        self.walked.seen.add((facts.st_dev, facts.st_ino))
-        return found
+    def _list(self, folder: _Folder) -> tuple[list[_Folder], list[_Folder]]:
+        """Add a folder's rows, and give its subfolders as `_add` does: none where it was listed before."""
+        facts = try_again_in_shortage(partial(os.stat, folder.path), folder.path, "open")
+        if (facts.st_dev, facts.st_ino) not in self.walked.seen:
+            entries = _entries(folder.path)
+            self.walked.seen.add((facts.st_dev, facts.st_ino))
+            return self._add(folder, entries)
+        if self._by_parent and not _leads_up(folder):
+            self.walked.is_relisted = True
+            self._add_labelled(folder)
+        else:
+            self.walked.repeated_folders += 1
+        return [], []
+
+    def _add_labelled(self, folder: _Folder) -> None:
+        """Add the rows whose label is the name of a folder: of its files, and of folders of pictures in it."""
+        inner, linked = self._add(folder, _entries(folder.path))
+        if self._frames is not None:
+            for subfolder in (*inner, *linked):
+                if not _leads_up(subfolder) and self._holds_frames(_file_names(_entries(subfolder.path))):
+                    subfolder.row.append(_image_folder(subfolder.path))
+
+    def _holds_frames(self, names: list[str]) -> bool:
+        return self._frames is not None and any(map(self._frames.wants, names))
 
     def _add(self, folder: _Folder, entries: _Entries) -> tuple[list[_Folder], list[_Folder]]:
         """Put a folder's rows into their places, and give its subfolders: those that lie here, and linked ones."""
-        path, names = folder.path, entries.names
+        path, names = folder.path, _file_names(entries)
         inner = [entry for entry in entries.others if entry.is_dir(follow_symlinks=False)]
         linked = [entry for entry in entries.others if entry.is_symlink() and is_folder(entry)]
-        if entries.others:
-            folders = {entry.name for entry in (*inner, *linked)}
-            names += [entry.name for entry in entries.others if entry.name not in folders]
-        if self._frames is not None and any(map(self._frames.wants, names)):
+        if self._holds_frames(names):
             folder.row.append(_image_folder(path))
         files = self._files.sorted_names(names)
         links = {entry.name for entry in entries.others if entry.is_symlink()}.intersection(files)
@@ -144,6 +156,34 @@ class Walk:
         elsewhere = _in_order([_Folder(entry.path, os.path.realpath(entry.path)) for entry in linked])
         _lay_out(folder, files, [*here, *elsewhere])
         return here, elsewhere
+
+
+def _entries(folder: str) -> _Entries:
+    return try_again_in_shortage(partial(_read_entries, folder), folder, "open")
+
+
+def _read_entries(folder: str) -> _Entries:
+    found = _Entries()
+    add = found.names.append
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_file(follow_symlinks=False):
+                add(entry.name)
+            else:
+                found.others.append(entry)
+    return found
+
+
+def _file_names(entries: _Entries) -> list[str]:
+    """Names of all but folders, and links to folders."""
+    if not entries.others:
+        return entries.names
+    return entries.names + [entry.name for entry in entries.others if not is_folder(entry)]
+
+
+def _leads_up(folder: _Folder) -> bool:
+    """Whether a link to a folder lies somewhere in that folder: a loop."""
+    return (os.path.realpath(os.path.dirname(folder.path)) + os.sep).startswith(os.path.join(folder.real, ""))
 
 
 def _lay_out(folder: _Folder, files: list[str], subfolders: Sequence[_Folder]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -20,7 +20,8 @@ from framefeed.index.chunks import Part, Surveyed
 from framefeed.index.facts import Facts
 from framefeed.index.frame_tables import ROWS_PER_BATCH, FrameTables
 from framefeed.index.gathering import gathered
-from framefeed.index.journal import JOURNALED, Journal
+from framefeed.index.journal import Journal
+from framefeed.index.journal_writer import JournalWriter
 from framefeed.index.known import Known, KnownPart, frame_rows_of
 from framefeed.index.names import printable, resolved
 from framefeed.index.still_rows import as_times
@@ -95,6 +96,8 @@ class Tally:
         bytes_read: From those.
         by_library: Pictures whose headers were left to a library.
         gone: Sources that are known from before and not asked for now.
+        repeated_files: Files that were met again, by a link or a second naming, and gave no row.
+        repeated_folders: Folders that were met again, and not listed again.
     """
 
     known: int = 0
@@ -102,6 +105,8 @@ class Tally:
     bytes_read: int = 0
     by_library: int = 0
     gone: int = 0
+    repeated_files: int = 0
+    repeated_folders: int = 0
 
     def count(self, surveyed: Surveyed) -> None:
         """Add a chunk."""
@@ -145,8 +150,17 @@ def find_out(sources: Sources, known: Known, journal: Journal | None, options: S
     missing = np.flatnonzero(held < 0)
     tally = Tally(len(held) - len(missing), gone=known.others(sources.texts))
     left = Sources(_taken(sources.texts, missing), list(parts_left(sources.parts, held < 0)))
-    with closing(_surveyed(left, journal, options, tally)) as surveyed:
-        new = Found.of(surveyed)
+    writer = None if journal is None else JournalWriter(journal, left.texts)
+    try:
+        with closing(_surveyed(left, writer, options, tally)) as surveyed:
+            new = Found.of(surveyed)
+    except KeyboardInterrupt as interrupt:
+        if journal is None or writer is None:
+            raise
+        raise KeyboardInterrupt(
+            f"interrupted; what was found about {tally.known + writer.num_written:,} of {len(held):,} files is kept: "
+            f"run the same scan again, and it goes on from {journal.folder}"
+        ) from interrupt
     found = _joined(known, held, new) if tally.known else new
     return Outcome(lambda: found, False, tally)
 
@@ -161,16 +175,20 @@ def _of_another_root(sources: Sources, known: Known, held: IntArray) -> list[int
     return [place for place, path, error in zip(places.tolist(), paths, errors, strict=True) if path not in error]
 
 
-def _surveyed(sources: Sources, journal: Journal | None, options: SurveyOptions, tally: Tally) -> Generator[Surveyed]:
+def _surveyed(
+    sources: Sources, writer: JournalWriter | None, options: SurveyOptions, tally: Tally
+) -> Generator[Surveyed]:
     """Survey sources, each chunk written down before the next is asked for."""
-    start = 0
+    start, chunks = 0, list(chunks_of(sources.parts, options))
+    keep = None if writer is None else writer.keep
     # Closed here: an error's traceback would keep it, and with it the workers, as long as the error is kept.
-    with closing(sweep(list(chunks_of(sources.parts)), options, known=tally.known)) as found:
+    with (
+        nullcontext() if writer is None else writer,
+        closing(sweep(chunks, options, known=tally.known, keep=keep)) as found,
+    ):
         for surveyed in found:
-            if journal is not None:
-                texts = sources.texts.slice(start, len(surveyed))
-                facts = pa.RecordBatch.from_arrays([texts, *surveyed.facts.columns], schema=JOURNALED)
-                journal.add(facts, surveyed.frames)
+            if writer is not None:
+                writer.write(start, surveyed)
             start += len(surveyed)
             tally.count(surveyed)
             yield surveyed

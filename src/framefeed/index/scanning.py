@@ -68,7 +68,8 @@ def scan(
         assume_fps: Frames a second of streams that have no usable times and declare no constant rate: in the column
             ``times_from`` they are "assumed". All others keep their times; a warning says so if it is used for none.
         workers: Threads or processes; None takes the thread budget. The catalog is the same for any number.
-        label_from: "parent" labels each file by its folder, where no manifest labels it.
+        label_from: "parent" labels each file by its folder, where no manifest labels it; a file that links put into
+            folders of two names is then a row of each, otherwise one row.
         root: Store paths below this folder relative to it, so that a catalog can move with its data.
         resume: Take what the journal and the old catalog say of files that did not change; False begins anew.
         progress: Show a bar; None shows it if standard error is a terminal.
@@ -147,13 +148,17 @@ def scanned(roots: Roots, request: ScanRequest) -> Scanned:
     base = None if request.root is None else absolute(os.fsdecode(request.root))
     target = None if request.out is None else _checked_target(request.out, roots)
     own = frozenset[str]() if target is None else frozenset((target, frames_path(target)))
-    listing = list_roots(roots, image_folders=request.image_folders, without=own)
+    by_parent = request.label_from == "parent"
+    listing = list_roots(roots, image_folders=request.image_folders, without=own, by_parent=by_parent)
     rows = _rows(listing, request.label_from, base)
     sources = _sources(listing, rows)
     if target is not None:
-        return _scanned_to(target, rows, sources, request)
-    outcome = find_out(sources, Known([]), None, request.options)
-    return Scanned(Catalog(catalog_data(rows, outcome.found(), request.options)), outcome.tally)
+        done = _scanned_to(target, rows, sources, request)
+    else:
+        outcome = find_out(sources, Known([]), None, request.options)
+        done = Scanned(Catalog(catalog_data(rows, outcome.found(), request.options)), outcome.tally)
+    done.tally.repeated_files, done.tally.repeated_folders = listing.repeated_files, listing.repeated_folders
+    return done
 
 
 def _scanned_to(target: str, rows: Rows, sources: Sources, request: ScanRequest) -> Scanned:

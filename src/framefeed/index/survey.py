@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -11,6 +12,7 @@ from typing import Any, Literal, get_args
 from framefeed.errors import FramefeedError, LimitExceeded, MediaError, UsageError
 from framefeed.index.build import Verify, index_media
 from framefeed.index.frame_index import FrameIndex
+from framefeed.index.frame_rows import MOST_ITEMS
 from framefeed.media.headers import check_decodable
 from framefeed.media.info import MediaInfo
 from framefeed.media.limits import DEFAULT_LIMITS, Limits
@@ -59,6 +61,8 @@ class SurveyOptions:
             raise UsageError(f"verify must be 'proof', 'ends', 'none' or 'full', not {self.verify!r}")
         if self.workers is not None and self.workers < 0:
             raise UsageError(f"workers must be 0 or more, or None for as many as fit, not {self.workers}")
+        if self.limits.max_packets > MOST_ITEMS:
+            raise UsageError(f"a catalog holds up to {MOST_ITEMS} packets of a video: max_packets must not be more")
         if self.deadline_seconds is not None and not self.deadline_seconds > 0:
             raise UsageError(f"deadline_seconds must be more than 0, or None for no bound, not {self.deadline_seconds}")
 
@@ -107,8 +111,11 @@ def survey(source: Any, options: SurveyOptions) -> Finding:
         with time_limit(options.deadline_seconds, name):
             return try_again_in_shortage(partial(_survey, source, options), name, "index")
     except RecursionError:
-        message = f"{name}: ran out of stack while it was looked at: it may be damaged"
-        return Finding(error=LimitExceeded(message, source=name, stage="index"))
+        message = (
+            f"{name}: its parts lie deeper in each other than the recursion limit allows ({sys.getrecursionlimit()}): "
+            "it may be damaged; raise it with sys.setrecursionlimit if the file is trusted"
+        )
+        return Finding(error=LimitExceeded(message, limit="recursion limit", source=name, stage="index"))
     except FramefeedError:
         raise
     except Exception as error:

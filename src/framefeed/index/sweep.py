@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from tqdm import tqdm
 
 from framefeed.errors import WorkerLost
-from framefeed.index.chunks import Chunk, Part, Surveyed, survey_chunk
+from framefeed.index.chunks import Chunk, Keep, Part, Surveyed, survey_chunk
 from framefeed.index.names import printable
 from framefeed.index.survey import SurveyOptions
 from framefeed.parallel.budget import thread_budget
@@ -21,6 +21,8 @@ from framefeed.parallel.ordered import ordered_map
 CHUNK_WEIGHT = 8192
 """Weight of what is handed out at once: 60 ms of pictures' headers, or 8 videos."""
 VIDEO_WEIGHT = 1024
+DECODED_WEIGHT = 32
+"""Of a picture that is decoded: a chunk of them takes about a second."""
 IN_FLIGHT_PER_WORKER = 4
 """Enough that a worker finds work while a slow file holds up the order, few enough to hold in memory."""
 PROCESSES_PAY = 200_000
@@ -48,54 +50,60 @@ class Way:
     kind: str
 
 
-def chunks_of(parts: Iterable[Part]) -> Iterator[Chunk]:
+def chunks_of(parts: Iterable[Part], options: SurveyOptions) -> Iterator[Chunk]:
     """Cut parts into chunks of about one weight."""
+    picture_weight = DECODED_WEIGHT if options.decodes_pictures else 1
     chunk: list[Part] = []
-    room = CHUNK_WEIGHT
+    first, room = 0, CHUNK_WEIGHT
     for part in parts:
         start = 0
         while start < len(part):
-            taken, room = _fitting(part, start, room)
+            taken, room = _fitting(part, start, room, picture_weight)
             chunk.append(replace(part, names=part.names[start : start + taken]))
             start += taken
             if room <= 0:
-                yield tuple(chunk)
-                chunk, room = [], CHUNK_WEIGHT
+                yield (full := Chunk(tuple(chunk), first))
+                chunk, first, room = [], first + len(full), CHUNK_WEIGHT
     if chunk:
-        yield tuple(chunk)
+        yield Chunk(tuple(chunk), first)
 
 
-def _fitting(part: Part, start: int, room: int) -> tuple[int, int]:
+def _fitting(part: Part, start: int, room: int, picture_weight: int) -> tuple[int, int]:
     """How many names from ``start`` on fill the room, at least one, and the room that is left."""
-    names = part.names[start : start + room]
+    names = part.names[start : start + -(-room // picture_weight)]
     if part.kind == "files" and _PICTURE_ENDINGS.issuperset(name[-3:] for name in names):
-        return len(names), room - len(names)
+        return len(names), room - len(names) * picture_weight
     taken = 0
     for name in names:
         is_picture = part.kind == "files" and name[-3:] in _PICTURE_ENDINGS
-        room -= 1 if is_picture else VIDEO_WEIGHT
+        room -= picture_weight if is_picture else VIDEO_WEIGHT
         taken += 1
         if room <= 0:
             break
     return taken, room
 
 
-def sweep(chunks: Sequence[Chunk], options: SurveyOptions, *, known: int = 0) -> Generator[Surveyed]:
+def sweep(
+    chunks: Sequence[Chunk], options: SurveyOptions, *, known: int = 0, keep: Keep | None = None
+) -> Generator[Surveyed]:
     """Find out about all chunks, in their order.
 
     Args:
         chunks: What to open.
         options: How much to find out, and with how many workers.
         known: Sources of which everything is known already: the bar begins there.
+        keep: Called in the threads that work, after each source that is surveyed on its own. Processes cannot call
+            it: of what they find, only whole chunks come back.
 
     Raises:
         WorkerLost: A worker process died.
     """
-    total = known + sum(len(part) for chunk in chunks for part in chunk)
+    total = known + sum(map(len, chunks))
     shown = sys.stderr.isatty() if options.progress is None else options.progress
     way = way_of(chunks, options)
+    work = partial(survey_chunk, options=options)
     found = ordered_map(
-        partial(survey_chunk, options=options),
+        work if way.kind == "processes" else partial(work, keep=keep),
         chunks,
         workers=way.workers,
         kind=way.kind,
@@ -124,9 +132,11 @@ def _told_of(chunks: Sequence[Chunk]) -> Iterator[None]:
         yield
     except WorkerLost as error:
         chunk = chunks[error.position or 0]
-        first, last = (printable(f"{part.prefix}{part.names[at]}") for part, at in ((chunk[0], 0), (chunk[-1], -1)))
+        first, last = (
+            printable(f"{part.prefix}{part.names[at]}") for part, at in ((chunk.parts[0], 0), (chunk.parts[-1], -1))
+        )
         raise WorkerLost(
-            f"{error.__cause__} while it looked at {sum(map(len, chunk))} files, from {first} to {last}: run the "
+            f"{error.__cause__} while it looked at {len(chunk)} files, from {first} to {last}: run the "
             "same scan again, which goes on where it stopped if it has out=...; with workers=1 it needs no processes",
             position=error.position,
             stage=error.stage,
@@ -140,7 +150,7 @@ def way_of(chunks: Sequence[Chunk], options: SurveyOptions) -> Way:
     than to start them. Videos are libav's work for the most part, which threads share.
     """
     workers = min(thread_budget().threads if options.workers is None else options.workers, len(chunks))
-    files = sum(len(part) for chunk in chunks for part in chunk)
+    files = sum(map(len, chunks))
     pictures = sum(map(_pictures_in, chunks))
     if workers < 2 or (pictures == files and pictures < PROCESSES_PAY):
         return Way(0, "threads")
@@ -149,10 +159,10 @@ def way_of(chunks: Sequence[Chunk], options: SurveyOptions) -> Way:
 
 def _pictures_in(chunk: Chunk) -> int:
     """How many of its files promise to be pictures; a large chunk has nothing else, but for a few videos."""
-    size = sum(map(len, chunk))
+    size = len(chunk)
     if size > CHUNK_WEIGHT // 2:
         return size
-    return sum(name[-3:] in _PICTURE_ENDINGS for part in chunk if part.kind == "files" for name in part.names)
+    return sum(name[-3:] in _PICTURE_ENDINGS for part in chunk.parts if part.kind == "files" for name in part.names)
 
 
 def _nbytes(surveyed: Surveyed) -> int:

@@ -20,6 +20,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from framefeed.parallel.shortage import allocate
+
+_ADVICE = "use a smaller batch_size or size, prefetch=1 or fewer workers"
 _Block = npt.NDArray[np.uint8]
 
 
@@ -30,11 +33,13 @@ class BufferPool:
 
     Args:
         max_idle: Most blocks kept for later; what comes back beyond that is freed.
+        use: What the memory is for, for messages.
     """
 
-    def __init__(self, max_idle: int) -> None:
+    def __init__(self, max_idle: int, use: str = "a batch") -> None:
         # Appending to a full deque drops its oldest block, in one atomic step.
         self._idle: deque[_Block] = deque(maxlen=max_idle)
+        self._use = use
 
     def __repr__(self) -> str:
         return f"BufferPool({len(self._idle)} of at most {self._idle.maxlen} blocks idle, {self.idle_bytes} bytes)"
@@ -52,7 +57,8 @@ class BufferPool:
             dtype: Without Python objects.
         """
         kind, count = np.dtype(dtype), math.prod(shape)
-        block = self._block(max(1, count * kind.itemsize))
+        size = max(1, count * kind.itemsize)
+        block = allocate(lambda: self._block(size), size, f"{self._use} {list(shape)} of {kind}", _ADVICE)
         memory = (ctypes.c_ubyte * block.nbytes).from_buffer(block.data)
         # The deque and not the pool: memory that outlives its pool is freed, not kept.
         weakref.finalize(memory, self._idle.append, block).atexit = False

@@ -35,7 +35,7 @@ class Memory:
 
     def __init__(self, batches: int, clips: int | None = None) -> None:
         self.batches = BufferPool(batches)
-        self.clips = None if clips is None else BufferPool(clips)
+        self.clips = None if clips is None else BufferPool(clips, "a clip")
 
 
 class Draft:

@@ -46,7 +46,8 @@ class ClipLoader(ClosedByWith):
         transform: Called with (clip [T, C, H, W], rng) in a worker; what it returns is stacked to a batch. ``rng`` is
             the same for a seed, epoch and global position in every worker and on every machine.
         on_error: "raise" or "skip".
-        deadline_seconds: Longest wait for one clip, or None; with workers=0 there is no waiting, and it bounds nothing.
+        deadline_seconds: Longest wait for one clip, or None; with workers=0 it bounds nothing, for the work is done in
+            the caller's own thread, which nothing can interrupt.
 
     Raises:
         UsageError: The arguments do not fit together.

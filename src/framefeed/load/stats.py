@@ -87,8 +87,8 @@ class LoadStats:
 
     @property
     def clips_per_second(self) -> float:
-        """Clips delivered in a second of the loop, the training step included."""
-        return self.clips / self.wall_seconds if self.wall_seconds else 0.0
+        """Clips delivered in a second of the loop, the training step included; failed ones do not count."""
+        return (self.clips - self.failed_clips) / self.wall_seconds if self.wall_seconds else 0.0
 
     @property
     def wait_share(self) -> float:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from framefeed.decode.decoder import ClipSlot, DecodeCounts, Decoder, DecodeReport, Pixels
+from framefeed.decode.decoder import ClipSlot, DecodeCounts, Decoder, DecodeReport, Pixels, new_pixels
 from framefeed.errors import UsageError
 from framefeed.load.batch import ClipBatch
 from framefeed.load.drafts import Draft, Memory
@@ -161,7 +161,8 @@ def _parts_of(number: int, request: DecodeRequest, clip: Pixels) -> Iterator[_Pa
         return
     for frames, accepts in ((~request.damaged, False), (request.damaged, True)):
         if frames.any() and (not accepts or request.on_damaged == "deliver"):
-            memory = np.empty((np.count_nonzero(frames), *clip.shape[1:]), dtype=np.uint8)
+            shape = np.count_nonzero(frames), *clip.shape[1:]
+            memory = new_pixels(shape, f"{shape[0]} frames of a clip {list(shape)}")
             yield _Part(number, frames, ClipSlot(request.ordinals[frames], request.output, memory, accepts))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import av
@@ -25,7 +25,7 @@ from av.stream import Disposition
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
-from framefeed.errors import CorruptMedia, LimitExceeded, NoVideoStream, UnreadableMedia, UnsupportedCodec
+from framefeed.errors import CorruptMedia, NoVideoStream, UnreadableMedia, UnsupportedCodec
 from framefeed.media.foreign import (
     FOREIGN,
     LogLine,
@@ -36,7 +36,7 @@ from framefeed.media.foreign import (
 )
 from framefeed.media.libav_input import LibavInput
 from framefeed.media.libav_options import HEAD_BYTES, WITHHELD, known_format, libav_options, without_withheld
-from framefeed.media.limits import DEFAULT_LIMITS, Limits
+from framefeed.media.limits import DEFAULT_LIMITS, Limits, allows, limit_exceeded, padded_pixels
 from framefeed.media.source import ByteReader, MediaSource, read_bytes
 from framefeed.parallel.stopping import check_stop
 
@@ -44,6 +44,8 @@ STREAM_FORMATS = frozenset({"h264", "hevc", "vvc", "obu", "av1", "m4v", "mpegvid
 """Bare streams without a container's timestamps and positions."""
 _PADDING = 64
 """Zero bytes that FFmpeg's readers of bits may look at behind a packet."""
+# avformat_new_stream of libavformat/options.c, after which a demuxer says that memory ran out.
+_TOO_MANY_STREAMS = "Number of streams exceeds max_streams"
 _KEPT_LINES = 16
 """Of libav's log, for the messages of errors."""
 _BATCH_PACKETS = 64
@@ -98,6 +100,7 @@ class VideoContainer:
         log: The first errors that libav logged of it, each once.
         matrix: The nine numbers of the display matrix of the first frame that was decoded, or None.
         has_decoded: Whether a frame was decoded, so that ``matrix`` is known.
+        too_large: (width, height) of the first picture that was refused for its size, or None.
 
     Raises:
         UnreadableMedia: Not a container of the allow-list, or damaged.
@@ -125,6 +128,7 @@ class VideoContainer:
         self.log: list[LogLine] = []
         self.matrix: tuple[int, ...] | None = None
         self.has_decoded = False
+        self.too_large: tuple[int, int] | None = None
         self._input = LibavInput(self.source)  # refuses a FIFO or a folder before libav sees it
         try:
             self._container = self._opened()
@@ -167,6 +171,11 @@ class VideoContainer:
         try:
             with libav_log() as lines, translated(self.source.name, "open", self.limits.max_packet_bytes, lines):
                 opened = av.open(self._input, format=file_format, options=options, metadata_errors="replace")
+        except (UnreadableMedia, MemoryError):
+            if any(_TOO_MANY_STREAMS in message for _, _, message in lines):
+                claim = f"more than {self.limits.max_streams + 1} streams"
+                raise limit_exceeded(self.limits, "max_streams", claim, self.source.name, "open") from None
+            raise
         finally:
             self._input.raise_error()
         self.keep_log(without_withheld(lines))
@@ -176,13 +185,24 @@ class VideoContainer:
         context.thread_count = 1
         context.thread_type = "NONE"
         # Options of the container never reach the decoder: they must be set on its own context (S04).
-        context.options = {"max_pixels": str(self.limits.max_pixels)}
+        context.options = {"max_pixels": str(padded_pixels(self.limits, self.codec_name))}
 
     def keep_log(self, lines: Sequence[LogLine]) -> None:
         """Keep what libav logged for the message of an error; the first errors say best what is wrong."""
         for line in lines:
             if len(self.log) < _KEPT_LINES and line not in self.log:
                 self.log.append(line)
+
+    def accepts(self, picture: av.VideoCodecContext | VideoFrame) -> bool:
+        """Whether the limits allow a picture of this size; one that is too large is remembered.
+
+        libav's own check leaves a margin, and compares some sizes after padding, which it reports as lack of memory.
+        """
+        size = picture.width, picture.height
+        if allows(self.limits, *size):
+            return True
+        self.too_large = self.too_large or size
+        return False
 
     def reopen(self) -> bool:
         """Stand at the first packet, whatever the container can seek; False where it stands there already."""
@@ -221,18 +241,16 @@ class VideoContainer:
     def _choose(self, wanted: int | None) -> VideoStream:
         streams = list(self._container.streams)
         if len(streams) > self.limits.max_streams:
-            raise LimitExceeded(
-                f"{self.source.name}: has {len(streams)} streams, more than {self.limits.max_streams}",
-                source=self.source.name,
-            )
+            raise limit_exceeded(self.limits, "max_streams", f"{len(streams)} streams", self.source.name, "open")
         videos = [s for s in self._container.streams.video if not s.disposition & Disposition.attached_pic]
         if wanted is not None:
             videos = [s for s in videos if s.index == wanted]
         if not videos:
             found = ", ".join(sorted({str(s.type) for s in streams})) or "nothing"
             where = "" if wanted is None else f" at index {wanted}"
+            advice = "" if streams else ": the file may be cut short, copy it again"
             raise NoVideoStream(
-                f"{self.source.name}: has no video stream{where} (found: {found}; cover pictures do not count)",
+                f"{self.source.name}: has no video stream{where} (found: {found}; cover pictures do not count){advice}",
                 source=self.source.name,
                 stage="open",
             )
@@ -250,9 +268,7 @@ class VideoContainer:
             raise UnsupportedCodec(
                 f"{name}: this build of FFmpeg has no decoder for its video", source=name, stage="open"
             )
-        self.limits.check_picture(
-            max(context.width, context.coded_width), max(context.height, context.coded_height), name
-        )
+        self.limits.check_picture(context.width, context.height, name)
 
     @property
     def is_encrypted(self) -> bool:
@@ -314,7 +330,8 @@ class VideoContainer:
                 for packet in demuxed:
                     size = packet.size
                     if size > most_bytes:
-                        raise self._too_large(size)
+                        claim = f"a packet of {size} bytes"
+                        raise limit_exceeded(self.limits, "max_packet_bytes", claim, self.source.name, "index")
                     if size:
                         batch.append(packet)
                         bytes_left -= size
@@ -332,12 +349,6 @@ class VideoContainer:
         finally:
             libav_input.raise_error()
         return batch
-
-    def _too_large(self, size: int) -> LimitExceeded:
-        return LimitExceeded(
-            f"{self.source.name}: a packet of {size} bytes, more than {self.limits.max_packet_bytes}",
-            source=self.source.name,
-        )
 
     def seek(self, offset: int, *, by_byte: bool = False) -> None:
         """Move to a key frame at or before ``offset``, in ticks or bytes; where it lands must be verified."""
@@ -397,7 +408,7 @@ def decode_facts(
     drain: bool = True,
     refused: list[int] | None = None,
 ) -> Iterator[DecodedFact]:
-    """Decode to facts; damaged packets give no frame and stop nothing.
+    """Decode to facts; damaged packets and pictures beyond the limits give no frame and stop nothing.
 
     Args:
         container: Its decoder is used, from a flushed state.
@@ -406,13 +417,15 @@ def decode_facts(
         drain: Ask for the frames that the decoder holds back at the end.
         refused: Takes the numbers of the packets that the decoder could not decode.
     """
-    for number, packet in packets:
-        packet.pts = number
+    last: list[tuple[int, Packet | None]] = [(-1, None)] if drain else []
+    for number, packet in chain(packets, last):
+        if packet is not None:
+            packet.pts = number
         for frame in decode_packet(container, packet, refused):
-            yield _fact_of(frame, container)
-    if drain:
-        for frame in decode_packet(container, None):
-            yield _fact_of(frame, container)
+            if container.accepts(frame):
+                yield _fact_of(frame, container)
+            elif refused is not None and frame.pts is not None:
+                refused.append(frame.pts)
 
 
 def decode_alone(container: VideoContainer, packet: Packet) -> list[DecodedFact]:
@@ -454,7 +467,8 @@ def decode_packet(
         try:
             return context.decode(packet)
         except FOREIGN as error:
-            check_memory(error, lines, 4 * context.width * context.height, largest_picture(container.limits))
+            if container.accepts(context):
+                check_memory(error, lines, 4 * context.width * context.height, largest_picture(container.limits))
             if refused is not None and packet is not None:
                 refused.append(cast("int", packet.pts))
             return []

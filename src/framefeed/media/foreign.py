@@ -37,6 +37,8 @@ _MESSAGES = 3
 # get_buffer() fails for lack of memory, and for a picture that is larger than allowed, which is said before.
 _NO_MEMORY = re.compile(r"get_buffer\(\) failed|[Cc]annot allocate memory|[Cc]ould not allocate|[Oo]ut of memory")
 _TOO_LARGE = re.compile(r"[Pp]icture size")
+# mov_read_header of libavformat/mov.c: writers put this box at the end.
+_NO_MOVIE = "moov atom not found"
 _PROBED_BYTES = 2**24
 MOST_PIXEL_BYTES = 8
 """Four samples of 16 bits."""
@@ -71,9 +73,10 @@ def translate(error: BaseException, name: str, stage: str, log: str = "") -> Med
         return UnsupportedCodec(f"{message}: this build of FFmpeg cannot decode it", source=name, stage=stage)
     if stage == "decode":
         return CorruptMedia(f"{message} while decoding", source=name, stage=stage)
-    return UnreadableMedia(
-        f"{message}: not a container that framefeed reads, or its header is damaged", source=name, stage=stage
-    )
+    advice = "not a container that framefeed reads, or its header is damaged"
+    if _NO_MOVIE in log:
+        advice = "its index is missing, and the file may be cut short: copy it again, or record it to its end"
+    return UnreadableMedia(f"{message}: {advice}", source=name, stage=stage)
 
 
 def libav_log() -> av.logging.Capture:

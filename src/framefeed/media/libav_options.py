@@ -10,7 +10,7 @@ import av
 from av.codec.codec import UnknownCodecError
 
 from framefeed.media.foreign import LogLine
-from framefeed.media.limits import Limits
+from framefeed.media.limits import Limits, padded_pixels
 
 FORMATS = (
     "mov,matroska,webm,avi,mpegts,mpeg,mpegvideo,m4v,ogg,flv,ivf,h264,hevc,vvc,obu,av1,asf,mxf,nut,mjpeg,vc1,dv,"
@@ -51,7 +51,7 @@ def libav_options(limits: Limits, headers_only: bool) -> dict[str, str]:
         "protocol_whitelist": "file",
         "max_streams": str(limits.max_streams + 1),
         # Reaches the decoders that probing runs, in containers that know their streams before it.
-        "max_pixels": str(limits.max_pixels),
+        "max_pixels": str(padded_pixels(limits)),
     }
     return options | ({"codec_whitelist": _names_of_others()} if headers_only else {})
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from framefeed.errors import LimitExceeded, UsageError
+
+# Columns and rows that libavcodec adds to a picture before it compares it with its `max_pixels`: most with CineForm,
+# 64 for each eighth and up to 56 more; MPEG-4 and its relatives compare 280 rows of any picture with it too.
+_PADDING = 640
+# Dirac, and so VC-2, compares a multiple.
+_MULTIPLES = {"dirac": 5}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +43,14 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name} must be at least 1")
+            value = getattr(self, name)
+            if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
+                raise UsageError(f"{name} must be a whole number, at least 1, not {value!r}")
 
     def check_picture(self, width: int, height: int, name: str) -> None:
         """Raise LimitExceeded if a picture of this size is larger than allowed."""
-        if max(width, height) > self.max_side or width * height > self.max_pixels:
-            raise LimitExceeded(
-                f"{name}: claims pictures of {width}x{height}, more than the limits allow "
-                f"(side {self.max_side}, {self.max_pixels} pixels)",
-                source=name,
-                stage="open",
-            )
+        if not allows(self, width, height):
+            raise too_large(self, (width, height), name, "open")
 
 
 DEFAULT_LIMITS = Limits()
@@ -63,3 +67,41 @@ def limits_or_default(limits: Limits | None) -> Limits:
     if not isinstance(limits, Limits):
         raise UsageError(f"limits must be an ff.Limits or None, not {limits!r}")
     return limits
+
+
+def allows(limits: Limits, width: int, height: int) -> bool:
+    """Whether a picture may have this size."""
+    return max(width, height) <= limits.max_side and width * height <= limits.max_pixels
+
+
+def padded_pixels(limits: Limits, codec: str = "") -> int:
+    """The most pixels that a picture within the limits has once its decoder has padded it, whatever its shape."""
+    longest = min(limits.max_side, limits.max_pixels)
+    other = min(longest, limits.max_pixels // longest)
+    padded = limits.max_pixels + _PADDING * (longest + other + 1) + _PADDING**2
+    return padded * _MULTIPLES.get(codec, 1)
+
+
+def too_large(limits: Limits, size: tuple[int, int], name: str, stage: str) -> LimitExceeded:
+    """Build the error for a picture, given as (width, height), that is larger than allowed."""
+    limit = "max_side" if max(size) > limits.max_side else "max_pixels"
+    return limit_exceeded(limits, limit, f"pictures of {size[0]}x{size[1]}", name, stage)
+
+
+def limit_exceeded(limits: Limits, limit: str, claim: str, name: str, stage: str) -> LimitExceeded:
+    """Build the error for a claim beyond one of the limits.
+
+    Args:
+        limits: That hold.
+        limit: Name of the one in question.
+        claim: What the file has or claims: "65 streams".
+        name: Of the source.
+        stage: What was being done.
+    """
+    return LimitExceeded(
+        f"{name}: {claim}, more than {limit}={getattr(limits, limit)} allows: "
+        f"raise Limits({limit}=...) if the file is trusted",
+        limit=limit,
+        source=name,
+        stage=stage,
+    )

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from framefeed.errors import LimitExceeded
 from framefeed.media.container import Packet, VideoContainer
 from framefeed.media.h26x.units import BLOCK_PADDING, UnitFacts, UnitWalk
+from framefeed.media.limits import limit_exceeded
 from framefeed.media.nal import nal_length_size
 from framefeed.media.source import read_bytes
 
@@ -175,12 +175,13 @@ def walk_packets(
         UnreadableMedia: The container breaks off in a way that libav reports as an error.
         LimitExceeded: More packets than the limits allow.
     """
-    columns = _Columns()
+    columns, limits = _Columns(), container.limits
     units = _Units(container) if container.codec_name in NAL_CODECS else None
     for batch in container.batches():
         columns.add(batch)
-        if len(columns.size) > container.limits.max_packets:
-            raise _too_many(container)
+        if len(columns.size) > limits.max_packets:
+            claim = f"at least {limits.max_packets + 1} packets"
+            raise limit_exceeded(limits, "max_packets", claim, container.source.name, "index")
         if units is not None:
             units.add(batch)
         if read is not None:
@@ -208,8 +209,3 @@ def _finished(columns: _Columns) -> PacketWalk:
         is_damaged=columns.is_damaged,
         is_reconfigured=columns.is_changed,
     )
-
-
-def _too_many(container: VideoContainer) -> LimitExceeded:
-    name = container.source.name
-    return LimitExceeded(f"{name}: more than {container.limits.max_packets} packets", source=name, stage="index")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from framefeed.errors import FormatChanged, LimitExceeded
+from framefeed.errors import FormatChanged
 from framefeed.media.headers import image_info
 from framefeed.media.info import MediaInfo
-from framefeed.media.limits import Limits
+from framefeed.media.limits import Limits, limit_exceeded
 from framefeed.media.sequence import SEQUENCE_CONTAINER, SequenceSource, SequenceTimes
 from framefeed.media.source import MediaSource
 from framefeed.parallel.stopping import check_stop
@@ -32,9 +32,7 @@ def sequence_info(source: SequenceSource, limits: Limits, *, first_only: bool = 
     """
     files = source.files()
     if len(files) > limits.max_packets:
-        raise LimitExceeded(
-            f"{source.name}: has {len(files)} files, more than {limits.max_packets}", source=source.name
-        )
+        raise limit_exceeded(limits, "max_packets", f"{len(files)} pictures", source.name, "open")
     times = source.sequence.times(len(files))
     first = _described(files.paths[0], limits)
     codecs = {first.codec} | ({*()} if first_only else _codecs_of_alike(files.paths, first, limits))

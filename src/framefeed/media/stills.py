@@ -7,8 +7,8 @@ from typing import IO, cast
 from PIL import ExifTags, Image, ImageFile, UnidentifiedImageError
 from PIL.TiffImagePlugin import TiffImageFile
 
-from framefeed.errors import CorruptMedia, LimitExceeded, MediaError, UnsupportedCodec, UsageError
-from framefeed.media.headers.picture_file import PILLOW_ERRORS, PictureFile, pillow_reads
+from framefeed.errors import CorruptMedia, MediaError, UnsupportedCodec, UsageError
+from framefeed.media.headers.picture_file import PILLOW_ERRORS, PictureFile, bomb, pillow_reads
 from framefeed.media.headers.pictures import FORMATS, orientation_of
 from framefeed.media.limits import DEFAULT_LIMITS, Limits
 from framefeed.media.sniff import HEAD_BYTES, beyond_pillow
@@ -65,7 +65,7 @@ def _upright(image: Image.Image) -> Image.Image:
 
 def _translated(error: BaseException, data: bytes, name: str) -> MediaError:
     if isinstance(error, Image.DecompressionBombError):
-        return LimitExceeded(f"{name}: {error}", source=name, stage="decode")
+        return bomb(error, name, "decode")
     if isinstance(error, UnidentifiedImageError):
         return _unidentified(data, name)
     reason = str(error) or type(error).__name__

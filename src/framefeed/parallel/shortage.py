@@ -100,6 +100,32 @@ def try_again_in_shortage(call: Callable[[], R], name: str, stage: str, again: C
         raise
 
 
+def allocate(make: Callable[[], R], nbytes: int, what: str, advice: str, source: str | None = None) -> R:
+    """Call what allocates memory; where there is none left, release what is idle and call it once more.
+
+    Args:
+        make: Allocates.
+        nbytes: How much.
+        what: It is for: "a batch of 16 clips".
+        advice: What to ask for instead: "use a smaller batch_size".
+        source: Name of the source concerned, if there is one.
+
+    Raises:
+        ResourceExhausted: There is none either time.
+    """
+    try:
+        return make()
+    except MemoryError:
+        pass
+    gc.collect()
+    release_idle()
+    try:
+        return make()
+    except MemoryError as error:
+        message = f"{what}: ran out of memory for {nbytes / 2**20:,.1f} MiB: {advice}, or give the process more memory"
+        raise ResourceExhausted(message, resource=_RESOURCES[errno.ENOMEM], source=source) from error
+
+
 def raise_shortage(error: BaseException, name: str, stage: str) -> None:
     """Raise ResourceExhausted if an error is a shortage; return if it is another one, or says so itself."""
     resource = shortage_in(error)

@@ -11,19 +11,32 @@ import numpy as np
 
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index.catalog import Catalog
-from framefeed.index.frame_index import IntArray
+from framefeed.index.frame_index import FrameIndex, IntArray
+from framefeed.index.sequence_index import holds_pictures
 from framefeed.plan.request import DecodeRequest
-from framefeed.plan.runs import plan_runs
+from framefeed.plan.runs import DecodeRuns, plan_runs
 
 SAMPLED_CLIPS = 200
 """Enough for a share of a few per cent, and done in well under a second."""
 
-SECONDS_PER_DECODED_PIXEL = 1.7e-9
-"""H.264 at 720p, one thread: 750 pictures decoded and 192 delivered in 1.25 s (two x86-64 cores)."""
-SECONDS_PER_DELIVERED_PIXEL = 0.42e-9
-"""One swscale pass from 720p to 224 x 224: 0.38 ms a frame (the same machine)."""
-SECONDS_PER_RUN = 1.2e-3
-"""A new codec context to its first key frame (the same machine)."""
+# Fitted to the CPU time of loading clips of 8 frames to 224 x 224 in one thread: 169 real videos of 15 codecs and 170
+# pictures, on two busy x86-64 cores. 96 % of the videos took half to twice what is predicted.
+SECONDS_PER_PICTURE = 4e-5
+"""Decoded, whatever its size."""
+SECONDS_PER_DECODED_PIXEL = 0.5e-9
+SECONDS_PER_BYTE = {"h264": 1.3e-7, "hevc": 4.8e-7, "vp8": 9e-8, "vp9": 1.8e-7, "av1": 5.8e-7, "vvc": 6e-6}
+"""Of packets sent: what a byte of a dense stream says takes longer to do."""
+SECONDS_PER_OTHER_BYTE = 3e-8
+SECONDS_PER_DELIVERED = 3e-4
+"""A frame that is delivered, whatever its size."""
+SECONDS_PER_DELIVERED_PIXEL = 2.8e-9
+"""Of the frame before it is resized."""
+SECONDS_PER_OPEN = 1e-3
+"""Of a container, for each run of frames that are not read straight from the file."""
+SECONDS_PER_FILE = 1.2e-3
+"""A picture in a file of its own, whatever its size."""
+SECONDS_PER_FILE_PIXEL = 1e-8
+"""Of such a picture: JPEG 0.9, PNG 0.8, WebP 1.4, AVIF 1.6."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +47,8 @@ class PlanDescription:
         clips: Positions of this rank.
         frames_per_clip: T; None where the requests differ.
         decoded_frames_per_delivered_frame: 1 would be perfect; long GOPs and short clips cost more.
-        predicted_cpu_seconds: Of decoding and converting all of this rank's clips of one epoch, on one core.
+        predicted_cpu_seconds: Of decoding and resizing all of this rank's clips of one epoch, on one core. Most files
+            take half to twice that; other machines differ by a factor of their own.
         excluded_rows: Rows that failed, and so are not planned.
         sampled_clips: What the estimates stand on.
         unusable_clips: Of the sampled clips those that raise an error (tolerance, policy, no timestamps).
@@ -57,7 +71,7 @@ class PlanDescription:
         lines = [
             f"clips: {self.clips} of {frames}",
             f"decoded frames per delivered frame: {self.decoded_frames_per_delivered_frame:.2f}",
-            f"predicted CPU seconds: {self.predicted_cpu_seconds:.1f} (rough, one core, decoding and resizing)",
+            f"predicted CPU seconds: {self.predicted_cpu_seconds:.1f} (one core; half to twice that for most files)",
             f"excluded rows: {self.excluded_rows}",
         ]
         if self.unusable_clips:
@@ -146,14 +160,29 @@ class _Cost:
             return
         row = plan.row_at(positions[0])
         wanted = np.concatenate([_decoded(clip) for clip in clips])
-        runs = plan_runs(plan.catalog.frame_index(row), wanted)
+        index = plan.catalog.frame_index(row)
+        runs = plan_runs(index, wanted)
         self.clips += len(clips)
         self.delivered += sum(map(len, clips))
         self.damaged += sum(int(np.count_nonzero(clip.damaged)) for clip in clips if clip.damaged is not None)
         self.decoded += runs.num_decoded
-        pixels = max(0, int(plan.catalog.heights[row])) * max(0, int(plan.catalog.widths[row]))
-        work = runs.num_decoded * SECONDS_PER_DECODED_PIXEL + len(runs.ordinals) * SECONDS_PER_DELIVERED_PIXEL
-        self.seconds += work * pixels + runs.num_runs * SECONDS_PER_RUN
+        self.seconds += predicted_seconds(index, runs)
+
+
+def predicted_seconds(index: FrameIndex, runs: DecodeRuns) -> float:
+    """Predict the CPU seconds of some runs, and of resizing what they deliver."""
+    stream, delivered = index.stream, len(runs.ordinals)
+    pixels = stream.width * stream.height
+    if holds_pictures(index):
+        return runs.num_decoded * (SECONDS_PER_FILE + pixels * SECONDS_PER_FILE_PIXEL)
+    sent_bytes = int(np.maximum(0, index.packets.size[runs.send]).sum())
+    opens = 0 if stream.contiguous else runs.num_runs
+    return (
+        runs.num_decoded * (SECONDS_PER_PICTURE + pixels * SECONDS_PER_DECODED_PIXEL)
+        + sent_bytes * SECONDS_PER_BYTE.get(stream.codec, SECONDS_PER_OTHER_BYTE)
+        + delivered * (SECONDS_PER_DELIVERED + pixels * SECONDS_PER_DELIVERED_PIXEL)
+        + opens * SECONDS_PER_OPEN
+    )
 
 
 def _decoded(clip: DecodeRequest) -> IntArray:

@@ -341,7 +341,8 @@ def plan_clips(
         within: Names of two columns, start and end in seconds from the first frame; see ``Windows``. NaN is open.
         on_damaged: For frames that the index knows never come undamaged, which it does of files that were decoded
             (``verify="full"``): "error" plans them, and loading raises CorruptMedia; "skip" delivers zeros, with
-            ``valid`` False; "deliver" delivers the picture that the decoder gives.
+            ``valid`` False; "deliver" delivers the picture that the decoder gives. One warning says where rows were not
+            decoded, so that the last two miss their damage.
         columns: Names of columns that travel beside the clips.
 
     Raises:
@@ -359,7 +360,23 @@ def plan_clips(
             UserWarning,
             stacklevel=2,
         )
+    if (remark := unknown_damage(catalog, on_damaged)) is not None:
+        warnings.warn(remark, UserWarning, stacklevel=2)
     return plan
+
+
+def unknown_damage(catalog: Catalog, on_damaged: OnDamaged) -> str | None:
+    """Say that ``on_damaged`` misses damaged frames, where rows were not decoded to find them; else None."""
+    if on_damaged == "error":
+        return None
+    # A null, which is NaN here, where not all of a file was decoded.
+    count = np.count_nonzero(np.isnan(catalog.column_values("num_damaged_frames")[catalog.usable_rows]))
+    if not count:
+        return None
+    return (
+        f"on_damaged={on_damaged!r} knows no damaged frames of {count} of {len(catalog.usable_rows)} rows: they were "
+        "not scanned with verify='full', which finds them; loading such a frame raises CorruptMedia"
+    )
 
 
 def _check_kinds(catalog: object, rule: object) -> None:

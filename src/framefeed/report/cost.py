@@ -14,6 +14,9 @@ import numpy as np
 
 from framefeed.report.columns import Columns, FloatArray, IntArray
 
+MILLISECONDS_PER_MEGAPIXEL = 1.9
+"""The median of 93 real H.264 videos, two busy x86-64 cores; a quarter took less than 1.2, a quarter more than 3.5."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Costs:

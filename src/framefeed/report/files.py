@@ -8,12 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from framefeed.index.names import printable, unescape
-from framefeed.plan.description import SECONDS_PER_DECODED_PIXEL
 from framefeed.report import quantities
 from framefeed.report.axes import Axis
 from framefeed.report.binning import ONE_TWO_FIVE, histogram, part_of
 from framefeed.report.columns import Columns, FloatArray, IntArray
-from framefeed.report.cost import Costs, costs, largest
+from framefeed.report.cost import MILLISECONDS_PER_MEGAPIXEL, Costs, costs, largest
 from framefeed.report.markup import Node, element
 from framefeed.report.plots import histogram_plot
 from framefeed.report.section import Section, grid, paragraph
@@ -124,7 +123,7 @@ def cost_section(columns: Columns) -> Section | None:
 
 
 def _cost_told(by_random: bool) -> str:
-    took = f"100 megapixels take about {100e6 * SECONDS_PER_DECODED_PIXEL * 1e3:.0f} ms of one core"
+    took = f"100 megapixels take about {100 * MILLISECONDS_PER_MEGAPIXEL:.0f} ms of one core"
     if not by_random:
         return (
             "This catalog does not say where key frames are, so what a random frame costs is not known: files are "

@@ -21,8 +21,6 @@ from tests.cache.store.faults import ALL, ERRORS, READING, SHORTAGES, WRITING, F
 from tests.cache.store.made import KEYS, add, assert_exact_or_missing, frame_of, frames_of, parts, read_all, segments
 from tests.cache.store.power import Disk, watched
 
-pytestmark = pytest.mark.usefixtures("cheap_collections")
-
 EARLIER = range(3)
 LATER = range(3, 7)
 FRAMES = frames_of(KEYS, range(7))
@@ -78,12 +76,6 @@ def copied(earlier: Path, folder: Path) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(earlier, folder)
     return folder
-
-
-@pytest.fixture(autouse=True)
-def _no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether it is called counts here, not what it does."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
 @pytest.mark.parametrize("goes_on", [False, True])

@@ -42,12 +42,6 @@ Versions = dict[tuple[bytes, int], list[tuple[int, int]]]
 """Of each frame: (store that added it, version), in the order in which they were added."""
 
 
-@pytest.fixture
-def no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody cuts the power of this test."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-
-
 class Stores(RuleBasedStateMachine):
     """Several stores over one folder, each of which stands for a process, against dictionaries."""
 
@@ -174,13 +168,11 @@ class StoresWithABudget(Stores):
 STEPS = settings(max_examples=20, stateful_step_count=25)
 
 
-@pytest.mark.usefixtures("no_fsync")
 @pytest.mark.parametrize("machine", [Stores, StoresWithABudget])
 def test_what_is_found_is_what_was_added(machine: type[Stores]) -> None:
     run_state_machine_as_test(machine, settings=STEPS)
 
 
-@pytest.mark.usefixtures("no_fsync")
 def test_frames_that_collide_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     def weak(head: int | WordArray, numbers: IntArray) -> WordArray:
         return (numbers % 2).astype(np.uint64)
@@ -223,7 +215,6 @@ def _forgets_the_end_of_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segment_writer, "_end_bytes", lambda num_rows, num_clips, kinds_bytes: 0)
 
 
-@pytest.mark.usefixtures("no_fsync")
 @pytest.mark.parametrize(
     ("break_it", "machine"),
     [

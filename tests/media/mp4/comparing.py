@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -51,10 +53,21 @@ def walk_of_libav(source: Source) -> PacketWalk | str:
         return type(error).__name__
 
 
+def facts(source: Source) -> MediaInfo | str:
+    """Ask the ordinary way for the facts alone, which costs no decoding."""
+    return _tried(lambda: probing.probe(source))
+
+
+def facts_of_libav(source: Source) -> MediaInfo | str:
+    """Ask for the facts alone, without the moov route."""
+    with _without_moov_route():
+        return facts(source)
+
+
 def answer(source: Source, verify: Verify = "none") -> Answer:
     """Ask the ordinary way."""
     return Answer(
-        _tried(lambda: probing.probe(source)),
+        facts(source),
         _tried(lambda: build_index(source, verify)),
         _tried(lambda: index_media(source, verify)),
     )
@@ -62,10 +75,16 @@ def answer(source: Source, verify: Verify = "none") -> Answer:
 
 def answer_of_libav(source: Source, verify: Verify = "none") -> Answer:
     """Ask without the moov route."""
+    with _without_moov_route():
+        return answer(source, verify)
+
+
+@contextmanager
+def _without_moov_route() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(build, "open_movie", lambda *_: None)
         patch.setattr(probing, "movie_info", lambda *_: None)
-        return answer(source, verify)
+        yield
 
 
 def _tried(ask: Any) -> Any:

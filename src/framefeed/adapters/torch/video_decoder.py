@@ -35,8 +35,12 @@ from framefeed.errors import UsageError
 from framefeed.index.build import build_index
 from framefeed.index.frame_index import FrameIndex
 from framefeed.media.limits import Limits, limits_or_default
+from framefeed.parallel.shortage import allocate
 
 Tensor = torch.Tensor
+_ADVICE = "ask for fewer frames at once or a smaller size"
+_NO_MEMORY = "can't allocate memory"
+"""What torch's allocator says; its error is a RuntimeError like any other."""
 
 
 class VideoDecoder:
@@ -195,14 +199,23 @@ class VideoDecoder:
         self.close()
 
     def _tensor(self, pixels: Any) -> Tensor:
+        what, nbytes = f"a tensor {list(pixels.shape)} of {self._dtype}", pixels.size * self._dtype.itemsize
+        return allocate(lambda: self._converted(pixels), nbytes, what, _ADVICE)
+
+    def _converted(self, pixels: Any) -> Tensor:
         tensor = torch.from_numpy(pixels)
-        if self._steps.rest:
-            pictures = tensor if self._stored == "NCHW" else tensor.movedim(-1, -3)
-            pictures = self._steps.finish(pictures)
-            tensor = (pictures if self._order == "NCHW" else pictures.movedim(-3, -1)).contiguous()
-        elif self._stored != self._order:
-            tensor = tensor.movedim(-1, -3)
-        return tensor if self._dtype is torch.uint8 else tensor.to(torch.float32).div_(255)
+        try:
+            if self._steps.rest:
+                pictures = tensor if self._stored == "NCHW" else tensor.movedim(-1, -3)
+                pictures = self._steps.finish(pictures)
+                tensor = (pictures if self._order == "NCHW" else pictures.movedim(-3, -1)).contiguous()
+            elif self._stored != self._order:
+                tensor = tensor.movedim(-1, -3)
+            return tensor if self._dtype is torch.uint8 else tensor.to(torch.float32).div_(255)
+        except RuntimeError as error:
+            if _NO_MEMORY not in str(error):
+                raise
+            raise MemoryError(str(error)) from error
 
     def _frame(self, frame: Frame) -> Frame:
         return Frame(self._tensor(frame.data), frame.pts_seconds, frame.duration_seconds, frame.indices)

@@ -21,13 +21,13 @@ from framefeed.decode.backends.pyav_feed import SILENT_CODECS, Feed
 from framefeed.decode.backends.pyav_pools import Feeding, thread_pools
 from framefeed.decode.convert import Converter, conversion_recipe
 from framefeed.decode.decoder import ClipSlot, DecodeCounts, DecodeReport, Pixels
-from framefeed.decode.places import Places, converted
+from framefeed.decode.places import Places, Write, converted
 from framefeed.index.damage import packet_start
 from framefeed.index.frame_index import DISPOSABLE, FrameIndex
 from framefeed.media.container import Packet
 from framefeed.media.foreign import FOREIGN, MOST_PIXEL_BYTES, check_memory, largest_picture, libav_log
 from framefeed.media.landing import MisplacedPacket
-from framefeed.media.limits import DEFAULT_LIMITS, Limits
+from framefeed.media.limits import DEFAULT_LIMITS, Limits, allows, too_large
 from framefeed.media.source import MediaSource
 from framefeed.parallel.shortage import try_again_in_shortage
 from framefeed.parallel.stopping import check_stop
@@ -74,8 +74,11 @@ class PyAVDecoder:
             places = Places(slots, report, source, chosen)
             some = partial(frames, source, index, counts=report.counts)
             for ordinal, frame in _in_spite_of_shortages(some, places.waiting, source.name):
-                places.fill(ordinal, partial(converter.write, frame, index.stream))
-                del frame
+                write: Write = partial(converter.write, frame, index.stream)
+                if not self._allows(frame):
+                    write = partial(self._refuse, (frame.width, frame.height), source.name)
+                places.fill(ordinal, write)
+                del frame, write
             places.report_missing(index)
         return report
 
@@ -95,7 +98,20 @@ class PyAVDecoder:
         """
         check_kind(self, index, source.name)
         counts = counts if counts is not None else DecodeCounts()
-        return _in_spite_of_shortages(partial(self._frames, source, index, counts=counts), ordinals, source.name)
+        frames = partial(self._frames, source, index, counts=counts)
+        return self._within_limits(_in_spite_of_shortages(frames, ordinals, source.name))
+
+    def _within_limits(self, frames: Iterator[NumberedFrame]) -> Iterator[NumberedFrame]:
+        for ordinal, frame in frames:
+            if self._allows(frame):
+                yield ordinal, frame
+            del frame
+
+    def _allows(self, frame: VideoFrame) -> bool:
+        return allows(self._feeding.limits, frame.width, frame.height)
+
+    def _refuse(self, size: tuple[int, int], name: str, *_: object) -> None:
+        raise too_large(self._feeding.limits, size, name, "decode")
 
     def _frames(
         self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], counts: DecodeCounts
@@ -259,6 +275,7 @@ class _Execution:
         self._feed = feed
         self._counts = counts
         self._threads = how.threads
+        self._limits = how.limits
         self._most_bytes = largest_picture(how.limits)
         self._picture_bytes = index.stream.width * index.stream.height * MOST_PIXEL_BYTES
         self._flags = index.packets.flags if index.stream.skips_exactly else None
@@ -409,7 +426,9 @@ class _Execution:
             try:
                 frames = context.decode(packet)
             except FOREIGN as error:
-                check_memory(error, said, self._picture_bytes, self._most_bytes)
+                # A larger picture is refused by libavcodec's own limit, which it may report as a lack of memory.
+                if allows(self._limits, context.width, context.height):
+                    check_memory(error, said, self._picture_bytes, self._most_bytes)
                 return [], _Event.DAMAGE
         self._counts.frames_decoded += len(frames)
         if all(message.startswith(_NO_EVENT) for _, _, message in said):

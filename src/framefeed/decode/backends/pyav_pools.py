@@ -26,7 +26,7 @@ from framefeed.decode.decoder import DecodeCounts
 from framefeed.index.frame_index import FrameIndex
 from framefeed.media.container import VideoContainer
 from framefeed.media.foreign import translated
-from framefeed.media.limits import Limits
+from framefeed.media.limits import Limits, padded_pixels
 from framefeed.media.source import ByteReader, MediaSource
 from framefeed.parallel.collecting import is_collecting
 from framefeed.parallel.shortage import register_releasable, try_again_in_shortage
@@ -273,7 +273,8 @@ def bare_context(index: FrameIndex, how: Feeding) -> VideoCodecContext:
     set_threads(context, how.threads)
     # strict: where the stream is silent about its reorder depth, hold the maximum instead of dropping late frames.
     # output_corrupt: frames after an unusual start are judged by their number, not by the decoder's suspicion.
-    context.options = {"strict": "1", "max_pixels": str(how.limits.max_pixels), "flags": "+output_corrupt"}
+    most_pixels = padded_pixels(how.limits, index.stream.codec)
+    context.options = {"strict": "1", "max_pixels": str(most_pixels), "flags": "+output_corrupt"}
     return context
 
 

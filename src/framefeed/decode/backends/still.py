@@ -24,7 +24,7 @@ from PIL import Image
 from framefeed.decode.auto import check_kind
 from framefeed.decode.convert import conversion_recipe
 from framefeed.decode.decoder import ClipSlot, DecodeCounts, DecodeReport, Pixels
-from framefeed.decode.places import Places, converted
+from framefeed.decode.places import Places, converted, next_step, retold
 from framefeed.decode.writing import picture_name, writer_of
 from framefeed.errors import (
     CorruptMedia,
@@ -36,7 +36,7 @@ from framefeed.errors import (
 )
 from framefeed.index.frame_index import FrameIndex
 from framefeed.media.headers import MODES_WITHOUT_RULE, without_rule
-from framefeed.media.limits import DEFAULT_LIMITS, Limits
+from framefeed.media.limits import DEFAULT_LIMITS, Limits, limit_exceeded
 from framefeed.media.sequence import SequenceSource
 from framefeed.media.source import MediaSource, read_bytes
 from framefeed.media.stills import decode_still
@@ -74,7 +74,7 @@ class StillDecoder:
             else:
                 places.fill(ordinal, writer_of(frame, index, name))
         for number, ordinals in places.slots_waiting().items():
-            report.errors[number] = _missing(source, ordinals, damage[ordinals[0]])
+            report.errors[number] = _missing(source, index, ordinals, damage[ordinals[0]])
         return report
 
     def frames(
@@ -139,9 +139,11 @@ class StillDecoder:
         return VideoFrame.from_ndarray(upright, "rgb24"), name
 
     def _read(self, source: MediaSource, index: FrameIndex, number: int) -> tuple[bytes, str]:
-        size, most = int(index.packets.size[number]), self._limits.max_packet_bytes
-        if size > most:
-            raise LimitExceeded(f"{source.name}: picture {number} has {size} bytes, more than {most}")
+        size = int(index.packets.size[number])
+        if size > self._limits.max_packet_bytes:
+            raise limit_exceeded(
+                self._limits, "max_packet_bytes", f"picture {number} of {size} bytes", source.name, "decode"
+            )
         if isinstance(source, SequenceSource):
             return source.read_file(number, index.identity), picture_name(source, number)
         source.check_identity(index.identity)
@@ -176,9 +178,14 @@ def rgb_pixels(image: Image.Image, name: str) -> Pixels:
         raise without_rule(mode, name, "decode") from error
 
 
-def _missing(source: MediaSource, ordinals: Sequence[int], first: MediaError) -> MediaError:
+def _missing(source: MediaSource, index: FrameIndex, ordinals: Sequence[int], first: MediaError) -> MediaError:
     """Build the error of one slot; each has its own, for loaders write into them where the clip lies."""
     if not isinstance(first, CorruptMedia):
-        return type(first)(str(first), source=source.name, stage="decode")
+        return retold(first, str(first), source.name)
     message = str(first) if len(ordinals) == 1 else f"{first} (and so are {len(ordinals) - 1} more of those asked for)"
-    return CorruptMedia(f"{message}; frame {ordinals[0]}", frames=ordinals, source=source.name, stage="decode")
+    advice = "scan with verify='full' lists such pictures as failed, and plans then leave them out"
+    if isinstance(source, SequenceSource):
+        advice = next_step(index, ordinals)
+    return CorruptMedia(
+        f"{message}; frame {ordinals[0]}; {advice}", frames=ordinals, source=source.name, stage="decode"
+    )

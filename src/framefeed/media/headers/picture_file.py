@@ -86,7 +86,7 @@ class PictureFile:
         if self._left < 0:
             raise LimitExceeded(
                 f"{self._name}: its header goes on for more bytes than max_header_bytes allows ({self._most}): it may "
-                "be damaged; raise max_header_bytes if it is not",
+                "be damaged; raise Limits(max_header_bytes=...) if the file is trusted",
                 limit="max_header_bytes",
                 source=self._name,
                 stage="open",
@@ -142,3 +142,13 @@ def pillow_reads(file: PictureFile, translate: Callable[[BaseException], MediaEr
             raise
         raise translate(error) from error
     file.raise_error()
+
+
+def bomb(error: Image.DecompressionBombError, name: str, stage: str) -> LimitExceeded:
+    """Build the error for a picture that is beyond the bound which Pillow has for the whole program."""
+    return LimitExceeded(
+        f"{name}: {error}: raise PIL.Image.MAX_IMAGE_PIXELS, and Limits(max_pixels=...), if the file is trusted",
+        limit="max_pixels",
+        source=name,
+        stage=stage,
+    )

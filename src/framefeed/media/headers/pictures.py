@@ -8,10 +8,10 @@ from typing import IO, cast
 from PIL import ExifTags, Image, UnidentifiedImageError
 from PIL.TiffImagePlugin import TiffImageFile
 
-from framefeed.errors import LimitExceeded, MediaError, UnreadableMedia, UnsupportedCodec
+from framefeed.errors import MediaError, UnreadableMedia, UnsupportedCodec
 from framefeed.media.headers.exif import upright
 from framefeed.media.headers.facts import HEAD_BYTES, CountedReads, OddHeader, StillHeader
-from framefeed.media.headers.picture_file import PILLOW_ERRORS, PictureFile, pillow_reads
+from framefeed.media.headers.picture_file import PILLOW_ERRORS, PictureFile, bomb, pillow_reads
 from framefeed.media.headers.stills import still_header
 from framefeed.media.info import MediaInfo, shown_size
 from framefeed.media.limits import Limits
@@ -166,7 +166,7 @@ def _pillow_orientation(image: Image.Image, name: str) -> int:
 
 def _translated(error: BaseException, name: str) -> MediaError:
     if isinstance(error, Image.DecompressionBombError):
-        return LimitExceeded(f"{name}: {error}", source=name, stage="open")
+        return bomb(error, name, "open")
     # Pillow's own words for this one are those of a file object.
     what = "Pillow does not know it" if isinstance(error, UnidentifiedImageError) else error
     return UnreadableMedia(f"{name}: damaged picture header: {what}", source=name, stage="open")

@@ -10,7 +10,7 @@ from framefeed.media.container import orientation
 from framefeed.media.h26x.configuration import Configuration
 from framefeed.media.h26x.formats import PictureFormat
 from framefeed.media.info import MediaInfo, shown_size
-from framefeed.media.limits import Limits
+from framefeed.media.limits import Limits, allows, padded_pixels
 from framefeed.media.mp4.boxes import OddMovie, need
 from framefeed.media.mp4.edits import check_shown, edit_ticks
 from framefeed.media.mp4.movie import Movie, Track
@@ -52,9 +52,8 @@ def timing_of(movie: Movie, track: Track) -> Timing:
 
 
 def check_size(found: PictureFormat, limits: Limits) -> None:
-    """Raise OddMovie if pictures are larger than the limits."""
-    columns, rows = found.coded_width, found.coded_height
-    if max(columns, rows) > limits.max_side or columns * rows > limits.max_pixels:
+    """Raise OddMovie if pictures are larger than the limits, or their coded sizes than a decoder is allowed."""
+    if not allows(limits, found.width, found.height) or found.coded_width * found.coded_height > padded_pixels(limits):
         raise OddMovie("pictures larger than the limits")
 
 

@@ -178,7 +178,7 @@ def _bounded(name: str, limits: Limits) -> Iterator[None]:
     except TooManyBoxes:
         raise LimitExceeded(
             f"{name}: its header goes on for more boxes than max_header_bytes allows ({limits.max_header_bytes}): it "
-            "may be damaged; raise max_header_bytes if it is not",
+            "may be damaged; raise Limits(max_header_bytes=...) if the file is trusted",
             limit="max_header_bytes",
             source=name,
             stage="open",
