@@ -16,7 +16,8 @@ from framefeed.errors import CorruptMedia
 from framefeed.index.build import Verify, build_index
 from framefeed.index.damage import find_damaged_frames, packet_start
 from framefeed.index.frame_index import DISPOSABLE, KEY, FrameIndex
-from framefeed.media.container import VideoContainer, decode_facts
+from framefeed.media.container import VideoContainer
+from framefeed.media.decoding import decode_facts
 from framefeed.media.source import MediaSource
 from framefeed.plan.request import OutputSpec
 from tests.corpus import clip_file, corpus_file

@@ -16,7 +16,8 @@ from av.bitstream import BitStreamFilterContext
 
 from framefeed.decode.video_decoder import VideoDecoder
 from framefeed.index.build import build_index
-from framefeed.media.container import VideoContainer, decode_facts
+from framefeed.media.container import VideoContainer
+from framefeed.media.decoding import decode_facts
 from framefeed.media.probe import probe
 from framefeed.media.source import MediaSource
 from framefeed.testing import ClipSpec, clip_bytes

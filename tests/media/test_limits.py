@@ -24,7 +24,8 @@ from framefeed.decode.decoder import ClipSlot
 from framefeed.errors import LimitExceeded, UsageError
 from framefeed.index.build import build_index
 from framefeed.index.scanning import scan
-from framefeed.media.container import VideoContainer, decode_facts
+from framefeed.media.container import VideoContainer
+from framefeed.media.decoding import decode_facts
 from framefeed.media.limits import DEFAULT_LIMITS, Limits, padded_pixels
 from framefeed.media.probe import probe
 from framefeed.media.source import MediaSource

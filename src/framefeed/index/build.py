@@ -24,7 +24,8 @@ from framefeed.index.frame_index import (
 from framefeed.index.joining import Table, index_movie, is_one_to_one, kept_in_order
 from framefeed.index.sequence_index import index_sequence, index_still
 from framefeed.index.times import DecodingTimes, SentPackets, assume_rate, find_times, own_times
-from framefeed.media.container import DecodedFact, Packet, VideoContainer, decode_facts, orientation
+from framefeed.media.container import Packet, VideoContainer
+from framefeed.media.decoding import DecodedFact, decode_facts, orientation
 from framefeed.media.details import StreamColors, stream_colors
 from framefeed.media.empty import no_frame
 from framefeed.media.info import MediaInfo

@@ -18,7 +18,7 @@ from framefeed.index.frame_index import (
     StreamFacts,
 )
 from framefeed.index.times import FrameTimes, own_times
-from framefeed.media.container import orientation
+from framefeed.media.decoding import orientation
 from framefeed.media.mp4.facts import FORMAT_NAME
 from framefeed.media.mp4.opening import OpenedMovie
 from framefeed.media.packets import PacketWalk

@@ -14,8 +14,9 @@ from fractions import Fraction
 import numpy as np
 
 from framefeed.index.frame_index import MISSING_PTS, IntArray, TimesFrom
-from framefeed.media.container import DecodedFact, Packet, VideoContainer
+from framefeed.media.container import Packet, VideoContainer
 from framefeed.media.declared_rate import declared_rate, has_clock
+from framefeed.media.decoding import DecodedFact
 from framefeed.media.packets import PacketWalk
 
 TIMES_IN_WORDS: Mapping[TimesFrom, str] = {

@@ -8,7 +8,8 @@ from functools import partial
 from typing import Any
 
 from framefeed.errors import UnsupportedCodec
-from framefeed.media.container import DecodedFact, Packet, VideoContainer, decode_facts, orientation
+from framefeed.media.container import Packet, VideoContainer
+from framefeed.media.decoding import DecodedFact, decode_facts, orientation
 from framefeed.media.details import claimed_duration
 from framefeed.media.empty import no_frame
 from framefeed.media.headers import image_info

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from framefeed.media.av1 import Av1Prover
-from framefeed.media.container import DecodedFact, Packet, VideoContainer, decode_alone, decode_beginning
+from framefeed.media.container import Packet, VideoContainer
+from framefeed.media.decoding import DecodedFact, decode_alone, decode_beginning
 from framefeed.media.details import StreamColors, stream_colors
 from framefeed.media.intra import IntraProver, mjpeg_reader, read_dnxhd, read_ffv1, read_png, read_prores
 from framefeed.media.nal import cut_first_slice, nal_length_size

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import gcd
 from operator import mul
 
-from framefeed.media.container import orientation
+from framefeed.media.decoding import orientation
 from framefeed.media.h26x.configuration import Configuration
 from framefeed.media.h26x.formats import PictureFormat
 from framefeed.media.info import MediaInfo, shown_size
