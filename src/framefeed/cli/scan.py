@@ -39,8 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                        help="find every frame (default), or believe the headers")  # fmt: skip
     depth.add_argument("--headers-only", dest="depth", action="store_const", const="header",
                        help="the same as --depth header")  # fmt: skip
-    parser.add_argument("--verify", choices=["ends", "none", "full"], default="ends",
-                        help="decode the ends of each video (default), nothing, or all of it")  # fmt: skip
+    parser.add_argument("--verify", choices=["proof", "ends", "none", "full"], default="proof",
+                        help="read in packets which frames come of them (default), decode the ends of each video, "
+                             "nothing, or all of it")  # fmt: skip
     parser.add_argument("--assume-fps", type=rate, metavar="FPS",
                         help="frames a second of videos without usable times; all others keep theirs")  # fmt: skip
     parser.add_argument("--workers", type=workers, default=None, metavar="N", help="by default as many as fit")

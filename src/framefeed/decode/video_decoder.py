@@ -110,9 +110,7 @@ class VideoDecoder:
         self._info: MediaInfo | None = None
         known = options.frame_index or getattr(source, "frame_index", None)
         if known is None:
-            self._info, known = index_media(
-                self._source, "ends", stream_index=options.stream_index, limits=self._limits
-            )
+            self._info, known = index_media(self._source, stream_index=options.stream_index, limits=self._limits)
         elif options.stream_index not in (None, known.stream.stream_index):
             raise UsageError(
                 f"stream_index={options.stream_index}, but frame_index is of stream {known.stream.stream_index}"
