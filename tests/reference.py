@@ -20,6 +20,7 @@ import numpy as np
 import xxhash
 from av.codec import CodecContext
 from av.codec.context import Flags
+from av.container import InputContainer
 from av.stream import Disposition
 from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
@@ -71,7 +72,7 @@ class Reference:
 def read_reference(path: str | Path, *, rgb: bool = False, limit: int | None = None) -> Reference:
     """Decode a whole file, or its first ``limit`` frames."""
     with av.open(os.fspath(path), metadata_errors="replace") as container:
-        stream = best_stream(container.streams.video)
+        stream = best_stream(container)
         stream.codec_context.thread_count = 1
         stream.codec_context.thread_type = "NONE"
         run = _Run(container.demux(stream), stream.codec_context)
@@ -91,12 +92,11 @@ def kept_reference(path: Path) -> Reference:
     return read_reference(path, rgb=True)
 
 
-def best_stream(streams: tuple[VideoStream, ...]) -> VideoStream:
-    """The stream that docs/reference.md names: no cover picture, then the default, then the largest, then the first."""
-    pictures = [stream for stream in streams if not stream.disposition & Disposition.attached_pic]
-    default = [stream for stream in pictures if stream.disposition & Disposition.default] or pictures
-    largest = max(stream.width * stream.height for stream in default)
-    return next(stream for stream in default if stream.width * stream.height == largest)
+def best_stream(container: InputContainer) -> VideoStream:
+    """The stream that libav takes, but no cover picture."""
+    pictures = [stream for stream in container.streams.video if not stream.disposition & Disposition.attached_pic]
+    best = container.streams.best("video")
+    return next((stream for stream in pictures if best is not None and stream.index == best.index), pictures[0])
 
 
 def planes_of(frame: VideoFrame) -> Planes:
