@@ -42,8 +42,6 @@ from framefeed.parallel.stopping import check_stop
 
 STREAM_FORMATS = frozenset({"h264", "hevc", "vvc", "obu", "av1", "m4v", "mpegvideo", "mjpeg", "vc1", "h263", "h261"})
 """Bare streams without a container's timestamps and positions."""
-_PADDING = 64
-"""Zero bytes that FFmpeg's readers of bits may look at behind a packet."""
 _KEPT_LINES = 16
 """Of libav's log, for the messages of errors."""
 _BATCH_PACKETS = 64
@@ -405,24 +403,6 @@ def decode_alone(container: VideoContainer, packet: Packet) -> list[DecodedFact]
     facts = list(decode_facts(container, iter([(0, packet)])))
     container.decoder().flush_buffers()
     return facts
-
-
-def decode_beginning(container: VideoContainer, data: bytes) -> DecodedFact | None:
-    """Let a decoder tell the facts of a frame from the beginning of its packet; what is missing is left as it is.
-
-    The container must be reopened before anything else is decoded.
-
-    Args:
-        container: Nothing was decoded of it yet.
-        data: The beginning of the first packet.
-    """
-    log, options = list(container.log), container.decoder().options
-    # Concealment of what is missing would take longer than decoding it.
-    container.decoder().options = options | {"ec": "0"}
-    packet = cast("Packet", AvPacket(cast("bytes", memoryview(data + bytes(_PADDING))[: len(data)])))
-    facts = list(decode_facts(container, iter([(0, packet)])))
-    container.log, container.decoder().options = log, options
-    return facts[0] if facts else None
 
 
 def decode_packet(
