@@ -8,7 +8,6 @@ from itertools import chain
 from typing import Any, cast
 
 from av.buffer import Buffer
-from av.packet import Packet as AvPacket
 from av.sidedata.sidedata import SideDataContainer
 from av.video.frame import VideoFrame
 
@@ -77,24 +76,6 @@ def decode_alone(container: VideoContainer, packet: Packet) -> list[DecodedFact]
     facts = list(decode_facts(container, iter([(0, packet)])))
     container.decoder().flush_buffers()
     return facts
-
-
-def decode_beginning(container: VideoContainer, data: bytes) -> DecodedFact | None:
-    """Let a decoder tell the facts of a frame from the beginning of its packet; what is missing is left as it is.
-
-    The container must be reopened before anything else is decoded.
-
-    Args:
-        container: Nothing was decoded of it yet.
-        data: The beginning of the first packet.
-    """
-    log, options = list(container.log), container.decoder().options
-    # Concealment of what is missing would take longer than decoding it.
-    container.decoder().options = options | {"ec": "0"}
-    packet = cast("Packet", AvPacket(cast("bytes", memoryview(data + bytes(_PADDING))[: len(data)])))
-    facts = list(decode_facts(container, iter([(0, packet)])))
-    container.log, container.decoder().options = log, options
-    return facts[0] if facts else None
 
 
 def _fact_of(frame: VideoFrame, container: VideoContainer) -> DecodedFact:

@@ -81,6 +81,11 @@ def _read(codec: str, configuration: bytes | None, inband: Sequence[bytes]) -> N
 
 def _packet(units: Sequence[bytes], length_size: int) -> Packet:
     data = b"".join((len(unit).to_bytes(length_size, "big") if length_size else b"\0\0\1") + unit for unit in units)
+    return packet_of(data)
+
+
+def packet_of(data: bytes) -> Packet:
+    """Make a packet of bytes."""
     buffer = memoryview(data + bytes(_PADDING))
     # PyAV takes any buffer; its stub names bytes only.
     return cast("Packet", AvPacket(cast("bytes", buffer[: len(data)])))

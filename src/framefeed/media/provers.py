@@ -9,12 +9,13 @@ from typing import Protocol
 
 from framefeed.media.av1 import Av1Prover
 from framefeed.media.container import Packet, VideoContainer
-from framefeed.media.decoding import DecodedFact, decode_alone, decode_beginning
+from framefeed.media.decoding import DecodedFact, decode_alone, decode_facts
 from framefeed.media.details import StreamColors, stream_colors
 from framefeed.media.intra import IntraProver, mjpeg_reader, read_dnxhd, read_ffv1, read_png, read_prores
 from framefeed.media.nal import cut_first_slice, nal_length_size
 from framefeed.media.nal_prover import NalProver
 from framefeed.media.packets import NAL_CODECS, PacketWalk, walk_packets
+from framefeed.media.parameter_sets import packet_of
 from framefeed.media.proving import FirstPicture, Proof, Refuted, Unproved
 from framefeed.media.upright import is_upright
 from framefeed.media.vp8 import Vp8Prover
@@ -153,10 +154,17 @@ def _first_fact(container: VideoContainer, proof: Proof, packet: Packet) -> Deco
 
 
 def _fact_of_beginning(container: VideoContainer, packet: Packet) -> DecodedFact | None:
-    """Have libav tell of the first frame without decoding its slices."""
-    codec = container.codec_name
+    """Have libav tell of the first frame from the headers of its packet, without decoding its slices.
+
+    The container must be reopened before anything else is decoded.
+    """
+    codec, options, log = container.codec_name, container.decoder().options, list(container.log)
     length_size = nal_length_size(codec, container.decoder().extradata)
-    found = decode_beginning(container, cut_first_slice(bytes(packet), codec, length_size, _SLICE_BYTES))
+    beginning = packet_of(cut_first_slice(bytes(packet), codec, length_size, _SLICE_BYTES))
+    # Concealment of what is missing would take longer than decoding it.
+    container.decoder().options = options | {"ec": "0"}
+    found = next(decode_facts(container, iter([(0, beginning)])), None)
+    container.decoder().options, container.log = options, log
     if found is None:
         container.reopen()
     return found
