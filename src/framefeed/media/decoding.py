@@ -13,9 +13,6 @@ from av.video.frame import VideoFrame
 
 from framefeed.media.container import Packet, VideoContainer, decode_packet
 
-_PADDING = 64
-"""Zero bytes that FFmpeg's readers of bits may look at behind a packet."""
-
 
 @dataclass(frozen=True, slots=True)
 class DecodedFact:
