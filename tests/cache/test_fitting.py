@@ -203,11 +203,14 @@ def test_the_demand_of_clips_that_have_frames_in_common(
     assert least * truth <= said.frames <= most * truth
 
 
-def test_with_as_much_room_as_the_distinct_frames_take_they_are_stored_as_they_are(tmp_path: Path) -> None:
-    plan = plan_clips(mixed("large first").catalog, Uniform(6), seed=0, size=(96, 128), clips_per_video=4)
-    nbytes = kept(plan, tmp_path / "c", form="output", codec="raw")[1]
-    assert kept(plan, tmp_path / "c", form="output", codec="auto", max_bytes=round(1.1 * nbytes))[0] == NUM_FRAMES
-    assert {kind.codec for kind in FrameCache(tmp_path / "c").info().kinds} == {"raw"}
+def test_where_the_distinct_frames_fit_as_they_are_nothing_is_sampled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_clips(mixed("large first").catalog, Uniform(2), seed=0, size=(96, 128), clips_per_video=3)
+    distinct, nbytes = kept(plan, tmp_path / "c", form="output", codec="raw")
+    monkeypatch.setattr(PlannedFrames, "samples", None)
+    assert distinct == 2 * (LARGE + SMALL)
+    assert kept(plan, tmp_path / "c", form="output", codec="auto", max_bytes=round(1.1 * nbytes))[0] == distinct
 
 
 @pytest.mark.parametrize("order", ["large first", "small first"])
