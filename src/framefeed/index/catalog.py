@@ -134,6 +134,7 @@ class Catalog(CatalogRows):
             given or os.path.dirname(name),
             root_is_default=given is None,
             limits=header.limits,
+            missing=frames_path(name) if frames is None and header.frames_id is not None else None,
         )
         return cls(data, saved=Saved(name, given, header.fingerprint))
 
