@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
@@ -426,8 +427,30 @@ def test_a_journal_that_is_removed_while_another_scan_locks_it(
 
 def test_what_keeps_a_journal_from_being_written_is_told(media: Path, tmp_path: Path) -> None:
     (tmp_path / "cat.parquet.journal").write_text("mine")
-    with pytest.raises(UsageError, match=r"File exists.*let this folder be written"):
+    with pytest.raises(UsageError, match=r"cat\.parquet\.journal is no folder.*move it away"):
         scan(media, out=tmp_path / "cat.parquet")
+
+
+@pytest.mark.parametrize(("number", "advice"), [(errno.EACCES, "choose another name"), (errno.ENOSPC, "make room")])
+def test_where_nothing_was_begun_nothing_is_said_to_go_on(
+    media: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, advice: str
+) -> None:
+    def refuse(path: Path, *_: Any, **__: Any) -> None:
+        raise OSError(number, os.strerror(number), os.fspath(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "mkdir", refuse)
+        with pytest.raises(
+            UsageError, match=rf"cannot write .*cat\.parquet: {os.strerror(number)}; {advice}"
+        ) as raised:
+            scan(media, out=tmp_path / "cat.parquet")
+    assert "goes on" not in str(raised.value)
+    with monkeypatch.context() as patch:
+        patch.setattr(journal, "_Stream", refuse)
+        with pytest.raises(UsageError, match=os.strerror(number)) as raised:
+            scan(media, out=tmp_path / "cat.parquet")
+    assert "goes on" not in str(raised.value)
+    assert "Errno" not in str(raised.value)
 
 
 def test_a_worker_that_is_killed_costs_no_row(media: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import os
 import pickle
 import shutil
 import socket
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from framefeed.errors import MissingMedia, ResourceExhausted, UnreadableMedia, UsageError
-from framefeed.index import survey
+from framefeed.errors import MissingMedia, ResourceExhausted, UnreadableMedia, UsageError, WorkerLost
+from framefeed.index import survey, sweep
 from framefeed.index.build import build_index
 from framefeed.index.catalog import Catalog
 from framefeed.index.scanning import catalog_of, scan
@@ -285,6 +286,27 @@ def test_a_file_that_asks_for_too_much_depth_is_a_row(data: Path, monkeypatch: p
     assert kind == "LimitExceeded"
     assert "recursion limit" in error
     assert made.usable_rows.tolist() == [1]
+
+
+@pytest.mark.parametrize("options", [{"deadline_seconds": "x"}, {"deadline_seconds": True}, {"workers": "x"}])
+def test_options_of_a_wrong_type_are_said_to_be_wrong(data: Path, options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=next(iter(options))):
+        scan(data, **options)
+
+
+def test_a_scan_that_gets_no_thread_says_how_to_do_without(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(sweep, "CHUNK_WEIGHT", sweep.VIDEO_WEIGHT)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(
+            WorkerLost, match=r"can't start new thread.*workers=1 \(--workers 1\).*needs none"
+        ) as raised:
+            scan(data, workers=2)
+        assert "process" not in str(raised.value)
+        assert len(scan(data, workers=1)) == 4
 
 
 def test_no_more_packets_are_allowed_than_a_catalog_holds(data: Path) -> None:

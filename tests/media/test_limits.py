@@ -143,6 +143,13 @@ def test_limits_are_positive(name: str) -> None:
         Limits(**{name: 0})
 
 
+@pytest.mark.parametrize("value", ["a", None, 1.5, True, float("nan"), [1]])
+def test_limits_are_whole_numbers(value: Any) -> None:
+    with pytest.raises(UsageError, match="max_side must be a whole number"):
+        Limits(max_side=value)
+    assert Limits(max_side=np.int64(7)).max_side == 7
+
+
 def test_S04_stills_are_held_to_the_limits_too() -> None:
     picture = io.BytesIO()
     Image.new("RGB", (128, 96)).save(picture, "PNG")

@@ -42,7 +42,7 @@ def test_places_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="it is a folder"):
         write_report(catalog(1), tmp_path)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UsageError, match="no report stands there"):
+    with pytest.raises(UsageError, match="a FIFO stands there"):
         write_report(catalog(1), tmp_path / "pipe")
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
     with pytest.raises(UsageError, match="no report stands there"):
@@ -58,7 +58,18 @@ def test_a_failure_leaves_the_earlier_report(tmp_path: Path, monkeypatch: pytest
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(UsageError, match=rf"^cannot write {path}: No space left on device; make room"):
         write_report(catalog(3), path)
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["report.html"]
+
+
+def test_a_folder_that_may_not_be_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(source: str, target: str) -> None:
+        raise PermissionError(13, "Permission denied", source, None, target)
+
+    monkeypatch.setattr(os, "replace", refuse)
+    path = tmp_path / "report.html"
+    with pytest.raises(UsageError, match=rf"^cannot write {path}: Permission denied; choose another name") as raised:
+        write_report(catalog(3), path)
+    assert ".tmp" not in str(raised.value)

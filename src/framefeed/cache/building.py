@@ -193,5 +193,8 @@ def _shown(total: int | None, progress: bool | Show | None) -> Iterator[Callable
         yield lambda done: progress(done, total)
         return
     is_shown = sys.stderr.isatty() if progress is None else progress
-    with tqdm(total=total, unit="frame", unit_scale=True, file=sys.stderr, disable=not is_shown, leave=False) as bar:
+    if not is_shown:  # tqdm starts a thread for a bar that is not shown, too
+        yield lambda done: None
+        return
+    with tqdm(total=total, unit="frame", unit_scale=True, file=sys.stderr, leave=False) as bar:
         yield lambda done: bar.update(done - bar.n)

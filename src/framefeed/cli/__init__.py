@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import errno
 import importlib
+import os
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
@@ -95,13 +96,21 @@ def _explain(error: BaseException) -> Exit:
         return Exit.INTERRUPTED
     is_ours = isinstance(error, OSError) and error.errno == errno.EBADF  # a descriptor that we closed
     if isinstance(error, (FramefeedError, OSError)) and type(error) is not LoadError and not is_ours:
-        complain(str(error))
+        complain(_sentence(error))
         return Exit.MISTAKE
     if isinstance(error, MemoryError):
         complain(f"ran out of memory ({error or 'no size is known'}): use a smaller batch or size, or fewer workers")
         return Exit.MISTAKE
     complain(*traceback.format_exc().splitlines(), "this is a bug in framefeed: please report it with the lines above")
     return Exit.BUG
+
+
+def _sentence(error: FramefeedError | OSError) -> str:
+    """Say what is wrong with which file, without the system's number for it."""
+    if isinstance(error, FramefeedError) or error.strerror is None:
+        return str(error)
+    names = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, (str, bytes))]
+    return ": ".join([" -> ".join(names), error.strerror] if names else [error.strerror])
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

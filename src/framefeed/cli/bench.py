@@ -23,9 +23,12 @@ from framefeed.bench.scan import FILES, ROWS, ScanBench, run_scan
 from framefeed.bench.scan_charts import rates_chart
 from framefeed.bench.scan_reports import scan_closing_lines, scan_row_lines
 from framefeed.cli.exits import Exit
+from framefeed.cli.folders import made_folder
 from framefeed.cli.parsing import at_least, size
 from framefeed.cli.printing import say
 from framefeed.errors import UsageError
+from framefeed.index.targets import writing
+from framefeed.media.regular_files import kind_at
 
 WHAT = ("decode", "scan", "cache", "all")
 NOT_YET = ("load", "gpu")
@@ -82,19 +85,36 @@ def run(args: argparse.Namespace) -> int:
     for path in media:
         if not path.exists():
             raise UsageError(f"{path}: no such file or folder")
+        if not (path.is_dir() or path.is_file()):
+            raise UsageError(f"{path}: is {kind_at(os.fspath(path))}, not a file or folder")
     if args.what == "cache":
         refuse_pictures(media)
     if args.disk is not None and not args.disk.is_dir():
         raise UsageError(f"--disk {args.disk}: no such folder")
-    if args.json is not None and args.json.is_dir():
-        raise UsageError(f"{args.json} is a folder: name a file in it, such as {args.json / 'bench.json'}")
+    if args.json is not None:
+        _check_target(args.json)
     reports = {what: _BENCHES[what](args, media, rows) for what, rows in chosen_rows(args.what, args.rows).items()}
     if args.json is not None:
-        args.json.parent.mkdir(parents=True, exist_ok=True)
         document = {"bench": "all", **reports} if args.what == "all" else reports[args.what]
-        args.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        with writing(os.fspath(args.json)):
+            args.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
         _draw(reports, args.json)
     return Exit.WELL
+
+
+def _check_target(path: Path) -> None:
+    """Make sure that a file can be written before anything is measured.
+
+    Raises:
+        UsageError: It cannot.
+    """
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder: name a file in it, such as {path / 'bench.json'}")
+    if (kind := kind_at(os.fspath(path))) is not None:
+        raise UsageError(f"cannot write {path}: {kind} stands there; choose another name")
+    made_folder(os.fspath(path.parent))
+    with writing(os.fspath(path)), path.open("a"):
+        pass
 
 
 def chosen_rows(what: str, rows: str | None) -> dict[str, tuple[str, ...]]:
@@ -164,5 +184,6 @@ def _draw(reports: Mapping[str, Report], beside: Path) -> None:
     drawn = rates_chart(reports["scan"]) if "scan" in reports else None
     if drawn is not None:
         picture = beside.with_suffix(".svg")
-        picture.write_text(drawn, encoding="utf-8")
+        with writing(os.fspath(picture)):
+            picture.write_text(drawn, encoding="utf-8")
         say(f"rates as a picture: {picture}")

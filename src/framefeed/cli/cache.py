@@ -39,6 +39,7 @@ from framefeed.cli.scan import as_hours
 from framefeed.errors import UsageError
 from framefeed.index.catalog import Catalog
 from framefeed.index.scanning import catalog_of
+from framefeed.media.regular_files import kind_at
 from framefeed.plan.epoch import EpochPlan
 
 _PARQUET = b"PAR1"
@@ -300,7 +301,8 @@ def _existing(folder: str) -> Iterator[FrameCache]:
         UsageError: There is none.
     """
     if not os.path.isdir(folder):
-        raise UsageError(f"{folder}: no such folder" if not os.path.exists(folder) else f"{folder}: not a folder")
+        kind = kind_at(folder) or "a file"
+        raise UsageError(f"{folder}: {f'is {kind}, not a folder' if os.path.exists(folder) else 'no such folder'}")
     with FrameCache(folder) as cache:
         info = cache.info()
         is_ours = info.num_segments or info.refused or info.unfinished

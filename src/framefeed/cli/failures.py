@@ -8,6 +8,7 @@ from typing import Any
 
 from framefeed.cli.printing import complain, counted
 from framefeed.index.catalog import Catalog
+from framefeed.index.names import printable as utf8
 from framefeed.plan.clips import ClipRule
 from framefeed.plan.epoch import EpochPlan, plan_clips, unknown_damage
 
@@ -55,6 +56,6 @@ def failures_of_plan(plan: EpochPlan) -> list[Failed]:
 
 def _described(failure: Failed) -> str:
     source, kind, message = failure
-    # Most messages begin with the name, and some with an escaped form of it: then it is not said twice.
-    told = message.removeprefix(f"{source}: ")
+    # Most messages begin with the name, or with the form in which a catalog keeps it: then it is not said twice.
+    told = message.removeprefix(f"{source}: ").removeprefix(f"{utf8(source)}: ")
     return f"{source}: {told} ({kind})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from framefeed.errors import UsageError
+from framefeed.media.regular_files import kind_at
 
 
 def made_folder(folder: str) -> str:
@@ -16,5 +17,8 @@ def made_folder(folder: str) -> str:
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"cannot make the folder {folder}: {error.strerror}") from error
+        kind = kind_at(folder)
+        is_taken = os.path.exists(folder) and kind != "a folder"
+        reason = f"{kind or 'a file'} stands there" if is_taken else error.strerror
+        raise UsageError(f"cannot make the folder {folder}: {reason}; choose another one") from error
     return folder

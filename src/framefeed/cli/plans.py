@@ -10,6 +10,7 @@ from framefeed.cli.failures import quietly_planned
 from framefeed.cli.parsing import at_least, rates, size, times, workers
 from framefeed.errors import UsageError
 from framefeed.index.catalog import Catalog
+from framefeed.index.catalog_rows import why_no_frames
 from framefeed.plan.clips import EveryFrame
 from framefeed.plan.epoch import EpochPlan
 from framefeed.plan.timed import Rates
@@ -61,7 +62,7 @@ def opened(path: str, root: str | None) -> Catalog:
     """Open a catalog whose frames are known."""
     catalog = Catalog.open(path, root)
     if not catalog.has_frame_indexes:
-        raise UsageError(f"{path} holds headers only: scan again without --headers-only")
+        raise UsageError(f"{path}: {why_no_frames(catalog, 'scan again, without --headers-only')}")
     return catalog
 
 

@@ -6,12 +6,14 @@ import json
 import math
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TextIO
 
 import numpy as np
 
 from framefeed.index.names import escape, visible
+from framefeed.index.targets import cannot_write
 
 MAX_LINE = 2000
 """A message longer than a screen of text is not read; names may be 4096 bytes long, tags of a file megabytes."""
@@ -24,8 +26,14 @@ def printable(text: str) -> str:
 
 
 def say(*lines: str) -> None:
-    """Print lines on standard output, at once."""
-    _write(sys.stdout, lines)
+    """Print lines on standard output, at once.
+
+    Raises:
+        UsageError: It takes no more.
+        BrokenPipeError: Its reader has read enough.
+    """
+    with _naming_standard_output():
+        _write(sys.stdout, lines)
 
 
 def complain(*lines: str) -> None:
@@ -42,7 +50,18 @@ def say_json(document: Mapping[str, Any]) -> None:
     File names are as they are; bytes that are not UTF-8 are stored as a catalog stores them, as NUL and four
     hexadecimal digits (``framefeed.index.names``), because JSON has no lone surrogates. NaN is null.
     """
-    _write(sys.stdout, [json.dumps(_plain(document), indent=2, allow_nan=False)], raw=True)
+    with _naming_standard_output():
+        _write(sys.stdout, [json.dumps(_plain(document), indent=2, allow_nan=False)], raw=True)
+
+
+@contextmanager
+def _naming_standard_output() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise cannot_write("standard output", error) from error
 
 
 def counted(count: int, noun: str, nouns: str = "") -> str:

@@ -6,8 +6,9 @@ import argparse
 import os
 
 from framefeed.cli.exits import Exit
-from framefeed.cli.printing import printable, say, say_json
+from framefeed.cli.printing import complain, printable, say, say_json
 from framefeed.index.catalog import Catalog
+from framefeed.index.catalog_rows import missing_frames
 from framefeed.report import write_report
 
 
@@ -25,6 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Open the catalog, write the page, and say so."""
     catalog = Catalog.open(args.catalog, args.root)
+    if (path := missing_frames(catalog)) is not None:
+        complain(f"there is no file {path}: the page shows what headers say, and nothing of frames")
     write_report(catalog, args.out, title=args.title or os.path.basename(args.catalog))
     failed, size = len(catalog.failed_rows), os.path.getsize(args.out)
     if args.json:

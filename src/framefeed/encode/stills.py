@@ -14,6 +14,8 @@ import numpy.typing as npt
 from PIL import Image
 
 from framefeed.errors import UsageError
+from framefeed.index.targets import writing
+from framefeed.media.regular_files import kind_at
 
 Pixels = npt.NDArray[np.uint8]
 StillFormat = Literal["PNG", "JPEG"]
@@ -63,10 +65,10 @@ def save_still(path: str | os.PathLike[str], picture: Pixels, quality: int = JPE
     name = os.fsdecode(path)
     form = still_format(name)
     data = encode_still(picture, form, quality)
-    try:
+    if (kind := kind_at(name)) is not None:
+        raise UsageError(f"cannot write {name}: {kind} stands there; choose another name")
+    with writing(name):
         _replace(name, data)
-    except OSError as error:
-        raise UsageError(f"cannot write {name}: {error.strerror}") from error
 
 
 def still_format(path: str) -> StillFormat:

@@ -108,6 +108,7 @@ class CatalogData:
         buffers: Media in memory, and image sequences that were given as such, by the text in the ``source`` column.
         limits: What files might claim when they were scanned, as text.
         assume_fps: Rate that is assumed of streams without times, or None.
+        missing: Path of the frame tables, where the catalog has some and the file is not there.
     """
 
     facts: Facts
@@ -119,11 +120,20 @@ class CatalogData:
     buffers: Mapping[str, bytes | ImageSequence] = field(default_factory=dict)
     limits: str = repr(DEFAULT_LIMITS)
     assume_fps: Fraction | None = None
+    missing: str | None = None
 
     @property
     def depth(self) -> str:
         """Whether there are frame indexes."""
         return "header" if self.frames is None else "frames"
+
+    def why_no_frames(self, remedy: str) -> str:
+        """Say why there are no frame indexes, and what to do about it."""
+        if self.missing is None:
+            return f"this catalog holds headers only: {remedy}"
+        return (
+            f"the frame tables of this catalog are missing, there is no file {self.missing}: put it back, or {remedy}"
+        )
 
     @cached_property
     def frame_rows(self) -> IntArray:

@@ -136,6 +136,7 @@ class Catalog(CatalogRows):
             root_is_default=given is None,
             limits=header.limits,
             assume_fps=None if header.assume_fps is None else Fraction(header.assume_fps),
+            missing=frames_path(name) if frames is None and header.frames_id is not None else None,
         )
         return cls(data, saved=Saved(name, given, header.fingerprint))
 

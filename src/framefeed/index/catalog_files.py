@@ -30,6 +30,7 @@ from framefeed.index.frame_tables import FrameTables, content_of, open_with_roll
 from framefeed.index.names import printable
 from framefeed.index.scratch import claimed, remove_unclaimed
 from framefeed.index.targets import check_writable
+from framefeed.media.regular_files import kind_at
 from framefeed.parallel.shortage import raise_shortage, try_again_in_shortage
 
 FORMAT = 4
@@ -197,7 +198,7 @@ def _open_both(path: str) -> tuple[Facts, Header, FrameTables | None]:
 
 
 def _open_frames(path: str, frames_id: str, num_rows: int) -> tuple[FrameTables, Roll] | None:
-    found = [name for name in (frames_path(path), _pending_path(path, frames_id)) if os.path.exists(name)]
+    found = [name for name in (frames_path(path), _pending_path(path, frames_id)) if os.path.isfile(name)]
     for name in found:
         frames, metadata, roll = open_with_roll(name)
         if metadata.get(_KEY) == frames_id.encode():
@@ -213,6 +214,8 @@ def _open_frames(path: str, frames_id: str, num_rows: int) -> tuple[FrameTables,
 
 
 def _open_parquet(path: str) -> tuple[pq.ParquetFile, Header]:
+    if (kind := kind_at(path)) is not None:
+        raise _unreadable(path, f"is {kind}, not a file")
     if not os.path.exists(path):
         raise MissingMedia(f"{path}: no such catalog; make one with framefeed.scan(..., out=...)", source=path)
     try:

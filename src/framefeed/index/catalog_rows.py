@@ -67,7 +67,7 @@ class CatalogRows:
             UnreadableMedia: The frame tables are damaged.
         """
         if self._data.frames is None:
-            raise UsageError("this catalog has no frame indexes: call catalog.with_frame_indexes()")
+            raise UsageError(self._data.why_no_frames("call catalog.with_frame_indexes()"))
         at = int(self._data.frame_rows[self._base(row)])
         index = self._still_index(row) if at < 0 else self._data.frames.index(at)
         if index is None:
@@ -180,7 +180,7 @@ class CatalogRows:
             UsageError: The catalog has no frame indexes, or streams no such number.
         """
         if self._data.frames is None:
-            raise UsageError("this catalog has no frame indexes: call catalog.with_frame_indexes()")
+            raise UsageError(self._data.why_no_frames("call catalog.with_frame_indexes()"))
         # One more for rows without an index, whose place is -1.
         values = np.append(self._data.frames.stream_column(name), -1)
         return self._shown(values[self._data.frame_rows])
@@ -264,3 +264,13 @@ def _moved(text: str, root: str, folder: str) -> str:
     if is_url(text) or os.path.isabs(text):
         return text
     return escape(os.path.relpath(name, folder).replace(os.sep, "/"))
+
+
+def why_no_frames(catalog: CatalogRows, remedy: str) -> str:
+    """Say why a catalog has no frame indexes, and what to do about it."""
+    return catalog._data.why_no_frames(remedy)
+
+
+def missing_frames(catalog: CatalogRows) -> str | None:
+    """Path of a catalog's frame tables, where it has some and the file is not there; else None."""
+    return catalog._data.missing

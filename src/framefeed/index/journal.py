@@ -26,6 +26,7 @@ from framefeed.errors import UsageError
 from framefeed.index.catalog_files import FORMAT
 from framefeed.index.frame_tables import SCHEMA
 from framefeed.index.still_rows import SURVEYED
+from framefeed.index.targets import is_full, writing
 from framefeed.parallel.closing import ClosedByWith
 from framefeed.parallel.shortage import raise_shortage, try_again_in_shortage
 
@@ -33,7 +34,6 @@ JOURNALED = pa.schema([pa.field("source", pa.string()), *SURVEYED])
 _OURS = re.compile(r"\d{4,}\.(facts|frames)\.arrows")
 _CHECKSUM = b"xxh3"
 _SETTINGS = b"framefeed"
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _LOCKING_ATTEMPTS = 100
 
 
@@ -69,12 +69,16 @@ class Journal(ClosedByWith):
         self.folder = Path(f"{target}.journal")
         self._settings = json.dumps({"format": FORMAT, **settings}, sort_keys=True).encode()
         self._writers: tuple[_Stream, _Stream] | None = None
-        with _told(self.folder):
-            self.was_left = self.folder.is_dir()
+        self.was_left = self.folder.is_dir()
+        if self.folder.exists() and not self.was_left:
+            raise UsageError(f"cannot write {target}: {self.folder} is no folder, which the scan needs; move it away")
+        # Here nothing has been done yet.
+        with writing(target):
             try:
                 self._lock = _locked(self.folder)
             except BlockingIOError as error:
                 raise UsageError(f"{target}: another process is scanning to this catalog: wait for it") from error
+        self._has_rows = self.was_left
 
     def pieces(self) -> Iterator[Piece]:
         """Read what earlier runs wrote, the oldest first."""
@@ -89,7 +93,7 @@ class Journal(ClosedByWith):
         Raises:
             UsageError: It cannot be written: the disk is full. What was written before stays.
         """
-        with _told(self.folder):
+        with _told(self.folder, self._has_rows):
             if self._writers is None:
                 self._writers = self._opened()
             try:
@@ -100,6 +104,7 @@ class Journal(ClosedByWith):
                 # Frame tables without facts may be among them: what comes next needs streams of its own.
                 self._close_writers()
                 raise
+            self._has_rows = True
 
     def close(self) -> None:
         """Let another process have it; what was written stays."""
@@ -233,15 +238,15 @@ def indexed(facts: pa.RecordBatch | pa.Table) -> int:
 
 
 @contextmanager
-def _told(folder: Path) -> Iterator[None]:
+def _told(folder: Path, has_rows: bool) -> Iterator[None]:
     """Say what cannot be written, and what to do about it."""
     try:
         yield
     except (OSError, pa.ArrowException) as error:
         raise_shortage(error, os.fspath(folder), "write")
-        is_full = isinstance(error, OSError) and error.errno in _FULL
-        hint = "make room" if is_full else "let this folder be written"
+        hint = "make room" if is_full(error) else "let this folder be written"
+        reason = getattr(error, "strerror", None) or error
+        following = ": it goes on where it stopped" if has_rows else ""
         raise UsageError(
-            f"{folder}: the scan's journal cannot be written: {error}; {hint} and run the same scan again: it goes "
-            "on where it stopped"
+            f"{folder}: the scan's journal cannot be written: {reason}; {hint} and run the same scan again{following}"
         ) from error

@@ -21,7 +21,7 @@ from framefeed.media.sequence import SequenceSource, source_name
 from framefeed.media.sniff import HEAD_BYTES, sniff
 from framefeed.media.source import MediaSource, SourceStat
 from framefeed.parallel.shortage import shortage_in, try_again_in_shortage
-from framefeed.parallel.stopping import DEADLINE, time_limit
+from framefeed.parallel.stopping import DEADLINE, check_deadline, time_limit
 
 Depth = Literal["frames", "header"]
 
@@ -59,12 +59,11 @@ class SurveyOptions:
             raise UsageError(f"depth must be 'frames' or 'header', not {self.depth!r}")
         if self.verify not in get_args(Verify):
             raise UsageError(f"verify must be 'proof', 'ends', 'none' or 'full', not {self.verify!r}")
-        if self.workers is not None and self.workers < 0:
-            raise UsageError(f"workers must be 0 or more, or None for as many as fit, not {self.workers}")
+        if self.workers is not None and (not isinstance(self.workers, int) or self.workers < 0):
+            raise UsageError(f"workers must be 0 or more, or None for as many as fit, not {self.workers!r}")
         if self.limits.max_packets > MOST_ITEMS:
             raise UsageError(f"a catalog holds up to {MOST_ITEMS} packets of a video: max_packets must not be more")
-        if self.deadline_seconds is not None and not self.deadline_seconds > 0:
-            raise UsageError(f"deadline_seconds must be more than 0, or None for no bound, not {self.deadline_seconds}")
+        check_deadline(self.deadline_seconds)
 
     @property
     def decodes_pictures(self) -> bool:

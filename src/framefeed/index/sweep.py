@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -111,18 +111,19 @@ def sweep(
         max_bytes=MOST_BYTES,
         size_of=_nbytes,
     )
+    # tqdm starts a thread for a bar that is not shown, too.
     bar = tqdm(
-        total=total, initial=known, unit="file", unit_scale=total >= _MANY, file=sys.stderr, disable=not shown
-    )  # fmt: skip
+        total=total, initial=known, unit="file", unit_scale=total >= _MANY, file=sys.stderr
+    ) if shown else nullcontext()  # fmt: skip
     read = failed = 0
-    with found, bar, _told_of(chunks):
+    with found, bar as visible_bar, _told_of(chunks):
         for surveyed in found:
             yield surveyed
-            if shown:
+            if visible_bar is not None:
                 read += surveyed.bytes_read
                 failed += len(surveyed) - pc.sum(surveyed.facts.column("error_type").is_null()).as_py()
-                bar.set_postfix_str(f"{read / 1e6:,.1f} MB read, {failed:,} failed", refresh=False)
-                bar.update(len(surveyed))
+                visible_bar.set_postfix_str(f"{read / 1e6:,.1f} MB read, {failed:,} failed", refresh=False)
+                visible_bar.update(len(surveyed))
 
 
 @contextmanager
@@ -131,13 +132,20 @@ def _told_of(chunks: Sequence[Chunk]) -> Iterator[None]:
     try:
         yield
     except WorkerLost as error:
-        chunk = chunks[error.position or 0]
+        if error.position is None:
+            raise WorkerLost(
+                f"no thread could be started ({error.__cause__}): the limit on memory or on threads (ulimit -v, "
+                "ulimit -u) allows none; with workers=1 (--workers 1) the scan needs none",
+                stage=error.stage,
+            ) from error
+        chunk = chunks[error.position]
         first, last = (
             printable(f"{part.prefix}{part.names[at]}") for part, at in ((chunk.parts[0], 0), (chunk.parts[-1], -1))
         )
         raise WorkerLost(
             f"{error.__cause__} while it looked at {len(chunk)} files, from {first} to {last}: run the "
-            "same scan again, which goes on where it stopped if it has out=...; with workers=1 it needs no processes",
+            "same scan again, which goes on where it stopped if it has out=...; with workers=1 (--workers 1) it needs "
+            "no processes",
             position=error.position,
             stage=error.stage,
         ) from error

@@ -15,6 +15,7 @@ from framefeed.decode.decoder import Decoder
 from framefeed.decode.registry import decoder_named
 from framefeed.errors import UsageError
 from framefeed.parallel import thread_budget
+from framefeed.parallel.stopping import check_deadline
 from framefeed.plan.epoch import EpochPlan
 
 Transform = Callable[[npt.NDArray[Any], Generator], Any]
@@ -57,8 +58,7 @@ class LoaderOptions:
             raise UsageError(f"transform must be a function of (clip, rng), not {self.transform!r}")
         if self.on_error not in ("raise", "skip"):
             raise UsageError(f'on_error must be "raise" or "skip", not {self.on_error!r}')
-        if self.deadline_seconds is not None and not self.deadline_seconds > 0:
-            raise UsageError(f"deadline_seconds must be more than 0, or None for no bound, not {self.deadline_seconds}")
+        check_deadline(self.deadline_seconds)
         if not isinstance(self.backend, str | Decoder):
             raise UsageError(f"backend must be the name of a decoder or a Decoder, not {self.backend!r}")
 

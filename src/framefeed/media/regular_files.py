@@ -29,6 +29,15 @@ def stat_regular(path: str) -> os.stat_result:
     return facts
 
 
+def kind_at(path: str) -> str | None:
+    """Name what stands at a path and is no regular file, such as "a FIFO"; None for a file, or nothing."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return None
+    return None if stat.S_ISREG(mode) else _KINDS.get(stat.S_IFMT(mode), "special")
+
+
 def raise_file_error(error: OSError, path: str, stage: Literal["open", "read"]) -> NoReturn:
     """Raise framefeed's error for one of the system's about a file.
 

@@ -21,7 +21,7 @@ from framefeed.parallel._child import ProcessDied
 from framefeed.parallel.outcome import Err, Ok, outcome_of, shortened
 from framefeed.parallel.pools import Pool
 from framefeed.parallel.reorder import ReorderBuffer
-from framefeed.parallel.stopping import cancelled_by
+from framefeed.parallel.stopping import cancelled_by, check_deadline
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -54,8 +54,7 @@ class Limits(Generic[R]):
             raise UsageError(f"max_in_flight is {self.max_in_flight}; ask for at least 1")
         if self.max_bytes is not None and self.size_of is None:
             raise UsageError("max_bytes needs size_of, the bytes of one result: size_of=lambda array: array.nbytes")
-        if self.deadline_seconds is not None and not self.deadline_seconds > 0:
-            raise UsageError(f"deadline_seconds is {self.deadline_seconds}; ask for more than 0, or None for no bound")
+        check_deadline(self.deadline_seconds)
 
 
 class Run(Generic[T, R]):

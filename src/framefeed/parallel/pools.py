@@ -218,7 +218,10 @@ class ThreadPool(ClosedByWith):
             except RuntimeError as error:
                 # The system's limit on threads: fewer workers do the same work, none do not.
                 if not self._threads:
-                    raise WorkerLost(f"{self!r} has no thread and cannot start one: {error}") from error
+                    raise WorkerLost(
+                        f"{self!r} has no thread and cannot start one: {error}: the limit on memory or on threads "
+                        "(ulimit -v, ulimit -u) allows none; workers=0 needs none"
+                    ) from error
             else:
                 self._threads.append(thread)
 

@@ -9,9 +9,11 @@ import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from numbers import Real
 from time import monotonic
+from typing import cast
 
-from framefeed.errors import LimitExceeded
+from framefeed.errors import LimitExceeded, UsageError
 
 DEADLINE = "deadline_seconds"
 """The limit that an error names where time ran out."""
@@ -49,6 +51,17 @@ def check_stop() -> None:
             limit=DEADLINE,
             source=_work.name,
         )
+
+
+def check_deadline(seconds: object) -> None:
+    """Make sure that a caller's ``deadline_seconds`` is a duration, or None.
+
+    Raises:
+        UsageError: It is not.
+    """
+    is_number = isinstance(seconds, Real) and not isinstance(seconds, bool)
+    if seconds is not None and not (is_number and cast("float", seconds) > 0):
+        raise UsageError(f"deadline_seconds must be more than 0, or None for no bound, not {seconds!r}")
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index.catalog import Catalog
+from framefeed.index.catalog_rows import why_no_frames
 from framefeed.index.frame_index import IntArray
 from framefeed.media.sequence import source_name as media_name
 from framefeed.plan.asked import RequestPictures, Requests
@@ -78,9 +79,7 @@ class PlanTables:
             UsageError: No frame indexes, unknown columns, pictures that come out unequal.
         """
         if not catalog.has_frame_indexes:
-            raise UsageError(
-                "this catalog holds headers only, without frame indexes: plan over catalog.with_frame_indexes()"
-            )
+            raise UsageError(why_no_frames(catalog, "plan over catalog.with_frame_indexes()"))
         if isinstance(rule, Requests):
             return _request_tables(catalog, rule, options)
         windows = None if options.within is None else Windows.of(catalog, options.within)

@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 
 from framefeed.index.catalog import Catalog
-from framefeed.index.targets import check_writable
+from framefeed.index.targets import check_writable, writing
 from framefeed.report.page import GENERATOR, page
 
 StrPath = str | os.PathLike[str]
@@ -24,11 +24,13 @@ def write_report(catalog: Catalog, path: StrPath, *, title: str | None = None) -
         title: Heading of the page.
 
     Raises:
-        UsageError: There is no such folder, or something that is no report stands there.
+        UsageError: There is no such folder, something that is no report stands there, or it cannot be written.
     """
     name = os.path.abspath(os.fsdecode(path))
     check_writable(name, "report", "report.html", _is_report)
-    _write(name, page(catalog, title or "Data set report"))
+    text = page(catalog, title or "Data set report")
+    with writing(name):
+        _write(name, text)
 
 
 def _is_report(path: str) -> bool:

@@ -16,6 +16,7 @@ from framefeed.cache.store.segment_format import PART, SEALED, Refused
 from framefeed.cache.stored import StoreOptions
 from framefeed.errors import CacheError
 from framefeed.index.scratch import remove_unclaimed
+from framefeed.media.regular_files import kind_at
 from framefeed.parallel.shortage import resource_exhausted, shortage_in, try_again_in_shortage
 
 _LOCK = "lock"
@@ -87,7 +88,8 @@ class Folder:
         """
         found = os.stat(self.path)
         if not stat.S_ISDIR(found.st_mode):
-            raise CacheError(f"{self.path}: not a folder; name one for the cache, or one that is to be made")
+            what = f"is {kind_at(self.path) or 'a file'}, not a folder"
+            raise CacheError(f"{self.path}: {what}; name one for the cache, or one that is to be made")
         if self._options.shared:
             return found
         if found.st_uid not in (os.geteuid(), 0):

@@ -1,0 +1,137 @@
+"""Where a command cannot write: one line that names the wanted file and the next step, and never a scratch file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from framefeed.cli import main
+from framefeed.index.catalog import Catalog
+from framefeed.index.scanning import scan
+from framefeed.testing import make_folder
+from tests.cli.running import only_line, run
+from tests.corpus import clip_file
+
+# Nobody can make a file there.
+UNWRITABLE = "/proc"
+WRITERS = {
+    "report": ["report", "{catalog}", "-o", "{out}.html"],
+    "scan": ["scan", "{videos}", "-o", "{out}.parquet"],
+    "sheet": ["clip", "{clip}", "--at", "0", "--sheet", "{out}.png"],
+    "bench": ["bench", "scan", "{videos}", "--rows", "whole", "--json", "{out}.json"],
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("targets")
+    make_folder(folder / "videos", classes=1, videos_per_class=2, seconds=1)
+    scan(folder / "videos", out=folder / "cat.parquet", workers=0)
+    return folder
+
+
+def words_of(command: str, folder: Path, out: str) -> list[str]:
+    clip = next((folder / "videos").rglob("*.mp4"))
+    places = {"catalog": folder / "cat.parquet", "videos": folder / "videos", "clip": clip, "out": out}
+    return [word.format(**places) for word in WRITERS[command]]
+
+
+@pytest.mark.parametrize("command", WRITERS)
+def test_a_folder_that_may_not_be_written_to(command: str, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    words = words_of(command, folder, f"{UNWRITABLE}/wanted")
+    assert main(words) == 1
+    out, err = capfd.readouterr()
+    line = only_line(err)
+    assert f"cannot write {words[-1]}: " in line
+    assert "; choose another name, in a folder that may be written to" in line
+    assert "tmp" not in line
+    assert "Errno" not in line
+    assert out == ""
+
+
+@pytest.mark.parametrize("command", WRITERS)
+def test_a_fifo_is_said_to_be_one(
+    command: str, folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = words_of(command, folder, f"{tmp_path}/pipe")
+    os.mkfifo(words[-1])
+    assert main(words) == 1
+    assert f"cannot write {words[-1]}: a FIFO stands there" in only_line(capfd.readouterr().err)
+    assert Path(words[-1]).is_fifo()
+
+
+@pytest.mark.parametrize("target", ["fifo", "file", "unwritable"])
+def test_frames_go_to_a_folder(target: str, folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    places = {"fifo": tmp_path / "fifo", "file": folder / "cat.parquet", "unwritable": Path(UNWRITABLE) / "wanted"}
+    os.mkfifo(places["fifo"])
+    assert main(["clip", os.fspath(clip_file("good.mp4")), "--at", "0", "-o", os.fspath(places[target])]) == 1
+    line = only_line(capfd.readouterr().err)
+    assert f"cannot make the folder {places[target]}: " in line
+    assert {"fifo": "a FIFO stands there", "file": "a file stands there"}.get(target, "choose another one") in line
+
+
+def test_standard_output_that_takes_no_more(
+    folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open("/dev/full", "w") as full, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", full)
+        assert main(["report", os.fspath(folder / "cat.parquet"), "-o", os.fspath(folder / "r.html"), "--json"]) == 1
+    assert "cannot write standard output: No space left on device; make room" in only_line(capfd.readouterr().err)
+
+
+@pytest.mark.parametrize("words", [["report", "{}"], ["feed", "{}", "--rates", "1:2"], ["bench", "decode", "{}"]])
+@pytest.mark.parametrize("kind", ["FIFO", "device"])
+def test_what_is_read_must_be_a_file(
+    words: list[str], kind: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = "/dev/zero" if kind == "device" else os.fspath(tmp_path / "pipe")
+    if kind == "FIFO":
+        os.mkfifo(path)
+    assert main([word.format(path) for word in words]) == 1
+    assert f"is a {kind}, not a file" in only_line(capfd.readouterr().err)
+
+
+def test_a_cache_must_be_a_folder(tmp_path: Path, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for words in (["info"], ["build", os.fspath(folder / "cat.parquet")]):
+        assert main(["cache", *words, os.fspath(tmp_path / "pipe")]) == 1
+        assert "pipe: is a FIFO, not a folder" in only_line(capfd.readouterr().err)
+
+
+def test_frame_tables_that_are_missing_are_named(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path, missing = tmp_path / "cat.parquet", f"there is no file {tmp_path / 'cat.frames.arrow'}"
+    path.write_bytes((folder / "cat.parquet").read_bytes())
+    assert main(["feed", os.fspath(path), "--rates", "1:2"]) == 1
+    assert f"{missing}: put it back, or scan again" in only_line(capfd.readouterr().err)
+    assert main(["report", os.fspath(path), "-o", os.fspath(tmp_path / "r.html")]) == 0
+    assert missing in only_line(capfd.readouterr().err)
+    with pytest.raises(ValueError, match=missing):
+        Catalog.open(path).frame_index(0)
+
+
+def test_a_name_that_is_not_utf8_is_printed_once(tmp_path: Path) -> None:
+    path = os.path.join(os.fsencode(tmp_path), b"caf\xe9.mp4")
+    with open(path, "wb") as file:
+        file.write(b"some text")
+    for words in (["scan", path, "-o", tmp_path / "cat.parquet"], ["feed", tmp_path / "cat.parquet", "--rates", "1:2"]):
+        result = run(*words)
+        assert result.returncode == 3
+        assert result.stderr.count(b"caf") == 1
+        assert rb"caf\xe9.mp4: is text, not media (UnreadableMedia)" in result.stderr
+
+
+def test_an_error_of_the_system_is_said_without_its_number(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: Any) -> None:
+        raise PermissionError(13, "Permission denied", "some/file")
+
+    monkeypatch.setattr("framefeed.cli._dispatch", fail)
+    assert main(["doctor"]) == 1
+    assert only_line(capfd.readouterr().err) == "framefeed: some/file: Permission denied"
