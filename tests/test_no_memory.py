@@ -19,8 +19,6 @@ from framefeed.parallel.shortage import released_in_shortage
 from tests.cli.running import only_line
 from tests.load.media import catalog, folder, plan_of
 
-pytestmark = pytest.mark.usefixtures("cheap_collections")
-
 LARGE = 9000
 """Bytes that there is no memory for; pictures of the media here have 9,216, their bookkeeping less."""
 

@@ -311,7 +311,7 @@ def test_D01_damaged_frames_are_counted_and_kept_and_the_row_is_no_failed_one(tm
     shutil.copy(damaged_clip("damage.mp4", (12, 13, 14, 15, 16, 30)), data / "damaged.mp4")
     shutil.copy(damaged_clip("sound.mp4", ()), data / "sound.mp4")
     Image.new("RGB", (8, 8)).save(data / "still.png")
-    scan(data, out=out)
+    scan(data, out=out, verify="ends")
     assert Catalog.open(out).table.column("num_damaged_frames").to_pylist() == [3, None, None], (
         "where the ends do not agree all is decoded, else it is not known"
     )

@@ -20,8 +20,6 @@ from framefeed.media.sequence_files import list_folder
 from tests.corpus import clip_file
 from tests.media.faults import Fault
 
-pytestmark = pytest.mark.usefixtures("cheap_collections")
-
 
 @pytest.fixture
 def media(tmp_path: Path) -> Path:
