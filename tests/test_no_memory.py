@@ -15,7 +15,7 @@ import framefeed as ff
 from framefeed.cli import main
 from framefeed.decode.registry import decoder_named
 from framefeed.load import buffers
-from framefeed.parallel.shortage import released_in_shortage
+from framefeed.parallel.shortage import register_releasable
 from tests.cli.running import only_line
 from tests.load.media import catalog, folder, plan_of
 
@@ -102,7 +102,7 @@ def test_a_float_tensor_that_does_not_fit(clip: Path, monkeypatch: pytest.Monkey
     frames = ff.torch.VideoDecoder(clip, output_dtype=torch.float32)
     with monkeypatch.context() as patch:
         patch.setattr(torch.Tensor, "to", refuse)
-        with pytest.raises(ff.ResourceExhausted, match=r"a tensor \[3, 48, 64\] of torch.float32: ran out of memory"):
+        with pytest.raises(ff.ResourceExhausted, match=r"a tensor \[48, 64, 3\] of torch.float32: ran out of memory"):
             frames[0]
         patch.setattr(torch.Tensor, "to", lambda *_: (_ for _ in ()).throw(RuntimeError("another error")))
         with pytest.raises(RuntimeError, match="another error"):
@@ -117,7 +117,7 @@ def test_what_is_idle_is_released_before_memory_is_refused(monkeypatch: pytest.M
             self.released += 1
 
     idle, empty = Idle(), np.empty
-    released_in_shortage(idle)
+    register_releasable(idle)
 
     def empty_once_released(*given: Any, **options: Any) -> Any:
         if not idle.released:
