@@ -96,10 +96,16 @@ def _requests(index: FrameIndex, readable: int, chance: random.Random) -> Iterat
     for _ in range(MAX_REQUESTS):
         count = chance.choice((1, 1, 2, 5, 16))
         request = [chance.randrange(readable) for _ in range(count)]
-        left -= plan_runs(index, request).num_decoded * index.stream.width * index.stream.height
+        while len(request) > 1 and _num_pixels(index, request) > BUDGET_PIXELS:
+            request = request[: len(request) // 2]
+        left -= _num_pixels(index, request)
         yield request
         if left < 0:
             return
+
+
+def _num_pixels(index: FrameIndex, request: list[int]) -> int:
+    return plan_runs(index, request).num_decoded * index.stream.width * index.stream.height
 
 
 @contextmanager

@@ -35,7 +35,7 @@ from framefeed.plan.crops import RandomCrop
 from framefeed.plan.epoch import EpochPlan, plan_clips
 from framefeed.plan.timed import AtSeconds, Dense
 from framefeed.testing import ClipSpec, make_folder, write_clip
-from tests.cache.builders import built, fewest_decoded, num_wanted
+from tests.cache.builders import built, fewest_decoded, num_wanted, wanted_frames
 from tests.cache.test_building import quiet
 from tests.fakes import FakeCatalog, FlatDecoder, steady_index
 from tests.load.media import plan_of
@@ -178,7 +178,9 @@ def big_plan(rule: Any, **options: Any) -> EpochPlan:
 @lru_cache
 def wanted_and_decoded(rule: Any, epochs: int) -> tuple[int, int]:
     """Count frames and pictures one by one, which takes half a second."""
-    return num_wanted(big_plan(rule), epochs), fewest_decoded(big_plan(rule), epochs)
+    plan = big_plan(rule)
+    wanted = wanted_frames(plan, epochs)
+    return sum(map(len, wanted.values())), fewest_decoded(plan, wanted)
 
 
 def check_outlook(look: Looker, rule: Any, epochs: int, share: float) -> None:
