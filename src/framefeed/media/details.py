@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -60,6 +61,12 @@ class StreamColors:
     transfer: int = 2
     space: int = 2
     range: int = 0
+
+    def filled(self, values: Mapping[str, int]) -> StreamColors:
+        """Take the values for what is unspecified, by name; libav, too, believes the container before the codec."""
+        unspecified = StreamColors()
+        names = [name for name in values if getattr(self, name) == getattr(unspecified, name)]
+        return replace(self, **{name: values[name] for name in names})
 
 
 def stream_colors(container: VideoContainer) -> StreamColors:

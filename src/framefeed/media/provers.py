@@ -48,7 +48,7 @@ class Prover(Protocol):
 
 
 _PROVERS: dict[str, Callable[[VideoContainer], Prover]] = {
-    "av1": lambda container: Av1Prover(container.limits),
+    "av1": lambda _: Av1Prover(),
     "dnxhd": lambda _: IntraProver(read_dnxhd),
     "h264": NalProver,
     "hevc": NalProver,
@@ -119,7 +119,9 @@ def walk_and_prove(container: VideoContainer, known: PacketWalk | None = None) -
         _LOG.debug("%s: decoded, for its packets do not prove their frames: %s", container.source.name, reason)
         return ReadStream(walk, is_refuted=isinstance(reason, Refuted))
     values = proof.first.colors if proof.first is not None else {}
-    return ReadStream(walk, ProvenStream(proof, fact, replace(colors, **values)))
+    # Sequence parameter sets count before what the container says, headers of other codecs behind it.
+    known_colors = replace(colors, **values) if container.codec_name in NAL_CODECS else colors.filled(values)
+    return ReadStream(walk, ProvenStream(proof, fact, known_colors))
 
 
 class _Reading:

@@ -28,7 +28,7 @@ class FirstPicture:
         width: Columns.
         height: Rows.
         pixel_format: libav's name.
-        colors: How sample values are meant, by the names of `StreamColors`; what is not there, the container says.
+        colors: How sample values are meant, by the names of `StreamColors`.
         coded_size: (columns, rows) as stored, where they differ.
     """
 
@@ -55,28 +55,6 @@ class Proof:
     is_key: BoolArray
     first: FirstPicture | None = None
     begin: int = 0
-
-
-def shown_order(walk: PacketWalk, is_shown: BoolArray) -> IntArray:
-    """Number the shown packets by presentation time, int64 [N].
-
-    Args:
-        walk: The stream's packets.
-        is_shown: Whether a packet gives a frame, if the container does not discard it, bool [P].
-
-    Raises:
-        Unproved: Times are missing or shared, the first shown packet is no key, or a packet is damaged.
-    """
-    if walk.is_damaged:
-        raise Unproved("the container says that a packet is damaged")
-    kept = (is_shown & ~walk.is_discarded).nonzero()[0]
-    if not len(kept):
-        raise Unproved("no packet gives a frame")
-    order: IntArray = kept[walk.pts[kept].argsort(kind="stable")]
-    times = walk.pts[order]
-    if times[0] == MISSING_PTS or bool((times[1:] == times[:-1]).any()):
-        raise Unproved("two frames share a time, or have none")
-    return order
 
 
 def prove_in_packet_order(

@@ -45,8 +45,6 @@ class Vp8Prover:
         """Prove which packets are shown; see ``Prover.prove``."""
         tags = np.array(self._tags, dtype=np.int64)
         is_key = (tags & _IS_INTER) == 0
-        if not is_key[0]:
-            raise Unproved("it does not begin with a key frame")
         header = np.where(is_key, _KEY_BYTES, _TAG_BYTES)
         first_partition = tags >> 5
         if ((first_partition == 0) | (first_partition >= walk.size - header)).any():

@@ -1,0 +1,131 @@
+"""Provers that are wrong on purpose: without any one of their rules they believe what is not so."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from framefeed import FrameIndex, Limits, build_index
+from framefeed.errors import FramefeedError
+from framefeed.media import av1, av1_headers, bits, intra, provers, proving, vp8, vp9, vp9_header
+from framefeed.media.limits import DEFAULT_LIMITS
+from tests.index.proof_checks import PROVED, differences
+from tests.index.test_proof_intra import INTRA, cut_file, intra_file
+from tests.index.vpx_cases import MUTANTS
+
+LEFT_OUT = {
+    "proving..prove_in_packet_order.2": "the frames are as proved; which times are theirs is seen by decoding",
+}
+"""Rules without which the same frames are found."""
+READERS = (vp8, vp9, vp9_header, av1, av1_headers, intra, bits, proving)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One ``raise Unproved`` of a prover: the n-th of a function or method."""
+
+    module: ModuleType
+    owner: str
+    function: str
+    number: int
+
+    def __str__(self) -> str:
+        return ".".join([self.module.__name__.rsplit(".", 1)[1], self.owner, self.function, str(self.number)])
+
+
+class _WithoutRule(ast.NodeTransformer):
+    """Passes where a function raises Unproved for the n-th time."""
+
+    def __init__(self, number: int) -> None:
+        self.number, self.met = number, 0
+
+    def visit_Raise(self, node: ast.Raise) -> ast.stmt:
+        call = node.exc
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Unproved"):
+            return node
+        self.met += 1
+        return ast.copy_location(ast.Pass(), node) if self.met == self.number + 1 else node
+
+
+def _parsed(function: Any) -> ast.Module:
+    return ast.parse(textwrap.dedent(inspect.getsource(function)))
+
+
+def _rules() -> Iterator[Rule]:
+    for module in READERS:
+        scopes = [("", module), *inspect.getmembers(module, inspect.isclass)]
+        for owner, scope in scopes:
+            for name, function in inspect.getmembers(scope, inspect.isfunction):
+                is_own = function.__code__.co_filename == module.__file__
+                if is_own and function.__qualname__ == f"{owner}.{name}".lstrip("."):
+                    count = _WithoutRule(-1)
+                    count.visit(_parsed(function))
+                    yield from (Rule(module, owner, name, number) for number in range(count.met))
+
+
+def _drop(rule: Rule, patch: pytest.MonkeyPatch) -> None:
+    scope = getattr(rule.module, rule.owner) if rule.owner else rule.module
+    old = getattr(scope, rule.function)
+    tree = ast.fix_missing_locations(_WithoutRule(rule.number).visit(_parsed(old)))
+    new: dict[str, Any] = {}
+    exec(compile(tree, str(rule), "exec"), vars(rule.module), new)  # noqa: S102  the package's own source
+    for place in [scope] if rule.owner else [*READERS, provers]:
+        if getattr(place, rule.function, None) is old:
+            patch.setattr(place, rule.function, new[rule.function])
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A stream, and what full verification finds; None where that is an error."""
+
+    data: bytes
+    limits: Limits
+    full: FrameIndex | None
+
+
+@lru_cache(maxsize=1)
+def _cases() -> list[_Case]:
+    media = [(mutant.make(), mutant.limits) for mutant in MUTANTS.values()]
+    with TemporaryDirectory() as folder:
+        media += [(intra_file(name, Path(folder)).read_bytes(), DEFAULT_LIMITS) for name in INTRA]
+        media.append((cut_file(Path(folder)), DEFAULT_LIMITS))
+    found = []
+    for data, limits in media:
+        try:
+            found.append(_Case(data, limits, build_index(data, "full", limits=limits)))
+        except FramefeedError:
+            found.append(_Case(data, limits, None))
+    return found
+
+
+def _is_caught(case: _Case) -> bool:
+    """Whether a stream is believed to give other frames than it gives, or trips a prover up."""
+    try:
+        index = build_index(case.data, limits=case.limits)
+    except FramefeedError:
+        return False
+    except (IndexError, KeyError, ValueError, TypeError, AttributeError):
+        return True
+    return index.built_from == PROVED and (case.full is None or bool(differences(index, case.full)))
+
+
+def test_provers_with_all_rules_are_not_caught() -> None:
+    assert not any(_is_caught(case) for case in _cases())
+
+
+@pytest.mark.parametrize("rule", list(_rules()), ids=str)
+def test_a_prover_without_a_rule_is_caught(rule: Rule, monkeypatch: pytest.MonkeyPatch) -> None:
+    if str(rule) in LEFT_OUT:
+        pytest.skip(LEFT_OUT[str(rule)])
+    _drop(rule, monkeypatch)
+    assert any(_is_caught(case) for case in _cases())
