@@ -241,8 +241,8 @@ def test_a_script_with_an_option_of_that_name_keeps_its_own_handling_of_interrup
 ENDS_AMONG_PACKETS = """
 import itertools, os, signal, sys, threading
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, where the tests ignore it
-import framefeed.media.container as container
-decode, decoded, after = container.decode_packet, itertools.count(), itertools.count()
+import framefeed.media.decoding as decoding
+decode, decoded, after = decoding.decode_packet, itertools.count(), itertools.count()
 sent = threading.Event()
 def counted(*rest):
     if sent.is_set():
@@ -251,7 +251,7 @@ def counted(*rest):
         sent.set()
         os.kill(os.getpid(), signal.SIGINT)  # as a terminal sends it: to the process, not to this thread
     return decode(*rest)
-container.decode_packet = counted
+decoding.decode_packet = counted
 import framefeed.cli
 code = framefeed.cli.main(sys.argv[1:])
 print(next(after), flush=True)

@@ -101,14 +101,17 @@ def test_D01_no_frame_of_a_damaged_real_video_is_delivered_wrong(
     (tmp_path / name).write_bytes(data)
     index, original = build_index(tmp_path / name, "full"), build_index(sound, "full")
     assert index.num_damaged_frames
+    marked = set(index.damaged_frame_indices.tolist())
     ordinal_of = {packet: ordinal for ordinal, packet in enumerate(original.frame_packet.tolist())}
-    unmarked = replace(index, damaged_frame_indices=np.empty(0, np.int64))
-    with VideoDecoder(tmp_path / name, frame_index=unmarked) as decoder, VideoDecoder(sound) as reference:
+    if (index.frame_packet >= 0).sum() == len(original):
+        # Where the damaged picture comes, the decoder finds the damage itself.
+        index = replace(index, damaged_frame_indices=np.empty(0, np.int64))
+    with VideoDecoder(tmp_path / name, frame_index=index) as decoder, VideoDecoder(sound) as reference:
         for ordinal in range(0, len(index), 3):
             try:
                 picture = decoder[ordinal]
             except CorruptMedia:
-                assert ordinal in index.damaged_frame_indices
+                assert ordinal in marked
             else:
                 np.testing.assert_array_equal(picture, reference[ordinal_of[int(index.frame_packet[ordinal])]])
 

@@ -270,7 +270,7 @@ def test_metadata_of_a_plain_clip(decoder: VideoDecoder) -> None:
     assert facts.duration_seconds == pytest.approx(4.0)
     assert (facts.begin_stream_seconds, facts.end_stream_seconds) == (0.0, pytest.approx(4.0))
     assert facts.average_fps == pytest.approx(25.0)
-    assert (facts.built_from, facts.num_key_frames, facts.is_variable_frame_rate) == ("packets+ends", 4, False)
+    assert (facts.built_from, facts.num_key_frames, facts.is_variable_frame_rate) == ("packets+proof", 4, False)
     assert facts.num_frames_from_header == facts.num_frames_from_content == 100
 
 

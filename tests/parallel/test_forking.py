@@ -17,6 +17,7 @@ from tests.decode.forks import Child
 LOCKS = {"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore", "Event", "Barrier"}
 EXEMPT = {
     ("bench/baselines/sizes_ffprobe.py", "_sizes"): "of one call in an event loop of its own",
+    ("index/journal_writer.py", "JournalWriter"): "of one scan, which a child does not go on with",
     ("load/drafts.py", "Draft"): "of one batch in the making; a child has none of the workers that make it",
     ("load/stack.py", "Stack"): "of one batch in the making; a child has none of the workers that make it",
     ("parallel/ordered.py", "OrderedOutcomes"): "of one iteration, which a child is refused before it takes the lock",

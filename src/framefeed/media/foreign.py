@@ -59,8 +59,9 @@ def translated(name: str, stage: str, most_bytes: int | None = None, log: Sequen
     except FOREIGN as error:
         check_memory(error, log, 0, most_bytes)
         # Not from a lack of memory, which is damage here: what has a shortage as its cause is one.
-        cause = None if isinstance(error, av.MemoryError) else error
-        raise translate(error, name, stage, in_one_line(log)) from cause
+        raise translate(error, name, stage, in_one_line(log)) from (
+            None if isinstance(error, av.MemoryError) else error
+        )
 
 
 def translate(error: BaseException, name: str, stage: str, log: str = "") -> MediaError:

@@ -411,8 +411,9 @@ class _Execution:
             if not attempt.is_whole and attempt.culprit is None:
                 attempt.culprit = number
                 attempt.cut(number + 1)
-        elif event == _Event.DAMAGE:
-            # What is behind it may refer to the damage (D01).
+        elif event == _Event.DAMAGE and (self._index.frame_packet == number).any():
+            # What is behind it may refer to the damage (D01). A picture that the index does not promise was refused
+            # when the index was built too, which then marks what may refer to it, or it is none.
             attempt.cut(number)
         elif not attempt.is_whole and attempt.culprit is None:
             attempt.culprit = number
