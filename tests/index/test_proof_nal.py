@@ -18,6 +18,7 @@ from framefeed.media import proof_h264, proof_hevc, proof_rules
 from framefeed.media.h26x import hevc_slices
 from framefeed.testing import CODECS, iter_pathologies, write_clip
 from tests.corpus import corpus_file
+from tests.lengths import either
 from tests.media import nal_mutants as mutants
 from tests.media.nal_mutants import Stream, Units, edit, h264, hevc, join, joined, kind_of, late_b, with_sets
 
@@ -407,8 +408,9 @@ def test_nearly_all_real_videos_are_proved(media_root: Path, reasons: list[str])
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_real_videos_are_as_full_verification_finds(media_root: Path) -> None:
-    for path in _real_videos(media_root):
+    for path in _real_videos(media_root)[:: either(short=5, long=1)]:
         check(path)
 
 

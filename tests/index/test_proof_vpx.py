@@ -14,6 +14,7 @@ from framefeed.testing.clips import take_packets
 from tests.corpus import corpus_file
 from tests.index.proof_checks import PROVED, check, collecting_reasons
 from tests.index.vpx_cases import MUTANTS
+from tests.lengths import either
 from tests.media.vpx_mutants import GOP, edit, ivf, packets
 
 NAMES = frozenset({"vp8", "vp9", "av1", "mjpeg", "prores", "ffv1", "dnxhd", "png"})
@@ -163,6 +164,7 @@ UNPROVED: dict[str, str] = {}
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_real_media_are_proved(media_root: Path) -> None:
     built: dict[str, str] = {}
     for path in sorted(media_root.glob("video/*/**/*")):
@@ -174,7 +176,9 @@ def test_real_media_are_proved(media_root: Path) -> None:
         except FramefeedError:
             continue
         if codec in NAMES:
-            built[name] = check(path)
+            # Full verification decodes everything.
+            is_checked = len(built) % either(short=4, long=1) == 0
+            built[name] = check(path) if is_checked else build_index(path).built_from
     assert {name for name, how in built.items() if how != PROVED} == UNPROVED.keys()
     assert len(built) > 60
 
