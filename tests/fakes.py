@@ -104,6 +104,10 @@ class FakeCatalog:
     def __len__(self) -> int:
         return len(self.indexes)
 
+    @property
+    def _data(self) -> SimpleNamespace:
+        return SimpleNamespace(missing=None, why_no_frames=lambda remedy: f"it holds headers only: {remedy}")
+
     def __getitem__(self, row: int) -> Any:
         columns = {name: values[row] for name, values in self.columns.items()}
         return SimpleNamespace(source=self.source(row), info=None, frame_index=self.frame_index(row), columns=columns)

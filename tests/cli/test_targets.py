@@ -119,11 +119,10 @@ def test_a_name_that_is_not_utf8_is_printed_once(tmp_path: Path) -> None:
     path = os.path.join(os.fsencode(tmp_path), b"caf\xe9.mp4")
     with open(path, "wb") as file:
         file.write(b"some text")
-    for words in (["scan", path, "-o", tmp_path / "cat.parquet"], ["feed", tmp_path / "cat.parquet", "--rates", "1:2"]):
-        result = run(*words)
-        assert result.returncode == 3
-        assert result.stderr.count(b"caf") == 1
-        assert rb"caf\xe9.mp4: is text, not media (UnreadableMedia)" in result.stderr
+    result = run("scan", path)
+    assert result.returncode == 3
+    assert result.stderr.count(b"caf") == 1
+    assert rb"caf\xe9.mp4: is text, not media (UnreadableMedia)" in result.stderr
 
 
 def test_an_error_of_the_system_is_said_without_its_number(
