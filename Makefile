@@ -42,7 +42,7 @@ chaos: .venv/.dev
 	$(BIN)/python -m tests.decode.chaos --variants 300 --forks 200 --log build/chaos_decode.log
 	$(BIN)/python -m tests.media.chaos --files 1000 --log build/chaos_media.log
 	$(BIN)/python -m tests.load.chaos --clips 20000 --log build/chaos_load.log
-	FRAMEFEED_LONG_TESTS=1 $(BIN)/python -m pytest -m long -o timeout=600
+	FRAMEFEED_LONG_TESTS=1 $(BIN)/python -m pytest -m long -o timeout=600 -o faulthandler_timeout=700
 
 demo: .venv/.torch
 	$(BIN)/framefeed demo $(MEDIA_ARGUMENT)
