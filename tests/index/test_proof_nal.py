@@ -53,8 +53,9 @@ def differences(index: FrameIndex, full: FrameIndex) -> list[str]:
 
 def check(path: Path) -> FrameIndex:
     """Index a file by proof; it must be as full verification finds, whatever is proved."""
-    index, full = build_index(path), build_index(path, verify="full")
+    (info, index), (full_info, full) = index_media(path), index_media(path, "full")
     assert differences(index, full) == [], path.name
+    assert info == full_info, path.name
     return index
 
 
@@ -412,10 +413,3 @@ def test_nearly_all_real_videos_are_proved(media_root: Path, reasons: list[str])
 def test_real_videos_are_as_full_verification_finds(media_root: Path) -> None:
     for path in _real_videos(media_root)[:: either(short=5, long=1)]:
         check(path)
-
-
-def test_facts_and_index_come_together(tmp_path: Path) -> None:
-    path = h264().write(tmp_path / "clip.mkv")
-    info, index = index_media(path)
-    assert info == index_media(path, "full")[0]
-    assert index.built_from == PROVED

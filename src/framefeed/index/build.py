@@ -187,6 +187,10 @@ def _proved(
     colors = stream_colors(container)
     read = walk_and_prove(container, known)
     _refuse_hopeless(read.walk, container)
+    if read.proven is None and container.codec_name in NAL_CODECS and container.open_whole():
+        # Now libav knows how many pictures its decoder holds back.
+        colors = stream_colors(container)
+        read = walk_and_prove(container, known)
     proven, is_refuted = read.proven, read.is_refuted
     if proven is not None:
         builder = _Builder(container, read.walk, assume_fps, proven.colors)

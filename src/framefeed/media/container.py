@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -22,7 +23,7 @@ from av.stream import Disposition
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
-from framefeed.errors import CorruptMedia, NoVideoStream, UnreadableMedia, UnsupportedCodec
+from framefeed.errors import CorruptMedia, LimitExceeded, NoVideoStream, UnreadableMedia, UnsupportedCodec
 from framefeed.media.foreign import (
     FOREIGN,
     LogLine,
@@ -32,7 +33,14 @@ from framefeed.media.foreign import (
     translated,
 )
 from framefeed.media.libav_input import LibavInput
-from framefeed.media.libav_options import HEAD_BYTES, WITHHELD, known_format, libav_options, without_withheld
+from framefeed.media.libav_options import (
+    HEAD_BYTES,
+    WITHHELD,
+    known_format,
+    libav_options,
+    needs_decoders,
+    without_withheld,
+)
 from framefeed.media.limits import DEFAULT_LIMITS, Limits, allows, limit_exceeded, padded_pixels
 from framefeed.media.source import ByteReader, MediaSource, read_bytes
 from framefeed.parallel.stopping import check_stop
@@ -61,8 +69,8 @@ class VideoContainer:
         source: Where the bytes are.
         stream_index: The stream to use, or None for the best one.
         limits: What the file may claim.
-        headers_only: Keep libav from decoding a first picture of VP9 and AV1: pixel format and VP9's colours stay
-            unknown until ``open_whole``.
+        headers_only: Keep libav from decoding first pictures of the codecs whose headers our provers read: pixel
+            format, some colours and how far pictures are reordered stay unknown until ``open_whole``.
 
     Attributes:
         log: The first errors that libav logged of it, each once.
@@ -88,6 +96,12 @@ class VideoContainer:
         self.source = source
         self.limits = limits
         self._headers_only = headers_only
+        if headers_only:
+            # Where it may not decode, libav reads on for longer: a limit that this meets is not yet the file's.
+            with suppress(LimitExceeded):
+                self._open(stream_index)
+                return
+            self._headers_only = False
         self._open(stream_index)
 
     def _open(self, stream_index: int | None) -> None:
@@ -100,8 +114,7 @@ class VideoContainer:
         self._input = LibavInput(self.source)  # refuses a FIFO or a folder before libav sees it
         try:
             self._container = self._opened()
-            if self._headers_only and len(self._container.streams.video) > 1 and self._has_withheld():
-                # Which one is the best depends on how much libav reads of each.
+            if self._headers_only and needs_decoders(self._container):
                 self._headers_only = False
                 self.close()
                 self._open(stream_index)
@@ -117,9 +130,10 @@ class VideoContainer:
             self._input.close_reader()
             raise
 
-    def _has_withheld(self) -> bool:
-        contexts = (stream.codec_context for stream in self._container.streams.video)
-        return any(context is None or context.codec.canonical_name in WITHHELD for context in contexts)
+    @property
+    def is_withheld(self) -> bool:
+        """Whether libav opened it without a decoder for the chosen stream, and so knows less of it."""
+        return self._headers_only and self.codec_name in WITHHELD
 
     def _opened(self) -> InputContainer:
         head = read_bytes(self._input.reader, 0, HEAD_BYTES)
@@ -184,7 +198,7 @@ class VideoContainer:
 
     def open_whole(self) -> bool:
         """Open anew without ``headers_only``; False where nothing more would be known of the stream."""
-        if not self._headers_only or self.codec_name not in WITHHELD:
+        if not self.is_withheld:
             return False
         self._headers_only = self._is_fresh = False
         return self.reopen()
@@ -290,9 +304,9 @@ class VideoContainer:
     def _next_packets(self, demuxed: Iterator[Packet], most: int) -> list[Packet]:
         """Demux until there are ``most`` packets, or as many bytes as a batch may hold; none at the end."""
         batch: list[Packet] = []
-        bytes_left, most_bytes, libav_input = _BATCH_BYTES, self.limits.max_packet_bytes, self._input
+        bytes_left, most_bytes = _BATCH_BYTES, self.limits.max_packet_bytes
         check_stop()
-        libav_input.bound_packet(self.limits)
+        self._input.bound_packet(self.limits)
         try:
             with libav_log(), translated(self.source.name, "index", most_bytes):
                 for packet in demuxed:
@@ -305,9 +319,9 @@ class VideoContainer:
                         bytes_left -= size
                         if len(batch) >= most or bytes_left <= 0:
                             break
-                    if libav_input.has_failed:
+                    if self._input.has_failed:
                         break
-                    libav_input.bound_packet(self.limits)
+                    self._input.bound_packet(self.limits)
         except IndexError as error:  # of PyAV, where a stream comes that the header has not
             raise UnreadableMedia(
                 f"{self.source.name}: its packets are of other streams than its header says: it is damaged",
@@ -315,7 +329,7 @@ class VideoContainer:
                 stage="index",
             ) from error
         finally:
-            libav_input.raise_error()
+            self._input.raise_error()
         return batch
 
     def seek(self, offset: int, *, by_byte: bool = False) -> None:

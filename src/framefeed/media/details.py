@@ -92,6 +92,8 @@ def claimed_duration(container: VideoContainer) -> float | None:
     stream = container.stream
     if stream.duration is None or stream.time_base is None:
         return None
+    if container.is_withheld and container.codec_name == "h264" and container.format_name.startswith("matroska"):
+        return None  # what libav fills in where it does not know when the stream starts
     return float(stream.duration * stream.time_base)
 
 

@@ -8,6 +8,7 @@ from functools import cache
 
 import av
 from av.codec.codec import UnknownCodecError
+from av.container import InputContainer
 
 from framefeed.media.foreign import LogLine
 from framefeed.media.limits import Limits, padded_pixels
@@ -18,9 +19,11 @@ FORMATS = (
     "wav,mp3,aac,flac,amr,ac3,eac3,aiff,caf"
 )
 """Demuxers that may open media; none of them opens a second file (S01). Audio ones only tell "no video stream"."""
-WITHHELD = frozenset({"vp9", "av1"})
+WITHHELD = frozenset({"vp9", "av1", "h264", "hevc"})
 """Codecs whose first picture libav decodes on opening, which takes longer than all else, and of which our provers read
 the same in its header."""
+_WITH_TIMES = ("mov", "matroska", "flv")
+"""Containers that have the times of each packet."""
 
 
 HEAD_BYTES = 64
@@ -54,6 +57,16 @@ def libav_options(limits: Limits, headers_only: bool) -> dict[str, str]:
         "max_pixels": str(padded_pixels(limits)),
     }
     return options | ({"codec_whitelist": _names_of_others()} if headers_only else {})
+
+
+def needs_decoders(container: InputContainer) -> bool:
+    """Whether libav has to decode what it opened without: to choose a stream, or for times of packets."""
+    contexts = [stream.codec_context for stream in container.streams.video]
+    codecs = {"" if context is None else context.codec.canonical_name for context in contexts}
+    if len(contexts) > 1:
+        return not codecs.isdisjoint({"", *WITHHELD})
+    # Packets that a parser cuts have no times of their own.
+    return not codecs.isdisjoint({"h264", "hevc"}) and not str(container.format.name).startswith(_WITH_TIMES)
 
 
 def without_withheld(lines: Sequence[LogLine]) -> list[LogLine]:

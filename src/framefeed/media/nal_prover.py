@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from framefeed.media.container import VideoContainer
 from framefeed.media.details import stream_colors
@@ -14,6 +14,8 @@ from framefeed.media.parameter_sets import has_damaged_configuration
 from framefeed.media.proof_units import prove_units
 from framefeed.media.proving import FirstPicture, Proof, Unproved
 
+_PROBED_PACKETS = 24
+"""More than libav decodes of a stream to learn how far it is reordered, and what it holds back."""
 _MESSAGES = {"h264": (6,), "hevc": (39, 40)}
 
 
@@ -30,7 +32,10 @@ class NalProver:
         self._extradata = context.extradata or b""
         self._colors = stream_colors(container)
         self._known = context.width, context.height, context.pix_fmt
-        self._held = context.reorder_depth
+        self._is_withheld = container.is_withheld
+        self._may_guess = self._is_withheld and self._codec == "h264" and container.format_name.startswith("matroska")
+        # What it guesses without a decoder may be more than it finds with one.
+        self._held = 0 if container.is_withheld else context.reorder_depth
         self._first: bytes | None = None
 
     def add(self, packet: memoryview) -> None:
@@ -46,19 +51,41 @@ class NalProver:
             raise Unproved(str(odd)) from None
         if walk.units is None:
             raise Unproved("packets whose NAL units are not known")
+        self._check_times(configuration, walk)
         proof = prove_units(configuration, walk.units, walk, self._held)
         if has_damaged_configuration(self._codec, self._extradata):
             raise Unproved("a decoder complains of the parameter sets")
-        return replace(proof, first=None if proof.order[0] or proof.begin else self._first_picture(configuration))
+        may_turn = bool(proof.order[0]) or proof.begin > 0 or self._may_turn()
+        return replace(proof, first=self._first_picture(configuration, may_turn))
 
-    def _first_picture(self, configuration: Configuration) -> FirstPicture | None:
-        """Give what the configuration says of the first packet's picture; None where messages may say otherwise."""
+    def _check_times(self, configuration: Configuration, walk: PacketWalk) -> None:
+        """Raise Unproved where libav's times of packets may depend on what it learns by decoding them.
+
+        Without that it takes no H.264 stream's depth for sure; in Matroska it makes up decoding times, and with them
+        durations and the stream's start, once it is (``has_decode_delay_been_guessed``).
+        """
+        depth = configuration.format.reorder
+        is_short = self._may_guess and (not depth or len(walk) < _PROBED_PACKETS)
+        if self._is_withheld and self._codec == "h264" and (depth is None or is_short):
+            raise Unproved("a stream of which libav learns more by decoding")
+
+    def _first_picture(self, configuration: Configuration, may_turn: bool) -> FirstPicture | None:
+        """Give what the configuration says of the first packet's picture; None where the container says otherwise."""
         found = configuration.format
-        if self._first is None or (found.width, found.height, found.pixel_format) != self._known:
+        if self._known != (found.width, found.height, None if self._is_withheld else found.pixel_format):
+            if self._is_withheld:
+                raise Unproved("container and codec that differ in the size of pictures")
             return None
+        coded_size, colors = (found.coded_width, found.coded_height), asdict(found.colors) if self._is_withheld else {}
+        return FirstPicture(
+            found.width, found.height, found.pixel_format, colors, coded_size=coded_size, may_turn=may_turn
+        )
+
+    def _may_turn(self) -> bool:
+        if self._first is None:
+            return True
         for unit in nal_units(self._first, nal_length_size(self._codec, self._extradata)):
             kind = unit[0] & 31 if self._codec == "h264" else unit[0] >> 1 & 63
             if kind in _MESSAGES[self._codec] and has_turning_message(bytes(unit), self._codec):
-                return None
-        coded_size = found.coded_width, found.coded_height
-        return FirstPicture(found.width, found.height, found.pixel_format, coded_size=coded_size)
+                return True
+        return False

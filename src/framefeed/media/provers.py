@@ -146,7 +146,7 @@ class _Reading:
 
 def _first_fact(container: VideoContainer, proof: Proof, packet: Packet) -> DecodedFact:
     """Tell of the first frame what its header and the container's say; where they do not, decode it."""
-    if proof.first is not None and is_upright(container):
+    if proof.first is not None and not proof.first.may_turn and is_upright(container):
         return _fact_of(proof.first, int(proof.order[0]))
     found = _fact_of_beginning(container, packet) if container.codec_name in NAL_CODECS else None
     facts = [found] if found is not None else decode_alone(container, packet)

@@ -30,6 +30,7 @@ class FirstPicture:
         pixel_format: libav's name.
         colors: How sample values are meant, by the names of `StreamColors`.
         coded_size: (columns, rows) as stored, where they differ.
+        may_turn: Messages in the packet may turn it.
     """
 
     width: int
@@ -37,6 +38,7 @@ class FirstPicture:
     pixel_format: str
     colors: Mapping[str, int] = field(default_factory=dict)
     coded_size: tuple[int, int] | None = None
+    may_turn: bool = False
 
 
 @dataclass(frozen=True, slots=True)
