@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from framefeed import FrameIndex, Limits, build_index
 from framefeed.errors import FramefeedError
 from framefeed.index.build import index_media
 from framefeed.media.limits import DEFAULT_LIMITS
+from framefeed.testing.clips import take_packets
 
 PROVED = "packets+proof"
 
@@ -57,3 +58,13 @@ def check(source: Path | bytes, limits: Limits = DEFAULT_LIMITS) -> str:
     assert differences(index, full) == []
     assert info == full_info
     return index.built_from
+
+
+def with_key_flags(clip: bytes, is_key: Callable[[int], bool]) -> bytes:
+    """Change what a Matroska file says of its blocks (RFC 9559 10.2): the flags stand before the packet."""
+    changed, at = bytearray(clip), 0
+    for number, packet in enumerate(take_packets(clip)[0]):
+        at = clip.index(packet.data, at)
+        changed[at - 1] = changed[at - 1] & 0x7F | (0x80 if is_key(number) else 0)
+        at += len(packet.data)
+    return bytes(changed)

@@ -5,20 +5,24 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 from framefeed import FrameIndex, Limits, build_index
 from framefeed.errors import FramefeedError
 from framefeed.media import av1, av1_headers, bits, intra, provers, proving, vp8, vp9, vp9_header
+from framefeed.media.details import StreamColors
 from framefeed.media.limits import DEFAULT_LIMITS
+from framefeed.media.proving import Proof
+from framefeed.testing import ClipSpec, clip_bytes
 from tests.index.proof_checks import PROVED, differences
 from tests.index.test_proof_intra import INTRA, cut_file, intra_file
 from tests.index.vpx_cases import MUTANTS
@@ -129,3 +133,81 @@ def test_a_prover_without_a_rule_is_caught(rule: Rule, monkeypatch: pytest.Monke
         pytest.skip(LEFT_OUT[str(rule)])
     _drop(rule, monkeypatch)
     assert any(_is_caught(case) for case in _cases())
+
+
+# --- other mistakes ---------------------------------------------------------------------------------
+
+
+def _flags_of(choose: Callable[[Any, Any], Any]) -> Callable[..., Proof]:
+    real = proving.prove_in_packet_order
+
+    def prove(walk: Any, is_shown: Any, is_key: Any, first: Any = None) -> Proof:
+        return replace(real(walk, is_shown, is_key, first), is_key=choose(is_key, walk.is_key))
+
+    return prove
+
+
+def _without_discards(walk: Any, *args: Any) -> Proof:
+    return proving.prove_in_packet_order(replace(walk, is_discarded=np.zeros(len(walk), bool)), *args)
+
+
+def _without_slots(unit: memoryview, sequence: Any) -> Any:
+    return av1_headers.read_frame(unit, sequence)._replace(refreshed=0)
+
+
+def _turned() -> bytes:
+    return clip_bytes(ClipSpec(6, codec="libvpx-vp9", b_frames=None, rotation=90), "webm")
+
+
+def _edited() -> bytes:
+    options = {"avoid_negative_ts": "disabled"}
+    spec = ClipSpec(30, codec="libvpx-vp9", b_frames=None, gop=10, start_seconds=-0.2, container_options=options)
+    return clip_bytes(spec, "mp4")
+
+
+def _described() -> bytes:
+    """Say in the container that samples are of the full range, and in the stream that they are not."""
+    clip = bytearray(clip_bytes(ClipSpec(4, codec="libvpx-vp9", b_frames=None), "mp4"))
+    clip[clip.index(b"vpcC") + 4 + 6] |= 1
+    return bytes(clip)
+
+
+def _overruled(colors: StreamColors, values: Mapping[str, int]) -> StreamColors:
+    return replace(colors, **values)
+
+
+WRONG: dict[str, tuple[Any, str, Any, Callable[[], bytes]]] = {
+    "hidden frames come out": (vp8, "_IS_SHOWN", -1, MUTANTS["VP8, hidden"].make),
+    "a superframe is one frame": (vp9, "_SUPERFRAME", -1, MUTANTS["VP9, hidden and shown"].make),
+    "slots are not refreshed": (
+        av1,
+        "read_frame",
+        _without_slots,
+        MUTANTS["AV1, the key shown in another's place"].make,
+    ),
+    "the packets' flags alone": (
+        vp9,
+        "prove_in_packet_order",
+        _flags_of(lambda own, _: own),
+        MUTANTS["VP9, a hidden frame, and a key"].make,
+    ),
+    "the container's flags alone": (
+        vp9,
+        "prove_in_packet_order",
+        _flags_of(lambda _, other: other),
+        MUTANTS["VP9, a hidden key, and another that is shown"].make,
+    ),
+    "what is discarded is shown": (vp9, "prove_in_packet_order", _without_discards, _edited),
+    "nothing is turned": (provers, "is_upright", lambda _: True, _turned),
+    "colours are the codec's": (StreamColors, "filled", _overruled, _described),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_prover_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, attribute, value, make = WRONG[name]
+    data = make()
+    case = _Case(data, DEFAULT_LIMITS, build_index(data, "full"))
+    assert not _is_caught(case)
+    monkeypatch.setattr(place, attribute, value)
+    assert _is_caught(case)

@@ -10,9 +10,8 @@ import pytest
 from framefeed import build_index
 from framefeed.errors import EmptyVideo, FramefeedError
 from framefeed.testing import CODECS, ClipSpec, clip_bytes
-from framefeed.testing.clips import take_packets
 from tests.corpus import corpus_file
-from tests.index.proof_checks import PROVED, check, collecting_reasons
+from tests.index.proof_checks import PROVED, check, collecting_reasons, with_key_flags
 from tests.index.vpx_cases import MUTANTS
 from tests.lengths import either
 from tests.media.vpx_mutants import GOP, edit, ivf, packets
@@ -115,23 +114,13 @@ def test_codecs_are_proved(name: str, container: str) -> None:
     assert check(clip_bytes(CODECS[name].spec, own if container == "own" else container)) == PROVED
 
 
-def _with_key_flags(clip: bytes, is_key: Callable[[int], bool]) -> bytes:
-    """Change what a Matroska file says of its blocks (RFC 9559 10.2): the flags stand before the packet."""
-    changed, at = bytearray(clip), 0
-    for number, packet in enumerate(take_packets(clip)[0]):
-        at = clip.index(packet.data, at)
-        changed[at - 1] = changed[at - 1] & 0x7F | (0x80 if is_key(number) else 0)
-        at += len(packet.data)
-    return bytes(changed)
-
-
 @pytest.mark.parametrize("codec", ["libvpx", "libvpx-vp9", "libsvtav1", "ffv1"])
 @pytest.mark.parametrize(
     "is_key", [lambda _: True, lambda _: False, lambda number: number % 2 == 0], ids=["all", "none", "others"]
 )
 def test_M14_wrong_flags_of_the_container_are_not_believed(codec: str, is_key: Callable[[int], bool]) -> None:
     clip = clip_bytes(ClipSpec(30, codec=codec, b_frames=None, gop=GOP), "matroska")
-    assert check(_with_key_flags(clip, is_key)) == PROVED
+    assert check(with_key_flags(clip, is_key)) == PROVED
 
 
 # --- what no encoder here writes --------------------------------------------------------------------

@@ -104,6 +104,12 @@ MUTANTS = {
     "VP9, hidden": _vp9(lambda stream: edit(stream, 4, made.hidden_inter_vp9(stream[4]))),
     "VP9, hidden key": _vp9(lambda stream: edit(stream, GOP, made.hidden_vp9(stream[GOP]))),
     "VP9, hidden key, shown later": _vp9(lambda stream: edit(stream, GOP, made.hidden_vp9(stream[GOP]), made.show(0))),
+    "VP9, a hidden key, and another that is shown": _vp9(
+        lambda stream: edit(stream, GOP, superframe(made.hidden_vp9(stream[GOP]), stream[GOP + 1]), taken=2)
+    ),
+    "VP9, a hidden frame, and a key": _vp9(
+        lambda stream: edit(stream, GOP - 1, superframe(made.hidden_inter_vp9(stream[GOP - 1]), stream[GOP]), taken=2)
+    ),
     "VP9, hidden first": _vp9(lambda stream: edit(stream, 0, made.hidden_vp9(stream[0])), _BEGIN),
     "VP9, shown again": _vp9(lambda stream: edit(stream, 4, made.show(0), taken=0)),
     "VP9, a key shown again": _vp9(lambda stream: edit(stream, GOP + 1, made.show(3), taken=0)),

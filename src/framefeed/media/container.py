@@ -284,22 +284,23 @@ class VideoContainer:
 
         A packet of no bytes repeats the picture before it (Theora, AVI): no decoder gives a frame for it.
         """
-        for batch in self._demuxed(1):
-            yield from batch
+        demuxed = self._demuxed()
+        while batch := self._next_packets(demuxed, 1):
+            yield batch[0]
 
     def batches(self) -> Iterator[list[Packet]]:
         """Demux as `packets`, some at a time, to read them all: the container stands behind those given.
 
         A list is emptied when the next one is asked for.
         """
-        return self._demuxed(_BATCH_PACKETS)
-
-    def _demuxed(self, most: int) -> Iterator[list[Packet]]:
-        self._is_fresh = False
-        demuxed = self._container.demux(self.stream)
-        while batch := self._next_packets(demuxed, most):
+        demuxed = self._demuxed()
+        while batch := self._next_packets(demuxed, _BATCH_PACKETS):
             yield batch
             batch.clear()  # so that the next ones find their memory in the processor's cache
+
+    def _demuxed(self) -> Iterator[Packet]:
+        self._is_fresh = False
+        return self._container.demux(self.stream)
 
     def _next_packets(self, demuxed: Iterator[Packet], most: int) -> list[Packet]:
         """Demux until there are ``most`` packets, or as many bytes as a batch may hold; none at the end."""

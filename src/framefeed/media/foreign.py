@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import mmap
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import av
 
@@ -44,9 +43,10 @@ MOST_PIXEL_BYTES = 8
 """Four samples of 16 bits."""
 
 
-@contextmanager
-def translated(name: str, stage: str, most_bytes: int | None = None, log: Sequence[LogLine] = ()) -> Iterator[None]:
+class translated:  # noqa: N801  read as a verb: with translated(name, "open"): ...
     """Turn libav's errors inside the block into framefeed's; a shortage of the machine stays what it is.
+
+    Not a generator: entering one takes longer than demuxing a packet.
 
     Args:
         name: The source's name, for the message.
@@ -54,12 +54,21 @@ def translated(name: str, stage: str, most_bytes: int | None = None, log: Sequen
         most_bytes: As for ``check_memory``.
         log: What libav logs in the block.
     """
-    try:
-        yield
-    except FOREIGN as error:
-        check_memory(error, log, 0, most_bytes)
+
+    __slots__ = ("_log", "_most_bytes", "_name", "_stage")
+
+    def __init__(self, name: str, stage: str, most_bytes: int | None = None, log: Sequence[LogLine] = ()) -> None:
+        self._name, self._stage, self._most_bytes, self._log = name, stage, most_bytes, log
+
+    def __enter__(self) -> None:
+        """Nothing to do."""
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if not isinstance(error, FOREIGN):
+            return
+        check_memory(error, self._log, 0, self._most_bytes)
         # Not from a lack of memory, which is damage here: what has a shortage as its cause is one.
-        raise translate(error, name, stage, in_one_line(log)) from (
+        raise translate(error, self._name, self._stage, in_one_line(self._log)) from (
             None if isinstance(error, av.MemoryError) else error
         )
 
