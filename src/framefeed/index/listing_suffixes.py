@@ -9,6 +9,8 @@ from collections.abc import Collection, Sequence
 # fmt: off
 VIDEO_SUFFIXES = frozenset(
     (
+        ".264",
+        ".265",
         ".3g2",
         ".3gp",
         ".asf",

@@ -92,7 +92,7 @@ def scan(
     """
     bounds = limits_or_default(limits)
     rate = fps_of(image_folders, fps)
-    assumed = None if assume_fps is None else exact_rate(assume_fps)
+    assumed = None if assume_fps is None else exact_rate(assume_fps, "assume_fps")
     options = SurveyOptions(depth, verify, workers, progress, rate, bounds, deadline_seconds, assumed)
     request = ScanRequest(options, out, label_from, root, resume, image_folders)
     catalog = scanned(roots, request).catalog
