@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from framefeed.cli.exits import Exit
 from framefeed.cli.failures import as_json, list_failed
 from framefeed.cli.parsing import positive_seconds, rate, workers
-from framefeed.cli.printing import counted, say, say_json
+from framefeed.cli.printing import counted, printable, say, say_json
 from framefeed.errors import UsageError
 from framefeed.index.catalog import Catalog
 from framefeed.index.frame_index import TimesFrom
@@ -79,6 +79,7 @@ def run(args: argparse.Namespace) -> int:
             *_assumed(args.assume_fps, facts),
             work_of(done.tally, seconds),
             *repeats_of(done.tally),
+            *passed_over_of(done.tally),
             *([] if args.out is None else place_of(args.out, args.root)),
         )
         list_failed(catalog.failures)
@@ -203,6 +204,15 @@ def repeats_of(tally: Tally) -> list[str]:
         if count
     ]
     return [f"{' and '.join(met)} met twice, through links or named again: counted once"] if met else []
+
+
+def passed_over_of(tally: Tally) -> list[str]:
+    """Which files of the folders were not looked at."""
+    if not tally.passed_over:
+        return []
+    endings = {printable(ending) or "without an ending": n for ending, n in tally.passed_over.most_common()}
+    others = counted(tally.passed_over.total(), "file")
+    return [f"passed over: {others} with no ending of videos or pictures: {_counted(endings)}; name them to scan them"]
 
 
 def place_of(out: str, root: str | None) -> list[str]:

@@ -87,6 +87,11 @@ def suffix_of(name: str) -> str:
     return os.path.splitext(name)[1].lower()
 
 
+def other_endings(names: Sequence[str]) -> list[str]:
+    """Lower-case endings of those file names that are no media's by their ending."""
+    return [ending for name in names if (ending := suffix_of(name)) not in ALL_MEDIA_SUFFIXES]
+
+
 class Endings:
     """Endings to look for, quickly: among a million names nothing is split that need not be.
 

@@ -158,6 +158,7 @@ def scanned(roots: Roots, request: ScanRequest) -> Scanned:
         outcome = find_out(sources, Known([]), None, request.options)
         done = Scanned(Catalog(catalog_data(rows, outcome.found(), request.options)), outcome.tally)
     done.tally.repeated_files, done.tally.repeated_folders = listing.repeated_files, listing.repeated_folders
+    done.tally.passed_over = listing.passed_over
     return done
 
 
