@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from framefeed.decode.video_decoder import VideoDecoder
-from framefeed.errors import TimeUnavailable
+from framefeed.errors import FramefeedError, TimeUnavailable
 from framefeed.index.build import Verify, build_index
 from framefeed.index.frame_index import FrameIndex
+from framefeed.index.scanning import scan
 from framefeed.media.container import VideoContainer
 from framefeed.media.source import MediaSource
 from framefeed.testing import ClipSpec, boxes, clip_bytes, read_stamp
@@ -22,6 +23,7 @@ from framefeed.testing.bits import escape, join_units, split_units, unescape
 from framefeed.testing.clips import put_packets, take_packets
 from tests.corpus import clip_file
 from tests.index.test_proof_nal import differences
+from tests.lengths import either
 
 VERIFY: list[Verify] = ["proof", "ends", "full"]
 
@@ -43,8 +45,9 @@ def check_times(index: FrameIndex) -> None:
             index.index_at(0.0)
         return
     assert np.all(np.diff(index.pts) >= 0)
-    rising = np.append(np.diff(index.pts) > 0, True)
-    assert np.array_equal(index.index_at(index.pts_seconds)[rising], np.flatnonzero(rising))
+    rises = np.diff(index.pts_seconds) > 0
+    is_alone = np.append(rises, True) & np.append(True, rises)
+    assert np.array_equal(index.index_at(index.pts_seconds)[is_alone], np.flatnonzero(is_alone))
 
 
 # --- dts that go backwards --------------------------------------------------------------------------
@@ -249,6 +252,30 @@ def test_M24_the_time_of_a_frame_means_the_frame_in_every_tier(tier: str, tmp_pa
         numbers = range(0, 50, 7)
         asked = [decoder.get_frame_played_at(index.pts_seconds[number]).indices for number in numbers]
         assert asked == list(numbers)
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_the_average_rate_is_one_in_table_index_and_metadata(tier: str, tmp_path: Path) -> None:
+    catalog = scan(TIERS[tier](tmp_path))
+    rate = catalog.table.column("average_fps")[0].as_py()
+    assert rate is not None
+    assert rate == catalog.frame_index(0).average_fps == VideoDecoder(catalog[0]).metadata.average_fps
+    assert catalog.table.column("times_from")[0].as_py() == tier
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_M24_the_time_of_a_frame_means_the_frame_in_real_files(media_root: Path) -> None:
+    tiers = set()
+    for path in sorted((media_root / "video").rglob("*"))[:: either(short=6, long=1)]:
+        try:
+            index = build_index(path)
+        except FramefeedError:
+            continue
+        tiers.add(index.times_from)
+        check_times(index)
+        assert VideoDecoder(path, frame_index=index).metadata.average_fps == index.average_fps, path.name
+    assert "pts" in tiers
 
 
 def test_M07_the_first_frame_of_an_avi_is_played_at_zero() -> None:
