@@ -15,7 +15,7 @@ from framefeed.index.build import Verify
 from framefeed.testing import ClipSpec, boxes, clip_bytes
 from framefeed.testing.clips import Coded, take_packets
 from tests.index.synthetic import same
-from tests.media.nal_mutants import Stream, edit, h264, hevc, joined, late_b, with_depth, with_sets
+from tests.media.nal_mutants import Stream, cut_at, edit, h264, hevc, joined, late_b, with_depth, with_sets
 
 FRAMES, MIDDLE = 150, 74
 """More than 48 packets lie before, and behind, what is edited."""
@@ -152,6 +152,7 @@ ODD: dict[str, Callable[[], Stream]] = {
     "HEVC of unknown units": lambda: swapped(
         edit(hevc(num_frames=FRAMES), [12], lambda units: [b"\x60\x01\x00", *units])
     ),
+    "H.264 without an IDR picture": lambda: swapped(cut_at(h264("open-gop=1:bframes=3:b-adapt=0", 200), 31)),
     "MPEG-4, B-VOPs late": _late_b,
     "MPEG-4, times of decoding": _decoding_times,
     "MPEG-4, two in a packet": _packed,

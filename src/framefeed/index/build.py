@@ -72,8 +72,9 @@ def build_index(
             index of one frame; of an animated GIF or WebP it is the first.
         verify: "proof" reads in the packets' own headers which frames come of them, and decodes none but the first;
             what they do not prove is verified as "ends". "ends" decodes the first packets and the last ones, and
-            everything where they disagree with the packets or where packets are known to lie; "none" believes the
-            packets; "full" decodes everything, and so knows the frames that never come undamaged.
+            everything where they disagree with the packets, where packets are known to lie, or where they do not say
+            that frames come in the order of their times; "none" believes the packets; "full" decodes everything, and
+            so knows the frames that never come undamaged.
         stream_index: The stream to index, or None for the best one.
         assume_fps: Frames a second of a stream that has no usable times and declares no constant rate. One that has
             its own times keeps them: this is then not used, with a warning.
