@@ -245,12 +245,14 @@ def _header_of(path: str, schema: pa.Schema) -> Header:
     if text is None:
         raise _unreadable(path, "not written by framefeed (as a manifest, pass it to framefeed.scan)")
     try:
-        header = Header(**json.loads(text))
+        found = json.loads(text)
+        # Before the rest, which another format may have changed.
+        if (version := dict(found).get("format")) != FORMAT:
+            what = f"of format {version}, and this version of framefeed reads format {FORMAT}"
+            raise _unreadable(path, what, f"scan again, to the same name: {_SCAN_HINT}")
+        header = Header(**found)
     except (ValueError, TypeError, RecursionError) as error:
         raise _unreadable(path, f"{error}") from error
-    if header.format != FORMAT:
-        what = f"of format {header.format}, and this version of framefeed reads format {FORMAT}"
-        raise _unreadable(path, what, f"scan again, to the same name: {_SCAN_HINT}")
     _check_header(path, header, schema)
     return header
 

@@ -30,6 +30,7 @@ from framefeed.media.foreign import (
     check_memory,
     largest_picture,
     libav_log,
+    says_damage,
     translated,
 )
 from framefeed.media.libav_input import LibavInput
@@ -397,7 +398,10 @@ def decode_packet(
     context = container.decoder()
     with libav_log() as lines:
         try:
-            return context.decode(packet)
+            frames = context.decode(packet)
+            if refused is not None and packet is not None and says_damage(container.codec_name, lines):
+                refused.append(cast("int", packet.pts))
+            return frames
         except FOREIGN as error:
             if container.accepts(context):
                 check_memory(error, lines, 4 * context.width * context.height, largest_picture(container.limits))
