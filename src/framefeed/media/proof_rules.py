@@ -20,7 +20,7 @@ def check_packets(units: UnitFacts, known: frozenset[int]) -> None:
     """
     if units.fault:
         raise Unproved(units.fault)
-    unknown = set(units.kinds.nonzero()[0].tolist()) - known
+    unknown = units.kinds - known
     if unknown:
         raise Unproved(f"NAL units of types {sorted(unknown)}")
     has_slice = units.has_slice

@@ -65,7 +65,7 @@ def scan_packets(reader: ByteReader, codec: str, length_size: int, packets: Plac
     facts = walk.facts(order)
     if facts.fault:
         raise OddMovie(facts.fault)
-    if not facts.kinds.any():
+    if not facts.kinds:
         raise OddMovie("packets without NAL units")
     return facts
 
