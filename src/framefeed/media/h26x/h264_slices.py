@@ -21,6 +21,11 @@ _CHANGE_NUMBERS = np.array([1, 1, 1, 0])
 _RESET, _MOST_MARK = 5, 6
 _MARK_NUMBERS = np.array([0, 1, 1, 2, 1, 0, 1])
 """Numbers behind each memory management control operation, 7.3.3.3."""
+_CHOICES = np.array([0b11100, 0b01111, 0b10000], np.uint64) << np.uint64(59)
+"""The first bits behind the order of P, B and I slices that must be 0 where lists are of the usual length and order,
+without weights, and references are marked as usual, 7.3.3."""
+_CHOICE_BITS = np.array([3, 5, 1])
+"""How many bits these are, with the one that says how B slices predict."""
 _MOST_REFERENCES = 32
 _MOST_STEPS = 67
 """Entries of a list of changes or marks, 7.4.3.1: more than two for each of 32 fields is none."""
@@ -62,45 +67,61 @@ def read_h264_slices(
         OddUnits: A header breaks off, names unknown sets, or is longer than what is known of it.
     """
     sequence, pictures = sets
-    kind, picture = bits.golomb() % _KINDS, bits.golomb()
-    _check_sets(picture, pictures)
-    if bool((kind > _I).any()) or bool((is_idr & (kind != _I)).any()):
+    kind, picture = bits.two_golombs()
+    kind %= _KINDS
+    used = _find_sets(picture, pictures)
+    if np.count_nonzero(kind > _I) or np.count_nonzero(kind[is_idr] != _I):
         raise OddUnits("slices of an unknown type, or IDR pictures that refer to others")
     number = bits.fixed(sequence.number_bits)
-    is_field = np.zeros(len(bits), bool)
-    if sequence.has_fields:
-        is_field = bits.fixed(1).astype(bool)
+    is_field = bits.fixed(1).astype(bool) if sequence.has_fields else np.zeros(len(bits), bool)
     bits.pass_golomb(is_idr.nonzero()[0])
-    order, bottom = np.zeros(len(bits), np.int64), np.zeros(len(bits), np.int64)
+    order = bottom = np.zeros(len(bits), np.int64)
     if sequence.order_kind == 0:
         order = bits.fixed(sequence.order_bits)
-        bottom = _read_bottom(bits, picture, pictures)
+        if any(one.has_bottom_order for one in used):
+            bottom = _read_bottom(bits, picture, used)
     resets = np.zeros(len(bits), bool)
-    if sequence.order_kind != 1 and not is_field.any():
-        rows = (is_reference & ~is_idr).nonzero()[0]
-        resets[rows] = _read_marks(bits, rows, kind[rows], _columns(picture[rows], pictures), sequence.has_chroma)
+    if sequence.order_kind != 1 and not np.count_nonzero(is_field):
+        rows = _pass_usual(bits, (is_reference & ~is_idr).nonzero()[0], kind, used)
+        if len(rows):
+            columns = _columns(picture[rows], used)
+            resets[rows] = _read_marks(bits, rows, kind[rows], columns, sequence.has_chroma)
     bits.check()
     return H264Slices(number, order, bottom, is_field, kind == _B, resets)
 
 
-def _check_sets(picture: IntArray, pictures: dict[int, H264Picture]) -> None:
-    if not set(picture.tolist()) <= pictures.keys():
+def _find_sets(picture: IntArray, pictures: dict[int, H264Picture]) -> list[H264Picture]:
+    """Find the picture parameter sets that slices name."""
+    first = int(picture[0])
+    named = {first} if np.count_nonzero(picture == first) == len(picture) else set(picture.tolist())
+    if not named <= pictures.keys():
         raise OddUnits("slices of unknown parameter sets")
+    return [pictures[number] for number in named]
 
 
-def _read_bottom(bits: SliceBits, picture: IntArray, pictures: dict[int, H264Picture]) -> IntArray:
+def _pass_usual(bits: SliceBits, rows: IntArray, kind: IntArray, used: list[H264Picture]) -> IntArray:
+    """Pass over the rest of headers that say nothing of their lists and marks; give those that do."""
+    kind = kind[rows]
+    is_usual = bits.are_zero(_CHOICES[kind], rows)
+    if any(one.has_weights for one in used):
+        is_usual &= kind != _P
+    if any(one.has_weights_of_two for one in used):
+        is_usual &= kind != _B
+    bits.skip(_CHOICE_BITS[kind[is_usual]], rows[is_usual])
+    return rows[~is_usual]
+
+
+def _read_bottom(bits: SliceBits, picture: IntArray, used: list[H264Picture]) -> IntArray:
     bottom = np.zeros(len(bits), np.int64)
-    numbers = [one.number for one in pictures.values() if one.has_bottom_order]
-    if numbers:
-        rows = np.isin(picture, numbers).nonzero()[0]
-        bottom[rows] = bits.signed(rows)
+    rows = np.isin(picture, [one.number for one in used if one.has_bottom_order]).nonzero()[0]
+    bottom[rows] = bits.signed(rows)
     return bottom
 
 
-def _columns(picture: IntArray, pictures: dict[int, H264Picture]) -> IntArray:
+def _columns(picture: IntArray, used: list[H264Picture]) -> IntArray:
     """Look up what each slice's picture parameter set says: lists' lengths and weights, int64 [4, S]."""
     table = np.zeros((_MOST_SETS, 4), np.int64)
-    for one in pictures.values():
+    for one in used:
         table[one.number] = *one.references, one.has_weights, one.has_weights_of_two
     columns: IntArray = table[picture].T
     return columns
@@ -112,22 +133,27 @@ def _read_marks(bits: SliceBits, rows: IntArray, kind: IntArray, columns: IntArr
     refers = (kind != _I).nonzero()[0]
     bits.skip(1, rows[b_rows])
     first, second, weights, weights_of_two = columns
-    second = np.where(kind == _B, second, 0)
-    changed = refers[bits.fixed(1, rows[refers]) == 1]
-    first[changed] = bits.golomb(rows[changed]) + 1
-    changed = changed[kind[changed] == _B]
-    second[changed] = bits.golomb(rows[changed]) + 1
-    if int(max(first.max(initial=0), second.max(initial=0))) > _MOST_REFERENCES:
-        raise OddUnits("lists of too many references")
+    changed = refers[bits.flags(rows[refers])]
+    if len(changed):
+        _read_lengths(bits, rows, changed, first)
+        _read_lengths(bits, rows, changed[kind[changed] == _B], second)
     for some in (refers, b_rows):
-        _pass_changes(bits, rows[some[bits.fixed(1, rows[some]) == 1]])
-    weighted = np.where(kind == _B, weights_of_two, weights * (kind == _P)).nonzero()[0]
+        _pass_changes(bits, rows[some[bits.flags(rows[some])]])
+    weighted = (weights * (kind == _P) + weights_of_two * (kind == _B)).nonzero()[0]
     if len(weighted):
-        _pass_weights(bits, rows[weighted], (first + second)[weighted], has_chroma)
-    marked = (bits.fixed(1, rows) == 1).nonzero()[0]
+        references = (first + second * (kind == _B))[weighted]
+        _pass_weights(bits, rows[weighted], references, has_chroma)
+    marked = bits.flags(rows).nonzero()[0]
     resets = np.zeros(len(rows), bool)
     resets[marked] = _has_reset(bits, rows[marked])
     return resets
+
+
+def _read_lengths(bits: SliceBits, rows: IntArray, changed: IntArray, length: IntArray) -> None:
+    """Read the length of a list of references in some headers."""
+    length[changed] = bits.golomb(rows[changed]) + 1
+    if int(length.max()) > _MOST_REFERENCES:
+        raise OddUnits("lists of too many references")
 
 
 def _pass_changes(bits: SliceBits, rows: IntArray) -> None:
@@ -154,7 +180,7 @@ def _pass_weights(bits: SliceBits, rows: IntArray, references: IntArray, has_chr
         left -= without
         rows, left = rows[left > 0], left[left > 0]
         for pairs in (1, 2)[:flags]:
-            weighted = rows[bits.fixed(1, rows) == 1]
+            weighted = rows[bits.flags(rows)]
             for _ in range(pairs):
                 bits.pass_golomb(weighted, 2)
         left -= 1
