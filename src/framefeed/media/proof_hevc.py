@@ -14,7 +14,7 @@ from framefeed.media.h26x.order import levels_of, unwrap
 from framefeed.media.h26x.slice_bits import SliceBits
 from framefeed.media.h26x.units import BoolArray, IntArray, UnitFacts
 from framefeed.media.packets import PacketWalk
-from framefeed.media.proof_rules import check_ends, check_packets, check_sets, shown_by
+from framefeed.media.proof_rules import check_ends, check_sets, find_pictures, shown_by
 from framefeed.media.proving import Proof, Refuted, Unproved
 
 _BROKEN_LINKS = (16, 17, 18)
@@ -36,10 +36,9 @@ def prove_hevc(configuration: Configuration, units: UnitFacts, walk: PacketWalk)
     Raises:
         Unproved: The packets do not say so.
     """
-    check_packets(units, _KNOWN)
-    check_ends(units)
+    rows = find_pictures(units, _KNOWN)
+    check_ends(units, rows)
     check_sets(configuration, units)
-    rows = units.has_slice.nonzero()[0]
     kind = units.slice_kind[rows]
     is_idr = np.isin(kind, IDR_KINDS)
     if rows[0] or kind[0] < _FIRST_IRAP:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import numpy as np
+
 from framefeed.errors import LimitExceeded
 from framefeed.media.h26x.bits import OddUnits
 from framefeed.media.h26x.configuration import Configuration
@@ -74,7 +76,7 @@ class OpenedMovie:
             raise Unproved("facts that only libav knows")
         proof = prove_units(self.facts.video, units, self.walk, self._held(self.facts.video))
         first = int(proof.order[0])
-        if proof.begin or units.has_unknown_messages[1 : first + 1].any():
+        if proof.begin or np.count_nonzero(units.has_unknown_messages[1 : first + 1]):
             raise Unproved("a first frame that is turned by messages, or not known")
         if has_damaged_configuration(self.facts.video.codec, self.facts.video.extradata):
             raise Unproved("a decoder complains of the parameter sets")
