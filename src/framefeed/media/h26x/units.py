@@ -340,8 +340,8 @@ class UnitWalk:
         is_reference = _some(count, slices.packet[(header[slices.unit] & 0x60) > 0]) | is_start
         if _H264_PARTITION in self._kinds:
             self._fault = "slices in parts"
-        exact = self._find_recovery_points(data, units, slices, messages, is_start)
-        is_start[exact] = True
+        if len(messages.unit):
+            is_start[self._find_recovery_points(data, units, slices, messages, is_start)] = True
         return is_start, is_reference, layer
 
     def _find_recovery_points(
@@ -350,14 +350,15 @@ class UnitWalk:
         """Number the packets with a slice whose first recovery point is exact at once."""
         # One short message of another kind is plainly none.
         unknown = messages.unit[~messages.is_short | _RECOVERING[messages.kind]]
+        packets = units.packet[unknown]
+        first = slices.first[packets]
+        if np.count_nonzero((unknown > first) & (first >= 0)):
+            self._fault = "messages behind a slice"
+        unknown = unknown[~is_start[packets] & (first >= 0)]
         if not len(unknown):
             return []
-        is_asked = (slices.first >= 0) & ~is_start
-        if bool(((unknown > slices.first[units.packet[unknown]]) & (slices.first[units.packet[unknown]] >= 0)).any()):
-            self._fault = "messages behind a slice"
         exact: list[int] = []
         found: set[int] = set()
-        unknown = unknown[is_asked[units.packet[unknown]]]
         columns = (column[unknown].tolist() for column in (units.packet, units.at, units.length))
         for packet, at, length in zip(*columns, strict=True):
             frames = None if packet in found else recovery_frames(data[at + 1 : at + min(length, SEI_LIMIT)].tobytes())
@@ -439,11 +440,11 @@ def _find_slices(units: _Units, kind: IntArray, codec: _Codec, count: int) -> _S
 def _find_messages(units: _Units, kind: IntArray, codec: _Codec) -> _Messages:
     which = _kinds(codec.messages)[kind].nonzero()[0]
     header = codec.header_bytes
-    first = units.first[which, header : header + 2].astype(np.int64)
-    size = first[:, 1]
+    first = units.first[which].astype(np.int64)
+    size = first[:, header + 1]
     # One short message, its end, and room for one byte against emulated start codes.
-    is_short = (size != _MORE_NUMBER) & (units.length[which] - header - 2 - size <= 2)
-    return _Messages(which, first[:, 0], is_short)
+    is_short = (size != _MORE_NUMBER) & (units.length[which] - size <= header + 2 + 2)
+    return _Messages(which, first[:, header], is_short)
 
 
 def _heads(
