@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from framefeed.media.h26x.bits import OddUnits
 from framefeed.media.h26x.h264_sets import H264Picture, H264Sequence
-from framefeed.media.h26x.slice_bits import SliceBits
+from framefeed.media.h26x.slice_bits import SliceBits, whole_lists
 from framefeed.media.h26x.units import BoolArray, IntArray
 
 IDR = 5
@@ -16,10 +17,10 @@ _MOST_SETS = 256
 _P, _B, _I = 0, 1, 2
 _KINDS = 5
 _END_OF_CHANGES = 3
-_CHANGE_NUMBERS = np.array([1, 1, 1, 0])
+_CHANGE_NUMBERS = (1, 1, 1, 0)
 """Numbers behind each modification of a list of references, 7.3.3.1."""
-_RESET, _MOST_MARK = 5, 6
-_MARK_NUMBERS = np.array([0, 1, 1, 2, 1, 0, 1])
+_END_OF_MARKS, _RESET, _MOST_MARK = 0, 5, 6
+_MARK_NUMBERS = (0, 1, 1, 2, 1, 0, 1)
 """Numbers behind each memory management control operation, 7.3.3.3."""
 _CHOICES = np.array([0b11100, 0b01111, 0b10000], np.uint64) << np.uint64(59)
 """The first bits behind the order of P, B and I slices that must be 0 where lists are of the usual length and order,
@@ -85,7 +86,7 @@ def read_h264_slices(
         rows = _pass_usual(bits, (is_reference & ~is_idr).nonzero()[0], kind, used)
         if len(rows):
             columns = _columns(picture[rows], used)
-            resets[rows] = _read_marks(bits, rows, kind[rows], columns, sequence.has_chroma)
+            resets[_read_marks(bits, rows, kind[rows], columns, sequence.has_chroma)] = True
     bits.check()
     return H264Slices(number, order, bottom, is_field, kind == _B, resets)
 
@@ -127,8 +128,8 @@ def _columns(picture: IntArray, used: list[H264Picture]) -> IntArray:
     return columns
 
 
-def _read_marks(bits: SliceBits, rows: IntArray, kind: IntArray, columns: IntArray, has_chroma: bool) -> BoolArray:
-    """Read on to the marks of references; say of each picture whether one takes all of them back."""
+def _read_marks(bits: SliceBits, rows: IntArray, kind: IntArray, columns: IntArray, has_chroma: bool) -> list[int]:
+    """Read on to the marks of references; number the pictures that take all of them back."""
     b_rows = (kind == _B).nonzero()[0]
     refers = (kind != _I).nonzero()[0]
     bits.skip(1, rows[b_rows])
@@ -143,10 +144,7 @@ def _read_marks(bits: SliceBits, rows: IntArray, kind: IntArray, columns: IntArr
     if len(weighted):
         references = (first + second * (kind == _B))[weighted]
         _pass_weights(bits, rows[weighted], references, has_chroma)
-    marked = bits.flags(rows).nonzero()[0]
-    resets = np.zeros(len(rows), bool)
-    resets[marked] = _has_reset(bits, rows[marked])
-    return resets
+    return _find_resets(bits, rows[bits.flags(rows)])
 
 
 def _read_lengths(bits: SliceBits, rows: IntArray, changed: IntArray, length: IntArray) -> None:
@@ -158,10 +156,11 @@ def _read_lengths(bits: SliceBits, rows: IntArray, changed: IntArray, length: In
 
 def _pass_changes(bits: SliceBits, rows: IntArray) -> None:
     """Pass over the changes of a list of references, 7.3.3.1."""
+    rows = bits.pass_lists(rows, _short_changes()) if len(rows) else rows
     for _ in range(_MOST_STEPS):
         if not len(rows):
             return
-        change = bits.golomb_with(rows, _CHANGE_NUMBERS)
+        change = bits.golomb_with(rows, np.array(_CHANGE_NUMBERS))
         if int(change.max()) > _END_OF_CHANGES:
             raise OddUnits("changes of references of an unknown kind")
         rows = rows[change < _END_OF_CHANGES]
@@ -178,25 +177,40 @@ def _pass_weights(bits: SliceBits, rows: IntArray, references: IntArray, has_chr
         without = np.minimum(bits.zeros(rows) // flags, left)
         bits.skip(without * flags, rows)
         left -= without
-        rows, left = rows[left > 0], left[left > 0]
+        is_left = left > 0
+        rows, left = rows[is_left], left[is_left]
+        if not len(rows):
+            return
         for pairs in (1, 2)[:flags]:
             weighted = rows[bits.flags(rows)]
             for _ in range(pairs):
                 bits.pass_golomb(weighted, 2)
         left -= 1
-        rows, left = rows[left > 0], left[left > 0]
+        is_left = left > 0
+        rows, left = rows[is_left], left[is_left]
 
 
-def _has_reset(bits: SliceBits, rows: IntArray) -> BoolArray:
-    """Read memory management control operations, 7.3.3.3; say of each picture whether one is 5."""
-    resets = np.zeros(len(rows), bool)
-    active = np.arange(len(rows))
+def _find_resets(bits: SliceBits, rows: IntArray) -> list[int]:
+    """Read memory management control operations, 7.3.3.3; number the pictures of which one is 5."""
+    rows = bits.pass_lists(rows, _short_marks())
+    resets: list[int] = []
     for _ in range(_MOST_STEPS):
-        if not len(active):
+        if not len(rows):
             return resets
-        mark = bits.golomb_with(rows[active], _MARK_NUMBERS)
+        mark = bits.golomb_with(rows, np.array(_MARK_NUMBERS))
         if int(mark.max()) > _MOST_MARK:
             raise OddUnits("marks of references of an unknown kind")
-        resets[active[mark == _RESET]] = True
-        active = active[mark > 0]
+        resets += rows[mark == _RESET].tolist()
+        rows = rows[mark > _END_OF_MARKS]
     raise OddUnits("endless marks of references")
+
+
+@lru_cache(maxsize=1)
+def _short_changes() -> IntArray:
+    return whole_lists(_CHANGE_NUMBERS, _END_OF_CHANGES)
+
+
+@lru_cache(maxsize=1)
+def _short_marks() -> IntArray:
+    """Give bits of short lists of marks that take no references back."""
+    return whole_lists([None if mark == _RESET else count for mark, count in enumerate(_MARK_NUMBERS)], _END_OF_MARKS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -35,6 +36,37 @@ def _lengths() -> tuple[IntArray, WordArray]:
     for zeros in range(_ZEROS_BITS):
         length[1 << (_ZEROS_BITS - 1 - zeros) : 1 << (_ZEROS_BITS - zeros)] = 2 * zeros + 1
     return length, (64 - np.minimum(length, 64)).astype(np.uint64)
+
+
+def whole_lists(numbers: Sequence[int | None], end: int) -> IntArray:
+    """Give bits of the list that begins with each 16 bits: Exp-Golomb numbers, each with others that belong to it.
+
+    Args:
+        numbers: How many others belong to each value; None of values that a list must not have.
+        end: The value that ends a list.
+
+    Returns:
+        int64 [2**16]; 0 where the list does not end within the 16 bits, or has values that are not known.
+    """
+    known, _ = _lengths()
+    prefix = np.arange(1 << _ZEROS_BITS)
+    found, at = np.zeros_like(prefix), np.zeros_like(prefix)
+    value = np.full_like(prefix, -1)
+    others = np.array([-1 if count is None else count for count in numbers])
+    left = np.zeros_like(prefix)
+    while len(prefix):
+        rest = prefix << at & (1 << _ZEROS_BITS) - 1
+        length = known[rest]
+        value = np.where(left > 0, value, (rest >> np.maximum(_ZEROS_BITS - length, 0)) - 1)
+        at = at + length
+        is_whole = (at <= _ZEROS_BITS) & (value < len(numbers))
+        prefix, at, value, left = prefix[is_whole], at[is_whole], value[is_whole], left[is_whole]
+        left = np.where(left > 0, left - 1, others[value])
+        is_end = (left == 0) & (value == end)
+        found[prefix[is_end]] = at[is_end]
+        goes_on = ~is_end & (left >= 0)
+        prefix, at, value, left = prefix[goes_on], at[goes_on], value[goes_on], left[goes_on]
+    return found
 
 
 class SliceBits:
@@ -129,6 +161,18 @@ class SliceBits:
         left = numbers.take(value, mode="clip")
         self._at[rows] = at + self._behind(following, length, left, int(left.max()))
         return value
+
+    def pass_lists(self, rows: IntArray, lists: IntArray) -> IntArray:
+        """Pass over a list in each of some headers; give those whose list is not known, which stay at its beginning.
+
+        Args:
+            rows: Which headers.
+            lists: What ``whole_lists`` gives.
+        """
+        at = self._at[rows]
+        length = lists[(self._next(at) >> _TOP).view(np.int64)]
+        self._at[rows] = at + length
+        return rows[length == 0]
 
     def pass_golomb(self, rows: IntArray, count: int = 1) -> None:
         """Pass over up to two Exp-Golomb numbers in each of some headers: ue(v) or se(v)."""
