@@ -9,7 +9,7 @@ import numpy as np
 
 from framefeed.media.h26x.bits import OddUnits
 from framefeed.media.h26x.h264_sets import H264Picture, H264Sequence
-from framefeed.media.h26x.slice_bits import SliceBits, whole_lists
+from framefeed.media.h26x.slice_bits import SliceBits, find_sets, whole_lists
 from framefeed.media.h26x.units import BoolArray, IntArray
 
 IDR = 5
@@ -70,7 +70,7 @@ def read_h264_slices(
     sequence, pictures = sets
     kind, picture = bits.two_golombs()
     kind %= _KINDS
-    used = _find_sets(picture, pictures)
+    used = find_sets(picture, pictures)
     if np.count_nonzero(kind > _I) or np.count_nonzero(kind[is_idr] != _I):
         raise OddUnits("slices of an unknown type, or IDR pictures that refer to others")
     number = bits.fixed(sequence.number_bits)
@@ -91,15 +91,6 @@ def read_h264_slices(
     return H264Slices(number, order, bottom, is_field, kind == _B, resets)
 
 
-def _find_sets(picture: IntArray, pictures: dict[int, H264Picture]) -> list[H264Picture]:
-    """Find the picture parameter sets that slices name."""
-    first = int(picture[0])
-    named = {first} if np.count_nonzero(picture == first) == len(picture) else set(picture.tolist())
-    if not named <= pictures.keys():
-        raise OddUnits("slices of unknown parameter sets")
-    return [pictures[number] for number in named]
-
-
 def _pass_usual(bits: SliceBits, rows: IntArray, kind: IntArray, used: list[H264Picture]) -> IntArray:
     """Pass over the rest of headers that say nothing of their lists and marks; give those that do."""
     kind = kind[rows]
@@ -114,7 +105,9 @@ def _pass_usual(bits: SliceBits, rows: IntArray, kind: IntArray, used: list[H264
 
 def _read_bottom(bits: SliceBits, picture: IntArray, used: list[H264Picture]) -> IntArray:
     bottom = np.zeros(len(bits), np.int64)
-    rows = np.isin(picture, [one.number for one in used if one.has_bottom_order]).nonzero()[0]
+    has_bottom = np.zeros(_MOST_SETS, bool)
+    has_bottom[[one.number for one in used if one.has_bottom_order]] = True
+    rows = has_bottom[picture].nonzero()[0]
     bottom[rows] = bits.signed(rows)
     return bottom
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 
 from framefeed.media.h26x.bits import OddUnits
 from framefeed.media.h26x.units import HEAD_BYTES, BoolArray, ByteArray, IntArray, WordArray
 
+Set = TypeVar("Set")
 _WORD = 8
 _ZEROS_BITS = 16
 _TOO_LONG = 8 * HEAD_BYTES + 1
@@ -36,6 +38,23 @@ def _lengths() -> tuple[IntArray, WordArray]:
     for zeros in range(_ZEROS_BITS):
         length[1 << (_ZEROS_BITS - 1 - zeros) : 1 << (_ZEROS_BITS - zeros)] = 2 * zeros + 1
     return length, (64 - np.minimum(length, 64)).astype(np.uint64)
+
+
+def find_sets(number: IntArray, known: dict[int, Set]) -> list[Set]:
+    """Find the picture parameter sets that slices name.
+
+    Args:
+        number: Which set each slice names, int64 [S], at least one.
+        known: Sets by their numbers.
+
+    Raises:
+        OddUnits: Some slice names another one.
+    """
+    first = int(number[0])
+    named = {first} if np.count_nonzero(number == first) == len(number) else set(number.tolist())
+    if not named <= known.keys():
+        raise OddUnits("slices of unknown parameter sets")
+    return [known[one] for one in named]
 
 
 def whole_lists(numbers: Sequence[int | None], end: int) -> IntArray:
@@ -172,7 +191,8 @@ class SliceBits:
         at = self._at[rows]
         length = lists[(self._next(at) >> _TOP).view(np.int64)]
         self._at[rows] = at + length
-        return rows[length == 0]
+        unknown: IntArray = rows[length == 0]
+        return unknown
 
     def pass_golomb(self, rows: IntArray, count: int = 1) -> None:
         """Pass over up to two Exp-Golomb numbers in each of some headers: ue(v) or se(v)."""

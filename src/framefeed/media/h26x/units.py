@@ -145,7 +145,7 @@ class _Messages(NamedTuple):
     is_short: BoolArray
 
 
-def _kinds(some: Iterable[int]) -> BoolArray:
+def table_of(some: Iterable[int]) -> BoolArray:
     """Make a table of NAL unit types from some of them, bool [64]."""
     table = np.zeros(64, bool)
     table[sorted(some)] = True
@@ -174,7 +174,7 @@ _CODECS = {
     "h264": _Codec(
         name="h264",
         header_bytes=1,
-        slices=_kinds(_H264_VCL),
+        slices=table_of(_H264_VCL),
         harmless=H264_SLICES | H264_HARMLESS,
         parameters=H264_PARAMETERS,
         ends=frozenset({10, 11}),
@@ -183,15 +183,15 @@ _CODECS = {
     "hevc": _Codec(
         name="hevc",
         header_bytes=2,
-        slices=_kinds(_HEVC_VCL),
+        slices=table_of(_HEVC_VCL),
         harmless=frozenset(_HEVC_VCL) | HEVC_HARMLESS,
         parameters=HEVC_PARAMETERS,
         ends=frozenset({36, 37}),
         messages=frozenset({39, 40}),
     ),
 }
-_HEVC_IRAP = _kinds(range(HEVC_FIRST_IRAP, HEVC_LAST_IRAP + 1))
-_HEVC_REFERENCE = _kinds(kind for kind in range(32) if kind >= 16 or kind % 2)
+_HEVC_IRAP = table_of(range(HEVC_FIRST_IRAP, HEVC_LAST_IRAP + 1))
+_HEVC_REFERENCE = table_of(kind for kind in range(32) if kind >= 16 or kind % 2)
 _NO_INTEGERS, _NO_FLAGS = np.zeros(0, np.int64), np.zeros(0, bool)
 _NO_UNITS = [(_NO_INTEGERS, _NO_INTEGERS, np.zeros(0, np.uint64))]
 _NO_MESSAGES = _Messages(_NO_INTEGERS, _NO_INTEGERS, _NO_FLAGS)
@@ -243,7 +243,7 @@ class UnitWalk:
         present = set(np.bincount(kind).nonzero()[0].tolist())
         self._kinds |= present
         if sets := present & codec.parameters:
-            self._read_sets(data, units, _kinds(sets)[kind].nonzero()[0])
+            self._read_sets(data, units, table_of(sets)[kind].nonzero()[0])
         slices = _find_slices(units, kind, codec, count)
         messages = _find_messages(units, kind, codec) if present & codec.messages else _NO_MESSAGES
         slice_kind, head, head_bytes = _heads(data, units, slices, kind, codec.header_bytes)
@@ -254,10 +254,10 @@ class UnitWalk:
         self._check_pictures(slices, slice_kind, units.first[:, codec.header_bytes])
         is_reference[slices.without] = True
         if harmful := present - codec.harmless:
-            is_reference[units.packet[_kinds(harmful)[kind]]] = True
+            is_reference[units.packet[table_of(harmful)[kind]]] = True
         has_end, has_unknown_messages = np.zeros(count, bool), np.zeros(count, bool)
         if ends := present & codec.ends:
-            has_end[units.packet[_kinds(ends)[kind]]] = True
+            has_end[units.packet[table_of(ends)[kind]]] = True
         if len(messages.unit):
             unknown = ~messages.is_short | _SHOWING[messages.kind]
             has_unknown_messages[units.packet[messages.unit[unknown]]] = True
@@ -438,7 +438,7 @@ def _find_slices(units: _Units, kind: IntArray, codec: _Codec, count: int) -> _S
 
 
 def _find_messages(units: _Units, kind: IntArray, codec: _Codec) -> _Messages:
-    which = _kinds(codec.messages)[kind].nonzero()[0]
+    which = table_of(codec.messages)[kind].nonzero()[0]
     header = codec.header_bytes
     first = units.first[which].astype(np.int64)
     size = first[:, header + 1]
