@@ -79,55 +79,46 @@ def read_samples(movie: Movie, track: Track, limits: Limits) -> Samples:
 
 def sample_places(movie: Movie, track: Track, limits: Limits) -> tuple[IntArray, IntArray]:
     """Give offset and size of each of a track's samples, int64 [P]; all lie within the file."""
-    data, size = movie.data, _sizes(movie, track, limits)
-    chunks = _chunk_offsets(data, track.tables)
-    runs = _chunk_runs(data, track.tables, len(chunks))
+    size = _sizes(movie, track, limits)
+    chunks = _chunk_offsets(movie, track)
+    runs = _chunk_runs(movie.data, track.tables, len(chunks))
     if runs.num_samples != len(size):
         raise OddMovie(f"{len(size)} samples, and {runs.num_samples} in the chunks")
-    if not len(size):
-        return chunks, size
-    if len(chunks) == len(size):
-        offset = chunks
-    else:
+    offset = chunks.astype(np.int64)
+    if len(chunks) != len(size):
         counts = runs.by_chunk()
         before = size.cumsum() - size
         first = counts.cumsum() - counts
-        offset = before + (chunks - before[first]).repeat(counts)
-    if int((offset + size).max()) > movie.layout.size or int(chunks.min()) < 0:
+        offset = before + (offset - before[first]).repeat(counts)
+    if len(size) and int((offset + size).max()) > movie.layout.size:
         raise OddMovie("samples beyond the end of the file")
     return offset, size
 
 
 def check_places(movie: Movie, track: Track, limits: Limits) -> None:
-    """Raise OddMovie unless a track that is not read lies within the file: libav stops where any track breaks off."""
-    data, tables = movie.data, track.tables
-    if b"stsz" in tables and b"stz2" not in tables:
-        fixed, count = unpack(data, tables[b"stsz"], _SIZES)
-        if fixed:
-            return _check_fixed(movie, track, fixed, count)
-        if count <= limits.max_packets and _are_places_sure(movie, track, count):
-            return None
-    sample_places(movie, track, limits)
-    return None
+    """Raise OddMovie unless a track that is not read lies within the file: libav stops where any track breaks off.
 
-
-def _are_places_sure(movie: Movie, track: Track, count: int) -> bool:
-    """Whether samples would lie in the file even if all were as large as the largest one; no table is expanded."""
-    data, tables = movie.data, track.tables
-    chunks = _chunk_column(data, tables)
-    runs = _chunk_runs(data, tables, len(chunks))
-    if not count or runs.num_samples != count:
-        return False
-    largest = int(_column(data, tables[b"stsz"], ">u4", count, 12).max())
-    return int(chunks.min()) >= 0 and int(chunks.max()) + runs.most * largest <= movie.layout.size
-
-
-def _check_fixed(movie: Movie, track: Track, fixed: int, count: int) -> None:
-    chunks = _chunk_offsets(movie.data, track.tables)
+    No table is expanded.
+    """
+    box = track.tables.get(b"stsz")
+    fixed, count = (0, 0) if box is None else unpack(movie.data, box, _SIZES)
+    if box is None or b"stz2" in track.tables or (count > limits.max_packets and not fixed):
+        sample_places(movie, track, limits)
+        return
+    chunks = _chunk_offsets(movie, track)
     runs = _chunk_runs(movie.data, track.tables, len(chunks))
     if runs.num_samples != count:
         raise OddMovie("chunks that do not hold the samples")
-    if count and (int((chunks + runs.by_chunk() * fixed).max()) > movie.layout.size or int(chunks.min()) < 0):
+    if not count:
+        return
+    if fixed * runs.most > movie.layout.size:
+        raise OddMovie("samples beyond the end of the file")
+    counts = runs.by_chunk()
+    if fixed:
+        size = counts * fixed
+    else:
+        size = np.add.reduceat(_column(movie.data, box, ">u4", count, 12), counts.cumsum() - counts, dtype=np.int64)
+    if int((chunks.astype(np.int64) + size).max()) > movie.layout.size:
         raise OddMovie("samples beyond the end of the file")
 
 
@@ -202,13 +193,13 @@ def _chunk_count(data: bytes, tables: dict[bytes, Box]) -> int:
     return count
 
 
-def _chunk_column(data: bytes, tables: dict[bytes, Box]) -> npt.NDArray[Any]:
-    count, box = _chunk_count(data, tables), tables.get(b"stco") or tables[b"co64"]
-    return _column(data, box, ">u4" if box.kind == b"stco" else ">i8", count, 8)
-
-
-def _chunk_offsets(data: bytes, tables: dict[bytes, Box]) -> IntArray:
-    return _chunk_column(data, tables).astype(np.int64)
+def _chunk_offsets(movie: Movie, track: Track) -> npt.NDArray[Any]:
+    """View the offsets of chunks; big-endian. None lies beyond the end of the file."""
+    count, box = _chunk_count(movie.data, track.tables), track.tables.get(b"stco") or track.tables[b"co64"]
+    offsets = _column(movie.data, box, ">u4" if box.kind == b"stco" else ">u8", count, 8)
+    if count and int(offsets.max()) > movie.layout.size:
+        raise OddMovie("samples beyond the end of the file")
+    return offsets
 
 
 class _ChunkRuns(NamedTuple):
