@@ -9,7 +9,7 @@ import numpy as np
 
 from framefeed.media.h26x.bits import OddUnits
 from framefeed.media.h26x.h264_sets import H264Picture, H264Sequence
-from framefeed.media.h26x.slice_bits import SliceBits, find_sets, whole_lists
+from framefeed.media.h26x.slice_bits import AHEAD_BITS, SliceBits, find_sets, golombs_ahead, lists_ahead, rest_ahead
 from framefeed.media.h26x.units import BoolArray, IntArray
 
 IDR = 5
@@ -22,12 +22,9 @@ _CHANGE_NUMBERS = (1, 1, 1, 0)
 _END_OF_MARKS, _RESET, _MOST_MARK = 0, 5, 6
 _MARK_NUMBERS = (0, 1, 1, 2, 1, 0, 1)
 """Numbers behind each memory management control operation, 7.3.3.3."""
-_CHOICES = np.array([0b11100, 0b01111, 0b10000], np.uint64) << np.uint64(59)
-"""The first bits behind the order of P, B and I slices that must be 0 where lists are of the usual length and order,
-without weights, and references are marked as usual, 7.3.3."""
-_CHOICE_BITS = np.array([3, 5, 1])
-"""How many bits these are, with the one that says how B slices predict."""
 _MOST_REFERENCES = 32
+_LONGEST_LENGTH = 9
+"""Bits up to which a list's length is surely one of those that are allowed."""
 _MOST_STEPS = 67
 """Entries of a list of changes or marks, 7.4.3.1: more than two for each of 32 fields is none."""
 
@@ -92,15 +89,16 @@ def read_h264_slices(
 
 
 def _pass_usual(bits: SliceBits, rows: IntArray, kind: IntArray, used: list[H264Picture]) -> IntArray:
-    """Pass over the rest of headers that say nothing of their lists and marks; give those that do."""
-    kind = kind[rows]
-    is_usual = bits.are_zero(_CHOICES[kind], rows)
-    if any(one.has_weights for one in used):
-        is_usual &= kind != _P
-    if any(one.has_weights_of_two for one in used):
-        is_usual &= kind != _B
-    bits.skip(_CHOICE_BITS[kind[is_usual]], rows[is_usual])
-    return rows[~is_usual]
+    """Pass over the rest of headers that say little of their lists and marks; give those that say more."""
+    weights = any(one.has_weights for one in used), any(one.has_weights_of_two for one in used)
+    return _pass_ahead(bits, rows, _short_rests(*weights)[kind[rows], bits.ahead(rows)])
+
+
+def _pass_ahead(bits: SliceBits, rows: IntArray, length: IntArray) -> IntArray:
+    """Pass over what is known by the bits ahead; give the headers of which it is not, which stay where they are."""
+    bits.skip(length, rows)
+    unknown: IntArray = rows[length == 0]
+    return unknown
 
 
 def _read_bottom(bits: SliceBits, picture: IntArray, used: list[H264Picture]) -> IntArray:
@@ -149,7 +147,7 @@ def _read_lengths(bits: SliceBits, rows: IntArray, changed: IntArray, length: In
 
 def _pass_changes(bits: SliceBits, rows: IntArray) -> None:
     """Pass over the changes of a list of references, 7.3.3.1."""
-    rows = bits.pass_lists(rows, _short_changes()) if len(rows) else rows
+    rows = _pass_ahead(bits, rows, _short_changes()[bits.ahead(rows)]) if len(rows) else rows
     for _ in range(_MOST_STEPS):
         if not len(rows):
             return
@@ -185,7 +183,7 @@ def _pass_weights(bits: SliceBits, rows: IntArray, references: IntArray, has_chr
 
 def _find_resets(bits: SliceBits, rows: IntArray) -> list[int]:
     """Read memory management control operations, 7.3.3.3; number the pictures of which one is 5."""
-    rows = bits.pass_lists(rows, _short_marks())
+    rows = _pass_ahead(bits, rows, _short_marks()[bits.ahead(rows)]) if len(rows) else rows
     resets: list[int] = []
     for _ in range(_MOST_STEPS):
         if not len(rows):
@@ -200,10 +198,42 @@ def _find_resets(bits: SliceBits, rows: IntArray) -> list[int]:
 
 @lru_cache(maxsize=1)
 def _short_changes() -> IntArray:
-    return whole_lists(_CHANGE_NUMBERS, _END_OF_CHANGES)
+    return lists_ahead(_CHANGE_NUMBERS, _END_OF_CHANGES)
 
 
 @lru_cache(maxsize=1)
 def _short_marks() -> IntArray:
     """Give bits of short lists of marks that take no references back."""
-    return whole_lists([None if mark == _RESET else count for mark, count in enumerate(_MARK_NUMBERS)], _END_OF_MARKS)
+    return lists_ahead([None if mark == _RESET else count for mark, count in enumerate(_MARK_NUMBERS)], _END_OF_MARKS)
+
+
+@lru_cache(maxsize=4)
+def _short_rests(has_weights: bool, has_weights_of_two: bool) -> IntArray:
+    """Give bits of what is behind the order of P, B and I slices, 7.3.3, by the bits ahead.
+
+    Returns:
+        int64 [3, 2**AHEAD_BITS]; 0 where it is longer, has weights, or takes references back.
+    """
+    p_slices = _short_rest(1, 0) * (not has_weights)
+    b_slices = _short_rest(2, 1) * (not has_weights_of_two)
+    return np.stack((p_slices, b_slices, _short_rest(0, 0)))
+
+
+def _short_rest(lists: int, before: int) -> IntArray:
+    """Give bits of what is behind the order of slices with some lists of references, and bits before these."""
+    prefix = np.arange(1 << AHEAD_BITS)
+    at, golombs = np.full_like(prefix, before), golombs_ahead()
+    if lists:
+        has_lengths, at = _flag_ahead(prefix, at), at + 1
+        for _ in range(lists):
+            length = golombs[rest_ahead(prefix, at)]
+            at = at + has_lengths * np.where(length > _LONGEST_LENGTH, AHEAD_BITS, length)
+    for some in [_short_changes()] * lists + [_short_marks()]:
+        has_some, at = _flag_ahead(prefix, at), at + 1
+        length = some[rest_ahead(prefix, at)]
+        at = at + has_some * np.where(length == 0, AHEAD_BITS, length)
+    return np.where(at <= AHEAD_BITS, at, 0)
+
+
+def _flag_ahead(prefix: IntArray, at: IntArray) -> IntArray:
+    return rest_ahead(prefix, at) >> AHEAD_BITS - 1

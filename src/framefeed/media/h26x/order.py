@@ -30,12 +30,16 @@ def unwrap(coded: IntArray, is_anchor: BoolArray, is_first: BoolArray, bits: int
         OddUnits: The numbers of a sequence become huge.
     """
     half = 1 << (bits - 1)
+    sequence = is_first.cumsum()
+    if int(coded.max()) - int(coded.min()) < half:
+        # No step is as long as half the range: nothing was left out.
+        own_first: IntArray = coded[is_first][sequence - 1]
+        return coded - own_first + (sequence << _SEQUENCE_BITS)
     anchors = is_anchor.nonzero()[0]
     before = is_anchor.cumsum() - 1
     own = coded[anchors]
     total = np.zeros(len(own), np.int64)
     _nearest(own[1:] - own[:-1], half).cumsum(out=total[1:])
-    sequence = is_first.cumsum()
     total -= total[is_first[anchors]][sequence[anchors] - 1]
     if max(int(total.max()), -int(total.min())) >= 1 << (_SEQUENCE_BITS - 2):
         raise OddUnits("pictures numbered beyond 32 bits")

@@ -14,6 +14,8 @@ from framefeed.media.h26x.units import HEAD_BYTES, BoolArray, ByteArray, IntArra
 Set = TypeVar("Set")
 _WORD = 8
 _ZEROS_BITS = 16
+AHEAD_BITS = 12
+"""Bits that are looked up at once: most of what is behind the order of a picture."""
 _TOO_LONG = 8 * HEAD_BYTES + 1
 """Bits of a number that is longer than those of any sound slice header: it ends beyond what is known."""
 _MOST_NUMBERS = 1024
@@ -25,6 +27,7 @@ _SEEN = np.array(57)
 """Bits that are known from any place on: a word of 64 that begins with the place's byte."""
 # Arrays, for NumPy takes twice as long with numbers that it makes arrays of first.
 _TOP = np.array(64 - _ZEROS_BITS, np.uint64)
+_BEHIND_AHEAD = np.array(64 - AHEAD_BITS, np.uint64)
 _THREE, _SEVEN = np.array(3), np.array(7)
 _BIT = 128 >> np.arange(8)
 _ONE = np.ones(1, np.int64)
@@ -57,28 +60,34 @@ def find_sets(number: IntArray, known: dict[int, Set]) -> list[Set]:
     return [known[one] for one in named]
 
 
-def whole_lists(numbers: Sequence[int | None], end: int) -> IntArray:
-    """Give bits of the list that begins with each 16 bits: Exp-Golomb numbers, each with others that belong to it.
+def golombs_ahead() -> IntArray:
+    """Give bits of the Exp-Golomb number that begins with each ``AHEAD_BITS``; more where it does not end in them."""
+    length, _ = _lengths()
+    ahead: IntArray = length[np.arange(1 << AHEAD_BITS) << (_ZEROS_BITS - AHEAD_BITS)]
+    return ahead
+
+
+def lists_ahead(numbers: Sequence[int | None], end: int) -> IntArray:
+    """Give bits of the list that begins with each ``AHEAD_BITS``: numbers, each with others that belong to it.
 
     Args:
         numbers: How many others belong to each value; None of values that a list must not have.
         end: The value that ends a list.
 
     Returns:
-        int64 [2**16]; 0 where the list does not end within the 16 bits, or has values that are not known.
+        int64 [2**AHEAD_BITS]; 0 where the list does not end in these bits, or has values that are not known.
     """
-    known, _ = _lengths()
-    prefix = np.arange(1 << _ZEROS_BITS)
-    found, at = np.zeros_like(prefix), np.zeros_like(prefix)
+    known = golombs_ahead()
+    prefix = np.arange(1 << AHEAD_BITS)
+    found, at, left = np.zeros_like(prefix), np.zeros_like(prefix), np.zeros_like(prefix)
     value = np.full_like(prefix, -1)
     others = np.array([-1 if count is None else count for count in numbers])
-    left = np.zeros_like(prefix)
     while len(prefix):
-        rest = prefix << at & (1 << _ZEROS_BITS) - 1
+        rest = rest_ahead(prefix, at)
         length = known[rest]
-        value = np.where(left > 0, value, (rest >> np.maximum(_ZEROS_BITS - length, 0)) - 1)
+        value = np.where(left > 0, value, (rest >> np.maximum(AHEAD_BITS - length, 0)) - 1)
         at = at + length
-        is_whole = (at <= _ZEROS_BITS) & (value < len(numbers))
+        is_whole = (at <= AHEAD_BITS) & (value < len(numbers))
         prefix, at, value, left = prefix[is_whole], at[is_whole], value[is_whole], left[is_whole]
         left = np.where(left > 0, left - 1, others[value])
         is_end = (left == 0) & (value == end)
@@ -86,6 +95,11 @@ def whole_lists(numbers: Sequence[int | None], end: int) -> IntArray:
         goes_on = ~is_end & (left >= 0)
         prefix, at, value, left = prefix[goes_on], at[goes_on], value[goes_on], left[goes_on]
     return found
+
+
+def rest_ahead(prefix: IntArray, at: IntArray) -> IntArray:
+    """Give what follows ``at`` bits of some ``AHEAD_BITS``, and zeros behind it."""
+    return prefix << np.minimum(at, AHEAD_BITS) & (1 << AHEAD_BITS) - 1
 
 
 class SliceBits:
@@ -153,15 +167,9 @@ class SliceBits:
         self._at = self._at + length
         return first, second
 
-    def are_zero(self, bits: WordArray, rows: IntArray) -> BoolArray:
-        """Whether some of the next bits are zeros in each of some headers; reads none.
-
-        Args:
-            bits: Which, from the most significant one down, uint64 [len(rows)].
-            rows: Which headers.
-        """
-        are_zero: BoolArray = (self._next(self._at[rows]) & bits) == 0
-        return are_zero
+    def ahead(self, rows: IntArray) -> IntArray:
+        """Give the next ``AHEAD_BITS`` bits of some headers, int64; reads none."""
+        return (self._next(self._at[rows]) >> _BEHIND_AHEAD).view(np.int64)
 
     def golomb_with(self, rows: IntArray, numbers: IntArray) -> IntArray:
         """Read an Exp-Golomb number in each of some headers, and pass over those that belong to it.
@@ -180,19 +188,6 @@ class SliceBits:
         left = numbers.take(value, mode="clip")
         self._at[rows] = at + self._behind(following, length, left, int(left.max()))
         return value
-
-    def pass_lists(self, rows: IntArray, lists: IntArray) -> IntArray:
-        """Pass over a list in each of some headers; give those whose list is not known, which stay at its beginning.
-
-        Args:
-            rows: Which headers.
-            lists: What ``whole_lists`` gives.
-        """
-        at = self._at[rows]
-        length = lists[(self._next(at) >> _TOP).view(np.int64)]
-        self._at[rows] = at + length
-        unknown: IntArray = rows[length == 0]
-        return unknown
 
     def pass_golomb(self, rows: IntArray, count: int = 1) -> None:
         """Pass over up to two Exp-Golomb numbers in each of some headers: ue(v) or se(v)."""
