@@ -158,38 +158,40 @@ class _Codec:
 
     name: str
     header_bytes: int
+    kinds: IntArray
     slices: BoolArray
     harmless: frozenset[int]
     parameters: frozenset[int]
     ends: frozenset[int]
-    messages: frozenset[int]
-
-    def kinds(self, header: ByteArray) -> IntArray:
-        """Give the types of NAL units by the first bytes of their headers."""
-        kind = header & np.uint8(31) if self.header_bytes == 1 else header >> np.uint8(1) & np.uint8(63)
-        return kind.astype(np.int64)
+    messages: BoolArray
 
 
+_BYTES = np.arange(256)
 _CODECS = {
     "h264": _Codec(
         name="h264",
         header_bytes=1,
+        kinds=_BYTES & 31,
         slices=table_of(_H264_VCL),
         harmless=H264_SLICES | H264_HARMLESS,
         parameters=H264_PARAMETERS,
         ends=frozenset({10, 11}),
-        messages=frozenset({_H264_SEI}),
+        messages=table_of((_H264_SEI,)),
     ),
     "hevc": _Codec(
         name="hevc",
         header_bytes=2,
+        kinds=_BYTES >> 1 & 63,
         slices=table_of(_HEVC_VCL),
         harmless=frozenset(_HEVC_VCL) | HEVC_HARMLESS,
         parameters=HEVC_PARAMETERS,
         ends=frozenset({36, 37}),
-        messages=frozenset({39, 40}),
+        messages=table_of((39, 40)),
     ),
 }
+_H264_REFERENCE = _BYTES >> 5 & 3
+"""nal_ref_idc by a NAL unit's first byte."""
+_H264_IDRS = table_of((_H264_IDR,))
 _HEVC_IRAP = table_of(range(HEVC_FIRST_IRAP, HEVC_LAST_IRAP + 1))
 _HEVC_REFERENCE = table_of(kind for kind in range(32) if kind >= 16 or kind % 2)
 _NO_INTEGERS, _NO_FLAGS = np.zeros(0, np.int64), np.zeros(0, bool)
@@ -239,13 +241,13 @@ class UnitWalk:
 
     def _describe(self, data: ByteArray, units: _Units, count: int) -> tuple[npt.NDArray[Any], ...]:
         codec = self._codec
-        kind = codec.kinds(units.first[:, 0])
+        kind = codec.kinds[units.first[:, 0]]
         present = set(np.bincount(kind).nonzero()[0].tolist())
         self._kinds |= present
         if sets := present & codec.parameters:
             self._read_sets(data, units, table_of(sets)[kind].nonzero()[0])
         slices = _find_slices(units, kind, codec, count)
-        messages = _find_messages(units, kind, codec) if present & codec.messages else _NO_MESSAGES
+        messages = _find_messages(units, codec.messages[kind].nonzero()[0], codec.header_bytes)
         slice_kind, head, head_bytes = _heads(data, units, slices, kind, codec.header_bytes)
         if codec.name == "h264":
             is_start, is_reference, layer = self._h264(data, units, slices, messages)
@@ -333,11 +335,11 @@ class UnitWalk:
         self, data: ByteArray, units: _Units, slices: _Slices, messages: _Messages
     ) -> tuple[BoolArray, BoolArray, IntArray]:
         """Say where decoding can start, to which pictures others refer, and their nal_ref_idc."""
-        count, header = len(slices.first), units.first[:, 0]
-        layer = (header[slices.first] >> 5 & 3).astype(np.int64)
+        count, reference = len(slices.first), _H264_REFERENCE[units.first[:, 0]]
+        layer = reference[slices.first]
         layer[slices.without] = 0
-        is_start = _some(count, slices.packet[slices.kind == _H264_IDR])
-        is_reference = _some(count, slices.packet[(header[slices.unit] & 0x60) > 0]) | is_start
+        is_start = _some(count, slices.packet[_H264_IDRS[slices.kind]])
+        is_reference = _some(count, slices.packet[reference[slices.unit] > 0]) | is_start
         if _H264_PARTITION in self._kinds:
             self._fault = "slices in parts"
         if len(messages.unit):
@@ -437,9 +439,9 @@ def _find_slices(units: _Units, kind: IntArray, codec: _Codec, count: int) -> _S
     return _Slices(which, packet, kind[which], first, (first < 0).nonzero()[0])
 
 
-def _find_messages(units: _Units, kind: IntArray, codec: _Codec) -> _Messages:
-    which = table_of(codec.messages)[kind].nonzero()[0]
-    header = codec.header_bytes
+def _find_messages(units: _Units, which: IntArray, header: int) -> _Messages:
+    if not len(which):
+        return _NO_MESSAGES
     first = units.first[which].astype(np.int64)
     size = first[:, header + 1]
     # One short message, its end, and room for one byte against emulated start codes.
