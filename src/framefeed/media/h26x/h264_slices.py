@@ -91,7 +91,7 @@ def read_h264_slices(
 def _pass_usual(bits: SliceBits, rows: IntArray, kind: IntArray, used: list[H264Picture]) -> IntArray:
     """Pass over the rest of headers that say little of their lists and marks; give those that say more."""
     weights = any(one.has_weights for one in used), any(one.has_weights_of_two for one in used)
-    return _pass_ahead(bits, rows, _short_rests(*weights)[kind[rows], bits.ahead(rows)])
+    return _pass_ahead(bits, rows, short_rests(*weights)[kind[rows], bits.ahead(rows)])
 
 
 def _pass_ahead(bits: SliceBits, rows: IntArray, length: IntArray) -> IntArray:
@@ -208,7 +208,7 @@ def _short_marks() -> IntArray:
 
 
 @lru_cache(maxsize=4)
-def _short_rests(has_weights: bool, has_weights_of_two: bool) -> IntArray:
+def short_rests(has_weights: bool, has_weights_of_two: bool) -> IntArray:
     """Give bits of what is behind the order of P, B and I slices, 7.3.3, by the bits ahead.
 
     Returns:
