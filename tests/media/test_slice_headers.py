@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from framefeed.media.h26x.bits import OddUnits
 from framefeed.media.h26x.h264_sets import H264Picture, H264Sequence
-from framefeed.media.h26x.h264_slices import H264Slices, read_h264_slices
+from framefeed.media.h26x.h264_slices import H264Slices, read_h264_slices, short_rests
 from framefeed.media.h26x.hevc_sets import HevcPicture, HevcSequence
 from framefeed.media.h26x.hevc_slices import read_hevc_slices
 from framefeed.media.h26x.order import levels_of, unwrap
-from framefeed.media.h26x.slice_bits import SliceBits
+from framefeed.media.h26x.slice_bits import AHEAD_BITS, SliceBits
 from framefeed.media.h26x.units import HEAD_BYTES
 from framefeed.testing.bits import BitWriter, escape
 
@@ -151,6 +151,42 @@ def test_headers_are_read_as_they_are_written(headers: list[Header]) -> None:
     assert found.resets.tolist() == [
         not header.is_idr and header.is_reference and 5 in (header.marks.marks or []) for header in headers
     ]
+
+
+def _bits_behind_order(kind: int, ahead: str) -> int:
+    """Read what is behind the order, H.264 7.3.3, number after number; 0 where it must not be passed over."""
+    left = iter(ahead)
+
+    def golomb() -> int:
+        zeros = 0
+        while next(left) == "0":
+            zeros += 1
+        return int("1" + "".join([next(left) for _ in range(zeros)]), 2) - 1
+
+    lists = {P: 1, B: 2, INTRA: 0}[kind]
+    try:
+        if kind == B:
+            next(left)
+        if lists and next(left) == "1" and any(golomb() > 30 for _ in range(lists)):
+            return 0
+        for ends, others in [(3, (1, 1, 1, 0))] * lists + [(0, (0, 1, 1, 2, 1, None, 1))]:
+            number = -1 if next(left) == "1" else ends
+            while number != ends:
+                number = golomb()
+                if number >= len(others) or others[number] is None:
+                    return 0
+                for _ in range(others[number] or 0):
+                    golomb()
+    except (StopIteration, RuntimeError):
+        return 0
+    return len(ahead) - len(list(left))
+
+
+@pytest.mark.parametrize("kind", [P, B, INTRA])
+def test_what_is_behind_the_order_is_looked_up_as_it_is_read(kind: int) -> None:
+    expected = [_bits_behind_order(kind, f"{ahead:0{AHEAD_BITS}b}") for ahead in range(1 << AHEAD_BITS)]
+    assert short_rests(has_weights=False, has_weights_of_two=False)[kind].tolist() == expected
+    assert short_rests(has_weights=True, has_weights_of_two=True)[kind].any() == (kind == INTRA)
 
 
 def test_fields_are_noticed() -> None:

@@ -45,6 +45,7 @@ from framefeed.media.source import MediaSource, identity_of, read_bytes
 from framefeed.parallel.shortage import try_again_in_shortage
 
 Verify = Literal["proof", "ends", "none", "full"]
+_VERIFY = get_args(Verify)
 
 _HONEST_CONTAINERS = ("mov", "matroska", "flv")
 _HONEST_CODECS = frozenset({"h264", "hevc", "av1", "mjpeg", "prores", "ffv1", "mpeg4", "h263", "dnxhd", "png"})
@@ -108,7 +109,7 @@ class IndexOptions:
     limits: Limits = DEFAULT_LIMITS
 
     def __post_init__(self) -> None:
-        if self.verify not in get_args(Verify):
+        if self.verify not in _VERIFY:
             raise UsageError(f"verify must be 'proof', 'ends', 'none' or 'full', not {self.verify!r}")
         if self.stream_index is not None and not hasattr(self.stream_index, "__index__"):
             raise UsageError(f"stream_index must be a whole number or None, not {self.stream_index!r}")

@@ -26,6 +26,7 @@ bitstream declares, one that the caller assumes, or nowhere."""
 
 MISSING_PTS = int(np.iinfo(np.int64).min)
 
+_INT64 = np.dtype(np.int64)
 _EXACT = 2**53
 """Up to here float64 holds every whole number (IEEE 754 binary64)."""
 
@@ -154,9 +155,9 @@ class FrameIndex:
 
     def __post_init__(self) -> None:
         columns = (self.pts, self.duration, self.frame_packet, self.frame_start)
-        if any(column.shape != self.pts.shape or column.dtype != np.int64 for column in columns):
+        if any(column.shape != self.pts.shape or column.dtype != _INT64 for column in columns):
             raise UsageError("a frame index needs int64 columns of one length")
-        if self.time_base <= 0:
+        if self.time_base.numerator <= 0:
             raise UsageError(f"time_base must be positive, not {self.time_base}")
         damaged = self.damaged_frame_indices
         if damaged.ndim != 1 or damaged.dtype != np.int64 or (len(damaged) and not self._are_ascending(damaged)):

@@ -99,7 +99,7 @@ def index_movie(opened: OpenedMovie, order: IntArray, built_from: BuiltFrom, ide
 
 def kept_in_order(walk: PacketWalk) -> IntArray:
     """Number the packets that are shown, by presentation time, int64 [N]."""
-    if not walk.is_discarded.any():
+    if not np.count_nonzero(walk.is_discarded):
         return walk.pts.argsort(kind="stable")
     kept = (~walk.is_discarded).nonzero()[0]
     return kept[walk.pts[kept].argsort(kind="stable")]
@@ -109,7 +109,8 @@ def is_one_to_one(walk: PacketWalk, order: IntArray) -> bool:
     """Whether each packet that is shown gives one frame, and no other packet does."""
     if len(order) != len(walk) - np.count_nonzero(walk.is_discarded) or np.count_nonzero(order < 0) > 1:
         return False
-    return bool((np.bincount(order[order >= 0], minlength=1) <= 1).all())
+    frames = np.bincount(order[order >= 0], minlength=1)
+    return bool(frames[frames.argmax()] <= 1)
 
 
 def frame_starts(order: IntArray, walk: PacketWalk) -> IntArray:
@@ -126,7 +127,7 @@ def frame_starts(order: IntArray, walk: PacketWalk) -> IntArray:
     known = (order >= 0).nonzero()[0]
     shown[order[known]] = known
     keys = (walk.is_key & (shown >= 0)).nonzero()[0]
-    if not len(keys):
+    if not len(keys) or not keys[-1]:
         return np.zeros(len(order), dtype=np.int64)
     # Key pictures that are shown later than a later key's (broken files) may not be started from.
     shown_keys = shown[keys]
@@ -141,7 +142,9 @@ def frame_starts(order: IntArray, walk: PacketWalk) -> IntArray:
 
 
 def _packet_table(walk: PacketWalk) -> PacketTable:
-    flags = walk.is_key * np.uint8(KEY)
-    flags |= walk.is_discarded * np.uint8(DISCARD)
-    flags |= walk.is_disposable * np.uint8(DISPOSABLE)
+    flags = np.zeros(len(walk), np.uint8)
+    flags[walk.is_key] = KEY
+    for flag, is_flagged in ((DISCARD, walk.is_discarded), (DISPOSABLE, walk.is_disposable)):
+        if np.count_nonzero(is_flagged):
+            flags[is_flagged] |= flag
     return PacketTable(offset=walk.offset, size=walk.size, pts=walk.pts, flags=flags)

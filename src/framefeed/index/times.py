@@ -90,7 +90,7 @@ def own_times(walk: PacketWalk, order: IntArray, time_base: Fraction | None) -> 
     """
     pts, duration = walk.pts[order], walk.duration[order]
     is_unknown = order < 0
-    if is_unknown.any():
+    if np.count_nonzero(is_unknown):
         pts[is_unknown], duration[is_unknown] = MISSING_PTS, 0
     return FrameTimes(pts, duration, time_base or Fraction(1))
 

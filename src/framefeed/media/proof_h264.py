@@ -15,7 +15,7 @@ from framefeed.media.h26x.order import levels_of, unwrap
 from framefeed.media.h26x.slice_bits import SliceBits
 from framefeed.media.h26x.units import BoolArray, IntArray, UnitFacts
 from framefeed.media.packets import PacketWalk
-from framefeed.media.proof_rules import check_ends, check_packets, check_sets, shown_by
+from framefeed.media.proof_rules import check_ends, check_sets, find_pictures, shown_by
 from framefeed.media.proving import Proof, Refuted, Unproved
 
 KNOWN_KINDS = frozenset({1, 5, 6, 7, 8, 9, 10, 11, 12})
@@ -39,12 +39,11 @@ def prove_h264(configuration: Configuration, units: UnitFacts, walk: PacketWalk,
         Unproved: The packets do not say so.
         Refuted: Not even that frames come in the order of their times.
     """
-    check_packets(units)
-    check_ends(units)
+    rows = find_pictures(units)
+    check_ends(units, rows)
     check_sets(configuration, units)
     begin = _find_beginning(units)
-    rows = units.has_slice.nonzero()[0]
-    rows = rows[rows >= begin]
+    rows = rows[rows >= begin] if begin else rows
     is_idr = units.slice_kind[rows] == IDR
     is_reference = units.layer[rows] > 0
     if not is_reference[0]:
@@ -55,16 +54,16 @@ def prove_h264(configuration: Configuration, units: UnitFacts, walk: PacketWalk,
         number = _order(sequence, slices, is_idr, is_reference)
     except OddUnits as odd:
         raise Refuted(str(odd)) from None
-    if slices.is_field.any():
+    if np.count_nonzero(slices.is_field):
         raise Refuted("pictures of one field")
-    if slices.resets.any():
+    if np.count_nonzero(slices.resets):
         raise Refuted("a picture at which the order begins anew (MMCO 5)")
     _check_numbers(slices.number, is_idr, sequence.number_bits)
     _check_depth(number, is_idr, slices.is_b, configuration.format.reorder, held)
-    proof = replace(shown_by(walk, rows, number), begin=begin)
+    proof = shown_by(walk, rows, number)
     if not is_idr[0]:
         raise Unproved("it does not begin with an IDR picture")
-    return proof
+    return replace(proof, begin=begin) if begin else proof
 
 
 def _find_beginning(units: UnitFacts) -> int:
@@ -89,7 +88,7 @@ def _read(
 def _check_numbers(number: IntArray, is_idr: BoolArray, bits: int) -> None:
     """Raise Unproved where frame numbers have a gap: libav makes up pictures for it."""
     step = (number[1:] - number[:-1]) & ((1 << bits) - 1)
-    if bool(((step > 1) & ~is_idr[1:]).any()) or bool(number[is_idr].any()):
+    if np.count_nonzero((step > 1) & ~is_idr[1:]) or np.count_nonzero(number[is_idr]):
         raise Refuted("gaps in the numbers of frames")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from framefeed.media.h26x.configuration import Configuration
 from framefeed.media.h26x.units import IntArray, UnitFacts
 from framefeed.media.packets import MISSING_PTS, PacketWalk
@@ -11,27 +13,36 @@ _BEGINS_PICTURE = 128
 """The first bit of a slice header: its first macroblock, or segment, is the picture's."""
 
 
-def check_packets(units: UnitFacts) -> None:
-    """Raise Refuted unless packets are whole pictures, or none."""
+def find_pictures(units: UnitFacts) -> IntArray:
+    """Number the packets that hold a picture, int64 [S].
+
+    Raises:
+        Refuted: There is none, or a packet holds anything but one whole picture, or none.
+    """
     if units.fault:
         raise Refuted(units.fault)
-    has_slice = units.has_slice
-    if not has_slice.any():
+    rows = units.has_slice.nonzero()[0]
+    if not len(rows):
         raise Refuted("no pictures")
-    if not units.is_plain or bool((has_slice & (units.head[:, 0] < _BEGINS_PICTURE)).any()):
+    if not units.is_plain or np.count_nonzero(units.head[rows, 0] < _BEGINS_PICTURE):
         raise Refuted("packets that are not one picture in whole NAL units")
+    return rows
 
 
 def name_unknown(units: UnitFacts, known: frozenset[int]) -> str:
     """Name the types of NAL units whose meaning is not known; empty where there are none."""
-    unknown = set(units.kinds.nonzero()[0].tolist()) - known
+    unknown = units.kinds - known
     return f"NAL units of types {sorted(unknown)}" if unknown else ""
 
 
-def check_ends(units: UnitFacts) -> None:
-    """Raise Refuted if a sequence ends before the last picture: what a decoder holds back comes out early, or never."""
-    last = len(units.has_end) - int(units.has_slice[::-1].argmax()) - 1
-    if units.has_end[:last].any():
+def check_ends(units: UnitFacts, rows: IntArray) -> None:
+    """Raise Refuted if a sequence ends before the last picture: what a decoder holds back comes out early, or never.
+
+    Args:
+        units: NAL units of all packets.
+        rows: Numbers of the packets that hold a picture.
+    """
+    if np.count_nonzero(units.has_end[: rows[-1]]):
         raise Refuted("an end of the sequence inside of it")
 
 
@@ -39,7 +50,7 @@ def check_sets(configuration: Configuration, units: UnitFacts) -> None:
     """Raise Refuted unless packets carry no other parameter sets than the configuration."""
     if configuration.pictures is None:
         raise Refuted("picture parameter sets of an unknown kind")
-    if not configuration.units.issuperset(unit.rstrip(b"\0") for unit in units.parameter_sets):
+    if not configuration.units.issuperset([unit.rstrip(b"\0") for unit in units.parameter_sets]):
         raise Refuted("other parameter sets in packets than in the configuration")
 
 
@@ -58,13 +69,13 @@ def shown_by(walk: PacketWalk, rows: IntArray, number: IntArray) -> Proof:
         raise Refuted("the container says that a packet is damaged, or changes the configuration")
     rising = number.argsort(kind="stable")
     number = number[rising]
-    if bool((number[1:] == number[:-1]).any()):
+    if np.count_nonzero(number[1:] == number[:-1]):
         raise Refuted("two pictures of one order")
     order = rows[rising]
     order = order[~walk.is_discarded[order]]
     if not len(order):
         raise Refuted("no packet gives a frame")
     times = walk.pts[order]
-    if bool((times[1:] <= times[:-1]).any()) or times[0] == MISSING_PTS:
+    if np.count_nonzero(times[1:] <= times[:-1]) or times[0] == MISSING_PTS:
         raise Refuted("times in another order than the pictures")
     return Proof(order, walk.is_key)

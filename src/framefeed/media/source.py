@@ -7,8 +7,8 @@ import os
 import stat
 import threading
 import weakref
-from collections.abc import Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Hashable
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import IO, Any, Literal, Protocol
 
@@ -404,14 +404,9 @@ class MediaSource:
         with self.opened() as reader:
             return read_bytes(reader, 0, count)
 
-    @contextmanager
-    def opened(self) -> Iterator[ByteReader]:
+    def opened(self) -> closing[ByteReader]:
         """Open for positioned reads, and close again."""
-        reader = self.reader()
-        try:
-            yield reader
-        finally:
-            reader.close()
+        return closing(self.reader())
 
     def __repr__(self) -> str:
         return f"MediaSource({self.kind}, {self.name!r})"

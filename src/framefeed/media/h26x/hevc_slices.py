@@ -8,11 +8,12 @@ import numpy as np
 
 from framefeed.media.h26x.bits import OddUnits
 from framefeed.media.h26x.hevc_sets import HevcPicture, HevcSequence
-from framefeed.media.h26x.slice_bits import SliceBits
-from framefeed.media.h26x.units import BoolArray, IntArray
+from framefeed.media.h26x.slice_bits import SliceBits, find_sets
+from framefeed.media.h26x.units import BoolArray, IntArray, table_of
 
-IDR_KINDS = (19, 20)
-_FIRST_IRAP, _LAST_IRAP = 16, 23
+IDR = table_of((19, 20))
+"""NAL unit types of IDR pictures, bool [64]."""
+_IRAP = table_of(range(16, 24))
 _MOST_SETS = 64
 _MOST_SLICE = 2
 
@@ -46,22 +47,22 @@ def read_hevc_slices(bits: SliceBits, kind: IntArray, sets: tuple[HevcSequence, 
     sequence, pictures = sets
     count = len(kind)
     drops_others, is_shown = np.zeros(count, bool), np.ones(count, bool)
-    is_irap = ((kind >= _FIRST_IRAP) & (kind <= _LAST_IRAP)).nonzero()[0]
-    drops_others[is_irap] = bits.fixed(1, is_irap)
+    is_irap = _IRAP[kind].nonzero()[0]
+    drops_others[is_irap] = bits.flags(is_irap)
     number = bits.golomb()
-    if not set(number.tolist()) <= pictures.keys():
-        raise OddUnits("slices of unknown parameter sets")
+    used = find_sets(number, pictures)
     table = np.zeros((_MOST_SETS, 2), np.int64)
-    for one in pictures.values():
+    for one in used:
         table[one.number] = one.extra_bits, one.has_output_flag
     extra, has_flag = table[number].T
-    if extra.any():
+    if np.count_nonzero(extra):
         bits.skip(extra, np.arange(count))
-    if bool((bits.golomb() > _MOST_SLICE).any()):
+    if np.count_nonzero(bits.golomb() > _MOST_SLICE):
         raise OddUnits("slices of an unknown type")
     flagged = has_flag.nonzero()[0]
-    is_shown[flagged] = bits.fixed(1, flagged)
-    coded = (~np.isin(kind, IDR_KINDS)).nonzero()[0]
+    if len(flagged):
+        is_shown[flagged] = bits.flags(flagged)
+    coded = (~IDR[kind]).nonzero()[0]
     order = np.zeros(count, np.int64)
     order[coded] = bits.fixed(sequence.order_bits, coded)
     bits.check()

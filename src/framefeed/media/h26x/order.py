@@ -9,6 +9,7 @@ from framefeed.media.h26x.units import BoolArray, IntArray
 
 MOST_HELD = 16
 """Pictures that a decoder holds back at most, in both codecs."""
+_LEAST = np.iinfo(np.int64).min
 _SEQUENCE_BITS = 33
 """Numbers of a sequence's pictures are of 32 bits, and a sign."""
 
@@ -29,14 +30,18 @@ def unwrap(coded: IntArray, is_anchor: BoolArray, is_first: BoolArray, bits: int
         OddUnits: The numbers of a sequence become huge.
     """
     half = 1 << (bits - 1)
+    sequence = is_first.cumsum()
+    if int(coded.max()) - int(coded.min()) < half:
+        # No step is as long as half the range: nothing was left out.
+        own_first: IntArray = coded[is_first][sequence - 1]
+        return coded - own_first + (sequence << _SEQUENCE_BITS)
     anchors = is_anchor.nonzero()[0]
     before = is_anchor.cumsum() - 1
     own = coded[anchors]
     total = np.zeros(len(own), np.int64)
     _nearest(own[1:] - own[:-1], half).cumsum(out=total[1:])
-    sequence = is_first.cumsum()
     total -= total[is_first[anchors]][sequence[anchors] - 1]
-    if int(np.abs(total).max()) >= 1 << (_SEQUENCE_BITS - 2):
+    if max(int(total.max()), -int(total.min())) >= 1 << (_SEQUENCE_BITS - 2):
         raise OddUnits("pictures numbered beyond 32 bits")
     number: IntArray = total[before] + _nearest(coded - own[before], half) + (sequence << _SEQUENCE_BITS)
     return number
@@ -44,7 +49,7 @@ def unwrap(coded: IntArray, is_anchor: BoolArray, is_first: BoolArray, bits: int
 
 def _nearest(step: IntArray, half: int) -> IntArray:
     """Wrap steps into those above -half, up to half: H.264 8.2.1.1 and H.265 8.3.1."""
-    found: IntArray = (step + (half - 1)) % (2 * half) - (half - 1)
+    found: IntArray = ((step + (half - 1)) & (2 * half - 1)) - (half - 1)
     return found
 
 
@@ -57,11 +62,13 @@ def levels_of(number: IntArray) -> list[BoolArray]:
     levels: list[BoolArray] = []
     rest = number
     while len(levels) <= MOST_HELD:
-        # The largest of those before; what it beats, or is beaten by, is left for the next level.
-        largest = np.maximum.accumulate(rest)[:-1]
-        is_later = number[1:] < largest
-        if not is_later.any():
+        largest = np.maximum.accumulate(rest)
+        is_later = number < largest
+        if not np.count_nonzero(is_later):
             break
-        levels.append(np.concatenate(([False], is_later)))
-        rest = np.concatenate((rest[:1] * 0 + np.iinfo(np.int64).min, np.minimum(largest, rest[1:])))
+        levels.append(is_later)
+        # What the largest of those before beats, or is beaten by, is left for the next level.
+        before, rest = rest, np.empty_like(number)
+        rest[0] = _LEAST
+        np.minimum(largest[:-1], before[1:], out=rest[1:])
     return levels

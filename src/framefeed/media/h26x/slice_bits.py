@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 
 from framefeed.media.h26x.bits import OddUnits
-from framefeed.media.h26x.units import HEAD_BYTES, ByteArray, IntArray, WordArray
+from framefeed.media.h26x.units import HEAD_BYTES, BoolArray, ByteArray, IntArray, WordArray
 
+Set = TypeVar("Set")
 _WORD = 8
 _ZEROS_BITS = 16
+AHEAD_BITS = 12
+"""Bits that are looked up at once: most of what is behind the order of a picture."""
 _TOO_LONG = 8 * HEAD_BYTES + 1
 """Bits of a number that is longer than those of any sound slice header: it ends beyond what is known."""
 _MOST_NUMBERS = 1024
@@ -18,9 +23,13 @@ _MOST_NUMBERS = 1024
 _SPARE_BYTES = _MOST_NUMBERS * (_TOO_LONG // 8 + 1)
 """Behind the last header: where numbers that are too long lead to."""
 _PREVENTION = 3
-_SEEN_BITS = 57
-"""That are known from any place on: a word of 64 that begins with the place's byte."""
-_TOP = np.uint64(64 - _ZEROS_BITS)
+_SEEN = np.array(57)
+"""Bits that are known from any place on: a word of 64 that begins with the place's byte."""
+# Arrays, for NumPy takes twice as long with numbers that it makes arrays of first.
+_TOP = np.array(64 - _ZEROS_BITS, np.uint64)
+_BEHIND_AHEAD = np.array(64 - AHEAD_BITS, np.uint64)
+_THREE, _SEVEN = np.array(3), np.array(7)
+_BIT = 128 >> np.arange(8)
 _ONE = np.ones(1, np.int64)
 _NONE = np.zeros(0, np.int64)
 
@@ -32,6 +41,65 @@ def _lengths() -> tuple[IntArray, WordArray]:
     for zeros in range(_ZEROS_BITS):
         length[1 << (_ZEROS_BITS - 1 - zeros) : 1 << (_ZEROS_BITS - zeros)] = 2 * zeros + 1
     return length, (64 - np.minimum(length, 64)).astype(np.uint64)
+
+
+def find_sets(number: IntArray, known: dict[int, Set]) -> list[Set]:
+    """Find the picture parameter sets that slices name.
+
+    Args:
+        number: Which set each slice names, int64 [S], at least one.
+        known: Sets by their numbers.
+
+    Raises:
+        OddUnits: Some slice names another one.
+    """
+    first = int(number[0])
+    named = {first} if np.count_nonzero(number == first) == len(number) else set(number.tolist())
+    if not named <= known.keys():
+        raise OddUnits("slices of unknown parameter sets")
+    return [known[one] for one in named]
+
+
+def golombs_ahead() -> IntArray:
+    """Give bits of the Exp-Golomb number that begins with each ``AHEAD_BITS``; more where it does not end in them."""
+    length, _ = _lengths()
+    ahead: IntArray = length[np.arange(1 << AHEAD_BITS) << (_ZEROS_BITS - AHEAD_BITS)]
+    return ahead
+
+
+def lists_ahead(numbers: Sequence[int | None], end: int) -> IntArray:
+    """Give bits of the list that begins with each ``AHEAD_BITS``: numbers, each with others that belong to it.
+
+    Args:
+        numbers: How many others belong to each value; None of values that a list must not have.
+        end: The value that ends a list.
+
+    Returns:
+        int64 [2**AHEAD_BITS]; 0 where the list does not end in these bits, or has values that are not known.
+    """
+    known = golombs_ahead()
+    prefix = np.arange(1 << AHEAD_BITS)
+    found, at, left = np.zeros_like(prefix), np.zeros_like(prefix), np.zeros_like(prefix)
+    value = np.full_like(prefix, -1)
+    others = np.array([-1 if count is None else count for count in numbers])
+    while len(prefix):
+        rest = rest_ahead(prefix, at)
+        length = known[rest]
+        value = np.where(left > 0, value, (rest >> np.maximum(AHEAD_BITS - length, 0)) - 1)
+        at = at + length
+        is_whole = (at <= AHEAD_BITS) & (value < len(numbers))
+        prefix, at, value, left = prefix[is_whole], at[is_whole], value[is_whole], left[is_whole]
+        left = np.where(left > 0, left - 1, others[value])
+        is_end = (left == 0) & (value == end)
+        found[prefix[is_end]] = at[is_end]
+        goes_on = ~is_end & (left >= 0)
+        prefix, at, value, left = prefix[goes_on], at[goes_on], value[goes_on], left[goes_on]
+    return found
+
+
+def rest_ahead(prefix: IntArray, at: IntArray) -> IntArray:
+    """Give what follows ``at`` bits of some ``AHEAD_BITS``, and zeros behind it."""
+    return prefix << np.minimum(at, AHEAD_BITS) & (1 << AHEAD_BITS) - 1
 
 
 class SliceBits:
@@ -46,7 +114,7 @@ class SliceBits:
     """
 
     def __init__(self, head: ByteArray, head_bytes: IntArray, begin: int = 0) -> None:
-        data = np.zeros(head.size + _SPARE_BYTES, np.uint8)
+        self._data = data = np.zeros(head.size + _SPARE_BYTES, np.uint8)
         data[: head.size] = head.ravel()
         sizes = _without_prevention(data[: head.size], head_bytes)
         self._words: WordArray = np.ndarray((len(data) - _WORD + 1,), ">u8", data, strides=(1,))
@@ -65,16 +133,43 @@ class SliceBits:
         self._move(rows, at + count)
         return (self._next(at) >> np.uint64(64 - count)).view(np.int64)
 
+    def flags(self, rows: IntArray) -> BoolArray:
+        """Read a flag in each of some headers: u(1)."""
+        at = self._at[rows]
+        self._at[rows] = at + _ONE
+        set_bits: IntArray = self._data[at >> _THREE] & _BIT[at & _SEVEN]
+        return set_bits.astype(bool)
+
     def golomb(self, rows: IntArray | None = None) -> IntArray:
         """Read an unsigned Exp-Golomb number in each of some headers: ue(v)."""
         at = self._at if rows is None else self._at[rows]
         if not len(at):
             return _NONE
         following = self._next(at)
-        zeros = following >> _TOP
+        zeros = (following >> _TOP).view(np.int64)
         self._move(rows, at + self._length[zeros])
-        value: IntArray = (following >> self._shift[zeros]).view(np.int64) - 1
+        value: IntArray = (following >> self._shift[zeros]).view(np.int64)
+        value -= _ONE
         return value
+
+    def two_golombs(self) -> tuple[IntArray, IntArray]:
+        """Read two unsigned Exp-Golomb numbers in each header."""
+        following = self._next(self._at)
+        zeros = (following >> _TOP).view(np.int64)
+        first = (following >> self._shift[zeros]).view(np.int64) - _ONE
+        length = self._length[zeros]
+        following <<= np.minimum(length, _SEEN).view(np.uint64)
+        zeros = (following >> _TOP).view(np.int64)
+        second = (following >> self._shift[zeros]).view(np.int64) - _ONE
+        length = length + self._length[zeros]
+        # Of a second number that goes on beyond the bits that are seen, only its end is known: it is too long.
+        length[length > _SEEN] = _TOO_LONG
+        self._at = self._at + length
+        return first, second
+
+    def ahead(self, rows: IntArray) -> IntArray:
+        """Give the next ``AHEAD_BITS`` bits of some headers, int64; reads none."""
+        return (self._next(self._at[rows]) >> _BEHIND_AHEAD).view(np.int64)
 
     def golomb_with(self, rows: IntArray, numbers: IntArray) -> IntArray:
         """Read an Exp-Golomb number in each of some headers, and pass over those that belong to it.
@@ -87,9 +182,9 @@ class SliceBits:
         if not len(at):
             return _NONE
         following = self._next(at)
-        zeros = following >> _TOP
+        zeros = (following >> _TOP).view(np.int64)
         length = self._length[zeros]
-        value: IntArray = (following >> self._shift[zeros]).view(np.int64) - 1
+        value: IntArray = (following >> self._shift[zeros]).view(np.int64) - _ONE
         left = numbers.take(value, mode="clip")
         self._at[rows] = at + self._behind(following, length, left, int(left.max()))
         return value
@@ -99,17 +194,17 @@ class SliceBits:
         if len(rows):
             at = self._at[rows]
             following = self._next(at)
-            length = self._length[following >> _TOP]
+            length = self._length[(following >> _TOP).view(np.int64)]
             self._at[rows] = at + (length if count == 1 else self._behind(following, length, _ONE, 1))
 
     def _behind(self, following: WordArray, length: IntArray, left: IntArray, most: int) -> IntArray:
         """Give the bits up to behind some further numbers that follow the first one, of ``length`` bits."""
         for number in range(most):
-            ahead = following << np.minimum(length, _SEEN_BITS).view(np.uint64)
-            length = length + self._length[ahead >> _TOP] * (left > number)
-        if most and int(length.max()) > _SEEN_BITS:
+            ahead = following << np.minimum(length, _SEEN).view(np.uint64)
+            length = length + self._length[(ahead >> _TOP).view(np.int64)] * (left > number)
+        if most and int(length.max()) > _SEEN:
             # What lies beyond the bits that are seen was not read right.
-            length = np.where(length > _SEEN_BITS, _TOO_LONG, length)
+            length = np.where(length > _SEEN, _TOO_LONG, length)
         return length
 
     def signed(self, rows: IntArray | None = None) -> IntArray:
@@ -123,19 +218,19 @@ class SliceBits:
 
     def zeros(self, rows: IntArray) -> IntArray:
         """Count the zeros that follow in each of some headers, up to 16."""
-        length = self._length[self._next(self._at[rows]) >> _TOP]
+        length = self._length[(self._next(self._at[rows]) >> _TOP).view(np.int64)]
         zeros: IntArray = np.minimum(length >> 1, _ZEROS_BITS)
         return zeros
 
     def check(self) -> None:
         """Raise OddUnits if some header went on beyond what is known of it, or had a number that is too long."""
-        if bool((self._at > self._end).any()):
+        if np.count_nonzero(self._at > self._end):
             raise OddUnits("slice headers that go on for long, or break off")
 
     def _next(self, at: IntArray) -> WordArray:
         """Give the 57 bits or more that follow."""
-        words: WordArray = self._words[at >> 3].astype(np.uint64)
-        words <<= (at & 7).view(np.uint64)
+        words: WordArray = self._words[at >> _THREE].astype(np.uint64)
+        words <<= (at & _SEVEN).view(np.uint64)
         return words
 
     def _move(self, rows: IntArray | None, at: IntArray) -> None:
@@ -152,10 +247,10 @@ def _without_prevention(data: ByteArray, sizes: IntArray) -> IntArray:
         data: Headers, one behind the other, uint8 [S * HEAD_BYTES].
         sizes: How many bytes of each are known, int64 [S].
     """
-    is_zero = data == 0
-    at = (is_zero[:-2] & is_zero[1:-1]).nonzero()[0] + 2
+    at = (data == _PREVENTION).nonzero()[0]
+    at = at[(data[at - 1] | data[at - 2]) == 0]
     # Two zeros at the end of a header are not those of the next one.
-    at = at[(data[at] == _PREVENTION) & (at % HEAD_BYTES > 1) & (at % HEAD_BYTES < sizes[at // HEAD_BYTES])]
+    at = at[(at % HEAD_BYTES > 1) & (at % HEAD_BYTES < sizes[at // HEAD_BYTES])] if len(at) else at
     if not len(at):
         return sizes
     rows = np.zeros(len(sizes), bool)

@@ -5,9 +5,9 @@ What `framefeed.media.nal` says of one packet holds here for all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,8 +35,8 @@ HEAD_BYTES = 64
 """Of a slice behind its NAL unit header: long tables of weights fit."""
 BLOCK_PADDING = HEAD_BYTES + 16
 """Zero bytes that must stand behind the packets of a block."""
-_WORD = 8
-_FIRST_BYTES = 4
+_WORD, _FIRST_BYTES = 8, 4
+_HEAD = np.dtype(f"V{HEAD_BYTES}")
 _MAX_STEPS = 4096
 """NAL units of one packet; of one that has more, the rest are gone through one by one."""
 _BEGINS_PICTURE = 128
@@ -61,7 +61,7 @@ class UnitFacts:
         has_sub_layers: ``layer`` is the latter.
         has_unknown_messages: It holds messages that are not plainly one which leaves pictures as they are, bool.
         has_end: It holds the end of a sequence or of the stream, bool.
-        kinds: Which NAL unit types there are, bool [64].
+        kinds: Which NAL unit types there are.
         is_plain: Each packet is whole NAL units; those with slices hold one picture, whose slices are of one type.
         fault: Why libav's parser may read the packets in its own way; empty where it does not.
         parameter_sets: Distinct ones, in the order met.
@@ -76,7 +76,7 @@ class UnitFacts:
     has_sub_layers: bool
     has_unknown_messages: BoolArray
     has_end: BoolArray
-    kinds: BoolArray
+    kinds: frozenset[int]
     is_plain: bool
     fault: str
     parameter_sets: tuple[bytes, ...]
@@ -97,37 +97,58 @@ class UnitFacts:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Units:
+class _Units(NamedTuple):
     """The NAL units of a block, columns of length U; those of one packet in their order.
 
     Attributes:
         packet: Number of the packet within the block, int64.
         at: Where the unit begins in the block, int64.
         length: Bytes, int64.
-        first: The first four bytes, of which some may be the next unit's, uint64 below 2**32.
+        first: The first four bytes, of which some may be the next unit's, uint8 [U, 4].
     """
 
     packet: IntArray
     at: IntArray
     length: IntArray
-    first: WordArray
-
-    def kind(self, header_bytes: int) -> ByteArray:
-        """Give the type of each unit."""
-        first = self.byte(0)
-        kind: ByteArray = first & np.uint8(31) if header_bytes == 1 else first >> np.uint8(1) & np.uint8(63)
-        return kind
-
-    def byte(self, number: int) -> ByteArray:
-        """Give one of the first four bytes of each unit."""
-        return (self.first >> np.uint64(24 - 8 * number)).astype(np.uint8)
+    first: ByteArray
 
 
-def _kinds(*groups: frozenset[int]) -> BoolArray:
+class _Slices(NamedTuple):
+    """The slices of a block.
+
+    Attributes:
+        unit: Numbers of their NAL units, int64 [S].
+        packet: Numbers of their packets, int64 [S].
+        kind: Types of their NAL units, int64 [S].
+        first: Number of the first slice's NAL unit of each packet, int64 [P]; -1 where there is none.
+        without: Numbers of packets without slices.
+    """
+
+    unit: IntArray
+    packet: IntArray
+    kind: IntArray
+    first: IntArray
+    without: IntArray
+
+
+class _Messages(NamedTuple):
+    """Units of messages of a block, columns of length M.
+
+    Attributes:
+        unit: Numbers of the NAL units, int64.
+        kind: First byte of the first message's type, int64.
+        is_short: It is plainly one message, bool.
+    """
+
+    unit: IntArray
+    kind: IntArray
+    is_short: BoolArray
+
+
+def table_of(some: Iterable[int]) -> BoolArray:
     """Make a table of NAL unit types from some of them, bool [64]."""
     table = np.zeros(64, bool)
-    table[sorted(frozenset().union(*groups))] = True
+    table[sorted(some)] = True
     return table
 
 
@@ -137,50 +158,47 @@ class _Codec:
 
     name: str
     header_bytes: int
+    kinds: IntArray
     slices: BoolArray
-    harmless: BoolArray
-    parameters: BoolArray
-    ends: BoolArray
+    harmless: frozenset[int]
+    parameters: frozenset[int]
+    ends: frozenset[int]
     messages: BoolArray
 
 
+_BYTES = np.arange(256)
 _CODECS = {
     "h264": _Codec(
         name="h264",
         header_bytes=1,
-        slices=_kinds(frozenset(_H264_VCL)),
-        harmless=_kinds(H264_SLICES, H264_HARMLESS),
-        parameters=_kinds(H264_PARAMETERS),
-        ends=_kinds(frozenset({10, 11})),
-        messages=_kinds(frozenset({6})),
+        kinds=_BYTES & 31,
+        slices=table_of(_H264_VCL),
+        harmless=H264_SLICES | H264_HARMLESS,
+        parameters=H264_PARAMETERS,
+        ends=frozenset({10, 11}),
+        messages=table_of((_H264_SEI,)),
     ),
     "hevc": _Codec(
         name="hevc",
         header_bytes=2,
-        slices=_kinds(frozenset(_HEVC_VCL)),
-        harmless=_kinds(frozenset(_HEVC_VCL), HEVC_HARMLESS),
-        parameters=_kinds(HEVC_PARAMETERS),
-        ends=_kinds(frozenset({36, 37})),
-        messages=_kinds(frozenset({39, 40})),
+        kinds=_BYTES >> 1 & 63,
+        slices=table_of(_HEVC_VCL),
+        harmless=frozenset(_HEVC_VCL) | HEVC_HARMLESS,
+        parameters=HEVC_PARAMETERS,
+        ends=frozenset({36, 37}),
+        messages=table_of((39, 40)),
     ),
 }
-_H264_SLICE = _kinds(H264_SLICES)
-_HEVC_IRAP = _kinds(frozenset(range(HEVC_FIRST_IRAP, HEVC_LAST_IRAP + 1)))
-_HEVC_REFERENCE = _kinds(frozenset(kind for kind in range(32) if kind >= 16 or kind % 2))
-_HEAD_WORDS = np.arange(0, HEAD_BYTES, _WORD)
+_H264_REFERENCE = _BYTES >> 5 & 3
+"""nal_ref_idc by a NAL unit's first byte."""
+_H264_IDRS = table_of((_H264_IDR,))
+_HEVC_IRAP = table_of(range(HEVC_FIRST_IRAP, HEVC_LAST_IRAP + 1))
+_HEVC_REFERENCE = table_of(kind for kind in range(32) if kind >= 16 or kind % 2)
 _NO_INTEGERS, _NO_FLAGS = np.zeros(0, np.int64), np.zeros(0, bool)
 _NO_UNITS = [(_NO_INTEGERS, _NO_INTEGERS, np.zeros(0, np.uint64))]
+_NO_MESSAGES = _Messages(_NO_INTEGERS, _NO_INTEGERS, _NO_FLAGS)
 _SHOWING = np.isin(np.arange(256), [*TURNING, _MORE_NUMBER])
-_NO_COLUMNS = (
-    _NO_INTEGERS,
-    np.zeros((0, HEAD_BYTES), np.uint8),
-    _NO_INTEGERS,
-    _NO_FLAGS,
-    _NO_FLAGS,
-    _NO_INTEGERS,
-    _NO_FLAGS,
-    _NO_FLAGS,
-)
+_RECOVERING = np.isin(np.arange(256), [_RECOVERY_POINT, _MORE_NUMBER])
 
 
 class UnitWalk:
@@ -195,7 +213,7 @@ class UnitWalk:
         self._codec = _CODECS[codec]
         self._length_size = length_size
         self._columns: list[tuple[npt.NDArray[Any], ...]] = []
-        self._kinds = np.zeros(64, bool)
+        self._kinds: set[int] = set()
         self._is_plain = True
         self._fault = ""
         self._sets: dict[bytes, int] = {}
@@ -215,19 +233,37 @@ class UnitWalk:
             units = self._by_length(words, data, begin, end)
         else:
             units = self._by_start_code(words, data, begin, end)
-        kind = units.kind(self._codec.header_bytes)
-        self._kinds[kind] = True
-        self._read_sets(data, units, self._codec.parameters[kind])
-        which = self._codec.slices[kind].nonzero()[0]
-        head = self._heads(words, units, which, len(begin))
-        if self._codec.name == "h264":
-            facts = self._h264(data, units, kind, which, len(begin))
+        if len(units.at):
+            self._columns.append(self._describe(data, units, len(begin)))
         else:
-            facts = self._hevc(units, kind, which, len(begin))
-        has_end = np.zeros(len(begin), bool)
-        has_end[units.packet[self._codec.ends[kind]]] = True
-        self._columns.append((*head, *facts, has_end, self._find_messages(units, kind, len(begin))))
+            self._columns.append(_without_units(len(begin)))
         self._count += len(begin)
+
+    def _describe(self, data: ByteArray, units: _Units, count: int) -> tuple[npt.NDArray[Any], ...]:
+        codec = self._codec
+        kind = codec.kinds[units.first[:, 0]]
+        present = set(np.bincount(kind).nonzero()[0].tolist())
+        self._kinds |= present
+        if sets := present & codec.parameters:
+            self._read_sets(data, units, table_of(sets)[kind].nonzero()[0])
+        slices = _find_slices(units, kind, codec, count)
+        messages = _find_messages(units, codec.messages[kind].nonzero()[0], codec.header_bytes)
+        slice_kind, head, head_bytes = _heads(data, units, slices, kind, codec.header_bytes)
+        if codec.name == "h264":
+            is_start, is_reference, layer = self._h264(data, units, slices, messages)
+        else:
+            is_start, is_reference, layer = self._hevc(units, slices)
+        self._check_pictures(slices, slice_kind, units.first[:, codec.header_bytes])
+        is_reference[slices.without] = True
+        if harmful := present - codec.harmless:
+            is_reference[units.packet[table_of(harmful)[kind]]] = True
+        has_end, has_unknown_messages = np.zeros(count, bool), np.zeros(count, bool)
+        if ends := present & codec.ends:
+            has_end[units.packet[table_of(ends)[kind]]] = True
+        if len(messages.unit):
+            unknown = ~messages.is_short | _SHOWING[messages.kind]
+            has_unknown_messages[units.packet[messages.unit[unknown]]] = True
+        return slice_kind, head, head_bytes, is_start, is_reference, layer, has_end, has_unknown_messages
 
     def _by_length(self, words: WordArray, data: ByteArray, begin: IntArray, end: IntArray) -> _Units:
         """Step through the k-th unit of all packets."""
@@ -236,16 +272,18 @@ class UnitWalk:
         found: list[tuple[IntArray, IntArray, WordArray]] = []
         for _ in range(_MAX_STEPS):
             active = at + size < end
-            if not active.all():
-                self._is_plain = self._is_plain and bool((at >= end)[~active].all())
+            left = np.count_nonzero(active)
+            if left < len(at):
+                # Packets end with their last unit: there are no bytes behind it.
+                self._is_plain = self._is_plain and np.count_nonzero(at < end) == left
                 packet, at, end = packet[active], at[active], end[active]
-            if not len(packet):
+            if not left:
                 break
             word = words[at].astype(np.uint64)
             unit = at + size
-            at = unit + (word >> shift).astype(np.int64)
+            at = unit + (word >> shift).view(np.int64)
             fits = (at > unit) & (at <= end)
-            if fits.all():
+            if np.count_nonzero(fits) == left:
                 found.append((packet, unit, word))
             else:
                 self._is_plain = False
@@ -253,7 +291,7 @@ class UnitWalk:
         else:
             found += self._rest(words, data, packet, at, end)
         packet, at, word = (np.concatenate(column) for column in zip(*(found or _NO_UNITS), strict=True))
-        return _Units(packet, at, (word >> shift).astype(np.int64), (word << np.uint64(8 * size)) >> np.uint64(32))
+        return _Units(packet, at, (word >> shift).view(np.int64), _bytes(word)[:, size : size + _FIRST_BYTES])
 
     def _rest(
         self, words: WordArray, data: ByteArray, packet: IntArray, at: IntArray, end: IntArray
@@ -283,12 +321,9 @@ class UnitWalk:
         first[packet[::-1]] = code[::-1]
         self._is_plain = self._is_plain and bool(((first == begin) | (first == begin + 1)).all())
         at, packet = at[filled], packet[filled]
-        return _Units(packet, at, stop[filled] - at, words[at].astype(np.uint64) >> np.uint64(32))
+        return _Units(packet, at, stop[filled] - at, _bytes(words[at])[:, :_FIRST_BYTES])
 
-    def _read_sets(self, data: ByteArray, units: _Units, is_set: BoolArray) -> None:
-        which = is_set.nonzero()[0]
-        if not len(which):
-            return
+    def _read_sets(self, data: ByteArray, units: _Units, which: IntArray) -> None:
         which = which[units.packet[which].argsort(kind="stable")]
         for number in which.tolist():
             at = int(units.at[number])
@@ -296,104 +331,68 @@ class UnitWalk:
             if len(self._sets) < MAX_PARAMETER_SETS:
                 self._sets.setdefault(unit, self._count + int(units.packet[number]))
 
-    def _heads(
-        self, words: WordArray, units: _Units, which: IntArray, count: int
-    ) -> tuple[IntArray, ByteArray, IntArray]:
-        """Collect type, bytes and length of the first slice of each packet."""
-        number = np.full(count, -1)
-        number[units.packet[which][::-1]] = which[::-1]  # the last to be assigned remains
-        has_slice = number >= 0
-        header = self._codec.header_bytes
-        at = np.minimum(units.at[number] + header, len(words) - HEAD_BYTES) if len(units.at) else number * 0
-        first = units.byte(0)[number] if len(units.at) else np.zeros(count, np.uint8)
-        kind = (first & 31 if header == 1 else first >> 1 & 63).astype(np.int64)
-        length = units.length[number] - header if len(units.at) else number
-        head: ByteArray = words[at[:, None] + _HEAD_WORDS].view(np.uint8)
-        return np.where(has_slice, kind, -1), head, np.where(has_slice, length, 0)
-
     def _h264(
-        self, data: ByteArray, units: _Units, kind: ByteArray, which: IntArray, count: int
-    ) -> tuple[npt.NDArray[Any], ...]:
-        header = units.byte(0)
-        is_slice = _H264_SLICE[kind[which]]
-        of_slices, slices = units.packet[which[is_slice]], kind[which[is_slice]]
-        has_slice = _some(count, of_slices)
-        is_start = _some(count, of_slices[slices == _H264_IDR])
-        is_droppable = ~_some(count, units.packet[~_CODECS["h264"].harmless[kind]]) & ~is_start
-        layer = np.zeros(count, np.int64)
-        layer[of_slices[::-1]] = ((header[which[is_slice]] >> 5) & 3)[::-1]
-        is_reference = ~has_slice | _some(count, of_slices[(header[which[is_slice]] & 0x60) != 0]) | ~is_droppable
-        self._check_pictures(units, kind, which, units.byte(1))
-        if bool((kind[which] == _H264_PARTITION).any()):
+        self, data: ByteArray, units: _Units, slices: _Slices, messages: _Messages
+    ) -> tuple[BoolArray, BoolArray, IntArray]:
+        """Say where decoding can start, to which pictures others refer, and their nal_ref_idc."""
+        count, reference = len(slices.first), _H264_REFERENCE[units.first[:, 0]]
+        layer = reference[slices.first]
+        layer[slices.without] = 0
+        is_start = _some(count, slices.packet[_H264_IDRS[slices.kind]])
+        is_reference = _some(count, slices.packet[reference[slices.unit] > 0]) | is_start
+        if _H264_PARTITION in self._kinds:
             self._fault = "slices in parts"
-        for number in self._find_recovery_points(data, units, kind, has_slice & ~is_start):
-            is_start[number] = True
+        if len(messages.unit):
+            is_start[self._find_recovery_points(data, units, slices, messages, is_start)] = True
         return is_start, is_reference, layer
 
     def _find_recovery_points(
-        self, data: ByteArray, units: _Units, kind: ByteArray, is_asked: BoolArray
-    ) -> Iterator[int]:
-        """Yield those of some packets whose first recovery point is exact at once."""
-        which = (kind == _H264_SEI).nonzero()[0]
-        if not len(which):
-            return
-        message, size = units.byte(1)[which], units.byte(2)[which].astype(np.int64)
-        # One short message, its end, and room for one byte against emulated start codes: plainly no recovery point.
-        is_short = (size != _MORE_NUMBER) & (units.length[which] - 3 - size <= 2)
-        unknown = which[~is_short | (message == _RECOVERY_POINT) | (message == _MORE_NUMBER)]
-        if not len(unknown):
-            return
-        slices = _H264_SLICE[kind].nonzero()[0]
-        first_slice = np.full(len(is_asked), len(kind))
-        first_slice[units.packet[slices][::-1]] = slices[::-1]
-        if bool((unknown > first_slice[units.packet[unknown]]).any()):
+        self, data: ByteArray, units: _Units, slices: _Slices, messages: _Messages, is_start: BoolArray
+    ) -> list[int]:
+        """Number the packets with a slice whose first recovery point is exact at once."""
+        # One short message of another kind is plainly none.
+        unknown = messages.unit[~messages.is_short | _RECOVERING[messages.kind]]
+        packets = units.packet[unknown]
+        first = slices.first[packets]
+        if np.count_nonzero((unknown > first) & (first >= 0)):
             self._fault = "messages behind a slice"
+        unknown = unknown[~is_start[packets] & (first >= 0)]
+        if not len(unknown):
+            return []
+        exact: list[int] = []
         found: set[int] = set()
-        unknown = unknown[is_asked[units.packet[unknown]]]
         columns = (column[unknown].tolist() for column in (units.packet, units.at, units.length))
         for packet, at, length in zip(*columns, strict=True):
             frames = None if packet in found else recovery_frames(data[at + 1 : at + min(length, SEI_LIMIT)].tobytes())
             if frames is not None:
                 found.add(packet)
                 if frames == 0:
-                    yield packet
+                    exact.append(packet)
+        return exact
 
-    def _hevc(self, units: _Units, kind: ByteArray, which: IntArray, count: int) -> tuple[npt.NDArray[Any], ...]:
-        header, second = units.byte(0), units.byte(1)
-        if bool(((header & 1) | (second >> 3)).any()):
+    def _hevc(self, units: _Units, slices: _Slices) -> tuple[BoolArray, BoolArray, IntArray]:
+        """Say where decoding can start, to which pictures others refer, and their sub-layers."""
+        count, second = len(slices.first), units.first[:, 1]
+        if np.count_nonzero((units.first[:, 0] & 1) | (second >> 3)):
             self._fault = "pictures of several layers"
-        of_slices, slices = units.packet[which], kind[which]
-        has_slice = _some(count, of_slices)
         layer = np.zeros(count, np.int64)
-        layered = which[units.length[which] > 1]
+        layered = slices.unit[units.length[slices.unit] > 1]
         layer[units.packet[layered]] = (second[layered] & 7).astype(np.int64) - 1
-        is_droppable = ~_some(count, units.packet[~_CODECS["hevc"].harmless[kind]])
-        is_start = _some(count, of_slices[_HEVC_IRAP[slices]])
-        is_reference = ~has_slice | _some(count, of_slices[_HEVC_REFERENCE[slices]]) | ~is_droppable
-        self._check_pictures(units, kind, which, units.byte(2))
+        is_start = _some(count, slices.packet[_HEVC_IRAP[slices.kind]])
+        is_reference = _some(count, slices.packet[_HEVC_REFERENCE[slices.kind]])
         return is_start, is_reference, layer
 
-    def _find_messages(self, units: _Units, kind: ByteArray, count: int) -> BoolArray:
-        which = self._codec.messages[kind].nonzero()[0]
-        if not len(which):
-            return np.zeros(count, bool)
-        header = self._codec.header_bytes
-        message, size = units.byte(header)[which], units.byte(header + 1)[which].astype(np.int64)
-        # One short message, its end, and room for one byte against emulated start codes.
-        is_known = (size != _MORE_NUMBER) & (units.length[which] - header - 2 - size <= 2) & ~_SHOWING[message]
-        return _some(count, units.packet[which[~is_known]])
-
-    def _check_pictures(self, units: _Units, kind: ByteArray, which: IntArray, begin: ByteArray) -> None:
-        """Note whether in each packet with slices just one begins a picture, the first, and all are of one type."""
-        of_slices, slices = units.packet[which], kind[which]
-        count = int(of_slices.max()) + 1 if len(of_slices) else 0
-        first = np.zeros(count, np.uint8)
-        first[of_slices[::-1]] = slices[::-1]
-        begins = np.bincount(of_slices[begin[which] >= _BEGINS_PICTURE], minlength=count)
-        has_slice = np.bincount(of_slices, minlength=count) > 0
-        is_alike = bool((first[of_slices] == slices).all())
-        self._is_plain = self._is_plain and is_alike and bool((begins == has_slice).all())
-        if self._codec.name == "h264" and bool(((slices == _H264_IDR) & (first[of_slices] != _H264_IDR)).any()):
+    def _check_pictures(self, slices: _Slices, first_kind: IntArray, begin: ByteArray) -> None:
+        """Note whether in each packet with slices just one begins a picture, and all are of one type."""
+        begins = slices.packet[begin[slices.unit] >= _BEGINS_PICTURE]
+        pictures = len(slices.first) - len(slices.without)
+        self._is_plain = self._is_plain and len(begins) == pictures
+        if len(slices.unit) == pictures:
+            return
+        first = first_kind[slices.packet]
+        self._is_plain = self._is_plain and np.count_nonzero(np.bincount(begins)) == pictures
+        self._is_plain = self._is_plain and np.count_nonzero(first != slices.kind) == 0
+        if self._codec.name == "h264" and bool(((slices.kind == _H264_IDR) & (first != _H264_IDR)).any()):
             self._fault = "slices in no usual order"
 
     def facts(self, order: IntArray | None = None) -> UnitFacts:
@@ -402,9 +401,12 @@ class UnitWalk:
         Args:
             order: Number of each packet in demuxing order, where they came in another one.
         """
-        columns = [np.concatenate(column) for column in zip(*(self._columns or [_NO_COLUMNS]), strict=True)]
-        back: Any = slice(None) if order is None else order.argsort()
-        columns = [column[back] for column in columns]
+        columns: Iterable[npt.NDArray[Any]] = self._columns[0] if self._columns else _without_units(0)
+        if len(self._columns) > 1:
+            columns = map(np.concatenate, zip(*self._columns, strict=True))
+        if order is not None:
+            back = order.argsort()
+            columns = [column[back] for column in columns]
         slice_kind, head, head_bytes, is_start, is_reference, layer, has_end, has_unknown = columns
         numbers = self._sets if order is None else {unit: int(order[at]) for unit, at in self._sets.items()}
         return UnitFacts(
@@ -417,11 +419,51 @@ class UnitWalk:
             has_sub_layers=self._codec.name == "hevc",
             has_unknown_messages=has_unknown,
             has_end=has_end,
-            kinds=self._kinds,
+            kinds=frozenset(self._kinds),
             is_plain=self._is_plain,
             fault=self._fault,
             parameter_sets=tuple(sorted(numbers, key=numbers.__getitem__)),
         )
+
+
+def _bytes(word: WordArray) -> ByteArray:
+    """Give the bytes of numbers in the order in which they are stored, uint8 [U, 8]."""
+    return word.astype(">u8").view(np.uint8).reshape(-1, _WORD)
+
+
+def _find_slices(units: _Units, kind: IntArray, codec: _Codec, count: int) -> _Slices:
+    which = codec.slices[kind].nonzero()[0]
+    packet = units.packet[which]
+    first = np.full(count, -1)
+    first[packet[::-1]] = which[::-1]  # the last to be assigned remains
+    return _Slices(which, packet, kind[which], first, (first < 0).nonzero()[0])
+
+
+def _find_messages(units: _Units, which: IntArray, header: int) -> _Messages:
+    if not len(which):
+        return _NO_MESSAGES
+    first = units.first[which].astype(np.int64)
+    size = first[:, header + 1]
+    # One short message, its end, and room for one byte against emulated start codes.
+    is_short = (size != _MORE_NUMBER) & (units.length[which] - size <= header + 2 + 2)
+    return _Messages(which, first[:, header], is_short)
+
+
+def _heads(
+    data: ByteArray, units: _Units, slices: _Slices, kind: IntArray, header_bytes: int
+) -> tuple[IntArray, ByteArray, IntArray]:
+    """Collect type, bytes and length of the first slice of each packet."""
+    heads = np.ndarray((len(data) - HEAD_BYTES + 1,), _HEAD, data, strides=(1,))
+    head = heads[units.at[slices.first] + header_bytes].view(np.uint8).reshape(-1, HEAD_BYTES)
+    first_kind, length = kind[slices.first], units.length[slices.first] - header_bytes
+    first_kind[slices.without], length[slices.without] = -1, 0
+    return first_kind, head, length
+
+
+def _without_units(count: int) -> tuple[npt.NDArray[Any], ...]:
+    """Describe packets that hold no NAL unit."""
+    none, no_flag = np.zeros(count, np.int64), np.zeros(count, bool)
+    return none - 1, np.zeros((count, HEAD_BYTES), np.uint8), none, no_flag, ~no_flag, none, no_flag, no_flag
 
 
 def _some(count: int, packet: IntArray) -> BoolArray:

@@ -20,6 +20,8 @@ BLOCK_BYTES = 2**21
 """Read at once; NumPy's cost a block is that of a hundred kilobytes."""
 MAX_PACKET_BYTES = 2**25
 """Larger packets are libav's."""
+_NEAR_BYTES = 2**17
+"""Packets that lie in so many bytes are read at once, whatever is between them."""
 _MAX_GAP = 32 * 1024
 """Bytes of other tracks that are read along rather than skipped."""
 
@@ -48,7 +50,7 @@ def scan_packets(reader: ByteReader, codec: str, length_size: int, packets: Plac
         raise OddMovie(f"NAL units with lengths of {length_size} bytes, or huge packets")
     begin, end = packets.offset, packets.offset + packets.size
     order: IntArray | None = None
-    if bool((begin[1:] < begin[:-1]).any()):
+    if np.count_nonzero(begin[1:] < begin[:-1]):
         order = np.argsort(begin, kind="stable").astype(np.int64)
         begin, end = begin[order], end[order]
     walk = UnitWalk(codec, length_size)
@@ -65,13 +67,16 @@ def scan_packets(reader: ByteReader, codec: str, length_size: int, packets: Plac
     facts = walk.facts(order)
     if facts.fault:
         raise OddMovie(facts.fault)
-    if not facts.kinds.any():
+    if not facts.kinds:
         raise OddMovie("packets without NAL units")
     return facts
 
 
 def _blocks(begin: IntArray, end: IntArray) -> Iterator[tuple[int, int]]:
     """Split packets, sorted by place, into runs that are read at once."""
+    if int(end.max()) - int(begin[0]) <= _NEAR_BYTES:
+        yield 0, len(begin)
+        return
     gaps = (begin[1:] - end[:-1] > _MAX_GAP).nonzero()[0] + 1
     first = 0
     for stop in [*gaps.tolist(), len(begin)]:

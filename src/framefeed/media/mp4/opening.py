@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
+
+import numpy as np
 
 from framefeed.errors import LimitExceeded
 from framefeed.media.h26x.bits import OddUnits
@@ -74,7 +74,7 @@ class OpenedMovie:
             raise Unproved("facts that only libav knows")
         proof = prove_units(self.facts.video, units, self.walk, self._held(self.facts.video))
         first = int(proof.order[0])
-        if proof.begin or units.has_unknown_messages[1 : first + 1].any():
+        if proof.begin or np.count_nonzero(units.has_unknown_messages[1 : first + 1]):
             raise Unproved("a first frame that is turned by messages, or not known")
         if has_damaged_configuration(self.facts.video.codec, self.facts.video.extradata):
             raise Unproved("a decoder complains of the parameter sets")
@@ -105,7 +105,7 @@ def movie_info(reader: ByteReader, head: bytes, name: str, limits: Limits) -> Me
     """
     if head[4:8] not in COUNTED_KINDS:
         return None
-    with _left_to_libav(name), _bounded(name, limits):
+    with _LeftToLibav(name), _Bounded(name, limits):
         movie = read_movie(reader, reader.stat().bytes, limits, head)
         for track in movie.tracks:
             check_counts(movie, track)
@@ -127,7 +127,7 @@ def open_movie(reader: ByteReader, head: bytes, name: str, limits: Limits) -> Op
     """
     if head[4:8] not in COUNTED_KINDS:
         return None
-    with _left_to_libav(name), _bounded(name, limits):
+    with _LeftToLibav(name), _Bounded(name, limits):
         movie = read_movie(reader, reader.stat().bytes, limits, head)
         if movie.extends is None:
             facts = _facts_or_none(reader, movie, name, limits)
@@ -139,7 +139,7 @@ def open_movie(reader: ByteReader, head: bytes, name: str, limits: Limits) -> Op
 
 
 def _facts_or_none(reader: ByteReader, movie: Movie, name: str, limits: Limits) -> MovieFacts | None:
-    with _left_to_libav(name):
+    with _LeftToLibav(name):
         video = read_video(movie, movie.video)
         return MovieFacts(_info(reader, movie, video, limits), video)
     return None
@@ -148,7 +148,7 @@ def _facts_or_none(reader: ByteReader, movie: Movie, name: str, limits: Limits) 
 def _facts_of_fragments(
     reader: ByteReader, movie: Movie, walk: PacketWalk, name: str, limits: Limits
 ) -> MovieFacts | None:
-    with _left_to_libav(name):
+    with _LeftToLibav(name):
         video = read_video(movie, movie.video)
         check_size(video.format, limits)
         check_first_packet(reader, (int(walk.offset[0]), int(walk.size[0])), movie.layout.size, video)
@@ -162,24 +162,47 @@ def _info(reader: ByteReader, movie: Movie, video: Configuration, limits: Limits
     return info
 
 
-@contextmanager
-def _left_to_libav(name: str) -> Iterator[None]:
-    """Leave the block where a movie is odd, and say so."""
-    try:
-        yield
-    except (OddMovie, OddUnits) as odd:
-        _LOG.debug("%s: read through libav: %s", name, odd)
+class _LeftToLibav:
+    """Leaves the block where a movie is odd, and says so.
+
+    Args:
+        name: Of the source.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, trace: object) -> bool:
+        if not isinstance(error, (OddMovie, OddUnits)):
+            return False
+        _LOG.debug("%s: read through libav: %s", self._name, error)
+        return True
 
 
-@contextmanager
-def _bounded(name: str, limits: Limits) -> Iterator[None]:
-    try:
-        yield
-    except TooManyBoxes:
-        raise LimitExceeded(
-            f"{name}: its header goes on for more boxes than max_header_bytes allows ({limits.max_header_bytes}): it "
-            "may be damaged; raise Limits(max_header_bytes=...) if the file is trusted",
-            limit="max_header_bytes",
-            source=name,
-            stage="open",
-        ) from None
+class _Bounded:
+    """Says which limit is too low for the boxes of the block.
+
+    Args:
+        name: Of the source.
+        limits: That hold.
+    """
+
+    def __init__(self, name: str, limits: Limits) -> None:
+        self._name, self._limits = name, limits
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, TooManyBoxes):
+            raise LimitExceeded(
+                f"{self._name}: its header goes on for more boxes than max_header_bytes allows "
+                f"({self._limits.max_header_bytes}): it may be damaged; raise Limits(max_header_bytes=...) if the "
+                "file is trusted",
+                limit="max_header_bytes",
+                source=self._name,
+                stage="open",
+            ) from None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import mul
 from struct import Struct
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -71,67 +72,53 @@ def read_samples(movie: Movie, track: Track, limits: Limits) -> Samples:
     if int(size.max()) > min(limits.max_packet_bytes, MAX_SAMPLE_BYTES) or int(size.min()) < 1:
         raise OddMovie("an empty or a huge sample")
     duration = _durations(data, need(tables, b"stts"), count)
-    dts = np.empty(count, np.int64)
-    dts[0] = 0
-    duration[:-1].cumsum(out=dts[1:])
+    dts = duration.cumsum() - duration
     composition = _compositions(data, tables[b"ctts"], count) if b"ctts" in tables else None
     return Samples(offset, size, dts, duration, composition, _sync(data, tables.get(b"stss"), count))
 
 
 def sample_places(movie: Movie, track: Track, limits: Limits) -> tuple[IntArray, IntArray]:
     """Give offset and size of each of a track's samples, int64 [P]; all lie within the file."""
-    data, size = movie.data, _sizes(movie, track, limits)
-    chunks = _chunk_offsets(data, track.tables)
-    lengths, by_run = _chunk_runs(data, track.tables)
-    counts = by_run.repeat(lengths)
-    if int(counts.sum()) != len(size):
-        raise OddMovie(f"{len(size)} samples, and {int(counts.sum())} in the chunks")
-    if not len(size):
-        return chunks, size
-    if len(chunks) == len(size):
-        offset = chunks
-    else:
-        before = np.zeros(len(size), np.int64)
-        size[:-1].cumsum(out=before[1:])
-        first = np.zeros(len(chunks), np.int64)
-        counts[:-1].cumsum(out=first[1:])
-        offset = before + (chunks - before[first]).repeat(counts)
-    if int((offset + size).max()) > movie.layout.size or int(chunks.min()) < 0:
+    size = _sizes(movie, track, limits)
+    chunks = _chunk_offsets(movie, track)
+    runs = _chunk_runs(movie.data, track.tables, len(chunks))
+    if runs.num_samples != len(size):
+        raise OddMovie(f"{len(size)} samples, and {runs.num_samples} in the chunks")
+    offset = chunks.astype(np.int64)
+    if len(chunks) != len(size):
+        counts = runs.by_chunk()
+        before = size.cumsum() - size
+        first = counts.cumsum() - counts
+        offset = before + (offset - before[first]).repeat(counts)
+    if len(size) and int((offset + size).max()) > movie.layout.size:
         raise OddMovie("samples beyond the end of the file")
     return offset, size
 
 
 def check_places(movie: Movie, track: Track, limits: Limits) -> None:
-    """Raise OddMovie unless a track that is not read lies within the file: libav stops where any track breaks off."""
-    data, tables = movie.data, track.tables
-    if b"stsz" in tables and b"stz2" not in tables:
-        fixed, count = unpack(data, tables[b"stsz"], _SIZES)
-        if fixed:
-            return _check_fixed(movie, track, fixed, count)
-        if count <= limits.max_packets and _are_places_sure(movie, track, count):
-            return None
-    sample_places(movie, track, limits)
-    return None
+    """Raise OddMovie unless a track that is not read lies within the file: libav stops where any track breaks off.
 
-
-def _are_places_sure(movie: Movie, track: Track, count: int) -> bool:
-    """Whether samples would lie in the file even if all were as large as the largest one; no table is expanded."""
-    data, tables = movie.data, track.tables
-    chunks = _chunk_column(data, tables)
-    lengths, by_run = _chunk_runs(data, tables)
-    if not count or int((lengths * by_run).sum()) != count:
-        return False
-    largest = int(_column(data, tables[b"stsz"], ">u4", count, 12).max())
-    return int(chunks.min()) >= 0 and int(chunks.max()) + int(by_run.max()) * largest <= movie.layout.size
-
-
-def _check_fixed(movie: Movie, track: Track, fixed: int, count: int) -> None:
-    chunks = _chunk_offsets(movie.data, track.tables)
-    lengths, by_run = _chunk_runs(movie.data, track.tables)
-    counts = by_run.repeat(lengths)
-    if int(counts.sum()) != count:
+    No table is expanded.
+    """
+    box = track.tables.get(b"stsz")
+    fixed, count = (0, 0) if box is None else unpack(movie.data, box, _SIZES)
+    if box is None or b"stz2" in track.tables or (count > limits.max_packets and not fixed):
+        sample_places(movie, track, limits)
+        return
+    chunks = _chunk_offsets(movie, track)
+    runs = _chunk_runs(movie.data, track.tables, len(chunks))
+    if runs.num_samples != count:
         raise OddMovie("chunks that do not hold the samples")
-    if count and (int((chunks + counts * fixed).max()) > movie.layout.size or int(chunks.min()) < 0):
+    if not count:
+        return
+    if fixed * runs.most > movie.layout.size:
+        raise OddMovie("samples beyond the end of the file")
+    counts = runs.by_chunk()
+    if fixed:
+        size = counts * fixed
+    else:
+        size = np.add.reduceat(_column(movie.data, box, ">u4", count, 12), counts.cumsum() - counts, dtype=np.int64)
+    if int((chunks.astype(np.int64) + size).max()) > movie.layout.size:
         raise OddMovie("samples beyond the end of the file")
 
 
@@ -206,38 +193,69 @@ def _chunk_count(data: bytes, tables: dict[bytes, Box]) -> int:
     return count
 
 
-def _chunk_column(data: bytes, tables: dict[bytes, Box]) -> npt.NDArray[Any]:
-    count, box = _chunk_count(data, tables), tables.get(b"stco") or tables[b"co64"]
-    return _column(data, box, ">u4" if box.kind == b"stco" else ">i8", count, 8)
+def _chunk_offsets(movie: Movie, track: Track) -> npt.NDArray[Any]:
+    """View the offsets of chunks; big-endian. None lies beyond the end of the file."""
+    count, box = _chunk_count(movie.data, track.tables), track.tables.get(b"stco") or track.tables[b"co64"]
+    offsets = _column(movie.data, box, ">u4" if box.kind == b"stco" else ">u8", count, 8)
+    if count and int(offsets.max()) > movie.layout.size:
+        raise OddMovie("samples beyond the end of the file")
+    return offsets
 
 
-def _chunk_offsets(data: bytes, tables: dict[bytes, Box]) -> IntArray:
-    return _chunk_column(data, tables).astype(np.int64)
+class _ChunkRuns(NamedTuple):
+    """Runs of chunks.
+
+    Attributes:
+        lengths: Chunks of each run.
+        counts: Samples of each chunk of a run.
+        num_samples: Samples of all chunks.
+        most: Samples of the largest chunk.
+    """
+
+    lengths: IntArray | list[int]
+    counts: IntArray | tuple[int, ...]
+    num_samples: int
+    most: int
+
+    def by_chunk(self) -> IntArray:
+        """Give the samples of each chunk, int64."""
+        return np.repeat(self.counts, self.lengths)
 
 
-def _chunk_runs(data: bytes, tables: dict[bytes, Box]) -> tuple[IntArray, IntArray]:
-    """Give runs of chunks: how many, and the samples of each; only tables that need no guess, of one description."""
-    runs = table(data, need(tables, b"stsc"), 3).astype(np.int64)
-    chunks = _chunk_count(data, tables)
-    if not len(runs) or not chunks:
-        if len(runs) or chunks:
+def _chunk_runs(data: bytes, tables: dict[bytes, Box], chunks: int) -> _ChunkRuns:
+    """Read runs of chunks; only tables that need no guess, of one description."""
+    box = need(tables, b"stsc")
+    version, entries = unpack(data, box, _COUNT)
+    if not entries or not chunks:
+        if entries or chunks or version:
             raise OddMovie("chunks without samples")
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    first, counts, description = runs.T
-    lengths = np.empty(len(runs), np.int64)
+        return _ChunkRuns([], (), 0, 0)
+    if version or entries > _FEW_RUNS:
+        return _many_chunk_runs(data, box, chunks)
+    numbers = unpack(data, box, _TRIPLES[entries], 8)
+    first, counts = numbers[::3], numbers[1::3]
+    lengths = [end - begin for begin, end in zip(first, (*first[1:], chunks + 1), strict=True)]
+    if first[0] != 1 or min(lengths) < 1 or min(counts) < 1 or set(numbers[2::3]) != {1}:
+        raise OddMovie("chunks of several kinds, or in no order")
+    return _ChunkRuns(lengths, counts, sum(map(mul, lengths, counts)), max(counts))
+
+
+def _many_chunk_runs(data: bytes, box: Box, chunks: int) -> _ChunkRuns:
+    first, counts, description = table(data, box, 3).astype(np.int64).T
+    lengths = np.empty(len(first), np.int64)
     lengths[:-1] = first[1:]
     lengths[-1] = chunks + 1
     lengths -= first
     if first[0] != 1 or int(lengths.min()) < 1 or int(counts.min()) < 1 or bool((description != 1).any()):
         raise OddMovie("chunks of several kinds, or in no order")
-    return lengths, counts
+    return _ChunkRuns(lengths, counts, int((lengths * counts).sum()), int(counts.max()))
 
 
 def check_counts(movie: Movie, track: Track) -> None:
     """Raise OddMovie if a track's tables speak of different numbers of samples; none of them is expanded."""
     data, tables = movie.data, track.tables
     fixed, sizes = unpack(data, tables.get(b"stsz") or need(tables, b"stz2"), _SIZES)
-    if _samples_in_chunks(data, tables) != sizes:
+    if _chunk_runs(data, tables, _chunk_count(data, tables)).num_samples != sizes:
         raise OddMovie(f"{sizes} samples, and others in the chunks")
     # libav reads entries beyond the end of a box, and stops at the end of the file.
     for kind, width in _WIDTHS.items():
@@ -249,29 +267,16 @@ def check_counts(movie: Movie, track: Track) -> None:
         raise OddMovie("sizes that break off")
 
 
-def _samples_in_chunks(data: bytes, tables: dict[bytes, Box]) -> int:
-    box = need(tables, b"stsc")
-    version, entries = unpack(data, box, _COUNT)
-    if not entries or entries > _FEW_RUNS or version:
-        lengths, counts = _chunk_runs(data, tables)
-        return int((lengths * counts).sum())
-    numbers = unpack(data, box, _TRIPLES[entries], 8)
-    first, counts_of_runs = numbers[::3], numbers[1::3]
-    ends = (*first[1:], _chunk_count(data, tables) + 1)
-    lengths_of_runs = [end - begin for begin, end in zip(first, ends, strict=True)]
-    if first[0] != 1 or min(lengths_of_runs) < 1 or min(counts_of_runs) < 1 or set(numbers[2::3]) != {1}:
-        raise OddMovie("chunks of several kinds, or in no order")
-    return sum(length * count for length, count in zip(lengths_of_runs, counts_of_runs, strict=True))
-
-
 def _durations(data: bytes, box: Box, count: int) -> IntArray:
     runs = table(data, box, 2)
+    if len(runs) == 1:
+        number, delta = runs[0].tolist()
+        if number == count and 0 < delta < _MAX_DELTA:
+            return np.full(count, delta, np.int64)
     if not len(runs) or int(runs[:, 0].sum(dtype=np.int64)) != count:
         raise OddMovie("times for another number of samples")
     if int(runs[:, 1].max()) >= _MAX_DELTA or int(runs[:, 1].min()) == 0:
         raise OddMovie("samples that last for nothing, or for ever")
-    if len(runs) == 1:
-        return np.full(count, int(runs[0, 1]), np.int64)
     return runs[:, 1].astype(np.int64).repeat(runs[:, 0].astype(np.int64))
 
 
@@ -279,9 +284,13 @@ def _compositions(data: bytes, box: Box, count: int) -> IntArray | None:
     runs = table(data, box, 2)
     if not len(runs):
         return None
-    counts, offsets = runs[:, 0].astype(np.int64), runs[:, 1].astype(np.int32).astype(np.int64)
-    if int(counts.sum()) != count or int(counts.min()) < 1 or int(np.abs(offsets).max()) > _MAX_COMPOSITION:
-        raise OddMovie("composition times for other samples, or huge ones")
+    counts, offsets = runs[:, 0].astype(np.int64), runs.view(">i4")[:, 1].astype(np.int64)
+    if max(int(offsets.max()), -int(offsets.min())) > _MAX_COMPOSITION:
+        raise OddMovie("huge composition times")
+    if len(counts) == count == np.count_nonzero(counts == 1):
+        return offsets
+    if int(counts.sum()) != count or int(counts.min()) < 1:
+        raise OddMovie("composition times for other samples")
     return offsets.repeat(counts)
 
 
@@ -289,7 +298,7 @@ def _sync(data: bytes, box: Box | None, count: int) -> BoolArray:
     if box is None:
         return np.ones(count, bool)
     numbers = table(data, box, 1)[:, 0].astype(np.int64)
-    if not len(numbers) or numbers[0] < 1 or numbers[-1] > count or bool((numbers[1:] <= numbers[:-1]).any()):
+    if not len(numbers) or numbers[0] < 1 or numbers[-1] > count or np.count_nonzero(numbers[1:] <= numbers[:-1]):
         raise OddMovie("key frames in no order, or none")
     is_sync = np.zeros(count, bool)
     is_sync[numbers - 1] = True
