@@ -21,7 +21,7 @@ from framefeed.index.frame_index import (
     IntArray,
     StreamFacts,
 )
-from framefeed.index.joining import Table, index_movie, is_one_to_one, kept_in_order
+from framefeed.index.joining import Table, index_movie, is_one_to_one, kept_in_order, may_carry_parameters
 from framefeed.index.sequence_index import index_sequence, index_still
 from framefeed.index.times import DecodingTimes, SentPackets, assume_rate, find_times, own_times
 from framefeed.media.container import Packet, VideoContainer
@@ -34,7 +34,7 @@ from framefeed.media.limits import DEFAULT_LIMITS, Limits, limits_or_default
 from framefeed.media.mp4.opening import OpenedMovie, open_movie
 from framefeed.media.nal import MAX_PARAMETER_SETS
 from framefeed.media.packets import NAL_CODECS, PacketWalk, walk_packets
-from framefeed.media.parameter_sets import has_damaged_parameters
+from framefeed.media.parameter_sets import has_damaged_configuration, has_damaged_parameters
 from framefeed.media.probe import video_info
 from framefeed.media.provers import has_prover, walk_and_prove
 from framefeed.media.proving import Proof, Refuted, Unproved
@@ -141,19 +141,25 @@ def _index_once(media: MediaSource, options: IndexOptions, *, needs_info: bool) 
     with media.opened() as reader:
         head = read_bytes(reader, 0, HEAD_BYTES)
         is_image = sniff(head, media.name) == "image"
-        opened = None if is_image else open_movie(reader, head, media.name, limits)
+        # What is far away is not read as a whole to know which frames it gives.
+        tables_only = media.kind == "url" and verify in ("none", "proof")
+        opened = None if is_image else open_movie(reader, head, media.name, limits, tables_only=tables_only)
         if opened is not None and stream_index in (None, opened.number) and verify in ("none", "proof"):
             info = opened.facts.info if opened.facts is not None else None
-            order = _proved_order(opened, verify) if info is not None or not needs_info else None
+            find_order = _order_of_tables if tables_only else partial(_proved_order, verify=verify)
+            order = find_order(opened) if info is not None or not needs_info else None
             if order is not None:
-                built_from: BuiltFrom = "packets" if verify == "none" else "packets+proof"
+                built_from: BuiltFrom = "packets" if tables_only or verify == "none" else "packets+proof"
                 return info, index_movie(opened, order, built_from, identity_of(reader, reader.stat()))
     if is_image:
         return index_still(media, verify, stream_index, limits)
-    with VideoContainer(media, stream_index, limits, headers_only=verify == "proof") as container:
+    headers_only = verify == "proof" and (opened is None or not tables_only)
+    with VideoContainer(media, stream_index, limits, headers_only=headers_only) as container:
         # Facts are not pixels: the loop filter, a fifth of the work, changes none of them.
         container.decoder().options |= {"skip_loop_filter": "all"}
         known = opened.walk if opened is not None and opened.number == container.stream.index else None
+        if tables_only and known is not None:
+            return _Builder(container, known, options.assume_fps).believe_tables()
         if verify == "proof":
             # What packets of most codecs say is in their bytes, of which the tables' walk reads none.
             is_enough = container.codec_name in NAL_CODECS or not has_prover(container)
@@ -161,6 +167,14 @@ def _index_once(media: MediaSource, options: IndexOptions, *, needs_info: bool) 
         walk = known or walk_packets(container)
         _refuse_hopeless(walk, container)
         return _Builder(container, walk, options.assume_fps).build(verify)
+
+
+def _order_of_tables(opened: OpenedMovie) -> IntArray | None:
+    """Number the packets that an MP4 file's tables have shown, by time; None where they do not say enough."""
+    if opened.facts is None or not opened.walk.has_unique_times:
+        return None
+    video, order = opened.facts.video, kept_in_order(opened.walk)
+    return order if len(order) and not has_damaged_configuration(video.codec, video.extradata) else None
 
 
 def _proved_order(opened: OpenedMovie, verify: Verify) -> IntArray | None:
@@ -233,6 +247,16 @@ class _Builder:
         """Index what the packets prove."""
         self._walk = replace(self._walk, is_key=proof.is_key)
         return self._assembled(proof.order, first, "packets+proof")
+
+    def believe_tables(self) -> tuple[MediaInfo, FrameIndex]:
+        """Index what the container's tables say, if the first frame comes as they do; its packets alone are decoded."""
+        self._container.reopen()
+        packets = islice(packets_from(self._container, self._walk, 0), _HEAD_PACKETS)
+        first = next(decode_facts(self._container, packets), None)
+        order = self._kept_in_order()
+        if first is None or first.packet != order[0] or not self._walk.has_unique_times:
+            return self._from_decoding()
+        return self._assembled(order, first, "packets")
 
     def believe_from(self, proof: Proof) -> tuple[MediaInfo, FrameIndex]:
         """Index what decoding gives of the beginning, and what packets prove of the rest.
@@ -375,8 +399,8 @@ class _Builder:
             rotation=rotation,
             mirrored=mirrored,
             contiguous=self._walk.is_contiguous and nal,
-            skips_exactly=nal and is_one_to_one(self._walk, order),
-            inband_parameters=bool(self._walk.parameter_sets),
+            skips_exactly=self._walk.units is not None and is_one_to_one(self._walk, order),
+            inband_parameters=may_carry_parameters(self._walk, container.codec_name),
             color_primaries=self._colors.primaries,
             color_transfer=self._colors.transfer,
             color_space=self._colors.space,

@@ -19,6 +19,7 @@ from av.video.frame import VideoFrame
 from framefeed.decode.auto import check_kind
 from framefeed.decode.backends.pyav_feed import SILENT_CODECS, Feed
 from framefeed.decode.backends.pyav_pools import Feeding, thread_pools
+from framefeed.decode.backends.pyav_starts import with_proved_starts
 from framefeed.decode.convert import Converter, conversion_recipe
 from framefeed.decode.decoder import ClipSlot, DecodeCounts, DecodeReport, Pixels
 from framefeed.decode.places import Places, Write, converted
@@ -119,6 +120,7 @@ class PyAVDecoder:
         numbers = np.asarray(ordinals, dtype=np.int64)
         if index.num_damaged_frames:
             numbers = numbers[~index.is_damaged(numbers)]
+        index = with_proved_starts(source, index, numbers, self._feeding, counts)
         runs = plan_runs(index, numbers, skip=self._skip)
         if not len(runs.ordinals):
             return
@@ -145,6 +147,7 @@ class PyAVDecoder:
         decoder, one thread, every packet, and so many after the last that none of the pictures is held back.
         """
         numbers, feeding = np.array(ordinals, dtype=np.int64), replace(self._feeding, threads=1)
+        index = with_proved_starts(source, index, numbers, feeding, counts)
         starts = index.frame_start[numbers]
         for start in np.unique(starts).tolist():
             planned = plan_runs(index, numbers[starts == start], skip=False)

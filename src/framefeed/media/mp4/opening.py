@@ -113,7 +113,9 @@ def movie_info(reader: ByteReader, head: bytes, name: str, limits: Limits) -> Me
     return None
 
 
-def open_movie(reader: ByteReader, head: bytes, name: str, limits: Limits) -> OpenedMovie | None:
+def open_movie(
+    reader: ByteReader, head: bytes, name: str, limits: Limits, *, tables_only: bool = False
+) -> OpenedMovie | None:
     """Read facts and packets of a source from its moov box; None where libav has to.
 
     Args:
@@ -121,6 +123,7 @@ def open_movie(reader: ByteReader, head: bytes, name: str, limits: Limits) -> Op
         head: Its first bytes.
         name: For the log.
         limits: What it may claim.
+        tables_only: Read no packet but the beginning of the first.
 
     Raises:
         LimitExceeded: More boxes than the limits allow.
@@ -132,8 +135,9 @@ def open_movie(reader: ByteReader, head: bytes, name: str, limits: Limits) -> Op
         if movie.extends is None:
             facts = _facts_or_none(reader, movie, name, limits)
             length_size = facts.video.length_size if facts else length_size_of(movie, movie.video)
-            return OpenedMovie(movie, walk_movie(reader, movie, length_size, limits), facts)
-        walk = walk_movie(reader, movie, length_size_of(movie, movie.video), limits)
+            walk = walk_movie(reader, movie, None if tables_only else length_size, limits)
+            return OpenedMovie(movie, walk, facts)
+        walk = walk_movie(reader, movie, None if tables_only else length_size_of(movie, movie.video), limits)
         return OpenedMovie(movie, walk, _facts_of_fragments(reader, movie, walk, name, limits))
     return None
 
