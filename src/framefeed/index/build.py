@@ -142,8 +142,9 @@ def _index_once(media: MediaSource, options: IndexOptions, *, needs_info: bool) 
         head = read_bytes(reader, 0, HEAD_BYTES)
         is_image = sniff(head, media.name) == "image"
         # What is far away is not read as a whole to know which frames it gives.
-        tables_only = media.kind == "url" and verify in ("none", "proof")
-        opened = None if is_image else open_movie(reader, head, media.name, limits, tables_only=tables_only)
+        is_remote = media.kind == "url" and verify in ("none", "proof")
+        opened = None if is_image else open_movie(reader, head, media.name, limits, tables_only=is_remote)
+        tables_only = is_remote and opened is not None and opened.walk.units is None
         if opened is not None and stream_index in (None, opened.number) and verify in ("none", "proof"):
             info = opened.facts.info if opened.facts is not None else None
             find_order = _order_of_tables if tables_only else partial(_proved_order, verify=verify)
@@ -153,7 +154,7 @@ def _index_once(media: MediaSource, options: IndexOptions, *, needs_info: bool) 
                 return info, index_movie(opened, order, built_from, identity_of(reader, reader.stat()))
     if is_image:
         return index_still(media, verify, stream_index, limits)
-    headers_only = verify == "proof" and (opened is None or not tables_only)
+    headers_only = verify == "proof" and not tables_only
     with VideoContainer(media, stream_index, limits, headers_only=headers_only) as container:
         # Facts are not pixels: the loop filter, a fifth of the work, changes none of them.
         container.decoder().options |= {"skip_loop_filter": "all"}

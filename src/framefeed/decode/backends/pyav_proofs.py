@@ -1,7 +1,7 @@
-"""Whether decoding can start where the tables of a file have it: told by the packets, when they are first fetched.
+"""What an index of tables alone does not know of packets: told by themselves, when they are first fetched.
 
-An index that was built from tables alone believes their key frames. A picture that is decoded from one that is none may
-come out of other pictures than its own, and no decoder need say so.
+Such an index believes the key frames of the tables. A picture that is decoded from one that is none may come out of
+other pictures than its own, and no decoder need say so.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from framefeed.index.frame_index import KEY, FrameIndex, IntArray, StreamFacts
 from framefeed.index.joining import frame_starts
 from framefeed.media.container import Packet
 from framefeed.media.foreign import FOREIGN, libav_log
+from framefeed.media.h26x.units import BLOCK_PADDING, BoolArray, UnitWalk
 from framefeed.media.landing import MisplacedPacket
 from framefeed.media.nal import h264_facts, hevc_facts, nal_length_size
 from framefeed.media.packets import NAL_CODECS
@@ -78,6 +79,18 @@ def _without_false_starts(index: FrameIndex, known: dict[int, bool]) -> FrameInd
     is_key = (index.packets.flags & KEY) != 0
     is_key[false] = False
     return replace(index, frame_start=frame_starts(index.frame_packet, is_key))
+
+
+def find_disposable(feed: Feed, stream: StreamFacts, numbers: range) -> BoolArray:
+    """Find the packets among some of H.264 or HEVC to whose pictures none of the others refers, bool [len(numbers)]."""
+    feed.start(numbers.start)
+    walk, found = UnitWalk(stream.codec, nal_length_size(stream.codec, stream.extradata)), np.zeros(len(numbers), bool)
+    for packet in feed.packets(numbers):
+        data = np.frombuffer(bytes(packet) + bytes(BLOCK_PADDING), np.uint8)
+        walk.block(data, np.array([0]), np.array([packet.size]))
+    is_disposable = walk.facts().is_disposable
+    found[: len(is_disposable)] = is_disposable
+    return found
 
 
 def _ask(
