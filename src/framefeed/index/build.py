@@ -40,7 +40,7 @@ from framefeed.media.provers import has_prover, walk_and_prove
 from framefeed.media.proving import Proof, Refuted, Unproved
 from framefeed.media.sequence import SequenceSource, exact_rate
 from framefeed.media.sniff import HEAD_BYTES, sniff
-from framefeed.media.source import MediaSource, identity_of, read_bytes
+from framefeed.media.source import MediaSource, read_bytes
 from framefeed.parallel.shortage import try_again_in_shortage
 
 Verify = Literal["proof", "ends", "none", "full"]
@@ -151,7 +151,7 @@ def _index_once(media: MediaSource, options: IndexOptions, *, needs_info: bool) 
             order = find_order(opened) if info is not None or not needs_info else None
             if order is not None:
                 built_from: BuiltFrom = "packets" if tables_only or verify == "none" else "packets+proof"
-                return info, index_movie(opened, order, built_from, identity_of(reader, reader.stat()))
+                return info, index_movie(opened, order, built_from, media.identity_of(reader))
     if is_image:
         return index_still(media, verify, stream_index, limits)
     headers_only = verify == "proof" and not tables_only
@@ -382,7 +382,7 @@ class _Builder:
         container, walk = self._container, self._walk
         times = find_times(container, own_times(walk, order, container.stream.time_base), walk, decoding)
         table = Table(walk, order, assume_rate(times, self._assume_fps), built_from)
-        identity = identity_of(container.reader, container.reader.stat())
+        identity = container.source.identity_of(container.reader)
         return video_info(container, first), table.index(self._stream_facts(order, first), identity)
 
     def _stream_facts(self, order: IntArray, first: DecodedFact) -> StreamFacts:

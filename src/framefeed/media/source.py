@@ -217,11 +217,7 @@ class ObjectReader:
 
 
 class UrlReader(ObjectReader):
-    """Reads an object that is named by URL, by a file of its own.
-
-    Args:
-        url: Of the object.
-    """
+    """Reads an object that is named by URL, by a file of its own."""
 
     def __init__(self, url: str) -> None:
         super().__init__(open_url(url))
@@ -386,7 +382,7 @@ class MediaSource:
     def fingerprint(self) -> str:
         """Hash the size, head, middle and tail, so that a copy has the fingerprint of its original."""
         with self.opened() as reader:
-            return identity_of(reader, self.stat()).fingerprint
+            return self.identity_of(reader).fingerprint
 
     def head_fingerprint(self) -> str:
         """Hash the size and the first bytes, which is what the survey of a still picture has read anyway."""
@@ -395,7 +391,14 @@ class MediaSource:
     def identity(self) -> SourceIdentity:
         """What the source is now."""
         with self.opened() as reader:
-            return identity_of(reader, self.stat())
+            return self.identity_of(reader)
+
+    def identity_of(self, reader: ByteReader) -> SourceIdentity:
+        """What the source is, by a reader of it; an object that was looked at so far is not looked at again."""
+        found = identity_of(reader, reader.stat())
+        if self.kind == "url":
+            _ACCEPTED.add(((self.kind, self.path, found.fingerprint), found.fingerprint))
+        return found
 
     def check_identity(self, indexed: SourceIdentity | None) -> Hashable:
         """Make sure that the source is still the one that was indexed.
@@ -427,18 +430,15 @@ class MediaSource:
 
     def _check_url(self, indexed: SourceIdentity | None) -> Hashable:
         """Compare an object by its bytes, once a process: objects have no times that all file systems tell."""
-        stamp = (self.kind, self.path)
-        if indexed is None or (stamp, indexed.fingerprint) in _ACCEPTED:
-            return stamp
-        with self.opened() as reader:
-            now = reader.stat()
-            if indexed.fingerprint.startswith(OF_HEAD):
-                found = head_fingerprint(read_bytes(reader, 0, HEAD_BYTES), now.bytes)
-            else:
-                found = identity_of(reader, now).fingerprint
-        if found != indexed.fingerprint:
-            raise self._replaced(indexed, now.bytes)
-        _ACCEPTED.add((stamp, indexed.fingerprint))
+        if indexed is None:
+            return (self.kind, self.path)
+        # Another object under the same name is another file: what is open, or kept of the first, is not the second's.
+        stamp = (self.kind, self.path, indexed.fingerprint)
+        if (stamp, indexed.fingerprint) not in _ACCEPTED:
+            again = self.head_fingerprint if indexed.fingerprint.startswith(OF_HEAD) else self.fingerprint
+            if again() != indexed.fingerprint:
+                raise self._replaced(indexed, self.stat().bytes)
+            _ACCEPTED.add((stamp, indexed.fingerprint))
         return stamp
 
     def _replaced(self, indexed: SourceIdentity, size: int) -> StaleSource:

@@ -21,8 +21,8 @@ def check_url(url: str) -> None:
         MissingDependency: fsspec is not installed.
         UsageError: Nothing reads URLs of its kind.
     """
-    protocol = url.split("::")[0].split("://")[0]
-    if protocol not in _fsspec(url).available_protocols():
+    protocol, fsspec = url.split("::")[0].split("://")[0], _fsspec(url)
+    if protocol not in fsspec.registry and protocol not in fsspec.available_protocols():
         raise UsageError(f"no file system of fsspec is for {protocol}:// : download {url!r} first")
 
 
