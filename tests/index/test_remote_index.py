@@ -14,7 +14,7 @@ import framefeed as ff
 from framefeed.index import build
 from framefeed.index.build import Verify
 from framefeed.media.source import FINGERPRINT_BLOCK
-from framefeed.media.urls import READ_AHEAD_BYTES
+from framefeed.media.urls import BLOCK_BYTES
 from framefeed.testing import CODECS, write_clip
 from framefeed.testing.boxes import find
 from framefeed.testing.clips import put_packets, take_packets
@@ -25,7 +25,7 @@ from tests.remote import CountedFiles, stored
 _FILLER_BYTES = 50_000
 _PIECES = 5
 """The beginning, what lies before and behind the pictures, and head, middle and tail, of which one is the beginning."""
-_MOST = _PIECES * (READ_AHEAD_BYTES + FINGERPRINT_BLOCK)
+_MOST = _PIECES * (BLOCK_BYTES + FINGERPRINT_BLOCK)
 
 
 def long_movie(path: Path, codec: str) -> bytes:

@@ -66,12 +66,13 @@ def build_index(
     """Find every output frame of a source's video stream.
 
     Args:
-        source: Path, bytes, seekable binary file object, `ImageSequence`, or catalog entry. A still picture is an
+        source: Path, URL, bytes, seekable binary file object, `ImageSequence`, or catalog entry. A still picture is an
             index of one frame; of an animated GIF or WebP it is the first.
         verify: "proof" reads in the packets' own headers which frames come of them, and decodes none but the first;
             what they do not prove is verified as "ends". "ends" decodes the first packets and the last ones, and
             everything where they disagree with the packets or where packets are known to lie; "none" believes the
-            packets; "full" decodes everything, and so knows the frames that never come undamaged.
+            packets; "full" decodes everything, and so knows the frames that never come undamaged. Of a URL "proof"
+            and "none" believe the tables of MP4 files: their packets are read when frames are.
         stream_index: The stream to index, or None for the best one.
         assume_fps: Frames a second of a stream that has no usable times and declares no constant rate. One that has
             its own times keeps them: this is then not used, with a warning.

@@ -10,8 +10,10 @@ from typing import IO, Any, Literal, cast
 from framefeed.errors import FramefeedError, MissingDependency, UnreadableMedia, UsageError
 from framefeed.media.regular_files import raise_file_error
 
-READ_AHEAD_BYTES = 2**17
-"""Fetched behind what is asked for, so that what is read in order takes few requests."""
+BLOCK_BYTES = 2**17
+"""Fetched at once, and kept: libav reads sound and pictures of some files from two places in turns."""
+_MOST_BLOCKS = 16
+"""Kept of an open object."""
 
 
 def check_url(url: str) -> None:
@@ -37,7 +39,8 @@ def open_url(url: str) -> IO[bytes]:
     fsspec = _fsspec(url)
     with url_errors(url, "open"):
         system, path = fsspec.url_to_fs(url)
-        file = system.open(path, "rb", block_size=READ_AHEAD_BYTES, cache_type="readahead")
+        kept = {"maxblocks": _MOST_BLOCKS}
+        file = system.open(path, "rb", block_size=BLOCK_BYTES, cache_type="blockcache", cache_options=kept)
         file.seek(0, os.SEEK_END)
     return cast("IO[bytes]", file)
 
