@@ -32,11 +32,13 @@ class CountedFiles(AbstractFileSystem):  # type: ignore[misc]
     protocol = "counted"
     cachable = False
     objects: ClassVar[dict[str, bytes]] = {}
+    opened: ClassVar[set[str]] = set()
     fetched = 0
     fails = False
 
     def _open(self, path: str, mode: str = "rb", **options: Any) -> CountedFile:
         options.pop("autocommit", None)
+        self.opened.add(self._strip_protocol(path))
         return CountedFile(self, path, mode, size=self.info(path)["size"], **options)
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
@@ -51,6 +53,7 @@ def stored(**objects: bytes) -> Iterator[list[str]]:
     """Store objects by name; give their URLs."""
     fsspec.register_implementation("counted", CountedFiles, clobber=True)
     CountedFiles.objects, CountedFiles.fetched, CountedFiles.fails = dict(objects), 0, False
+    CountedFiles.opened.clear()
     yield [f"counted://{name}" for name in objects]
     CountedFiles.objects = {}
 

@@ -15,6 +15,7 @@ from framefeed.errors import MissingDependency, MissingMedia, StaleSource, Unrea
 from framefeed.media import source as sources
 from framefeed.media.source import MediaSource, read_bytes
 from tests.corpus import corpus_file
+from tests.media.test_other_files import HLS, MPD, PLS
 from tests.remote import CountedFiles, served, stored
 
 pytestmark = pytest.mark.timeout(60)
@@ -98,6 +99,17 @@ def test_what_a_file_system_raises_names_the_url_and_keeps_its_cause() -> None:
             ff.build_index(url)
         assert isinstance(caught.value.__cause__, RuntimeError)
         decoder.close()
+
+
+def test_S01_an_object_never_makes_another_be_opened() -> None:
+    playlists = [text.format("counted://decoy") for text in (HLS, MPD, PLS)]
+    playlists += [text.format("decoy") for text in (HLS, MPD)]
+    for playlist in playlists:
+        with stored(list=playlist.encode(), decoy=corpus_file("closed_gop.ts").read_bytes()) as (url, _):
+            for ask in (ff.probe, ff.build_index, ff.VideoDecoder):
+                with pytest.raises(UnreadableMedia):
+                    ask(url)
+            assert CountedFiles.opened == {"list"}
 
 
 def test_without_fsspec_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
