@@ -83,9 +83,8 @@ def build_index(
         ResourceExhausted: As ``probe``.
         UsageError: An unknown ``verify``, or a rate that is none.
     """
-    options = IndexOptions(
-        verify, stream_index, None if assume_fps is None else exact_rate(assume_fps), limits_or_default(limits)
-    )
+    assumed = None if assume_fps is None else exact_rate(assume_fps, "assume_fps")
+    options = IndexOptions(verify, stream_index, assumed, limits_or_default(limits))
     index = _indexed(source, options, needs_info=False)[1]
     if assume_fps is not None and index.times_from != "assumed":
         name = MediaSource.of(source).name
@@ -109,6 +108,8 @@ class IndexOptions:
     def __post_init__(self) -> None:
         if self.verify not in get_args(Verify):
             raise UsageError(f"verify must be 'proof', 'ends', 'none' or 'full', not {self.verify!r}")
+        if self.stream_index is not None and not hasattr(self.stream_index, "__index__"):
+            raise UsageError(f"stream_index must be a whole number or None, not {self.stream_index!r}")
 
 
 def index_media(

@@ -224,11 +224,12 @@ class VideoContainer:
         streams = list(self._container.streams)
         if len(streams) > self.limits.max_streams:
             raise limit_exceeded(self.limits, "max_streams", f"{len(streams)} streams", self.source.name, "open")
-        videos = [s for s in self._container.streams.video if not s.disposition & Disposition.attached_pic]
-        if wanted is not None:
-            videos = [s for s in videos if s.index == wanted]
+        every = [s for s in self._container.streams.video if not s.disposition & Disposition.attached_pic]
+        videos = [s for s in every if wanted in (None, s.index)]
         if not videos:
             found = ", ".join(sorted({str(s.type) for s in streams})) or "nothing"
+            if every:
+                found = "video at " + ", ".join(str(s.index) for s in every)
             where = "" if wanted is None else f" at index {wanted}"
             advice = "" if streams else ": the file may be cut short, copy it again"
             raise NoVideoStream(
