@@ -293,4 +293,4 @@ def _walk(keys: str) -> PacketWalk:
 def test_M04_frames_start_at_a_key_frame_before_them_in_both_orders(
     keys: str, order: list[int], starts: list[int]
 ) -> None:
-    assert frame_starts(np.array(order, dtype=np.int64), _walk(keys)).tolist() == starts
+    assert frame_starts(np.array(order, dtype=np.int64), _walk(keys).is_key).tolist() == starts

@@ -59,9 +59,7 @@ def test_every_kind_of_source_gives_the_same_bytes(tmp_path: Path) -> None:
             assert source.fingerprint() == MediaSource.of(data).fingerprint()
 
 
-@pytest.mark.parametrize(
-    "given", [None, 3, ["a.mp4"], io.StringIO("text"), "", "nul\0.mp4", "http://example.invalid/a.mp4", "rtsp://x/y"]
-)
+@pytest.mark.parametrize("given", [None, 3, ["a.mp4"], io.StringIO("text"), "", "nul\0.mp4", "rtsp://x/y"])
 def test_what_is_no_source_is_the_callers_mistake(given: object) -> None:
     with pytest.raises(UsageError):
         MediaSource.of(given)

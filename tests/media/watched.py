@@ -93,7 +93,7 @@ def main(folder: Path, port: int) -> dict[str, Any]:
             followed.append(path.name)
     decoy = decoys[0]
     names = [f"concat:{decoy}", f"subfile,,start,0,end,0,,:{decoy}", f"crypto:{decoy}", f"async:file:{decoy}",
-             f"cache:{decoy}", f"file:{decoy}", f"http://127.0.0.1:{port}/x.mp4", f"tcp://127.0.0.1:{port}",
+             f"cache:{decoy}", f"file:{decoy}", f"tcp://127.0.0.1:{port}", f"rtmp://127.0.0.1:{port}/x",
              "pipe:0", "data:video/mp4;base64,AAAA", "picture0%02d.jpg"]  # fmt: skip
     protocols = {name: sorted({outcome(ask, name) for ask in (probe, build_index, VideoDecoder)}) for name in names}
     if watch.seen():

@@ -39,7 +39,7 @@ def index_of(pictures: str, *, contiguous: bool = True, skips: bool = True) -> F
         key_frame_indices=np.flatnonzero(flags[order] == KEY).astype(np.int64),
         built_from="decode",
         frame_packet=order,
-        frame_start=frame_starts(order, walk),
+        frame_start=frame_starts(order, walk.is_key),
         packets=PacketTable(numbers * 1000, np.full(count, 1000, dtype=np.int64), pts, flags),
         stream=StreamFacts(0, "mov", "h264", None, 64, 48, "yuv420p", contiguous=contiguous, skips_exactly=skips),
     )

@@ -128,9 +128,10 @@ def retold(error: E, message: str, name: str) -> E:
 def missing_frames(source: MediaSource, index: FrameIndex, ordinals: Sequence[int]) -> CorruptMedia:
     """Build the error for frames that the index promised and the decoder did not give."""
     listed = ", ".join(map(str, ordinals[:_LISTED_FRAMES])) + (", ..." if len(ordinals) > _LISTED_FRAMES else "")
+    why = "is damaged there" + (", or its tables have more than it gives" if index.built_from == "packets" else "")
     return CorruptMedia(
         f"{source.name}: frame(s) {listed} of {len(index)} did not come out of the decoder undamaged although the "
-        f"index (built from {index.built_from}) has them: the file is damaged there; " + next_step(index, ordinals),
+        f"index (built from {index.built_from}) has them: the file {why}; " + next_step(index, ordinals),
         frames=ordinals,
         source=source.name,
         stage="decode",

@@ -21,7 +21,7 @@ from framefeed.index.frame_index import (
     IntArray,
     StreamFacts,
 )
-from framefeed.index.joining import Table, index_movie, is_one_to_one, kept_in_order
+from framefeed.index.joining import Table, index_movie, is_one_to_one, kept_in_order, may_carry_parameters
 from framefeed.index.sequence_index import index_sequence, index_still
 from framefeed.index.times import DecodingTimes, SentPackets, assume_rate, find_times, own_times
 from framefeed.media.container import Packet, VideoContainer
@@ -35,13 +35,13 @@ from framefeed.media.mp4.opening import OpenedMovie, open_movie
 from framefeed.media.nal import MAX_PARAMETER_SETS
 from framefeed.media.output_order import comes_in_order_of_times
 from framefeed.media.packets import NAL_CODECS, PacketWalk, walk_packets
-from framefeed.media.parameter_sets import has_damaged_parameters
+from framefeed.media.parameter_sets import has_damaged_configuration, has_damaged_parameters
 from framefeed.media.probe import video_info
 from framefeed.media.provers import has_prover, walk_and_prove
 from framefeed.media.proving import Proof, Refuted, Unproved
 from framefeed.media.sequence import SequenceSource, exact_rate
 from framefeed.media.sniff import HEAD_BYTES, sniff
-from framefeed.media.source import MediaSource, identity_of, read_bytes
+from framefeed.media.source import MediaSource, read_bytes
 from framefeed.parallel.shortage import try_again_in_shortage
 
 Verify = Literal["proof", "ends", "none", "full"]
@@ -69,13 +69,14 @@ def build_index(
     """Find every output frame of a source's video stream.
 
     Args:
-        source: Path, bytes, seekable binary file object, `ImageSequence`, or catalog entry. A still picture is an
+        source: Path, URL, bytes, seekable binary file object, `ImageSequence`, or catalog entry. A still picture is an
             index of one frame; of an animated GIF or WebP it is the first.
         verify: "proof" reads in the packets' own headers which frames come of them, and decodes none but the first;
             what they do not prove is verified as "ends". "ends" decodes the first packets and the last ones, and
             everything where they disagree with the packets, where packets are known to lie, or where they do not say
             that frames come in the order of their times; "none" believes the packets; "full" decodes everything, and
-            so knows the frames that never come undamaged.
+            so knows the frames that never come undamaged. Of a URL "proof" and "none" believe the tables of MP4 files:
+            their packets are read when frames are.
         stream_index: The stream to index, or None for the best one.
         assume_fps: Frames a second of a stream that has no usable times and declares no constant rate. One that has
             its own times keeps them: this is then not used, with a warning.
@@ -146,19 +147,26 @@ def _index_once(media: MediaSource, options: IndexOptions, *, needs_info: bool) 
     with media.opened() as reader:
         head = read_bytes(reader, 0, HEAD_BYTES)
         is_image = sniff(head, media.name) == "image"
-        opened = None if is_image else open_movie(reader, head, media.name, limits)
+        # What is far away is not read as a whole to know which frames it gives.
+        is_remote = media.kind == "url" and verify in ("none", "proof")
+        opened = None if is_image else open_movie(reader, head, media.name, limits, tables_only=is_remote)
+        tables_only = is_remote and opened is not None and opened.walk.units is None
         if opened is not None and stream_index in (None, opened.number) and verify in ("none", "proof"):
             info = opened.facts.info if opened.facts is not None else None
-            order = _proved_order(opened, verify) if info is not None or not needs_info else None
+            find_order = _order_of_tables if tables_only else partial(_proved_order, verify=verify)
+            order = find_order(opened) if info is not None or not needs_info else None
             if order is not None:
-                built_from: BuiltFrom = "packets" if verify == "none" else "packets+proof"
-                return info, index_movie(opened, order, built_from, identity_of(reader, reader.stat()))
+                built_from: BuiltFrom = "packets" if tables_only or verify == "none" else "packets+proof"
+                return info, index_movie(opened, order, built_from, media.identity_of(reader))
     if is_image:
         return index_still(media, verify, stream_index, limits)
-    with VideoContainer(media, stream_index, limits, headers_only=verify == "proof") as container:
+    headers_only = verify == "proof" and not tables_only
+    with VideoContainer(media, stream_index, limits, headers_only=headers_only) as container:
         # Facts are not pixels: the loop filter, a fifth of the work, changes none of them.
         container.decoder().options |= {"skip_loop_filter": "all"}
         known = opened.walk if opened is not None and opened.number == container.stream.index else None
+        if tables_only and known is not None:
+            return _Builder(container, known, options.assume_fps).believe_tables()
         if verify == "proof":
             # What packets of most codecs say is in their bytes, of which the tables' walk reads none.
             is_enough = container.codec_name in NAL_CODECS or not has_prover(container)
@@ -166,6 +174,14 @@ def _index_once(media: MediaSource, options: IndexOptions, *, needs_info: bool) 
         walk = known or walk_packets(container)
         _refuse_hopeless(walk, container)
         return _Builder(container, walk, options.assume_fps).build(verify)
+
+
+def _order_of_tables(opened: OpenedMovie) -> IntArray | None:
+    """Number the packets that an MP4 file's tables have shown, by time; None where they do not say enough."""
+    if opened.facts is None or not opened.walk.has_unique_times:
+        return None
+    video, order = opened.facts.video, kept_in_order(opened.walk)
+    return order if len(order) and not has_damaged_configuration(video.codec, video.extradata) else None
 
 
 def _proved_order(opened: OpenedMovie, verify: Verify) -> IntArray | None:
@@ -238,6 +254,16 @@ class _Builder:
         """Index what the packets prove."""
         self._walk = replace(self._walk, is_key=proof.is_key)
         return self._assembled(proof.order, first, "packets+proof")
+
+    def believe_tables(self) -> tuple[MediaInfo, FrameIndex]:
+        """Index what the container's tables say, if the first frame comes as they do; its packets alone are decoded."""
+        self._container.reopen()
+        packets = islice(packets_from(self._container, self._walk, 0), _HEAD_PACKETS)
+        first = next(decode_facts(self._container, packets), None)
+        order = self._kept_in_order()
+        if first is None or first.packet != order[0] or not self._walk.has_unique_times:
+            return self._from_decoding()
+        return self._assembled(order, first, "packets")
 
     def believe_from(self, proof: Proof) -> tuple[MediaInfo, FrameIndex]:
         """Index what decoding gives of the beginning, and what packets prove of the rest.
@@ -364,7 +390,7 @@ class _Builder:
         container, walk = self._container, self._walk
         times = find_times(container, own_times(walk, order, container.stream.time_base), walk, decoding)
         table = Table(walk, order, assume_rate(times, self._assume_fps), built_from)
-        identity = identity_of(container.reader, container.reader.stat())
+        identity = container.source.identity_of(container.reader)
         return video_info(container, first), table.index(self._stream_facts(order, first), identity)
 
     def _stream_facts(self, order: IntArray, first: DecodedFact) -> StreamFacts:
@@ -382,8 +408,8 @@ class _Builder:
             rotation=rotation,
             mirrored=mirrored,
             contiguous=self._walk.is_contiguous and nal,
-            skips_exactly=nal and is_one_to_one(self._walk, order),
-            inband_parameters=bool(self._walk.parameter_sets),
+            skips_exactly=self._walk.units is not None and is_one_to_one(self._walk, order),
+            inband_parameters=may_carry_parameters(self._walk, container.codec_name),
             color_primaries=self._colors.primaries,
             color_transfer=self._colors.transfer,
             color_space=self._colors.space,

@@ -21,7 +21,7 @@ from framefeed.index.times import FrameTimes, own_times
 from framefeed.media.decoding import orientation
 from framefeed.media.mp4.facts import FORMAT_NAME
 from framefeed.media.mp4.opening import OpenedMovie
-from framefeed.media.packets import PacketWalk
+from framefeed.media.packets import NAL_CODECS, BoolArray, PacketWalk
 from framefeed.media.source import SourceIdentity
 
 
@@ -52,7 +52,7 @@ class Table:
             key_frame_indices=is_key.nonzero()[0],
             built_from=self.built_from,
             frame_packet=order,
-            frame_start=frame_starts(order, walk),
+            frame_start=frame_starts(order, walk.is_key),
             packets=_packet_table(walk),
             stream=stream,
             identity=identity,
@@ -85,8 +85,8 @@ def index_movie(opened: OpenedMovie, order: IntArray, built_from: BuiltFrom, ide
         rotation=rotation,
         mirrored=mirrored,
         contiguous=walk.is_contiguous,
-        skips_exactly=is_one_to_one(walk, order),
-        inband_parameters=bool(walk.parameter_sets),
+        skips_exactly=walk.units is not None and is_one_to_one(walk, order),
+        inband_parameters=may_carry_parameters(walk, video.codec),
         color_primaries=colors.primaries,
         color_transfer=colors.transfer,
         color_space=colors.space,
@@ -113,7 +113,12 @@ def is_one_to_one(walk: PacketWalk, order: IntArray) -> bool:
     return bool(frames[frames.argmax()] <= 1)
 
 
-def frame_starts(order: IntArray, walk: PacketWalk) -> IntArray:
+def may_carry_parameters(walk: PacketWalk, codec: str) -> bool:
+    """Whether packets carry parameter sets, as far as they were read."""
+    return bool(walk.parameter_sets) or (codec in NAL_CODECS and walk.units is None)
+
+
+def frame_starts(order: IntArray, is_key: BoolArray) -> IntArray:
     """Number of the packet from which decoding must start for each frame to come out right, int64 [N].
 
     The last key packet that lies at or before the frame's packet in decode order, and whose own picture is shown at
@@ -121,12 +126,12 @@ def frame_starts(order: IntArray, walk: PacketWalk) -> IntArray:
 
     Args:
         order: Packet number of each output frame, in output order.
-        walk: The stream's packets.
+        is_key: Whether decoding can start at a packet, bool [P].
     """
-    shown = np.full(len(walk), -1, dtype=np.int64)
+    shown = np.full(len(is_key), -1, dtype=np.int64)
     known = (order >= 0).nonzero()[0]
     shown[order[known]] = known
-    keys = (walk.is_key & (shown >= 0)).nonzero()[0]
+    keys = (is_key & (shown >= 0)).nonzero()[0]
     if not len(keys) or not keys[-1]:
         return np.zeros(len(order), dtype=np.int64)
     # Key pictures that are shown later than a later key's (broken files) may not be started from.

@@ -313,7 +313,7 @@ def _identified(source: Source) -> tuple[str, str | bytes | ImageSequence]:
     if isinstance(media, SequenceSource):
         # Not its folder alone: several sequences may lie over one, with other rates.
         return f"<{escape(media.name)}, {media.sequence.digest}>", media.sequence
-    if media.kind == "path":
+    if media.kind in ("path", "url"):
         return escape(media.path), media.path
     raise UsageError(f"{media.name}: an open file cannot travel to a worker: pass its path, or its bytes")
 

@@ -163,4 +163,4 @@ def _may_pass(error: FramefeedError) -> bool:
 
 
 def _is_still(media: MediaSource) -> bool:
-    return media.kind in ("path", "bytes", "file") and sniff(media.head(HEAD_BYTES), media.name) == "image"
+    return media.kind != "sequence" and sniff(media.head(HEAD_BYTES), media.name) == "image"

@@ -43,7 +43,7 @@ class LibavInput:
         self._limit = ""
         self._weight = 1
         # libav's own guess of the format looks at the ending.
-        self.name = f"file:{source.path}" if source.kind == "path" else source.name
+        self.name = f"file:{source.path}" if source.kind in ("path", "url") else source.name
 
     def read(self, count: int) -> bytes:
         """Read on; nothing at the end, or after an error."""

@@ -46,7 +46,7 @@ class PacketWalk:
         parameter_sets: Distinct ones that packets carry, in the order met, at most ``MAX_PARAMETER_SETS``.
         is_damaged: The demuxer flags some packet as damaged.
         is_reconfigured: Some packet comes with another codec configuration.
-        units: What the NAL units of H.264 and HEVC say; None of other codecs.
+        units: What the NAL units of H.264 and HEVC say; None of other codecs, and where no packet was read.
     """
 
     offset: IntArray

@@ -17,6 +17,7 @@ import xxhash
 from framefeed.errors import StaleSource, UsageError
 from framefeed.media.regular_files import open_regular, raise_file_error, stat_regular
 from framefeed.media.sniff import HEAD_BYTES
+from framefeed.media.urls import check_url, open_url, url_errors
 from framefeed.parallel.forking import renew_after_fork
 from framefeed.parallel.outcome import shortened
 
@@ -215,6 +216,23 @@ class ObjectReader:
             )
 
 
+class UrlReader(ObjectReader):
+    """Reads an object that is named by URL, by a file of its own."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(open_url(url))
+        self._url = url
+
+    def read_into(self, buffer: memoryview, offset: int) -> int:
+        """Fill ``buffer`` from byte ``offset`` on; return how many bytes there were."""
+        with url_errors(self._url, "read"):
+            return super().read_into(buffer, offset)
+
+    def close(self) -> None:
+        """Close the file; more than once is fine."""
+        self._file.close()
+
+
 def reader_of(file: IO[bytes], pid: int | None = None) -> ByteReader:
     """Make the reader of a user's file object."""
     return DescriptorReader(file) if is_real_file(file) else ObjectReader(file, pid)
@@ -278,13 +296,13 @@ class MediaSource:
     Attributes:
         kind: Where the bytes are.
         name: Printable name for messages.
-        path: Absolute path, for kind "path".
+        path: Absolute path for kind "path", URL for kind "url".
         data: The encoded bytes, for kind "bytes".
         file: The seekable binary file object, for kind "file".
         pid: The process in which the source was made.
     """
 
-    kind: Literal["path", "bytes", "file", "sequence"]
+    kind: Literal["path", "bytes", "file", "sequence", "url"]
     name: str
     path: str = ""
     data: bytes = b""
@@ -296,11 +314,12 @@ class MediaSource:
         """Understand what a user may pass as a source.
 
         Args:
-            source: ``str`` or ``os.PathLike``, bytes-like, a seekable binary file object, an `ImageSequence`, or
-                anything with a ``source`` attribute that is one of these (a ``CatalogEntry``).
+            source: ``str`` or ``os.PathLike``, a URL that fsspec reads, bytes-like, a seekable binary file object, an
+                `ImageSequence`, or anything with a ``source`` attribute that is one of these (a ``CatalogEntry``).
 
         Raises:
-            UsageError: It is none of these, or an URL.
+            UsageError: It is none of these, or a URL that nothing reads.
+            MissingDependency: It is a URL, and fsspec is not installed.
         """
         if isinstance(source, MediaSource):
             return source
@@ -322,7 +341,8 @@ class MediaSource:
     @classmethod
     def _of_path(cls, path: str) -> MediaSource:
         if "://" in path and not os.path.exists(path):
-            raise UsageError(f"URLs as sources are not in this version: download {path!r} first")
+            check_url(path)
+            return cls("url", path, path=path)
         if not path or "\0" in path:
             raise UsageError(f"not a path: {path!r}")
         return cls("path", path, path=os.path.abspath(path))
@@ -343,6 +363,8 @@ class MediaSource:
         """
         if self.kind == "path":
             return FileReader(self.path)
+        if self.kind == "url":
+            return UrlReader(self.path)
         return BytesReader(self.data) if self.file is None else reader_of(self.file, self.pid)
 
     def stat(self) -> SourceStat:
@@ -350,6 +372,9 @@ class MediaSource:
         if self.kind == "path":
             facts = stat_regular(self.path)
             return SourceStat(facts.st_size, ns_in_64_bits(facts.st_mtime_ns))
+        if self.kind == "url":
+            with self.opened() as reader:
+                return reader.stat()
         if self.file is None:
             return SourceStat(len(self.data))
         return reader_of(self.file, self.pid).stat()
@@ -357,7 +382,7 @@ class MediaSource:
     def fingerprint(self) -> str:
         """Hash the size, head, middle and tail, so that a copy has the fingerprint of its original."""
         with self.opened() as reader:
-            return identity_of(reader, self.stat()).fingerprint
+            return self.identity_of(reader).fingerprint
 
     def head_fingerprint(self) -> str:
         """Hash the size and the first bytes, which is what the survey of a still picture has read anyway."""
@@ -366,7 +391,14 @@ class MediaSource:
     def identity(self) -> SourceIdentity:
         """What the source is now."""
         with self.opened() as reader:
-            return identity_of(reader, self.stat())
+            return self.identity_of(reader)
+
+    def identity_of(self, reader: ByteReader) -> SourceIdentity:
+        """What the source is, by a reader of it; an object that was looked at so far is not looked at again."""
+        found = identity_of(reader, reader.stat())
+        if self.kind == "url":
+            _ACCEPTED.add(((self.kind, self.path, found.fingerprint), found.fingerprint))
+        return found
 
     def check_identity(self, indexed: SourceIdentity | None) -> Hashable:
         """Make sure that the source is still the one that was indexed.
@@ -379,6 +411,8 @@ class MediaSource:
         Raises:
             StaleSource: Another size, or another time and other bytes.
         """
+        if self.kind == "url":
+            return self._check_url(indexed)
         if self.kind != "path":
             return (self.kind, id(self.data) if self.file is None else id(self.file))
         facts = stat_regular(self.path)
@@ -392,8 +426,24 @@ class MediaSource:
             if again() == indexed.fingerprint:
                 _ACCEPTED.add((stamp, indexed.fingerprint))
                 return stamp
-        raise StaleSource(
-            f"{self.name}: is not the file that was indexed (then {indexed.bytes} bytes, now {facts.st_size}): "
+        raise self._replaced(indexed, facts.st_size)
+
+    def _check_url(self, indexed: SourceIdentity | None) -> Hashable:
+        """Compare an object by its bytes, once a process: objects have no times that all file systems tell."""
+        if indexed is None:
+            return (self.kind, self.path)
+        # Another object under the same name is another file: what is open, or kept of the first, is not the second's.
+        stamp = (self.kind, self.path, indexed.fingerprint)
+        if (stamp, indexed.fingerprint) not in _ACCEPTED:
+            again = self.head_fingerprint if indexed.fingerprint.startswith(OF_HEAD) else self.fingerprint
+            if again() != indexed.fingerprint:
+                raise self._replaced(indexed, self.stat().bytes)
+            _ACCEPTED.add((stamp, indexed.fingerprint))
+        return stamp
+
+    def _replaced(self, indexed: SourceIdentity, size: int) -> StaleSource:
+        return StaleSource(
+            f"{self.name}: is not the file that was indexed (then {indexed.bytes} bytes, now {size}): "
             "scan or index it again",
             source=self.name,
             stage="open",

@@ -82,8 +82,8 @@ def answer_of_libav(source: Source, verify: Verify = "none") -> Answer:
 @contextmanager
 def _without_moov_route() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(build, "open_movie", lambda *_: None)
-        patch.setattr(probing, "movie_info", lambda *_: None)
+        patch.setattr(build, "open_movie", lambda *_, **__: None)
+        patch.setattr(probing, "movie_info", lambda *_, **__: None)
         yield
 
 

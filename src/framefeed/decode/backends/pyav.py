@@ -19,6 +19,7 @@ from av.video.frame import VideoFrame
 from framefeed.decode.auto import check_kind
 from framefeed.decode.backends.pyav_feed import SILENT_CODECS, Feed
 from framefeed.decode.backends.pyav_pools import Feeding, thread_pools
+from framefeed.decode.backends.pyav_proofs import find_disposable, with_proved_starts
 from framefeed.decode.convert import Converter, conversion_recipe
 from framefeed.decode.decoder import ClipSlot, DecodeCounts, DecodeReport, Pixels
 from framefeed.decode.places import Places, Write, converted
@@ -28,6 +29,7 @@ from framefeed.media.container import Packet
 from framefeed.media.foreign import FOREIGN, MOST_PIXEL_BYTES, check_memory, largest_picture, libav_log, says_damage
 from framefeed.media.landing import MisplacedPacket
 from framefeed.media.limits import DEFAULT_LIMITS, Limits, allows, too_large
+from framefeed.media.packets import NAL_CODECS
 from framefeed.media.source import MediaSource
 from framefeed.parallel.shortage import try_again_in_shortage
 from framefeed.parallel.stopping import check_stop
@@ -119,6 +121,7 @@ class PyAVDecoder:
         numbers = np.asarray(ordinals, dtype=np.int64)
         if index.num_damaged_frames:
             numbers = numbers[~index.is_damaged(numbers)]
+        index = with_proved_starts(source, index, numbers, self._feeding, counts)
         runs = plan_runs(index, numbers, skip=self._skip)
         if not len(runs.ordinals):
             return
@@ -145,6 +148,7 @@ class PyAVDecoder:
         decoder, one thread, every packet, and so many after the last that none of the pictures is held back.
         """
         numbers, feeding = np.array(ordinals, dtype=np.int64), replace(self._feeding, threads=1)
+        index = with_proved_starts(source, index, numbers, feeding, counts)
         starts = index.frame_start[numbers]
         for start in np.unique(starts).tolist():
             planned = plan_runs(index, numbers[starts == start], skip=False)
@@ -369,8 +373,10 @@ class _Execution:
     ) -> Generator[tuple[int, VideoFrame], None, _Attempt]:
         """Decode some frames by a new decoder, up to an event that asks for another attempt."""
         self._counts.runs += 1
-        context = self._feed.start(start, anew=True)
         stop = max(map(self._stop_of, packets))
+        if self._index.built_from == "packets" and self._index.stream.codec in NAL_CODECS:
+            self._learn_disposable(range(start, stop))
+        context = self._feed.start(start, anew=True)
         attempt, wanted = _Attempt(is_whole, stop), set(packets)
         numbers = [number for number in range(start, stop)
                    if is_whole or number in wanted or not self._is_disposable(number)]  # fmt: skip
@@ -400,6 +406,14 @@ class _Execution:
                 del picture
             if packet is None:
                 return attempt
+
+    def _learn_disposable(self, numbers: range) -> None:
+        """Have the flags of some packets say what tables do not: to which pictures of theirs no other refers."""
+        flags = self._index.packets.flags.copy()
+        flags[numbers.start : numbers.stop] |= find_disposable(self._feed, self._index.stream, numbers) * np.uint8(
+            DISPOSABLE
+        )
+        self._flags = flags
 
     def _judge(self, attempt: _Attempt, start: int, number: int | None, event: _Event) -> None:
         self._feed.drop_decoder()

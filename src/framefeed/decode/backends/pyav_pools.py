@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -39,6 +39,8 @@ MAX_IDLE_PIXELS = 2**19
 this is about 13 MB of 4:2:0. A clip of larger pictures takes far longer than a new decoder."""
 MAX_READERS = 8
 """Open files a thread keeps: with two pools of threads well below the usual limit of 1,024, and below 128 (L09)."""
+MAX_SOURCES = 256
+"""Sources of which a thread remembers where decoding can start."""
 
 T = TypeVar("T")
 
@@ -142,11 +144,23 @@ class ThreadPools:
             MAX_CONTAINERS, VideoContainer.close, lambda opened: _pixels_of(opened.decoder())
         )
         self._readers: Pool[ByteReader] = Pool(MAX_READERS, _close_reader)
+        self._starts: OrderedDict[Hashable, dict[int, bool]] = OrderedDict()
 
     def clear(self) -> None:
         """Release everything idle."""
         for pool in (self._contexts, self._containers, self._readers):
             pool.release_idle()
+
+    def starts_of(self, index: FrameIndex) -> dict[int, bool]:
+        """Whether decoding can start at the packets that were asked for it, by number; takes what is found."""
+        if index.identity is None:
+            return {}
+        key = (index.identity, index.stream.stream_index)
+        known = self._starts.setdefault(key, {})
+        self._starts.move_to_end(key)
+        if len(self._starts) > MAX_SOURCES:
+            self._starts.popitem(last=False)
+        return known
 
     @contextmanager
     def feed(self, source: MediaSource, index: FrameIndex, how: Feeding, counts: DecodeCounts) -> Iterator[Feed]:

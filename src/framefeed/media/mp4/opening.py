@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
 from framefeed.errors import LimitExceeded
 from framefeed.media.h26x.bits import OddUnits
 from framefeed.media.h26x.configuration import Configuration
+from framefeed.media.h26x.h264_sets import H264Sequence
 from framefeed.media.h26x.order import levels_of
 from framefeed.media.info import MediaInfo
 from framefeed.media.limits import Limits
 from framefeed.media.mp4.boxes import OddMovie, TooManyBoxes
-from framefeed.media.mp4.description import length_size_of, read_video
+from framefeed.media.mp4.description import codec_of, length_size_of, read_video
 from framefeed.media.mp4.facts import check_size, media_info
 from framefeed.media.mp4.first_packet import check_first_packet, first_place
 from framefeed.media.mp4.layout import COUNTED_KINDS
@@ -113,7 +115,9 @@ def movie_info(reader: ByteReader, head: bytes, name: str, limits: Limits) -> Me
     return None
 
 
-def open_movie(reader: ByteReader, head: bytes, name: str, limits: Limits) -> OpenedMovie | None:
+def open_movie(
+    reader: ByteReader, head: bytes, name: str, limits: Limits, *, tables_only: bool = False
+) -> OpenedMovie | None:
     """Read facts and packets of a source from its moov box; None where libav has to.
 
     Args:
@@ -121,6 +125,7 @@ def open_movie(reader: ByteReader, head: bytes, name: str, limits: Limits) -> Op
         head: Its first bytes.
         name: For the log.
         limits: What it may claim.
+        tables_only: Read no packet but the beginning of the first, where the header says that a packet is a picture.
 
     Raises:
         LimitExceeded: More boxes than the limits allow.
@@ -129,13 +134,23 @@ def open_movie(reader: ByteReader, head: bytes, name: str, limits: Limits) -> Op
         return None
     with _LeftToLibav(name), _Bounded(name, limits):
         movie = read_movie(reader, reader.stat().bytes, limits, head)
+        length_size = None if tables_only and not _may_hold_fields(movie) else length_size_of(movie, movie.video)
         if movie.extends is None:
             facts = _facts_or_none(reader, movie, name, limits)
-            length_size = facts.video.length_size if facts else length_size_of(movie, movie.video)
             return OpenedMovie(movie, walk_movie(reader, movie, length_size, limits), facts)
-        walk = walk_movie(reader, movie, length_size_of(movie, movie.video), limits)
+        walk = walk_movie(reader, movie, length_size, limits)
         return OpenedMovie(movie, walk, _facts_of_fragments(reader, movie, walk, name, limits))
     return None
+
+
+def _may_hold_fields(movie: Movie) -> bool:
+    """Whether two packets of an H.264 track may be one picture, as far as its header tells."""
+    if codec_of(movie.video) != "h264":
+        return False
+    try:
+        return cast("H264Sequence", read_video(movie, movie.video).sequence).has_fields
+    except (OddMovie, OddUnits):
+        return True
 
 
 def _facts_or_none(reader: ByteReader, movie: Movie, name: str, limits: Limits) -> MovieFacts | None:

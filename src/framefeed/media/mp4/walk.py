@@ -19,13 +19,14 @@ from framefeed.media.source import ByteReader
 _ODD_GROUPS = frozenset({b"rap ", b"sync"})
 
 
-def walk_movie(reader: ByteReader, movie: Movie, length_size: int, limits: Limits) -> PacketWalk:
+def walk_movie(reader: ByteReader, movie: Movie, length_size: int | None, limits: Limits) -> PacketWalk:
     """Turn the sample table of a movie's video into a packet walk.
 
     Args:
         reader: The file.
         movie: Its moov box.
-        length_size: Bytes of the length before each NAL unit; 0 for codecs without them.
+        length_size: Bytes of the length before each NAL unit; 0 for codecs without them. None has no packet read: which
+            of them are key frames is then what the tables say.
         limits: What the file may claim.
 
     Raises:
@@ -41,7 +42,8 @@ def walk_movie(reader: ByteReader, movie: Movie, length_size: int, limits: Limit
     else:
         found = _from_tables(movie, limits)
     units: UnitFacts | None = None
-    if codec in ("h264", "hevc"):
+    has_units = codec in ("h264", "hevc")
+    if has_units and length_size is not None:
         units = scan_packets(reader, codec, length_size, Places(found.offset, found.size))
     is_key = found.is_sync
     if units is not None:
@@ -54,7 +56,7 @@ def walk_movie(reader: ByteReader, movie: Movie, length_size: int, limits: Limit
         is_key=is_key,
         is_discarded=found.is_discarded,
         is_disposable=np.zeros(len(is_key), bool) if units is None else units.is_disposable,
-        is_contiguous=units is not None,
+        is_contiguous=has_units,
         is_encrypted=False,
         parameter_sets=() if units is None else units.parameter_sets,
         units=units,

@@ -1,0 +1,78 @@
+"""Objects that are named by URL: fsspec opens them, and what it raises is told as framefeed tells it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, Any, Literal, cast
+
+from framefeed.errors import FramefeedError, MissingDependency, UnreadableMedia, UsageError
+from framefeed.media.regular_files import raise_file_error
+
+BLOCK_BYTES = 2**17
+"""Fetched at once, and kept: libav reads sound and pictures of some files from two places in turns."""
+_MOST_BLOCKS = 16
+"""Kept of an open object."""
+
+
+def check_url(url: str) -> None:
+    """Refuse a URL that no file system of fsspec is for.
+
+    Raises:
+        MissingDependency: fsspec is not installed.
+        UsageError: Nothing reads URLs of its kind.
+    """
+    protocol, fsspec = url.split("::")[0].split("://")[0], _fsspec(url)
+    if protocol not in fsspec.registry and protocol not in fsspec.available_protocols():
+        raise UsageError(f"no file system of fsspec is for {protocol}:// : download {url!r} first")
+
+
+def open_url(url: str) -> IO[bytes]:
+    """Open an object for reading in pieces; nothing of it is fetched yet.
+
+    Raises:
+        MissingMedia: There is no such object.
+        UnreadableMedia: It cannot be opened, or only be read from its beginning to its end.
+        MissingDependency: fsspec, or what it needs for this protocol, is not installed.
+    """
+    fsspec = _fsspec(url)
+    with url_errors(url, "open"):
+        system, path = fsspec.url_to_fs(url)
+        kept = {"maxblocks": _MOST_BLOCKS}
+        file = system.open(path, "rb", block_size=BLOCK_BYTES, cache_type="blockcache", cache_options=kept)
+        file.seek(0, os.SEEK_END)
+    return cast("IO[bytes]", file)
+
+
+@contextmanager
+def url_errors(url: str, stage: Literal["open", "read"]) -> Iterator[None]:
+    """Translate what a file system raises: each has errors of its own."""
+    try:
+        yield
+    except Exception as error:
+        _raise_url_error(error, url, stage)
+        raise
+
+
+def _raise_url_error(error: Exception, url: str, stage: Literal["open", "read"]) -> None:
+    if isinstance(error, (FramefeedError, MemoryError)):
+        return
+    if isinstance(error, OSError):
+        raise_file_error(error, url, stage)
+    if isinstance(error, ImportError):
+        raise MissingDependency(f"{url}: fsspec needs another package for it: {error}") from error
+    done = "opened" if stage == "open" else "read"
+    raise UnreadableMedia(
+        f"{url}: cannot be {done} in pieces ({str(error) or type(error).__name__}): download it first",
+        source=url,
+        stage=stage,
+    ) from error
+
+
+def _fsspec(url: str) -> Any:
+    try:
+        import fsspec
+    except ImportError as error:
+        raise MissingDependency(f"{url}: URLs are read by fsspec: pip install 'framefeed[url]'") from error
+    return fsspec

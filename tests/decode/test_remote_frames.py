@@ -1,0 +1,219 @@
+"""Frames of an index of tables: each is that of the fully verified file, or CorruptMedia; none is another picture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import framefeed as ff
+from framefeed.decode.backends import pyav
+from framefeed.decode.backends.pyav_proofs import prove_starts
+from framefeed.errors import CorruptMedia
+from framefeed.index.frame_index import KEY
+from framefeed.testing import CODECS, write_clip
+from framefeed.testing.clips import put_packets, take_packets
+from tests.corpus import corpus_file
+from tests.lengths import either
+from tests.media import nal_mutants as mutants
+from tests.media.nal_mutants import Stream, edit, h264, hevc, join
+from tests.remote import stored
+
+Picture = Any
+SAME, CORRUPT, WRONG, EXTRA = "same", "corrupt", "wrong", "extra"
+
+
+@contextmanager
+def indexed(path: Path) -> Iterator[tuple[str, ff.FrameIndex]]:
+    """Store a file and index it from its tables."""
+    with stored(a=path.read_bytes()) as (url,):
+        index = ff.build_index(url)
+        assert index.built_from == "packets"
+        yield url, index
+
+
+def outcomes(path: Path, numbers: range | None = None) -> list[str]:
+    """Read frames by URL in an order of chance, each alone, and compare with full verification by packets' times."""
+    full = ff.build_index(path, "full")
+    ordinal = {int(pts): number for number, pts in enumerate(full.packets.pts[full.frame_packet])}
+    found: dict[int, str] = {}
+    with indexed(path) as (url, index), ff.VideoDecoder(path, frame_index=full) as near:
+        for number in Random(1).sample(range(len(index)), len(index)):
+            if numbers is None or number in numbers:
+                with ff.VideoDecoder(url, frame_index=index) as far:
+                    found[number] = outcome(far, number, near, ordinal.get(int(index.pts[number])))
+    return [found[number] for number in sorted(found)]
+
+
+def outcome(far: ff.VideoDecoder, number: int, near: ff.VideoDecoder, ordinal: int | None) -> str:
+    try:
+        picture = far[number]
+    except CorruptMedia as error:
+        return CORRUPT if list(error.frames) == [number] else WRONG
+    if ordinal is None:
+        return EXTRA
+    return SAME if np.array_equal(picture, near[ordinal]) else WRONG
+
+
+def with_key_flags(folder: Path, codec: str, is_key: Callable[[int], bool]) -> Path:
+    """Write a clip of a codec into MP4, whose tables call other packets key frames."""
+    clip = folder / f"clip{CODECS[codec].suffix}"
+    write_clip(clip, CODECS[codec].spec)
+    packets, time_base = take_packets(clip.read_bytes())
+    changed = [replace(packet, is_key=is_key(number)) for number, packet in enumerate(packets)]
+    put_packets(folder / "flags.mp4", clip.read_bytes(), changed, time_base)
+    return folder / "flags.mp4"
+
+
+FLAGS: dict[str, Callable[[int], bool]] = {
+    "all": lambda _: True,
+    "some": lambda number: number % 5 == 3 or number in (0, 12),
+    "third": lambda number: number % 3 == 0,
+}
+CODEC_NAMES = ["h264", "hevc", "mpeg4", "mjpeg"]
+
+
+@pytest.mark.parametrize("flags", either(short=["all", "some"], long=list(FLAGS)))
+@pytest.mark.parametrize("codec", CODEC_NAMES)
+def test_M14_key_frames_that_are_none_are_not_decoded_from(codec: str, flags: str, tmp_path: Path) -> None:
+    assert set(outcomes(with_key_flags(tmp_path, codec, FLAGS[flags]))) == {SAME}
+
+
+@pytest.mark.parametrize("codec", ["h264", "mpeg4"])
+def test_believing_the_key_frames_of_tables_is_noticed(
+    codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The way that is wrong: decoders give pictures that were decoded from what is no key frame, and say nothing."""
+    monkeypatch.setattr(pyav, "with_proved_starts", lambda _, index, *__: index)
+    assert WRONG in outcomes(with_key_flags(tmp_path, codec, FLAGS["all"]))
+
+
+def _message_alone() -> Stream:
+    return edit(h264(), [12], lambda _: [b"\x06\x05\x01\x00\x80"])
+
+
+def _last_ends() -> Stream:
+    return mutants.with_last(hevc(), join([mutants.end_of_sequence("hevc")]))
+
+
+def _without_first_slice() -> Stream:
+    return edit(h264("slices=4"), [_B_PICTURE], lambda units: units[1:])
+
+
+_B_PICTURE = 12
+
+
+def _cra() -> int:
+    return mutants.find_kind(hevc("open-gop=1:bframes=3:b-adapt=0"), 21)[0]
+
+
+def _ended() -> Stream:
+    end = mutants.end_of_sequence("hevc")
+    return edit(hevc("open-gop=1:bframes=3:b-adapt=0"), [_cra() - 1], lambda units: [*units, end])
+
+
+def _two_in_one() -> Stream:
+    packets = list(h264().packets)
+    packets[10:12] = [replace(packets[10], data=packets[10].data + packets[11].data)]
+    return h264().with_packets(packets)
+
+
+MUTANTS: dict[str, Callable[[], Stream]] = {
+    "a packet without a picture": _message_alone,
+    "a last packet without one": _last_ends,
+    "a picture without its first slice": _without_first_slice,
+    "an end of the sequence": _ended,
+    "a broken link": lambda: mutants.retyped(hevc("open-gop=1:bframes=3:b-adapt=0"), [_cra()], 21, 16),
+    "an open GOP first": lambda: mutants.cut_at(hevc("open-gop=1:bframes=3:b-adapt=0"), _cra()),
+    "two pictures in a packet": _two_in_one,
+    "orders that begin anew": lambda: mutants.with_reset(
+        h264("bframes=2:b-adapt=0:cabac=0:ref=1:weightp=0:b-pyramid=none:weightb=0"), 34
+    ),
+    "two encodes": lambda: mutants.joined(h264(), h264("bframes=0:cabac=0:weightp=0")),
+}
+
+
+@pytest.mark.parametrize("make", MUTANTS.values(), ids=MUTANTS.keys())
+def test_no_mutant_gives_another_picture(make: Callable[[], Stream], tmp_path: Path) -> None:
+    found = outcomes(make().write(tmp_path / "mutant.mp4"), either(short=range(4, 40, 2), long=range(200)))
+    assert WRONG not in found
+
+
+def test_ordinals_stay_where_a_packet_holds_no_picture(tmp_path: Path) -> None:
+    path = _last_ends().write(tmp_path / "ended.mp4")
+    with indexed(path) as (url, index), ff.VideoDecoder(url) as far, ff.VideoDecoder(path) as near:
+        assert len(index) == len(near) + 1
+        np.testing.assert_array_equal(far[95], near[95])
+        with pytest.raises(CorruptMedia) as caught:
+            far[96]
+        assert list(caught.value.frames) == [96]
+
+
+def test_damage_to_a_picture_to_which_no_other_refers_costs_that_one_alone(tmp_path: Path) -> None:
+    path = _without_first_slice().write(tmp_path / "slice.mp4")
+    full = ff.build_index(path, "full")
+    damaged = int(np.flatnonzero(full.frame_packet == _B_PICTURE)[0])
+    assert _index(path).packets.flags[_B_PICTURE] == 0
+    assert outcomes(path, range(30)) == [CORRUPT if number == damaged else SAME for number in range(30)]
+
+
+PATHOLOGIES = [
+    "all_key_flags.mp4", "open_gop.mp4", "open_gop_hevc.mp4", "intra_refresh.mp4", "flipped_bit.mp4",
+    "silent_pyramid.mp4", "fragmented.mp4", "edit_list.mp4",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PATHOLOGIES)
+def test_pathologies_give_no_other_picture(name: str) -> None:
+    assert WRONG not in outcomes(corpus_file(name), either(short=range(20, 50), long=range(1000)))
+
+
+# --- which starts are asked for: pure ---------------------------------------------------------------
+
+
+def _index(path: Path) -> ff.FrameIndex:
+    with indexed(path) as (_, index):
+        return index
+
+
+def test_starts_move_back_to_what_is_one(tmp_path: Path) -> None:
+    index = _index(with_key_flags(tmp_path, "mpeg4", FLAGS["all"]))
+    asked: list[int] = []
+
+    def ask(packets: Any) -> dict[int, bool]:
+        asked.extend(packets)
+        return {number: number == 12 for number in packets}
+
+    known: dict[int, bool] = {}
+    proved = prove_starts(index, np.array([20]), known, ask)
+    assert proved.frame_start[20] == 12
+    assert len(asked) == len(set(asked))
+    again = prove_starts(index, np.array([20]), known, ask)
+    assert again.frame_start[20] == 12
+    assert len(asked) == len(known)
+    np.testing.assert_array_equal(proved.packets.flags, index.packets.flags)
+    np.testing.assert_array_equal(proved.pts, index.pts)
+
+
+def test_starts_that_are_right_are_asked_for_once_and_stay(tmp_path: Path) -> None:
+    index = _index(with_key_flags(tmp_path, "mpeg4", lambda number: number % 12 == 0))
+    asked: list[int] = []
+
+    def ask(packets: Any) -> dict[int, bool]:
+        asked.extend(packets)
+        return dict.fromkeys(packets, True)
+
+    assert prove_starts(index, np.arange(24), {}, ask) is index
+    assert asked == [int(number) for number in np.flatnonzero(index.packets.flags & KEY) if number]
+
+
+def test_where_nothing_is_a_start_decoding_begins_with_the_first_packet(tmp_path: Path) -> None:
+    index = _index(with_key_flags(tmp_path, "mpeg4", FLAGS["all"]))
+    proved = prove_starts(index, np.array([23]), {}, lambda packets: dict.fromkeys(packets, False))
+    assert proved.frame_start[23] == 0

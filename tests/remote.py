@@ -1,0 +1,104 @@
+"""Objects that are read by URL: a file system and a server that count the bytes they give."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, ClassVar
+
+import fsspec
+from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
+
+_RANGE = re.compile(r"bytes=(\d+)-(\d+)")
+
+
+class CountedFile(AbstractBufferedFile):  # type: ignore[misc]
+    """A file of which each piece that is fetched counts."""
+
+    def _fetch_range(self, start: int, end: int) -> bytes:
+        if CountedFiles.fails:
+            raise RuntimeError("the store is out of order")
+        piece = CountedFiles.objects[self.path][start:end]
+        CountedFiles.fetched += len(piece)
+        return piece
+
+
+class CountedFiles(AbstractFileSystem):  # type: ignore[misc]
+    """A store that gives pieces of its objects, as ``counted://name``, and counts them."""
+
+    protocol = "counted"
+    cachable = False
+    objects: ClassVar[dict[str, bytes]] = {}
+    opened: ClassVar[set[str]] = set()
+    fetched = 0
+    fails = False
+
+    def _open(self, path: str, mode: str = "rb", **options: Any) -> CountedFile:
+        options.pop("autocommit", None)
+        self.opened.add(self._strip_protocol(path))
+        return CountedFile(self, path, mode, size=self.info(path)["size"], **options)
+
+    def info(self, path: str, **_: Any) -> dict[str, Any]:
+        name = self._strip_protocol(path)
+        if name not in self.objects:
+            raise FileNotFoundError(path)
+        return {"name": name, "size": len(self.objects[name]), "type": "file"}
+
+
+@contextmanager
+def stored(**objects: bytes) -> Iterator[list[str]]:
+    """Store objects by name; give their URLs."""
+    fsspec.register_implementation("counted", CountedFiles, clobber=True)
+    CountedFiles.objects, CountedFiles.fetched, CountedFiles.fails = dict(objects), 0, False
+    CountedFiles.opened.clear()
+    yield [f"counted://{name}" for name in objects]
+    CountedFiles.objects = {}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    objects: dict[str, bytes]
+    sends_pieces: bool
+
+    def do_HEAD(self) -> None:
+        self._answer(has_body=False)
+
+    def do_GET(self) -> None:
+        self._answer(has_body=True)
+
+    def _answer(self, *, has_body: bool) -> None:
+        data = self.objects.get(self.path)
+        if data is None:
+            self.send_error(404)
+            return
+        wanted = _RANGE.match(self.headers.get("Range", "")) if self.sends_pieces else None
+        first, last = (int(wanted[1]), min(int(wanted[2]), len(data) - 1)) if wanted else (0, len(data) - 1)
+        self.send_response(206 if wanted else 200)
+        if wanted:
+            self.send_header("Content-Range", f"bytes {first}-{last}/{len(data)}")
+        if self.sends_pieces:
+            self.send_header("Accept-Ranges", "bytes")
+        self.send_header("Content-Length", str(last + 1 - first))
+        self.end_headers()
+        if has_body:
+            self.wfile.write(data[first : last + 1])
+
+    def log_message(self, *_: Any) -> None:
+        """Print nothing."""
+
+
+@contextmanager
+def served(objects: dict[str, bytes], *, sends_pieces: bool = True) -> Iterator[str]:
+    """Serve objects by their paths; give the server's URL."""
+    handler = type("Handler", (_Handler,), {"objects": objects, "sends_pieces": sends_pieces})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
