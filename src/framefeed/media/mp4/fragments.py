@@ -42,6 +42,7 @@ class Run:
     """One track run, columns of length P.
 
     Attributes:
+        place: Byte position of its moof box.
         track_id: Whose samples they are.
         offset: Byte position in the file, int64.
         size: Bytes, int64.
@@ -51,6 +52,7 @@ class Run:
         is_sync: What the fragment calls a key frame, bool.
     """
 
+    place: int
     track_id: int
     offset: IntArray
     size: IntArray
@@ -81,8 +83,21 @@ class TimedSamples:
     is_discarded: BoolArray
 
 
-def read_fragments(reader: ByteReader, movie: Movie, track: Track, limits: Limits) -> TimedSamples:
-    """Read all fragments of a movie.
+@dataclass(frozen=True, slots=True)
+class Fragments:
+    """The fragments of one track.
+
+    Attributes:
+        samples: All of them.
+        runs: Where they come from, in the file's order.
+    """
+
+    samples: TimedSamples
+    runs: tuple[Run, ...]
+
+
+def read_fragments(reader: ByteReader, movie: Movie, track: Track, limits: Limits) -> Fragments:
+    """Read all fragments of a movie for one of its tracks.
 
     Raises:
         OddMovie: The movie has samples outside of fragments too, or something is not understood exactly.
@@ -105,7 +120,8 @@ def read_fragments(reader: ByteReader, movie: Movie, track: Track, limits: Limit
             if left["samples"] < 0 or int((run.offset + run.size).max()) > movie.layout.size:
                 raise OddMovie("too many samples, or some beyond the end of the file")
             runs.append(run)
-    return _joined([run for run in runs if run.track_id == track.track_id], edit_offset(movie, track), limits)
+    own = tuple(run for run in runs if run.track_id == track.track_id)
+    return Fragments(_joined(own, edit_offset(movie, track), limits), own)
 
 
 def _has_samples(movie: Movie, track: Track) -> bool:
@@ -147,7 +163,7 @@ def _track_runs(data: bytes, traf: Box, place: int, defaults: dict[int, Defaults
             (version,) = unpack(data, box, Struct(">Bxxx"))
             (dts,) = unpack(data, box, Struct(">Q" if version else ">I"), 4)
         elif box.kind == b"trun" and header is not None and dts is not None and dts < 2**62:
-            run = _run(data, box, header, dts)
+            run = _run(data, box, place, header, dts)
             dts = int(run.dts[-1] + run.duration[-1])
             yield run
         elif box.kind not in _PASSED:
@@ -162,12 +178,16 @@ def _fragment_header(
     flags &= 0xFFFFFF
     if track_id not in defaults:
         raise OddMovie("a fragment of an unknown track")
-    if flags & _DESCRIPTION or not (flags & (_BASE_OFFSET | _BASE_IS_MOOF) or is_first):
-        raise OddMovie("a fragment of another description, or whose data follow the one before")
+    if not (flags & (_BASE_OFFSET | _BASE_IS_MOOF) or is_first):
+        raise OddMovie("a fragment whose data follow the one before")
     at, base = 8, place
     if flags & _BASE_OFFSET:
         (base,) = unpack(data, box, Struct(">Q"), at)
         at += 8
+    if flags & _DESCRIPTION:
+        if unpack(data, box, Struct(">I"), at) != (1,):
+            raise OddMovie("a fragment of another description")
+        at += 4
     known = defaults[track_id]
     values = [known.duration, known.size, known.flags]
     for number, flag in enumerate((_DURATION, _SIZE, _FLAGS)):
@@ -179,7 +199,7 @@ def _fragment_header(
     return track_id, base, Defaults(*values)
 
 
-def _run(data: bytes, box: Box, header: tuple[int, int, Defaults], dts: int) -> Run:
+def _run(data: bytes, box: Box, place: int, header: tuple[int, int, Defaults], dts: int) -> Run:
     track_id, base, known = header
     flags, count = unpack(data, box, Struct(">II"))
     flags &= 0xFFFFFF
@@ -203,6 +223,7 @@ def _run(data: bytes, box: Box, header: tuple[int, int, Defaults], dts: int) -> 
     ):
         raise OddMovie("a run of empty or huge samples, or of samples that last for nothing")
     return Run(
+        place=place,
         track_id=track_id,
         offset=base + offset + np.cumsum(size) - size,
         size=size,
@@ -230,7 +251,7 @@ def _run_columns(data: bytes, box: Box, flags: int, count: int, known: Defaults)
     return columns
 
 
-def _joined(runs: list[Run], moved: int, limits: Limits) -> TimedSamples:
+def _joined(runs: tuple[Run, ...], moved: int, limits: Limits) -> TimedSamples:
     if not runs:
         raise OddMovie("no fragments of the video")
     columns = [np.concatenate([getattr(run, name) for run in runs]) for name in

@@ -101,6 +101,11 @@ class Movie:
     tracks: tuple[Track, ...]
     extends: Box | None
 
+    @property
+    def is_fragmented(self) -> bool:
+        """Whether there are fragments; a header that announces them may come without."""
+        return bool(self.layout.fragments)
+
     @cached_property
     def video(self) -> Track:
         """The one video track.

@@ -15,13 +15,15 @@ from framefeed.media.info import MediaInfo
 from framefeed.media.limits import Limits
 from framefeed.media.mp4.boxes import OddMovie, TooManyBoxes
 from framefeed.media.mp4.description import length_size_of, read_video
-from framefeed.media.mp4.facts import check_size, media_info
+from framefeed.media.mp4.edits import check_shown
+from framefeed.media.mp4.facts import check_size, media_info, timing_of, timing_of_fragments
 from framefeed.media.mp4.first_packet import check_first_packet, first_place
+from framefeed.media.mp4.fragments import Fragments, read_fragments
 from framefeed.media.mp4.layout import COUNTED_KINDS
 from framefeed.media.mp4.movie import Movie
 from framefeed.media.mp4.reading import read_movie
 from framefeed.media.mp4.samples import check_counts
-from framefeed.media.mp4.walk import walk_movie
+from framefeed.media.mp4.walk import read_tables, walk_samples
 from framefeed.media.packets import PacketWalk
 from framefeed.media.parameter_sets import has_damaged_configuration
 from framefeed.media.proof_units import prove_units
@@ -36,7 +38,7 @@ class MovieFacts:
     """What a movie's header says of its video, as libav would.
 
     Attributes:
-        info: Facts of the file; None of fragments, whose rate libav estimates.
+        info: Facts of the file; None of fragments whose rate or duration only libav knows.
         video: Configuration of the codec.
     """
 
@@ -86,7 +88,7 @@ class OpenedMovie:
         Where an H.264 stream does not say it, libav's demuxer counts in the sample tables how far times are reordered
         (``mov_estimate_video_delay``); fragments it has not read by then.
         """
-        if video.format.reorder is not None or self.movie.extends is not None:
+        if video.format.reorder is not None or self.movie.is_fragmented:
             return 0
         return len(levels_of(self.walk.pts)) if b"ctts" in self.movie.video.tables else 0
 
@@ -107,9 +109,14 @@ def movie_info(reader: ByteReader, head: bytes, name: str, limits: Limits) -> Me
         return None
     with _left_to_libav(name), _bounded(name, limits):
         movie = read_movie(reader, reader.stat().bytes, limits, head)
+        video = read_video(movie, movie.video)
+        if movie.is_fragmented:
+            fragments = read_fragments(reader, movie, movie.video, limits)
+            _check_beginning(reader, movie, fragments, video, limits)
+            return media_info(movie, video, timing_of_fragments(reader, movie, movie.video, fragments.runs))
         for track in movie.tracks:
             check_counts(movie, track)
-        return _info(reader, movie, read_video(movie, movie.video), limits)
+        return _info(reader, movie, video, limits)
     return None
 
 
@@ -129,12 +136,13 @@ def open_movie(reader: ByteReader, head: bytes, name: str, limits: Limits) -> Op
         return None
     with _left_to_libav(name), _bounded(name, limits):
         movie = read_movie(reader, reader.stat().bytes, limits, head)
-        if movie.extends is None:
-            facts = _facts_or_none(reader, movie, name, limits)
-            length_size = facts.video.length_size if facts else length_size_of(movie, movie.video)
-            return OpenedMovie(movie, walk_movie(reader, movie, length_size, limits), facts)
-        walk = walk_movie(reader, movie, length_size_of(movie, movie.video), limits)
-        return OpenedMovie(movie, walk, _facts_of_fragments(reader, movie, walk, name, limits))
+        if movie.is_fragmented:
+            fragments = read_fragments(reader, movie, movie.video, limits)
+            walk = walk_samples(reader, movie, fragments.samples, length_size_of(movie, movie.video))
+            return OpenedMovie(movie, walk, _facts_of_fragments(reader, movie, fragments, name, limits))
+        facts = _facts_or_none(reader, movie, name, limits)
+        length_size = facts.video.length_size if facts else length_size_of(movie, movie.video)
+        return OpenedMovie(movie, walk_samples(reader, movie, read_tables(movie, limits), length_size), facts)
     return None
 
 
@@ -146,20 +154,34 @@ def _facts_or_none(reader: ByteReader, movie: Movie, name: str, limits: Limits) 
 
 
 def _facts_of_fragments(
-    reader: ByteReader, movie: Movie, walk: PacketWalk, name: str, limits: Limits
+    reader: ByteReader, movie: Movie, fragments: Fragments, name: str, limits: Limits
 ) -> MovieFacts | None:
     with _left_to_libav(name):
         video = read_video(movie, movie.video)
-        check_size(video.format, limits)
-        check_first_packet(reader, (int(walk.offset[0]), int(walk.size[0])), movie.layout.size, video)
-        return MovieFacts(None, video)
+        _check_beginning(reader, movie, fragments, video, limits)
+        info: MediaInfo | None = None
+        with _left_to_libav(name):
+            info = media_info(movie, video, timing_of_fragments(reader, movie, movie.video, fragments.runs))
+        return MovieFacts(info, video)
     return None
 
 
+def _check_beginning(
+    reader: ByteReader, movie: Movie, fragments: Fragments, video: Configuration, limits: Limits
+) -> None:
+    """Raise OddMovie unless the first fragment begins as the header says."""
+    check_size(video.format, limits)
+    first = int(fragments.samples.offset[0]), int(fragments.samples.size[0])
+    check_first_packet(reader, first, movie.layout.size, video)
+
+
 def _info(reader: ByteReader, movie: Movie, video: Configuration, limits: Limits) -> MediaInfo:
-    info = media_info(movie, video, limits)
-    check_first_packet(reader, first_place(movie, movie.video), movie.layout.size, video)
-    return info
+    track = movie.video
+    check_size(video.format, limits)
+    check_shown(movie, track, limits)
+    timing = timing_of(movie, track)
+    check_first_packet(reader, first_place(movie, track), movie.layout.size, video)
+    return media_info(movie, video, timing)
 
 
 @contextmanager
