@@ -30,6 +30,8 @@ class PictureFormat:
         colors: How sample values are meant.
         reorder: Pictures that may come before one in decode order and after it for display; None where unknown.
         frame_rate: The constant rate that it declares, or None.
+        clock_rate: The rate of its clock, constant or not; None where there is none, or where each H.264 picture may
+            say for how many ticks it is shown.
     """
 
     coded_width: int
@@ -40,6 +42,7 @@ class PictureFormat:
     colors: StreamColors
     reorder: int | None
     frame_rate: Fraction | None = None
+    clock_rate: Fraction | None = None
 
 
 def known_colors(primaries: int, transfer: int, space: int, color_range: int) -> StreamColors:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 from framefeed.media.details import StreamColors
 from framefeed.media.h26x.bits import BitReader, OddUnits
@@ -89,7 +90,8 @@ def h264_sequence(unit: bytes, given: StreamColors) -> tuple[H264Sequence, Pictu
     left, right, top, bottom = _cropping(bits, chroma, is_progressive)
     if left + right >= columns or top + bottom >= rows:
         raise OddUnits("everything is cropped")
-    colors, reorder, frame_rate = _usability(bits, given) if bits.flag() else (given, None, None)
+    usability = _usability(bits, given) if bits.flag() else _Usability(given)
+    colors = usability.colors
     found = PictureFormat(
         coded_width=columns,
         coded_height=rows,
@@ -97,8 +99,9 @@ def h264_sequence(unit: bytes, given: StreamColors) -> tuple[H264Sequence, Pictu
         height=rows - top - bottom,
         pixel_format=pixel_format(chroma, depth, colors, luma_depth),
         colors=colors,
-        reorder=reorder,
-        frame_rate=frame_rate,
+        reorder=usability.reorder,
+        frame_rate=usability.clock_rate if usability.is_constant else None,
+        clock_rate=None if usability.has_structures else usability.clock_rate,
     )
     return H264Sequence(number, number_bits, order_kind, order_bits, not is_progressive, chroma != 0), found
 
@@ -171,8 +174,16 @@ def _cropping(bits: BitReader, chroma: int, is_progressive: bool) -> tuple[int, 
     return left * across, right * across, top * down, bottom * down
 
 
-def _usability(bits: BitReader, colors: StreamColors) -> tuple[StreamColors, int | None, Fraction | None]:
-    """Read the video usability information: colours, how far pictures are reordered, and a constant frame rate."""
+class _Usability(NamedTuple):
+    colors: StreamColors
+    reorder: int | None = None
+    clock_rate: Fraction | None = None
+    is_constant: bool = False
+    has_structures: bool = False
+
+
+def _usability(bits: BitReader, colors: StreamColors) -> _Usability:
+    """Read the video usability information: colours, how far pictures are reordered, and the rate of frames."""
     if bits.flag() and bits.number(8) == _EXTENDED_ASPECT:
         bits.skip(32)
     if bits.flag():
@@ -182,7 +193,7 @@ def _usability(bits: BitReader, colors: StreamColors) -> tuple[StreamColors, int
     if bits.flag():
         bits.golomb()
         bits.golomb()
-    frame_rate = _timing(bits) if bits.flag() else None
+    clock_rate, is_constant = _timing(bits) if bits.flag() else (None, False)
     has_buffer = False
     for _ in range(2):
         if bits.flag():
@@ -190,9 +201,9 @@ def _usability(bits: BitReader, colors: StreamColors) -> tuple[StreamColors, int
             _skip_buffer(bits)
     if has_buffer:
         bits.skip(1)
-    bits.skip(1)
+    has_structures = bits.flag()
     if not bits.flag():
-        return colors, None, frame_rate
+        return _Usability(colors, None, clock_rate, is_constant, has_structures)
     bits.skip(1)
     for _ in range(4):
         bits.golomb()
@@ -200,13 +211,13 @@ def _usability(bits: BitReader, colors: StreamColors) -> tuple[StreamColors, int
     bits.golomb()
     if reorder > _MOST_REORDERED:
         raise OddUnits(f"{reorder} pictures out of order")
-    return colors, reorder, frame_rate
+    return _Usability(colors, reorder, clock_rate, is_constant, has_structures)
 
 
-def _timing(bits: BitReader) -> Fraction | None:
-    """Read the rate of frames, of two ticks each, where it is declared constant (E.2.1, fixed_frame_rate_flag)."""
+def _timing(bits: BitReader) -> tuple[Fraction | None, bool]:
+    """Read the rate of frames, of two ticks each, and whether it is constant (E.2.1, fixed_frame_rate_flag)."""
     units, scale, is_fixed = bits.number(32), bits.number(32), bits.flag()
-    return Fraction(scale, 2 * units) if is_fixed and units and scale else None
+    return Fraction(scale, 2 * units) if units and scale else None, is_fixed
 
 
 def _skip_buffer(bits: BitReader) -> None:

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 from operator import itemgetter, mul
+from typing import cast
 
 from framefeed.media.decoding import orientation
 from framefeed.media.h26x.configuration import Configuration
 from framefeed.media.h26x.formats import PictureFormat
+from framefeed.media.h26x.h264_sets import H264Sequence
 from framefeed.media.info import MediaInfo, shown_size
 from framefeed.media.limits import Limits, allows, padded_pixels
 from framefeed.media.mp4.boxes import OddMovie, need
@@ -23,6 +25,10 @@ from framefeed.media.source import ByteReader
 FORMAT_NAME = "mov,mp4,m4a,3gp,3g2,mj2"
 _MAX_RATE = 2**31 - 1
 _MAX_DELTA = 2**31
+_COARSE_SCALE, _FAST_RATE = 1000, 1000
+"""Below the one a tick is a frame for libav; from the other on frames have no duration."""
+_MAX_CLOCK = 2**30
+"""libav rounds rates of larger numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +92,26 @@ def _timing(track: Track, frames: int, ticks: int, duration: int) -> Timing:
     if duration < 1 or max(rate) > _MAX_RATE or track.duration >= 2**32 - 1:
         raise OddMovie("a duration or a rate that libav corrects")
     return Timing(frames, duration, rate[0] / rate[1])
+
+
+def default_duration(movie: Movie, track: Track, video: Configuration | None) -> int:
+    """Give the ticks that libav takes for the last sample where the table has none (``ff_compute_frame_duration``).
+
+    Raises:
+        OddMovie: It depends on more than the header.
+    """
+    if video is None or (track.edits and b"ctts" not in track.tables):
+        raise OddMovie("a last sample that lasts for nothing")
+    counts, deltas = two_columns(movie.data, track.tables[b"stts"])
+    if video.codec == "hevc" and len(counts) == 2:
+        return deltas[0]  # the base rate: libav parses no HEVC of this container
+    if video.codec == "h264" and not cast("H264Sequence", video.sequence).has_fields:
+        if track.time_scale < _COARSE_SCALE:
+            return 1
+        rate = video.format.clock_rate
+        if rate is not None and rate < _FAST_RATE and max(rate.as_integer_ratio()) <= _MAX_CLOCK:
+            return int(track.time_scale / rate)
+    raise OddMovie("a last sample that lasts for nothing")
 
 
 def check_size(found: PictureFormat, limits: Limits) -> None:

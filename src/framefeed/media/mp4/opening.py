@@ -142,7 +142,8 @@ def open_movie(reader: ByteReader, head: bytes, name: str, limits: Limits) -> Op
             return OpenedMovie(movie, walk, _facts_of_fragments(reader, movie, fragments, name, limits))
         facts = _facts_or_none(reader, movie, name, limits)
         length_size = facts.video.length_size if facts else length_size_of(movie, movie.video)
-        return OpenedMovie(movie, walk_samples(reader, movie, read_tables(movie, limits), length_size), facts)
+        samples = read_tables(movie, facts.video if facts else None, limits)
+        return OpenedMovie(movie, walk_samples(reader, movie, samples, length_size), facts)
     return None
 
 

@@ -41,7 +41,7 @@ class Samples:
         offset: Byte position in the file, int64.
         size: Bytes, int64.
         dts: Decode time in ticks, from 0, int64.
-        duration: In ticks, int64.
+        duration: In ticks, int64; 0 of the last one where its table ends so.
         composition: Presentation time minus decode time, int64; None where the two are one.
         is_sync: What the container calls a key frame, bool.
     """
@@ -268,7 +268,9 @@ def _durations(data: bytes, box: Box, count: int) -> IntArray:
     runs = table(data, box, 2)
     if not len(runs) or int(runs[:, 0].sum(dtype=np.int64)) != count:
         raise OddMovie("times for another number of samples")
-    if int(runs[:, 1].max()) >= _MAX_DELTA or int(runs[:, 1].min()) == 0:
+    ends_in_nothing = len(runs) > 1 and tuple(runs[-1].tolist()) == (1, 0)
+    steps = runs[:-1, 1] if ends_in_nothing else runs[:, 1]
+    if int(steps.max()) >= _MAX_DELTA or int(steps.min()) == 0:
         raise OddMovie("samples that last for nothing, or for ever")
     if len(runs) == 1:
         return np.full(count, int(runs[0, 1]), np.int64)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from framefeed.media.h26x.configuration import Configuration
 from framefeed.media.h26x.units import UnitFacts
 from framefeed.media.limits import Limits
 from framefeed.media.mp4.boxes import OddMovie
 from framefeed.media.mp4.description import codec_of
 from framefeed.media.mp4.edits import apply_edits
+from framefeed.media.mp4.facts import default_duration
 from framefeed.media.mp4.fragments import TimedSamples
 from framefeed.media.mp4.movie import Movie
 from framefeed.media.mp4.nal_scan import Places, scan_packets
@@ -57,14 +59,21 @@ def walk_samples(reader: ByteReader, movie: Movie, samples: TimedSamples, length
     )
 
 
-def read_tables(movie: Movie, limits: Limits) -> TimedSamples:
+def read_tables(movie: Movie, video: Configuration | None, limits: Limits) -> TimedSamples:
     """Read the samples of a movie's video from its tables.
+
+    Args:
+        movie: The moov box.
+        video: The codec's configuration, where it is understood.
+        limits: What the file may claim.
 
     Raises:
         OddMovie: The tables or an edit list are not understood exactly.
     """
     track = movie.video
     samples = read_samples(movie, track, limits)
+    if not samples.duration[-1]:
+        samples.duration[-1] = default_duration(movie, track, video)
     for other in movie.tracks:
         if other is not track:
             check_places(movie, other, limits)
