@@ -30,8 +30,7 @@ class PictureFormat:
         colors: How sample values are meant.
         reorder: Pictures that may come before one in decode order and after it for display; None where unknown.
         frame_rate: The constant rate that it declares, or None.
-        clock_rate: The rate of its clock, constant or not; None where there is none, or where each H.264 picture may
-            say for how many ticks it is shown.
+        clock_rate: The rate of an H.264 stream's clock, whether it is the constant one or not, or None.
     """
 
     coded_width: int

@@ -30,6 +30,7 @@ class H264Sequence:
         order_bits: Bits of the order, of kind 0.
         has_fields: Pictures may be coded as two fields.
         has_chroma: There is more than luma.
+        has_structures: Messages may say for how many ticks a picture is shown.
     """
 
     number: int
@@ -38,6 +39,7 @@ class H264Sequence:
     order_bits: int
     has_fields: bool
     has_chroma: bool
+    has_structures: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +103,12 @@ def h264_sequence(unit: bytes, given: StreamColors) -> tuple[H264Sequence, Pictu
         colors=colors,
         reorder=usability.reorder,
         frame_rate=usability.clock_rate if usability.is_constant else None,
-        clock_rate=None if usability.has_structures else usability.clock_rate,
+        clock_rate=usability.clock_rate,
     )
-    return H264Sequence(number, number_bits, order_kind, order_bits, not is_progressive, chroma != 0), found
+    sequence = H264Sequence(
+        number, number_bits, order_kind, order_bits, not is_progressive, chroma != 0, usability.has_structures
+    )
+    return sequence, found
 
 
 def h264_picture(unit: bytes) -> H264Picture:

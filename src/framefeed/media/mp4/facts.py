@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 from operator import itemgetter, mul
-from typing import cast
 
 from framefeed.media.decoding import orientation
 from framefeed.media.h26x.configuration import Configuration
@@ -105,7 +104,8 @@ def default_duration(movie: Movie, track: Track, video: Configuration | None) ->
     counts, deltas = two_columns(movie.data, track.tables[b"stts"])
     if video.codec == "hevc" and len(counts) == 2:
         return deltas[0]  # the base rate: libav parses no HEVC of this container
-    if video.codec == "h264" and not cast("H264Sequence", video.sequence).has_fields:
+    sequence = video.sequence
+    if isinstance(sequence, H264Sequence) and not sequence.has_fields and not sequence.has_structures:
         if track.time_scale < _COARSE_SCALE:
             return 1
         rate = video.format.clock_rate

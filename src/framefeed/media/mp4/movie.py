@@ -96,6 +96,7 @@ class Movie:
         time_scale: Ticks a second of edit lists.
         tracks: All of them, in the file's order.
         extends: The mvex box of a fragmented file.
+        chosen: The video track that counts; None where the header does not say.
     """
 
     data: bytes
@@ -103,6 +104,7 @@ class Movie:
     time_scale: int
     tracks: tuple[Track, ...]
     extends: Box | None
+    chosen: Track | None = None
 
     @property
     def is_fragmented(self) -> bool:
@@ -111,11 +113,13 @@ class Movie:
 
     @cached_property
     def video(self) -> Track:
-        """The one video track.
+        """The video track that counts, or the only one.
 
         Raises:
             OddMovie: There is none, or a choice.
         """
+        if self.chosen is not None:
+            return self.chosen
         videos = [track for track in self.tracks if track.kind == b"vide"]
         if len(videos) != 1:
             raise OddMovie(f"{len(videos)} video tracks")

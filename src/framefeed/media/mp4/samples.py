@@ -161,6 +161,11 @@ def two_columns(data: bytes, box: Box) -> tuple[Sequence[int], Sequence[int]]:
     return first, second
 
 
+def number_of_samples(movie: Movie, track: Track) -> int:
+    """Read how many samples a track has outside of fragments."""
+    return unpack(movie.data, track.tables.get(b"stsz") or need(track.tables, b"stz2"), _SIZES)[1]
+
+
 def first_size(data: bytes, tables: dict[bytes, Box]) -> int:
     """Read the size of the first sample alone."""
     if b"stz2" in tables:
