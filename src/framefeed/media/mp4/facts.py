@@ -15,11 +15,10 @@ from framefeed.media.info import MediaInfo, shown_size
 from framefeed.media.limits import Limits, allows, padded_pixels
 from framefeed.media.mp4.boxes import OddMovie, need
 from framefeed.media.mp4.edits import edit_ticks
-from framefeed.media.mp4.fragments import Run
+from framefeed.media.mp4.fragments import Fragments, Run
 from framefeed.media.mp4.movie import Movie, Track
 from framefeed.media.mp4.samples import two_columns
-from framefeed.media.mp4.segment_index import SegmentIndex, read_segment_indexes
-from framefeed.media.source import ByteReader
+from framefeed.media.mp4.segment_index import SegmentIndex
 
 FORMAT_NAME = "mov,mp4,m4a,3gp,3g2,mj2"
 _MAX_RATE = 2**31 - 1
@@ -56,14 +55,16 @@ def timing_of(movie: Movie, track: Track) -> Timing:
     return _timing(track, frames, ticks, duration)
 
 
-def timing_of_fragments(reader: ByteReader, movie: Movie, track: Track, runs: Sequence[Run]) -> Timing:
+def timing_of_fragments(movie: Movie, track: Track, fragments: Fragments) -> Timing:
     """Sum up the times of a track's fragments that libav reads before it takes a file for open.
 
     Raises:
         OddMovie: They depend on how far it reads on.
     """
-    indexes = read_segment_indexes(reader, movie, track)
-    behind = [max(one.place, movie.layout.first_data) for one in indexes if one.is_complete]
+    indexes, runs = fragments.indexes, fragments.runs
+    if any((one.track_id, one.time_scale) != (track.track_id, track.time_scale) for one in indexes):
+        raise OddMovie("segment indexes of several tracks or time scales")
+    behind = [max(one.place, movie.layout.data[0][0]) for one in indexes if one.is_complete]
     header_end = min(behind, default=movie.layout.size)
     begun = [run for run in runs if run.place < header_end]
     duration = _last_time(track, indexes, begun)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from struct import Struct
@@ -14,6 +15,7 @@ from framefeed.media.mp4.boxes import Box, OddMovie, boxes, need, unpack
 from framefeed.media.mp4.edits import edit_offset
 from framefeed.media.mp4.movie import Movie, Track
 from framefeed.media.mp4.samples import MAX_SAMPLE_BYTES, BoolArray, IntArray
+from framefeed.media.mp4.segment_index import SegmentIndex, read_segment_indexes
 from framefeed.media.source import ByteReader, read_bytes
 from framefeed.parallel.stopping import check_stop
 
@@ -90,10 +92,12 @@ class Fragments:
     Attributes:
         samples: All of them.
         runs: Where they come from, in the file's order.
+        indexes: The file's segment indexes, in its order.
     """
 
     samples: TimedSamples
     runs: tuple[Run, ...]
+    indexes: tuple[SegmentIndex, ...]
 
 
 def read_fragments(reader: ByteReader, movie: Movie, track: Track, limits: Limits) -> Fragments:
@@ -105,6 +109,7 @@ def read_fragments(reader: ByteReader, movie: Movie, track: Track, limits: Limit
     if movie.extends is None or any(_has_samples(movie, one) for one in movie.tracks):
         raise OddMovie("samples in the header and in fragments")
     defaults = _defaults(movie.data, movie.extends)
+    indexes = tuple(read_segment_indexes(reader, movie))
     runs: list[Run] = []
     left = {"samples": limits.max_packets, "bytes": limits.max_header_bytes}
     for start, end in movie.layout.fragments:
@@ -115,13 +120,21 @@ def read_fragments(reader: ByteReader, movie: Movie, track: Track, limits: Limit
         data = read_bytes(reader, start, end - start)
         if len(data) < end - start:
             raise OddMovie("a file that got shorter")
+        data_end = _data_end(movie, end) if indexes else movie.layout.size
         for run in _runs(data, start, defaults):
             left["samples"] -= len(run.size)
-            if left["samples"] < 0 or int((run.offset + run.size).max()) > movie.layout.size:
-                raise OddMovie("too many samples, or some beyond the end of the file")
+            if left["samples"] < 0 or int((run.offset + run.size).max()) > data_end:
+                raise OddMovie("too many samples, or some beyond the end of the file or of their box")
             runs.append(run)
     own = tuple(run for run in runs if run.track_id == track.track_id)
-    return Fragments(_joined(own, edit_offset(movie, track), limits), own)
+    return Fragments(_joined(own, edit_offset(movie, track), limits), own, indexes)
+
+
+def _data_end(movie: Movie, place: int) -> int:
+    """Find the end of the first mdat box behind a place: with an index libav cuts samples off there."""
+    data = movie.layout.data
+    number = bisect_left(data, (place, 0))
+    return data[number][1] if number < len(data) else 0
 
 
 def _has_samples(movie: Movie, track: Track) -> bool:

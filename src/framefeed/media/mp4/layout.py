@@ -43,14 +43,14 @@ class FileLayout:
         movie: Where the payload of moov begins and ends.
         fragments: Where each moof box begins and ends, header included.
         indexes: Where the payload of each sidx box begins and ends.
-        first_data: Where the first mdat box with samples begins.
+        data: Where each mdat box that holds something begins and ends, header included.
     """
 
     size: int
     movie: tuple[int, int]
     fragments: tuple[tuple[int, int], ...] = ()
     indexes: tuple[tuple[int, int], ...] = ()
-    first_data: int = 0
+    data: tuple[tuple[int, int], ...] = ()
 
 
 def read_layout(reader: ByteReader, size: int, limits: Limits, head: bytes = b"") -> FileLayout:
@@ -69,7 +69,7 @@ def read_layout(reader: ByteReader, size: int, limits: Limits, head: bytes = b""
     head = head or read_bytes(reader, 0, min(size, _FIRST_BYTES))
     listed, damage = _top_boxes(reader, size, limits, head)
     movie: tuple[int, int] | None = None
-    first_data: int | None = None
+    data: list[tuple[int, int]] = []
     is_fragmented = False
     fragments: list[tuple[int, int]] = []
     indexes: list[tuple[int, int]] = []
@@ -86,17 +86,17 @@ def read_layout(reader: ByteReader, size: int, limits: Limits, head: bytes = b""
                 indexes.append((start, end))
         elif kind not in _PASSED or (end > size and kind != b"mdat"):
             raise OddMovie(f"an unexpected {kind!r} box")
-        if kind == b"mdat" and end > start and first_data is None:
-            first_data = at
+        if kind == b"mdat" and end > start:
+            data.append((at, end))
     if damage is not None:
         raise damage
     if len(listed) > MAX_TOP_BOXES:
         raise OddMovie("too many boxes")
-    if movie is None or first_data is None or movie[1] - movie[0] > limits.max_header_bytes:
+    if movie is None or not data or movie[1] - movie[0] > limits.max_header_bytes:
         raise OddMovie("no moov, a huge one, or no mdat")
     if is_fragmented and not fragments:
         raise OddMovie("boxes of fragments without fragments")
-    return FileLayout(size, movie, tuple(fragments), tuple(indexes), first_data)
+    return FileLayout(size, movie, tuple(fragments), tuple(indexes), tuple(data))
 
 
 def _top_boxes(reader: ByteReader, size: int, limits: Limits, head: bytes) -> tuple[list[_Box], OddMovie | None]:

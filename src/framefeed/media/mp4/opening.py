@@ -113,7 +113,7 @@ def movie_info(reader: ByteReader, head: bytes, name: str, limits: Limits) -> Me
         if movie.is_fragmented:
             fragments = read_fragments(reader, movie, movie.video, limits)
             _check_beginning(reader, movie, fragments, video, limits)
-            return media_info(movie, video, timing_of_fragments(reader, movie, movie.video, fragments.runs))
+            return media_info(movie, video, timing_of_fragments(movie, movie.video, fragments))
         for track in movie.tracks:
             check_counts(movie, track)
         return _info(reader, movie, video, limits)
@@ -162,7 +162,7 @@ def _facts_of_fragments(
         _check_beginning(reader, movie, fragments, video, limits)
         info: MediaInfo | None = None
         with _left_to_libav(name):
-            info = media_info(movie, video, timing_of_fragments(reader, movie, movie.video, fragments.runs))
+            info = media_info(movie, video, timing_of_fragments(movie, movie.video, fragments))
         return MovieFacts(info, video)
     return None
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from struct import Struct
 
 from framefeed.media.mp4.boxes import Box, OddMovie, unpack
-from framefeed.media.mp4.movie import Movie, Track
+from framefeed.media.mp4.movie import Movie
 from framefeed.media.source import ByteReader, read_bytes
 
 _HEAD = Struct(">BxxxII")
@@ -24,38 +24,45 @@ class SegmentIndex:
 
     Attributes:
         place: Byte position of its payload.
+        track_id: Whose samples it is of.
+        time_scale: Ticks a second.
         end_time: Where its last segment ends, in ticks.
         is_complete: Its segments end with the file: libav's header ends with it, or at the samples behind it.
     """
 
     place: int
+    track_id: int
+    time_scale: int
     end_time: int
     is_complete: bool
 
 
-def read_segment_indexes(reader: ByteReader, movie: Movie, track: Track) -> list[SegmentIndex]:
-    """Read the segment indexes of a movie of which all are of one track, in the file's order.
+def read_segment_indexes(reader: ByteReader, movie: Movie) -> list[SegmentIndex]:
+    """Read the segment indexes of a movie in the file's order.
 
     Raises:
-        OddMovie: One is of another track or scale, refers to further indexes, or breaks off.
+        OddMovie: One is of an unknown track, refers to further indexes, or breaks off: libav then opens no such file.
     """
     layout = movie.layout
     if not layout.indexes:
         return []
     # A box at the end of the file, mfra, says in its last four bytes how large it is.
     tail = int.from_bytes(read_bytes(reader, layout.size - 4, 4), "big")
-    return [_read_index(reader, place, track, (layout.size, layout.size - tail)) for place in layout.indexes]
+    found = [_read_index(reader, place, (layout.size, layout.size - tail)) for place in layout.indexes]
+    if not {one.track_id for one in found} <= {track.track_id for track in movie.tracks}:
+        raise OddMovie("a segment index of an unknown track")
+    return found
 
 
-def _read_index(reader: ByteReader, place: tuple[int, int], track: Track, file_ends: tuple[int, int]) -> SegmentIndex:
+def _read_index(reader: ByteReader, place: tuple[int, int], file_ends: tuple[int, int]) -> SegmentIndex:
     begin, end = place
     if end - begin > _MAX_BYTES:
         raise OddMovie("a huge segment index")
     data = read_bytes(reader, begin, end - begin)
     box = Box(b"sidx", 0, len(data))
     version, track_id, time_scale = unpack(data, box, _HEAD)
-    if version not in _BEGIN or (track_id, time_scale) != (track.track_id, track.time_scale):
-        raise OddMovie("a segment index of another track, time scale or version")
+    if version not in _BEGIN or not 0 < time_scale < 2**31:
+        raise OddMovie("a segment index of an unknown version or time scale")
     layout = _BEGIN[version]
     time, gap = unpack(data, box, layout, 12)
     at = 12 + layout.size
@@ -69,4 +76,4 @@ def _read_index(reader: ByteReader, place: tuple[int, int], track: Track, file_e
         time += duration
     if not count or max(offset, time) >= _MOST:
         raise OddMovie("a segment index of nothing, or of huge numbers")
-    return SegmentIndex(begin, time, offset in file_ends)
+    return SegmentIndex(begin, track_id, time_scale, time, offset in file_ends)
