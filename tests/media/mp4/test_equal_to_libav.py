@@ -126,6 +126,8 @@ def movie_specs(draw: st.DrawFn) -> MovieSpec:
     offsets = draw(st.sampled_from([None, some, right_offsets(codec)]))
     if offsets == right_offsets(codec) and draw(st.booleans()):
         times = [(COUNT, 20)]
+    if draw(st.booleans()):
+        times = [*times[:-1], (times[-1][0] - 1, times[-1][1]), (1, 0)] if times[-1][0] > 1 else [*times[:-1], (1, 0)]
     edits = [(draw(st.integers(1, 1200)), draw(st.integers(0, 500)))]
     if draw(st.booleans()):
         edits.insert(0, (draw(st.integers(0, 300)), -1))
@@ -143,6 +145,7 @@ def movie_specs(draw: st.DrawFn) -> MovieSpec:
         has_long_data=draw(st.booleans()),
         around=(draw(padding), draw(padding), draw(padding)),
         codec=codec,
+        time_scale=draw(st.sampled_from([600, 12_800])),
     )
 
 

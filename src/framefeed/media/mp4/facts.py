@@ -61,11 +61,13 @@ def timing_of_fragments(movie: Movie, track: Track, fragments: Fragments) -> Tim
     Raises:
         OddMovie: They depend on how far it reads on.
     """
-    indexes, runs = fragments.indexes, fragments.runs
-    if any((one.track_id, one.time_scale) != (track.track_id, track.time_scale) for one in indexes):
-        raise OddMovie("segment indexes of several tracks or time scales")
-    behind = [max(one.place, movie.layout.data[0][0]) for one in indexes if one.is_complete]
-    header_end = min(behind, default=movie.layout.size)
+    runs, indexes = fragments.runs, [one for one in fragments.indexes if one.track_id == track.track_id]
+    complete = min((one.place for one in fragments.indexes if one.is_complete), default=movie.layout.size)
+    begin = min((one.place for one in indexes), default=movie.layout.size)
+    # Without an index of its own a track takes the duration of another.
+    if complete < begin or any(one.time_scale != track.time_scale for one in indexes):
+        raise OddMovie("a segment index of another track or time scale")
+    header_end = max(complete, movie.layout.data[0][0])
     begun = [run for run in runs if run.place < header_end]
     duration = _last_time(track, indexes, begun)
     if duration != _last_time(track, indexes, runs):

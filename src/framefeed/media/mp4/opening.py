@@ -16,7 +16,7 @@ from framefeed.media.limits import Limits
 from framefeed.media.mp4.boxes import OddMovie, TooManyBoxes
 from framefeed.media.mp4.description import length_size_of, read_video
 from framefeed.media.mp4.edits import check_shown
-from framefeed.media.mp4.facts import check_size, media_info, timing_of, timing_of_fragments
+from framefeed.media.mp4.facts import Timing, check_size, media_info, timing_of, timing_of_fragments
 from framefeed.media.mp4.first_packet import check_first_packet, first_place
 from framefeed.media.mp4.fragments import Fragments, read_fragments
 from framefeed.media.mp4.layout import COUNTED_KINDS
@@ -38,11 +38,11 @@ class MovieFacts:
     """What a movie's header says of its video, as libav would.
 
     Attributes:
-        info: Facts of the file; None of fragments whose rate or duration only libav knows.
+        info: Facts of the file.
         video: Configuration of the codec.
     """
 
-    info: MediaInfo | None
+    info: MediaInfo
     video: Configuration
 
 
@@ -138,8 +138,9 @@ def open_movie(reader: ByteReader, head: bytes, name: str, limits: Limits) -> Op
         movie = read_movie(reader, reader.stat().bytes, limits, head)
         if movie.is_fragmented:
             fragments = read_fragments(reader, movie, movie.video, limits)
+            timing = timing_of_fragments(movie, movie.video, fragments)
             walk = walk_samples(reader, movie, fragments.samples, length_size_of(movie, movie.video))
-            return OpenedMovie(movie, walk, _facts_of_fragments(reader, movie, fragments, name, limits))
+            return OpenedMovie(movie, walk, _facts_of_fragments(reader, movie, fragments, timing, name, limits))
         facts = _facts_or_none(reader, movie, name, limits)
         length_size = facts.video.length_size if facts else length_size_of(movie, movie.video)
         samples = read_tables(movie, facts.video if facts else None, limits)
@@ -155,15 +156,12 @@ def _facts_or_none(reader: ByteReader, movie: Movie, name: str, limits: Limits) 
 
 
 def _facts_of_fragments(
-    reader: ByteReader, movie: Movie, fragments: Fragments, name: str, limits: Limits
+    reader: ByteReader, movie: Movie, fragments: Fragments, timing: Timing, name: str, limits: Limits
 ) -> MovieFacts | None:
     with _left_to_libav(name):
         video = read_video(movie, movie.video)
         _check_beginning(reader, movie, fragments, video, limits)
-        info: MediaInfo | None = None
-        with _left_to_libav(name):
-            info = media_info(movie, video, timing_of_fragments(movie, movie.video, fragments))
-        return MovieFacts(info, video)
+        return MovieFacts(media_info(movie, video, timing), video)
     return None
 
 
