@@ -4,8 +4,9 @@
 
 MEDIA is a folder of real videos: the first 25 H.264 files of at least 64 frames are taken. Six random clips each of 16
 frames, 4 apart, at 224x224, in batches of 8; framefeed with 2 threads, the peers with 2 workers. Each run is a process
-of its own, in turns. CPU seconds are those of the process and its workers from the end of imports on; memory is the
-peak of the sum of PSS over all of them, imports included.
+of its own, in turns. TorchCodec is run with its own resize, and with torch's on whole frames. CPU seconds are those of
+the process and its workers from the end of imports on; memory is the peak of the sum of PSS over all of them, imports
+included.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -73,22 +75,33 @@ def decord_dataset(paths: list[str]) -> Any:
     return Clips()
 
 
-def torchcodec_dataset(paths: list[str]) -> Any:
-    """Random clips through TorchCodec's exact decoder with its own resize, a decoder anew for each clip."""
+def torchcodec_dataset(paths: list[str], *, resizes_itself: bool) -> Any:
+    """Random clips through TorchCodec's exact decoder, a decoder anew for each clip.
+
+    Args:
+        paths: The videos.
+        resizes_itself: By its own transform while it decodes; else torch resizes whole frames, as most training does.
+    """
     import torch
     from torch.utils.data import Dataset
     from torchcodec.decoders import VideoDecoder
     from torchcodec.transforms import Resize
+
+    size = (SIDE, SIDE)
+    transforms = [Resize(size)] if resizes_itself else None
 
     class Clips(Dataset[Any]):
         def __len__(self) -> int:
             return len(paths) * CLIPS
 
         def __getitem__(self, item: int) -> Any:
-            decoder = VideoDecoder(paths[item // CLIPS], transforms=[Resize((SIDE, SIDE))])
+            decoder = VideoDecoder(paths[item // CLIPS], transforms=transforms)
             count = len(decoder)
             start = int(torch.randint(max(1, count - SPAN + 1), ()))
-            return decoder.get_frames_at([min(start + STRIDE * step, count - 1) for step in range(FRAMES)]).data
+            frames = decoder.get_frames_at([min(start + STRIDE * step, count - 1) for step in range(FRAMES)]).data
+            if resizes_itself:
+                return frames
+            return torch.nn.functional.interpolate(frames, size, mode="bilinear", antialias=True)
 
     return Clips()
 
@@ -96,14 +109,15 @@ def torchcodec_dataset(paths: list[str]) -> Any:
 RUNS: dict[str, Callable[[list[str]], Callable[[], int]]] = {
     "framefeed": run_framefeed,
     "decord2": lambda paths: run_peer(paths, decord_dataset),
-    "torchcodec": lambda paths: run_peer(paths, torchcodec_dataset),
+    "torchcodec": lambda paths: run_peer(paths, partial(torchcodec_dataset, resizes_itself=False)),
+    "torchcodec, its own resize": lambda paths: run_peer(paths, partial(torchcodec_dataset, resizes_itself=True)),
 }
-MODULES = {"framefeed": "framefeed", "decord2": "decord", "torchcodec": "torchcodec"}
+MODULES = {"framefeed": "framefeed", "decord2": "decord"}
 
 
 def run_once(way: str, paths: list[str]) -> None:
     """Run one epoch in this process, and print what it cost."""
-    __import__(MODULES[way])
+    __import__(MODULES.get(way, "torchcodec"))
     run = RUNS[way](paths)
     wall, cpu = time.perf_counter(), _cpu_seconds()
     clips = run()
@@ -190,7 +204,7 @@ def main() -> None:
             "peak PSS MB": statistics.median(each["peak_pss_bytes"] for each in found) / 1e6,
         }
     ours = rows["framefeed"]
-    for way in ("decord2", "torchcodec"):
+    for way in list(RUNS)[1:]:
         speed = ours["clips per CPU second"]["median"] / rows[way]["clips per CPU second"]["median"]
         rows[f"framefeed by {way}"] = {"CPU": speed, "memory": ours["peak PSS MB"] / rows[way]["peak PSS MB"]}
     print(json.dumps(rows, indent=2))

@@ -129,7 +129,11 @@ __all__ = [
 ]
 
 _ADAPTERS = frozenset({"torch"})
-_LATER = frozenset({"dali", "jax", "map_video", "ray", "tensorflow"})
+_ARRAYS = "ff.ClipLoader gives NumPy arrays, which every framework takes"
+_LATER = {
+    **dict.fromkeys(("dali", "jax", "ray", "tensorflow"), _ARRAYS),
+    "map_video": "ff.VideoDecoder gives one frame after another",
+}
 
 
 def __getattr__(name: str) -> ModuleType:
@@ -137,5 +141,5 @@ def __getattr__(name: str) -> ModuleType:
     if name in _ADAPTERS:
         return importlib.import_module(f"framefeed.adapters.{name}")
     if name in _LATER:
-        raise NotInThisVersion(f"framefeed.{name} is not in this version ({__version__})")
+        raise NotInThisVersion(f"framefeed.{name} is not in this version ({__version__}): {_LATER[name]}")
     raise AttributeError(f"module 'framefeed' has no attribute {name!r}")

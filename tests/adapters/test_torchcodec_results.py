@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -113,6 +114,29 @@ def test_times_of_whole_tensors_and_single_ones(decoder: VideoDecoder) -> None:
         assert read_stamp(decoder.get_frame_played_at(time).data.numpy()) == 25
 
 
+FLOAT32: dict[str, Callable[[VideoDecoder, torch.Tensor], list[int]]] = {
+    "a tensor": lambda one, times: stamps(one.get_frames_played_at(times).data),
+    "tensors in a list": lambda one, times: stamps(one.get_frames_played_at(list(times)).data),
+    "an array": lambda one, times: stamps(one.get_frames_played_at(times.numpy()).data),
+    "one by one": lambda one, times: [read_stamp(one.get_frame_played_at(time).data.numpy()) for time in times],
+    "NumPy's": lambda one, times: [read_stamp(one.get_frame_played_at(time).data.numpy()) for time in times.numpy()],
+    "ranges": lambda one, times: [
+        stamps(one.get_frames_played_in_range(time, time.double() + 0.001).data)[0] for time in times
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", FLOAT32)
+def test_M24_float32_is_widened_and_not_repaired(kind: str) -> None:
+    tick = Fraction(1001, 30_000)
+    numbers = range(50, 99, 5)
+    times = torch.tensor([float(number * tick) for number in numbers], dtype=torch.float32)
+    shown = [math.floor((Fraction(float(time)) + Fraction(1, 10**9)) / tick) for time in times]
+    assert 0 < sum(found < number for found, number in zip(shown, numbers, strict=True)) < len(shown)
+    with VideoDecoder(corpus_file("ntsc.mp4")) as decoder:
+        assert FLOAT32[kind](decoder, times) == shown
+
+
 RANGES: dict[str, tuple[Any, ...]] = {
     "floats": (0.0, 1.0, 5.0),
     "whole": (0, 1, 5),
@@ -143,6 +167,17 @@ def test_as_many_frames_at_a_rate_as_torchcodec_gives(
     assert stamps(ours.data) == stamps(other.data)
     torch.testing.assert_close(ours.pts_seconds, other.pts_seconds, atol=1e-12, rtol=0)
     torch.testing.assert_close(ours.duration_seconds, other.duration_seconds, atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("rate", RATES)
+@pytest.mark.parametrize("name", ["base.mp4", "start_8s.mkv", "vfr.mp4", "vfr.mkv"])
+def test_all_frames_at_a_rate_are_those_of_torchcodec(name: str, rate: float, torchcodec: SimpleNamespace) -> None:
+    path = str(corpus_file(name))
+    with VideoDecoder(path) as decoder:
+        ours, other = (one.get_all_frames(fps=rate) for one in (decoder, torchcodec.kind(path)))
+    assert stamps(ours.data) == stamps(other.data)
+    torch.testing.assert_close(ours.pts_seconds, other.pts_seconds, atol=1e-9, rtol=0)
+    torch.testing.assert_close(ours.duration_seconds, other.duration_seconds, atol=1e-9, rtol=0)
 
 
 def test_a_rate_is_checked_only_where_there_is_a_range(decoder: VideoDecoder) -> None:

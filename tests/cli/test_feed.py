@@ -11,6 +11,7 @@ from framefeed.index.catalog import Catalog
 from framefeed.index.scanning import scan
 from framefeed.testing import make_folder
 from tests.cli.running import only_line, run
+from tests.corpus import corpus_file
 from tests.damaged import damaged_clip
 
 
@@ -103,6 +104,16 @@ def test_failed_files_are_listed_and_3(tmp_path: Path) -> None:
     assert (found["clips"], found["failed_clips"]) == (8, 2)
     assert [(epoch["clips"], epoch["failed"]) for epoch in found["epochs"]] == [(6, 2)]
     assert found["clips_per_second"] == pytest.approx(6 / found["wall_seconds"])
+
+
+def test_no_bottleneck_where_nothing_was_delivered(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    out = os.fspath(tmp_path / "cat.parquet")
+    scan(corpus_file("raw.h264"), out=out)
+    assert main(["feed", out, "--rates", "1:2", "--size", "32x32"]) == 3
+    shown = capfd.readouterr()
+    assert "TimeUnavailable" in shown.err
+    assert "0 clips delivered, 1 failed" in shown.out
+    assert "bottleneck" not in shown.out
 
 
 def test_nothing_to_feed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

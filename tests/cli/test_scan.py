@@ -174,6 +174,24 @@ def test_M07_where_times_come_from_is_told(tiers: Path, tmp_path: Path, capfd: p
     assert json.loads(capfd.readouterr().out)["catalog"]["times_from"] == {"pts": 1, "dts": 1, "none": 1}
 
 
+def test_files_of_other_endings_are_counted(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    shutil.copy(corpus_file("base.mp4"), tmp_path / "base.mp4")
+    (tmp_path / "inner").mkdir()
+    for name in ("notes.TXT", "inner/more.txt", "film.jsv", "inner/README"):
+        (tmp_path / name).write_text("x")
+    words = ["scan", os.fspath(tmp_path), "-o", os.fspath(tmp_path / "cat.parquet")]
+    for others in ("4 files", "6 files"):  # then with the catalog's own
+        assert main(words) == 0
+        assert f"passed over: {others} with no ending of videos or pictures: .txt (2), " in capfd.readouterr().out
+    assert main(["scan", os.fspath(tmp_path / "base.mp4")]) == 0
+    assert "passed over" not in capfd.readouterr().out
+
+
+def test_M07_a_length_that_is_not_known_is_not_0(tiers: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["scan", os.fspath(tiers / "raw.h264")]) == 0
+    assert "frames, length of the video unknown, " in capfd.readouterr().out
+
+
 def test_M07_an_assumed_rate_is_told(tiers: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     out = os.fspath(tmp_path / "cat.parquet")
     assert main(["scan", os.fspath(tiers), "-o", out, "--assume-fps", "30000/1001"]) == 0
@@ -184,5 +202,8 @@ def test_M07_an_assumed_rate_is_told(tiers: Path, tmp_path: Path, capfd: pytest.
     assert main(["scan", os.fspath(tiers / "base.mp4"), "--assume-fps", "25", "--json"]) == 0
     document = json.loads(capfd.readouterr().out)
     assert document["times_from"] == {"pts": 1}
+    assert main(["scan", os.fspath(tiers), "--headers-only", "--assume-fps", "25"]) == 0
+    kept = "--assume-fps 25: kept for Catalog.with_frame_indexes: headers tell no times of frames"
+    assert kept in capfd.readouterr().out.splitlines()
     assert main(["scan", os.fspath(tiers), "--assume-fps", "0"]) == 1
     assert "frames a second" in only_line(capfd.readouterr().err)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import io
+import pickle
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
@@ -169,8 +171,10 @@ def test_played_in_a_range_at_a_rate(decoder: VideoDecoder) -> None:
 
 @pytest.mark.parametrize("seconds", [-0.5, 4.0, 99.0, float("nan"), -1e-3])
 def test_times_at_which_nothing_is_played(decoder: VideoDecoder, seconds: float) -> None:
-    with pytest.raises(FrameNotFound):
-        decoder.get_frame_played_at(seconds)
+    for ask in (lambda: decoder.get_frame_played_at(seconds), lambda: decoder.get_frames_played_at([seconds])):
+        with pytest.raises(FrameNotFound, match=r"base\.mp4") as raised:
+            ask()
+        assert str(raised.value.source).endswith("base.mp4")
 
 
 @pytest.mark.parametrize("name", ["sparse_pts.mpg", "raw.h264", "two_resets.ts", "telecine.mpg"])
@@ -182,8 +186,9 @@ def test_M07_M23_without_usable_times_only_numbers_address_frames(name: str) -> 
             lambda: decoder.get_frames_played_in_range(0, 1),
             lambda: decoder.get_all_frames(fps=5),
         ):
-            with pytest.raises(TimeUnavailable):
+            with pytest.raises(TimeUnavailable, match=name) as raised:
                 ask()
+            assert str(raised.value.source).endswith(name)
         assert decoder.metadata.duration_seconds is None
         assert decoder.metadata.average_fps is None
         assert len(decoder.get_all_frames()) == len(decoder)
@@ -213,11 +218,23 @@ def test_M18_streams_by_index() -> None:
     large = VideoDecoder(path, stream_index=1)
     assert read_stamp(large[3]) == 3
     assert (large.stream_index, large.metadata.stream_index, large.metadata.width) == (1, 1, 128)
-    with pytest.raises(NoVideoStream) as raised:
+    with pytest.raises(NoVideoStream, match="video at 0, 1;") as raised:
         VideoDecoder(path, stream_index=2)
     assert isinstance(raised.value, ValueError)
     with pytest.raises(UsageError, match="stream_index"):
         VideoDecoder(path, stream_index=0, frame_index=large.frame_index)
+
+
+@pytest.mark.parametrize("stream_index", ["0", 0.0])
+def test_a_stream_is_a_whole_number(stream_index: Any) -> None:
+    with pytest.raises(UsageError, match="stream_index must be a whole number"):
+        VideoDecoder(corpus_file("two_videos.mp4"), stream_index=stream_index)
+
+
+@pytest.mark.parametrize("send", [pickle.dumps, copy.deepcopy])
+def test_a_decoder_says_what_to_send_in_its_place(decoder: VideoDecoder, send: Callable[[Any], Any]) -> None:
+    with pytest.raises(UsageError, match="send its path"):
+        send(decoder)
 
 
 @pytest.mark.parametrize("stream_index", [0, 1])

@@ -19,6 +19,7 @@ from PIL import Image
 from framefeed.errors import FramefeedError, MissingMedia, StaleSource, UnreadableMedia, UsageError
 from framefeed.index import catalog_files
 from framefeed.index.catalog import Catalog
+from framefeed.index.catalog_files import FORMAT
 from framefeed.index.scanning import scan
 from framefeed.index.scratch import claimed
 from tests.corpus import corpus_file
@@ -324,20 +325,41 @@ def test_D01_damaged_frames_are_counted_and_kept_and_the_row_is_no_failed_one(tm
     assert [opened.frame_index(row).damaged_frame_indices.tolist() for row in range(3)] == [[13, 14, 16], [], []]
 
 
-def test_a_catalog_of_the_format_before_is_refused_and_can_be_scanned_again(tmp_path: Path) -> None:
+OLDER = {
+    1: (["times_from", "num_damaged_frames"], ["limits", "assume_fps"]),
+    2: (["times_from", "num_damaged_frames"], ["limits", "assume_fps"]),
+    3: (["times_from"], ["assume_fps"]),
+}
+"""Columns, and entries of the header, that a catalog of each older format has not."""
+
+
+@pytest.mark.parametrize("older", OLDER)
+def test_a_catalog_of_an_older_format_is_refused_and_can_be_scanned_again(older: int, tmp_path: Path) -> None:
+    assert set(OLDER) == set(range(1, FORMAT))
     data, out = tmp_path / "data", tmp_path / "cat.parquet"
     data.mkdir()
     shutil.copy(corpus_file("closed_gop.ts"), data)
     scan(data, out=out)
     table = pq.read_table(out)
-    header = json.loads(table.schema.metadata[b"framefeed"]) | {"format": 3}
-    del header["assume_fps"]
-    older = table.drop_columns(["times_from"]).replace_schema_metadata({b"framefeed": json.dumps(header)})
-    pq.write_table(older, out)
-    with pytest.raises(UnreadableMedia, match=r"cat\.parquet: .*format 3.*reads format 4.*scan again"):
+    columns, entries = OLDER[older]
+    header = json.loads(table.schema.metadata[b"framefeed"]) | {"format": older}
+    for entry in entries:
+        del header[entry]
+    changed = table.drop_columns(columns).replace_schema_metadata({b"framefeed": json.dumps(header)})
+    pq.write_table(changed, out)
+    with pytest.raises(UnreadableMedia, match=rf"cat\.parquet: .*format {older}.*reads format {FORMAT}.*scan again"):
         Catalog.open(out)
     scan(data, out=out)
     assert Catalog.open(out).table.equals(table)
+
+
+def test_a_catalog_of_a_newer_format_is_refused_as_such(tmp_path: Path) -> None:
+    path = saved(tmp_path, catalog(names(3)))
+    table = pq.read_table(path)
+    header = json.loads(table.schema.metadata[b"framefeed"]) | {"format": FORMAT + 1, "what_is_new": 1}
+    pq.write_table(table.replace_schema_metadata({b"framefeed": json.dumps(header)}), path)
+    with pytest.raises(UnreadableMedia, match=rf"of format {FORMAT + 1}, .*reads format {FORMAT}.*scan again"):
+        Catalog.open(path)
 
 
 def test_a_column_of_another_type(tmp_path: Path) -> None:

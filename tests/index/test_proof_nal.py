@@ -215,6 +215,13 @@ def _with_rest() -> Stream:
     return h264().with_packets(packets)
 
 
+def _deeper(first: Stream, second: Stream) -> Stream:
+    """Put an encode behind another that is reordered less."""
+    both = joined(first, second)
+    step = mutants.span_of(first) // len(first.packets)
+    return both.with_packets(replace(packet, dts=(number - 4) * step) for number, packet in enumerate(both.packets))
+
+
 def _deep() -> Stream:
     return h264("bframes=3:b-adapt=0:b-pyramid=normal:weightp=0:ref=2")
 
@@ -244,6 +251,19 @@ UNSOUND: dict[str, tuple[str, Callable[[], Stream], str]] = {
     "late depth, silent, one": ("does not know in time", _silent_late, MKV),
     "late depth, HEVC": ("reordered by 2", lambda: with_sets(late_b("libx265"), mutants.with_depth(1, "hevc")), MP4),
     "encodes joined": ("changes of references", lambda: joined(_deep(), h264("bframes=0:cabac=0:weightp=0")), MP4),
+    "encodes joined, deeper": (
+        "other parameter sets",
+        lambda: _deeper(
+            h264("repeat-headers=1:bframes=1:b-adapt=0"),
+            h264("repeat-headers=1:bframes=3:b-adapt=0:b-pyramid=normal"),
+        ),
+        MKV,
+    ),
+    "encodes joined, deeper, HEVC": (
+        "reordered by 2, and 1",
+        lambda: _deeper(hevc("bframes=1:b-adapt=0:ref=3"), hevc("bframes=3:b-adapt=0:ref=3:b-pyramid=1")),
+        MP4,
+    ),
     "MMCO 5": ("MMCO 5", lambda: mutants.with_reset(h264(_ONE), 1), MP4),
     "MMCO 5 later": ("MMCO 5", lambda: mutants.with_reset(h264(_ONE), 34), MKV),
     "gap": ("gaps in the numbers", _gap, MKV),
@@ -251,6 +271,11 @@ UNSOUND: dict[str, tuple[str, Callable[[], Stream], str]] = {
     "other sets, HEVC": ("other parameter sets", _in_band("hevc"), MKV),
     "end of sequence": ("end of the sequence", lambda: _ended(_cra() - 1)(), MP4),
     "end of sequence first": ("end of the sequence", lambda: _ended(_cra(), first=True)(), MKV),
+    "end of sequence, H.264": (
+        "end of the sequence",
+        lambda: edit(h264(), [29], lambda units: [*units, mutants.end_of_sequence("h264")]),
+        MP4,
+    ),
     "broken link": ("broken links", lambda: mutants.retyped(_open(), [_cra()], 21, 16), MP4),
     "dropping": ("drop before", lambda: edit(_closed(), [30, 60, 90], _dropping), MKV),
     "layers": ("several layers", lambda: edit(hevc(), [12], _layered), MKV),

@@ -10,7 +10,7 @@ import pytest
 from framefeed.errors import LimitExceeded, MediaError, UnreadableMedia
 from framefeed.index.build import build_index
 from framefeed.media.container import Packet, VideoContainer
-from framefeed.media.libav_options import WITHHELD, known_format
+from framefeed.media.libav_options import known_format
 from framefeed.media.limits import Limits
 from framefeed.media.packets import walk_packets
 from framefeed.media.source import MediaSource
@@ -51,14 +51,14 @@ def test_a_packet_of_too_many_bytes_is_refused_wherever_it_is(number: int) -> No
     source = MediaSource.of(ivf("vp8", stream))
     with (
         VideoContainer(source, limits=limits) as container,
-        pytest.raises(LimitExceeded, match="bytes, more than 4096"),
+        pytest.raises(LimitExceeded, match="more than max_packet_bytes=4096 allows"),
     ):
         walk_packets(container)
 
 
 def test_more_packets_than_allowed_are_refused() -> None:
     data = ivf("vp8", packets("vp8") * 5)
-    with pytest.raises(LimitExceeded, match="more than 149 packets"):
+    with pytest.raises(LimitExceeded, match="more than max_packets=149 allows"):
         build_index(data, limits=Limits(max_packets=149))
     assert len(build_index(data, limits=Limits(max_packets=150))) == 150
 
@@ -125,6 +125,8 @@ def test_what_only_begins_like_a_format_is_left_to_libav(head: bytes) -> None:
 def test_streams_are_the_same_where_nothing_is_decoded(codec: str, container: str) -> None:
     if (codec, container) in [("libx264", "webm"), ("libvpx", "mp4"), ("libsvtav1", "avi")]:
         pytest.skip("no such track")
+    if (codec, container) == ("libx264", "matroska"):
+        pytest.skip("libav fills in durations and the start by decoding; what is indexed is compared in test_proof_nal")
     clip = clip_bytes(ClipSpec(30, codec=codec, b_frames=None, gop=10), container)
     found = []
     for headers_only in (False, True):
@@ -135,7 +137,7 @@ def test_streams_are_the_same_where_nothing_is_decoded(codec: str, container: st
             facts += [context.width, context.height, context.extradata]
             walk = walk_packets(opened)
             found.append((facts, walk.pts.tolist(), walk.duration.tolist(), walk.is_key.tolist()))
-            is_withheld = headers_only and opened.codec_name in WITHHELD
+            is_withheld = opened.is_withheld
             assert (opened.decoder().pix_fmt is None) == is_withheld
             assert opened.open_whole() == is_withheld
             assert opened.decoder().pix_fmt == "yuv420p"

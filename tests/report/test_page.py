@@ -84,6 +84,11 @@ def test_the_tiles_are_the_catalog_in_numbers() -> None:
     assert "My clips" in shown.texts
 
 
+def test_a_length_that_is_not_known_is_told() -> None:
+    text = Page(page(catalog(3, duration_seconds=[None, None, 60.0]), "T")).text
+    assert "\nMinutes of video\n1\n2 files unknown\n" in text
+
+
 def test_a_file_that_several_rows_name_counts_once() -> None:
     names = ["a.mp4", "b.mp4", "a.mp4", "c.mp4", "a.mp4"]
     made = catalog(5, source=names, width=[1, 2, 1, 3, 1], labels=["x", "x", "y", "y", "z"])

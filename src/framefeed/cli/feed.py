@@ -194,7 +194,7 @@ def _advice(
 
 
 def _report(plan: EpochPlan, stats: LoadStats, measured: Measured, advice: str) -> list[str]:
-    if not stats.batches:
+    if stats.clips == stats.failed_clips:
         return []
     frames = stats.clips_per_second * plan.num_frames_per_clip
     first, *others = measured.waits

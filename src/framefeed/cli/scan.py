@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from framefeed.cli.exits import Exit
 from framefeed.cli.failures import as_json, list_failed
 from framefeed.cli.parsing import positive_seconds, rate, workers
-from framefeed.cli.printing import counted, say, say_json
+from framefeed.cli.printing import counted, printable, say, say_json
 from framefeed.errors import UsageError
 from framefeed.index.catalog import Catalog
 from framefeed.index.frame_index import TimesFrom
@@ -79,6 +79,7 @@ def run(args: argparse.Namespace) -> int:
             *_assumed(args.assume_fps, facts),
             work_of(done.tally, seconds),
             *repeats_of(done.tally),
+            *passed_over_of(done.tally),
             *([] if args.out is None else place_of(args.out, args.root)),
         )
         list_failed(catalog.failures)
@@ -147,9 +148,10 @@ def sentences(facts: dict[str, Any]) -> list[str]:
     if set(facts["times_from"]) - {"pts"}:
         lines.append(_times(facts["times_from"]))
     if facts["damaged_files"]:
+        verb = "comes" if facts["damaged_frames"] == 1 else "come"
         lines.append(
             f"damaged: {counted(facts['damaged_frames'], 'frame')} of {counted(facts['damaged_files'], 'file')} that "
-            "can be read never come undamaged: see on_damaged of plan_clips"
+            f"can be read never {verb} undamaged: see on_damaged of plan_clips"
         )
     if facts["classes"]:
         names = [str(name) for name in facts["classes"]]
@@ -164,8 +166,10 @@ def _times(counts: dict[TimesFrom, int]) -> str:
 
 def _assumed(fps: Fraction | None, facts: dict[str, Any]) -> list[str]:
     """What became of a rate that was to be assumed."""
-    if fps is None or facts["depth"] == "header":
+    if fps is None:
         return []
+    if facts["depth"] == "header":
+        return [f"--assume-fps {fps}: kept for Catalog.with_frame_indexes: headers tell no times of frames"]
     used = facts["times_from"].get("assumed", 0)
     others = sum(facts["times_from"].values()) - used
     return [f"--assume-fps {fps}: used for {counted(used, 'video')}, not for {others:,} with times of their own"]
@@ -174,7 +178,9 @@ def _assumed(fps: Fraction | None, facts: dict[str, Any]) -> list[str]:
 def _contents(facts: dict[str, Any]) -> str:
     pictures, videos = (facts["kinds"].get(kind, 0) for kind in ("image", "video"))
     claimed = " claimed" if facts["depth"] == "header" else ""
-    frames = f"{facts['frames'] - pictures:,} frames{claimed}, {as_hours(facts['seconds'])} of video{claimed}"
+    is_known = facts["seconds"] or not videos
+    length = f"{as_hours(facts['seconds'])} of video{claimed}" if is_known else "length of the video unknown"
+    frames = f"{facts['frames'] - pictures:,} frames{claimed}, {length}"
     if not pictures:
         return frames
     # Their pixels were not decoded: only the header is known to be readable.
@@ -198,6 +204,15 @@ def repeats_of(tally: Tally) -> list[str]:
         if count
     ]
     return [f"{' and '.join(met)} met twice, through links or named again: counted once"] if met else []
+
+
+def passed_over_of(tally: Tally) -> list[str]:
+    """Which files of the folders were not looked at."""
+    if not tally.passed_over:
+        return []
+    endings = {printable(ending) or "without an ending": n for ending, n in tally.passed_over.most_common()}
+    others = counted(tally.passed_over.total(), "file")
+    return [f"passed over: {others} with no ending of videos or pictures: {_counted(endings)}; name them to scan them"]
 
 
 def place_of(out: str, root: str | None) -> list[str]:

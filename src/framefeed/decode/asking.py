@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from framefeed.errors import FrameNotFound, UsageError
+from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index.frame_index import FrameIndex, IntArray
 from framefeed.index.picking import NONE, ExactTimes, as_ticks, pick_frames
 
@@ -98,28 +98,49 @@ def played_once(index: FrameIndex, seconds: Any, name: str) -> int:
 
     Raises:
         FrameNotFound: No frame is.
+        TimeUnavailable: The stream has no usable timestamps.
         WrongKind: Not one number.
     """
     time = as_number(seconds, "a time")
+    require_times(index, name)
     if not math.isfinite(time):
         raise FrameNotFound(f"{name}: no frame is played at {time} seconds", source=name)
-    return index.index_at(time)
+    try:
+        return index.index_at(time)
+    except FrameNotFound as error:
+        raise FrameNotFound(f"{name}: {error}", source=name) from error
 
 
-def played_at(index: FrameIndex, seconds: Sequence[float] | npt.ArrayLike) -> IntArray:
+def require_times(index: FrameIndex, name: str) -> None:
+    """Refuse a stream without usable timestamps by its name.
+
+    Raises:
+        TimeUnavailable: It is one.
+    """
+    try:
+        index.require_timestamps()
+    except TimeUnavailable as error:
+        raise TimeUnavailable(f"{name}: {error}", source=name) from error
+
+
+def played_at(index: FrameIndex, seconds: Sequence[float] | npt.ArrayLike, name: str) -> IntArray:
     """Find the frames played at several times.
 
     Raises:
         NoSuchFrame: No frame is played at one of them.
+        TimeUnavailable: The stream has no usable timestamps.
         UsageError: Not a flat sequence of numbers.
     """
     times = _as_times(seconds)
     if not np.isfinite(times).all():
-        raise NoSuchFrame(f"no frame is played at {times[~np.isfinite(times)][0]} seconds")
+        raise NoSuchFrame(f"{name}: no frame is played at {times[~np.isfinite(times)][0]} seconds", source=name)
+    if not len(times):
+        return np.empty(0, dtype=np.int64)
+    require_times(index, name)
     try:
-        return index.index_at(times) if len(times) else np.empty(0, dtype=np.int64)
+        return index.index_at(times)
     except FrameNotFound as error:
-        raise NoSuchFrame(str(error)) from error
+        raise NoSuchFrame(f"{name}: {error}", source=name) from error
 
 
 def _as_times(seconds: Any) -> FloatArray:
@@ -134,13 +155,14 @@ def _as_times(seconds: Any) -> FloatArray:
     return given.astype(np.float64)
 
 
-def played_in_range(index: FrameIndex, start_seconds: float, stop_seconds: float) -> IntArray:
+def played_in_range(index: FrameIndex, start_seconds: float, stop_seconds: float, name: str) -> IntArray:
     """Frames shown in [start, stop): from the one played at ``start`` to the last that begins before ``stop``.
 
     Raises:
         UsageError: The range does not lie inside the stream, or is turned round.
+        TimeUnavailable: The stream has no usable timestamps.
     """
-    start_seconds, stop_seconds = _checked_range(index, start_seconds, stop_seconds)
+    start_seconds, stop_seconds = _checked_range(index, start_seconds, stop_seconds, name)
     if start_seconds == stop_seconds:
         return np.empty(0, dtype=np.int64)
     first = index.index_at(start_seconds)
@@ -152,7 +174,7 @@ def played_in_range(index: FrameIndex, start_seconds: float, stop_seconds: float
 
 
 def resampled(
-    index: FrameIndex, start_seconds: float, stop_seconds: float, fps: float | Fraction
+    index: FrameIndex, start_seconds: float, stop_seconds: float, fps: float | Fraction, name: str
 ) -> tuple[IntArray, FloatArray, FloatArray]:
     """Find the frames played at start + k / fps, as many as fit into the range, to the nearest whole number.
 
@@ -160,10 +182,10 @@ def resampled(
         Ordinals int64 [T], those times in seconds float64 [T], and the seconds that each stands for, float64 [T].
 
     Raises:
-        UsageError: As ``played_in_range``.
+        UsageError, TimeUnavailable: As ``played_in_range``.
         RefusedValue: ``fps`` is not positive, or asks for more frames than any memory holds.
     """
-    begin, end = _checked_range(index, start_seconds, stop_seconds)
+    begin, end = _checked_range(index, start_seconds, stop_seconds, name)
     if begin == end:
         return np.empty(0, dtype=np.int64), np.empty(0), np.empty(0)
     frequency = as_number(fps, "fps")
@@ -180,9 +202,9 @@ def resampled(
     return np.array(found, dtype=np.int64), seconds, np.full(len(times), float(1 / rate))
 
 
-def _checked_range(index: FrameIndex, start_seconds: Any, stop_seconds: Any) -> tuple[float, float]:
+def _checked_range(index: FrameIndex, start_seconds: Any, stop_seconds: Any, name: str) -> tuple[float, float]:
     start_seconds, stop_seconds = as_number(start_seconds, "start_seconds"), as_number(stop_seconds, "stop_seconds")
-    index.require_timestamps()
+    require_times(index, name)
     begin, end = (float(ticks * index.time_base) for ticks in (int(index.pts[0]), index.end_pts))
     if not start_seconds <= stop_seconds:
         raise UsageError(f"the range starts at {start_seconds} s, after its stop at {stop_seconds} s")

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import Any, Literal, NoReturn, Self
 
 import numpy as np
 
 from framefeed.decode.asking import (
     FloatArray,
+    WrongKind,
     frame_range,
     ordinal,
     ordinals,
     played_at,
     played_in_range,
     played_once,
+    require_times,
     resampled,
 )
 from framefeed.decode.auto import check_kind
@@ -192,7 +194,7 @@ class VideoDecoder:
 
     def get_frames_played_at(self, seconds: Any) -> FrameBatch:
         """Decode the frames shown at several times; errors as ``get_frame_played_at``."""
-        return self._batch(played_at(self._index, seconds))
+        return self._batch(played_at(self._index, seconds, self._source.name))
 
     def get_frames_played_in_range(
         self, start_seconds: float, stop_seconds: float, fps: float | None = None
@@ -209,15 +211,15 @@ class VideoDecoder:
             UsageError: The range does not lie inside the stream, or ``fps`` is not positive.
         """
         if fps is None:
-            return self._batch(played_in_range(self._index, start_seconds, stop_seconds))
-        found, times, durations = resampled(self._index, start_seconds, stop_seconds, fps)
+            return self._batch(played_in_range(self._index, start_seconds, stop_seconds, self._source.name))
+        found, times, durations = resampled(self._index, start_seconds, stop_seconds, fps, self._source.name)
         return FrameBatch(self._pixels(found), times, durations, found)
 
     def get_all_frames(self, fps: float | None = None) -> FrameBatch:
         """Decode all frames, or those shown every 1 / fps seconds."""
         if fps is None:
             return self._batch(np.arange(len(self), dtype=np.int64))
-        self._index.require_timestamps()
+        require_times(self._index, self._source.name)
         begin, end = int(self._index.pts[0]), self._index.end_pts
         return self.get_frames_played_in_range(
             float(begin * self._index.time_base), float(end * self._index.time_base), fps
@@ -227,6 +229,12 @@ class VideoDecoder:
         """Release files and decoders; more than once is fine, and no frame can be had afterwards."""
         self._is_closed = True
         self._forward.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise WrongKind(
+            f"{self._source.name}: a VideoDecoder is not sent to other processes: send its path or catalog entry, and "
+            "open it there"
+        )
 
     def __enter__(self) -> Self:
         return self

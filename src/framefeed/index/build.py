@@ -33,6 +33,7 @@ from framefeed.media.landing import MisplacedPacket, packets_from
 from framefeed.media.limits import DEFAULT_LIMITS, Limits, limits_or_default
 from framefeed.media.mp4.opening import OpenedMovie, open_movie
 from framefeed.media.nal import MAX_PARAMETER_SETS
+from framefeed.media.output_order import comes_in_order_of_times
 from framefeed.media.packets import NAL_CODECS, PacketWalk, walk_packets
 from framefeed.media.parameter_sets import has_damaged_parameters
 from framefeed.media.probe import video_info
@@ -46,9 +47,10 @@ from framefeed.parallel.shortage import try_again_in_shortage
 Verify = Literal["proof", "ends", "none", "full"]
 
 _HONEST_CONTAINERS = ("mov", "matroska", "flv")
-_HONEST_CODECS = frozenset({"h264", "hevc", "av1", "vvc", "mjpeg", "prores", "ffv1", "mpeg4", "h263", "dnxhd", "png"})
+_HONEST_CODECS = frozenset({"h264", "hevc", "av1", "mjpeg", "prores", "ffv1", "mpeg4", "h263", "dnxhd", "png"})
 """Where one packet is one frame, by the container's rules. VP8 and VP9 hide frames, MPEG-TS may hold a field a
-packet, bare streams and AVI have no presentation times: these are decoded to facts (M01, M07, M11, M12)."""
+packet, bare streams and AVI have no presentation times: these are decoded to facts (M01, M07, M11, M12). So is VVC:
+the order of its pictures is not read."""
 _HEAD_PACKETS = 48
 """Packets decoded at the start: more than any reorder depth (16), so that what is dropped there shows."""
 _TAIL_PACKETS = 48
@@ -70,8 +72,9 @@ def build_index(
             index of one frame; of an animated GIF or WebP it is the first.
         verify: "proof" reads in the packets' own headers which frames come of them, and decodes none but the first;
             what they do not prove is verified as "ends". "ends" decodes the first packets and the last ones, and
-            everything where they disagree with the packets or where packets are known to lie; "none" believes the
-            packets; "full" decodes everything, and so knows the frames that never come undamaged.
+            everything where they disagree with the packets, where packets are known to lie, or where they do not say
+            that frames come in the order of their times; "none" believes the packets; "full" decodes everything, and
+            so knows the frames that never come undamaged.
         stream_index: The stream to index, or None for the best one.
         assume_fps: Frames a second of a stream that has no usable times and declares no constant rate. One that has
             its own times keeps them: this is then not used, with a warning.
@@ -82,9 +85,8 @@ def build_index(
         ResourceExhausted: As ``probe``.
         UsageError: An unknown ``verify``, or a rate that is none.
     """
-    options = IndexOptions(
-        verify, stream_index, None if assume_fps is None else exact_rate(assume_fps), limits_or_default(limits)
-    )
+    assumed = None if assume_fps is None else exact_rate(assume_fps, "assume_fps")
+    options = IndexOptions(verify, stream_index, assumed, limits_or_default(limits))
     index = _indexed(source, options)[1]
     if assume_fps is not None and index.times_from != "assumed":
         name = MediaSource.of(source).name
@@ -108,6 +110,8 @@ class IndexOptions:
     def __post_init__(self) -> None:
         if self.verify not in get_args(Verify):
             raise UsageError(f"verify must be 'proof', 'ends', 'none' or 'full', not {self.verify!r}")
+        if self.stream_index is not None and not hasattr(self.stream_index, "__index__"):
+            raise UsageError(f"stream_index must be a whole number or None, not {self.stream_index!r}")
 
 
 def index_media(
@@ -248,6 +252,8 @@ class _Builder:
 
     def build(self, verify: Verify) -> tuple[MediaInfo, FrameIndex]:
         if verify == "full" or not self._is_honest(verify) or self._has_damaged_parameters():
+            return self._from_decoding()
+        if verify == "ends" and not comes_in_order_of_times(self._container, self._walk, _HEAD_PACKETS):
             return self._from_decoding()
         head = self._decoded_from_start(_HEAD_PACKETS)
         if not head or not self._is_complete(head) or not self._agrees_on_keys(head):

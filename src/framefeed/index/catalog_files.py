@@ -217,11 +217,11 @@ def _open_parquet(path: str) -> tuple[pq.ParquetFile, Header]:
     if (kind := kind_at(path)) is not None:
         raise _unreadable(path, f"is {kind}, not a file")
     if not os.path.exists(path):
-        raise MissingMedia(f"{path}: no such catalog; make one with framefeed.scan(..., out=...)", source=path)
+        raise MissingMedia(f"{path}: no such catalog; {_SCAN_HINT}", source=path)
     try:
         file = try_again_in_shortage(lambda: pq.ParquetFile(path, page_checksum_verification=True), path, "open")
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise _unreadable(path, str(error)) from error
+        raise _unreadable(path, str(error).rstrip(".")) from error
     return file, _header_of(path, file.schema_arrow)
 
 
@@ -245,12 +245,14 @@ def _header_of(path: str, schema: pa.Schema) -> Header:
     if text is None:
         raise _unreadable(path, "not written by framefeed (as a manifest, pass it to framefeed.scan)")
     try:
-        header = Header(**json.loads(text))
+        found = json.loads(text)
+        # Before the rest, which another format may have changed.
+        if (version := dict(found).get("format")) != FORMAT:
+            what = f"of format {version}, and this version of framefeed reads format {FORMAT}"
+            raise _unreadable(path, what, f"scan again, to the same name: {_SCAN_HINT}")
+        header = Header(**found)
     except (ValueError, TypeError, RecursionError) as error:
         raise _unreadable(path, f"{error}") from error
-    if header.format != FORMAT:
-        what = f"of format {header.format}, and this version of framefeed reads format {FORMAT}"
-        raise _unreadable(path, what, f"scan again, to the same name: {_SCAN_HINT}")
     _check_header(path, header, schema)
     return header
 

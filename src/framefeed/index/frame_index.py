@@ -244,7 +244,8 @@ class FrameIndex:
         if not self.has_timestamps:
             raise TimeUnavailable(
                 "the stream's timestamps are missing or go backwards, and it declares no constant rate: address its "
-                "frames by index instead, or index it with assume_fps=..."
+                "frames by index instead, or, if you know its rate, scan or build_index it with assume_fps= "
+                "(--assume-fps)"
             )
 
     def to_seconds(self, ticks: IntArray) -> FloatArray:

@@ -62,7 +62,15 @@ def without_repeats(found: Sequence[Found], columns: pa.Table, walked: Walked, *
     if walked.links or walked.is_relisted or not all(one.is_walked and not one.may_repeat for one in found):
         repeated = _judge(_Reals(found, walked, by_parent=by_parent), columns, column_rows, kept)
     groups = list(_kept_groups(found, kept))
-    return Listing(groups, column_rows[kept], columns, walked.unlistable, repeated, walked.repeated_folders)
+    return Listing(
+        groups,
+        column_rows[kept],
+        columns,
+        walked.unlistable,
+        repeated,
+        walked.repeated_folders,
+        walked.passed_over,
+    )
 
 
 def _kept_groups(found: Sequence[Found], kept: np.ndarray) -> Iterator[Group]:

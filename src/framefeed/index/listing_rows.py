@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -52,6 +53,7 @@ class Listing:
         unlistable: Folders that could not be read, which are rows too.
         repeated_files: How many rows were left out because the same file has one.
         repeated_folders: How often a folder was met again, and not listed again.
+        passed_over: How many files of folders have another ending than media, by ending.
     """
 
     groups: list[Group] = field(default_factory=list)
@@ -60,6 +62,7 @@ class Listing:
     unlistable: dict[str, UnreadableMedia] = field(default_factory=dict)
     repeated_files: int = 0
     repeated_folders: int = 0
+    passed_over: Counter[str] = field(default_factory=Counter)
 
     @property
     def num_rows(self) -> int:

@@ -9,6 +9,8 @@ from collections.abc import Collection, Sequence
 # fmt: off
 VIDEO_SUFFIXES = frozenset(
     (
+        ".264",
+        ".265",
         ".3g2",
         ".3gp",
         ".asf",
@@ -83,6 +85,11 @@ ALL_MEDIA_SUFFIXES = VIDEO_SUFFIXES | IMAGE_SUFFIXES
 def suffix_of(name: str) -> str:
     """Lower-case ending of a file name, with its dot."""
     return os.path.splitext(name)[1].lower()
+
+
+def other_endings(names: Sequence[str]) -> list[str]:
+    """Lower-case endings of those file names that are no media's by their ending."""
+    return [ending for name in names if (ending := suffix_of(name)) not in ALL_MEDIA_SUFFIXES]
 
 
 class Endings:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 
 from framefeed.errors import UnreadableMedia
 from framefeed.index.listing_rows import Group
-from framefeed.index.listing_suffixes import IMAGE_SUFFIXES, Endings
+from framefeed.index.listing_suffixes import IMAGE_SUFFIXES, Endings, other_endings
 from framefeed.parallel.shortage import try_again_in_shortage
 
 ImageFolders = Literal["image", "video"]
@@ -36,6 +36,7 @@ class Walked:
         real_folders: Where a folder really lies, for those found by a way through a link.
         repeated_folders: How often a folder was met that had been listed, and gave no rows again.
         is_relisted: Whether a folder that had been listed was listed by another of its names too.
+        passed_over: How many files of folders have another ending than media, by ending.
     """
 
     seen: set[tuple[int, int]] = field(default_factory=set)
@@ -44,6 +45,7 @@ class Walked:
     real_folders: dict[str, str] = field(default_factory=dict)
     repeated_folders: int = 0
     is_relisted: bool = False
+    passed_over: Counter[str] = field(default_factory=Counter)
 
     def real_folder(self, folder: str) -> str:
         """Where a walked folder really lies."""
@@ -123,6 +125,7 @@ class Walk:
         if (facts.st_dev, facts.st_ino) not in self.walked.seen:
             entries = _entries(folder.path)
             self.walked.seen.add((facts.st_dev, facts.st_ino))
+            self.walked.passed_over.update(other_endings(_file_names(entries)))
             return self._add(folder, entries)
         if self._by_parent and not _leads_up(folder):
             self.walked.is_relisted = True

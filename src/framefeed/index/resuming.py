@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
@@ -98,6 +99,7 @@ class Tally:
         gone: Sources that are known from before and not asked for now.
         repeated_files: Files that were met again, by a link or a second naming, and gave no row.
         repeated_folders: Folders that were met again, and not listed again.
+        passed_over: How many files of folders have another ending than media, by ending.
     """
 
     known: int = 0
@@ -107,6 +109,7 @@ class Tally:
     gone: int = 0
     repeated_files: int = 0
     repeated_folders: int = 0
+    passed_over: Counter[str] = field(default_factory=Counter)
 
     def count(self, surveyed: Surveyed) -> None:
         """Add a chunk."""

@@ -92,7 +92,7 @@ def scan(
     """
     bounds = limits_or_default(limits)
     rate = fps_of(image_folders, fps)
-    assumed = None if assume_fps is None else exact_rate(assume_fps)
+    assumed = None if assume_fps is None else exact_rate(assume_fps, "assume_fps")
     options = SurveyOptions(depth, verify, workers, progress, rate, bounds, deadline_seconds, assumed)
     request = ScanRequest(options, out, label_from, root, resume, image_folders)
     catalog = scanned(roots, request).catalog
@@ -158,6 +158,7 @@ def scanned(roots: Roots, request: ScanRequest) -> Scanned:
         outcome = find_out(sources, Known([]), None, request.options)
         done = Scanned(Catalog(catalog_data(rows, outcome.found(), request.options)), outcome.tally)
     done.tally.repeated_files, done.tally.repeated_folders = listing.repeated_files, listing.repeated_folders
+    done.tally.passed_over = listing.passed_over
     return done
 
 

@@ -30,6 +30,7 @@ from framefeed.media.foreign import (
     check_memory,
     largest_picture,
     libav_log,
+    says_damage,
     translated,
 )
 from framefeed.media.libav_input import LibavInput
@@ -224,11 +225,12 @@ class VideoContainer:
         streams = list(self._container.streams)
         if len(streams) > self.limits.max_streams:
             raise limit_exceeded(self.limits, "max_streams", f"{len(streams)} streams", self.source.name, "open")
-        videos = [s for s in self._container.streams.video if not s.disposition & Disposition.attached_pic]
-        if wanted is not None:
-            videos = [s for s in videos if s.index == wanted]
+        every = [s for s in self._container.streams.video if not s.disposition & Disposition.attached_pic]
+        videos = [s for s in every if wanted in (None, s.index)]
         if not videos:
             found = ", ".join(sorted({str(s.type) for s in streams})) or "nothing"
+            if every:
+                found = "video at " + ", ".join(str(s.index) for s in every)
             where = "" if wanted is None else f" at index {wanted}"
             advice = "" if streams else ": the file may be cut short, copy it again"
             raise NoVideoStream(
@@ -396,7 +398,10 @@ def decode_packet(
     context = container.decoder()
     with libav_log() as lines:
         try:
-            return context.decode(packet)
+            frames = context.decode(packet)
+            if refused is not None and packet is not None and says_damage(container.codec_name, lines):
+                refused.append(cast("int", packet.pts))
+            return frames
         except FOREIGN as error:
             if container.accepts(context):
                 check_memory(error, lines, 4 * context.width * context.height, largest_picture(container.limits))

@@ -55,7 +55,7 @@ def decode_facts(
         packets: (number, packet); the packet's pts is overwritten with its number, by which its frame is known:
             every decoder of FFmpeg hands a packet's pts to the frame, and none but it computes with it.
         drain: Ask for the frames that the decoder holds back at the end.
-        refused: Takes the numbers of the packets that the decoder could not decode.
+        refused: Takes the numbers of the packets that the decoder could not decode, or not to the end.
     """
     last: list[tuple[int, Packet | None]] = [(-1, None)] if drain else []
     for number, packet in chain(packets, last):

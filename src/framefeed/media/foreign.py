@@ -89,6 +89,10 @@ def translate(error: BaseException, name: str, stage: str, log: str = "") -> Med
     return UnreadableMedia(f"{message}: {advice}", source=name, stage=stage)
 
 
+# mjpeg_decode_scan of libavcodec/mjpegdec.c: blocks that cannot be read, and data that end before the picture does.
+_BROKEN_JPEG = ("error y=", "overread ")
+
+
 def libav_log() -> av.logging.Capture:
     """Collect the errors that libav logs in this thread, around one call.
 
@@ -97,6 +101,16 @@ def libav_log() -> av.logging.Capture:
     Decoders with several threads of their own log from those, which is not collected.
     """
     return av.logging.Capture(local=True)
+
+
+def says_damage(codec: str, lines: Sequence[LogLine]) -> bool:
+    """Whether a decoder logged that a picture is damaged which it gives without a flag.
+
+    Args:
+        codec: Canonical name.
+        lines: What it logged of one packet.
+    """
+    return codec == "mjpeg" and any(message.startswith(_BROKEN_JPEG) for _, _, message in lines)
 
 
 def in_one_line(lines: Sequence[LogLine]) -> str:

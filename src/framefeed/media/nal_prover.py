@@ -12,7 +12,7 @@ from framefeed.media.nal import has_turning_message, nal_length_size, nal_units
 from framefeed.media.packets import PacketWalk
 from framefeed.media.parameter_sets import has_damaged_configuration
 from framefeed.media.proof_units import prove_units
-from framefeed.media.proving import FirstPicture, Proof, Unproved
+from framefeed.media.proving import FirstPicture, Proof, Refuted, Unproved
 
 _PROBED_PACKETS = 24
 """More than libav decodes of a stream to learn how far it is reordered, and what it holds back."""
@@ -49,9 +49,9 @@ class NalProver:
         try:
             configuration = read_configuration(self._codec, self._extradata, self._colors)
         except OddUnits as odd:
-            raise Unproved(str(odd)) from None
+            raise Refuted(str(odd)) from None
         if walk.units is None:
-            raise Unproved("packets whose NAL units are not known")
+            raise Refuted("packets whose NAL units are not known")
         self._check_times(configuration, walk)
         proof = prove_units(configuration, walk.units, walk, self._held)
         if has_damaged_configuration(self._codec, self._extradata):

@@ -18,7 +18,7 @@ from framefeed.media.packets import PacketWalk
 from framefeed.media.proof_rules import check_ends, check_packets, check_sets, shown_by
 from framefeed.media.proving import Proof, Refuted, Unproved
 
-_KNOWN = frozenset({1, 5, 6, 7, 8, 9, 10, 11, 12})
+KNOWN_KINDS = frozenset({1, 5, 6, 7, 8, 9, 10, 11, 12})
 """Slices, messages, parameter sets, delimiters, ends and filler. No partitions, layers, views or alpha planes."""
 _MOST_DECODED = 2
 """More than one in so many packets are not worth decoding for a proof of the others."""
@@ -37,8 +37,9 @@ def prove_h264(configuration: Configuration, units: UnitFacts, walk: PacketWalk,
 
     Raises:
         Unproved: The packets do not say so.
+        Refuted: Not even that frames come in the order of their times.
     """
-    check_packets(units, _KNOWN)
+    check_packets(units)
     check_ends(units)
     check_sets(configuration, units)
     begin = _find_beginning(units)
@@ -46,30 +47,34 @@ def prove_h264(configuration: Configuration, units: UnitFacts, walk: PacketWalk,
     rows = rows[rows >= begin]
     is_idr = units.slice_kind[rows] == IDR
     is_reference = units.layer[rows] > 0
+    if not is_reference[0]:
+        raise Refuted("it begins with a picture that no other refers to")
     sequence = cast("H264Sequence", configuration.sequence)
     try:
         slices = _read(configuration, units, rows, is_idr, is_reference)
         number = _order(sequence, slices, is_idr, is_reference)
     except OddUnits as odd:
-        raise Unproved(str(odd)) from None
+        raise Refuted(str(odd)) from None
     if slices.is_field.any():
         raise Refuted("pictures of one field")
     if slices.resets.any():
         raise Refuted("a picture at which the order begins anew (MMCO 5)")
     _check_numbers(slices.number, is_idr, sequence.number_bits)
     _check_depth(number, is_idr, slices.is_b, configuration.format.reorder, held)
-    return replace(shown_by(walk, rows, number), begin=begin)
+    proof = replace(shown_by(walk, rows, number), begin=begin)
+    if not is_idr[0]:
+        raise Unproved("it does not begin with an IDR picture")
+    return proof
 
 
 def _find_beginning(units: UnitFacts) -> int:
     """Find the first IDR picture: what comes before it, if anything does, refers to what is not there.
 
-    The decoder knows nothing then, and gives out what it takes for sound; an IDR picture ends that.
+    The decoder knows nothing then, and gives out what it takes for sound; an IDR picture ends that. 0 where there is
+    none, or only a late one.
     """
     found = (units.slice_kind == IDR).nonzero()[0]
-    if not len(found) or found[0] > len(units.slice_kind) // _MOST_DECODED:
-        raise Unproved("it does not begin with an IDR picture")
-    return int(found[0])
+    return 0 if not len(found) or found[0] > len(units.slice_kind) // _MOST_DECODED else int(found[0])
 
 
 def _read(
@@ -89,10 +94,12 @@ def _check_numbers(number: IntArray, is_idr: BoolArray, bits: int) -> None:
 
 
 def _order(sequence: H264Sequence, slices: H264Slices, is_idr: BoolArray, is_reference: BoolArray) -> IntArray:
+    is_first = is_idr.copy()
+    is_first[0] = True
     if sequence.order_kind == 2:
-        counted = unwrap(slices.number, np.ones(len(is_idr), bool), is_idr, sequence.number_bits)
+        counted = unwrap(slices.number, np.ones(len(is_idr), bool), is_first, sequence.number_bits)
         return 2 * counted - ~is_reference
-    return unwrap(slices.order, is_reference, is_idr, sequence.order_bits) + np.minimum(slices.bottom, 0)
+    return unwrap(slices.order, is_reference, is_first, sequence.order_bits) + np.minimum(slices.bottom, 0)
 
 
 def _check_depth(number: IntArray, is_idr: BoolArray, is_b: BoolArray, declared: int | None, held: int) -> None:

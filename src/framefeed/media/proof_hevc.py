@@ -15,10 +15,10 @@ from framefeed.media.h26x.slice_bits import SliceBits
 from framefeed.media.h26x.units import BoolArray, IntArray, UnitFacts
 from framefeed.media.packets import PacketWalk
 from framefeed.media.proof_rules import check_ends, check_packets, check_sets, shown_by
-from framefeed.media.proving import Proof, Refuted, Unproved
+from framefeed.media.proving import Proof, Refuted
 
 _BROKEN_LINKS = (16, 17, 18)
-_KNOWN = frozenset({*range(10), *_BROKEN_LINKS, 19, 20, 21, *range(32, 41), 62})
+KNOWN_KINDS = frozenset({*range(10), *_BROKEN_LINKS, 19, 20, 21, *range(32, 41), 62})
 """Pictures, parameter sets, delimiters, ends, filler and messages, and Dolby Vision's."""
 _RASL = (8, 9)
 _LEADING = (6, 7, 8, 9)
@@ -35,15 +35,16 @@ def prove_hevc(configuration: Configuration, units: UnitFacts, walk: PacketWalk)
 
     Raises:
         Unproved: The packets do not say so.
+        Refuted: Not even that frames come in the order of their times.
     """
-    check_packets(units, _KNOWN)
+    check_packets(units)
     check_ends(units)
     check_sets(configuration, units)
     rows = units.has_slice.nonzero()[0]
     kind = units.slice_kind[rows]
     is_idr = np.isin(kind, IDR_KINDS)
     if rows[0] or kind[0] < _FIRST_IRAP:
-        raise Unproved("it does not begin with a random access picture")
+        raise Refuted("it does not begin with a random access picture")
     if np.isin(kind, _BROKEN_LINKS).any():
         raise Refuted("broken links")
     sets = cast("HevcSequence", configuration.sequence), cast("dict[int, HevcPicture]", configuration.pictures)
@@ -54,7 +55,7 @@ def prove_hevc(configuration: Configuration, units: UnitFacts, walk: PacketWalk)
         slices = read_hevc_slices(SliceBits(units.head[rows], units.head_bytes[rows], 1), kind, sets)
         number = unwrap(slices.order, is_anchor, is_first, sets[0].order_bits)
     except OddUnits as odd:
-        raise Unproved(str(odd)) from None
+        raise Refuted(str(odd)) from None
     if bool((slices.drops_others[1:] & is_idr[1:]).any()):
         raise Refuted("pictures that others drop before they are shown")
     is_shown = slices.is_shown & ~_is_lost(kind)

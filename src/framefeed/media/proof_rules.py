@@ -5,29 +5,27 @@ from __future__ import annotations
 from framefeed.media.h26x.configuration import Configuration
 from framefeed.media.h26x.units import IntArray, UnitFacts
 from framefeed.media.packets import MISSING_PTS, PacketWalk
-from framefeed.media.proving import Proof, Refuted, Unproved
+from framefeed.media.proving import Proof, Refuted
 
 _BEGINS_PICTURE = 128
 """The first bit of a slice header: its first macroblock, or segment, is the picture's."""
 
 
-def check_packets(units: UnitFacts, known: frozenset[int]) -> None:
-    """Raise Unproved unless packets are whole pictures, or none, of NAL units whose meaning is known.
-
-    Args:
-        units: NAL units of all packets.
-        known: Types of such units.
-    """
+def check_packets(units: UnitFacts) -> None:
+    """Raise Refuted unless packets are whole pictures, or none."""
     if units.fault:
-        raise Unproved(units.fault)
-    unknown = set(units.kinds.nonzero()[0].tolist()) - known
-    if unknown:
-        raise Unproved(f"NAL units of types {sorted(unknown)}")
+        raise Refuted(units.fault)
     has_slice = units.has_slice
     if not has_slice.any():
-        raise Unproved("no pictures")
+        raise Refuted("no pictures")
     if not units.is_plain or bool((has_slice & (units.head[:, 0] < _BEGINS_PICTURE)).any()):
         raise Refuted("packets that are not one picture in whole NAL units")
+
+
+def name_unknown(units: UnitFacts, known: frozenset[int]) -> str:
+    """Name the types of NAL units whose meaning is not known; empty where there are none."""
+    unknown = set(units.kinds.nonzero()[0].tolist()) - known
+    return f"NAL units of types {sorted(unknown)}" if unknown else ""
 
 
 def check_ends(units: UnitFacts) -> None:
@@ -38,9 +36,9 @@ def check_ends(units: UnitFacts) -> None:
 
 
 def check_sets(configuration: Configuration, units: UnitFacts) -> None:
-    """Raise Unproved unless packets carry no other parameter sets than the configuration."""
+    """Raise Refuted unless packets carry no other parameter sets than the configuration."""
     if configuration.pictures is None:
-        raise Unproved("picture parameter sets of an unknown kind")
+        raise Refuted("picture parameter sets of an unknown kind")
     if not configuration.units.issuperset(unit.rstrip(b"\0") for unit in units.parameter_sets):
         raise Refuted("other parameter sets in packets than in the configuration")
 
@@ -54,11 +52,10 @@ def shown_by(walk: PacketWalk, rows: IntArray, number: IntArray) -> Proof:
         number: The order of their pictures, int64 [S].
 
     Raises:
-        Refuted: Times are missing, or in another order.
-        Unproved: A packet is damaged, or the configuration changes.
+        Refuted: Times are missing, or in another order, a packet is damaged, or the configuration changes.
     """
     if walk.is_damaged or walk.is_reconfigured:
-        raise Unproved("the container says that a packet is damaged, or changes the configuration")
+        raise Refuted("the container says that a packet is damaged, or changes the configuration")
     rising = number.argsort(kind="stable")
     number = number[rising]
     if bool((number[1:] == number[:-1]).any()):

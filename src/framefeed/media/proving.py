@@ -17,7 +17,7 @@ class Unproved(Exception):
 
 
 class Refuted(Unproved):
-    """The packets say that not each of them gives a frame in the order of their times: only decoding tells which do."""
+    """The packets deny, or leave open, that frames come of them in the order of their times: only decoding tells."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,8 +152,12 @@ class SequenceTimes:
     time_base: Fraction
 
 
-def exact_rate(fps: float | Fraction) -> Fraction:
+def exact_rate(fps: float | Fraction, name: str = "fps") -> Fraction:
     """Take a rate as it is meant: 30000/1001 given as float is 30000/1001, 29.97 is 2997/100.
+
+    Args:
+        fps: Frames a second.
+        name: Of the argument, for messages.
 
     Raises:
         UsageError: Not a positive number, or one that no time base can hold.
@@ -161,12 +165,12 @@ def exact_rate(fps: float | Fraction) -> Fraction:
     try:
         rate = Fraction(fps)
     except (TypeError, ValueError, OverflowError) as error:
-        raise UsageError(f"fps must be a positive number, not {fps!r}") from error
+        raise UsageError(f"{name} must be a positive number, not {fps!r}") from error
     if isinstance(fps, float):
         common = rate.limit_denominator(_COMMON_DENOMINATOR)
         rate = common if float(common) == fps else Fraction(repr(float(fps)))
     if not rate > 0 or max(rate.numerator, rate.denominator) > _MAX_TICKS_A_SECOND:
-        raise UsageError(f"fps must be a positive number, not {fps!r}")
+        raise UsageError(f"{name} must be a positive number, not {fps!r}")
     return rate
 
 

@@ -130,7 +130,7 @@ def _tiles(columns: Columns) -> Node:
     files, usable = len(columns.files), len(columns.usable)
     videos, images, failed = len(columns.videos), len(columns.images), len(columns.failed)
     frames = columns.numbers("num_frames", columns.usable)
-    seconds = float(np.nansum(columns.numbers("duration_seconds", columns.videos)))
+    seconds = columns.numbers("duration_seconds", columns.videos)
     size = float(np.nansum(columns.numbers("bytes", columns.files)))
     tiles = [
         _big_tile("Files", files),
@@ -154,10 +154,11 @@ def _damaged_tiles(columns: Columns) -> list[Tile]:
     return [Tile("Damaged frames", count, note, is_bad=files > 0)] if np.isfinite(damaged).any() else []
 
 
-def _duration_tile(seconds: float) -> Tile:
+def _duration_tile(durations: FloatArray) -> Tile:
+    seconds, note = float(np.nansum(durations)), _unknown(durations)
     if 0 < seconds < 3600:
-        return Tile("Minutes of video", quantities.number(seconds / 60))
-    return Tile("Hours of video", quantities.number(seconds / 3600) if seconds else "0")
+        return Tile("Minutes of video", quantities.number(seconds / 60), note)
+    return Tile("Hours of video", quantities.number(seconds / 3600) if seconds else "0", note)
 
 
 def _big_tile(name: str, number: float, note: str = "") -> Tile:

@@ -25,7 +25,7 @@ from framefeed.decode.places import Places, Write, converted
 from framefeed.index.damage import packet_start
 from framefeed.index.frame_index import DISPOSABLE, FrameIndex
 from framefeed.media.container import Packet
-from framefeed.media.foreign import FOREIGN, MOST_PIXEL_BYTES, check_memory, largest_picture, libav_log
+from framefeed.media.foreign import FOREIGN, MOST_PIXEL_BYTES, check_memory, largest_picture, libav_log, says_damage
 from framefeed.media.landing import MisplacedPacket
 from framefeed.media.limits import DEFAULT_LIMITS, Limits, allows, too_large
 from framefeed.media.source import MediaSource
@@ -435,7 +435,7 @@ class _Execution:
         if all(message.startswith(_NO_EVENT) for _, _, message in said):
             return frames, None
         check_memory(None, said, self._picture_bytes, self._most_bytes)
-        return frames, _Event.LOGGED
+        return frames, _Event.DAMAGE if says_damage(self._index.stream.codec, said) else _Event.LOGGED
 
     def _reorder_depth(self, first: int, last: int) -> int:
         """Count the most pictures that come before one that they may refer to, among missing ones of some packets."""

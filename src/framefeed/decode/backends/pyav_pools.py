@@ -32,8 +32,11 @@ from framefeed.parallel.collecting import is_collecting
 from framefeed.parallel.shortage import register_releasable, try_again_in_shortage
 
 MAX_CONTEXTS = 8
-"""Idle decoder contexts a thread keeps; one holds up to 17 pictures."""
+"""Idle decoder contexts a thread keeps."""
 MAX_CONTAINERS = 2
+MAX_IDLE_PIXELS = 2**19
+"""Of one picture of each idle decoder, in sum over a thread's: a decoder keeps the memory of up to 17 such pictures, so
+this is about 13 MB of 4:2:0. A clip of larger pictures takes far longer than a new decoder."""
 MAX_READERS = 8
 """Open files a thread keeps: with two pools of threads well below the usual limit of 1,024, and below 128 (L09)."""
 
@@ -43,11 +46,12 @@ T = TypeVar("T")
 class _Entry(Generic[T]):
     """One idle thing; compared by identity, so that the list of them is changed in single steps."""
 
-    __slots__ = ("key", "thing")
+    __slots__ = ("key", "pixels", "thing")
 
-    def __init__(self, key: Hashable, thing: T) -> None:
+    def __init__(self, key: Hashable, thing: T, pixels: int) -> None:
         self.key = key
         self.thing = thing
+        self.pixels = pixels
 
 
 class Pool(Generic[T]):
@@ -58,11 +62,15 @@ class Pool(Generic[T]):
     Args:
         capacity: Most idle things.
         close: Closes one.
+        count_pixels: Gives the size of the pictures that one holds.
     """
 
-    def __init__(self, capacity: int, close: Callable[[T], None]) -> None:
+    def __init__(
+        self, capacity: int, close: Callable[[T], None], count_pixels: Callable[[T], int] = lambda _: 0
+    ) -> None:
         self._capacity = capacity
         self._close = close
+        self._count_pixels = count_pixels
         self._idle: list[_Entry[T]] = []
         register_releasable(self)
 
@@ -70,7 +78,7 @@ class Pool(Generic[T]):
         return len(self._idle)
 
     def take(self, key: Hashable) -> T | None:
-        """Take an idle thing out, or None."""
+        """Take an idle thing out; where there is none, make room for a new one and return None."""
         for entry in reversed(list(self._idle)):
             if entry.key == key:
                 try:
@@ -78,12 +86,18 @@ class Pool(Generic[T]):
                 except ValueError:  # taken or closed by another thread just now
                     continue
                 return entry.thing
+        self._trim(keep=0)
         return None
 
     def give(self, key: Hashable, thing: T) -> None:
-        """Put a thing back for the next user."""
-        self._idle.append(_Entry(key, thing))
-        while len(self._idle) > self._capacity:
+        """Put a thing back for the next user, who most often is the same: it stays, however large it is."""
+        self._idle.append(_Entry(key, thing, self._count_pixels(thing)))
+        self._trim(keep=1)
+
+    def _trim(self, keep: int) -> None:
+        while len(self._idle) > keep and (
+            len(self._idle) > self._capacity or sum(entry.pixels for entry in list(self._idle)) > MAX_IDLE_PIXELS
+        ):
             self._close_oldest()
 
     def release_idle(self) -> None:
@@ -123,8 +137,10 @@ class ThreadPools:
     def __init__(self) -> None:
         self.pid = os.getpid()
         self.converter = Converter()
-        self._contexts: Pool[VideoCodecContext] = Pool(MAX_CONTEXTS, let_threads_rest)
-        self._containers: Pool[VideoContainer] = Pool(MAX_CONTAINERS, VideoContainer.close)
+        self._contexts: Pool[VideoCodecContext] = Pool(MAX_CONTEXTS, let_threads_rest, _pixels_of)
+        self._containers: Pool[VideoContainer] = Pool(
+            MAX_CONTAINERS, VideoContainer.close, lambda opened: _pixels_of(opened.decoder())
+        )
         self._readers: Pool[ByteReader] = Pool(MAX_READERS, _close_reader)
 
     def clear(self) -> None:
@@ -258,6 +274,10 @@ def _close_abandoned() -> None:
 def _check_identity(source: MediaSource, index: FrameIndex) -> Hashable:
     # By itself: after the last picture there is nothing that could be decoded once more.
     return try_again_in_shortage(lambda: source.check_identity(index.identity), source.name, "decode")
+
+
+def _pixels_of(decoder: VideoCodecContext) -> int:
+    return decoder.width * decoder.height
 
 
 def _close_reader(reader: ByteReader) -> None:
