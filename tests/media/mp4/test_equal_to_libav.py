@@ -31,7 +31,7 @@ ENDINGS = (".mp4", ".mov", ".m4v", ".3gp")
 PATHOLOGIES = sorted(one.name for one in iter_pathologies() if one.name.endswith(ENDINGS))
 CODEC_FILES = sorted(name for name, clip in CODECS.items() if clip.suffix in ENDINGS)
 FLOOR_OF_REAL_FILES = 103
-"""Real files whose packets come from their moov box; those that do not are of rare codecs, of several videos, or broken."""
+"""Real files whose packets come from their moov box; the others are of rare codecs, of several videos, or broken."""
 COUNT = 24
 
 
