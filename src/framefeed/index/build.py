@@ -89,7 +89,7 @@ def build_index(
     """
     assumed = None if assume_fps is None else exact_rate(assume_fps, "assume_fps")
     options = IndexOptions(verify, stream_index, assumed, limits_or_default(limits))
-    index = _indexed(source, options, needs_info=False)[1]
+    index = _indexed(source, options)[1]
     if assume_fps is not None and index.times_from != "assumed":
         name = MediaSource.of(source).name
         warnings.warn(
@@ -125,21 +125,16 @@ def index_media(
     limits: Limits | None = None,
 ) -> tuple[MediaInfo, FrameIndex]:
     """Describe and index a video in one opening; see ``build_index``."""
-    info, index = _indexed(
-        source, IndexOptions(verify, stream_index, assume_fps, limits_or_default(limits)), needs_info=True
-    )
-    assert info is not None
-    return info, index
+    return _indexed(source, IndexOptions(verify, stream_index, assume_fps, limits_or_default(limits)))
 
 
-def _indexed(source: Any, options: IndexOptions, *, needs_info: bool) -> tuple[MediaInfo | None, FrameIndex]:
-    """Index a video, and describe it where that is asked for or comes along."""
+def _indexed(source: Any, options: IndexOptions) -> tuple[MediaInfo, FrameIndex]:
     media = MediaSource.of(source)
-    call = partial(_index_once, media, options, needs_info=needs_info)
+    call = partial(_index_once, media, options)
     return try_again_in_shortage(call, media.name, "index")
 
 
-def _index_once(media: MediaSource, options: IndexOptions, *, needs_info: bool) -> tuple[MediaInfo | None, FrameIndex]:
+def _index_once(media: MediaSource, options: IndexOptions) -> tuple[MediaInfo, FrameIndex]:
     verify, stream_index, limits = options.verify, options.stream_index, options.limits
     if isinstance(media, SequenceSource):
         media.stat()
@@ -151,13 +146,12 @@ def _index_once(media: MediaSource, options: IndexOptions, *, needs_info: bool) 
         is_remote = media.kind == "url" and verify in ("none", "proof")
         opened = None if is_image else open_movie(reader, head, media.name, limits, tables_only=is_remote)
         tables_only = is_remote and opened is not None and opened.walk.units is None
-        if opened is not None and stream_index in (None, opened.number) and verify in ("none", "proof"):
-            info = opened.facts.info if opened.facts is not None else None
-            find_order = _order_of_tables if tables_only else partial(_proved_order, verify=verify)
-            order = find_order(opened) if info is not None or not needs_info else None
+        is_asked = opened is not None and stream_index in (None, opened.number) and verify in ("none", "proof")
+        if opened is not None and opened.facts is not None and is_asked:
+            order = _order_of_tables(opened) if tables_only else _proved_order(opened, verify)
             if order is not None:
                 built_from: BuiltFrom = "packets" if tables_only or verify == "none" else "packets+proof"
-                return info, index_movie(opened, order, built_from, media.identity_of(reader))
+                return opened.facts.info, index_movie(opened, order, built_from, media.identity_of(reader))
     if is_image:
         return index_still(media, verify, stream_index, limits)
     headers_only = verify == "proof" and not tables_only

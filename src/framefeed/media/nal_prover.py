@@ -33,6 +33,7 @@ class NalProver:
         self._colors = stream_colors(container)
         self._known = context.width, context.height, context.pix_fmt
         self._is_withheld = container.is_withheld
+        self._duration = container.stream.duration if container.format_name.startswith("mov") else None
         self._may_guess = self._is_withheld and self._codec == "h264" and container.format_name.startswith("matroska")
         # What it guesses without a decoder may be more than it finds with one.
         self._held = 0 if container.is_withheld else context.reorder_depth
@@ -62,8 +63,13 @@ class NalProver:
         """Raise Unproved where libav's times of packets may depend on what it learns by decoding them.
 
         Without that it takes no H.264 stream's depth for sure; in Matroska it makes up decoding times, and with them
-        durations and the stream's start, once it is (``has_decode_delay_been_guessed``).
+        durations and the stream's start, once it is (``has_decode_delay_been_guessed``). And it makes up how long a
+        packet lasts that has no duration in MP4, which shows in their sum: for H.264 its parser knows the rate.
         """
+        has_clock = self._codec == "h264" and configuration.format.clock_rate is not None
+        is_made_up = self._duration is not None and int(walk.duration.sum()) > self._duration
+        if self._is_withheld and is_made_up and not has_clock:
+            raise Unproved("packets without a duration")
         depth = configuration.format.reorder
         is_short = self._may_guess and (not depth or len(walk) < _PROBED_PACKETS)
         if self._is_withheld and self._codec == "h264" and (depth is None or is_short):

@@ -53,6 +53,7 @@ class MovieSpec:
         around: Boxes before the first, between, and after the last.
         brand: The ftyp box; empty for QuickTime without one.
         codec: Encoder of the packets.
+        time_scale: Ticks a second.
         tables: Whole boxes in place of those that would be written, by kind.
     """
 
@@ -70,6 +71,7 @@ class MovieSpec:
     around: tuple[bytes, bytes, bytes] = (b"", b"", b"")
     brand: bytes = box("ftyp", b"isom\0\0\2\0isomiso2avc1mp41")
     codec: str = "libx264"
+    time_scale: int = TIME_SCALE
     tables: dict[str, bytes] = field(default_factory=dict)
 
     @property
@@ -106,10 +108,10 @@ def _data(spec: MovieSpec, chunks: list[int]) -> tuple[bytes, list[int]]:
 
 def _moov(spec: MovieSpec, chunks: list[int], places: list[int]) -> bytes:
     ticks = sum(count * step for count, step in spec.stts or [(len(spec.packets), 20)])
-    length = ticks * MOVIE_SCALE // TIME_SCALE
+    length = ticks * MOVIE_SCALE // spec.time_scale
     mvhd = struct.pack(">IIIIIIH10x", 0, 0, 0, MOVIE_SCALE, length, 65536, 256)
     tkhd = struct.pack(">IIIIII8x8x", 3, 0, 0, 1, 0, length) + spec.matrix + struct.pack(">II", 128 << 16, 96 << 16)
-    mdhd = struct.pack(">IIIIIHH", 0, 0, 0, TIME_SCALE, ticks, 0x55C4, 0)
+    mdhd = struct.pack(">IIIIIHH", 0, 0, 0, spec.time_scale, ticks, 0x55C4, 0)
     hdlr = struct.pack(">II4s12x", 0, 0, b"vide") + b"\0"
     dref = struct.pack(">II", 0, 1) + box("url ", struct.pack(">I", 1))
     minf = (

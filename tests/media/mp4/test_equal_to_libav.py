@@ -30,8 +30,8 @@ from tests.media.mp4.movies import MovieSpec, coded, movie_bytes, right_offsets
 ENDINGS = (".mp4", ".mov", ".m4v", ".3gp")
 PATHOLOGIES = sorted(one.name for one in iter_pathologies() if one.name.endswith(ENDINGS))
 CODEC_FILES = sorted(name for name, clip in CODECS.items() if clip.suffix in ENDINGS)
-FLOOR_OF_REAL_FILES = 95
-"""Real files whose packets come from their moov box; those that do not are fragments, rare codecs, or broken."""
+FLOOR_OF_REAL_FILES = 103
+"""Real files whose packets come from their moov box; the others are of rare codecs, of several videos, or broken."""
 COUNT = 24
 
 
@@ -126,6 +126,8 @@ def movie_specs(draw: st.DrawFn) -> MovieSpec:
     offsets = draw(st.sampled_from([None, some, right_offsets(codec)]))
     if offsets == right_offsets(codec) and draw(st.booleans()):
         times = [(COUNT, 20)]
+    if draw(st.booleans()):
+        times = [*times[:-1], (times[-1][0] - 1, times[-1][1]), (1, 0)] if times[-1][0] > 1 else [*times[:-1], (1, 0)]
     edits = [(draw(st.integers(1, 1200)), draw(st.integers(0, 500)))]
     if draw(st.booleans()):
         edits.insert(0, (draw(st.integers(0, 300)), -1))
@@ -143,6 +145,7 @@ def movie_specs(draw: st.DrawFn) -> MovieSpec:
         has_long_data=draw(st.booleans()),
         around=(draw(padding), draw(padding), draw(padding)),
         codec=codec,
+        time_scale=draw(st.sampled_from([600, 12_800])),
     )
 
 

@@ -30,6 +30,7 @@ class PictureFormat:
         colors: How sample values are meant.
         reorder: Pictures that may come before one in decode order and after it for display; None where unknown.
         frame_rate: The constant rate that it declares, or None.
+        clock_rate: The rate of an H.264 stream's clock, whether it is the constant one or not, or None.
     """
 
     coded_width: int
@@ -40,6 +41,7 @@ class PictureFormat:
     colors: StreamColors
     reorder: int | None
     frame_rate: Fraction | None = None
+    clock_rate: Fraction | None = None
 
 
 def known_colors(primaries: int, transfer: int, space: int, color_range: int) -> StreamColors:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 from framefeed.media.details import StreamColors
 from framefeed.media.h26x.bits import BitReader, OddUnits
@@ -29,6 +30,7 @@ class H264Sequence:
         order_bits: Bits of the order, of kind 0.
         has_fields: Pictures may be coded as two fields.
         has_chroma: There is more than luma.
+        has_structures: Messages may say for how many ticks a picture is shown.
     """
 
     number: int
@@ -37,6 +39,7 @@ class H264Sequence:
     order_bits: int
     has_fields: bool
     has_chroma: bool
+    has_structures: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,8 @@ def h264_sequence(unit: bytes, given: StreamColors) -> tuple[H264Sequence, Pictu
     left, right, top, bottom = _cropping(bits, chroma, is_progressive)
     if left + right >= columns or top + bottom >= rows:
         raise OddUnits("everything is cropped")
-    colors, reorder, frame_rate = _usability(bits, given) if bits.flag() else (given, None, None)
+    usability = _usability(bits, given) if bits.flag() else _Usability(given)
+    colors = usability.colors
     found = PictureFormat(
         coded_width=columns,
         coded_height=rows,
@@ -97,10 +101,14 @@ def h264_sequence(unit: bytes, given: StreamColors) -> tuple[H264Sequence, Pictu
         height=rows - top - bottom,
         pixel_format=pixel_format(chroma, depth, colors, luma_depth),
         colors=colors,
-        reorder=reorder,
-        frame_rate=frame_rate,
+        reorder=usability.reorder,
+        frame_rate=usability.clock_rate if usability.is_constant else None,
+        clock_rate=usability.clock_rate,
     )
-    return H264Sequence(number, number_bits, order_kind, order_bits, not is_progressive, chroma != 0), found
+    sequence = H264Sequence(
+        number, number_bits, order_kind, order_bits, not is_progressive, chroma != 0, usability.has_structures
+    )
+    return sequence, found
 
 
 def h264_picture(unit: bytes) -> H264Picture:
@@ -171,8 +179,16 @@ def _cropping(bits: BitReader, chroma: int, is_progressive: bool) -> tuple[int, 
     return left * across, right * across, top * down, bottom * down
 
 
-def _usability(bits: BitReader, colors: StreamColors) -> tuple[StreamColors, int | None, Fraction | None]:
-    """Read the video usability information: colours, how far pictures are reordered, and a constant frame rate."""
+class _Usability(NamedTuple):
+    colors: StreamColors
+    reorder: int | None = None
+    clock_rate: Fraction | None = None
+    is_constant: bool = False
+    has_structures: bool = False
+
+
+def _usability(bits: BitReader, colors: StreamColors) -> _Usability:
+    """Read the video usability information: colours, how far pictures are reordered, and the rate of frames."""
     if bits.flag() and bits.number(8) == _EXTENDED_ASPECT:
         bits.skip(32)
     if bits.flag():
@@ -182,7 +198,7 @@ def _usability(bits: BitReader, colors: StreamColors) -> tuple[StreamColors, int
     if bits.flag():
         bits.golomb()
         bits.golomb()
-    frame_rate = _timing(bits) if bits.flag() else None
+    clock_rate, is_constant = _timing(bits) if bits.flag() else (None, False)
     has_buffer = False
     for _ in range(2):
         if bits.flag():
@@ -190,9 +206,9 @@ def _usability(bits: BitReader, colors: StreamColors) -> tuple[StreamColors, int
             _skip_buffer(bits)
     if has_buffer:
         bits.skip(1)
-    bits.skip(1)
+    has_structures = bits.flag()
     if not bits.flag():
-        return colors, None, frame_rate
+        return _Usability(colors, None, clock_rate, is_constant, has_structures)
     bits.skip(1)
     for _ in range(4):
         bits.golomb()
@@ -200,13 +216,13 @@ def _usability(bits: BitReader, colors: StreamColors) -> tuple[StreamColors, int
     bits.golomb()
     if reorder > _MOST_REORDERED:
         raise OddUnits(f"{reorder} pictures out of order")
-    return colors, reorder, frame_rate
+    return _Usability(colors, reorder, clock_rate, is_constant, has_structures)
 
 
-def _timing(bits: BitReader) -> Fraction | None:
-    """Read the rate of frames, of two ticks each, where it is declared constant (E.2.1, fixed_frame_rate_flag)."""
+def _timing(bits: BitReader) -> tuple[Fraction | None, bool]:
+    """Read the rate of frames, of two ticks each, and whether it is constant (E.2.1, fixed_frame_rate_flag)."""
     units, scale, is_fixed = bits.number(32), bits.number(32), bits.flag()
-    return Fraction(scale, 2 * units) if is_fixed and units and scale else None
+    return Fraction(scale, 2 * units) if units and scale else None, is_fixed
 
 
 def _skip_buffer(bits: BitReader) -> None:

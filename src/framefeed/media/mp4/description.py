@@ -112,5 +112,6 @@ def _container_colors(data: bytes, box: Box) -> StreamColors:
     primaries, transfer, space = unpack(data, box, _COLORS)
     if kind == b"nclc":
         return known_colors(primaries, transfer, space, 0)
-    (full,) = unpack(data, box, _RANGE)
+    # Some muxers leave the last byte out: libav then takes the one behind the box.
+    (full,) = unpack(data, box._replace(end=max(box.end, len(data))), _RANGE)
     return known_colors(primaries, transfer, space, FULL_RANGE if full >> 7 else LIMITED_RANGE)

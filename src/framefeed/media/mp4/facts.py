@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from math import gcd
-from operator import mul
+from operator import itemgetter, mul
 
 from framefeed.media.decoding import orientation
 from framefeed.media.h26x.configuration import Configuration
 from framefeed.media.h26x.formats import PictureFormat
+from framefeed.media.h26x.h264_sets import H264Sequence
 from framefeed.media.info import MediaInfo, shown_size
 from framefeed.media.limits import Limits, allows, padded_pixels
 from framefeed.media.mp4.boxes import OddMovie, need
-from framefeed.media.mp4.edits import check_shown, edit_ticks
+from framefeed.media.mp4.edits import edit_ticks
+from framefeed.media.mp4.fragments import Fragments, Run
 from framefeed.media.mp4.movie import Movie, Track
 from framefeed.media.mp4.samples import two_columns
+from framefeed.media.mp4.segment_index import SegmentIndex
 
 FORMAT_NAME = "mov,mp4,m4a,3gp,3g2,mj2"
 _MAX_RATE = 2**31 - 1
 _MAX_DELTA = 2**31
+_COARSE_SCALE, _FAST_RATE = 1000, 1000
+"""Below the one a tick is a frame for libav; from the other on frames have no duration."""
+_MAX_CLOCK = 2**30
+"""libav rounds rates of larger numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """What a track's header claims of its frames."""
+    """What a track's header claims of its frames; nothing of their number where fragments hold them."""
 
-    num_frames: int
+    num_frames: int | None
     duration: int
     average_fps: float
 
@@ -44,11 +52,69 @@ def timing_of(movie: Movie, track: Track) -> Timing:
     duration = min(ticks, track.duration)
     if track.edits:
         duration = min(duration, sum(edit_ticks(movie, track)[::2]))
+    return _timing(track, frames, ticks, duration)
+
+
+def timing_of_fragments(movie: Movie, track: Track, fragments: Fragments) -> Timing:
+    """Sum up the times of a track's fragments that libav reads before it takes a file for open.
+
+    Raises:
+        OddMovie: They depend on how far it reads on.
+    """
+    runs, indexes = fragments.runs, [one for one in fragments.indexes if one.track_id == track.track_id]
+    complete = min((one.place for one in fragments.indexes if one.is_complete), default=movie.layout.size)
+    begin = min((one.place for one in indexes), default=movie.layout.size)
+    # Without an index of its own a track takes the duration of another.
+    if complete < begin or any(one.time_scale != track.time_scale for one in indexes):
+        raise OddMovie("a segment index of another track or time scale")
+    header_end = max(complete, movie.layout.data[0][0])
+    begun = [run for run in runs if run.place < header_end]
+    duration = _last_time(track, indexes, begun)
+    if duration != _last_time(track, indexes, runs):
+        raise OddMovie("fragments that last longer than their index says")
+    frames, ticks = sum(len(run.duration) for run in begun), sum(int(run.duration.sum()) for run in begun)
+    if not ticks:
+        raise OddMovie("no fragments in the header")
+    return replace(_timing(track, frames, ticks, duration), num_frames=None)
+
+
+def _last_time(track: Track, indexes: Sequence[SegmentIndex], runs: Sequence[Run]) -> int:
+    """Follow libav's duration of a stream through the boxes in their order: an index sets it, a run raises it."""
+    steps = [(one.place, one.end_time, True) for one in indexes]
+    steps += [(run.place, int(run.dts[-1] + run.duration[-1]), False) for run in runs]
+    time = track.duration
+    for _, end_time, is_index in sorted(steps, key=itemgetter(0)):
+        time = end_time if is_index else max(time, end_time)
+    return time
+
+
+def _timing(track: Track, frames: int, ticks: int, duration: int) -> Timing:
     common = gcd(track.time_scale * frames, ticks)
     rate = track.time_scale * frames // common, ticks // common
     if duration < 1 or max(rate) > _MAX_RATE or track.duration >= 2**32 - 1:
         raise OddMovie("a duration or a rate that libav corrects")
     return Timing(frames, duration, rate[0] / rate[1])
+
+
+def default_duration(movie: Movie, track: Track, video: Configuration | None) -> int:
+    """Give the ticks that libav takes for the last sample where the table has none (``ff_compute_frame_duration``).
+
+    Raises:
+        OddMovie: It depends on more than the header.
+    """
+    if video is None or (track.edits and b"ctts" not in track.tables):
+        raise OddMovie("a last sample that lasts for nothing")
+    counts, deltas = two_columns(movie.data, track.tables[b"stts"])
+    if video.codec == "hevc" and len(counts) == 2:
+        return deltas[0]  # the base rate: libav parses no HEVC of this container
+    sequence = video.sequence
+    if isinstance(sequence, H264Sequence) and not sequence.has_fields and not sequence.has_structures:
+        if track.time_scale < _COARSE_SCALE:
+            return 1
+        rate = video.format.clock_rate
+        if rate is not None and rate < _FAST_RATE and max(rate.as_integer_ratio()) <= _MAX_CLOCK:
+            return int(track.time_scale / rate)
+    raise OddMovie("a last sample that lasts for nothing")
 
 
 def check_size(found: PictureFormat, limits: Limits) -> None:
@@ -57,18 +123,9 @@ def check_size(found: PictureFormat, limits: Limits) -> None:
         raise OddMovie("pictures larger than the limits")
 
 
-def media_info(movie: Movie, video: Configuration, limits: Limits) -> MediaInfo:
-    """Describe a movie's video.
-
-    Raises:
-        OddMovie: It claims more than the limits, or what libav corrects.
-    """
+def media_info(movie: Movie, video: Configuration, timing: Timing) -> MediaInfo:
+    """Describe a movie's video."""
     track, found = movie.video, video.format
-    if movie.extends is not None:
-        raise OddMovie("facts of fragments are libav's")
-    check_size(found, limits)
-    check_shown(movie, track, limits)
-    timing = timing_of(movie, track)
     rotation, mirrored = orientation(track.matrix)
     width, height = shown_size(found.width, found.height, rotation)
     return MediaInfo(

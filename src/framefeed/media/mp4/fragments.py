@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from struct import Struct
@@ -14,6 +15,7 @@ from framefeed.media.mp4.boxes import Box, OddMovie, boxes, need, unpack
 from framefeed.media.mp4.edits import edit_offset
 from framefeed.media.mp4.movie import Movie, Track
 from framefeed.media.mp4.samples import MAX_SAMPLE_BYTES, BoolArray, IntArray
+from framefeed.media.mp4.segment_index import SegmentIndex, read_segment_indexes
 from framefeed.media.source import ByteReader, read_bytes
 from framefeed.parallel.stopping import check_stop
 
@@ -42,6 +44,7 @@ class Run:
     """One track run, columns of length P.
 
     Attributes:
+        place: Byte position of its moof box.
         track_id: Whose samples they are.
         offset: Byte position in the file, int64.
         size: Bytes, int64.
@@ -51,6 +54,7 @@ class Run:
         is_sync: What the fragment calls a key frame, bool.
     """
 
+    place: int
     track_id: int
     offset: IntArray
     size: IntArray
@@ -81,8 +85,23 @@ class TimedSamples:
     is_discarded: BoolArray
 
 
-def read_fragments(reader: ByteReader, movie: Movie, track: Track, limits: Limits) -> TimedSamples:
-    """Read all fragments of a movie.
+@dataclass(frozen=True, slots=True)
+class Fragments:
+    """The fragments of one track.
+
+    Attributes:
+        samples: All of them.
+        runs: Where they come from, in the file's order.
+        indexes: The file's segment indexes, in its order.
+    """
+
+    samples: TimedSamples
+    runs: tuple[Run, ...]
+    indexes: tuple[SegmentIndex, ...]
+
+
+def read_fragments(reader: ByteReader, movie: Movie, track: Track, limits: Limits) -> Fragments:
+    """Read all fragments of a movie for one of its tracks.
 
     Raises:
         OddMovie: The movie has samples outside of fragments too, or something is not understood exactly.
@@ -90,6 +109,7 @@ def read_fragments(reader: ByteReader, movie: Movie, track: Track, limits: Limit
     if movie.extends is None or any(_has_samples(movie, one) for one in movie.tracks):
         raise OddMovie("samples in the header and in fragments")
     defaults = _defaults(movie.data, movie.extends)
+    indexes = tuple(read_segment_indexes(reader, movie))
     runs: list[Run] = []
     left = {"samples": limits.max_packets, "bytes": limits.max_header_bytes}
     for start, end in movie.layout.fragments:
@@ -100,12 +120,21 @@ def read_fragments(reader: ByteReader, movie: Movie, track: Track, limits: Limit
         data = read_bytes(reader, start, end - start)
         if len(data) < end - start:
             raise OddMovie("a file that got shorter")
+        data_end = _data_end(movie, end) if indexes else movie.layout.size
         for run in _runs(data, start, defaults):
             left["samples"] -= len(run.size)
-            if left["samples"] < 0 or int((run.offset + run.size).max()) > movie.layout.size:
-                raise OddMovie("too many samples, or some beyond the end of the file")
+            if left["samples"] < 0 or int((run.offset + run.size).max()) > data_end:
+                raise OddMovie("too many samples, or some beyond the end of the file or of their box")
             runs.append(run)
-    return _joined([run for run in runs if run.track_id == track.track_id], edit_offset(movie, track), limits)
+    own = tuple(run for run in runs if run.track_id == track.track_id)
+    return Fragments(_joined(own, edit_offset(movie, track), limits), own, indexes)
+
+
+def _data_end(movie: Movie, place: int) -> int:
+    """Find the end of the first mdat box behind a place: with an index libav cuts samples off there."""
+    data = movie.layout.data
+    number = bisect_left(data, (place, 0))
+    return data[number][1] if number < len(data) else 0
 
 
 def _has_samples(movie: Movie, track: Track) -> bool:
@@ -147,7 +176,7 @@ def _track_runs(data: bytes, traf: Box, place: int, defaults: dict[int, Defaults
             (version,) = unpack(data, box, Struct(">Bxxx"))
             (dts,) = unpack(data, box, Struct(">Q" if version else ">I"), 4)
         elif box.kind == b"trun" and header is not None and dts is not None and dts < 2**62:
-            run = _run(data, box, header, dts)
+            run = _run(data, box, place, header, dts)
             dts = int(run.dts[-1] + run.duration[-1])
             yield run
         elif box.kind not in _PASSED:
@@ -162,12 +191,16 @@ def _fragment_header(
     flags &= 0xFFFFFF
     if track_id not in defaults:
         raise OddMovie("a fragment of an unknown track")
-    if flags & _DESCRIPTION or not (flags & (_BASE_OFFSET | _BASE_IS_MOOF) or is_first):
-        raise OddMovie("a fragment of another description, or whose data follow the one before")
+    if not (flags & (_BASE_OFFSET | _BASE_IS_MOOF) or is_first):
+        raise OddMovie("a fragment whose data follow the one before")
     at, base = 8, place
     if flags & _BASE_OFFSET:
         (base,) = unpack(data, box, Struct(">Q"), at)
         at += 8
+    if flags & _DESCRIPTION:
+        if unpack(data, box, Struct(">I"), at) != (1,):
+            raise OddMovie("a fragment of another description")
+        at += 4
     known = defaults[track_id]
     values = [known.duration, known.size, known.flags]
     for number, flag in enumerate((_DURATION, _SIZE, _FLAGS)):
@@ -179,7 +212,7 @@ def _fragment_header(
     return track_id, base, Defaults(*values)
 
 
-def _run(data: bytes, box: Box, header: tuple[int, int, Defaults], dts: int) -> Run:
+def _run(data: bytes, box: Box, place: int, header: tuple[int, int, Defaults], dts: int) -> Run:
     track_id, base, known = header
     flags, count = unpack(data, box, Struct(">II"))
     flags &= 0xFFFFFF
@@ -203,6 +236,7 @@ def _run(data: bytes, box: Box, header: tuple[int, int, Defaults], dts: int) -> 
     ):
         raise OddMovie("a run of empty or huge samples, or of samples that last for nothing")
     return Run(
+        place=place,
         track_id=track_id,
         offset=base + offset + np.cumsum(size) - size,
         size=size,
@@ -230,7 +264,7 @@ def _run_columns(data: bytes, box: Box, flags: int, count: int, known: Defaults)
     return columns
 
 
-def _joined(runs: list[Run], moved: int, limits: Limits) -> TimedSamples:
+def _joined(runs: tuple[Run, ...], moved: int, limits: Limits) -> TimedSamples:
     if not runs:
         raise OddMovie("no fragments of the video")
     columns = [np.concatenate([getattr(run, name) for run in runs]) for name in

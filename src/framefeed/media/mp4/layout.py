@@ -42,11 +42,15 @@ class FileLayout:
         size: Bytes of the file.
         movie: Where the payload of moov begins and ends.
         fragments: Where each moof box begins and ends, header included.
+        indexes: Where the payload of each sidx box begins and ends.
+        data: Where each mdat box that holds something begins and ends, header included.
     """
 
     size: int
     movie: tuple[int, int]
     fragments: tuple[tuple[int, int], ...] = ()
+    indexes: tuple[tuple[int, int], ...] = ()
+    data: tuple[tuple[int, int], ...] = ()
 
 
 def read_layout(reader: ByteReader, size: int, limits: Limits, head: bytes = b"") -> FileLayout:
@@ -65,8 +69,10 @@ def read_layout(reader: ByteReader, size: int, limits: Limits, head: bytes = b""
     head = head or read_bytes(reader, 0, min(size, _FIRST_BYTES))
     listed, damage = _top_boxes(reader, size, limits, head)
     movie: tuple[int, int] | None = None
-    has_data = is_fragmented = False
+    data: list[tuple[int, int]] = []
+    is_fragmented = False
     fragments: list[tuple[int, int]] = []
+    indexes: list[tuple[int, int]] = []
     for number, (kind, at, start, end) in enumerate(listed):
         if number == 0 and kind not in FIRST_KINDS:
             raise OddMovie(f"begins with a {kind!r} box")
@@ -76,18 +82,21 @@ def read_layout(reader: ByteReader, size: int, limits: Limits, head: bytes = b""
             fragments.append((at, end))
         elif kind in _PASSED_AMONG_FRAGMENTS and movie is not None and end <= size:
             is_fragmented = True
+            if kind == b"sidx":
+                indexes.append((start, end))
         elif kind not in _PASSED or (end > size and kind != b"mdat"):
             raise OddMovie(f"an unexpected {kind!r} box")
-        has_data = has_data or (kind == b"mdat" and end > start)
+        if kind == b"mdat" and end > start:
+            data.append((at, end))
     if damage is not None:
         raise damage
     if len(listed) > MAX_TOP_BOXES:
         raise OddMovie("too many boxes")
-    if movie is None or not has_data or movie[1] - movie[0] > limits.max_header_bytes:
+    if movie is None or not data or movie[1] - movie[0] > limits.max_header_bytes:
         raise OddMovie("no moov, a huge one, or no mdat")
     if is_fragmented and not fragments:
         raise OddMovie("boxes of fragments without fragments")
-    return FileLayout(size, movie, tuple(fragments))
+    return FileLayout(size, movie, tuple(fragments), tuple(indexes), tuple(data))
 
 
 def _top_boxes(reader: ByteReader, size: int, limits: Limits, head: bytes) -> tuple[list[_Box], OddMovie | None]:

@@ -40,6 +40,9 @@ _OWN_DATA = bytes.fromhex("0000001c 64726566 00000000 00000001 0000000c 75726c20
 """What nearly every file has in dinf: one dref box whose one entry is "url " with the flag for this file."""
 _ONE = Struct(">I")
 _COUNTED = Struct(">4xI")
+_RUN = Struct(">II")
+_MOST_GROUPED = 2**24
+"""Samples in groups; libav lists each of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +68,8 @@ class Track:
         edits: The edit list.
         samples: The sample table.
         tables: Its boxes by kind.
-        entry: The one sample description.
-        groups: Kinds of sample groups, such as ``b"roll"``.
+        entry: The one sample description; a box of nothing in a track of no video that has none.
+        groups: Kinds of sample groups, such as ``b"roll"``; those that only say where to seek are left out.
     """
 
     number: int
@@ -93,6 +96,7 @@ class Movie:
         time_scale: Ticks a second of edit lists.
         tracks: All of them, in the file's order.
         extends: The mvex box of a fragmented file.
+        chosen: The video track that counts; None where the header does not say.
     """
 
     data: bytes
@@ -100,14 +104,22 @@ class Movie:
     time_scale: int
     tracks: tuple[Track, ...]
     extends: Box | None
+    chosen: Track | None = None
+
+    @property
+    def is_fragmented(self) -> bool:
+        """Whether there are fragments; a header that announces them may come without."""
+        return bool(self.layout.fragments)
 
     @cached_property
     def video(self) -> Track:
-        """The one video track.
+        """The video track that counts, or the only one.
 
         Raises:
             OddMovie: There is none, or a choice.
         """
+        if self.chosen is not None:
+            return self.chosen
         videos = [track for track in self.tracks if track.kind == b"vide"]
         if len(videos) != 1:
             raise OddMovie(f"{len(videos)} video tracks")
@@ -138,6 +150,7 @@ def parse_movie(data: bytes, layout: FileLayout, limits: Limits) -> Movie:
         raise OddMovie(f"{len(traks)} tracks")
     time_scale, matrix = _movie_header(data, header)
     tracks = tuple(_track(data, box, number, matrix) for number, box in enumerate(traks))
+    _check_chapters(data, traks, tracks)
     if len({track.track_id for track in tracks}) < len(tracks):
         raise OddMovie("two tracks of one number")
     # libav counts cover pictures as streams.
@@ -172,8 +185,6 @@ def _movie_header(data: bytes, box: Box) -> tuple[int, Matrix]:
 
 def _track(data: bytes, trak: Box, number: int, movie_matrix: Matrix) -> Track:
     parts = by_kind(data, trak, _TRACK_PARTS, _NO_TRACK_PARTS)
-    if b"tref" in parts and any(ref.kind == b"chap" for ref in boxes(data, *parts[b"tref"][1:])):
-        raise OddMovie("chapters in a track")
     media = by_kind(data, need(parts, b"mdia"), _MEDIA_PARTS, _NO_MEDIA_PARTS)
     handler = _handler(data, need(media, b"hdlr"))
     inner = by_kind(data, need(media, b"minf"), _INNER_PARTS, _NO_INNER_PARTS)
@@ -181,7 +192,7 @@ def _track(data: bytes, trak: Box, number: int, movie_matrix: Matrix) -> Track:
         raise OddMovie("two handlers in a track")
     _check_own_data(data, need(inner, b"dinf"))
     samples = need(inner, b"stbl")
-    tables, entry, groups = _tables(data, samples)
+    tables, entry, groups = _tables(data, samples, handler)
     time_scale, duration = unpack(data, media[b"mdhd"], _MDHD[_version(data, need(media, b"mdhd"))])[2:4]
     if not 0 < time_scale < 2**31:
         raise OddMovie(f"a time scale of {time_scale}")
@@ -190,6 +201,19 @@ def _track(data: bytes, trak: Box, number: int, movie_matrix: Matrix) -> Track:
     return Track(
         number, track_id, handler, is_enabled, matrix, time_scale, duration, edits, samples, tables, entry, groups
     )
+
+
+def _check_chapters(data: bytes, traks: list[Box], tracks: tuple[Track, ...]) -> None:
+    """Raise OddMovie if pictures of a video track stand for chapters: libav takes them for covers."""
+    chapters: set[int] = set()
+    for trak in traks:
+        references = by_kind(data, trak, (b"tref",), (*_TRACK_PARTS, *_NO_TRACK_PARTS)).get(b"tref")
+        for box in boxes(data, *references[1:]) if references is not None else ():
+            if box.kind == b"chap":
+                count = (box.end - box.start) // _ONE.size
+                chapters.update(unpack(data, box, _ONE, number * _ONE.size)[0] for number in range(count))
+    if any(track.kind == b"vide" and track.track_id in chapters for track in tracks):
+        raise OddMovie("pictures of chapters")
 
 
 def _handler(data: bytes, box: Box) -> bytes:
@@ -212,22 +236,43 @@ def _check_own_data(data: bytes, dinf: Box) -> None:
             raise OddMovie("samples in another file")
 
 
-def _tables(data: bytes, stbl: Box) -> tuple[dict[bytes, Box], Box, frozenset[bytes]]:
+def _tables(data: bytes, stbl: Box, handler: bytes) -> tuple[dict[bytes, Box], Box, frozenset[bytes]]:
     tables: dict[bytes, Box] = {}
     groups: set[bytes] = set()
     for box in boxes(data, stbl.start, stbl.end):
         if box.kind in TABLES and box.kind not in tables:
             tables[box.kind] = box
         elif box.kind in _GROUPS:
-            groups.add(data[box.start + 4 : box.start + 8])
+            grouping = data[box.start + 4 : box.start + 8]
+            if grouping == b"sync" and box.kind != b"csgp":
+                _check_sync_group(data, box)
+            else:
+                groups.add(grouping)
         elif box.kind not in _NO_TABLES:
             raise OddMovie(f"an unexpected {box.kind!r} box of samples")
+    if handler != b"vide" and b"stsd" not in tables:
+        return tables, Box(b"", stbl.start, stbl.start), frozenset(groups)
     description = need(tables, b"stsd")
     (count,) = unpack(data, description, _COUNTED)
     entries = boxes(data, description.start + 8, description.end)
     if count != 1 or len(entries) != 1:
         raise OddMovie(f"{count} sample descriptions")
     return tables, entries[0], frozenset(groups)
+
+
+def _check_sync_group(data: bytes, box: Box) -> None:
+    """Raise OddMovie unless a box of groups of key frames is whole; libav knows by them where it may seek, no more."""
+    version = _version(data, box)
+    at = 8 + 4 * version
+    (count,) = unpack(data, box, _ONE, at)
+    # A description is as long as the box says, and only the newer version does.
+    width = _RUN.size if box.kind == b"sbgp" else version * unpack(data, box, _ONE, 8)[0]
+    if not width or at + _ONE.size + count * width != box.end - box.start:
+        raise OddMovie("groups of key frames that break off")
+    if box.kind == b"sbgp":
+        runs = _RUN.iter_unpack(data[at + box.start + _ONE.size : box.end])
+        if sum(length for length, _ in runs) > _MOST_GROUPED:
+            raise OddMovie("groups of too many key frames")
 
 
 def _track_header(data: bytes, box: Box, movie_matrix: Matrix) -> tuple[int, bool, Matrix]:

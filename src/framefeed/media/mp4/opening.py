@@ -17,13 +17,15 @@ from framefeed.media.info import MediaInfo
 from framefeed.media.limits import Limits
 from framefeed.media.mp4.boxes import OddMovie, TooManyBoxes
 from framefeed.media.mp4.description import codec_of, length_size_of, read_video
-from framefeed.media.mp4.facts import check_size, media_info
+from framefeed.media.mp4.edits import check_shown
+from framefeed.media.mp4.facts import Timing, check_size, media_info, timing_of, timing_of_fragments
 from framefeed.media.mp4.first_packet import check_first_packet, first_place
+from framefeed.media.mp4.fragments import Fragments, read_fragments
 from framefeed.media.mp4.layout import COUNTED_KINDS
 from framefeed.media.mp4.movie import Movie
 from framefeed.media.mp4.reading import read_movie
 from framefeed.media.mp4.samples import check_counts
-from framefeed.media.mp4.walk import walk_movie
+from framefeed.media.mp4.walk import read_tables, walk_samples
 from framefeed.media.packets import PacketWalk
 from framefeed.media.parameter_sets import has_damaged_configuration
 from framefeed.media.proof_units import prove_units
@@ -38,11 +40,11 @@ class MovieFacts:
     """What a movie's header says of its video, as libav would.
 
     Attributes:
-        info: Facts of the file; None of fragments, whose rate libav estimates.
+        info: Facts of the file.
         video: Configuration of the codec.
     """
 
-    info: MediaInfo | None
+    info: MediaInfo
     video: Configuration
 
 
@@ -88,7 +90,7 @@ class OpenedMovie:
         Where an H.264 stream does not say it, libav's demuxer counts in the sample tables how far times are reordered
         (``mov_estimate_video_delay``); fragments it has not read by then.
         """
-        if video.format.reorder is not None or self.movie.extends is not None:
+        if video.format.reorder is not None or self.movie.is_fragmented:
             return 0
         return len(levels_of(self.walk.pts)) if b"ctts" in self.movie.video.tables else 0
 
@@ -109,9 +111,14 @@ def movie_info(reader: ByteReader, head: bytes, name: str, limits: Limits) -> Me
         return None
     with _LeftToLibav(name), _Bounded(name, limits):
         movie = read_movie(reader, reader.stat().bytes, limits, head)
+        video = read_video(movie, movie.video)
+        if movie.is_fragmented:
+            fragments = read_fragments(reader, movie, movie.video, limits)
+            _check_beginning(reader, movie, fragments, video, limits)
+            return media_info(movie, video, timing_of_fragments(movie, movie.video, fragments))
         for track in movie.tracks:
             check_counts(movie, track)
-        return _info(reader, movie, read_video(movie, movie.video), limits)
+        return _info(reader, movie, video, limits)
     return None
 
 
@@ -135,11 +142,14 @@ def open_movie(
     with _LeftToLibav(name), _Bounded(name, limits):
         movie = read_movie(reader, reader.stat().bytes, limits, head)
         length_size = None if tables_only and not _may_hold_fields(movie) else length_size_of(movie, movie.video)
-        if movie.extends is None:
-            facts = _facts_or_none(reader, movie, name, limits)
-            return OpenedMovie(movie, walk_movie(reader, movie, length_size, limits), facts)
-        walk = walk_movie(reader, movie, length_size, limits)
-        return OpenedMovie(movie, walk, _facts_of_fragments(reader, movie, walk, name, limits))
+        if movie.is_fragmented:
+            fragments = read_fragments(reader, movie, movie.video, limits)
+            timing = timing_of_fragments(movie, movie.video, fragments)
+            walk = walk_samples(reader, movie, fragments.samples, length_size)
+            return OpenedMovie(movie, walk, _facts_of_fragments(reader, movie, fragments, timing, name, limits))
+        facts = _facts_or_none(reader, movie, name, limits)
+        samples = read_tables(movie, facts.video if facts else None, limits)
+        return OpenedMovie(movie, walk_samples(reader, movie, samples, length_size), facts)
     return None
 
 
@@ -161,20 +171,31 @@ def _facts_or_none(reader: ByteReader, movie: Movie, name: str, limits: Limits) 
 
 
 def _facts_of_fragments(
-    reader: ByteReader, movie: Movie, walk: PacketWalk, name: str, limits: Limits
+    reader: ByteReader, movie: Movie, fragments: Fragments, timing: Timing, name: str, limits: Limits
 ) -> MovieFacts | None:
     with _LeftToLibav(name):
         video = read_video(movie, movie.video)
-        check_size(video.format, limits)
-        check_first_packet(reader, (int(walk.offset[0]), int(walk.size[0])), movie.layout.size, video)
-        return MovieFacts(None, video)
+        _check_beginning(reader, movie, fragments, video, limits)
+        return MovieFacts(media_info(movie, video, timing), video)
     return None
 
 
+def _check_beginning(
+    reader: ByteReader, movie: Movie, fragments: Fragments, video: Configuration, limits: Limits
+) -> None:
+    """Raise OddMovie unless the first fragment begins as the header says."""
+    check_size(video.format, limits)
+    first = int(fragments.samples.offset[0]), int(fragments.samples.size[0])
+    check_first_packet(reader, first, movie.layout.size, video)
+
+
 def _info(reader: ByteReader, movie: Movie, video: Configuration, limits: Limits) -> MediaInfo:
-    info = media_info(movie, video, limits)
-    check_first_packet(reader, first_place(movie, movie.video), movie.layout.size, video)
-    return info
+    track = movie.video
+    check_size(video.format, limits)
+    check_shown(movie, track, limits)
+    timing = timing_of(movie, track)
+    check_first_packet(reader, first_place(movie, track), movie.layout.size, video)
+    return media_info(movie, video, timing)
 
 
 class _LeftToLibav:

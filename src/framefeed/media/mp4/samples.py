@@ -42,7 +42,7 @@ class Samples:
         offset: Byte position in the file, int64.
         size: Bytes, int64.
         dts: Decode time in ticks, from 0, int64.
-        duration: In ticks, int64.
+        duration: In ticks, int64; 0 of the last one where its table ends so.
         composition: Presentation time minus decode time, int64; None where the two are one.
         is_sync: What the container calls a key frame, bool.
     """
@@ -146,6 +146,11 @@ def two_columns(data: bytes, box: Box) -> tuple[Sequence[int], Sequence[int]]:
         return numbers[::2], numbers[1::2]
     first, second = table(data, box, 2).T.tolist()
     return first, second
+
+
+def number_of_samples(movie: Movie, track: Track) -> int:
+    """Read how many samples a track has outside of fragments."""
+    return unpack(movie.data, track.tables.get(b"stsz") or need(track.tables, b"stz2"), _SIZES)[1]
 
 
 def first_size(data: bytes, tables: dict[bytes, Box]) -> int:
@@ -275,7 +280,9 @@ def _durations(data: bytes, box: Box, count: int) -> IntArray:
             return np.full(count, delta, np.int64)
     if not len(runs) or int(runs[:, 0].sum(dtype=np.int64)) != count:
         raise OddMovie("times for another number of samples")
-    if int(runs[:, 1].max()) >= _MAX_DELTA or int(runs[:, 1].min()) == 0:
+    ends_in_nothing = len(runs) > 1 and tuple(runs[-1].tolist()) == (1, 0)
+    steps = runs[:-1, 1] if ends_in_nothing else runs[:, 1]
+    if int(steps.max()) >= _MAX_DELTA or int(steps.min()) == 0:
         raise OddMovie("samples that last for nothing, or for ever")
     return runs[:, 1].astype(np.int64).repeat(runs[:, 0].astype(np.int64))
 
