@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from framefeed.decode.backends import pyav
+from framefeed.decode.backends import pyav_runs
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.decode.backends.pyav_pools import thread_pools
 from framefeed.decode.convert import Converter
@@ -141,7 +141,7 @@ def test_what_swscale_refuses_is_an_unsupported_codec() -> None:
 
 def test_a_lack_of_memory_that_a_decoder_calls_invalid_data_is_no_damage(monkeypatch: pytest.MonkeyPatch) -> None:
     """libavcodec's H.264 decoder says "invalid data" where it gets no buffer; only its log tells."""
-    real, calls = pyav.libav_log, 0
+    real, calls = pyav_runs.libav_log, 0
 
     class Log:
         def __init__(self) -> None:
@@ -158,7 +158,7 @@ def test_a_lack_of_memory_that_a_decoder_calls_invalid_data_is_no_damage(monkeyp
         def __exit__(self, *given: object) -> None:
             self.log.__exit__(*given)
 
-    monkeypatch.setattr(pyav, "libav_log", Log)
+    monkeypatch.setattr(pyav_runs, "libav_log", Log)
     monkeypatch.setattr(foreign, "is_memory_there", lambda _: calls not in failing_at)
     expected = expected_stamps("base.mp4")
     with VideoDecoder(corpus_file("base.mp4")) as decoder:
