@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NoReturn, TypeVar
 
-from framefeed.cache.sizes import parse_bytes
+from framefeed._units import parse_bytes
 from framefeed.errors import UsageError
 
 Item = TypeVar("Item")
