@@ -267,7 +267,7 @@ def global_generator(source: Source) -> list[str]:
 
 # Modules that look others up at run time by design, and what they look up.
 LOADS_BY_NAME = {
-    "framefeed": "ff.torch and its siblings, through the module __getattr__",
+    "framefeed": "each public name at its first use, through the module __getattr__",
     "framefeed.bench.baselines": "baselines by name",
     "framefeed.cli": "a command's module when it is asked for",
     "framefeed.decode.registry": "decoders by name, entry points",

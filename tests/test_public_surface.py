@@ -36,13 +36,43 @@ def test_exported_names_are_sorted_and_there() -> None:
 
 
 def test_visible_is_exported() -> None:
+    assert set(dir(ff)) == {*ff.__all__, "torch"}
     rooms = {path.name for path in (ROOT / "src" / "framefeed").iterdir() if path.is_dir()}
+    used = {name: getattr(ff, name) for name in ff.__all__}
     visible = (
         {name for name in vars(ff) if not name.startswith("_")}
-        - (rooms - {"cache"})
-        - {"errors", "annotations", "importlib", "torch"}  # torch: once a test has imported framefeed.torch
+        - (rooms - {"cache", "parallel"})
+        - {"errors", "annotations", "importlib", "Any", "TYPE_CHECKING"}
+        - {"torch"}  # once a test has imported framefeed.torch
     )
-    assert visible - {"ModuleType"} | {"__version__", "parallel"} == set(ff.__all__)
+    assert visible | {"__version__"} == set(used)
+
+
+def test_names_for_static_tools_are_those_at_run_time() -> None:
+    tree = ast.parse(Path(ff.__file__).read_text())
+    static = {
+        alias.name: node.module
+        for block in tree.body
+        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert set(static) >= {"ClipLoader", "scan", "cache"}
+    for name, module in static.items():
+        found = getattr(ff, name)
+        home = getattr(found, "__module__", None) or found.__name__.rpartition(".")[0]
+        assert home == module, name
+
+
+def test_import_brings_little_along() -> None:
+    """Public names bring what they need when they are used (design/0015)."""
+    code = (
+        "import sys, framefeed; "
+        "print(*sorted({'tqdm', 'ssl', 'pydoc', 'PIL', 'numpy', 'av', 'pyarrow'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, timeout=100, capture_output=True, text=True)
+    assert done.stdout.split() == []
 
 
 def test_fixed_names_are_exported() -> None:

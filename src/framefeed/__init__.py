@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 import sys as _sys
-from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 # `python -m framefeed` imports the package before its command can handle Ctrl-C.
 if _sys.argv[:1] == ["-m"] and ("-m", "framefeed") in zip(_sys.orig_argv, _sys.orig_argv[1:], strict=False):
@@ -18,12 +18,6 @@ if _sys.argv[:1] == ["-m"] and ("-m", "framefeed") in zip(_sys.orig_argv, _sys.o
 
     _leave_on_interrupt()
 
-from framefeed import cache, parallel
-from framefeed.cache.frame_cache import FrameCache
-from framefeed.decode.decoder import ClipSlot, DecodeCounts, Decoder, DecodeReport
-from framefeed.decode.frames import Frame, FrameBatch
-from framefeed.decode.metadata import VideoMetadata
-from framefeed.decode.video_decoder import VideoDecoder
 from framefeed.errors import (
     CacheError,
     CorruptMedia,
@@ -47,22 +41,30 @@ from framefeed.errors import (
     UsageError,
     WorkerLost,
 )
-from framefeed.index.build import build_index
-from framefeed.index.catalog import Catalog, CatalogEntry
-from framefeed.index.frame_index import FrameIndex
-from framefeed.index.scanning import scan
-from framefeed.load.batch import ClipBatch
-from framefeed.load.loader import ClipLoader
-from framefeed.media.info import MediaInfo
-from framefeed.media.limits import Limits
-from framefeed.media.probe import probe
-from framefeed.media.sequence import ImageSequence
-from framefeed.plan.clips import AtIndices, EveryFrame, RandomSegments, Uniform
-from framefeed.plan.crops import CenterCrop, RandomCrop, RandomResizedCrop
-from framefeed.plan.epoch import EpochPlan, plan_clips
-from framefeed.plan.request import DecodeRequest, OutputSpec
-from framefeed.plan.requests import plan_requests
-from framefeed.plan.timed import AtSeconds, Dense, Rates
+
+if TYPE_CHECKING:
+    from framefeed import cache, parallel
+    from framefeed.cache.frame_cache import FrameCache
+    from framefeed.decode.decoder import ClipSlot, DecodeCounts, Decoder, DecodeReport
+    from framefeed.decode.frames import Frame, FrameBatch
+    from framefeed.decode.metadata import VideoMetadata
+    from framefeed.decode.video_decoder import VideoDecoder
+    from framefeed.index.build import build_index
+    from framefeed.index.catalog import Catalog, CatalogEntry
+    from framefeed.index.frame_index import FrameIndex
+    from framefeed.index.scanning import scan
+    from framefeed.load.batch import ClipBatch
+    from framefeed.load.loader import ClipLoader
+    from framefeed.media.info import MediaInfo
+    from framefeed.media.limits import Limits
+    from framefeed.media.probe import probe
+    from framefeed.media.sequence import ImageSequence
+    from framefeed.plan.clips import AtIndices, EveryFrame, RandomSegments, Uniform
+    from framefeed.plan.crops import CenterCrop, RandomCrop, RandomResizedCrop
+    from framefeed.plan.epoch import EpochPlan, plan_clips
+    from framefeed.plan.request import DecodeRequest, OutputSpec
+    from framefeed.plan.requests import plan_requests
+    from framefeed.plan.timed import AtSeconds, Dense, Rates
 
 __version__ = "0.1.0"
 
@@ -128,6 +130,32 @@ __all__ = [
     "scan",
 ]
 
+# Where each name is defined; its module is imported at the name's first use (design/0015).
+_MODULES = {
+    "cache.frame_cache": ("FrameCache",),
+    "decode.decoder": ("ClipSlot", "DecodeCounts", "Decoder", "DecodeReport"),
+    "decode.frames": ("Frame", "FrameBatch"),
+    "decode.metadata": ("VideoMetadata",),
+    "decode.video_decoder": ("VideoDecoder",),
+    "index.build": ("build_index",),
+    "index.catalog": ("Catalog", "CatalogEntry"),
+    "index.frame_index": ("FrameIndex",),
+    "index.scanning": ("scan",),
+    "load.batch": ("ClipBatch",),
+    "load.loader": ("ClipLoader",),
+    "media.info": ("MediaInfo",),
+    "media.limits": ("Limits",),
+    "media.probe": ("probe",),
+    "media.sequence": ("ImageSequence",),
+    "plan.clips": ("AtIndices", "EveryFrame", "RandomSegments", "Uniform"),
+    "plan.crops": ("CenterCrop", "RandomCrop", "RandomResizedCrop"),
+    "plan.epoch": ("EpochPlan", "plan_clips"),
+    "plan.request": ("DecodeRequest", "OutputSpec"),
+    "plan.requests": ("plan_requests",),
+    "plan.timed": ("AtSeconds", "Dense", "Rates"),
+}
+_HOMES = {name: f"framefeed.{module}" for module, names in _MODULES.items() for name in names}
+_PACKAGES = frozenset({"cache", "parallel"})
 _ADAPTERS = frozenset({"torch"})
 _ARRAYS = "ff.ClipLoader gives NumPy arrays, which every framework takes"
 _LATER = {
@@ -136,10 +164,20 @@ _LATER = {
 }
 
 
-def __getattr__(name: str) -> ModuleType:
-    """Import a framework's adapter when it is first asked for."""
+def __getattr__(name: str) -> Any:
+    """Import what a name stands for when it is first asked for."""
+    if name in _HOMES:
+        found = getattr(importlib.import_module(_HOMES[name]), name)
+        globals()[name] = found
+        return found
+    if name in _PACKAGES:
+        return importlib.import_module(f"framefeed.{name}")
     if name in _ADAPTERS:
         return importlib.import_module(f"framefeed.adapters.{name}")
     if name in _LATER:
         raise NotInThisVersion(f"framefeed.{name} is not in this version ({__version__}): {_LATER[name]}")
     raise AttributeError(f"module 'framefeed' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_ADAPTERS})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pytest
 
 from framefeed.errors import UsageError
 from framefeed.index.catalog import Catalog
+from framefeed.index.verifying import Failure, Verification
 from tests.index.synthetic import catalog, frame_index, names, same
 
 COLUMNS = [
@@ -222,8 +224,68 @@ def test_fractions_must_add_up(fractions: list[float] | dict[str, float]) -> Non
         catalog(names(3)).split(fractions, seed=0)
 
 
+@pytest.mark.parametrize("fractions", [0.8, "4:1", None])
+def test_fractions_are_several(fractions: Any) -> None:
+    with pytest.raises(UsageError, match=r"expected fractions such as \[0.8, 0.2\]"):
+        catalog(names(3)).split(fractions, seed=0)
+
+
 def test_one_part_may_be_everything_or_nothing() -> None:
     assert [len(part) for part in catalog(names(20)).split([0, 1, 0], seed=0)] == [0, 20, 0]
+
+
+def test_a_stratified_split_gives_each_part_its_share_of_every_class() -> None:
+    labels = ["rare"] * 10 + ["common"] * 200
+    made = catalog([f"{number:03d}.mp4" for number in range(210)], labels=labels)
+    parts = made.split({"train": 0.7, "val": 0.2, "test": 0.1}, seed=3, stratify="label")
+    counts = {name: [part.table["label"].to_pylist().count(label) for label in ("rare", "common")]
+              for name, part in parts.items()}  # fmt: skip
+    assert counts == {"train": [7, 140], "val": [2, 40], "test": [1, 20]}
+    assert made.split([0.7, 0.3], seed=3, stratify="label")[0].fingerprint == parts["train"].fingerprint
+    other = made.split([0.7, 0.3], seed=4, stratify="label")[0]
+    assert other.fingerprint != parts["train"].fingerprint
+
+
+def test_a_stratified_split_keeps_groups_together() -> None:
+    names = [f"{number % 20:02d}.mp4" for number in range(60)]
+    made = catalog(names, labels=[f"{number % 3}" for number in range(60)])
+    first, second = made.split([0.5, 0.5], seed=0, stratify="label")
+    assert not set(first.table["source"].to_pylist()) & set(second.table["source"].to_pylist())
+    assert len(first) + len(second) == 60
+
+
+def test_rows_by_mask_slice_and_number() -> None:
+    made = catalog(["a", "b", "c", "d"], labels=["x", "y", "x", "y"])
+
+    def names(view: Catalog) -> list[str]:
+        return [view.name(row) for row in range(len(view))]
+
+    assert names(made[1:3]) == names(made[np.array([False, True, True, False])]) == ["b", "c"]
+    assert names(made[[3, 0]]) == names(made[np.array([-1, 0])]) == names(made.take([-1, 0])) == ["d", "a"]
+    assert names(made[made.column_values("label") == 1]) == ["b", "d"]
+    assert made[np.int64(2)].row == made[-2].row == 2
+    assert names(made[[]]) == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [("v", "expected row numbers"), ([0.5], "expected row numbers"), ([True], "expected 4, got 1"), ([4], "0 to 3")],
+)
+def test_rows_that_are_none_are_the_users_mistake(rows: Any, message: str) -> None:
+    made = catalog(["a", "b", "c", "d"], labels=["x", "y", "x", "y"])
+    with pytest.raises(UsageError, match=message):
+        _ = made[rows]
+
+
+def test_without_takes_what_names_sources() -> None:
+    made = catalog(["a", "b", "c", "b"], labels=["x", "y", "x", "y"])
+    found = Verification(4, (), (Failure(made.shown_name(2), "gone"),))
+    for errors, left in ((made[1:2], ["a", "c"]), (["b"], ["a", "c"]), (found, ["a", "b", "b"]), ([], list("abcb"))):
+        view = made.without(errors)
+        assert [view.name(row) for row in range(len(view))] == left
+    assert made.without(found).classes == ["x", "y"]
+    with pytest.raises(UsageError, match="got str"):
+        made.without("b")
 
 
 def test_split_by_an_unknown_column() -> None:

@@ -14,14 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framefeed.errors import MissingMedia, UnreadableMedia, UsageError
+from framefeed.index.list_columns import ListOptions
 from framefeed.index.manifests import Manifest, read_manifest
 from framefeed.index.names import absolute
 
 
-def read(folder: Path, name: str, content: bytes | str) -> Manifest:
-    path = folder / name
+def read(tmp_path: Path, name: str, content: bytes | str, **options: Any) -> Manifest:
+    path = tmp_path / name
     path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return read_manifest(str(path))
+    return read_manifest(str(path), ListOptions(**options))
 
 
 def names(folder: Path, manifest: Manifest) -> list[str]:
@@ -90,9 +91,9 @@ def test_a_word_in_the_last_of_many_lines_makes_a_column_text(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("header", "column"),
-    [("a,path", 1), ("a,Source", 1), ("file,a", 0), ("a,VIDEO", 1), ("first,second", 0), ("video,path", 1)],
+    [("a,path", 1), ("a,Source", 1), ("file,a", 0), ("a,VIDEO", 1), ("clip_path,a", 0), ("video,path", 1)],
 )
-def test_the_path_column_is_found_by_name_else_the_first(tmp_path: Path, header: str, column: int) -> None:
+def test_the_path_column_is_found_by_name(tmp_path: Path, header: str, column: int) -> None:
     assert names(tmp_path, read(tmp_path, "list.csv", f"{header}\nx,y\n")) == ["xy"[column]]
 
 
@@ -164,3 +165,167 @@ def test_S16_a_fifo_as_manifest_does_not_hang(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "list.txt")
     with pytest.raises(UnreadableMedia, match="FIFO"):
         read_manifest(str(tmp_path / "list.txt"))
+
+
+# --- lists as people have them ----------------------------------------------------------------------
+
+VIDEOMAE = "a/v one.mp4 3\na/v2.mp4 12\n"
+SLOWFAST = "a/v1.mp4,3\na/v2.mp4,12\n"
+JSON_LINES = '{"video": "a/v1.mp4", "label": 3}\n{"video": "a/v2.mp4", "label": 12}\n'
+JSON_LIST = '[{"path": "a/v1.mp4", "label": 3}, {"path": "a/v2.mp4", "label": 12}]'
+UCF101 = "Archery/v_Archery_g08_c01.avi 3\r\nArchery/v_Archery_g08_c02.avi 12\r\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "paths"),
+    [
+        ("train.csv", VIDEOMAE, ["a/v one.mp4", "a/v2.mp4"]),
+        ("train.txt", VIDEOMAE, ["a/v one.mp4", "a/v2.mp4"]),
+        ("train.csv", SLOWFAST, ["a/v1.mp4", "a/v2.mp4"]),
+        ("train.txt", SLOWFAST, ["a/v1.mp4", "a/v2.mp4"]),
+        ("train.txt", SLOWFAST.replace(",", "; "), ["a/v1.mp4", "a/v2.mp4"]),
+        ("train.csv", SLOWFAST.replace(",", ";"), ["a/v1.mp4", "a/v2.mp4"]),
+        ("train.lst", SLOWFAST.replace(",", "\t"), ["a/v1.mp4", "a/v2.mp4"]),
+        ("train.csv", SLOWFAST.replace(",", "\t"), ["a/v1.mp4", "a/v2.mp4"]),
+        ("train.txt", "path label\n" + SLOWFAST.replace(",", " "), ["a/v1.mp4", "a/v2.mp4"]),
+        ("train.csv", "video;label\n" + SLOWFAST.replace(",", ";"), ["a/v1.mp4", "a/v2.mp4"]),
+        ("trainlist01.txt", UCF101, ["Archery/v_Archery_g08_c01.avi", "Archery/v_Archery_g08_c02.avi"]),
+        ("train.txt", SLOWFAST.replace(",", " ").encode("utf-16"), ["a/v1.mp4", "a/v2.mp4"]),
+        ("train.csv", ("path,label\n" + SLOWFAST).encode("utf-16"), ["a/v1.mp4", "a/v2.mp4"]),
+        ("train.csv", b"\xef\xbb\xbf" + SLOWFAST.encode(), ["a/v1.mp4", "a/v2.mp4"]),
+        ("train.json", JSON_LIST, ["a/v1.mp4", "a/v2.mp4"]),
+        ("train.jsonl", JSON_LINES, ["a/v1.mp4", "a/v2.mp4"]),
+        ("train.json", JSON_LINES, ["a/v1.mp4", "a/v2.mp4"]),
+    ],
+)  # fmt: skip
+def test_a_path_and_a_label_are_told_apart(tmp_path: Path, name: str, content: bytes | str, paths: list[str]) -> None:
+    manifest = read(tmp_path, name, content)
+    assert names(tmp_path, manifest) == paths
+    assert manifest.columns.to_pydict() == {"label": [3, 12]}
+
+
+def test_labels_of_several_words(tmp_path: Path) -> None:
+    manifest = read(tmp_path, "list.txt", "a.mp4 playing guitar\nb.mp4 skiing\n")
+    assert manifest.columns.to_pydict() == {"label": ["playing guitar", "skiing"]}
+
+
+def test_paths_with_blanks_and_commas_stay_whole(tmp_path: Path) -> None:
+    lines = ["my video.mp4", "c,d.mp4", "e;f g.mp4"]
+    assert names(tmp_path, read(tmp_path, "list.txt", "\n".join(lines))) == lines
+
+
+KINETICS = "label,youtube_id,time_start,time_end,split\nplaying guitar,-abc_12,7,17,train\nskiing,xyz,130,140,val\n"
+
+
+def test_kinetics_needs_a_template_and_gets_it(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r'path_template="\{label\}/\{youtube_id\}.mp4"'):
+        read(tmp_path, "train.csv", KINETICS)
+    template = "{label}/{youtube_id}_{time_start:06d}_{time_end:06d}.mp4"
+    manifest = read(tmp_path, "train.csv", KINETICS, path_template=template)
+    assert names(tmp_path, manifest) == ["playing guitar/-abc_12_000007_000017.mp4", "skiing/xyz_000130_000140.mp4"]
+    assert manifest.columns.column_names == ["label", "youtube_id", "time_start", "time_end", "split"]
+
+
+def test_something_something(tmp_path: Path) -> None:
+    content = '[{"id": "74225", "label": "spinning", "placeholders": ["cube"]}, {"id": "7", "placeholders": []}]'
+    with pytest.raises(UsageError, match=r"none of its columns \(id, label, placeholders\) holds names of media files"):
+        read(tmp_path, "train.json", content)
+    manifest = read(tmp_path, "train.json", content, path_template="{id}.webm")
+    assert names(tmp_path, manifest) == ["74225.webm", "7.webm"]
+    assert manifest.columns.column("placeholders").to_pylist() == [["cube"], []]
+
+
+def test_a_template_that_a_line_does_not_fit_is_that_lines_error(tmp_path: Path) -> None:
+    content = "youtube_id,time_start\na,1\nb,\nc,3.5\n"
+    manifest = read(tmp_path, "list.csv", content, path_template="{youtube_id}_{time_start:06d}.mp4")
+    assert names(tmp_path, manifest)[0] == "a_000001.mp4"
+    assert [str(error).partition(": ")[2] for error in manifest.bad.values()] == [
+        "row 1: has no time_start, which path_template needs",
+        "row 2: {'youtube_id': 'c', 'time_start': 3.5} does not fit path_template='{youtube_id}_{time_start:06d}.mp4': "
+        "Unknown format code 'd' for object of type 'float'",
+    ]
+
+
+@pytest.mark.parametrize("template", ["{youtube_id.__class__}.mp4", "{youtube_id[0]}.mp4", "{id}.mp4"])
+def test_a_template_sees_values_only(tmp_path: Path, template: str) -> None:
+    with pytest.raises(UsageError, match="has no column"):
+        read(tmp_path, "list.csv", KINETICS, path_template=template)
+
+
+@pytest.mark.parametrize(
+    ("content", "columns", "expected"),
+    [
+        ("abc/1,3,x\ndef/2,5,y\n", {"path": 0, "label": 1}, {"label": [3, 5], "column_2": ["x", "y"]}),
+        ("first,second\nx,y\n", {"path": 0, "label": 1}, {"label": ["second", "y"]}),
+        ("video_id,class\nx,y\n", {"path": "video_id", "label": "class"}, {"label": ["y"]}),
+        ("video_id,class\nx.mp4,y\n", {"label": "class"}, {"label": ["y"]}),
+        ("a.mp4,3\nb.mp4,4\n", {"take": -1}, {"take": [3, 4]}),
+    ],
+)
+def test_columns_say_what_is_what(
+    tmp_path: Path, content: str, columns: dict[str, str | int], expected: dict[str, list[Any]]
+) -> None:
+    found = read(tmp_path, "list.csv", content, columns=columns).columns.to_pydict()
+    assert {name: found[name] for name in expected} == expected
+
+
+def test_columns_of_text(tmp_path: Path) -> None:
+    manifest = read(tmp_path, "list.txt", "frames/a 300 5\nframes/b 20 7\n", columns={"path": 0, "label": 2})
+    assert names(tmp_path, manifest) == ["frames/a", "frames/b"]
+    assert manifest.columns.to_pydict() == {"column_1": [300, 20], "label": [5, 7]}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "columns", "message"),
+    [
+        ("list.txt", "frames/a 5\nframes/b 7\n", None, r"first line \('frames/a 5'\) seems to hold more than a path"),
+        ("list.csv", "first,second\nx,y\n", None, r"cannot tell whether its first line \(first, second\) is a header"),
+        ("list.csv", "path,label\nx,y\n", {"label": "lable"}, "no column 'lable', .*; did you mean 'label'"),
+        ("list.csv", "a.mp4,1\n", {"label": 2}, "2 columns, 0 to 1, and no column 2"),
+        ("list.csv", "a.mp4,1\n", {"label": "class"}, "has no header, and so no column 'class'"),
+        ("list.csv", "path,label,a\nx,y,z\n", {"label": "a"}, "two columns would have one name"),
+        ("list.json", '{"a": {"path": "x.mp4"}}', None, "not paths|expected a list"),
+        ("list.json", "[1, 2]", None, "expected a list of objects"),
+        ("list.json", "{", None, "not readable as json"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_told_is_asked(
+    tmp_path: Path, name: str, content: str, columns: dict[str, str | int] | None, message: str
+) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        read(tmp_path, name, content, columns=columns)
+    assert name in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"columns": 3}, "columns must be a dict such as"),
+        ({"columns": {"path": 1.5}}, "columns must be a dict such as"),
+        ({"path_template": "x.mp4"}, "path_template must be text with columns in braces"),
+        ({"path_template": "{"}, "cannot be read"),
+        ({"columns": {"path": 0}, "path_template": "{a}"}, "give one of the two"),
+    ],
+)
+def test_options_that_are_none_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        ListOptions(**options)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("list.csv", "path,label\na.mp4,1\nb.mp4\n\nc.mp4,3,4\nd.mp4,5\n"),
+        ("list.txt", "a.mp4 1\nb.mp4\nc.mp4 3 4\nd.mp4 5\n"),
+    ],
+)
+def test_a_line_that_does_not_fit_is_a_row_with_its_error(tmp_path: Path, name: str, content: str) -> None:
+    manifest = read(tmp_path, name, content)
+    assert [path in manifest.bad for path in manifest.paths] == [False, True, True, False]
+    assert manifest.columns.to_pydict() == {"label": [1, None, None, 5]}
+    assert all(name in str(error) and "expected" in str(error) for error in manifest.bad.values())
+
+
+def test_relative_paths_count_from_the_folder_that_is_given(tmp_path: Path) -> None:
+    manifest = read(tmp_path, "list.txt", "a.mp4\nb/c.mp4\n", folder="/data")
+    assert manifest.paths == ["/data/a.mp4", "/data/b/c.mp4"]

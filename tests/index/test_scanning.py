@@ -139,6 +139,29 @@ def test_each_file_is_read_once(data: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert len(read) == 1
 
 
+def test_a_line_of_a_list_that_does_not_fit_is_a_failed_row(data: Path) -> None:
+    (data / "list.txt").write_text("cat/a.mp4 7\ncat/a.mp4\ndog/b.mp4 8\ncat/a.mp4\n")
+    made = scan(data / "list.txt", out=data / "cat.parquet")
+    assert made.table.column("label").to_pylist() == [7, None, 8, None]
+    names = [f"{data / 'list.txt'} row {row}" for row in (1, 3)]
+    assert [(name, kind) for name, kind, _ in made.failures] == [(name, "UnreadableMedia") for name in names]
+    assert scan(data / "list.txt", out=data / "cat.parquet").fingerprint == made.fingerprint
+
+
+def test_relative_paths_of_a_list_count_from_the_root(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "lists").mkdir()
+    (tmp_path / "lists" / "val.csv").write_text("name,clip\ndog,b\n")
+    made = scan(tmp_path / "lists" / "val.csv", path_template="{name}/{clip}.mp4", columns={"label": "name"}, root=data)
+    assert made.failures == []
+    assert (made.source(0), made.classes) == (str(data / "dog" / "b.mp4"), ["dog"])
+    assert made.table.column("source").to_pylist() == ["dog/b.mp4"]
+
+
+def test_options_of_lists_need_a_list(data: Path) -> None:
+    with pytest.raises(UsageError, match="no root is a list"):
+        scan(data, columns={"path": 0})
+
+
 def test_a_catalog_as_manifest(data: Path, tmp_path: Path) -> None:
     (data / "list.csv").write_text("path,label,take\ncat/a.mp4,7,1\ndog/b.mp4,8,2\n")
     first = scan(data / "list.csv", root=data, out=data / "first.parquet")

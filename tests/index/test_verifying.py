@@ -61,7 +61,7 @@ def test_a_swapped_file_is_found(data: Path) -> None:
         shutil.copy(corpus_file("closed_gop.ts"), data / CLIPS[0])
         result = made.verify()
         assert not result.ok
-        assert [(found.source, found.what) for found in result.differences] == [(CLIPS[0], "file")]
+        assert [(found.source, found.what) for found in result.differences] == [(str(data / CLIPS[0]), "file")]
         (data / CLIPS[0]).write_bytes(before)
         (data / "cat.parquet").unlink()
 
@@ -74,14 +74,16 @@ def test_one_changed_byte_under_the_old_time_is_found(data: Path) -> None:
     (data / "still.png").write_bytes(content)
     os.utime(data / "still.png", ns=(facts.st_atime_ns, facts.st_mtime_ns))
     result = made.verify()
-    assert {found.source for found in (*result.differences, *result.errors)} == {"still.png"}
+    assert {found.source for found in (*result.differences, *result.errors)} == {str(data / "still.png")}
 
 
 def test_a_file_that_is_gone_or_no_video_any_more_is_an_error(data: Path) -> None:
     made = scanned(data)
     (data / CLIPS[1]).unlink()
     result = made.verify()
-    assert [(failure.source, failure.error.split(":")[0]) for failure in result.errors] == [(CLIPS[1], "MissingMedia")]
+    assert [(failure.source, failure.error.split(":")[0]) for failure in result.errors] == [
+        (str(data / CLIPS[1]), "MissingMedia")
+    ]
     assert (result.ok, result.differences) == (False, ())
 
 

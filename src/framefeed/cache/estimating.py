@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from framefeed._units import readable_bytes
 from framefeed.cache.choosing import FRAME_OVERHEAD, PIECE_OVERHEAD, kept_codec, memory_bytes
 from framefeed.cache.codecs import FrameCodec, codec_for, codec_named, exact_codecs
 from framefeed.cache.codecs.choice import CodecFigures, Conditions, choose_codec
@@ -16,7 +17,6 @@ from framefeed.cache.keeper import AUTO
 from framefeed.cache.keys import Form
 from framefeed.cache.outlook import Outlook, outlook
 from framefeed.cache.sampling import Decoded, Sampler, converting_seconds, measured
-from framefeed.cache.sizes import readable_bytes
 from framefeed.cache.wanted import Gathering
 from framefeed.decode.decoder import Decoder
 from framefeed.decode.planes import PlaneLayout

@@ -9,11 +9,11 @@ from typing import Any, Literal, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
+from framefeed._units import parse_bytes
 from framefeed.cache.caching import CachingDecoder
 from framefeed.cache.keeper import AUTO, CacheOptions, Keeper
 from framefeed.cache.keys import Form
 from framefeed.cache.planned import PlannedFrames
-from framefeed.cache.sizes import parse_bytes
 from framefeed.cache.store import FrameStore
 from framefeed.cache.stored import StoreInfo, Verified
 from framefeed.cache.tally import CacheStats

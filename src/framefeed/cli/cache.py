@@ -12,12 +12,12 @@ from typing import Any
 
 from tqdm import tqdm
 
+from framefeed._units import readable_bytes
 from framefeed.cache.building import GROUP_BYTES, BuildReport, build
 from framefeed.cache.claims import FILE_NAME
 from framefeed.cache.estimating import CacheEstimate, estimate
 from framefeed.cache.frame_cache import FrameCache
 from framefeed.cache.outlook import outlook
-from framefeed.cache.sizes import readable_bytes
 from framefeed.cache.stored import Verified
 from framefeed.cache.wanted import Gathering
 from framefeed.cli.cache_facts import facts_of, sentences

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, cast
 
+from framefeed._units import readable_bytes
 from framefeed.cache.frame_cache import FrameCache
 from framefeed.cache.keys import SCHEMA
-from framefeed.cache.sizes import readable_bytes
 from framefeed.cli.printing import counted, table
 from framefeed.decode.abilities import recipe_of
 from framefeed.decode.registry import decoder_named

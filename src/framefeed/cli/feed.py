@@ -12,8 +12,8 @@ from typing import Any
 
 from tqdm import tqdm
 
+from framefeed._units import readable_bytes
 from framefeed.cache.frame_cache import FrameCache
-from framefeed.cache.sizes import readable_bytes
 from framefeed.cache.tally import CacheStats
 from framefeed.cli.caching import add_cache_arguments, cache_of, found_again, percent, quietly, remedy, say_trouble
 from framefeed.cli.exits import Exit

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NoReturn, TypeVar
 
-from framefeed.cache.sizes import parse_bytes
+from framefeed._units import parse_bytes
 from framefeed.errors import UsageError
 
 Item = TypeVar("Item")
@@ -128,6 +128,17 @@ def positive_seconds(text: str) -> float:
     if not 0 < number < math.inf:
         raise argparse.ArgumentTypeError(f"expected seconds, more than 0, not {text!r}")
     return number
+
+
+def columns(text: str) -> dict[str, str | int]:
+    """Read which column of a list is what, such as ``path=0,label=1``."""
+    found: dict[str, str | int] = {}
+    for part in text.split(","):
+        name, equals, column = (word.strip() for word in part.partition("="))
+        if not (name and equals and column) or name in found:
+            raise argparse.ArgumentTypeError(f"expected NAME=COLUMN,..., such as path=0,label=1, not {text!r}")
+        found[name] = int(column) if column.isdecimal() else column
+    return found
 
 
 def _items(text: str, read: Callable[[str], Item], form: str) -> Iterator[Item]:

@@ -14,11 +14,13 @@ import pyarrow.compute as pc
 
 from framefeed.cli.exits import Exit
 from framefeed.cli.failures import as_json, list_failed
-from framefeed.cli.parsing import positive_seconds, rate, workers
+from framefeed.cli.parsing import columns, positive_seconds, rate, workers
 from framefeed.cli.printing import counted, printable, say, say_json
 from framefeed.errors import UsageError
 from framefeed.index.catalog import Catalog
 from framefeed.index.frame_index import TimesFrom
+from framefeed.index.list_columns import ListOptions
+from framefeed.index.names import absolute
 from framefeed.index.resuming import Tally
 from framefeed.index.scanning import ScanRequest, count_times, fps_of, scanned
 from framefeed.index.survey import SurveyOptions
@@ -31,9 +33,13 @@ _SHOWN_KINDS = 5
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("roots", nargs="+", metavar="ROOT",
-                        help="folder, media file, glob, or manifest (text, CSV, Parquet)")  # fmt: skip
+                        help="folder, media file, glob, or list of media (text, CSV, JSON, Parquet)")  # fmt: skip
     parser.add_argument("-o", "--out", metavar="CATALOG", help="where to keep the table, such as cat.parquet")
     parser.add_argument("--label-from", choices=["parent"], help="label each file by its folder")
+    parser.add_argument("--columns", type=columns, metavar="NAME=COLUMN,...",
+                        help="which column of a list is what, by number from 0 or by name: path=0,label=1")  # fmt: skip
+    parser.add_argument("--path-template", metavar="TEXT",
+                        help="path of each line of a list, built from its columns: '{label}/{id}.mp4'")  # fmt: skip
     depth = parser.add_mutually_exclusive_group()
     depth.add_argument("--depth", choices=["frames", "header"], default="frames",
                        help="find every frame (default), or believe the headers")  # fmt: skip
@@ -45,7 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--assume-fps", type=rate, metavar="FPS",
                         help="frames a second of videos without usable times; all others keep theirs")  # fmt: skip
     parser.add_argument("--workers", type=workers, default=None, metavar="N", help="by default as many as fit")
-    parser.add_argument("--root", metavar="FOLDER", help="store paths relative to this folder")
+    parser.add_argument(
+        "--root", metavar="FOLDER", help="store paths relative to this folder; relative paths in lists count from it"
+    )
     parser.add_argument("--image-folders", choices=["image", "video"], default="image",
                         help="a row for each picture (default), or each folder of pictures as one video")  # fmt: skip
     parser.add_argument("--fps", type=rate, metavar="FPS", help="frames a second of folders taken as videos")
@@ -66,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     catalog, seconds = done.catalog, perf_counter() - begin
     if not len(catalog):
         raise UsageError(
-            f"no media found in {', '.join(args.roots)}: a manifest needs lines, and in folders files are known by "
+            f"no media found in {', '.join(args.roots)}: a list needs lines, and in folders files are known by "
             "their endings"
         )
     facts = summary(catalog)
@@ -103,7 +111,8 @@ def _request(args: argparse.Namespace) -> ScanRequest:
         deadline_seconds=args.deadline_seconds,
         assume_fps=None if args.assume_fps is None else exact_rate(args.assume_fps),
     )
-    return ScanRequest(options, args.out, args.label_from, args.root, args.resume, args.image_folders)
+    lists = ListOptions(args.columns, args.path_template, args.root and absolute(args.root))
+    return ScanRequest(options, args.out, args.label_from, args.root, args.resume, args.image_folders, lists)
 
 
 def summary(catalog: Catalog) -> dict[str, Any]:

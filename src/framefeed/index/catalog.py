@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, SupportsIndex, overload
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from framefeed.errors import StaleSource, UsageError
@@ -27,6 +28,8 @@ from framefeed.media.info import MediaInfo
 from framefeed.media.sequence import ImageSequence
 
 StrPath = str | os.PathLike[str]
+Rows = npt.NDArray[np.integer[Any]] | npt.NDArray[np.bool_]
+"""Row numbers, or a mask of all rows."""
 
 MAX_PICKLED_BYTES = 64_000_000
 """A catalog that was never saved travels to workers as data up to this size."""
@@ -159,8 +162,20 @@ class Catalog(CatalogRows):
         root = None if data.root_is_default else data.root
         self._saved = Saved(name, root, header.fingerprint)
 
-    def __getitem__(self, row: SupportsIndex) -> CatalogEntry:
-        return CatalogEntry(self, self._checked(row))
+    @overload
+    def __getitem__(self, row: int | np.integer[Any]) -> CatalogEntry: ...
+    @overload
+    def __getitem__(self, row: slice | Sequence[int] | Rows) -> Catalog: ...
+    def __getitem__(self, row: int | np.integer[Any] | slice | Sequence[int] | Rows) -> CatalogEntry | Catalog:
+        """Give a row by its number, or a view of several by a slice, row numbers, or a mask of all rows."""
+        if isinstance(row, slice):
+            return self.take(np.arange(len(self), dtype=np.int64)[row])
+        if isinstance(row, SupportsIndex) and not isinstance(row, np.ndarray):
+            return CatalogEntry(self, self._checked(row))
+        chosen = _rows_of(row)
+        if chosen.dtype == bool and len(chosen) != len(self):
+            raise UsageError(f"a mask has one entry a row: expected {len(self)}, got {len(chosen)}")
+        return self.take(np.flatnonzero(chosen) if chosen.dtype == bool else chosen)
 
     def __iter__(self) -> Iterator[CatalogEntry]:
         return (CatalogEntry(self, row) for row in range(len(self)))
@@ -180,9 +195,12 @@ class Catalog(CatalogRows):
 
     def take(self, rows: Sequence[int] | IntArray) -> Catalog:
         """View some rows in the order given; classes and their numbers stay."""
-        local = np.asarray(rows, dtype=np.int64)
-        if len(local) and not (local.min() >= 0 and local.max() < len(self)):
-            raise UsageError(f"rows must be 0 to {len(self) - 1}, not {local.min()} to {local.max()}")
+        local = _rows_of(rows)
+        if local.dtype == bool:
+            raise UsageError("take expects row numbers, got a mask: use catalog[mask]")
+        if len(local) and not (local.min() >= -len(self) and local.max() < len(self)):
+            raise UsageError(f"expected rows from 0 to {len(self) - 1}, got {local.min()} to {local.max()}")
+        local = np.where(local < 0, local + len(self), local)
         saved = None if self._saved is None else self._saved.taking(local)
         return Catalog(self._data, local if self._rows is None else self._rows[local], saved)
 
@@ -190,6 +208,28 @@ class Catalog(CatalogRows):
     def errors(self) -> Catalog:
         """The rows that failed."""
         return self.take(self.failed_rows)
+
+    def without(self, errors: Catalog | Verification | Iterable[Any]) -> Catalog:
+        """View the rows of all other sources, in their order; classes and their numbers stay.
+
+        Example: ``catalog.without(catalog.verify(sample=0.1))``
+
+        Args:
+            errors: A catalog such as ``catalog.errors``; what `verify` found; or several sources, as text or as entries
+                that have a ``source``, such as those of a loader's ledger.
+        """
+        if isinstance(errors, Catalog):
+            names = {errors.shown_name(row) for row in range(len(errors))}
+        elif isinstance(errors, Verification):
+            names = {found.source for found in errors.differences} | {found.source for found in errors.errors}
+        elif isinstance(errors, Iterable) and not isinstance(errors, (str, bytes)):
+            names = {str(getattr(each, "source", each)) for each in errors}
+        else:
+            raise UsageError(
+                f"without expects a Catalog, what verify() returned, or several sources, got {type(errors).__name__}"
+            )
+        shown = (self.shown_name(row) in names or self.name(row) in names for row in range(len(self)))
+        return self.take(np.flatnonzero(~np.fromiter(shown, np.bool_, len(self))))
 
     def filter(self, expression: Any) -> Catalog:
         """View the rows for which an expression is true, such as ``pyarrow.compute.field("width") >= 640``.
@@ -208,11 +248,19 @@ class Catalog(CatalogRows):
         return self.take(rows)
 
     @overload
-    def split(self, fractions: Mapping[str, float], seed: int, by: str = ...) -> dict[str, Catalog]: ...
-    @overload
-    def split(self, fractions: Sequence[float], seed: int, by: str = ...) -> list[Catalog]: ...
     def split(
-        self, fractions: Mapping[str, float] | Sequence[float], seed: int, by: str = "source"
+        self, fractions: Mapping[str, float], seed: int, by: str = ..., stratify: str | None = ...
+    ) -> dict[str, Catalog]: ...
+    @overload
+    def split(
+        self, fractions: Sequence[float], seed: int, by: str = ..., stratify: str | None = ...
+    ) -> list[Catalog]: ...
+    def split(
+        self,
+        fractions: Mapping[str, float] | Sequence[float],
+        seed: int,
+        by: str = "source",
+        stratify: str | None = None,
     ) -> dict[str, Catalog] | list[Catalog]:
         """Split into parts, all rows of one source (or of one value of ``by``) on the same side.
 
@@ -223,14 +271,23 @@ class Catalog(CatalogRows):
             fractions: Share of each part, by name or in order; they add up to 1.
             seed: Another seed gives other parts.
             by: Column of the groups; "fingerprint" keeps copies of one file together, wherever they lie.
+            stratify: Column, such as "label", of whose every value each part gets its share, to within one group: the
+                groups of a value are put in the order of their hashes and cut. Rows that are added later may then move
+                groups near a cut. A group with several values counts for that of its first row.
 
         Returns:
             The parts, by name or in order.
+
+        Raises:
+            UsageError: Fractions that do not add up to 1, or a column that is not there.
         """
         shares = check_fractions(fractions)
-        self._data.facts.column(by)
+        columns = [by] if stratify is None else [by, stratify]
+        for name in columns:
+            self._data.facts.column(name)
         try:
-            rows_of_parts = part_rows(decoded(self.table.column(by)), shares, operator.index(seed))
+            groups, *strata = (decoded(self.table.column(name)) for name in columns)
+            rows_of_parts = part_rows(groups, shares, operator.index(seed), *strata)
         except pa.ArrowException as error:
             raise UsageError(f"cannot split by column {by!r}: {error}") from error
         parts = [self.take(rows) for rows in rows_of_parts]
@@ -299,6 +356,14 @@ class Catalog(CatalogRows):
             )
         rest = (data.classes, data.verify, data.root, data.root_is_default, dict(data.buffers), data.assume_fps)
         return (_rebuild, (table, None if frames is None else frames.batches, rest))
+
+
+def _rows_of(rows: object) -> npt.NDArray[Any]:
+    """Read row numbers, or a mask, bool [R]."""
+    found = np.asarray(rows)
+    if found.ndim == 1 and (found.dtype == bool or not len(found) or np.issubdtype(found.dtype, np.integer)):
+        return found if found.dtype == bool else found.astype(np.int64)
+    raise UsageError(f"expected row numbers, a slice or a mask of all rows, got {rows!r:.80}")
 
 
 def _nbytes(media: Iterable[bytes | ImageSequence]) -> int:

@@ -190,7 +190,7 @@ class CatalogRows:
         """(source, error type, message) of every row that failed."""
         kinds = self._data.facts.texts("error_type")
         return [
-            (self._shown_name(row), kinds[self._base(row)] or "", self.error(row) or "")
+            (self.shown_name(row), kinds[self._base(row)] or "", self.error(row) or "")
             for row in self.failed_rows.tolist()
         ]
 
@@ -250,9 +250,10 @@ class CatalogRows:
     def _numbers(self, name: str) -> IntArray:
         return self._shown(self._data.facts.numbers(name))
 
-    def _shown_name(self, row: int) -> str:
-        source = self.source(row)
-        return source if isinstance(source, str) else self.name(row)
+    def shown_name(self, row: int) -> str:
+        """Path, URL or name of a row, as `failures`, `verify` and messages have it."""
+        text = self.name(row)
+        return text if text in self._data.buffers else resolved(text, self._data.root)
 
 
 def _is_number(kind: pa.DataType) -> bool:

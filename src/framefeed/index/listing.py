@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from framefeed.errors import MissingMedia, UsageError
+from framefeed.errors import MissingMedia, UnreadableMedia, UsageError
+from framefeed.index.list_columns import ListOptions
 from framefeed.index.listing_globs import glob_groups, is_glob
 from framefeed.index.listing_repeats import Found, without_repeats
 from framefeed.index.listing_rows import BARE, Group, Listing
@@ -28,6 +29,7 @@ def list_roots(
     image_folders: ImageFolders = "image",
     without: frozenset[str] = frozenset(),
     by_parent: bool = False,
+    lists: ListOptions | None = None,
 ) -> Listing:
     """List the media of folders, globs, manifests and named files.
 
@@ -40,6 +42,7 @@ def list_roots(
             whose frames they are.
         without: Paths of files that globs do not match: those that are to be written.
         by_parent: Files are labelled by their folders' names: one that is met in folders of two names is two rows.
+        lists: How manifests are read, where they do not say it themselves.
 
     Raises:
         UsageError: A root is no path, a glob matches nothing, or a manifest cannot be understood.
@@ -47,7 +50,7 @@ def list_roots(
             mistyped folder. Among several files that are named, a missing one is a row.
     """
     names = [roots] if isinstance(roots, (str, os.PathLike)) else list(roots)
-    finder = _Finder(Walk(suffixes, image_folders, by_parent=by_parent), without)
+    finder = _Finder(Walk(suffixes, image_folders, by_parent=by_parent), without, lists)
     for root in names:
         if not isinstance(root, (str, os.PathLike)):
             raise UsageError(f"scan takes paths of folders, media files and manifests, not {type(root).__name__}")
@@ -55,7 +58,11 @@ def list_roots(
         if len(names) == 1 or suffix_of(path) not in ALL_MEDIA_SUFFIXES:
             _refuse_missing(path)
         finder.add(path)
-    return without_repeats(finder.found, finder.columns, finder.walk.walked, by_parent=by_parent)
+    if lists is not None and (lists.columns or lists.path_template) and not finder.num_lists:
+        raise UsageError("columns and path_template say how a list is read, but no root is a list of media files")
+    listing = without_repeats(finder.found, finder.columns, finder.walk.walked, by_parent=by_parent)
+    listing.unlistable |= finder.bad
+    return listing
 
 
 def _refuse_missing(path: str) -> None:
@@ -72,9 +79,12 @@ def _refuse_missing(path: str) -> None:
 class _Finder:
     """Collects what roots give, in their order."""
 
-    def __init__(self, walk: Walk, without: frozenset[str]) -> None:
+    def __init__(self, walk: Walk, without: frozenset[str], lists: ListOptions | None) -> None:
         self.walk = walk
         self.without = without
+        self.lists = lists
+        self.num_lists = 0
+        self.bad: dict[str, UnreadableMedia] = {}
         self.found: list[Found] = []
         self.columns = pa.table({})
 
@@ -88,7 +98,9 @@ class _Finder:
             groups = glob_groups(path, self.walk, self.without)
             self.found += [Found(group, _is_told_apart(group), may_repeat=True) for group in groups]
         elif suffix_of(path) in MANIFEST_SUFFIXES:
-            manifest = read_manifest(path)
+            manifest = read_manifest(path, self.lists)
+            self.num_lists += 1
+            self.bad |= manifest.bad
             start = self.columns.num_rows if manifest.columns.column_names else BARE
             self.found.append(Found(Group(manifest.folder, manifest.names), first_column_row=start))
             self.columns = _joined(self.columns, manifest.columns)

@@ -1,40 +1,50 @@
-"""Manifests: lists of media in text, CSV or Parquet, whose lines become rows and whose columns are kept.
+"""Manifests: lists of media in text, CSV, JSON or Parquet, whose lines become rows and whose columns are kept.
 
-Text holds one path a line and nothing else: no comments, because a name may begin with ``#``, and blanks count. Where
-the file holds NULs (``find -print0``), these separate the names instead of line ends. CSV has a header, unless its
-first line names a media file already. The column of paths is called source, path, file, video, image, filename,
-file_name, filepath or file_path, else it is the first. Relative paths are relative to the manifest's folder.
+Text holds one path a line, or a path that ends like a media file and values behind it, separated by tabs, commas,
+semicolons or blanks. There are no comments, because a name may begin with ``#``. Where the file holds NULs
+(``find -print0``), these separate names instead of line ends. CSV may have a header. JSON is a list of objects, or one
+object a line. Relative paths are relative to the list's folder, or to the one that is given.
 """
 
 from __future__ import annotations
 
 import csv
-import io
+import json
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 
 from framefeed.errors import MissingMedia, UnreadableMedia, UsageError
 from framefeed.index.facts import FACTS, decoded
-from framefeed.index.listing_suffixes import ALL_MEDIA_SUFFIXES, suffix_of
+from framefeed.index.list_columns import ListOptions, built_paths, path_column, renamed
+from framefeed.index.list_text import (
+    ListTable,
+    has_values,
+    in_utf8,
+    look_like_fields,
+    read_csv,
+    read_lines,
+    separator_of,
+    split_fields,
+    split_lines,
+)
+from framefeed.index.listing_suffixes import suffix_of
 from framefeed.index.names import absolute, escape, unescape
 from framefeed.media.regular_files import stat_regular
 from framefeed.parallel.shortage import try_again_in_shortage
 
 TEXT_SUFFIXES = frozenset({".txt", ".lst", ".list"})
 CSV_SUFFIXES = frozenset({".csv", ".tsv"})
-MANIFEST_SUFFIXES = TEXT_SUFFIXES | CSV_SUFFIXES | {".parquet"}
-PATH_COLUMNS = ("source", "path", "file", "video", "image", "filename", "file_name", "filepath", "file_path")
+JSON_SUFFIXES = frozenset({".json", ".jsonl", ".ndjson"})
+MANIFEST_SUFFIXES = TEXT_SUFFIXES | CSV_SUFFIXES | JSON_SUFFIXES | {".parquet"}
 
 # In lines of names: what makes `names.absolute` do more than to put a folder before a name. A false alarm costs time.
 _ODD = ("\0", "//", "/./", "/../", "/\n", "/.\n", "/..\n", "\n./", "\n../", "\n.\n", "\n..\n", "\n\n")
-_BLOCK_LIMIT = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +55,13 @@ class Manifest:
         folder: Absolute path of the folder that the names are relative to; "" where they are complete.
         names: Path or URL of each line; "" where it has none.
         columns: Its other columns.
+        bad: What is wrong with lines that do not fit, by the names that stand for them.
     """
 
     folder: str
     names: list[str]
     columns: pa.Table
+    bad: dict[str, UnreadableMedia] = field(default_factory=dict)
 
     @property
     def paths(self) -> list[str]:
@@ -57,76 +69,84 @@ class Manifest:
         return [os.path.join(self.folder, name) for name in self.names] if self.folder else self.names
 
 
-def read_manifest(path: str) -> Manifest:
+def read_manifest(path: str, options: ListOptions | None = None) -> Manifest:
     """Read a manifest; its ending says of what kind it is.
 
     Args:
         path: Absolute path.
+        options: How to read it; None for what it says itself.
 
     Raises:
         MissingMedia: There is no such file.
         UsageError: It cannot be understood.
     """
+    options = options or ListOptions()
     try:
         stat_regular(path)
     except UnreadableMedia as error:
         kind = MissingMedia if isinstance(error, MissingMedia) else UnreadableMedia
         raise kind(f"manifest {error}", source=path, stage="open") from error
-    if suffix_of(path) in TEXT_SUFFIXES:
-        return _manifest_of(path, _text_names(try_again_in_shortage(partial(_read, path), path, "open")), pa.table({}))
-    read = partial(_csv_table if suffix_of(path) in CSV_SUFFIXES else _parquet_table, path)
     try:
-        table = try_again_in_shortage(read, path, "open")
-    except (pa.ArrowException, OSError, UnicodeDecodeError, csv.Error) as error:
-        raise UsageError(f"manifest {path}: not readable as {suffix_of(path)[1:]}: {error}", source=path) from error
-    return _manifest(path, table)
+        found = try_again_in_shortage(partial(_read_table, path, options), path, "open")
+        return found if isinstance(found, Manifest) else _manifest(path, found, options)
+    except UsageError as error:
+        raise UsageError(f"list {path}: {error}", source=path) from error
+    except (pa.ArrowException, OSError, UnicodeError, ValueError, csv.Error) as error:
+        raise UsageError(f"list {path}: not readable as {suffix_of(path)[1:]}: {error}", source=path) from error
 
 
-def path_column(names: Sequence[str]) -> str:
-    """Choose the column that holds the paths: by its name, else the first."""
-    lowered = {name.strip().lower(): name for name in reversed(names)}
-    return next((lowered[name] for name in PATH_COLUMNS if name in lowered), names[0])
-
-
-def _read(path: str) -> bytes:
+def _read_table(path: str, options: ListOptions) -> ListTable | Manifest:
+    """Read a list as columns, or one of names alone."""
+    suffix = suffix_of(path)
+    if suffix == ".parquet":
+        return ListTable(_parquet_table(path))
     with open(path, "rb") as file:
-        return file.read()
+        data = in_utf8(file.read())
+    if suffix in JSON_SUFFIXES:
+        return ListTable(_json_table(data))
+    if suffix in CSV_SUFFIXES:
+        separator = separator_of(os.fsdecode(data), "\t" if suffix == ".tsv" else ",")
+        lines = read_lines(data) if separator not in os.fsdecode(data) else []
+        if not has_values(lines):
+            is_numbered = any(isinstance(column, int) for column in (options.columns or {}).values())
+            return read_csv(data, separator, _path_names(options), options.wanted, is_numbered=is_numbered)
+    else:
+        lines = read_lines(data)
+    if has_values(lines):
+        return split_lines(lines)
+    if options.columns or options.path_template:
+        return split_fields(lines)
+    if len(lines) and look_like_fields(lines):
+        raise UsageError(
+            f"its first line ({lines[0]!r}) seems to hold more than a path: say which field is what, as in "
+            'columns={"path": 0, "label": 1}; if it is a path as a whole, put the list into a CSV file with one column'
+        )
+    return _manifest_of(path, lines, pa.table({}), options.folder)
 
 
-def _text_names(data: bytes) -> list[str]:
-    text = os.fsdecode(data.removeprefix(b"\xef\xbb\xbf"))
-    lines = [line for line in text.split("\0" if "\0" in text else "\n") if line]
-    if lines and all(line.endswith("\r") for line in lines):
-        lines = [line[:-1] for line in lines if line != "\r"]
-    return lines
+def _path_names(options: ListOptions) -> set[str]:
+    return {str((options.columns or {}).get("path", ""))}
 
 
-def _csv_table(path: str) -> pa.Table:
-    data = _read(path)
-    delimiter = "\t" if suffix_of(path) == ".tsv" else ","
-    text = io.TextIOWrapper(io.BytesIO(data.removeprefix(b"\xef\xbb\xbf")), "utf-8", "surrogateescape", newline="")
-    first = next(csv.reader(text, delimiter=delimiter), [])
-    if not first:
-        return pa.table({"source": pa.array([], pa.binary())})
-    names = [escape(name) for name in first]
-    has_header = not any(suffix_of(cell.strip()) in ALL_MEDIA_SUFFIXES for cell in first)
-    if not has_header:
-        names = ["source", *(f"column_{number}" for number in range(1, len(first)))]
-    if len(set(names)) < len(names):
-        raise UsageError(f"manifest {path}: its header names a column twice: {', '.join(names)}", source=path)
-    return pcsv.read_csv(
-        io.BytesIO(data),
-        # One block: types are inferred from the first, and a word in the last line must not fail as "not a number".
-        read_options=pcsv.ReadOptions(
-            use_threads=False,
-            column_names=names,
-            skip_rows=int(has_header),
-            block_size=min(max(len(data) + 1, 2**20), _BLOCK_LIMIT),
-        ),
-        parse_options=pcsv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-        # As bytes: "007" stays "007", and names need not be UTF-8.
-        convert_options=pcsv.ConvertOptions(column_types={path_column(names): pa.binary()}),
-    )
+def _json_table(data: bytes) -> pa.Table:
+    """Read a list of objects, or one object a line."""
+    text = data.decode()
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError:
+        found = [json.loads(line) for line in text.splitlines() if line.strip()]
+    records = [found] if isinstance(found, dict) and "\n" not in text.strip() else found
+    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
+        raise UsageError('expected a list of objects such as [{"path": "a.mp4", "label": "cat"}, ...], or one a line')
+    names = dict.fromkeys(name for record in records for name in record)
+    return pa.table({name: _json_column([record.get(name) for record in records]) for name in names})
+
+
+def _json_column(values: list[Any]) -> pa.Array:
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):  # of several types
+        return pa.array([None if value is None else json.dumps(value) for value in values], pa.string())
 
 
 def _parquet_table(path: str) -> pa.Table:
@@ -137,23 +157,51 @@ def _parquet_table(path: str) -> pa.Table:
     return table
 
 
-def _manifest(path: str, table: pa.Table) -> Manifest:
+def _manifest(path: str, found: ListTable, options: ListOptions) -> Manifest:
+    table = renamed(found, options).table
     if not table.column_names:
-        raise UsageError(f"manifest {path}: has no columns; name one {', '.join(PATH_COLUMNS)}", source=path)
-    name = path_column(table.column_names)
+        if not len(table) and suffix_of(path) != ".parquet":
+            return Manifest("", [], table)
+        raise UsageError("has no columns; name one path")
+    bad = {
+        number: UnreadableMedia(f"{path}: {reason}", source=path, stage="open") for number, reason in found.bad.items()
+    }
+    if options.path_template is not None:
+        names, used = list[str](), ""
+        for number, built in enumerate(built_paths(found.table, table, options)):
+            if isinstance(built, UsageError):
+                bad.setdefault(number, UnreadableMedia(f"{path}: {built}", source=path, stage="open"))
+            names.append("" if isinstance(built, UsageError) else built)
+    else:
+        used = path_column(table)
+        names = [_path_of(value) for value in _text_column(table, used).to_pylist()]
+    others = {_free_name(other): _normal(table.column(other)) for other in table.column_names if other != used}
+    if bad and len(bad) == len(names):
+        raise UsageError(f"no line fits: {bad[min(bad)]}")
+    manifest = _manifest_of(path, names, pa.table(others), options.folder)
+    return _with_bad(path, manifest, bad) if bad else manifest
+
+
+def _with_bad(path: str, manifest: Manifest, bad: dict[int, UnreadableMedia]) -> Manifest:
+    """Give lines that do not fit a name of their own, so that each is a row with its error."""
+    names, errors = manifest.paths, dict[str, UnreadableMedia]()
+    for number, error in bad.items():
+        names[number] = f"{path} row {number}"
+        errors[names[number]] = error
+    return Manifest("", names, manifest.columns, errors)
+
+
+def _text_column(table: pa.Table, name: str) -> pa.ChunkedArray:
     column = decoded(table.column(name))
     if not (_is_string(column.type) or _is_binary(column.type)):
         raise UsageError(
-            f"manifest {path}: column {name!r} holds {column.type}, not paths; name the column of paths "
-            f"{', '.join(PATH_COLUMNS)}",
-            source=path,
+            f'column {name!r} holds {column.type}, not paths: name the column of paths in columns={{"path": ...}}'
         )
-    others = {_free_name(other): _normal(table.column(other)) for other in table.column_names if other != name}
-    return _manifest_of(path, [_path_of(value) for value in column.to_pylist()], pa.table(others))
+    return column
 
 
-def _manifest_of(path: str, names: list[str], columns: pa.Table) -> Manifest:
-    folder, text = os.path.dirname(path), "\n".join(["", *names, ""])
+def _manifest_of(path: str, names: list[str], columns: pa.Table, folder: str | None) -> Manifest:
+    folder, text = folder or os.path.dirname(path), "\n".join(["", *names, ""])
     # A name may hold line ends itself: then lines are no names.
     if text.count("\n") == len(names) + 1 and not any(odd in text for odd in _ODD):
         # A million names are not taken apart for nothing: `absolute` would only put the folder before each, or not.

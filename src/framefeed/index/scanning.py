@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal, get_args
 
@@ -24,6 +24,7 @@ from framefeed.index.facts import decoded, distinct, source_numbers
 from framefeed.index.frame_index import TimesFrom
 from framefeed.index.journal import Journal
 from framefeed.index.known import Known
+from framefeed.index.list_columns import ListOptions
 from framefeed.index.listing import Group, ImageFolders, Listing, Roots, list_roots
 from framefeed.index.names import absolute, escape
 from framefeed.index.resuming import Sources, Tally, find_out, parts_left, what_is_known
@@ -45,6 +46,8 @@ def scan(
     assume_fps: float | Fraction | None = None,
     workers: int | None = None,
     label_from: Literal["parent"] | None = None,
+    columns: Mapping[str, str | int] | None = None,
+    path_template: str | None = None,
     root: StrPath | None = None,
     resume: bool = True,
     progress: bool | None = None,
@@ -60,7 +63,8 @@ def scan(
     whose size or modification time is another than before.
 
     Args:
-        roots: Folders (by file endings), named files, globs, manifests (text, CSV, Parquet), or a list of these.
+        roots: Folders (by file endings), named files, globs, lists of media (text, CSV, JSON, Parquet), or several of
+            these.
         out: Where to save the catalog, such as ``"cat.parquet"``; by default it stays in memory.
         depth: "frames" finds every frame, "header" believes the header.
         verify: How frames are verified: "proof", "ends", "none" or "full", as in `build_index`. Of pictures the headers
@@ -70,7 +74,11 @@ def scan(
         workers: Threads or processes; None takes the thread budget. The catalog is the same for any number.
         label_from: "parent" labels each file by its folder, where no manifest labels it; a file that links put into
             folders of two names is then a row of each, otherwise one row.
-        root: Store paths below this folder relative to it, so that a catalog can move with its data.
+        columns: Which column of a list is what, by its number from 0 or its name: ``{"path": 0, "label": 1}``; others
+            keep their names. Most lists need none: see the guide.
+        path_template: Path of each line, built from a list's columns: ``"{label}/{youtube_id}_{time_start:06d}.mp4"``.
+        root: Store paths below this folder relative to it, so that a catalog can move with its data. Relative paths in
+            lists count from it too, and without it from the list's own folder.
         resume: Take what the journal and the old catalog say of files that did not change; False begins anew.
         progress: Show a bar; None shows it if standard error is a terminal.
         image_folders: "image" gives a row to every picture; "video" takes each folder of pictures as one video.
@@ -94,7 +102,9 @@ def scan(
     rate = fps_of(image_folders, fps)
     assumed = None if assume_fps is None else exact_rate(assume_fps, "assume_fps")
     options = SurveyOptions(depth, verify, workers, progress, rate, bounds, deadline_seconds, assumed)
-    request = ScanRequest(options, out, label_from, root, resume, image_folders)
+    base = None if root is None else absolute(os.fsdecode(root))
+    lists = ListOptions(columns, path_template, base)
+    request = ScanRequest(options, out, label_from, base, resume, image_folders, lists)
     catalog = scanned(roots, request).catalog
     if assumed is not None and depth == "frames" and not count_times(catalog).get("assumed"):
         message = f"every file that can be read has times of its own: assume_fps={assume_fps} is not used"
@@ -121,6 +131,7 @@ class ScanRequest:
         root: Folder that paths are stored relative to, or None.
         resume: Whether what is known from before counts.
         image_folders: "image" or "video".
+        lists: How lists are read.
     """
 
     options: SurveyOptions
@@ -129,6 +140,7 @@ class ScanRequest:
     root: StrPath | None = None
     resume: bool = True
     image_folders: ImageFolders = "image"
+    lists: ListOptions = field(default_factory=ListOptions)
 
     def __post_init__(self) -> None:
         if self.label_from not in (None, "parent"):
@@ -149,7 +161,9 @@ def scanned(roots: Roots, request: ScanRequest) -> Scanned:
     target = None if request.out is None else _checked_target(request.out, roots)
     own = frozenset[str]() if target is None else frozenset((target, frames_path(target)))
     by_parent = request.label_from == "parent"
-    listing = list_roots(roots, image_folders=request.image_folders, without=own, by_parent=by_parent)
+    listing = list_roots(
+        roots, image_folders=request.image_folders, without=own, by_parent=by_parent, lists=request.lists
+    )
     rows = _rows(listing, request.label_from, base)
     sources = _sources(listing, rows)
     if target is not None:

@@ -121,7 +121,7 @@ def sampled(rows: IntArray, sample: float | None, seed: int) -> IntArray:
 
 def _checker(catalog: CatalogRows) -> Callable[[int], list[Difference | Failure]]:
     def check(row: int) -> list[Difference | Failure]:
-        name = catalog.name(row)
+        name = catalog.shown_name(row)
         try:
             return [Difference(name, *found) for found in _differences(catalog, row)]
         except StaleSource as error:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from framefeed.cache.sizes import UNITS, parse_bytes, readable_bytes
+from framefeed._units import UNITS, parse_bytes, readable_bytes
 from framefeed.errors import UsageError
 
 
