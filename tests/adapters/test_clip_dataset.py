@@ -375,3 +375,15 @@ def test_a_missing_pytorch_is_told_with_what_to_install() -> None:
 def test_L25_loaders_and_worker_processes_run_within_a_worker_of_pytorch() -> None:
     loader = DataLoader(Nesting(), batch_size=None, num_workers=1, multiprocessing_context="fork")
     assert list(loader) == [[*range(12), 100, 101]] * 2
+
+
+def test_a_target_that_is_missing_is_never_made_up(tmp_path: Path) -> None:
+    listed = tmp_path / "some.csv"
+    videos = sorted(folder().glob("**/*.mp4"))[:3]
+    listed.write_text(
+        "path,breed\n" + "".join(f"{video},{breed}\n" for video, breed in zip(videos, ("a", "b", ""), strict=True))
+    )
+    plan = plan_clips(scan(listed), Uniform(1), seed=0, columns=("breed",))
+    with pytest.raises(UsageError, match=r"'breed' in each of 3 rows, found only 2 .*field\('breed'\).is_valid"):
+        ClipDataset(plan, target="breed")
+    assert len(ClipDataset(plan)) == 3

@@ -21,7 +21,9 @@ from framefeed.load.units import load_batch
 from framefeed.media.sequence import source_name
 from framefeed.parallel import Ok
 from framefeed.parallel.outcome import outcome_of
+from framefeed.plan.asked import Requests
 from framefeed.plan.epoch import EpochPlan
+from framefeed.plan.tables import check_targets
 
 IDLE_BATCHES = 2
 """Batches of memory that each process keeps for the next: the one that is being collated, and one more."""
@@ -225,6 +227,8 @@ def _check(plan: EpochPlan, target: str | None, transform: object) -> None:
         raise UsageError(
             f"the plan has no column {target!r}, it has {list(plan.columns)}: plan with columns=[{target!r}]"
         )
+    if not isinstance(plan.rule, Requests):
+        check_targets(plan.catalog, target, plan.catalog.usable_rows)
     kind = plan.columns_at(0)[target].dtype if len(plan) else None
     if kind is not None and kind.kind not in "iub":
         raise UsageError(
