@@ -99,7 +99,7 @@ def test_labels_that_are_missing_are_never_made_up(folder: Path, tmp_path: Path)
     listed.write_text("path,label,breed\n" + "".join(f"{video},{'a' * (video == videos[0])},\n" for video in videos))
     some = scan(listed)
     readable = some.without(some.errors)
-    with pytest.raises(UsageError, match="found only 1 .*is_valid"):
+    with pytest.raises(UsageError, match=r"found only 1 .*is_valid"):
         plan_clips(readable, Uniform(1), seed=0, columns=("label",))
     labelled = readable.filter(pc.field("label").is_valid())
     assert plan_clips(labelled, Uniform(1), seed=0, columns=("label",)).columns_at(0) == {"label": 0}
