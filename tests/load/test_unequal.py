@@ -15,7 +15,7 @@ from framefeed.errors import UsageError
 from framefeed.index.catalog import Catalog
 from framefeed.index.scanning import scan
 from framefeed.load import ClipLoader
-from framefeed.plan.clips import Uniform
+from framefeed.plan.clips import AtIndices, Uniform
 from framefeed.plan.crops import CenterCrop, RandomCrop
 from framefeed.plan.epoch import EpochPlan, plan_clips
 from framefeed.testing import ClipSpec, read_stamps, write_clip
@@ -112,6 +112,14 @@ def test_a_clip_that_fails_is_zeros_of_its_own_shape(pictures: Catalog) -> None:
         (batch,) = loader
     assert [clip.shape[2:] for clip in batch.data] == SIZES
     assert not batch.data[1].any()
+
+
+def test_a_clip_that_cannot_be_planned_is_zeros_of_its_own_shape(pictures: Catalog) -> None:
+    plan = plan_clips(pictures, AtIndices([3], policy="error"), seed=0, shuffle=False, unequal=True)
+    with ClipLoader(plan, batch_size=6, workers=0, on_error="skip") as loader:
+        (batch,) = loader
+    assert [clip.shape[2:] for clip in batch.data] == SIZES
+    assert not batch.ok.any()
 
 
 def test_clips_of_videos_of_unequal_size_and_kept_ones(tmp_path: Path) -> None:

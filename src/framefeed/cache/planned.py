@@ -22,7 +22,6 @@ from framefeed.decode.planes import PlaneLayout, copy_planes, layout_of, output_
 from framefeed.errors import FrameNotFound, MediaError, TimeUnavailable, UsageError
 from framefeed.index.frame_index import FrameIndex, IntArray
 from framefeed.media.source import MediaSource
-from framefeed.plan.chance import Place
 from framefeed.plan.crops import CenterCrop, FixedCrop
 from framefeed.plan.epoch import EpochPlan
 from framefeed.plan.request import DecodeRequest, OutputSpec
@@ -115,8 +114,8 @@ class PlannedFrames:
         return np.asarray(sizes[back], dtype=np.int64)
 
     def _output_bytes(self, row: int) -> int:
-        height, width = int(self._plan.catalog.heights[row]), int(self._plan.catalog.widths[row])
-        return math.prod(self._plan.tables.pictures.output(height, width, Place(0, 0, 0)).shape(height, width))
+        catalog = self._plan.catalog
+        return math.prod(self._plan.options.pictures.shape(int(catalog.heights[row]), int(catalog.widths[row])))
 
     def _planes_bytes(self, row: int) -> int:
         catalog = self._plan.catalog

@@ -19,7 +19,7 @@ class ClipBatch:
     Attributes:
         data: RGB pixels, uint8 [B, T, C, H, W]; with a transform [B, ...] of what that returned. Zeros where not ok.
             Of a plan with ``unequal=True`` a list of B arrays, uint8 [T, C, H, W] or what the transform returned; where
-            not ok the zeros have the shape that the clip would have had, or [T, C, 0, 0] where that is unknown.
+            not ok the zeros are uint8 [T, C, H, W] of the size that the clip's pictures have.
         pts_seconds: Time of each frame on its stream's timeline, float64 [B, T]; NaN where unknown or not ok.
         valid: False where the policy filled in for what lies past the end, and where not ok, bool [B, T].
         positions: Global positions in the epoch, int64 [B].

@@ -59,13 +59,13 @@ class Draft:
         self._globally = plan.global_position(np.asarray(positions, dtype=np.int64))
         length = clip_length(plan, positions)
         # Of a plan with unequal pictures there is no one shape: each clip has memory of its own.
-        self._clips: list[npt.NDArray[Any]] | None = None
+        self._clips: list[npt.NDArray[Any] | None] | None = None
         self._clip_shape: tuple[int, ...] = ()
         self._memory = memory
         self._pixels: Pixels | None = None
         self._stack: Stack | None = None
         if plan.options.unequal:
-            self._clips = [np.zeros((length, 3, 0, 0), np.uint8)] * count
+            self._clips = [None] * count
         else:
             self._clip_shape = (length, *plan.picture_shape)
             if memory.clips is None:
@@ -117,11 +117,9 @@ class Draft:
     def slot(self, place: int) -> Pixels:
         """Give the memory that a clip is to be decoded into, uint8 [T, C, H, W] of any content."""
         if self._clips is not None:
-            request, row, catalog = self.requests()[place], self._rows[place], self._plan.catalog
-            assert request is not None
-            picture = request.output.shape(int(catalog.heights[row]), int(catalog.widths[row]))
-            self._clips[place] = new_pixels((len(request), *picture), f"a clip {[len(request), *picture]}")
-            return self._clips[place]
+            shape = self._shape_at(place)
+            clip = self._clips[place] = new_pixels(shape, f"a clip {list(shape)}")
+            return clip
         if self._pixels is not None:
             slot: Pixels = self._pixels[place]
             return slot
@@ -147,7 +145,12 @@ class Draft:
         if self._pixels is not None:
             self._pixels[place] = 0
         if self._clips is not None:
-            self._clips[place] = np.zeros_like(self._clips[place])
+            self._clips[place] = np.zeros(self._shape_at(place), np.uint8)
+
+    def _shape_at(self, place: int) -> tuple[int, ...]:
+        catalog, row = self._plan.catalog, self._rows[place]
+        picture = self._plan.options.pictures.shape(int(catalog.heights[row]), int(catalog.widths[row]))
+        return self._pts_seconds.shape[1], *picture
 
     # --- what the consumer does -----------------------------------------------------------------------
 

@@ -21,7 +21,6 @@ from framefeed.load.units import ClipWorker, Unit, units_of
 from framefeed.load.workers import Workers
 from framefeed.media.sequence import source_name
 from framefeed.parallel import Err, Ok, OrderedOutcomes, ordered_outcomes
-from framefeed.plan.chance import Place
 from framefeed.plan.epoch import EpochPlan
 
 _PICTURES = 100
@@ -192,7 +191,7 @@ def _picture_bytes(plan: EpochPlan) -> int:
         return math.prod(plan.picture_shape)
     rows = plan.catalog.usable_rows[:: -(-len(plan.catalog.usable_rows) // _PICTURES)]
     sizes = zip(plan.catalog.heights[rows].tolist(), plan.catalog.widths[rows].tolist(), strict=True)
-    shapes = [plan.tables.pictures.output(*size, Place(0, 0, 0)).shape(*size) for size in sizes]
+    shapes = [plan.options.pictures.shape(*size) for size in sizes]
     return sum(map(math.prod, shapes)) // len(shapes)
 
 

@@ -55,6 +55,10 @@ class PictureRule:
         size = short_side(self.size, rows, columns) if isinstance(self.size, int) else self.size
         return OutputSpec(size, box)
 
+    def shape(self, height: int, width: int) -> tuple[int, int, int]:
+        """(C, H, W) in which a picture comes out; it does not depend on the draw of a crop."""
+        return self.output(height, width, Place(0, 0, 0)).shape(height, width)
+
     def common_picture(self, heights: IntArray, widths: IntArray, name: Callable[[int], str]) -> Size | None:
         """Find the one (height, width) in which all pictures come out; None if there are no pictures.
 
@@ -95,12 +99,11 @@ class PictureRule:
     def _shapes(self, heights: IntArray, widths: IntArray, name: Callable[[int], str]) -> dict[Size, int]:
         """Find each (height, width) that comes out, and the first picture that it comes out of."""
         _, first_of = np.unique(heights * (1 << 32) + widths, return_index=True)
-        anywhere = Place(0, 0, 0)  # shapes do not depend on the draw
         found: dict[Size, int] = {}
         for row in np.sort(first_of).tolist():
             height, width = int(heights[row]), int(widths[row])
             try:
-                shape = self.output(height, width, anywhere).shape(height, width)
+                shape = self.shape(height, width)
             except UsageError as error:
                 raise UsageError(f"{name(row)}: {error}", source=name(row), stage="plan") from None
             found.setdefault(shape[1:], row)
