@@ -105,12 +105,17 @@ class PlannedFrames:
     @cached_property
     def _frame_bytes(self) -> IntArray:
         """Bytes of a frame of each place, before it is encoded."""
-        if self._form == "output":
+        if self._form == "output" and not self._plan.options.unequal:
             return np.full(len(self._rows), math.prod(self._plan.picture_shape), dtype=np.int64)
         rows, back = np.unique(self._rows, return_inverse=True)
         step = -(-len(rows) // _ROWS)
-        sizes = np.repeat([self._planes_bytes(row) for row in rows[::step].tolist()], step)[: len(rows)]
+        row_bytes = self._planes_bytes if self._form == "planes" else self._output_bytes
+        sizes = np.repeat([row_bytes(row) for row in rows[::step].tolist()], step)[: len(rows)]
         return np.asarray(sizes[back], dtype=np.int64)
+
+    def _output_bytes(self, row: int) -> int:
+        catalog = self._plan.catalog
+        return math.prod(self._plan.options.pictures.shape(int(catalog.heights[row]), int(catalog.widths[row])))
 
     def _planes_bytes(self, row: int) -> int:
         catalog = self._plan.catalog

@@ -55,6 +55,10 @@ class PictureRule:
         size = short_side(self.size, rows, columns) if isinstance(self.size, int) else self.size
         return OutputSpec(size, box)
 
+    def shape(self, height: int, width: int) -> tuple[int, int, int]:
+        """(C, H, W) in which a picture comes out; it does not depend on the draw of a crop."""
+        return self.output(height, width, Place(0, 0, 0)).shape(height, width)
+
     def common_picture(self, heights: IntArray, widths: IntArray, name: Callable[[int], str]) -> Size | None:
         """Find the one (height, width) in which all pictures come out; None if there are no pictures.
 
@@ -68,24 +72,42 @@ class PictureRule:
         """
         if isinstance(self.size, tuple) and self.crop is None:
             return self.size if len(heights) else None  # whatever the pictures were
-        _, first_of = np.unique(heights * (1 << 32) + widths, return_index=True)
-        anywhere = Place(0, 0, 0)  # shapes do not depend on the draw
-        found: dict[Size, int] = {}
-        for row in np.sort(first_of).tolist():
-            height, width = int(heights[row]), int(widths[row])
-            try:
-                shape = self.output(height, width, anywhere).shape(height, width)
-            except UsageError as error:
-                raise UsageError(f"{name(row)}: {error}", source=name(row), stage="plan") from None
-            found.setdefault(shape[1:], row)
+        found = self._shapes(heights, widths, name)
         if len(found) > 1:
             (one, first), (other, second) = list(found.items())[:2]
             raise UsageError(
                 f"the pictures of a plan must come out equal, but {name(first)} gives {one[0]} x {one[1]} and "
                 f"{name(second)} gives {other[0]} x {other[1]} (height x width): give size=(height, width), "
-                "or a crop to one shape, or split the plan with catalog.filter()"
+                "or a crop to one shape, or split the plan with catalog.filter(), or give plan_clips unequal=True, "
+                "which makes each batch a list of clips"
             )
         return next(iter(found), None)
+
+    def check_pictures(self, heights: IntArray, widths: IntArray, name: Callable[[int], str]) -> None:
+        """Check that the form can be settled for all pictures, which may differ; see ``common_picture``.
+
+        Raises:
+            UsageError: A crop does not fit, or a size is unknown that is needed.
+        """
+        if self.crop is None:
+            # Any size will do, if it is known: a look at each would take seconds over a million pictures.
+            unknown = np.flatnonzero(np.minimum(heights, widths) < 1)[:1]
+            self._shapes(heights[unknown], widths[unknown], lambda at: name(int(unknown[at])))
+        else:
+            self._shapes(heights, widths, name)
+
+    def _shapes(self, heights: IntArray, widths: IntArray, name: Callable[[int], str]) -> dict[Size, int]:
+        """Find each (height, width) that comes out, and the first picture that it comes out of."""
+        _, first_of = np.unique(heights * (1 << 32) + widths, return_index=True)
+        found: dict[Size, int] = {}
+        for row in np.sort(first_of).tolist():
+            height, width = int(heights[row]), int(widths[row])
+            try:
+                shape = self.shape(height, width)
+            except UsageError as error:
+                raise UsageError(f"{name(row)}: {error}", source=name(row), stage="plan") from None
+            found.setdefault(shape[1:], row)
+        return found
 
 
 def short_side(size: int, height: int, width: int) -> Size:

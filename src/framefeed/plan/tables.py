@@ -20,6 +20,7 @@ from framefeed.plan.clips import ClipRule, EveryFrame
 from framefeed.plan.crops import Size
 from framefeed.plan.layout import Layout, RequestRows, VideoClips, VideoFrames
 from framefeed.plan.options import PlanOptions
+from framefeed.plan.pictures import PictureRule
 from framefeed.plan.request import OutputSpec
 from framefeed.plan.windows import Windows
 
@@ -84,6 +85,8 @@ class PlanTables:
             return _request_tables(catalog, rule, options)
         windows = None if options.within is None else Windows.of(catalog, options.within)
         rows, pictures = catalog.usable_rows, options.pictures
+        if "label" in options.columns:
+            check_targets(catalog, "label", rows)
         layout: Layout = VideoClips(rows, options.clips_per_video)
         windowless: tuple[Excluded, ...] = ()
         if isinstance(rule, EveryFrame):
@@ -97,7 +100,7 @@ class PlanTables:
             classes=tuple(catalog.classes),
             windows=windows,
             pictures=pictures,
-            picture=_common_picture(catalog, pictures, rows),
+            picture=_common_picture(catalog, pictures, rows, options.unequal),
             windowless=windowless,
         )
 
@@ -114,6 +117,29 @@ class PlanTables:
             names = (source_name(catalog, row) for row in unusable.tolist())
             failed += [Excluded(name, "EmptyVideo: it has no frames") for name in names if name not in known]
         return failed + list(self.windowless)
+
+
+def check_targets(catalog: Catalog, name: str, rows: IntArray) -> None:
+    """Raise UsageError unless all of some rows have a value in a column that is learnt from."""
+    missing = catalog.rows_without(name, rows)
+    if not len(missing):
+        return
+    if name != "label":
+        advice = f"leave them out with catalog.filter(pyarrow.compute.field({name!r}).is_valid())"
+    elif len(missing) == len(rows):
+        advice = (
+            "give labels to scan, with label_from='parent' for one folder a class, or with columns={'label': ...} for "
+            "a list that has them; or plan without the column"
+        )
+    else:
+        advice = (
+            "leave them out with catalog.filter(pyarrow.compute.field('label').is_valid()), or plan without the column"
+        )
+    count = "none" if len(missing) == len(rows) else f"only {len(rows) - len(missing)}"
+    raise UsageError(
+        f"expected a value of the column {name!r} in each of {len(rows)} rows, found {count} (missing in "
+        f"{source_name(catalog, int(missing[0]))}): {advice}"
+    )
 
 
 def source_name(catalog: Catalog, row: int) -> str:
@@ -143,13 +169,17 @@ def _request_picture(catalog: Catalog, pictures: Pictures, rows: IntArray) -> Si
     return _common_picture(catalog, pictures, np.unique(rows))
 
 
-def _common_picture(catalog: Catalog, pictures: Pictures, rows: IntArray) -> Size | None:
+def _common_picture(catalog: Catalog, pictures: Pictures, rows: IntArray, unequal: bool = False) -> Size | None:
     distinct = _first_of_each_shape(catalog.heights, catalog.widths, rows)
 
     def name(at: int) -> str:
         return source_name(catalog, int(distinct[at]))
 
-    return pictures.common_picture(catalog.heights[distinct], catalog.widths[distinct], name)
+    heights, widths = catalog.heights[distinct], catalog.widths[distinct]
+    if unequal and isinstance(pictures, PictureRule):
+        pictures.check_pictures(heights, widths, name)
+        return None
+    return pictures.common_picture(heights, widths, name)
 
 
 def _first_of_each_shape(heights: IntArray, widths: IntArray, rows: IntArray) -> IntArray:
