@@ -275,3 +275,13 @@ def why_no_frames(catalog: CatalogRows, remedy: str) -> str:
 def missing_frames(catalog: CatalogRows) -> str | None:
     """Path of a catalog's frame tables, where it has some and the file is not there; else None."""
     return catalog._data.missing
+
+
+def arrow_column(catalog: CatalogRows, name: str) -> pa.Array:
+    """Read one column of a catalog as it is stored, [R], text and labels decoded.
+
+    Raises:
+        UsageError: There is no such column; the message lists the known.
+    """
+    column = decoded(catalog._data.facts.column(name)).combine_chunks()
+    return column if catalog._rows is None else column.take(pa.array(catalog._rows))
