@@ -36,6 +36,18 @@ _OTHER_PICTURES = {
 _NETPBM = re.compile(rb"P[1-7fF][ \t\n\v\f\r#]")
 _IMAGE_BRANDS = {b"avif", b"avis", b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1", b"msf1"}
 _AVIF_BRANDS = {b"avif", b"avis"}
+_ARCHIVES = {
+    b"PK\3\4": "a ZIP archive",
+    b"PK\5\6": "a ZIP archive",
+    b"PK\7\x08": "a ZIP archive",
+    b"\x1f\x8b": "compressed by gzip",
+    b"7z\xbc\xaf\x27\x1c": "a 7z archive",
+    b"Rar!\x1a\7": "a RAR archive",
+    b"\xfd7zXZ\0": "compressed by xz",
+    b"(\xb5/\xfd": "compressed by Zstandard",
+}
+_BZIP2 = re.compile(rb"BZh[1-9]1AY&SY")
+_TAR_MAGIC, _TAR_OFFSET = b"ustar", 257  # POSIX.1 ustar header
 _TEXT_BYTES = frozenset(range(0x20, 0x7F)) | set(b"\t\n\r\f") | frozenset(range(0x80, 0x100))
 _PLAYLISTS = (b"#EXTM3U", b"ffconcat", b"<?xml", b"<MPD", b"v=0", b"[playlist]", b"RTSP")
 
@@ -48,12 +60,14 @@ def sniff(head: bytes, name: str) -> Kind:
         name: Name for messages.
 
     Raises:
-        UnreadableMedia: Nothing at all, or text: a playlist, a Git LFS pointer, a web page.
+        UnreadableMedia: Nothing at all, an archive, or text: a playlist, a Git LFS pointer, a web page.
     """
     if not head:
         raise UnreadableMedia(f"{name}: is empty (0 bytes)", source=name, stage="open")
     if head.startswith(b"YUV4MPEG2 "):
         return "video"
+    if (archive := _archive(head)) is not None:
+        raise UnreadableMedia(f"{name}: is {archive}: unpack it first", source=name, stage="open")
     if _NETPBM.match(head):  # P1 to P3 are text
         return "image"
     if all(byte in _TEXT_BYTES for byte in head) and not head.startswith(_IMAGE_MAGIC):
@@ -63,6 +77,14 @@ def sniff(head: bytes, name: str) -> Kind:
     if head[4:8] == b"ftyp" and head[8:12] in _IMAGE_BRANDS:
         return "image"
     return "video"
+
+
+def _archive(head: bytes) -> str | None:
+    if head[_TAR_OFFSET:].startswith(_TAR_MAGIC):
+        return "a TAR archive"
+    if _BZIP2.match(head):
+        return "compressed by bzip2"
+    return next((name for magic, name in _ARCHIVES.items() if head.startswith(magic)), None)
 
 
 def beyond_pillow(head: bytes) -> str | None:
