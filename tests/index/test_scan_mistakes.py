@@ -14,6 +14,7 @@ from PIL import Image
 from framefeed.errors import MissingDependency, UsageError
 from framefeed.index.scanning import scan
 from framefeed.media.probe import probe
+from framefeed.media.sequence import ImageSequence
 from framefeed.testing import ClipSpec
 from tests.corpus import clip_file
 
@@ -76,3 +77,11 @@ def test_a_root_that_is_a_url_without_fsspec_ends_the_scan(monkeypatch: pytest.M
     for ask in (probe, scan, lambda url: scan(["a.mp4", url])):
         with pytest.raises(MissingDependency, match=r"pip install 'framefeed\[url\]'"):
             ask("s3://bucket/a.mp4")
+
+
+@pytest.mark.parametrize("value", [True, False])
+def test_a_truth_value_is_no_rate(value: bool, data: Path) -> None:
+    with pytest.raises(UsageError, match=f"assume_fps must be a positive number, not {value}"):
+        scan(data, assume_fps=value)
+    with pytest.raises(UsageError, match="fps must be a positive number"):
+        ImageSequence([data], fps=value)
