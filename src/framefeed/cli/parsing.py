@@ -84,6 +84,18 @@ def rate(text: str) -> Fraction:
     return fps
 
 
+def interval(text: str) -> Fraction:
+    """Read a distance in time, such as ``1s``, ``500ms`` or ``0.5``; without a unit it is seconds."""
+    number, unit = (text[:-2], 1000) if text.endswith("ms") else (text.removesuffix("s"), 1)
+    try:
+        seconds = _seconds(number) / unit
+    except (ValueError, ZeroDivisionError):
+        seconds = Fraction(0)
+    if seconds <= 0:
+        raise argparse.ArgumentTypeError(f"expected a time of more than 0, such as 1s, 500ms or 0.5, not {text!r}")
+    return seconds
+
+
 def at_least(least: int) -> Callable[[str], int]:
     """Make the type of a whole number with a lower bound."""
 
