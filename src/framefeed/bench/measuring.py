@@ -14,6 +14,7 @@ Run = Callable[[int], object]
 """Does the work of one round; the number of the round chooses the clips, the same for all contenders."""
 
 
+NO_TIME = "no time was left: --minutes gives more"
 _WAIT = 0.01
 """Seconds."""
 _MOST_WAITS = 100
@@ -52,11 +53,18 @@ class Rounds:
         pairs: Rounds in all; each runs every contender once.
         pilot: After so many rounds only those stay that could still be the best of their group.
         slack: How much slower than the best of its group a contender may be to stay.
+        until: Reading of ``time.perf_counter`` after which nothing is begun but a row's first round; None for no end.
     """
 
     pairs: int = 20
     pilot: int = 2
     slack: float = 1.08
+    until: float | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is to be begun."""
+        return self.until is not None and time.perf_counter() > self.until
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +156,8 @@ def measure(
     samples = Samples()
     staying = list(contenders)
     for number in range(rounds.pairs):
+        if number and rounds.is_over:
+            break
         if number == rounds.pilot:
             staying = still_in(staying, samples, rounds.slack)
         for contender in turned(staying, number):
