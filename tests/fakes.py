@@ -145,6 +145,9 @@ class FakeCatalog:
         values = np.array(self.columns[name])
         return np.unique(values, return_inverse=True)[1] if values.dtype.kind == "U" else values
 
+    def rows_without(self, name: str, rows: np.ndarray) -> np.ndarray:
+        return np.array([row for row in rows.tolist() if self.columns[name][row] is None], dtype=np.int64)
+
     @property
     def classes(self) -> list[str]:
         return sorted(set(self.columns.get("label", ())))

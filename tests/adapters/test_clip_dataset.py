@@ -43,6 +43,8 @@ from tests.load.media import assert_stamps, catalog, folder, plan_of
 pytestmark = [
     # What PyTorch thinks of the number of workers on a small machine is not the matter here.
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),
+    # Several passes without set_epoch are not the matter here, but of their own tests.
+    pytest.mark.filterwarnings("ignore:this ClipDataset gave"),
     # Users fork too.
     pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning"),
 ]
@@ -115,7 +117,8 @@ def test_an_item_is_a_clip_and_its_target() -> None:
 def test_an_item_without_a_target_is_a_dict() -> None:
     plan = plan_of(AtIndices([0, 29, 30]), shuffle=False, rank=1, world_size=2)
     item = ClipDataset(plan)[2]
-    assert list(item) == ["data", "pts_seconds", "valid", "position", "source", "label"]
+    assert list(item) == ["data", "pts_seconds", "valid", "position", "source", "ok", "label"]
+    assert (item["ok"].dtype, bool(item["ok"])) == (torch.bool, True)
     assert (item["position"].dtype, int(item["position"])) == (torch.int64, 5)
     assert (item["pts_seconds"].dtype, item["valid"].tolist()) == (torch.float64, [True, True, False])
     assert (item["label"].dtype, item["source"]) == (torch.int64, plan[2].source)
@@ -134,11 +137,10 @@ def test_positions_are_those_of_a_sequence() -> None:
             dataset[wrong]
 
 
-def test_clips_of_a_source_that_are_asked_for_together_are_decoded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clips_of_a_source_that_are_asked_for_together_are_decoded_together() -> None:
     decoder = FlatDecoder()
-    monkeypatch.setattr("framefeed.adapters.torch.clip_dataset.decoder_named", lambda: decoder)
     plan = plan_of(shuffle=False)
-    list(fed(ClipDataset(plan), batch_size=6))
+    list(fed(ClipDataset(plan, backend=decoder), batch_size=6))
     assert [count for _, count in decoder.calls] == [2] * 6
 
 
@@ -315,12 +317,11 @@ def test_L05_a_frame_that_is_not_there_is_no_end_of_the_dataset() -> None:
     assert caught.value.position == 3
 
 
-def test_L05_the_first_error_of_a_batch_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_L05_the_first_error_of_a_batch_is_raised() -> None:
     plan = plan_of(AtIndices([0]), shuffle=False)
     spoil = FlatDecoder(spoil=lambda ordinals: CorruptMedia("spoiled", frames=ordinals))
-    monkeypatch.setattr("framefeed.adapters.torch.clip_dataset.decoder_named", lambda: spoil)
     with pytest.raises(CorruptMedia) as caught:
-        ClipDataset(plan).__getitems__([8, 3, 2])
+        ClipDataset(plan, backend=spoil).__getitems__([8, 3, 2])
     assert caught.value.position == 8
 
 
@@ -375,3 +376,13 @@ def test_a_missing_pytorch_is_told_with_what_to_install() -> None:
 def test_L25_loaders_and_worker_processes_run_within_a_worker_of_pytorch() -> None:
     loader = DataLoader(Nesting(), batch_size=None, num_workers=1, multiprocessing_context="fork")
     assert list(loader) == [[*range(12), 100, 101]] * 2
+
+
+def test_a_target_that_is_missing_is_never_made_up(tmp_path: Path) -> None:
+    listed = tmp_path / "some.csv"
+    videos = sorted(folder().glob("**/*.mp4"))[:3]
+    listed.write_text(f"path,breed\n{videos[0]},a\n{videos[1]},b\n{videos[2]},\n")
+    plan = plan_clips(scan(listed), Uniform(1), seed=0, columns=("breed",))
+    with pytest.raises(UsageError, match=r"'breed' in each of 3 rows, found only 2 .*field\('breed'\).is_valid"):
+        ClipDataset(plan, target="breed")
+    assert len(ClipDataset(plan)) == 3

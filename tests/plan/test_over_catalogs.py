@@ -6,6 +6,7 @@ import pickle
 from pathlib import Path
 
 import numpy as np
+import pyarrow.compute as pc
 import pytest
 
 from framefeed.errors import UsageError
@@ -85,3 +86,28 @@ def test_windows_and_columns_of_a_manifest(folder: Path, tmp_path: Path) -> None
     assert plan.columns_at(0) == {"split": np.int64(0)}
     with pytest.raises(UsageError, match="'split'"):
         plan_clips(listed, Uniform(2), seed=1, within=("split", "end_seconds"))
+
+
+def test_labels_that_are_missing_are_never_made_up(folder: Path, tmp_path: Path) -> None:
+    catalog = scan(folder)
+    with pytest.warns(UserWarning, match="left out"):
+        plan_clips(catalog, Uniform(1), seed=0)
+    with pytest.raises(UsageError, match=r"found none .*label_from='parent'.*columns=\{'label': \.\.\.\}"):
+        plan_clips(catalog, Uniform(1), seed=0, columns=("label",))
+    videos = sorted(folder.glob("**/*.mp4"))
+    listed = tmp_path / "some.csv"
+    listed.write_text("path,label,breed\n" + "".join(f"{video},{'a' * (video == videos[0])},\n" for video in videos))
+    some = scan(listed)
+    readable = some.without(some.errors)
+    with pytest.raises(UsageError, match=r"found only 1 .*is_valid"):
+        plan_clips(readable, Uniform(1), seed=0, columns=("label",))
+    labelled = readable.filter(pc.field("label").is_valid())
+    assert plan_clips(labelled, Uniform(1), seed=0, columns=("label",)).columns_at(0) == {"label": 0}
+
+
+def test_a_failed_row_needs_no_label(folder: Path, tmp_path: Path) -> None:
+    listed = tmp_path / "some.csv"
+    good = sorted(folder.glob("**/*.mp4"))[0]
+    listed.write_text(f"path,label\n{good},a\n{tmp_path / 'missing.mp4'},\n")
+    with pytest.warns(UserWarning, match="1 of 2 rows are left out"):
+        assert len(plan_clips(scan(listed), Uniform(1), seed=0, columns=("label",))) == 1

@@ -18,6 +18,7 @@ from framefeed.cache.wanted import Gathering, Group, gathered
 from framefeed.decode.decoder import Decoder
 from framefeed.decode.registry import as_decoder
 from framefeed.errors import UsageError
+from framefeed.media.limits import Limits
 from framefeed.parallel import Err, ordered_outcomes, thread_budget
 from framefeed.parallel.shortage import resource_exhausted
 from framefeed.plan.epoch import EpochPlan
@@ -68,6 +69,7 @@ def build(
     backend: str | Decoder = "auto",
     epochs: int = 1,
     progress: bool | Show | None = None,
+    limits: Limits | None = None,
 ) -> BuildReport:
     """Decode and store all frames that this rank's clips want and the cache does not have.
 
@@ -85,6 +87,7 @@ def build(
         epochs: How many epochs from the plan's on; more than one where they differ in their frames.
         progress: Show a bar; None shows it if standard error is a terminal. Or a function that is called with the
             frames that are done and those of all clips, None where clips differ in length.
+        limits: What a file may claim before anything is allocated for it; None is ``Limits()``.
 
     Returns:
         What was done. Clips that fail are listed in it and do not end the work.
@@ -99,7 +102,7 @@ def build(
     count = thread_budget().threads if workers == "auto" else workers
     done = Filled()
     try:
-        filled = _filled(Filler(plan, cache, as_decoder(backend), epochs), (plan, epochs, cache), count)
+        filled = _filled(Filler(plan, cache, as_decoder(backend, limits), epochs), (plan, epochs, cache), count)
         with _shown(_num_frames(plan, epochs), progress) as show, closing(filled):
             for each in filled:
                 done += each

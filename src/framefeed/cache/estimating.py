@@ -22,6 +22,7 @@ from framefeed.decode.decoder import Decoder
 from framefeed.decode.planes import PlaneLayout
 from framefeed.decode.registry import as_decoder
 from framefeed.errors import UsageError
+from framefeed.media.limits import Limits
 from framefeed.parallel import thread_budget
 from framefeed.parallel.shortage import resource_exhausted
 from framefeed.plan.epoch import EpochPlan
@@ -147,6 +148,7 @@ def estimate(
     backend: str | Decoder = "auto",
     epochs: int = 1,
     clips: int = SAMPLED_CLIPS,
+    limits: Limits | None = None,
 ) -> CacheEstimate:
     """Estimate what ``build`` would take and what the cache would give: a few clips are decoded, nothing is stored.
 
@@ -162,6 +164,7 @@ def estimate(
         backend: Name of a decoder, or a decoder.
         epochs: How many epochs from the plan's on.
         clips: How many clips are decoded, about.
+        limits: What a file may claim before anything is allocated for it; None is ``Limits()``.
 
     Raises:
         UsageError: The arguments do not fit, or this decoder cannot give what is to be stored.
@@ -172,7 +175,7 @@ def estimate(
         raise UsageError(f"estimate takes a plan and a FrameCache, not {type(plan).__name__}, {type(cache).__name__}")
     if epochs < 1 or clips < 1:
         raise UsageError(f"epochs and clips must be at least 1, not {epochs} and {clips}")
-    inner = as_decoder(backend)
+    inner = as_decoder(backend, limits)
     cache.decoder_for(plan, inner, epochs)
     form = cache.form_for(plan)
     found = outlook(plan, epochs, Gathering(form == "output", _GROUP_BYTES))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import entry_points
 
 from framefeed._nearest import did_you_mean
 from framefeed.decode.auto import AutoDecoder
 from framefeed.decode.decoder import Decoder
 from framefeed.errors import MissingDependency, UsageError
+from framefeed.media.limits import DEFAULT_LIMITS, Limits, limits_or_default
 
 GROUP = "framefeed.decoders"
 AUTO = "auto"
@@ -17,36 +19,44 @@ _BUILT_IN = {
     "pyav": "framefeed.decode.backends.pyav:PyAVDecoder",
     "still": "framefeed.decode.backends.still:StillDecoder",
 }
-_made: dict[str, Decoder] = {}
+_made: dict[tuple[str, Limits], Decoder] = {}
 
 
-def decoder_named(name: str = AUTO) -> Decoder:
-    """Find a decoder; each is made once a process and serves all threads.
+def decoder_named(name: str = AUTO, limits: Limits | None = None) -> Decoder:
+    """Find a decoder; each is made once a process for the same limits and serves all threads.
 
     Args:
         name: "auto" ("pyav" for videos, "still" for stills and image sequences), a built-in name, or the name of an
             entry point in the group "framefeed.decoders".
+        limits: What a file may claim; for built-in decoders. None is ``Limits()``.
 
     Raises:
-        UsageError: There is no such decoder; the message lists the known ones.
+        UsageError: There is no such decoder, the message lists the known ones; or it takes no limits.
         MissingDependency: Its entry point cannot be imported.
     """
-    if name not in _made:
-        _made[name] = auto_decoder() if name == AUTO else _factory(name)()
-    return _made[name]
+    bounds = limits_or_default(limits)
+    if (name, bounds) not in _made:
+        _made[name, bounds] = auto_decoder(limits=bounds) if name == AUTO else _factory(name, bounds)()
+    return _made[name, bounds]
 
 
-def auto_decoder(videos: Decoder | None = None) -> Decoder:
+def auto_decoder(videos: Decoder | None = None, limits: Limits | None = None) -> Decoder:
     """Make the decoder that is known as "auto", with another decoder for videos if one is given."""
-    return AutoDecoder(videos or decoder_named("pyav"), decoder_named("still"))
+    return AutoDecoder(videos or decoder_named("pyav", limits), decoder_named("still", limits))
 
 
-def as_decoder(backend: str | Decoder) -> Decoder:
-    """Take a decoder as it is, or find it by name."""
+def as_decoder(backend: str | Decoder, limits: Limits | None = None) -> Decoder:
+    """Take a decoder as it is, or find it by name.
+
+    Raises:
+        UsageError: It is neither, or limits are given for a decoder that is made already and has its own.
+    """
     if isinstance(backend, str):
-        return decoder_named(backend)
+        return decoder_named(backend, limits)
     if not isinstance(backend, Decoder):
-        raise UsageError(f"a backend is a name or a decoder, not {type(backend).__name__}")
+        raise UsageError(f"backend must be the name of a decoder or a Decoder, not {backend!r}")
+    if limits_or_default(limits) != DEFAULT_LIMITS:
+        raise UsageError(f"limits= is for backends by name: give limits to {type(backend).__name__} itself")
     return backend
 
 
@@ -55,13 +65,14 @@ def known_decoders() -> list[str]:
     return sorted({*_BUILT_IN, *(point.name for point in entry_points(group=GROUP))})
 
 
-def _factory(name: str) -> Callable[[], Decoder]:
+def _factory(name: str, limits: Limits) -> Callable[[], Decoder]:
     place = _BUILT_IN.get(name)
     if place is not None:
         module, _, attribute = place.partition(":")
-        factory: Callable[[], Decoder] = getattr(importlib.import_module(module), attribute)
-        return factory
+        return partial(getattr(importlib.import_module(module), attribute), limits=limits)
     for point in entry_points(group=GROUP, name=name):
+        if limits != DEFAULT_LIMITS:
+            raise UsageError(f"limits= is for built-in backends, and {name!r} is none: give its limits to it in code")
         try:
             loaded: Callable[[], Decoder] = point.load()
         except ImportError as error:

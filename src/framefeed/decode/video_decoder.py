@@ -106,9 +106,10 @@ class VideoDecoder:
         if options.dimension_order not in ("NCHW", "NHWC"):
             raise UsageError(f"dimension_order must be 'NCHW' or 'NHWC', not {options.dimension_order!r}")
         rule = PictureRule(options.size, as_crop(options.crop))
-        self._decoder = as_decoder(options.backend)
-        self._source = MediaSource.of(source)
         self._limits = limits_or_default(options.limits)
+        # A decoder that was made already keeps the limits it was made with; here they are for the index too.
+        self._decoder = as_decoder(options.backend, self._limits if isinstance(options.backend, str) else None)
+        self._source = MediaSource.of(source)
         self._info: MediaInfo | None = None
         known = options.frame_index or getattr(source, "frame_index", None)
         if known is None:

@@ -173,6 +173,15 @@ class CatalogRows:
         except (TypeError, pa.ArrowException) as error:
             raise UsageError(f"column {name!r} holds {column.type}, not numbers or strings") from error
 
+    def rows_without(self, name: str, rows: IntArray) -> IntArray:
+        """Find those of some rows whose value in a column is missing, int64.
+
+        Raises:
+            UsageError: There is no such column; the message lists the known.
+        """
+        is_null = self._data.facts.column(name).is_null().combine_chunks().to_numpy(zero_copy_only=False)
+        return rows[self._shown(is_null)[rows]]
+
     def stream_values(self, name: str) -> IntArray:
         """Read a number of each row's video stream, such as "color_space", int64 [R]; -1 where there is no index.
 

@@ -9,15 +9,17 @@ from dataclasses import dataclass
 from itertools import chain, repeat
 from operator import attrgetter
 
-from framefeed.errors import DeadlineExceeded, ResourceExhausted, UsageError
+from framefeed.errors import DeadlineExceeded, FramefeedError, LoadError, ResourceExhausted, UsageError
 from framefeed.load.batch import ClipBatch
 from framefeed.load.checkpoint import Cursor, num_batches
 from framefeed.load.drafts import Draft, Memory, common_clip_length
 from framefeed.load.failures import drop_tracebacks
+from framefeed.load.ledger import Ledger, LedgerEntry, too_many_failed
 from framefeed.load.options import MAX_PREFETCH_BYTES, LoaderOptions
 from framefeed.load.stats import Meter, WorkCost
 from framefeed.load.units import ClipWorker, Unit, units_of
 from framefeed.load.workers import Workers
+from framefeed.media.sequence import source_name
 from framefeed.parallel import Err, Ok, OrderedOutcomes, ordered_outcomes
 from framefeed.plan.epoch import EpochPlan
 
@@ -33,6 +35,7 @@ class Session:
         memory: Buffers.
         meter: Takes the time.
         cursor: Moved as batches are delivered.
+        ledger: Takes the clips that are skipped.
     """
 
     plan: EpochPlan
@@ -41,6 +44,7 @@ class Session:
     memory: Memory
     meter: Meter
     cursor: Cursor
+    ledger: Ledger
 
 
 class BatchIterator(Iterator[ClipBatch]):
@@ -68,10 +72,14 @@ class BatchIterator(Iterator[ClipBatch]):
         batch = self._collected().finish(self._worker.transformed)
         self._next += 1
         # That something ran out says nothing about the clip: skipping it would change what is learnt from.
-        failed = [error for error in batch.errors if error is not None]
+        failed: list[FramefeedError] = [error for error in batch.errors if error is not None]
         shortage = next((error for error in failed if isinstance(error, ResourceExhausted)), None)
         if shortage is None and (self._session.options.on_error == "skip" or not failed):
-            return self._delivered(batch)
+            too_many = self._recorded(batch) if failed else None
+            if too_many is None:
+                return self._delivered(batch)
+            failed = [too_many]
+            del too_many
         error = shortage or failed[0]
         # The traceback reaches this frame, which must not keep the batch, and in it the error, alive.
         del batch, failed, shortage
@@ -79,6 +87,17 @@ class BatchIterator(Iterator[ClipBatch]):
             raise error
         finally:
             del error
+
+    def _recorded(self, batch: ClipBatch) -> LoadError | None:
+        """Put skipped clips into the ledger; give the error that ends the pass where too many failed."""
+        session, epoch = self._session, self._session.plan.epoch
+        for error, source, position in zip(batch.errors, batch.sources, batch.positions.tolist(), strict=True):
+            if error is not None:
+                session.ledger.record(LedgerEntry.of(error, source_name(source), position, epoch))
+        too_many = too_many_failed(session.ledger, session.options.max_failed, epoch, len(session.plan))
+        if too_many is not None:
+            self._why_ended = "more clips failed than max_failed allows"
+        return too_many
 
     def end(self, why: str) -> None:
         """End the pass and wait, for a bounded time, until no call of it is running; for none behind a deadline."""

@@ -12,9 +12,11 @@ from framefeed.errors import UsageError
 from framefeed.load.checkpoint import Cursor, cursor_of, num_batches, state_at
 from framefeed.load.drafts import Memory
 from framefeed.load.iteration import BatchIterator, Session
+from framefeed.load.ledger import Ledger
 from framefeed.load.options import LoaderOptions, OnError, Transform
 from framefeed.load.stats import LoadStats, Meter
 from framefeed.load.workers import Workers
+from framefeed.media.limits import Limits
 from framefeed.parallel.closing import ClosedByWith
 from framefeed.plan.epoch import EpochPlan
 
@@ -41,11 +43,14 @@ class ClipLoader(ClosedByWith):
         kind: "threads".
         prefetch: Batches that are made ahead of the one waited for; fewer where they would weigh over 2 GiB.
         backend: Name of a decoder, or a Decoder.
+        limits: What a file may claim before anything is allocated for it; None is ``Limits()``.
         cache: An `FrameCache`: clips that it has are read from it, the others decoded and stored. What is stored is
             sealed at the end of an epoch and by ``close``.
         transform: Called with (clip [T, C, H, W], rng) in a worker; what it returns is stacked to a batch. ``rng`` is
             the same for a seed, epoch and global position in every worker and on every machine.
         on_error: "raise" or "skip".
+        max_failed: With "skip", clips of an epoch that may fail: a count (int), or a share of its clips (float). One
+            more is a LoadError, which ends the iteration.
         deadline_seconds: Longest wait for one clip, or None; with workers=0 it bounds nothing, for the work is done in
             the caller's own thread, which nothing can interrupt.
 
@@ -63,14 +68,17 @@ class ClipLoader(ClosedByWith):
         kind: Literal["threads", "processes"] = "threads",
         prefetch: int = 2,
         backend: str | Decoder = "auto",
+        limits: Limits | None = None,
         cache: FrameCache | None = None,
         transform: Transform | None = None,
         on_error: OnError = "raise",
+        max_failed: int | float | None = None,
         deadline_seconds: float | None = 60,
     ) -> None:
         options = LoaderOptions(
-            batch_size, drop_last, workers, kind, prefetch, backend, cache, transform, on_error, deadline_seconds
-        )
+            batch_size, drop_last, workers, kind, prefetch, backend, cache, transform, on_error, deadline_seconds,
+            limits, max_failed,
+        )  # fmt: skip
         if not isinstance(plan, EpochPlan):
             raise UsageError(f"a plan comes from plan_clips or plan_requests, and is no {type(plan).__name__}")
         options.decoder_for(plan)
@@ -82,6 +90,7 @@ class ClipLoader(ClosedByWith):
         self._memory = Memory(options.prefetch + 2, None if transform is None else clips)
         self._meter = Meter(self._workers.count)
         self._cursor = Cursor(plan.epoch)
+        self._ledger = Ledger()
         self._iterator: weakref.ref[BatchIterator] | None = None
         self._is_closed = False
 
@@ -106,6 +115,11 @@ class ClipLoader(ClosedByWith):
         """The epoch that is being iterated, or that the next iteration is of."""
         return self._cursor.epoch
 
+    @property
+    def ledger(self) -> Ledger:
+        """The clips that were skipped since the loader was made: file, position, epoch, frames, reason."""
+        return self._ledger
+
     def __len__(self) -> int:
         """Batches of an epoch."""
         return num_batches(self._plan, self._options)
@@ -124,6 +138,7 @@ class ClipLoader(ClosedByWith):
             self._memory,
             self._meter,
             self._cursor,
+            self._ledger,
         )
         iterator = BatchIterator(session)
         self._iterator = weakref.ref(iterator)

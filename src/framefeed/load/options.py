@@ -12,8 +12,10 @@ from numpy.random import Generator
 
 from framefeed.cache.frame_cache import FrameCache
 from framefeed.decode.decoder import Decoder
-from framefeed.decode.registry import decoder_named
-from framefeed.errors import UsageError
+from framefeed.decode.registry import as_decoder
+from framefeed.errors import NotInThisVersion, UsageError
+from framefeed.load.ledger import check_max_failed
+from framefeed.media.limits import Limits
 from framefeed.parallel import thread_budget
 from framefeed.parallel.stopping import check_deadline
 from framefeed.plan.epoch import EpochPlan
@@ -42,6 +44,8 @@ class LoaderOptions:
     transform: Transform | None = None
     on_error: OnError = "raise"
     deadline_seconds: float | None = 60
+    limits: Limits | None = None
+    max_failed: int | float | None = None
 
     def __post_init__(self) -> None:
         self._put("batch_size", _at_least(1, "batch_size", self.batch_size))
@@ -56,11 +60,8 @@ class LoaderOptions:
             raise UsageError(f"cache must be an ff.FrameCache, or None, not {self.cache!r}")
         if self.transform is not None and not callable(self.transform):
             raise UsageError(f"transform must be a function of (clip, rng), not {self.transform!r}")
-        if self.on_error not in ("raise", "skip"):
-            raise UsageError(f'on_error must be "raise" or "skip", not {self.on_error!r}')
+        check_on_error(self.on_error, self.max_failed)
         check_deadline(self.deadline_seconds)
-        if not isinstance(self.backend, str | Decoder):
-            raise UsageError(f"backend must be the name of a decoder or a Decoder, not {self.backend!r}")
 
     def _put(self, name: str, value: int) -> None:
         object.__setattr__(self, name, value)
@@ -74,14 +75,28 @@ class LoaderOptions:
         """Find the decoder, behind the cache if there is one.
 
         Raises:
-            UsageError: There is none of that name.
+            UsageError: There is none of that name, or it takes no limits.
         """
-        decoder = decoder_named(self.backend) if isinstance(self.backend, str) else self.backend
+        decoder = as_decoder(self.backend, self.limits)
         return decoder if self.cache is None else self.cache.decoder_for(plan, decoder)
 
     def batches_ahead(self, batch_bytes: int) -> int:
         """How many batches are made ahead: ``prefetch``, fewer where they would weigh too much, at least one."""
         return max(1, min(self.prefetch, MAX_PREFETCH_BYTES // max(1, batch_bytes)))
+
+
+def check_on_error(on_error: str, max_failed: int | float | None) -> None:
+    """Check what is done about clips that fail, and how many may.
+
+    Raises:
+        UsageError: Not such a word, or ``max_failed`` does not fit.
+        NotInThisVersion: "substitute".
+    """
+    if on_error == "substitute":
+        raise NotInThisVersion('on_error="substitute" is not in this version: use "skip", and leave clips out by `ok`')
+    if on_error not in ("raise", "skip"):
+        raise UsageError(f'on_error must be "raise" or "skip", not {on_error!r}')
+    check_max_failed(max_failed, on_error)
 
 
 def _at_least(least: int, name: str, value: Any, hint: str = "") -> int:

@@ -16,8 +16,8 @@ from numpy.random import Generator
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index.catalog import Catalog, CatalogEntry
 from framefeed.plan.chance import Place, generator_at
-from framefeed.plan.clips import ClipRule
-from framefeed.plan.crops import Crop, Size
+from framefeed.plan.clips import ClipRule, RandomSegments
+from framefeed.plan.crops import Crop, RandomCrop, RandomResizedCrop, Size
 from framefeed.plan.description import PlanDescription, described
 from framefeed.plan.layout import Slot
 from framefeed.plan.options import PlanOptions, Shuffle
@@ -230,6 +230,13 @@ class EpochPlan:
             UsageError: The requests differ in it.
         """
         return self.rule.num_frames
+
+    @property
+    def is_random(self) -> bool:
+        """Whether frames or crops are drawn, so that epochs differ in more than their order."""
+        rule, crop = self.rule, self.options.crop
+        has_random_frames = isinstance(rule, RandomSegments) or getattr(rule, "start", None) == "random"
+        return has_random_frames or isinstance(crop, (RandomCrop, RandomResizedCrop))
 
     @property
     def picture_shape(self) -> tuple[int, int, int]:

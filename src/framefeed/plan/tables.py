@@ -84,6 +84,8 @@ class PlanTables:
             return _request_tables(catalog, rule, options)
         windows = None if options.within is None else Windows.of(catalog, options.within)
         rows, pictures = catalog.usable_rows, options.pictures
+        if "label" in options.columns:
+            check_targets(catalog, "label", rows)
         layout: Layout = VideoClips(rows, options.clips_per_video)
         windowless: tuple[Excluded, ...] = ()
         if isinstance(rule, EveryFrame):
@@ -114,6 +116,29 @@ class PlanTables:
             names = (source_name(catalog, row) for row in unusable.tolist())
             failed += [Excluded(name, "EmptyVideo: it has no frames") for name in names if name not in known]
         return failed + list(self.windowless)
+
+
+def check_targets(catalog: Catalog, name: str, rows: IntArray) -> None:
+    """Raise UsageError unless all of some rows have a value in a column that is learnt from."""
+    missing = catalog.rows_without(name, rows)
+    if not len(missing):
+        return
+    if name != "label":
+        advice = f"leave them out with catalog.filter(pyarrow.compute.field({name!r}).is_valid())"
+    elif len(missing) == len(rows):
+        advice = (
+            "give labels to scan, with label_from='parent' for one folder a class, or with columns={'label': ...} for "
+            "a list that has them; or plan without the column"
+        )
+    else:
+        advice = (
+            "leave them out with catalog.filter(pyarrow.compute.field('label').is_valid()), or plan without the column"
+        )
+    count = "none" if len(missing) == len(rows) else f"only {len(rows) - len(missing)}"
+    raise UsageError(
+        f"expected a value of the column {name!r} in each of {len(rows)} rows, found {count} (missing in "
+        f"{source_name(catalog, int(missing[0]))}): {advice}"
+    )
 
 
 def source_name(catalog: Catalog, row: int) -> str:

@@ -7,35 +7,46 @@ from contextlib import contextmanager
 from operator import index as whole_number
 from typing import Any, SupportsIndex
 
+import numpy as np
 import torch
 from torch.utils.data import Dataset
 
+from framefeed.adapters.torch.items import IGNORED_TARGET, Output, as_output, check_output, zeros_like
+from framefeed.adapters.torch.served import Served
 from framefeed.cache.frame_cache import FrameCache
 from framefeed.decode.decoder import Decoder
-from framefeed.decode.registry import decoder_named
-from framefeed.errors import UsageError
+from framefeed.decode.registry import as_decoder
+from framefeed.errors import FramefeedError, ResourceExhausted, UsageError
 from framefeed.load.batch import ClipBatch
 from framefeed.load.drafts import Memory
 from framefeed.load.failures import placed
+from framefeed.load.ledger import Ledger, LedgerEntry, too_many_failed
+from framefeed.load.options import OnError, check_on_error
 from framefeed.load.units import load_batch
+from framefeed.media.limits import Limits
 from framefeed.media.sequence import source_name
-from framefeed.parallel import Ok
+from framefeed.parallel import Err, Ok
 from framefeed.parallel.outcome import outcome_of
+from framefeed.plan.asked import Requests
 from framefeed.plan.epoch import EpochPlan
+from framefeed.plan.tables import check_targets
 
 IDLE_BATCHES = 2
 """Batches of memory that each process keeps for the next: the one that is being collated, and one more."""
 _MOST_GIVEN = 1_000_000
 """Positions of an epoch that a worker remembers to have given, so that it sees when another begins."""
-OWN_KEYS = ("data", "pts_seconds", "valid", "position", "source")
+OWN_KEYS = ("data", "pts_seconds", "valid", "position", "source", "ok")
 
 
 class ClipDataset(Dataset[Any]):
     """The clips of a plan by position, decoded where they are asked for, for any sampler and any workers.
 
     An item is ``(clip, target)``: uint8 [T, C, H, W], or what the transform returned, and an int64 scalar. Without
-    ``target`` it is a dict: data, pts_seconds float64 [T], valid bool [T], position (global, int64), source, and one
-    key for each column of the plan. Items collate with ``torch.utils.data.default_collate``.
+    ``target`` it is a dict: data, pts_seconds float64 [T], valid bool [T], position (global, int64), source, ok (bool),
+    and one key for each column of the plan. Items collate with ``torch.utils.data.default_collate``.
+
+    With ``on_error="skip"`` a clip that fails is zeros, with target -100 (the ``ignore_index`` of torch's losses), or
+    in a dict ``ok`` False, pts NaN, valid False; ``ledger`` lists it, in this process and whichever worker met it.
 
     Clips of one source that are asked for together (``__getitems__``, a batch of the DataLoader) share its decoding.
 
@@ -46,26 +57,48 @@ class ClipDataset(Dataset[Any]):
             restored afterwards: its draws do not depend on workers, and the trainer's not on the loader.
         cache: An `FrameCache`: clips that it has are read from it, the others decoded and stored, by any workers. What
             a worker has stored, others find when it ends, or has stored 64 MiB, or is asked for another epoch.
+        backend: Name of a decoder, or a Decoder.
+        limits: What a file may claim before anything is allocated for it; None is ``Limits()``.
+        on_error: "raise" or "skip". What runs out (memory, descriptors) is raised with either.
+        max_failed: With "skip", clips of an epoch that may fail: a count (int), or a share of its clips (float). One
+            more is a LoadError.
+        output: Form of a clip, before the transform: "tensor" [T, C, H, W], "numpy" [T, H, W, C], or "pil": a picture
+            for a clip of one frame, else a list of them.
 
     Raises:
-        UsageError: The plan has no such column.
+        UsageError: The plan has no such column, or rows without a value in it, or the arguments do not fit.
     """
 
     def __init__(
         self,
         plan: EpochPlan,
         target: str | None = None,
-        transform: Callable[[torch.Tensor], Any] | None = None,
+        transform: Callable[[Any], Any] | None = None,
         *,
         cache: FrameCache | None = None,
+        backend: str | Decoder = "auto",
+        limits: Limits | None = None,
+        on_error: OnError = "raise",
+        max_failed: int | float | None = None,
+        output: Output = "tensor",
     ) -> None:
         _check(plan, target, transform)
+        check_on_error(on_error, max_failed)
+        check_output(output)
+        as_decoder(backend, limits)
         if cache is not None and not isinstance(cache, FrameCache):
             raise UsageError(f"cache must be an ff.FrameCache, or None, not {cache!r}")
         self._cache = cache
         self._plan = plan
         self._target = target
         self._transform = transform
+        self._backend = backend
+        self._limits = limits
+        self._on_error = on_error
+        self._max_failed = max_failed
+        self._output = output
+        self._ledger = Ledger.shared() if on_error == "skip" else Ledger()
+        self._served = Served()
         # In shared memory: persistent workers read what the parent writes. Nameless, so that nothing stays behind.
         self._epoch = torch.tensor([plan.epoch], dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
         self._memory = Memory(IDLE_BATCHES)
@@ -92,6 +125,11 @@ class ClipDataset(Dataset[Any]):
         return self._plan
 
     @property
+    def ledger(self) -> Ledger:
+        """The clips that were skipped, by all processes, since the dataset was made."""
+        return self._ledger
+
+    @property
     def classes(self) -> list[Any]:
         """Labels in the order of their int64 codes."""
         return self._plan.classes
@@ -114,6 +152,7 @@ class ClipDataset(Dataset[Any]):
         # The plan knows what an epoch may be.
         self._plan = self._plan.with_epoch(epoch)
         self._epoch[0] = self._plan.epoch
+        self._served.restart()
 
     def __len__(self) -> int:
         return len(self._plan)
@@ -142,15 +181,26 @@ class ClipDataset(Dataset[Any]):
         numbers = [_checked(whole_number(position), len(plan)) for position in positions]
         if not numbers:
             return []
+        if plan.is_random:
+            self._served.add(len(numbers), len(plan))
         batch = load_batch(plan, numbers, self._decoder(plan, numbers), self._memory)
-        for error in batch.errors:
-            if error is not None:
-                raise error
-        return [self._item(plan, batch, place, number) for place, number in enumerate(numbers)]
+        failed = next((error for error in batch.errors if error is not None and self._ends(error)), None)
+        if failed is None:
+            return [self._item(plan, batch, place, number) for place, number in enumerate(numbers)]
+        # The traceback reaches this frame, which must not keep the batch, and in it the error, alive.
+        del batch
+        try:
+            raise failed
+        finally:
+            del failed
+
+    def _ends(self, error: FramefeedError) -> bool:
+        # That something ran out says nothing about the clip: skipping it would change what is learnt from.
+        return self._on_error == "raise" or isinstance(error, ResourceExhausted)
 
     def _decoder(self, plan: EpochPlan, numbers: Sequence[int]) -> Decoder:
         if self._cache is None:
-            return decoder_named()
+            return as_decoder(self._backend, self._limits)
         if self._epoch_decoded != plan.epoch or not self._given.isdisjoint(numbers):
             # In the new epoch, which not everybody announces, other workers come to what this one has stored.
             self._cache.flush()
@@ -160,36 +210,69 @@ class ClipDataset(Dataset[Any]):
         if len(self._given) < _MOST_GIVEN:
             self._given.update(numbers)
         if self._reader is None:
-            self._reader = self._cache.decoder_for(plan, decoder_named())
+            self._reader = self._cache.decoder_for(plan, as_decoder(self._backend, self._limits))
         return self._reader
 
     def _item(self, plan: EpochPlan, batch: ClipBatch, place: int, number: int) -> Any:
-        clip: Any = torch.from_numpy(batch.data[place])
-        if self._transform is not None:
-            clip = self._transformed(plan, clip, batch, place, number)
+        clip, is_ok = self._clip(plan, batch, place, number)
         columns = {name: torch.tensor(values[place]) for name, values in batch.columns.items()}
         if self._target is not None:
-            return clip, columns[self._target].to(torch.int64)
+            return clip, columns[self._target].to(torch.int64) if is_ok else torch.tensor(IGNORED_TARGET)
+        seconds, valid = torch.from_numpy(batch.pts_seconds[place]), torch.from_numpy(batch.valid[place])
         return {
             "data": clip,
-            "pts_seconds": torch.from_numpy(batch.pts_seconds[place]),
-            "valid": torch.from_numpy(batch.valid[place]),
+            "pts_seconds": seconds if is_ok else torch.full_like(seconds, torch.nan),
+            "valid": valid if is_ok else torch.zeros_like(valid),
             "position": torch.tensor(batch.positions[place]),
             "source": batch.sources[place],
+            "ok": torch.tensor(is_ok),
             **columns,
         }
 
-    def _transformed(self, plan: EpochPlan, clip: torch.Tensor, batch: ClipBatch, place: int, number: int) -> Any:
-        assert self._transform is not None
-        with seeded(int(plan.generator_at(number).integers(1 << 63))):
-            outcome = outcome_of(self._transform, clip)
+    def _clip(self, plan: EpochPlan, batch: ClipBatch, place: int, number: int) -> tuple[Any, bool]:
+        """Give the clip, transformed, and True; or what stands in for one that failed, and False."""
+        error = batch.errors[place]
+        if error is None:
+            outcome = self._transformed(plan, as_output(batch.data[place], self._output), number)
+            if isinstance(outcome, Ok):
+                return outcome.value, True
+            error = _of_transform(outcome, batch, place)
+            if self._ends(error):
+                try:
+                    raise error
+                finally:
+                    del error
+        self._record(error, plan, batch, place)
+        # What a transform makes of a black clip has the form that the items of this dataset have.
+        black = as_output(np.zeros_like(batch.data[place]), self._output)
+        outcome = self._transformed(plan, black, number)
         if isinstance(outcome, Ok):
-            return outcome.value
-        if not isinstance(outcome.error, Exception):
-            raise outcome.error
-        source = batch.sources[place]
-        name = source_name(source)
-        raise placed(outcome.error, position=int(batch.positions[place]), source=name, stage="transform")
+            return (outcome.value if self._transform is None else zeros_like(outcome.value)), False
+        raise _of_transform(outcome, batch, place)
+
+    def _transformed(self, plan: EpochPlan, clip: Any, number: int) -> Ok[Any] | Err:
+        if self._transform is None:
+            return Ok(clip)
+        with seeded(int(plan.generator_at(number).integers(1 << 63))):
+            return outcome_of(self._transform, clip)
+
+    def _record(self, error: FramefeedError, plan: EpochPlan, batch: ClipBatch, place: int) -> None:
+        name, position = source_name(batch.sources[place]), int(batch.positions[place])
+        self._ledger.record(LedgerEntry.of(error, name, position, plan.epoch))
+        too_many = too_many_failed(self._ledger, self._max_failed, plan.epoch, len(plan))
+        if too_many is not None:
+            try:
+                raise too_many
+            finally:
+                del too_many
+
+
+def _of_transform(outcome: Err, batch: ClipBatch, place: int) -> FramefeedError:
+    """Say of what a transform raised which clip it was; a wish to stop is raised."""
+    if not isinstance(outcome.error, Exception):
+        raise outcome.error
+    name = source_name(batch.sources[place])
+    return placed(outcome.error, position=int(batch.positions[place]), source=name, stage="transform")
 
 
 @contextmanager
@@ -225,6 +308,8 @@ def _check(plan: EpochPlan, target: str | None, transform: object) -> None:
         raise UsageError(
             f"the plan has no column {target!r}, it has {list(plan.columns)}: plan with columns=[{target!r}]"
         )
+    if not isinstance(plan.rule, Requests):
+        check_targets(plan.catalog, target, plan.catalog.usable_rows)
     kind = plan.columns_at(0)[target].dtype if len(plan) else None
     if kind is not None and kind.kind not in "iub":
         raise UsageError(

@@ -93,9 +93,10 @@ class VideoDecoder:
             raise UsageError(f"dimension_order must be 'NCHW' or 'NHWC', not {dimension_order!r}")
         checked_device(device)
         self._dtype = checked_dtype(output_dtype)
-        decoder = _backend(backend, checked_threads(num_ffmpeg_threads))
+        bounds = limits_or_default(limits)
+        decoder = _backend(backend, checked_threads(num_ffmpeg_threads), bounds)
         verify = _verify(seek_mode, custom_frame_mappings)
-        media, number, bounds = as_source(source), checked_stream(stream_index), limits_or_default(limits)
+        media, number = as_source(source), checked_stream(stream_index)
         index = frame_index or build_index(media, verify, stream_index=number, limits=bounds)
         if custom_frame_mappings is not None:
             check_mappings(custom_frame_mappings, index)
@@ -229,12 +230,12 @@ class VideoDecoder:
         )
 
 
-def _backend(backend: str | Decoder, threads: int) -> str | Decoder:
+def _backend(backend: str | Decoder, threads: int, limits: Limits) -> str | Decoder:
     if threads == 1:
         return backend
     if backend != "auto":
         raise UsageError(f"num_ffmpeg_threads={threads} is for backend='auto', not {backend!r}")
-    return auto_decoder(PyAVDecoder(threads=threads))
+    return auto_decoder(PyAVDecoder(threads=threads, limits=limits), limits)
 
 
 def _verify(seek_mode: str, mappings: Any) -> Literal["proof", "none"]:

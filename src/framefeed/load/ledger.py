@@ -1,0 +1,168 @@
+"""Ledger: which clips could not be loaded, why, and what was done instead."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, overload
+
+from framefeed.errors import FramefeedError, LoadError, UsageError
+from framefeed.parallel.shared_lines import SharedLines
+
+MAX_ENTRIES = 10_000
+"""Listed; further failures are only counted, in a few bytes each."""
+_MAX_BYTES = 64 << 20
+_MAX_FRAMES = 256
+_MAX_REASON = 500
+"""Characters of a reason that are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerEntry:
+    """A clip that could not be loaded.
+
+    Attributes:
+        source: Path, URL or name of the file.
+        position: Global position in the epoch.
+        epoch: Number of the epoch.
+        frames: Frames that the error names, the first 256; empty where it names none.
+        reason: Type and message of the error.
+        action: What was delivered in place of the clip: "skipped" is zeros with ``ok`` False.
+    """
+
+    source: str
+    position: int
+    epoch: int
+    frames: tuple[int, ...]
+    reason: str
+    action: str = "skipped"
+
+    @classmethod
+    def of(cls, error: FramefeedError, source: str, position: int, epoch: int) -> LedgerEntry:
+        """Describe a clip by its error."""
+        frames = tuple(int(frame) for frame in getattr(error, "frames", ())[:_MAX_FRAMES])
+        return cls(source, position, epoch, frames, f"{type(error).__name__}: {error}"[:_MAX_REASON])
+
+
+class Ledger(Sequence[LedgerEntry]):
+    """The clips that a loader could not load, in the order in which they failed; bounded to 10,000 entries.
+
+    Args:
+        lines: Where worker processes write their entries too, or None: there are none.
+    """
+
+    def __init__(self, lines: SharedLines | None = None) -> None:
+        self._lines = lines
+        self._lock = threading.Lock()
+        self._entries: list[LedgerEntry] = []
+        self._positions: dict[int, set[int]] = {}
+        self._unlisted: Counter[int] = Counter()
+
+    @classmethod
+    def shared(cls) -> Ledger:
+        """Make one that is shared with worker processes; see `SharedLines`."""
+        return cls(SharedLines(_MAX_BYTES))
+
+    def __reduce__(self) -> tuple[Callable[..., Ledger], tuple[object, ...]]:
+        return Ledger, (self._lines,)
+
+    def __repr__(self) -> str:
+        failed = self.num_failed
+        listed = "" if failed == len(self._entries) else f", {len(self._entries)} of them listed"
+        return f"Ledger({failed} failed clips{listed})"
+
+    def __len__(self) -> int:
+        self._read()
+        return len(self._entries)
+
+    @overload
+    def __getitem__(self, number: int) -> LedgerEntry: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[LedgerEntry]: ...
+    def __getitem__(self, number: int | slice) -> LedgerEntry | list[LedgerEntry]:
+        self._read()
+        return self._entries[number]
+
+    @property
+    def num_failed(self) -> int:
+        """Failures, also those that are not listed."""
+        self._read()
+        return len(self._entries) + self._unlisted.total()
+
+    def num_positions(self, epoch: int) -> int:
+        """Count the positions of an epoch that failed, each once; those that are not listed as often as they failed."""
+        self._read()
+        return len(self._positions.get(epoch, ())) + self._unlisted[epoch]
+
+    def record(self, entry: LedgerEntry) -> None:
+        """Add a failure.
+
+        Raises:
+            LoadError: The file that is shared with other processes cannot be written.
+        """
+        self._read()
+        is_full = len(self._entries) >= MAX_ENTRIES
+        line: Any = entry.epoch if is_full else asdict(entry)
+        if self._lines is None:
+            self._add(line)
+            return
+        try:
+            self._lines.append(json.dumps(line).encode())
+        except OSError as error:
+            raise LoadError(
+                f"cannot write the ledger of failed clips, {self._lines.path}: {error}; free space there, or set "
+                "TMPDIR to another folder before the dataset is made"
+            ) from error
+
+    def _read(self) -> None:
+        if self._lines is not None:
+            with self._lock:
+                for line in self._lines.read():
+                    self._add(json.loads(line))
+
+    def _add(self, line: Any) -> None:
+        if isinstance(line, int):
+            self._unlisted[line] += 1
+            return
+        entry = LedgerEntry(**{**line, "frames": tuple(line["frames"])})
+        self._entries.append(entry)
+        self._positions.setdefault(entry.epoch, set()).add(entry.position)
+
+
+def check_max_failed(max_failed: int | float | None, on_error: str) -> None:
+    """Raise UsageError unless ``max_failed`` is None, a count or a share, and clips are skipped at all."""
+    if max_failed is None:
+        return
+    if on_error == "raise":
+        raise UsageError("max_failed is for on_error='skip': with on_error='raise' the first failed clip raises")
+    is_count = isinstance(max_failed, int) and not isinstance(max_failed, bool) and max_failed >= 0
+    if not is_count and not (isinstance(max_failed, float) and 0 <= max_failed <= 1):
+        raise UsageError(f"max_failed must be a count (int) or a share from 0.0 to 1.0 (float), got {max_failed!r}")
+
+
+def too_many_failed(ledger: Ledger, max_failed: int | float | None, epoch: int, clips: int) -> LoadError | None:
+    """Make the error that stops a run which loses too much, or None.
+
+    Args:
+        ledger: What has failed.
+        max_failed: Clips of an epoch that may fail: a count, or a share of ``clips``.
+        epoch: That is loaded.
+        clips: Of the epoch.
+    """
+    if max_failed is None:
+        return None
+    failed = ledger.num_positions(epoch)
+    if failed <= (max_failed * clips if isinstance(max_failed, float) else max_failed):
+        return None
+    last = ledger[-1]
+    return LoadError(
+        f"{failed} of {clips} clips of epoch {epoch} could not be loaded, more than max_failed={max_failed!r} allows; "
+        f"the last one listed: {last.source}: {last.reason}. Leave such files out with catalog.without(ledger), or "
+        "raise max_failed",
+        position=last.position,
+        source=last.source,
+        stage="load",
+    )

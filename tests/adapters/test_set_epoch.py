@@ -1,0 +1,134 @@
+"""A ClipDataset whose random clips stay the same, because set_epoch is never called, says so once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch.utils.data import DataLoader, RandomSampler
+
+from framefeed.adapters.torch import ClipDataset
+from framefeed.plan.clips import AtIndices, RandomSegments, Uniform
+from framefeed.plan.crops import CenterCrop, RandomCrop, RandomResizedCrop
+from framefeed.plan.timed import Dense, Rates
+from tests.fakes import FlatDecoder
+from tests.load.media import plan_of
+
+SAYS = "without set_epoch"
+ROOT = Path(__file__).parents[2]
+
+PROGRAM = """
+import sys
+from torch.utils.data import DataLoader
+from framefeed.adapters.torch import ClipDataset
+from tests.load.media import plan_of
+
+if __name__ == "__main__":
+    method, persistent, sets_epoch = sys.argv[1], sys.argv[2] == "persistent", sys.argv[3] == "sets"
+    dataset = ClipDataset(plan_of(shuffle=False))
+    loader = DataLoader(
+        dataset, batch_size=3, num_workers=2, multiprocessing_context=method, persistent_workers=persistent
+    )
+    for epoch in range(3):
+        if sets_epoch:
+            dataset.set_epoch(epoch)
+        assert len(list(loader)) == 4
+"""
+
+
+def dataset_of(*arguments: Any, **options: Any) -> ClipDataset:
+    return ClipDataset(plan_of(*arguments, **{"shuffle": False, **options}), backend=FlatDecoder())
+
+
+def see(dataset: ClipDataset, passes: int) -> None:
+    for _ in range(passes):
+        assert len(list(DataLoader(dataset, batch_size=2))) == -(-len(dataset) // 2)
+
+
+@pytest.mark.parametrize(
+    ("method", "workers", "sets", "times"),
+    [
+        ("fork", "fresh", "never", 1),
+        ("fork", "persistent", "never", 1),
+        ("fork", "fresh", "sets", 0),
+        ("spawn", "fresh", "never", 1),
+        ("spawn", "persistent", "sets", 0),
+    ],
+)
+def test_workers_count_together_and_one_warns(method: str, workers: str, sets: str, times: int, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    path = os.pathsep.join([str(ROOT), *(name for name in sys.path if name)])
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", str(program), method, workers, sets],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr.count(SAYS) == times, ran.stderr
+
+
+@pytest.mark.parametrize("clips", [1, 2, 6])
+def test_the_second_epoch_warns_once(clips: int) -> None:
+    dataset = dataset_of(clips_per_video=1, world_size=6 // clips)
+    assert len(dataset) == clips
+    passes = 2 if clips > 1 else 3  # one clip that is looked at twice is no second epoch
+    with pytest.warns(UserWarning, match=SAYS) as caught:
+        see(dataset, passes + 2)
+    assert len(caught) == 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "options"),
+    [
+        (Dense(2, stride=1), {}),
+        (Rates([(1, 2)]), {}),
+        (Uniform(2), {"crop": RandomCrop(20, 20)}),
+        (Uniform(2), {"crop": RandomResizedCrop(20)}),
+    ],
+)
+def test_every_draw_counts(rule: Any, options: dict[str, Any]) -> None:
+    dataset = dataset_of(rule, **options)
+    with pytest.warns(UserWarning, match=SAYS):
+        see(dataset, 2)
+
+
+@pytest.mark.parametrize(
+    ("rule", "options"),
+    [
+        (Dense(2, stride=1, start=0), {}),
+        (Rates([(1, 2)], start=0.5), {}),
+        (AtIndices([1]), {"crop": CenterCrop(20, 20)}),
+    ],
+)
+def test_nothing_is_said_where_nothing_is_drawn(rule: Any, options: dict[str, Any]) -> None:
+    dataset = dataset_of(rule, **options)
+    see(dataset, 3)
+
+
+def test_nothing_is_said_within_an_epoch_and_a_half() -> None:
+    dataset = dataset_of(RandomSegments(2))
+    assert len(dataset) == 12
+    dataset[0], dataset[0]
+    sampler = RandomSampler(dataset, replacement=True, num_samples=12)
+    assert len(list(DataLoader(dataset, sampler=sampler))) == 12
+    dataset.__getitems__([0] * 4)
+    with pytest.warns(UserWarning, match="gave 19 items of an epoch of 12"):
+        dataset[0]
+
+
+def test_set_epoch_begins_to_count_again() -> None:
+    dataset = dataset_of()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for epoch in (0, 1, 1):
+            dataset.set_epoch(epoch)
+            list(dataset)

@@ -1,0 +1,184 @@
+"""ClipDataset(on_error="skip"): one bad clip does not end an epoch, and nothing is lost in silence."""
+
+from __future__ import annotations
+
+import gc
+import glob
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+from framefeed.adapters.torch import ClipDataset
+from framefeed.errors import CorruptMedia, LoadError, NotInThisVersion, ResourceExhausted, StaleSource, UsageError
+from framefeed.index.scanning import scan
+from framefeed.plan.clips import AtIndices, Uniform
+from framefeed.plan.epoch import EpochPlan, plan_clips
+from framefeed.testing import ClipSpec, write_clip
+from tests.fakes import FlatDecoder
+from tests.load.media import catalog, folder, plan_of
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:This DataLoader will create"),
+    pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning"),
+]
+WORKERS = [(0, None, False), (2, "fork", False), (2, "fork", True), (2, "spawn", True), (2, "forkserver", False)]
+BAD = 4
+
+
+def halves(clip: torch.Tensor) -> torch.Tensor:
+    return clip.float() / 2 + 1
+
+
+def pair(clip: torch.Tensor) -> tuple[torch.Tensor, dict[str, Any]]:
+    return halves(clip), {"mean": clip.float().mean(), "kind": "clip"}
+
+
+def fails_on_bright(clip: torch.Tensor) -> torch.Tensor:
+    if clip.max() > 0:
+        raise ValueError("too bright")
+    return clip.float() + 1
+
+
+def always_fails(clip: torch.Tensor) -> torch.Tensor:
+    raise KeyError("mean")
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> EpochPlan:
+    """Two frames of each of six videos, the fifth of which has changed since it was scanned."""
+    shutil.copytree(folder(), tmp_path / "videos")
+    made = plan_clips(
+        scan(tmp_path / "videos", label_from="parent"), Uniform(2), seed=0, shuffle=False, columns=["label"]
+    )
+    write_clip(str(made[BAD].source), ClipSpec(num_frames=31, height=48, width=64))
+    return made
+
+
+@pytest.fixture(autouse=True)
+def no_leftovers() -> Iterator[None]:
+    gc.collect()
+    pattern = f"{tempfile.gettempdir()}/framefeed-*.lines"
+    before = set(glob.glob(pattern))
+    yield
+    gc.collect()
+    assert set(glob.glob(pattern)) <= before
+
+
+@pytest.mark.parametrize(("workers", "context", "persistent"), WORKERS)
+def test_an_epoch_goes_on_and_the_parent_sees_what_was_skipped(
+    plan: EpochPlan, workers: int, context: str | None, persistent: bool
+) -> None:
+    dataset = ClipDataset(plan, target="label", transform=halves, on_error="skip")
+    loader = DataLoader(
+        dataset, batch_size=3, num_workers=workers, multiprocessing_context=context, persistent_workers=persistent
+    )
+    for epoch in range(2):
+        dataset.set_epoch(epoch)
+        clips, targets = map(torch.cat, zip(*loader, strict=True))
+        labels = [int(plan.columns_at(position)["label"]) for position in range(6)]
+        assert targets.dtype == torch.int64
+        assert targets.tolist() == [-100 if position == BAD else labels[position] for position in range(6)]
+        assert [bool(clip.any()) for clip in clips] == [position != BAD for position in range(6)]
+        assert (clips.dtype, clips.shape[1:]) == (torch.float32, (2, 3, 48, 64))
+        torch.nn.functional.cross_entropy(torch.zeros(6, 2), targets)
+        assert [(entry.position, entry.epoch) for entry in dataset.ledger] == [(BAD, each) for each in range(epoch + 1)]
+    entry = dataset.ledger[0]
+    assert (entry.source, entry.action) == (plan[BAD].source, "skipped")
+    assert entry.reason.startswith("StaleSource: ")
+    assert len(plan.catalog.without(dataset.ledger)) == 5
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_skipped_item_without_a_target(plan: EpochPlan, workers: int) -> None:
+    loader = DataLoader(ClipDataset(plan, on_error="skip"), batch_size=6, num_workers=workers)
+    (batch,) = loader
+    is_ok = np.arange(6) != BAD
+    assert batch["ok"].tolist() == is_ok.tolist()
+    assert batch["valid"].all(dim=1).tolist() == is_ok.tolist()
+    assert batch["pts_seconds"].isnan().all(dim=1).tolist() == (~is_ok).tolist()
+    assert not batch["data"][BAD].any()
+    assert batch["position"].tolist() == list(range(6))
+    assert batch["source"][BAD] == plan[BAD].source
+    assert batch["label"].tolist() == [int(plan.columns_at(position)["label"]) for position in range(6)]
+
+
+def test_by_default_it_raises(plan: EpochPlan) -> None:
+    dataset = ClipDataset(plan)
+    with pytest.raises(StaleSource):
+        dataset[BAD]
+    assert len(dataset.ledger) == 0
+
+
+def test_a_failing_transform_is_skipped_too_and_what_it_makes_of_black_gives_the_form() -> None:
+    dataset = ClipDataset(plan_of(shuffle=False), transform=fails_on_bright, on_error="skip")
+    item = dataset[3]
+    assert (item["data"].dtype, bool(item["data"].any()), bool(item["ok"])) == (torch.float32, False, False)
+    assert (item["pts_seconds"].isnan().all(), item["valid"].any()) == (True, False)
+    assert dataset.ledger[0].reason.startswith("LoadError: ")
+    assert "ValueError: too bright" in dataset.ledger[0].reason
+    nested = ClipDataset(plan_of(shuffle=False), transform=pair, on_error="skip", backend=spoiled())[0]["data"]
+    assert (bool(nested[0].any()), float(nested[1]["mean"]), nested[1]["kind"]) == (False, 0.0, "clip")
+
+
+def test_a_transform_that_fails_on_everything_is_no_bad_clip() -> None:
+    dataset = ClipDataset(plan_of(shuffle=False), transform=always_fails, on_error="skip")
+    with pytest.raises(LoadError, match="KeyError: 'mean'"):
+        dataset[3]
+
+
+def spoiled(error: Exception | None = None) -> FlatDecoder:
+    made: Any = error or CorruptMedia("spoiled", frames=[2])
+    return FlatDecoder(spoil=lambda ordinals: made)
+
+
+def test_what_runs_out_is_not_skipped() -> None:
+    dataset = ClipDataset(plan_of(shuffle=False), on_error="skip", backend=spoiled(ResourceExhausted("memory")))
+    with pytest.raises(ResourceExhausted):
+        dataset[0]
+    assert len(dataset.ledger) == 0
+
+
+def test_the_ledger_has_the_frames() -> None:
+    dataset = ClipDataset(plan_of(AtIndices([0, 2]), shuffle=False), on_error="skip", backend=spoiled())
+    dataset.__getitems__([0, 1])
+    assert [entry.frames for entry in dataset.ledger] == [(2,), (2,)]
+    assert {entry.source for entry in dataset.ledger} == {catalog().source(0)}
+
+
+@pytest.mark.parametrize(("workers", "context"), [(0, None), (2, "fork"), (2, "spawn")])
+def test_max_failed_stops_a_run(plan: EpochPlan, workers: int, context: str | None) -> None:
+    options: dict[str, Any] = {"batch_size": 3, "num_workers": workers, "multiprocessing_context": context}
+    for max_failed in (1, 0.2) if workers == 0 else ():
+        assert len(list(DataLoader(ClipDataset(plan, on_error="skip", max_failed=max_failed), **options))) == 2
+    dataset = ClipDataset(plan, on_error="skip", max_failed=0)
+    batches = iter(DataLoader(dataset, **options))
+    next(batches)
+    with pytest.raises(LoadError, match=r"1 of 6 clips of epoch 0 could not be loaded, more than max_failed=0"):
+        next(batches)
+    assert not list(batches)
+    assert len(dataset.ledger) == 1
+
+
+def test_passes_over_the_same_clips_lose_no_more(plan: EpochPlan) -> None:
+    dataset = ClipDataset(plan, on_error="skip", max_failed=1)
+    for _ in range(3):
+        assert len(list(dataset)) == 6
+    assert len(dataset.ledger) == 3
+
+
+def test_wrong_arguments() -> None:
+    with pytest.raises(NotInThisVersion, match="not in this version"):
+        ClipDataset(plan_of(), on_error="substitute")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="on_error must be"):
+        ClipDataset(plan_of(), on_error="ignore")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="max_failed is for on_error='skip'"):
+        ClipDataset(plan_of(), max_failed=1)
+    with pytest.raises(UsageError, match="unknown backend 'nobody'"):
+        ClipDataset(plan_of(), backend="nobody")

@@ -1,0 +1,119 @@
+"""loader.ledger and max_failed: what was lost, where, why, and when it is too much."""
+
+from __future__ import annotations
+
+import copy
+import errno
+from typing import Any
+
+import pytest
+
+from framefeed.errors import CorruptMedia, LoadError, NotInThisVersion, UsageError
+from framefeed.load import ClipLoader
+from framefeed.load import ledger as ledger_module
+from framefeed.load.ledger import Ledger, LedgerEntry
+from framefeed.plan.clips import AtIndices
+from tests.fakes import FlatDecoder
+from tests.load.media import catalog, plan_of
+
+PLAN = {"clips_per_video": 1, "shuffle": False}
+
+
+def spoiling(*rows: int) -> FlatDecoder:
+    """A decoder that reads all files but those of some rows."""
+    bad = {catalog().source(row) for row in rows}
+
+    def check(name: str) -> None:
+        if name in bad:
+            raise CorruptMedia(f"{name}: frame 2 did not come", frames=[2], source=name)
+
+    return FlatDecoder(before=check)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_ledger_lists_what_was_skipped(workers: int) -> None:
+    plan = plan_of(AtIndices([0, 2]), **PLAN)
+    with ClipLoader(plan, batch_size=4, workers=workers, backend=spoiling(1, 4), on_error="skip") as loader:
+        assert (len(loader.ledger), list(loader.ledger)) == (0, [])
+        for _ in range(2):
+            failed = [batch.positions[~batch.ok].tolist() for batch in loader]
+            assert failed == [[1], [4]]
+        ledger = loader.ledger
+    assert [(entry.position, entry.epoch) for entry in ledger] == [(1, 0), (4, 0), (1, 1), (4, 1)]
+    first = ledger[0]
+    assert (first.source, first.frames, first.action) == (catalog().source(1), (2,), "skipped")
+    assert first.reason.startswith("CorruptMedia: ")
+    assert "frame 2 did not come" in first.reason
+    assert [entry.position for entry in ledger[1:3]] == [4, 1]
+    assert (ledger.num_failed, repr(ledger)) == (4, "Ledger(4 failed clips)")
+    assert [row.source for row in catalog().without(ledger)] == [catalog().source(row) for row in (0, 2, 3, 5)]
+
+
+@pytest.mark.parametrize(("max_failed", "ends"), [(0, 1), (1, 4), (2, None), (0.0, 1), (0.2, 4), (0.4, None)])
+def test_max_failed_bounds_what_an_epoch_loses(max_failed: float, ends: int | None) -> None:
+    plan = plan_of(AtIndices([0, 2]), **PLAN)
+    options: dict[str, Any] = {"backend": spoiling(1, 4), "on_error": "skip", "max_failed": max_failed}
+    with ClipLoader(plan, batch_size=1, workers=0, **options) as loader:
+        if ends is None:
+            # The second epoch loses the same clips, not twice as many.
+            assert len([*loader, *loader]) == 12
+            return
+        batches = iter(loader)
+        assert [next(batches).positions.tolist() for _ in range(ends)] == [[position] for position in range(ends)]
+        with pytest.raises(LoadError, match=r"of 6 clips of epoch 0 .* max_failed=.*without\(ledger\)") as caught:
+            next(batches)
+        assert (caught.value.position, caught.value.source) == (ends, catalog().source(ends))
+        with pytest.raises(UsageError, match="more clips failed than max_failed allows"):
+            next(batches)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_failed": 3}, "on_error='skip'"),
+        ({"max_failed": -1, "on_error": "skip"}, "a count"),
+        ({"max_failed": 1.5, "on_error": "skip"}, "a count"),
+        ({"max_failed": True, "on_error": "skip"}, "a count"),
+        ({"max_failed": "1%", "on_error": "skip"}, "a count"),
+        ({"on_error": "ignore"}, "on_error must be"),
+    ],
+)
+def test_wrong_arguments(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        ClipLoader(plan_of(), batch_size=2, **options)
+
+
+def test_substitute_is_not_in_this_version() -> None:
+    with pytest.raises(NotInThisVersion, match="not in this version"):
+        ClipLoader(plan_of(), batch_size=2, on_error="substitute")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("make", [Ledger, Ledger.shared])
+def test_it_is_bounded_and_still_counts(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger_module, "MAX_ENTRIES", 3)
+    ledger = make()
+    for position in range(5):
+        ledger.record(LedgerEntry.of(CorruptMedia("x" * 9000, frames=[7] * 9000), "a\udcff.mp4", position, 2))
+    assert [entry.position for entry in ledger] == [0, 1, 2]
+    assert ledger[0].source == "a\udcff.mp4"
+    assert (len(ledger[0].reason), len(ledger[0].frames)) == (500, 256)
+    assert (ledger.num_failed, ledger.num_positions(2), ledger.num_positions(1)) == (5, 5, 0)
+    assert repr(ledger) == "Ledger(5 failed clips, 3 of them listed)"
+    assert len(copy.deepcopy(ledger)) == 0
+
+
+def test_a_position_counts_once() -> None:
+    ledger = Ledger()
+    for _ in range(3):
+        ledger.record(LedgerEntry("a.mp4", 5, 0, (), "CorruptMedia: "))
+    assert (len(ledger), ledger.num_positions(0)) == (3, 1)
+
+
+def test_a_ledger_that_cannot_be_written_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    ledger = Ledger.shared()
+    monkeypatch.setattr("framefeed.parallel.shared_lines.os.write", full)
+    with pytest.raises(LoadError, match=r"cannot write the ledger .*No space left.* set TMPDIR"):
+        ledger.record(LedgerEntry("a.mp4", 5, 0, (), "CorruptMedia: "))
