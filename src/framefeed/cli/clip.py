@@ -18,6 +18,7 @@ from framefeed._units import readable_bytes
 from framefeed.cli.captions import captions
 from framefeed.cli.exits import Exit
 from framefeed.cli.folders import made_folder
+from framefeed.cli.limits import add_limit_arguments, limits_of
 from framefeed.cli.parsing import at_least, indices, interval, rate, rates, size, times
 from framefeed.cli.printing import complain, counted, printable, say, say_json
 from framefeed.decode.asking import require_times
@@ -32,6 +33,7 @@ from framefeed.errors import FrameNotFound, UsageError
 from framefeed.index.catalog import Catalog, CatalogEntry
 from framefeed.index.frame_index import FrameIndex, IntArray
 from framefeed.index.scanning import catalog_of
+from framefeed.media.limits import Limits
 from framefeed.media.source import MediaSource
 from framefeed.plan.clips import AtIndices, ClipRule
 from framefeed.plan.epoch import plan_clips
@@ -61,6 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help=f"of --format jpg (default: {JPEG_QUALITY})")  # fmt: skip
     parser.add_argument("--sheet", metavar="PICTURE", help="write one contact sheet, such as sheet.png")
     parser.add_argument("--size", type=size, metavar="SIZE", help="of the frames: short side, or HEIGHTxWIDTH")
+    add_limit_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print what was found and written as JSON")
 
 
@@ -99,13 +102,13 @@ class _Taken:
 def run(args: argparse.Namespace) -> int:
     """Find the frames, decode them, write them."""
     _check(args)
-    catalog = catalog_of([args.video])
+    catalog = catalog_of([args.video], limits_of(args))
     request = _requested(catalog, args)
     folder = None if args.out is None else made_folder(args.out)
     taken = _Taken(folder, f".{args.format or 'png'}", args.quality or JPEG_QUALITY, args.sheet is not None)
-    with VideoDecoder(catalog[0], size=args.size, dimension_order="NHWC") as decoder:
+    with VideoDecoder(catalog[0], size=args.size, dimension_order="NHWC", limits=limits_of(args)) as decoder:
         about = decoder.metadata
-        for ordinal, pts_seconds, picture in _pictures(decoder, catalog[0], request):
+        for ordinal, pts_seconds, picture in _pictures(decoder, catalog[0], request, limits_of(args)):
             taken.add(ordinal, pts_seconds, picture)
     if args.sheet is not None:
         save_still(args.sheet, contact_sheet([_sheet_clip(_title(args.video, about), request, taken)]))
@@ -176,12 +179,12 @@ def _length(index: FrameIndex) -> Fraction:
 
 
 def _pictures(
-    decoder: VideoDecoder, entry: CatalogEntry, request: DecodeRequest
+    decoder: VideoDecoder, entry: CatalogEntry, request: DecodeRequest, limits: Limits
 ) -> Iterator[tuple[int, float, Pixels]]:
     """Decode each frame once and give it at once, mostly in order: one picture is held, however many there are."""
     numbers, first = np.unique(request.ordinals, return_index=True)
     seconds = dict(zip(numbers.tolist(), np.asarray(request.pts_seconds)[first].tolist(), strict=True))
-    stream = cast("AutoDecoder", decoder_named()).pictures(
+    stream = cast("AutoDecoder", decoder_named(limits=limits)).pictures(
         MediaSource.of(entry), decoder.frame_index, numbers.tolist(), replace(request.output, dimension_order="NHWC")
     )
     hidden = not sys.stderr.isatty()

@@ -18,6 +18,7 @@ from framefeed.cache.tally import CacheStats
 from framefeed.cli.caching import add_cache_arguments, cache_of, found_again, percent, quietly, remedy, say_trouble
 from framefeed.cli.exits import Exit
 from framefeed.cli.failures import Failed, as_json, failures_of_plan, list_failed
+from framefeed.cli.limits import limits_of
 from framefeed.cli.parsing import at_least, duration
 from framefeed.cli.plans import add_plan_arguments, num_workers, opened, planned
 from framefeed.cli.printing import counted, say, say_json, table
@@ -129,7 +130,8 @@ def run(args: argparse.Namespace) -> int:
     measured, stats = Measured(), LoadStats()
     if len(plan):
         with quietly(), ClipLoader(
-            plan, batch_size=args.batch_size, workers=num_workers(args), cache=cache, on_error="skip"
+            plan, batch_size=args.batch_size, workers=num_workers(args), limits=limits_of(args), cache=cache,
+            on_error="skip",
         ) as loader:  # fmt: skip
             _loop(loader, args, measured)
             stats = loader.stats()
