@@ -20,7 +20,7 @@ def test_all_says_what_it_measures_and_shows_progress_without_a_terminal(
     video, report = clip_file("good.mp4"), tmp_path / "all.json"
     assert main(["bench", "all", *SMALL, "--json", os.fspath(report), os.fspath(video)]) == 0
     out, err = capfd.readouterr()
-    assert out.startswith(f"4 measurements of {video}, about 3 min: after that nothing more is begun (--minutes)\n")
+    assert out.startswith(f"4 measurements of {video}, within 3 min (--minutes): what would take longer is not begun\n")
     assert [line.split(" (")[0] for line in err.splitlines() if "row" not in line] == [
         "framefeed: decode, own:clip_good.mp4-4",
         "framefeed: scan, mp4: facts and frame tables of MP4 files",

@@ -53,7 +53,7 @@ class Rounds:
         pairs: Rounds in all; each runs every contender once.
         pilot: After so many rounds only those stay that could still be the best of their group.
         slack: How much slower than the best of its group a contender may be to stay.
-        until: Reading of ``time.perf_counter`` after which nothing is begun but a row's first round; None for no end.
+        until: Reading of ``time.perf_counter`` at which all is to be done; None for no end.
     """
 
     pairs: int = 20
@@ -61,10 +61,9 @@ class Rounds:
     slack: float = 1.08
     until: float | None = None
 
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing more is to be begun."""
-        return self.until is not None and time.perf_counter() > self.until
+    def has(self, seconds: float) -> bool:
+        """Whether so much time is left."""
+        return self.until is None or time.perf_counter() + seconds <= self.until
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +154,11 @@ def measure(
     """
     samples = Samples()
     staying = list(contenders)
+    last = 0.0
     for number in range(rounds.pairs):
-        if number and rounds.is_over:
+        if number and not rounds.has(last):
             break
+        began = time.perf_counter()
         if number == rounds.pilot:
             staying = still_in(staying, samples, rounds.slack)
         for contender in turned(staying, number):
@@ -165,6 +166,7 @@ def measure(
             before = clock()
             contender.run(number)
             samples.add(contender.name, number, clock() - before)
+        last = time.perf_counter() - began
     return samples
 
 

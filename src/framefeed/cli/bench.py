@@ -14,13 +14,16 @@ from typing import Any
 
 from framefeed._nearest import did_you_mean
 from framefeed.bench.cache import FRAMES, PAIRS, CacheBench, run_cache
+from framefeed.bench.cache import ROW_SECONDS as CACHE_SECONDS
 from framefeed.bench.cache import ROWS as CACHE_ROWS
 from framefeed.bench.cache_reports import cache_closing_lines, cache_row_lines
 from framefeed.bench.cache_samples import refuse_pictures
+from framefeed.bench.decode import ROW_SECONDS as OWN_SECONDS
 from framefeed.bench.decode import DecodeBench, known_rows, run_decode
 from framefeed.bench.measuring import Rounds
 from framefeed.bench.reports import closing_lines, row_lines
 from framefeed.bench.scan import FILES, ROWS, ScanBench, run_scan
+from framefeed.bench.scan import ROW_SECONDS as SCAN_SECONDS
 from framefeed.bench.scan_charts import rates_chart
 from framefeed.bench.scan_media import make_stills, make_videos
 from framefeed.bench.scan_reports import scan_closing_lines, scan_row_lines
@@ -96,7 +99,6 @@ def _add_cache_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Measure, and say what was found."""
     _settle(args)
-    chosen = chosen_rows(args.what, args.rows)
     named = [*map(Path, args.media), *args.named_media]
     media = tuple(named or map(Path, filter(None, [os.environ.get("FRAMEFEED_MEDIA")])))
     for path in media:
@@ -110,6 +112,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--disk {args.disk}: no such folder")
     if args.json is not None:
         _check_target(args.json)
+    chosen = chosen_rows(args.what, args.rows)
     if args.what == "all" and not media and not args.generated:
         raise UsageError("'bench all' measures your files: name videos and pictures, or folders of them; --generated "
                          "measures made ones")  # fmt: skip
@@ -143,9 +146,15 @@ def _settle(args: argparse.Namespace) -> None:
 
 def _announced(args: argparse.Namespace, media: Sequence[Path], chosen: Mapping[str, Sequence[str]]) -> list[str]:
     what = "made videos and pictures" if args.generated else ", ".join(map(os.fspath, media))
-    rows = [(name, row, IN_ALL[name].get(row, "")) for name, of in chosen.items() for row in of]
-    time_left = f"about {args.minutes:g} min: after that nothing more is begun (--minutes)"
-    return [f"{counted(len(rows), 'measurement')} of {what}, {time_left}", *table(rows, "lll", indent="  ")]
+    rows = [(name, row, _seconds(name, row), IN_ALL[name].get(row, "")) for name, of in chosen.items() for row in of]
+    all_of_it = f"within {args.minutes:g} min (--minutes): what would take longer is not begun"
+    return [f"{counted(len(rows), 'measurement')} of {what}, {all_of_it}", *table(rows, "llrl", indent="  ")]
+
+
+def _seconds(name: str, row: str) -> str:
+    """The least that a measurement takes."""
+    seconds = {"decode": {"own": OWN_SECONDS}, "scan": SCAN_SECONDS, "cache": CACHE_SECONDS}[name].get(row)
+    return "" if seconds is None else f"{seconds} s or more"
 
 
 @contextmanager
