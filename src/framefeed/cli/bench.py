@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -36,6 +37,7 @@ from framefeed.index.targets import writing
 from framefeed.media.regular_files import kind_at
 
 WHAT = ("decode", "scan", "cache", "all")
+NOT_YET = ("load", "gpu")
 DEFAULT_PAIRS = 20
 MINUTES = 3.0
 IN_ALL: Mapping[str, Mapping[str, str]] = {
@@ -54,7 +56,9 @@ Report = dict[str, Any]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("what", choices=WHAT, help="what to measure; all: a little of each, within --minutes")
+    parser.add_argument(
+        "what", type=_what, choices=WHAT, help="what to measure; all: a little of each, within --minutes"
+    )
     parser.add_argument("media", nargs="*", type=Path, metavar="MEDIA",
                         help="your media (default: the folder named by FRAMEFEED_MEDIA, else made ones; all measures "
                         "made ones only with --generated)")  # fmt: skip
@@ -65,7 +69,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help=f"only these; decode: {', '.join(sorted(known_rows()))}; scan: {', '.join(ROWS)}; "
                         f"cache: {', '.join(CACHE_ROWS)}")  # fmt: skip
     parser.add_argument("--minutes", type=positive_minutes, metavar="M",
-                        help=f"begin nothing more after this time (all: {MINUTES:g}; else no end)")  # fmt: skip
+                        help="be done in this time: nothing is begun that would take longer "
+                        f"(default: all: {MINUTES:g}; else no end)")  # fmt: skip
     parser.add_argument("--generated", action="store_true", help="all: measure made videos and pictures")
     parser.add_argument("--files", type=at_least(1), metavar="N",
                         help="scan: pictures in the scanned tree; other trees in proportion "
@@ -94,6 +99,12 @@ def _add_cache_arguments(parser: argparse.ArgumentParser) -> None:
                        )  # fmt: skip
     cache.add_argument("--crops", type=Path, metavar="FOLDER",
                        help="write what lossy formats do to the picture there, as one contact sheet")  # fmt: skip
+
+
+def _what(word: str) -> str:
+    if word in NOT_YET:
+        raise argparse.ArgumentTypeError(f"'bench {word}' is not in this version of framefeed: use {', '.join(WHAT)}")
+    return word
 
 
 def run(args: argparse.Namespace) -> int:
@@ -169,9 +180,11 @@ def _made(args: argparse.Namespace, media: tuple[Path, ...]) -> Iterator[tuple[P
 
 
 def _progress(args: argparse.Namespace) -> Callable[[str], None]:
-    """Say what is begun, a line each, also where standard error is no terminal."""
+    """Say what is begun, a line each; 'bench all' does so where standard error is no terminal, too."""
 
     def begin(what: str) -> None:
+        if args.what != "all" and not sys.stderr.isatty():
+            return
         left = "" if args.until is None else f" ({max(0.0, args.until - time.perf_counter()):.0f} s left)"
         complain(f"{what}{left}")
 
