@@ -14,6 +14,7 @@ from framefeed.index.catalog import Catalog
 from framefeed.index.scanning import scan
 from framefeed.plan.clips import EveryFrame, Uniform
 from framefeed.plan.epoch import plan_clips
+from framefeed.plan.requests import plan_requests
 from framefeed.plan.timed import Dense
 from framefeed.testing import ClipSpec, write_clip
 
@@ -111,3 +112,18 @@ def test_a_failed_row_needs_no_label(folder: Path, tmp_path: Path) -> None:
     listed.write_text(f"path,label\n{good},a\n{tmp_path / 'missing.mp4'},\n")
     with pytest.warns(UserWarning, match="1 of 2 rows are left out"):
         assert len(plan_clips(scan(listed), Uniform(1), seed=0, columns=("label",))) == 1
+
+
+def test_a_slice_of_a_plan_is_a_list_of_requests(folder: Path) -> None:
+    catalog = scan(folder, label_from="parent")
+    good = catalog.without(catalog.errors)
+    plan = plan_clips(good, Dense(2, stride=1), seed=3, clips_per_video=2, size=(20, 20))
+    every = list(plan)
+    assert len(every) == 6
+    for part in (slice(1, 4), slice(None, None, -2), slice(-2, 99), slice(4, 2)):
+        assert plan[part] == every[part]
+    again = plan_requests(plan[1:4])
+    assert [(request.source, request.ordinals.tolist()) for request in again] == [
+        (request.source, request.ordinals.tolist()) for request in every[1:4]
+    ]
+    assert again.clip_shape == plan.clip_shape

@@ -22,6 +22,7 @@ from framefeed.decode.planes import PlaneLayout, copy_planes, layout_of, output_
 from framefeed.errors import FrameNotFound, MediaError, TimeUnavailable, UsageError
 from framefeed.index.frame_index import FrameIndex, IntArray
 from framefeed.media.source import MediaSource
+from framefeed.plan.chance import Place
 from framefeed.plan.crops import CenterCrop, FixedCrop
 from framefeed.plan.epoch import EpochPlan
 from framefeed.plan.request import DecodeRequest, OutputSpec
@@ -105,12 +106,17 @@ class PlannedFrames:
     @cached_property
     def _frame_bytes(self) -> IntArray:
         """Bytes of a frame of each place, before it is encoded."""
-        if self._form == "output":
+        if self._form == "output" and not self._plan.options.unequal:
             return np.full(len(self._rows), math.prod(self._plan.picture_shape), dtype=np.int64)
         rows, back = np.unique(self._rows, return_inverse=True)
         step = -(-len(rows) // _ROWS)
-        sizes = np.repeat([self._planes_bytes(row) for row in rows[::step].tolist()], step)[: len(rows)]
+        row_bytes = self._planes_bytes if self._form == "planes" else self._output_bytes
+        sizes = np.repeat([row_bytes(row) for row in rows[::step].tolist()], step)[: len(rows)]
         return np.asarray(sizes[back], dtype=np.int64)
+
+    def _output_bytes(self, row: int) -> int:
+        height, width = int(self._plan.catalog.heights[row]), int(self._plan.catalog.widths[row])
+        return math.prod(self._plan.tables.pictures.output(height, width, Place(0, 0, 0)).shape(height, width))
 
     def _planes_bytes(self, row: int) -> int:
         catalog = self._plan.catalog

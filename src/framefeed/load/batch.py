@@ -18,6 +18,8 @@ class ClipBatch:
 
     Attributes:
         data: RGB pixels, uint8 [B, T, C, H, W]; with a transform [B, ...] of what that returned. Zeros where not ok.
+            Of a plan with ``unequal=True`` a list of B arrays, uint8 [T, C, H, W] or what the transform returned; where
+            not ok the zeros have the shape that the clip would have had, or [T, C, 0, 0] where that is unknown.
         pts_seconds: Time of each frame on its stream's timeline, float64 [B, T]; NaN where unknown or not ok.
         valid: False where the policy filled in for what lies past the end, and where not ok, bool [B, T].
         positions: Global positions in the epoch, int64 [B].
@@ -28,7 +30,7 @@ class ClipBatch:
         errors: Why not, B of them; None where ok.
     """
 
-    data: npt.NDArray[Any]
+    data: Any
     pts_seconds: npt.NDArray[np.float64]
     valid: npt.NDArray[np.bool_]
     positions: npt.NDArray[np.int64]
@@ -49,4 +51,6 @@ class ClipBatch:
     def __repr__(self) -> str:
         names = "".join(f", {name}" for name in self.columns)
         failed = f", {len(self) - int(self.ok.sum())} failed" if not self.ok.all() else ""
+        if isinstance(self.data, list):
+            return f"ClipBatch({len(self)} clips of any size{names}{failed})"
         return f"ClipBatch({self.data.shape} {self.data.dtype}{names}{failed})"

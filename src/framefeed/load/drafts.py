@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from framefeed.decode.decoder import Pixels
+from framefeed.decode.decoder import Pixels, new_pixels
 from framefeed.errors import FramefeedError, UsageError
 from framefeed.load.batch import ClipBatch
 from framefeed.load.buffers import BufferPool
@@ -48,7 +48,6 @@ class Draft:
 
     Attributes:
         positions: This rank's, one a place.
-        stack: Results of the transform, if there is one.
     """
 
     def __init__(self, plan: EpochPlan, positions: Sequence[int], memory: Memory) -> None:
@@ -58,16 +57,23 @@ class Draft:
         self._planning = threading.Lock()
         self._requests: list[DecodeRequest | None] | None = None
         self._globally = plan.global_position(np.asarray(positions, dtype=np.int64))
-        self._clip_shape = (clip_length(plan, positions), *plan.picture_shape)
+        length = clip_length(plan, positions)
+        # Of a plan with unequal pictures there is no one shape: each clip has memory of its own.
+        self._clips: list[npt.NDArray[Any]] | None = None
+        self._clip_shape: tuple[int, ...] = ()
         self._memory = memory
         self._pixels: Pixels | None = None
-        self.stack: Stack | None = None
-        if memory.clips is None:
-            self._pixels = memory.batches.lease((count, *self._clip_shape))
+        self._stack: Stack | None = None
+        if plan.options.unequal:
+            self._clips = [np.zeros((length, 3, 0, 0), np.uint8)] * count
         else:
-            self.stack = Stack(count, memory.batches)
-        self._pts_seconds = np.full((count, self._clip_shape[0]), np.nan)
-        self._valid = np.zeros((count, self._clip_shape[0]), dtype=np.bool_)
+            self._clip_shape = (length, *plan.picture_shape)
+            if memory.clips is None:
+                self._pixels = memory.batches.lease((count, *self._clip_shape))
+            else:
+                self._stack = Stack(count, memory.batches)
+        self._pts_seconds = np.full((count, length), np.nan)
+        self._valid = np.zeros((count, length), dtype=np.bool_)
         self._columns: list[dict[str, np.generic]] = [{}] * count
         self._rows = [plan.row_at(position) for position in positions]
         self._sources = [plan.catalog.source(row) for row in self._rows]
@@ -83,11 +89,6 @@ class Draft:
         for place, row in enumerate(self._rows):
             places.setdefault(row, []).append(place)
         return places
-
-    @property
-    def clip_bytes(self) -> int:
-        """Bytes of one decoded clip."""
-        return int(np.prod(self._clip_shape))
 
     # --- what workers do ------------------------------------------------------------------------------
 
@@ -115,11 +116,25 @@ class Draft:
 
     def slot(self, place: int) -> Pixels:
         """Give the memory that a clip is to be decoded into, uint8 [T, C, H, W] of any content."""
+        if self._clips is not None:
+            request, row, catalog = self.requests()[place], self._rows[place], self._plan.catalog
+            assert request is not None
+            picture = request.output.shape(int(catalog.heights[row]), int(catalog.widths[row]))
+            self._clips[place] = new_pixels((len(request), *picture), f"a clip {[len(request), *picture]}")
+            return self._clips[place]
         if self._pixels is not None:
             slot: Pixels = self._pixels[place]
             return slot
         assert self._memory.clips is not None
         return self._memory.clips.lease(self._clip_shape)
+
+    def put(self, place: int, result: npt.NDArray[Any]) -> None:
+        """Take what the transform made of a clip."""
+        if self._clips is not None:
+            self._clips[place] = result
+        else:
+            assert self._stack is not None
+            self._stack.put(place, result)
 
     def fail(self, place: int, error: BaseException, stage: str) -> None:
         """Note that a clip failed; a wish to stop (KeyboardInterrupt, SystemExit) is raised instead."""
@@ -131,6 +146,8 @@ class Draft:
         self._valid[place] = False
         if self._pixels is not None:
             self._pixels[place] = 0
+        if self._clips is not None:
+            self._clips[place] = np.zeros_like(self._clips[place])
 
     # --- what the consumer does -----------------------------------------------------------------------
 
@@ -146,13 +163,13 @@ class Draft:
             transformed: Calls the transform on a clip at one of this rank's positions; needed with a stack.
         """
         self.requests()  # not made yet if no worker came to it
-        if self._pixels is None:
-            assert self.stack is not None and transformed is not None
-            self._pixels = self._stacked(self.stack, transformed)
+        if self._stack is not None:
+            assert transformed is not None
+            self._pixels = self._stacked(self._stack, transformed)
         errors, self._errors = self._errors, []
         # Given away, not shared: the frames that an error passed refer to the draft, and would so to all its errors.
         return ClipBatch(
-            data=self._pixels,
+            data=self._pixels if self._clips is None else self._clips,
             pts_seconds=self._pts_seconds,
             valid=self._valid,
             positions=self._globally,

@@ -21,7 +21,11 @@ from framefeed.load.units import ClipWorker, Unit, units_of
 from framefeed.load.workers import Workers
 from framefeed.media.sequence import source_name
 from framefeed.parallel import Err, Ok, OrderedOutcomes, ordered_outcomes
+from framefeed.plan.chance import Place
 from framefeed.plan.epoch import EpochPlan
+
+_PICTURES = 100
+"""Whose sizes are averaged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +172,7 @@ class BatchIterator(Iterator[ClipBatch]):
 
 def _started(session: Session, worker: ClipWorker, units: deque[Unit | None]) -> OrderedOutcomes[Unit | None, WorkCost]:
     options, plan = session.options, session.plan
-    length = common_clip_length(plan) or 1
-    batch_bytes = options.batch_size * length * math.prod(plan.picture_shape) if len(plan) else 0
+    batch_bytes = options.batch_size * (common_clip_length(plan) or 1) * _picture_bytes(plan)
     return ordered_outcomes(
         worker,
         _handed_out(session, units),
@@ -179,6 +182,18 @@ def _started(session: Session, worker: ClipWorker, units: deque[Unit | None]) ->
         size_of=attrgetter("nbytes"),
         deadline_seconds=options.deadline_seconds,
     )
+
+
+def _picture_bytes(plan: EpochPlan) -> int:
+    """Bytes of a picture; of unequal ones the mean of some."""
+    if not len(plan):
+        return 0
+    if not plan.options.unequal:
+        return math.prod(plan.picture_shape)
+    rows = plan.catalog.usable_rows[:: -(-len(plan.catalog.usable_rows) // _PICTURES)]
+    sizes = zip(plan.catalog.heights[rows].tolist(), plan.catalog.widths[rows].tolist(), strict=True)
+    shapes = [plan.tables.pictures.output(*size, Place(0, 0, 0)).shape(*size) for size in sizes]
+    return sum(map(math.prod, shapes)) // len(shapes)
 
 
 def _handed_out(session: Session, units: deque[Unit | None]) -> Iterator[Unit | None]:

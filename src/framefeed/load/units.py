@@ -83,7 +83,7 @@ class ClipWorker:
             cost.nbytes = self._transform_all(unit, clips)
             cost.transform = watch.lap()
         else:
-            cost.nbytes = len(clips) * unit.draft.clip_bytes
+            cost.nbytes = sum(clip.nbytes for clip in clips.values())
         return cost
 
     def transformed(self, clip_and_position: tuple[Pixels, int]) -> npt.NDArray[Any]:
@@ -127,13 +127,12 @@ class ClipWorker:
         return self._decoder.decode(MediaSource.of(catalog.source(row)), catalog.frame_index(row), slots)
 
     def _transform_all(self, unit: Unit, clips: dict[int, Pixels]) -> int:
-        stack, nbytes = unit.draft.stack, 0
-        assert stack is not None
+        nbytes = 0
         for place in list(clips):
             # Popped, so that the memory of a clip comes back before the next one is transformed.
             outcome = outcome_of(self.transformed, (clips.pop(place), unit.draft.positions[place]))
             if isinstance(outcome, Ok):
-                stack.put(place, outcome.value)
+                unit.draft.put(place, outcome.value)
                 nbytes += outcome.value.nbytes
             else:
                 unit.draft.fail(place, outcome.error, unit.stage)

@@ -132,14 +132,22 @@ class EpochPlan:
 
     # --- one position ---------------------------------------------------------------------------------
 
-    def __getitem__(self, position: SupportsIndex) -> DecodeRequest:
-        """Make the request of one of this rank's positions; negative ones count from the end.
+    @overload
+    def __getitem__(self, position: SupportsIndex) -> DecodeRequest: ...
+    @overload
+    def __getitem__(self, position: slice) -> list[DecodeRequest]: ...
+    def __getitem__(self, position: SupportsIndex | slice) -> DecodeRequest | list[DecodeRequest]:
+        """Make the request of one of this rank's positions, or the requests of a slice of them, as a list.
+
+        Negative positions count from the end.
 
         Raises:
             IndexError: There is no such position.
             FrameNotFound: The tolerance or policy="error" says so, or the clip's window is empty.
             TimeUnavailable: The rule needs times, and the stream has no usable timestamps.
         """
+        if isinstance(position, slice):
+            return [self[each] for each in range(*position.indices(len(self)))]
         found = self._locate(position)
         try:
             return self._request(found)
@@ -243,8 +251,10 @@ class EpochPlan:
         """(C, H, W) of every delivered picture.
 
         Raises:
-            UsageError: The plan has no positions, so that no picture has a shape.
+            UsageError: The plan has no positions, so that no picture has a shape, or they are unequal.
         """
+        if self.options.unequal:
+            raise UsageError("a plan with unequal=True has no common picture shape: use plan.clip_shape_at(position)")
         if self.tables.picture is None:
             raise UsageError("a plan without a usable row has no picture shape: look at plan.excluded")
         return (3, *self.tables.picture)
@@ -253,6 +263,12 @@ class EpochPlan:
     def clip_shape(self) -> tuple[int, int, int, int]:
         """(T, C, H, W) of every clip."""
         return (self.num_frames_per_clip, *self.picture_shape)
+
+    def clip_shape_at(self, position: SupportsIndex) -> tuple[int, int, int, int]:
+        """(T, C, H, W) of one position's clip, which differs between positions where ``unequal`` says so."""
+        request, row = self[position], self.row_at(position)
+        _, height, width = request.output.shape(int(self.catalog.heights[row]), int(self.catalog.widths[row]))
+        return len(request), 3, height, width
 
     @property
     def excluded(self) -> list[Excluded]:
@@ -325,6 +341,7 @@ def plan_clips(
     size: Size | int | None = None,
     crop: Crop | Sequence[int] | None = None,
     within: tuple[str, str] | None = None,
+    unequal: bool = False,
     on_damaged: OnDamaged = "error",
     columns: Sequence[str] = (),
 ) -> EpochPlan:
@@ -346,6 +363,7 @@ def plan_clips(
         size: (height, width) of the pictures, or an int for their short side, or None.
         crop: (top, left, height, width) in displayed pixels, CenterCrop, RandomCrop or RandomResizedCrop, before size.
         within: Names of two columns, start and end in seconds from the first frame; see ``Windows``. NaN is open.
+        unequal: Let the pictures of different clips differ in size; ``ClipBatch.data`` is then a list of clips.
         on_damaged: For frames that the index knows never come undamaged, which it does of files that were decoded
             (``verify="full"``): "error" plans them, and loading raises CorruptMedia; "skip" delivers zeros, with
             ``valid`` False; "deliver" delivers the picture that the decoder gives. One warning says where rows were not
@@ -356,8 +374,9 @@ def plan_clips(
         UsageError: No frame indexes, pictures that come out unequal, or options that contradict each other.
     """
     options = PlanOptions(
-        seed, shuffle, epoch, rank, world_size, tail, clips_per_video, size, crop, within, columns, on_damaged
-    )
+        seed, shuffle, epoch, rank, world_size, tail, clips_per_video, size, crop, within, columns, on_damaged,
+        unequal,
+    )  # fmt: skip
     _check_kinds(catalog, rule)
     plan = EpochPlan(catalog, rule, options, PlanTables.of(catalog, rule, options))
     if excluded := plan.tables.num_excluded(catalog):

@@ -37,6 +37,7 @@ class PlanOptions:
     within: tuple[str, str] | None = None
     columns: Sequence[str] = ()
     on_damaged: OnDamaged = "error"
+    unequal: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", check_seed(self.seed))
@@ -50,6 +51,8 @@ class PlanOptions:
         object.__setattr__(self, "within", _checked_window(self.within))
         object.__setattr__(self, "columns", _checked_names(self.columns))
         check_on_damaged(self.on_damaged)
+        if not isinstance(self.unequal, bool):
+            raise UsageError(f"unequal must be True or False, not {self.unequal!r}")
         object.__setattr__(self, "crop", as_crop(self.crop))
         object.__setattr__(self, "size", self.pictures.size)
 

@@ -68,6 +68,32 @@ class PictureRule:
         """
         if isinstance(self.size, tuple) and self.crop is None:
             return self.size if len(heights) else None  # whatever the pictures were
+        found = self._shapes(heights, widths, name)
+        if len(found) > 1:
+            (one, first), (other, second) = list(found.items())[:2]
+            raise UsageError(
+                f"the pictures of a plan must come out equal, but {name(first)} gives {one[0]} x {one[1]} and "
+                f"{name(second)} gives {other[0]} x {other[1]} (height x width): give size=(height, width), "
+                "or a crop to one shape, or split the plan with catalog.filter(), or give plan_clips unequal=True, "
+                "which makes each batch a list of clips"
+            )
+        return next(iter(found), None)
+
+    def check_pictures(self, heights: IntArray, widths: IntArray, name: Callable[[int], str]) -> None:
+        """Check that the form can be settled for all pictures, which may differ; see ``common_picture``.
+
+        Raises:
+            UsageError: A crop does not fit, or a size is unknown that is needed.
+        """
+        if self.crop is None:
+            # Any size will do, if it is known: a look at each would take seconds over a million pictures.
+            unknown = np.flatnonzero(np.minimum(heights, widths) < 1)[:1]
+            self._shapes(heights[unknown], widths[unknown], lambda at: name(int(unknown[at])))
+        else:
+            self._shapes(heights, widths, name)
+
+    def _shapes(self, heights: IntArray, widths: IntArray, name: Callable[[int], str]) -> dict[Size, int]:
+        """Find each (height, width) that comes out, and the first picture that it comes out of."""
         _, first_of = np.unique(heights * (1 << 32) + widths, return_index=True)
         anywhere = Place(0, 0, 0)  # shapes do not depend on the draw
         found: dict[Size, int] = {}
@@ -78,14 +104,7 @@ class PictureRule:
             except UsageError as error:
                 raise UsageError(f"{name(row)}: {error}", source=name(row), stage="plan") from None
             found.setdefault(shape[1:], row)
-        if len(found) > 1:
-            (one, first), (other, second) = list(found.items())[:2]
-            raise UsageError(
-                f"the pictures of a plan must come out equal, but {name(first)} gives {one[0]} x {one[1]} and "
-                f"{name(second)} gives {other[0]} x {other[1]} (height x width): give size=(height, width), "
-                "or a crop to one shape, or split the plan with catalog.filter()"
-            )
-        return next(iter(found), None)
+        return found
 
 
 def short_side(size: int, height: int, width: int) -> Size:

@@ -20,6 +20,7 @@ from framefeed.plan.clips import ClipRule, EveryFrame
 from framefeed.plan.crops import Size
 from framefeed.plan.layout import Layout, RequestRows, VideoClips, VideoFrames
 from framefeed.plan.options import PlanOptions
+from framefeed.plan.pictures import PictureRule
 from framefeed.plan.request import OutputSpec
 from framefeed.plan.windows import Windows
 
@@ -99,7 +100,7 @@ class PlanTables:
             classes=tuple(catalog.classes),
             windows=windows,
             pictures=pictures,
-            picture=_common_picture(catalog, pictures, rows),
+            picture=_common_picture(catalog, pictures, rows, options.unequal),
             windowless=windowless,
         )
 
@@ -168,13 +169,17 @@ def _request_picture(catalog: Catalog, pictures: Pictures, rows: IntArray) -> Si
     return _common_picture(catalog, pictures, np.unique(rows))
 
 
-def _common_picture(catalog: Catalog, pictures: Pictures, rows: IntArray) -> Size | None:
+def _common_picture(catalog: Catalog, pictures: Pictures, rows: IntArray, unequal: bool = False) -> Size | None:
     distinct = _first_of_each_shape(catalog.heights, catalog.widths, rows)
 
     def name(at: int) -> str:
         return source_name(catalog, int(distinct[at]))
 
-    return pictures.common_picture(catalog.heights[distinct], catalog.widths[distinct], name)
+    heights, widths = catalog.heights[distinct], catalog.widths[distinct]
+    if unequal and isinstance(pictures, PictureRule):
+        pictures.check_pictures(heights, widths, name)
+        return None
+    return pictures.common_picture(heights, widths, name)
 
 
 def _first_of_each_shape(heights: IntArray, widths: IntArray, rows: IntArray) -> IntArray:

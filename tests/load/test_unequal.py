@@ -1,0 +1,140 @@
+"""Pictures of unequal size in one plan: batches are lists of clips, frame by frame what equal plans give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from PIL import Image
+
+import framefeed as ff
+from framefeed.errors import UsageError
+from framefeed.index.catalog import Catalog
+from framefeed.index.scanning import scan
+from framefeed.load import ClipLoader
+from framefeed.plan.clips import Uniform
+from framefeed.plan.crops import CenterCrop, RandomCrop
+from framefeed.plan.epoch import EpochPlan, plan_clips
+from framefeed.testing import ClipSpec, read_stamps, write_clip
+from tests.fakes import FlatDecoder
+
+SIZES = [(40, 60), (60, 40), (48, 48), (40, 60), (33, 71), (80, 20)]
+"""(height, width) of each picture."""
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
+    folder = tmp_path_factory.mktemp("pictures")
+    for number, (height, width) in enumerate(SIZES):
+        rows = np.arange(height, dtype=np.uint8)[:, None, None]
+        shade = np.broadcast_to(rows + 20 * number, (height, width, 3)).astype(np.uint8)
+        Image.fromarray(shade).save(folder / f"{number}.png")
+    return scan(folder)
+
+
+def plan_of(catalog: Catalog, **options: Any) -> EpochPlan:
+    return plan_clips(catalog, Uniform(1), **{"seed": 0, "shuffle": False, "unequal": True, **options})
+
+
+def one_by_one(plan: EpochPlan) -> list[npt.NDArray[np.uint8]]:
+    """What `VideoDecoder` gives for each position."""
+    clips = []
+    for request in plan:
+        with ff.VideoDecoder(request.source, size=request.output.size, crop=request.output.crop) as decoder:
+            clips.append(decoder.get_frames_at(request.ordinals).data)
+    return clips
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize(
+    "options", [{}, {"size": 32}, {"crop": RandomCrop(20, 20), "size": 16}, {"size": (24, 24)}, {"shuffle": True}]
+)
+def test_batches_are_lists_of_the_planned_frames(pictures: Catalog, workers: int, options: dict[str, Any]) -> None:
+    plan = plan_of(pictures, **options)
+    expected = one_by_one(plan)
+    with ClipLoader(plan, batch_size=4, workers=workers) as loader:
+        batches = list(loader)
+    assert [len(batch.data) for batch in batches] == [4, 2]
+    assert all(isinstance(batch.data, list) for batch in batches)
+    got = [clip for batch in batches for clip in batch.data]
+    for position, (clip, wanted) in enumerate(zip(got, expected, strict=True)):
+        assert clip.shape == plan.clip_shape_at(position)
+        np.testing.assert_array_equal(clip, wanted)
+    assert repr(batches[0]) == "ClipBatch(4 clips of any size)"
+
+
+def test_without_it_the_error_names_it(pictures: Catalog) -> None:
+    for size in (None, 32):
+        with pytest.raises(UsageError, match="unequal=True"):
+            plan_of(pictures, size=size, unequal=False)
+    with pytest.raises(UsageError, match="unequal must be True or False"):
+        plan_of(pictures, unequal="yes")
+    with pytest.raises(UsageError, match="does not fit"):
+        plan_of(pictures, crop=CenterCrop(50, 50))
+
+
+def test_there_is_no_common_shape(pictures: Catalog) -> None:
+    plan = plan_of(pictures)
+    for name in ("picture_shape", "clip_shape"):
+        with pytest.raises(UsageError, match="clip_shape_at"):
+            getattr(plan, name)
+    assert [plan.clip_shape_at(position)[2:] for position in range(6)] == SIZES
+    assert plan.describe().clips == 6
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_transform_may_return_any_shape(pictures: Catalog, workers: int) -> None:
+    def flat(clip: npt.NDArray[np.uint8], rng: np.random.Generator) -> npt.NDArray[np.float64]:
+        if clip.shape[2] == 48:
+            raise ValueError("square")
+        return clip.reshape(-1) / 2
+
+    with ClipLoader(plan_of(pictures), batch_size=6, workers=workers, transform=flat, on_error="skip") as loader:
+        (batch,) = loader
+    shapes = [(1, 3, 48, 48) if size == (48, 48) else (3 * size[0] * size[1],) for size in SIZES]
+    assert [clip.shape for clip in batch.data] == shapes
+    assert not batch.data[2].any()
+    assert batch.ok.tolist() == [True, True, False, True, True, True]
+
+
+def test_a_clip_that_fails_is_zeros_of_its_own_shape(pictures: Catalog) -> None:
+    bad = pictures.source(1)
+
+    def check(name: str) -> None:
+        if name == bad:
+            raise ff.CorruptMedia("cut")
+
+    options: dict[str, Any] = {"batch_size": 6, "workers": 0, "on_error": "skip"}
+    with ClipLoader(plan_of(pictures), backend=FlatDecoder(before=check), **options) as loader:
+        (batch,) = loader
+    assert [clip.shape[2:] for clip in batch.data] == SIZES
+    assert not batch.data[1].any()
+
+
+def test_clips_of_videos_of_unequal_size_and_kept_ones(tmp_path: Path) -> None:
+    for number, (height, width) in enumerate([(48, 64), (64, 96)]):
+        write_clip(tmp_path / f"{number}.mp4", ClipSpec(num_frames=20, height=height, width=width))
+    plan = plan_clips(scan(tmp_path), Uniform(4), seed=0, clips_per_video=2, unequal=True)
+    with ClipLoader(plan, batch_size=2, workers=2) as loader:
+        kept = [clip for _ in range(3) for batch in loader for clip in batch.data]
+    expected = [plan.with_epoch(epoch)[i].ordinals.tolist() for epoch in range(3) for i in range(4)]
+    assert [read_stamps(clip) for clip in kept] == expected
+
+
+@pytest.mark.parametrize("size", [None, 32])
+def test_through_a_cache(pictures: Catalog, tmp_path: Path, size: int | None) -> None:
+    plan = plan_of(pictures, size=size)
+    expected = one_by_one(plan)
+    cache = ff.FrameCache(tmp_path / "cache", max_bytes="10MB")
+    assert ff.cache.estimate(plan, cache).fits
+    for _ in range(2):
+        with ClipLoader(plan, batch_size=4, workers=0, cache=cache) as loader:
+            got = [clip for batch in loader for clip in batch.data]
+        for clip, wanted in zip(got, expected, strict=True):
+            np.testing.assert_array_equal(clip, wanted)
+        cached = loader.stats().counts.frames_cached
+    assert cached == 6
+    cache.close()
