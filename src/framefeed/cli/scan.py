@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from framefeed.cli.exits import Exit
 from framefeed.cli.failures import as_json, list_failed
+from framefeed.cli.limits import add_limit_arguments, limits_of
 from framefeed.cli.parsing import columns, positive_seconds, rate, workers
 from framefeed.cli.printing import counted, printable, say, say_json
 from framefeed.errors import UsageError
@@ -61,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fps", type=rate, metavar="FPS", help="frames a second of folders taken as videos")
     parser.add_argument("--deadline-seconds", type=positive_seconds, default=60, metavar="S",
                         help="longest time for one file (60); one that takes longer is listed as failed")  # fmt: skip
+    add_limit_arguments(parser)
     parser.add_argument("--anew", dest="resume", action="store_false",
                         help="open every file, also those that an earlier scan to the same catalog knows")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print a summary as JSON")
@@ -110,6 +112,7 @@ def _request(args: argparse.Namespace) -> ScanRequest:
         args.workers,
         None,
         image_rate,
+        limits=limits_of(args),
         deadline_seconds=args.deadline_seconds,
         assume_fps=None if args.assume_fps is None else exact_rate(args.assume_fps),
     )

@@ -221,16 +221,18 @@ def _brought_up_to_date(
     return outcome.tally
 
 
-def catalog_of(sources: Sequence[Source]) -> Catalog:
+def catalog_of(sources: Sequence[Source], limits: Limits | None = None) -> Catalog:
     """Index a few sources in memory: one row for each, in their order, also for those given twice.
 
     Args:
         sources: Paths, encoded bytes, image sequences, and catalog entries, whose frame index is taken as it is.
+        limits: What a file may claim; None is ``Limits()``.
 
     Raises:
         MediaError: A source cannot be indexed.
         UsageError: One of them is no source.
     """
+    options = SurveyOptions(workers=0, limits=limits_or_default(limits))
     texts: list[str] = []
     findings: dict[str, Finding] = {}
     buffers: dict[str, bytes | ImageSequence] = {}
@@ -240,8 +242,8 @@ def catalog_of(sources: Sequence[Source]) -> Catalog:
         if not isinstance(opened, str):
             buffers[text] = opened
         if text not in findings:
-            findings[text] = _found(source, opened)
-    return Catalog(assemble(Wanted(texts, list(findings.values()), buffers=buffers), SurveyOptions(workers=0)))
+            findings[text] = _found(source, opened, options)
+    return Catalog(assemble(Wanted(texts, list(findings.values()), buffers=buffers), options))
 
 
 def _checked_target(out: StrPath, roots: Roots) -> str:
@@ -345,9 +347,9 @@ def _identified(source: Source) -> tuple[str, str | bytes | ImageSequence]:
     raise UsageError(f"{media.name}: an open file cannot travel to a worker: pass its path, or its bytes")
 
 
-def _found(source: Source, opened: str | bytes | ImageSequence) -> Finding:
+def _found(source: Source, opened: str | bytes | ImageSequence, options: SurveyOptions) -> Finding:
     known = _known(source) if isinstance(source, CatalogEntry) else None
-    finding = known or survey(opened, SurveyOptions())
+    finding = known or survey(opened, options)
     if finding.error is not None:
         raise finding.error
     return finding

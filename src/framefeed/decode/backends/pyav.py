@@ -155,12 +155,12 @@ class PyAVDecoder:
             yield from _execute({}, source, index, how, counts, send)
 
     def pictures(
-        self, source: MediaSource, index: FrameIndex, stretch: range, output: OutputSpec
+        self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], output: OutputSpec
     ) -> Iterator[tuple[int, Pixels]]:
-        """Yield (ordinal, pixels) for consecutive frames; see ``PictureStream.pictures``."""
+        """Yield (ordinal, pixels) of some frames, in memory of their own; missing ones are left out."""
         converter = Converter()
         shape = output.shape(*index.stream.displayed)
-        for ordinal, frame in self.frames(source, index, stretch):
+        for ordinal, frame in self.frames(source, index, ordinals):
             pixels = converted(partial(converter.write, frame, index.stream), output, shape, source)
             del frame
             yield ordinal, pixels
