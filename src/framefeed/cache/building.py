@@ -11,6 +11,7 @@ from typing import Literal
 
 from tqdm import tqdm
 
+from framefeed._checks import check_integer, expected
 from framefeed.cache.claims import Claims
 from framefeed.cache.filling import Failed, Filled, Filler
 from framefeed.cache.frame_cache import FrameCache
@@ -96,7 +97,7 @@ def build(
     """
     _check(plan, cache, epochs)
     before, begin = replace(cache.store.counts), perf_counter()
-    count = thread_budget().threads if workers == "auto" else workers
+    count = thread_budget().threads if workers == "auto" else check_integer("workers", workers, least=0)
     done = Filled()
     try:
         filled = _filled(Filler(plan, cache, as_decoder(backend), epochs), (plan, epochs, cache), count)
@@ -125,11 +126,10 @@ def build(
 
 def _check(plan: object, cache: object, epochs: int) -> None:
     if not isinstance(plan, EpochPlan):
-        raise UsageError(f"a plan comes from plan_clips or plan_requests, and is no {type(plan).__name__}")
+        raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)
     if not isinstance(cache, FrameCache):
-        raise UsageError(f"build fills a FrameCache, not a {type(cache).__name__}")
-    if epochs < 1:
-        raise UsageError(f"epochs must be at least 1, not {epochs}")
+        raise expected("cache", "an ff.FrameCache", cache)
+    check_integer("epochs", epochs, least=1)
 
 
 def _filled(filler: Filler, work: tuple[EpochPlan, int, FrameCache], workers: int) -> Generator[Filled]:

@@ -9,6 +9,7 @@ from typing import Any, Literal, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
+from framefeed._checks import expected
 from framefeed._units import parse_bytes
 from framefeed.cache.caching import CachingDecoder
 from framefeed.cache.keeper import AUTO, CacheOptions, Keeper
@@ -18,7 +19,6 @@ from framefeed.cache.store import FrameStore
 from framefeed.cache.stored import StoreInfo, Verified
 from framefeed.cache.tally import CacheStats
 from framefeed.decode.decoder import Decoder
-from framefeed.errors import UsageError
 from framefeed.parallel.closing import ClosedByWith
 from framefeed.plan.crops import CenterCrop, FixedCrop
 from framefeed.plan.epoch import EpochPlan
@@ -74,8 +74,8 @@ class FrameCache(ClosedByWith):
         strict: bool = False,
         shared: bool = False,
     ) -> None:
-        budget = None if max_bytes is None else parse_bytes(max_bytes)
-        memory = 0 if memory_bytes == 0 else parse_bytes(memory_bytes)
+        budget = None if max_bytes is None else parse_bytes(max_bytes, "max_bytes")
+        memory = 0 if isinstance(memory_bytes, int) and memory_bytes == 0 else parse_bytes(memory_bytes, "memory_bytes")
         self._open(CacheOptions(_folder(path), codec, budget, form, memory, strict, shared))
 
     def _open(self, options: CacheOptions) -> None:
@@ -145,6 +145,8 @@ class FrameCache(ClosedByWith):
 
     def form_for(self, plan: EpochPlan) -> Form:
         """The form in which frames of a plan are stored."""
+        if not isinstance(plan, EpochPlan):
+            raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)
         own = self.keeper.options.form
         return form_for(plan) if own == "auto" else own
 
@@ -204,9 +206,9 @@ class _Lacks:
 
 
 def _folder(path: object) -> str:
-    name = os.fsdecode(path) if isinstance(path, (str, os.PathLike)) else ""
+    name = os.fsdecode(path) if isinstance(path, (str, os.PathLike)) and not isinstance(path, type) else ""
     if not name or "\0" in name:
-        raise UsageError(f"a cache is a folder, named by its path, not {path!r}")
+        raise expected("path", "a folder such as 'cache/'", path)
     return os.path.abspath(os.path.expanduser(name))
 
 

@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Callable
 from importlib.metadata import entry_points
 
+from framefeed._checks import expected
 from framefeed.decode.auto import AutoDecoder
 from framefeed.decode.decoder import Decoder
 from framefeed.errors import MissingDependency, UsageError
@@ -45,7 +46,7 @@ def as_decoder(backend: str | Decoder) -> Decoder:
     if isinstance(backend, str):
         return decoder_named(backend)
     if not isinstance(backend, Decoder):
-        raise UsageError(f"a backend is a name or a decoder, not {type(backend).__name__}")
+        raise expected("backend", "the name of a decoder, or a Decoder", backend)
     return backend
 
 

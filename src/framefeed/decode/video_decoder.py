@@ -9,6 +9,7 @@ from typing import Any, Literal, NoReturn, Self
 
 import numpy as np
 
+from framefeed._checks import expected
 from framefeed.decode.asking import (
     FloatArray,
     WrongKind,
@@ -104,9 +105,11 @@ class VideoDecoder:
 
     def _open(self, source: Any, options: DecoderOptions) -> None:
         if options.dimension_order not in ("NCHW", "NHWC"):
-            raise UsageError(f"dimension_order must be 'NCHW' or 'NHWC', not {options.dimension_order!r}")
+            raise expected("dimension_order", "'NCHW' or 'NHWC'", options.dimension_order)
         rule = PictureRule(options.size, as_crop(options.crop))
         self._decoder = as_decoder(options.backend)
+        if options.frame_index is not None and not isinstance(options.frame_index, FrameIndex):
+            raise expected("frame_index", "a FrameIndex (from ff.build_index) or None", options.frame_index)
         self._source = MediaSource.of(source)
         self._limits = limits_or_default(options.limits)
         self._info: MediaInfo | None = None
@@ -115,7 +118,8 @@ class VideoDecoder:
             self._info, known = index_media(self._source, stream_index=options.stream_index, limits=self._limits)
         elif options.stream_index not in (None, known.stream.stream_index):
             raise UsageError(
-                f"stream_index={options.stream_index}, but frame_index is of stream {known.stream.stream_index}"
+                f"stream_index={options.stream_index} contradicts frame_index, which is of stream "
+                f"{known.stream.stream_index}"
             )
         self._index: FrameIndex = known
         check_kind(self._decoder, known, self._source.name)
@@ -232,8 +236,8 @@ class VideoDecoder:
 
     def __reduce__(self) -> NoReturn:
         raise WrongKind(
-            f"{self._source.name}: a VideoDecoder is not sent to other processes: send its path or catalog entry, and "
-            "open it there"
+            f"{self._source.name}: a VideoDecoder cannot be sent to another process: send the path or the catalog "
+            "entry, and open it there"
         )
 
     def __enter__(self) -> Self:

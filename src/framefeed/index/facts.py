@@ -225,7 +225,7 @@ class Facts:
             UsageError: There is none of this name; the message lists the known.
         """
         if name not in self.names:
-            raise UsageError(f"no column {name!r} in this catalog; it has {', '.join(self.names)}")
+            raise UsageError(f"this catalog has no column {name!r}: its columns are {', '.join(self.names)}")
         with self._lock:
             if name not in self._columns:
                 self._columns[name] = self._read(name)

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from framefeed._checks import check_path
 from framefeed.errors import MediaError, UnreadableMedia, UsageError
 from framefeed.index.assembly import Rows, Wanted, assemble, catalog_data
 from framefeed.index.build import Verify
@@ -98,6 +99,10 @@ def scan(
         ResourceExhausted: Memory or file descriptors ran out, twice: what was found so far is kept, and the next scan
             goes on from there.
     """
+    if out is not None:
+        check_path("out", out, "cat.parquet")
+    if root is not None:
+        check_path("root", root, "videos/")
     bounds = limits_or_default(limits)
     rate = fps_of(image_folders, fps)
     assumed = None if assume_fps is None else exact_rate(assume_fps, "assume_fps")
@@ -107,7 +112,7 @@ def scan(
     request = ScanRequest(options, out, label_from, base, resume, image_folders, lists)
     catalog = scanned(roots, request).catalog
     if assumed is not None and depth == "frames" and not count_times(catalog).get("assumed"):
-        message = f"every file that can be read has times of its own: assume_fps={assume_fps} is not used"
+        message = f"assume_fps={assume_fps} was not used: all readable files have times of their own"
         warnings.warn(message, UserWarning, stacklevel=2)
     return catalog
 
@@ -234,11 +239,11 @@ def catalog_of(sources: Sequence[Source]) -> Catalog:
 def _checked_target(out: StrPath, roots: Roots) -> str:
     """Refuse early what would fail after hours of scanning."""
     if os.fsdecode(out).endswith(os.sep):
-        raise UsageError(f"out={os.fsdecode(out)} names a folder: name a file in it, such as cat.parquet")
+        raise UsageError(f"out={os.fsdecode(out)} names a folder: expected a file, such as cat.parquet in it")
     target = absolute(os.fsdecode(out))
     names = [roots] if isinstance(roots, (str, os.PathLike)) else roots
     if any(absolute(os.fsdecode(name)) == target for name in names):
-        raise UsageError(f"out={target} would replace the manifest that is scanned: choose another name")
+        raise UsageError(f"out={target} would overwrite the list that is scanned: choose another name")
     check_target(target)
     return target
 
@@ -253,7 +258,7 @@ def fps_of(image_folders: str, fps: float | Fraction | None) -> Fraction | None:
         raise UsageError(f"image_folders must be 'image' or 'video', not {image_folders!r}")
     if (image_folders == "video") != (fps is not None):
         raise UsageError(
-            'folders of pictures are videos with both image_folders="video" (--image-folders video) and fps=... (--fps)'
+            'image_folders="video" (--image-folders video) and fps=... (--fps) need each other: give both, or neither'
         )
     return None if fps is None else exact_rate(fps)
 
@@ -266,7 +271,9 @@ def _rows(listing: Listing, label_from: str | None, root: str | None) -> Rows:
         labels = _parents(listing, labels)
     texts = listing.texts(root)
     if root is not None and len(texts) and pc.all(pc.starts_with(texts, os.sep)).as_py():
-        raise UsageError(f"root={root}: none of the {len(texts):,} paths lies below it, {texts[0].as_py()} for example")
+        raise UsageError(
+            f"root={root}: none of the {len(texts):,} paths is inside this folder, for example {texts[0].as_py()}"
+        )
     # Only lines of a manifest name one file several times: folders and named files do not.
     numbers = source_numbers(texts) if columns.column_names else None
     return Rows(texts, numbers, labels, extra if extra.column_names else None, root)
@@ -329,7 +336,7 @@ def _identified(source: Source) -> tuple[str, str | bytes | ImageSequence]:
         return f"<{escape(media.name)}, {media.sequence.digest}>", media.sequence
     if media.kind in ("path", "url"):
         return escape(media.path), media.path
-    raise UsageError(f"{media.name}: an open file cannot travel to a worker: pass its path, or its bytes")
+    raise UsageError(f"{media.name}: an open file cannot be sent to a worker: give its path, or its bytes")
 
 
 def _found(source: Source, opened: str | bytes | ImageSequence) -> Finding:

@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from framefeed._checks import expected
 from framefeed.cache.frame_cache import FrameCache
 from framefeed.decode.decoder import Decoder
 from framefeed.errors import UsageError
@@ -72,7 +73,7 @@ class ClipLoader(ClosedByWith):
             batch_size, drop_last, workers, kind, prefetch, backend, cache, transform, on_error, deadline_seconds
         )
         if not isinstance(plan, EpochPlan):
-            raise UsageError(f"a plan comes from plan_clips or plan_requests, and is no {type(plan).__name__}")
+            raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)
         options.decoder_for(plan)
         self._plan = plan
         self._options = options
@@ -113,7 +114,7 @@ class ClipLoader(ClosedByWith):
     def __iter__(self) -> BatchIterator:
         """Begin a pass; the one before it ends."""
         if self._is_closed:
-            raise UsageError("this loader is closed; make another")
+            raise UsageError("this ClipLoader is closed: make another one")
         self._end_iteration("another iteration of this loader was begun")
         start = self._cursor.delivered if self._cursor.is_restored else 0
         self._cursor = Cursor(self._cursor.epoch, start)

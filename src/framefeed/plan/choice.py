@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import isfinite
+from numbers import Real
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from framefeed.errors import FrameNotFound, UsageError
+from framefeed._checks import expected
+from framefeed.errors import FrameNotFound
 from framefeed.index.frame_index import FloatArray, IntArray
 from framefeed.index.picking import NONE, PICKS, ExactTimes, Pick, pick_frames
 from framefeed.plan.timeline import Timeline
@@ -53,12 +55,13 @@ class Picking:
 
     def __post_init__(self) -> None:
         if self.pick not in PICKS:
-            raise UsageError(f"unknown pick {self.pick!r}: use one of {', '.join(PICKS)}")
+            raise expected("pick", f"one of {', '.join(PICKS)}", self.pick)
         if self.policy not in POLICIES:
-            raise UsageError(f"unknown policy {self.policy!r}: use one of {', '.join(POLICIES)}")
+            raise expected("policy", f"one of {', '.join(POLICIES)}", self.policy)
         tolerance = self.tolerance_seconds
-        if tolerance is not None and not (isfinite(tolerance) and tolerance >= 0):
-            raise UsageError(f"tolerance_seconds must be at least 0 and finite, or None, not {tolerance!r}")
+        is_number = isinstance(tolerance, Real) and not isinstance(tolerance, bool)
+        if tolerance is not None and not (is_number and isfinite(tolerance) and tolerance >= 0):
+            raise expected("tolerance_seconds", "a finite number of at least 0, or None", tolerance)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
-from operator import index as whole_number
 from typing import Any, NamedTuple, SupportsIndex, overload
 
 import numpy as np
 from numpy.random import Generator
 
+from framefeed._checks import OutOfRange, check_integer, check_mapping, check_position, expected
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index.catalog import Catalog, CatalogEntry
 from framefeed.plan.chance import Place, generator_at
@@ -99,15 +99,14 @@ class EpochPlan:
         """
         if isinstance(position, np.ndarray):
             if position.size and not (position.min() >= 0 and position.max() < len(self)):
-                raise IndexError(f"positions from {position.min()} to {position.max()} of a plan of {len(self)}")
+                raise OutOfRange(
+                    f"position: expected 0 to {len(self) - 1}, got positions from {position.min()} to {position.max()}"
+                )
             return self._shard.global_position(position)
         return self._shard.global_position(self._checked(position))
 
     def _checked(self, position: SupportsIndex) -> int:
-        number = whole_number(position)
-        if not -len(self) <= number < len(self):
-            raise IndexError(f"position {number} of a plan of {len(self)} positions")
-        return number % len(self)
+        return check_position("position", position, len(self), "plan")
 
     @cached_property
     def _located(self) -> dict[int, Located]:
@@ -115,7 +114,7 @@ class EpochPlan:
 
     def _locate(self, position: SupportsIndex) -> Located:
         # A clip is asked for several times in a row: its request, its row, its columns.
-        number = whole_number(position)
+        number = check_integer("position", position)
         found = self._located.get(number)
         if found is None:
             found = self._found(position)
@@ -239,7 +238,10 @@ class EpochPlan:
             UsageError: The plan has no positions, so that no picture has a shape.
         """
         if self.tables.picture is None:
-            raise UsageError("a plan without a usable row has no picture shape: look at plan.excluded")
+            raise UsageError(
+                "this plan has no clips, and so no picture shape: plan.excluded lists the rows that were left "
+                "out, and why"
+            )
         return (3, *self.tables.picture)
 
     @property
@@ -287,9 +289,10 @@ class EpochPlan:
         Raises:
             UsageError: The checkpoint belongs to another plan.
         """
+        check_mapping("state", state, "what plan.state_dict() returned")
         version = state.get("version")
         if version != STATE_VERSION:
-            raise UsageError(f"this checkpoint has version {version!r}, and this is framefeed's {STATE_VERSION}")
+            raise UsageError(f"state: expected version {STATE_VERSION} of a plan's state, got version {version!r}")
         if state.get("fingerprint") != self.fingerprint:
             raise UsageError(
                 f"this checkpoint belongs to another plan: its fingerprint is {state.get('fingerprint')}, this plan's "
@@ -355,8 +358,9 @@ def plan_clips(
     plan = EpochPlan(catalog, rule, options, PlanTables.of(catalog, rule, options))
     if excluded := plan.tables.num_excluded(catalog):
         warnings.warn(
-            f"{excluded} of {len(catalog)} rows are left out of this plan; plan.excluded lists them, "
-            "catalog.errors shows what is known of them",
+            f"{excluded} of {len(catalog)} rows are left out of this plan, because their files could not be read: "
+            "plan.excluded "
+            "lists them with their errors",
             UserWarning,
             stacklevel=2,
         )
@@ -374,16 +378,16 @@ def unknown_damage(catalog: Catalog, on_damaged: OnDamaged) -> str | None:
     if not count:
         return None
     return (
-        f"on_damaged={on_damaged!r} knows no damaged frames of {count} of {len(catalog.usable_rows)} rows: they were "
-        "not scanned with verify='full', which finds them; loading such a frame raises CorruptMedia"
+        f"on_damaged={on_damaged!r} does not work for {count} of {len(catalog.usable_rows)} rows: their damaged frames "
+        "are not known, because they were not scanned with verify='full'; loading such a frame raises CorruptMedia"
     )
 
 
 def _check_kinds(catalog: object, rule: object) -> None:
-    if not hasattr(catalog, "usable_rows"):
-        raise UsageError(f"a catalog comes from scan() or Catalog.open(), and is no {type(catalog).__name__}")
+    if isinstance(catalog, type) or not hasattr(catalog, "usable_rows"):
+        raise expected("catalog", "a Catalog (from ff.scan or ff.Catalog.open)", catalog)
     if isinstance(rule, type) or not hasattr(rule, "choose"):
-        raise UsageError(f"a rule is one of the clip rules, for example Uniform(8), not {rule!r}")
+        raise expected("rule", "a clip rule such as ff.Uniform(8)", rule)
 
 
 def _restored(catalog: Catalog, rule: ClipRule, options: PlanOptions) -> EpochPlan:

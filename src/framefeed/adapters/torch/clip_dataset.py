@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from operator import index as whole_number
 from typing import Any, SupportsIndex
 
 import torch
 from torch.utils.data import Dataset
 
+from framefeed._checks import check_position, expected
 from framefeed.cache.frame_cache import FrameCache
 from framefeed.decode.decoder import Decoder
 from framefeed.decode.registry import decoder_named
@@ -61,7 +61,7 @@ class ClipDataset(Dataset[Any]):
     ) -> None:
         _check(plan, target, transform)
         if cache is not None and not isinstance(cache, FrameCache):
-            raise UsageError(f"cache must be an ff.FrameCache, or None, not {cache!r}")
+            raise expected("cache", "an ff.FrameCache or None", cache)
         self._cache = cache
         self._plan = plan
         self._target = target
@@ -139,7 +139,7 @@ class ClipDataset(Dataset[Any]):
             FramefeedError: What is wrong with the first of the clips that failed, with its position.
         """
         plan = self.plan
-        numbers = [_checked(whole_number(position), len(plan)) for position in positions]
+        numbers = [_checked(position, len(plan)) for position in positions]
         if not numbers:
             return []
         batch = load_batch(plan, numbers, self._decoder(plan, numbers), self._memory)
@@ -205,28 +205,29 @@ def seeded(seed: int) -> Iterator[None]:
         yield
 
 
-def _checked(position: int, length: int) -> int:
-    if not -length <= position < length:
-        raise IndexError(f"position {position} of a dataset of {length} clips")
-    return position % length
+def _checked(position: SupportsIndex, length: int) -> int:
+    return check_position("position", position, length, "dataset")
 
 
 def _check(plan: EpochPlan, target: str | None, transform: object) -> None:
     if not isinstance(plan, EpochPlan):
-        raise UsageError(f"a plan comes from plan_clips or plan_requests, and is no {type(plan).__name__}")
+        raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)
     if transform is not None and not callable(transform):
-        raise UsageError(f"transform must be a function of a clip, not {transform!r}")
+        raise expected("transform", "a function of one clip, or None", transform)
     if target is None:
         taken = [name for name in plan.columns if name in OWN_KEYS]
         if taken:
-            raise UsageError(f"columns {taken} have the names of an item's own keys: name a target, or rename them")
+            raise UsageError(
+                f"columns {taken} have the same names as keys of an item: give target=, or rename the columns"
+            )
         return
     if target not in plan.columns:
         raise UsageError(
-            f"the plan has no column {target!r}, it has {list(plan.columns)}: plan with columns=[{target!r}]"
+            f"target: the plan has no column {target!r}, only {list(plan.columns)}: plan with columns=[{target!r}]"
         )
     kind = plan.columns_at(0)[target].dtype if len(plan) else None
     if kind is not None and kind.kind not in "iub":
         raise UsageError(
-            f"a target must be of whole numbers, not {kind}: leave target out and take {target!r} as a key"
+            f"target: expected a column of integers, but {target!r} holds {kind}: leave target out, and take "
+            f"item[{target!r}]"
         )
