@@ -70,11 +70,11 @@ def build(
     epochs: int = 1,
     progress: bool | Show | None = None,
 ) -> BuildReport:
-    """Decode and store all frames that this rank's clips want and the cache does not have.
+    """Decode and store all frames that this rank's clips need and the cache does not have.
 
     Clips of one source are decoded together, whichever epoch they are of; sources come in the order of the catalog.
-    It ends by itself when the cache can store no more. Interrupted, or killed, it goes on from there when it is run
-    again. Several may build one plan at once, on as many machines as share the folder: they share the work.
+    It ends when the cache can store no more. If it is interrupted or killed, it continues when it is run again. Several
+    processes, on several machines that share the folder, may build one plan at once and share the work.
 
     Example: ``ff.cache.build(plan, ff.FrameCache("cache/", max_bytes="200GB"))``
 
@@ -91,9 +91,9 @@ def build(
         What was done. Clips that fail are listed in it and do not end the work.
 
     Raises:
-        UsageError: The arguments do not fit, or this decoder cannot give what is to be stored.
+        UsageError: An argument is wrong, or this decoder cannot give what is to be stored.
         CacheError: The cache's folder cannot be used.
-        ResourceExhausted: The machine ran out of something; what was stored stays, and the next build goes on.
+        ResourceExhausted: The machine ran out of memory or files; stored frames are kept, and the next build continues.
     """
     _check(plan, cache, epochs)
     before, begin = replace(cache.store.counts), perf_counter()

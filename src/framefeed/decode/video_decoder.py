@@ -70,8 +70,8 @@ class VideoDecoder:
     """Decodes frames of one video, by number or by time.
 
     ``len()``, ``[i]``, ``[a:b:c]`` and iteration work as on a sequence of pictures, each uint8 [C, H, W] (or
-    [H, W, C]); the methods return Frame and FrameBatch, which carry times. Any order, repeats and negative numbers
-    are fine; frames asked for together are decoded together, each group of pictures once.
+    [H, W, C]); the methods return Frame and FrameBatch, which carry times. Any order, repeats and negative numbers are
+    allowed; frames of one call are decoded together, each group of pictures once.
 
     Args:
         source: Path, bytes, seekable binary file object, `ImageSequence`, or catalog entry. A still picture is one
@@ -81,12 +81,12 @@ class VideoDecoder:
         size: (height, width), or the short side, to resize to; None to keep.
         crop: (top, left, height, width) in displayed pixels, or ``CenterCrop(h, w)``; applied before ``size``.
         backend: Name of a decoder, or a decoder; "auto" is "pyav" for videos, "still" for pictures.
-        frame_index: A ready index of the same source; ``build_index(source)`` if not given.
+        frame_index: An index of the same source; None calls ``build_index(source)``.
         limits: What the file may claim before anything is allocated for it; None is ``Limits()``.
 
     Raises:
         MediaError: The source cannot be read; see ``probe``.
-        UsageError: Contradicting arguments.
+        UsageError: An argument is wrong, or two contradict each other.
     """
 
     def __init__(
@@ -230,7 +230,7 @@ class VideoDecoder:
         )
 
     def close(self) -> None:
-        """Release files and decoders; more than once is fine, and no frame can be had afterwards."""
+        """Release files and decoders; may be called more than once. Afterwards no frame can be decoded."""
         self._is_closed = True
         self._forward.close()
 

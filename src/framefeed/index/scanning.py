@@ -57,11 +57,11 @@ def scan(
     limits: Limits | None = None,
     deadline_seconds: float | None = 60,
 ) -> Catalog:
-    """Find out about many media: one row a file, also for those that fail.
+    """Make a catalog of many media: one row per file, also for files that cannot be read.
 
-    With ``out``, what is found is written down as it comes, in a journal beside the catalog. A scan that was
-    interrupted, or killed, goes on where it stopped when it is run again; one that was finished opens only the files
-    whose size or modification time is another than before.
+    With ``out``, results are written to a journal beside the catalog while the scan runs. A scan that was interrupted
+    or killed continues where it stopped when it is run again. When a finished scan is run again, it opens only files
+    whose size or modification time has changed.
 
     Args:
         roots: Folders (by file endings), named files, globs, lists of media (text, CSV, JSON, Parquet), or several of
@@ -70,34 +70,34 @@ def scan(
         depth: "frames" finds every frame, "header" believes the header.
         verify: How frames are verified: "proof", "ends", "none" or "full", as in `build_index`. Of pictures the headers
             are read, their pixels are decoded with "full" alone.
-        assume_fps: Frames a second of streams that have no usable times and declare no constant rate: in the column
-            ``times_from`` they are "assumed". All others keep their times; a warning says so if it is used for none.
+        assume_fps: Frames per second of streams that have no usable times and declare no constant rate; their
+            ``times_from`` is "assumed". Other streams keep their times. A warning says if no stream needed it.
         workers: Threads or processes; None takes the thread budget. The catalog is the same for any number.
-        label_from: "parent" labels each file by its folder, where no manifest labels it; a file that links put into
-            folders of two names is then a row of each, otherwise one row.
-        columns: Which column of a list is what, by its number from 0 or its name: ``{"path": 0, "label": 1}``; others
-            keep their names. Most lists need none: see the guide.
+        label_from: "parent" labels each file by the name of its folder, if no list labels it. A file that links put
+            into two folders is then two rows.
+        columns: Names of the columns of a list, each with the column's number from 0 or its name in the list:
+            ``{"path": 0, "label": 1}``. Other columns keep their names. Most lists do not need it: see the guide.
         path_template: Path of each line, built from a list's columns: ``"{label}/{youtube_id}_{time_start:06d}.mp4"``.
         root: Store paths below this folder relative to it, so that a catalog can move with its data. Relative paths in
             lists count from it too, and without it from the list's own folder.
-        resume: Take what the journal and the old catalog say of files that did not change; False begins anew.
+        resume: Use the journal and the old catalog for files that have not changed; False opens all files again.
         progress: Show a bar; None shows it if standard error is a terminal.
         image_folders: "image" gives a row to every picture; "video" takes each folder of pictures as one video.
-        fps: Frames a second of such videos.
+        fps: Frames per second of these videos.
         limits: What a file may claim, None for the defaults of `Limits`; a file that claims more is a row with
             LimitExceeded.
-        deadline_seconds: Longest time for one file, or None for no bound; a file that takes longer is a row with
-            LimitExceeded, and is tried again by the next scan.
+        deadline_seconds: Longest time for one file, or None for no limit. A file that takes longer is a row with
+            LimitExceeded; the next scan tries it again.
 
     Returns:
         The catalog, opened from ``out`` where that is given.
 
     Raises:
-        UsageError: The arguments do not fit, a manifest cannot be understood, another process scans to ``out``, or
-            the disk is full: what was found so far is kept, and the next scan goes on from there.
+        UsageError: An argument is wrong, a list cannot be understood, another process scans to ``out``, or the disk is
+            full. Results so far are kept, and the next scan continues from them.
         MissingMedia: A manifest or a root is missing.
-        ResourceExhausted: Memory or file descriptors ran out, twice: what was found so far is kept, and the next scan
-            goes on from there.
+        ResourceExhausted: Memory or file descriptors ran out, twice. Results so far are kept, and the next scan
+            continues from them.
     """
     if out is not None:
         check_path("out", out, "cat.parquet")

@@ -329,10 +329,10 @@ def plan_clips(
     Example: ``plan_clips(catalog, Rates([(1, 8), (2, 8)]), seed=0, size=(224, 224), columns=["label"])``
 
     Args:
-        catalog: With frame indexes. Rows that failed are left out, with one warning, and listed in ``plan.excluded``.
+        catalog: With frame indexes. Rows that failed are left out with one warning; ``plan.excluded`` lists them.
         rule: Which frames make a clip.
-        clips_per_video: c, the clips of each video in an epoch.
-        seed: From 0 to 2**64 - 1; with the epoch and the global position it settles every draw.
+        clips_per_video: Number of clips of each video in an epoch (c).
+        seed: From 0 to 2**64 - 1; all random choices depend on seed, epoch and global position only.
         shuffle: True shuffles clips, False keeps the catalog's order, "videos" shuffles videos and keeps the clips of
             a video together on one rank, so that they share its decoding.
         epoch: From 0; ``plan.with_epoch`` gives the others.
@@ -342,14 +342,14 @@ def plan_clips(
         size: (height, width) of the pictures, or an int for their short side, or None.
         crop: (top, left, height, width) in displayed pixels, CenterCrop, RandomCrop or RandomResizedCrop, before size.
         within: Names of two columns, start and end in seconds from the first frame; see ``Windows``. NaN is open.
-        on_damaged: For frames that the index knows never come undamaged, which it does of files that were decoded
-            (``verify="full"``): "error" plans them, and loading raises CorruptMedia; "skip" delivers zeros, with
-            ``valid`` False; "deliver" delivers the picture that the decoder gives. One warning says where rows were not
-            decoded, so that the last two miss their damage.
-        columns: Names of columns that travel beside the clips.
+        on_damaged: For frames that a scan with ``verify="full"`` found damaged: "error" plans them, and loading raises
+            CorruptMedia; "skip" delivers zeros, with ``valid`` False; "deliver" delivers the picture that the decoder
+            gives. One warning counts the rows that were not scanned so, for which "skip" and "deliver" do not work.
+        columns: Names of columns that are delivered with the clips.
 
     Raises:
-        UsageError: No frame indexes, pictures that come out unequal, or options that contradict each other.
+        UsageError: The catalog has no frame indexes, the pictures would have different sizes, or options contradict
+            each other.
     """
     options = PlanOptions(
         seed, shuffle, epoch, rank, world_size, tail, clips_per_video, size, crop, within, columns, on_damaged

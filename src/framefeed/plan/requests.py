@@ -38,7 +38,7 @@ def plan_requests(
     world_size: int = 1,
     tail: Tail = "pad",
 ) -> EpochPlan:
-    """Plan clips that the user lists, one position each; each source is indexed once, before planning.
+    """Plan a list of clips, one position for each; each source is indexed once, before planning.
 
     Example: ``plan_requests([DecodeRequest(source="a.mp4", seconds=[0.0, 0.5])], columns={"label": ["dog"]})``
 
@@ -50,7 +50,7 @@ def plan_requests(
         policy: What stands in for what lies past the end.
         pick: How a time becomes a frame.
         tolerance_seconds: Largest allowed distance between wanted and picked time, or None.
-        seed: Settles the order and the crops.
+        seed: Decides the order and the random crops.
         shuffle: Whether each epoch has an order of its own.
         rank: This process among ``world_size``.
         world_size: Number of processes that share an epoch.
@@ -58,7 +58,7 @@ def plan_requests(
 
     Raises:
         MediaError: A source cannot be indexed.
-        UsageError: A request is empty, or the pictures come out unequal.
+        UsageError: A request is empty, or the pictures would have different sizes.
     """
     options = PlanOptions(seed=seed, shuffle=shuffle, rank=rank, world_size=world_size, tail=tail, size=size, crop=crop)
     if shuffle not in (True, False):

@@ -31,7 +31,7 @@ OWN_KEYS = ("data", "pts_seconds", "valid", "position", "source")
 
 
 class ClipDataset(Dataset[Any]):
-    """The clips of a plan by position, decoded where they are asked for, for any sampler and any workers.
+    """The clips of a plan by position, for any sampler and any number of workers, which decode them.
 
     An item is ``(clip, target)``: uint8 [T, C, H, W], or what the transform returned, and an int64 scalar. Without
     ``target`` it is a dict: data, pts_seconds float64 [T], valid bool [T], position (global, int64), source, and one
@@ -40,12 +40,13 @@ class ClipDataset(Dataset[Any]):
     Clips of one source that are asked for together (``__getitems__``, a batch of the DataLoader) share its decoding.
 
     Args:
-        plan: From ``plan_clips`` or ``plan_requests``. A sampler that shuffles wants ``shuffle=False`` here.
-        target: Name of a column of whole numbers, or of text, whose codes ``classes`` explains.
+        plan: From ``plan_clips`` or ``plan_requests``. Use ``shuffle=False`` there if the DataLoader shuffles.
+        target: Name of a column of integers or text; ``classes`` lists the texts in the order of their codes.
         transform: Called with a clip. Torch's generators are seeded for the call from (seed, epoch, position) and
-            restored afterwards: its draws do not depend on workers, and the trainer's not on the loader.
-        cache: An `FrameCache`: clips that it has are read from it, the others decoded and stored, by any workers. What
-            a worker has stored, others find when it ends, or has stored 64 MiB, or is asked for another epoch.
+            restored afterwards, so that its random numbers do not depend on the workers, nor those of the training on
+            it.
+        cache: A `FrameCache`: clips that it has are read from it, other clips are decoded and stored, by any worker.
+            Others find what a worker has stored when it ends, after 64 MiB, or at the next epoch.
 
     Raises:
         UsageError: The plan has no such column.
