@@ -34,15 +34,15 @@ BYTES_AT_ONCE = 256_000_000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("video", metavar="VIDEO", help="the file")
+    parser.add_argument("video", metavar="VIDEO", help="the video file")
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--at", type=times, metavar="SECONDS", help="times from the first frame, such as 1.5,2.0")
     which.add_argument("--indices", type=indices, metavar="FRAMES", help="frame numbers, such as 0,30,-1")
     which.add_argument("--rates", type=rates, metavar="FPS:FRAMES,...",
-                       help="from the first frame on: 1:8,2:8 is 8 frames at 1 a second, then 8 at 2")  # fmt: skip
-    parser.add_argument("-o", "--out", metavar="FOLDER", help="write each frame there as a PNG; made if missing")
+                       help="from the first frame on: 1:8,2:8 is 8 frames at 1 per second, then 8 at 2")  # fmt: skip
+    parser.add_argument("-o", "--out", metavar="FOLDER", help="folder for the frames, one PNG each; created if missing")
     parser.add_argument("--sheet", metavar="PICTURE", help="write one contact sheet, such as sheet.png")
-    parser.add_argument("--size", type=size, metavar="SIZE", help="of the frames: short side, or HEIGHTxWIDTH")
+    parser.add_argument("--size", type=size, metavar="SIZE", help="size of the frames: short side, or HEIGHTxWIDTH")
     parser.add_argument("--json", action="store_true", help="print what was found and written as JSON")
 
 
@@ -75,7 +75,7 @@ class _Taken:
 def run(args: argparse.Namespace) -> int:
     """Find the frames, decode them, write them."""
     if args.out is None and args.sheet is None:
-        raise UsageError("say where the frames go: -o FOLDER, --sheet PICTURE, or both")
+        raise UsageError("expected where to write the frames: -o FOLDER, --sheet PICTURE, or both")
     if args.sheet is not None:
         still_format(args.sheet)
     catalog = catalog_of([args.video])
