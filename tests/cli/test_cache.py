@@ -226,7 +226,7 @@ def test_C17_a_folder_that_cannot_be_written(catalog: str, capfd: pytest.Capture
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ([], "name what to do: build, info, verify or clear"),
+        ([], "expected an action: build, info, verify or clear"),
         (["frob"], "invalid choice: 'frob'"),
         (["build"], "required: CATALOG|MEDIA, CACHE"),
         (["build", "nope.mp4", "c"], "nope.mp4: No such file"),

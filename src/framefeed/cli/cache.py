@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     """Do what was asked for."""
     act = getattr(args, "act", None)
     if act is None:
-        raise UsageError("name what to do: build, info, verify or clear ('framefeed cache --help' says more)")
+        raise UsageError("expected an action: build, info, verify or clear ('framefeed cache --help' describes them)")
     return int(act(args))
 
 

@@ -384,12 +384,13 @@ def _reopen(path: str, root: str | None, fingerprint: str, has_frames: bool, row
     catalog = Catalog.open(path, root)
     if catalog.fingerprint != fingerprint:
         raise StaleSource(
-            f"{path}: this catalog was written again since it was sent here: open it again with Catalog.open and plan "
+            f"{path}: this catalog file has changed since it was sent to this process: open it again with "
+            "Catalog.open and plan "
             "again",
             source=path,
         )
     if has_frames and not catalog.has_frame_indexes:
-        raise StaleSource(f"{path}: its frame tables are gone: put {frames_path(path)} back", source=path)
+        raise StaleSource(f"{path}: its frame tables are missing: restore {frames_path(path)}", source=path)
     return catalog if rows is None else catalog.take(np.frombuffer(rows, dtype=np.int64))
 
 

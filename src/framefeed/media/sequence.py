@@ -276,7 +276,7 @@ class SequenceSource(MediaSource):
         sequence = self.sequence
         files = list_folder(sequence.folder) if sequence.folder is not None else stat_files(sequence.paths or ())
         if not len(files):
-            raise EmptyVideo(f"{self.name}: holds no picture (files named like img1.png)", source=self.name)
+            raise EmptyVideo(f"{self.name}: this folder has no pictures (files such as img1.png)", source=self.name)
         return files
 
     def _stale(self, why: str) -> StaleSource:
