@@ -16,9 +16,10 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import pytest
@@ -202,7 +203,7 @@ def as_documented(line: str) -> tuple[str, inspect.Signature]:
     function = ast.parse(source).body[0]
     assert isinstance(function, ast.FunctionDef)
     names: dict[str, Any] = {}
-    exec(source, {"Limits": ff.Limits}, names)  # noqa: S102 - a line of the reference, which is ours
+    exec(source, {"DecodeCounts": ff.DecodeCounts}, names)  # noqa: S102 - a line of the reference, which is ours
     return name, inspect.signature(names["function"])
 
 
@@ -220,6 +221,8 @@ def test_signatures_are_those_of_the_code(line: str) -> None:
     plain = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in actual.parameters.values()]
     assert list(documented.parameters.values()) == plain
 
+
+TORCH_CALLABLES = ("ClipDataset", "ClipDataset.set_epoch", "VideoDecoder")
 
 # Members that serve framefeed itself: public to its rooms, and nobody else's to call.
 INTERNAL = {
@@ -254,6 +257,55 @@ def test_members_are_documented(name: str) -> None:
     section = section_of(name)
     missing = {each for each in members - INTERNAL.get(name, set()) if not re.search(rf"\b{each}\b", section)}
     assert not missing, f"docs/reference.md says nothing of these of {name}: {sorted(missing)}"
+
+
+# Made by other calls, never by a user: what makes them is documented.
+MADE = {"Catalog", "CatalogEntry", "ClipBatch", "Decoder", "EpochPlan", "Frame", "FrameBatch", "FrameIndex",
+        "MediaInfo", "VideoMetadata"}  # fmt: skip
+CALLABLES = [
+    *(name for name in ff.__all__ if inspect.isfunction(getattr(ff, name))),
+    *(f"{name}.__init__" for name in CLASSES if name not in MADE),
+    *(
+        f"{name}.{member}"
+        for name in CLASSES
+        for member in dir(getattr(ff, name))
+        if not member.startswith("_")
+        and member not in INTERNAL.get(name, set())
+        and isinstance(inspect.getattr_static(getattr(ff, name), member), (FunctionType, classmethod))
+    ),
+    *(f"cache.{name}" for name in ff.cache.__all__ if inspect.isfunction(getattr(ff.cache, name))),
+    *(f"parallel.{name}" for name in ("ordered_map", "ordered_outcomes", "thread_budget")),
+    *(f"torch.{name}" for name in TORCH_CALLABLES),
+]
+
+
+def plain(signature: inspect.Signature) -> list[inspect.Parameter]:
+    """Parameters by name, kind and default, without the one that a method is bound to."""
+    given = [each.replace(annotation=inspect.Parameter.empty) for each in signature.parameters.values()]
+    return [each.replace(default=ff.DecodeCounts()) if repr(each.default) == "<factory>" else each
+            for each in given if each.name != "self"]  # fmt: skip
+
+
+def written_calls(section: str, name: str) -> Iterator[list[inspect.Parameter]]:
+    """Parameters of every call of a name that a section writes out, on a line of a block or between backquotes."""
+    for line in [*section.splitlines(), *re.findall(r"`([^`\n]+)`", section)]:
+        match = re.fullmatch(rf"(?:Catalog\.)?{re.escape(name)}\((?P<given>.*)\)(?: -> .*)?", line)
+        if match is not None:
+            with suppress(SyntaxError):  # an example, not a signature
+                yield plain(as_documented(f"function({match['given']})")[1])
+
+
+@pytest.mark.parametrize("name", CALLABLES)
+def test_parameters_are_documented(name: str) -> None:
+    if name.startswith("torch."):
+        pytest.importorskip("torch")
+    owner, _, member = name.rpartition(".")
+    target = resolve(owner) if member == "__init__" else resolve(name)
+    written = owner if member == "__init__" else name if owner in ("cache", "parallel", "torch") else member
+    section = section_of(name if owner in ("cache", "parallel", "torch") else owner or name)
+    wanted = plain(inspect.signature(target))
+    found = list(written_calls(section, written))
+    assert wanted in found, f"docs/reference.md must write {written}({', '.join(map(str, wanted))}); it has {found}"
 
 
 def rows_of(command: str) -> str:

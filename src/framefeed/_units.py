@@ -7,7 +7,7 @@ from fractions import Fraction
 from operator import index as whole_number
 from typing import SupportsIndex
 
-from framefeed.errors import UsageError
+from framefeed._checks import expected
 
 UNITS = {
     "": 1,
@@ -20,7 +20,7 @@ UNITS = {
 _SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,9})?) ?([a-z]{0,3})", re.IGNORECASE | re.ASCII)
 
 
-def parse_bytes(size: str | SupportsIndex) -> int:
+def parse_bytes(size: str | SupportsIndex, name: str = "") -> int:
     """Read a size in bytes.
 
     >>> parse_bytes("200GB"), parse_bytes("1.5 KiB"), parse_bytes(4096)
@@ -28,6 +28,7 @@ def parse_bytes(size: str | SupportsIndex) -> int:
 
     Args:
         size: Whole bytes, or text such as ``200GB``, ``64MiB`` or ``4096``.
+        name: Of the argument, for messages.
 
     Raises:
         UsageError: It is no size, or not at least one byte.
@@ -36,11 +37,11 @@ def parse_bytes(size: str | SupportsIndex) -> int:
     if found is not None and found[2].upper() in UNITS:
         count = int(Fraction(found[1]) * UNITS[found[2].upper()])
     elif isinstance(size, (str, bool)) or not hasattr(size, "__index__"):
-        raise UsageError(f"expected a size such as 200GB, 64MiB or 4096, not {size!r}")
+        raise expected(name, "a size in bytes such as 200GB, 64MiB or 4096", size)
     else:
         count = whole_number(size)
     if count < 1:
-        raise UsageError(f"expected a size of at least one byte, not {size!r}")
+        raise expected(name, "a size of at least one byte", size)
     return count
 
 

@@ -3,7 +3,7 @@
 ::
 
     FramefeedError
-    ├── UsageError            you asked wrongly                     (also ValueError)
+    ├── UsageError            a wrong argument or call              (also ValueError)
     │   └── NotInThisVersion  a promised name that is not there yet (also AttributeError)
     ├── MediaError            this file is the problem              (also RuntimeError)
     │   ├── UnreadableMedia   text, empty, folder, FIFO, playlist
@@ -99,7 +99,7 @@ class NoVideoStream(MediaError, ValueError):
 
 
 class EmptyVideo(MediaError):
-    """There is a video stream, and not one frame comes out of it."""
+    """There is a video stream, but it gives no frame."""
 
 
 class UnsupportedCodec(MediaError):

@@ -227,7 +227,7 @@ def test_C17_a_folder_that_cannot_be_written(catalog: str, capfd: pytest.Capture
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ([], "name what to do: build, info, verify or clear"),
+        ([], "expected an action: build, info, verify or clear"),
         (["frob"], "expected one of build, info, verify, clear, not 'frob'"),
         (["build"], "required: CATALOG|MEDIA, CACHE"),
         (["build", "nope.mp4", "c"], "nope.mp4: No such file"),
@@ -237,9 +237,9 @@ def test_C17_a_folder_that_cannot_be_written(catalog: str, capfd: pytest.Capture
         (["build", "{catalog}", "c", "--rates", "1:2", "--start", "soon"], "expected random, or seconds, such as 1.5"),
         (["build", "{catalog}", "c", "--rates", "1:2", "--start", "1,2"], "expected random, or seconds, such as 1.5"),
         (["build", "{catalog}", "c", "--codec", "lz5"], "unknown codec 'lz5'"),
-        (["build", "{catalog}", "c", "--max-bytes", "3XB"], "expected a size such as 200GB"),
+        (["build", "{catalog}", "c", "--max-bytes", "3XB"], "expected a size in bytes such as 200GB"),
         (["build", "{catalog}", "{catalog}", "--rates", "1:2"], "not a folder"),
-        (["build", "{catalog}", "c", "--rates", "1:2", "--frob"], "knows no --frob"),
+        (["build", "{catalog}", "c", "--rates", "1:2", "--frob"], "unknown argument --frob"),
         (["info", "nope"], "nope: no such folder"),
         (["info", "{catalog}"], "not a folder"),
         (["verify", "{videos}"], "no cache of frames"),

@@ -60,7 +60,7 @@ def test_a_fifo_is_said_to_be_one(
     words = words_of(command, folder, f"{tmp_path}/pipe")
     os.mkfifo(words[-1])
     assert main(words) == 1
-    assert f"cannot write {words[-1]}: a FIFO stands there" in only_line(capfd.readouterr().err)
+    assert f"cannot write {words[-1]}: a FIFO is already there" in only_line(capfd.readouterr().err)
     assert Path(words[-1]).is_fifo()
 
 
@@ -71,7 +71,9 @@ def test_frames_go_to_a_folder(target: str, folder: Path, tmp_path: Path, capfd:
     assert main(["clip", os.fspath(clip_file("good.mp4")), "--at", "0", "-o", os.fspath(places[target])]) == 1
     line = only_line(capfd.readouterr().err)
     assert f"cannot make the folder {places[target]}: " in line
-    assert {"fifo": "a FIFO stands there", "file": "a file stands there"}.get(target, "choose another one") in line
+    assert {"fifo": "a FIFO is already there", "file": "a file is already there"}.get(
+        target, "choose another one"
+    ) in line
 
 
 def test_standard_output_that_takes_no_more(

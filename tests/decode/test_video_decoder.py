@@ -227,13 +227,13 @@ def test_M18_streams_by_index() -> None:
 
 @pytest.mark.parametrize("stream_index", ["0", 0.0])
 def test_a_stream_is_a_whole_number(stream_index: Any) -> None:
-    with pytest.raises(UsageError, match="stream_index must be a whole number"):
+    with pytest.raises(UsageError, match="stream_index: expected an integer"):
         VideoDecoder(corpus_file("two_videos.mp4"), stream_index=stream_index)
 
 
 @pytest.mark.parametrize("send", [pickle.dumps, copy.deepcopy])
 def test_a_decoder_says_what_to_send_in_its_place(decoder: VideoDecoder, send: Callable[[Any], Any]) -> None:
-    with pytest.raises(UsageError, match="send its path"):
+    with pytest.raises(UsageError, match="send the path"):
         send(decoder)
 
 
@@ -424,7 +424,7 @@ def test_D09_a_file_overwritten_during_one_call_is_stale(size: int | None, tmp_p
         frames = iter(decoder)
         next(frames)
         path.write_bytes(corpus_file("open_gop.mp4").read_bytes())
-        with pytest.raises(Exception, match="not the file that was indexed"):
+        with pytest.raises(Exception, match="has changed since it was indexed"):
             list(frames)
 
 

@@ -269,7 +269,7 @@ def test_rows_by_mask_slice_and_number() -> None:
 
 @pytest.mark.parametrize(
     ("rows", "message"),
-    [("v", "expected row numbers"), ([0.5], "expected row numbers"), ([True], "expected 4, got 1"), ([4], "0 to 3")],
+    [("v", "expected an integer"), ([0.5], "expected an integer"), ([True], r"\(4\), got 1"), ([4], "0 to 3")],
 )
 def test_rows_that_are_none_are_the_users_mistake(rows: Any, message: str) -> None:
     made = catalog(["a", "b", "c", "d"], labels=["x", "y", "x", "y"])
@@ -284,7 +284,7 @@ def test_without_takes_what_names_sources() -> None:
         view = made.without(errors)
         assert [view.name(row) for row in range(len(view))] == left
     assert made.without(found).classes == ["x", "y"]
-    with pytest.raises(UsageError, match="got str"):
+    with pytest.raises(UsageError, match="got the string"):
         made.without("b")
 
 

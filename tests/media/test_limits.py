@@ -125,7 +125,7 @@ def test_all_that_takes_limits_takes_none_for_the_defaults() -> None:
 
 @pytest.mark.parametrize("ask", [probe, build_index, scan])
 def test_limits_of_another_type_are_a_mistake_of_the_call(ask: Any) -> None:
-    with pytest.raises(UsageError, match=r"limits must be an ff\.Limits or None, not \{'max_side'"):
+    with pytest.raises(UsageError, match=r"limits: expected an ff\.Limits or None, got dict \{'max_side'"):
         ask(corpus_file("base.mp4"), limits={"max_side": 100})
 
 
@@ -145,7 +145,7 @@ def test_limits_are_positive(name: str) -> None:
 
 @pytest.mark.parametrize("value", ["a", None, 1.5, True, float("nan"), [1]])
 def test_limits_are_whole_numbers(value: Any) -> None:
-    with pytest.raises(UsageError, match="max_side must be a whole number"):
+    with pytest.raises(UsageError, match="max_side: expected an integer"):
         Limits(max_side=value)
     assert Limits(max_side=np.int64(7)).max_side == 7
 

@@ -270,7 +270,7 @@ def test_limits(tmp_path: Path) -> None:
 
 
 def test_a_sequence_has_no_bytes_of_its_own(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="its files"):
+    with pytest.raises(UsageError, match="read the files"):
         opened(ImageSequence(tmp_path, fps=25)).reader()
 
 

@@ -156,5 +156,5 @@ def test_the_common_picture_is_that_of_every_picture(sizes: list[tuple[int, int]
     if len(shapes) == 1:
         assert {rule.common_picture(heights, widths, str)} == shapes
     else:
-        with pytest.raises(UsageError, match="equal"):
+        with pytest.raises(UsageError, match="same size"):
             rule.common_picture(heights, widths, str)

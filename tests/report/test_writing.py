@@ -31,7 +31,7 @@ def test_an_empty_file_may_be_replaced(tmp_path: Path) -> None:
 def test_nothing_else_is_replaced(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "mine.html"
     path.write_bytes(content)
-    with pytest.raises(UsageError, match="no report stands there"):
+    with pytest.raises(UsageError, match="is not a report"):
         write_report(catalog(1), path)
     assert path.read_bytes() == content
 
@@ -42,10 +42,10 @@ def test_places_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="it is a folder"):
         write_report(catalog(1), tmp_path)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UsageError, match="a FIFO stands there"):
+    with pytest.raises(UsageError, match="a FIFO is already there"):
         write_report(catalog(1), tmp_path / "pipe")
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(UsageError, match="no report stands there"):
+    with pytest.raises(UsageError, match="is not a report"):
         write_report(catalog(1), tmp_path / "dangling")
 
 

@@ -11,6 +11,7 @@ from typing import Literal
 
 from tqdm import tqdm
 
+from framefeed._checks import check_integer, expected
 from framefeed.cache.claims import Claims
 from framefeed.cache.filling import Failed, Filled, Filler
 from framefeed.cache.frame_cache import FrameCache
@@ -71,11 +72,11 @@ def build(
     progress: bool | Show | None = None,
     limits: Limits | None = None,
 ) -> BuildReport:
-    """Decode and store all frames that this rank's clips want and the cache does not have.
+    """Decode and store all frames that this rank's clips need and the cache does not have.
 
     Clips of one source are decoded together, whichever epoch they are of; sources come in the order of the catalog.
-    It ends by itself when the cache can store no more. Interrupted, or killed, it goes on from there when it is run
-    again. Several may build one plan at once, on as many machines as share the folder: they share the work.
+    It ends when the cache can store no more. If it is interrupted or killed, it continues when it is run again. Several
+    processes, on several machines that share the folder, may build one plan at once and share the work.
 
     Example: ``ff.cache.build(plan, ff.FrameCache("cache/", max_bytes="200GB"))``
 
@@ -93,13 +94,13 @@ def build(
         What was done. Clips that fail are listed in it and do not end the work.
 
     Raises:
-        UsageError: The arguments do not fit, or this decoder cannot give what is to be stored.
+        UsageError: An argument is wrong, or this decoder cannot give what is to be stored.
         CacheError: The cache's folder cannot be used.
-        ResourceExhausted: The machine ran out of something; what was stored stays, and the next build goes on.
+        ResourceExhausted: The machine ran out of memory or files; stored frames are kept, and the next build continues.
     """
     _check(plan, cache, epochs)
     before, begin = replace(cache.store.counts), perf_counter()
-    count = thread_budget().threads if workers == "auto" else workers
+    count = thread_budget().threads if workers == "auto" else check_integer("workers", workers, least=0)
     done = Filled()
     try:
         filled = _filled(Filler(plan, cache, as_decoder(backend, limits), epochs), (plan, epochs, cache), count)
@@ -128,11 +129,10 @@ def build(
 
 def _check(plan: object, cache: object, epochs: int) -> None:
     if not isinstance(plan, EpochPlan):
-        raise UsageError(f"a plan comes from plan_clips or plan_requests, and is no {type(plan).__name__}")
+        raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)
     if not isinstance(cache, FrameCache):
-        raise UsageError(f"build fills a FrameCache, not a {type(cache).__name__}")
-    if epochs < 1:
-        raise UsageError(f"epochs must be at least 1, not {epochs}")
+        raise expected("cache", "an ff.FrameCache", cache)
+    check_integer("epochs", epochs, least=1)
 
 
 def _filled(filler: Filler, work: tuple[EpochPlan, int, FrameCache], workers: int) -> Generator[Filled]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from framefeed._checks import check_integer, expected
 from framefeed._units import readable_bytes
 from framefeed.cache.choosing import FRAME_OVERHEAD, PIECE_OVERHEAD, kept_codec, memory_bytes
 from framefeed.cache.codecs import FrameCodec, codec_for, codec_named, exact_codecs
@@ -21,7 +22,6 @@ from framefeed.cache.wanted import Gathering
 from framefeed.decode.decoder import Decoder
 from framefeed.decode.planes import PlaneLayout
 from framefeed.decode.registry import as_decoder
-from framefeed.errors import UsageError
 from framefeed.media.limits import Limits
 from framefeed.parallel import thread_budget
 from framefeed.parallel.shortage import resource_exhausted
@@ -171,10 +171,14 @@ def estimate(
         CacheError: The cache's folder cannot be used.
         ResourceExhausted: Memory ran out.
     """
-    if not isinstance(plan, EpochPlan) or not isinstance(cache, FrameCache):
-        raise UsageError(f"estimate takes a plan and a FrameCache, not {type(plan).__name__}, {type(cache).__name__}")
-    if epochs < 1 or clips < 1:
-        raise UsageError(f"epochs and clips must be at least 1, not {epochs} and {clips}")
+    if not isinstance(plan, EpochPlan):
+        raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)
+    if not isinstance(cache, FrameCache):
+        raise expected("cache", "an ff.FrameCache", cache)
+    check_integer("epochs", epochs, least=1)
+    check_integer("clips", clips, least=1)
+    if workers != "auto":
+        check_integer("workers", workers, least=0)
     inner = as_decoder(backend, limits)
     cache.decoder_for(plan, inner, epochs)
     form = cache.form_for(plan)

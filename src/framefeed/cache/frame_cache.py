@@ -9,6 +9,7 @@ from typing import Any, Literal, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
+from framefeed._checks import expected
 from framefeed._units import parse_bytes
 from framefeed.cache.caching import CachingDecoder
 from framefeed.cache.keeper import AUTO, CacheOptions, Keeper
@@ -18,21 +19,20 @@ from framefeed.cache.store import FrameStore
 from framefeed.cache.stored import StoreInfo, Verified
 from framefeed.cache.tally import CacheStats
 from framefeed.decode.decoder import Decoder
-from framefeed.errors import UsageError
 from framefeed.parallel.closing import ClosedByWith
 from framefeed.plan.crops import CenterCrop, FixedCrop
 from framefeed.plan.epoch import EpochPlan
 
 
 class FrameCache(ClosedByWith):
-    """Frames on disk, and in memory if wanted: what was decoded once is read from then on.
+    """Frames on disk, and optionally in memory: a frame that was decoded once is read from then on.
 
-    Give it as ``cache=`` to a loader: it is filled as frames are decoded, and serves those that it has. Or fill it
-    ahead with ``ff.cache.build``. With an exact codec what comes out is bit for bit what decoding gives. A frame is
-    found again by what its source holds, not by where it lies: a cache and its data may be moved or copied.
+    Give it as ``cache=`` to a loader: decoded frames are stored in it, and frames that it has are read from it. Or fill
+    it in advance with ``ff.cache.build``. With an exact codec, the pixels are bit for bit those of decoding. A frame is
+    identified by the content of its source, not by its path: a cache and its data may be moved or copied.
 
-    Any number of threads and processes may read and fill one cache at once. Where it cannot store any more, because it
-    is full, the disk is, or the folder is read-only or gone, it warns once and decoding goes on without it.
+    Any number of threads and processes may read and fill one cache at once. If it cannot store more, because the cache
+    or the disk is full, or the folder is read-only or missing, it warns once, and decoding goes on without it.
 
     A cache pickles as its options: each process opens the folder for itself.
 
@@ -46,16 +46,16 @@ class FrameCache(ClosedByWith):
             out wrong; or a name of ``ff.cache.known_codecs()``, such as "raw",
             "lz4", "zstd" or, with loss, "jpeg:90". Loss is part of the pixels: what is decoded loses at once what it
             will have lost when it is read, whether it can be stored or not.
-        max_bytes: Most bytes of files in the folder, those of other processes included, as an int or "200GB"; None for
-            no bound. What would go beyond it is not stored, and nothing is removed for it.
+        max_bytes: Largest size of the files in the folder, by all processes together, as an int or "200GB"; None for no
+            limit. Frames beyond it are not stored, and no stored frames are removed.
         form: "output" stores the pixels that the plan asks for; "planes" stores whole pictures as the decoder made
             them, from which any crop and size is made; "auto" stores planes where a plan draws random crops or asks
             for whole pictures, else outputs.
-        memory_bytes: Besides, keep stored bytes of the frames used last in memory, up to this many in each process.
-        strict: Compare the encoded bytes that a frame was made of on every use; else only where the file's size,
-            times or number say that it may have changed.
-        shared: Take a folder that belongs to another user, or that others may write to. Their files are read as
-            carefully as any, but the pixels in them are believed.
+        memory_bytes: Also keep the last used frames in memory, up to this many bytes in each process.
+        strict: Compare the encoded bytes of a frame on every use; otherwise only if the file's size, times or inode
+            number have changed.
+        shared: Accept a folder that belongs to another user, or that others may write to. Damaged files in it are
+            found, but pixels that another user changed on purpose are not.
 
     Raises:
         UsageError: A wrong option.
@@ -74,8 +74,8 @@ class FrameCache(ClosedByWith):
         strict: bool = False,
         shared: bool = False,
     ) -> None:
-        budget = None if max_bytes is None else parse_bytes(max_bytes)
-        memory = 0 if memory_bytes == 0 else parse_bytes(memory_bytes)
+        budget = None if max_bytes is None else parse_bytes(max_bytes, "max_bytes")
+        memory = 0 if isinstance(memory_bytes, int) and memory_bytes == 0 else parse_bytes(memory_bytes, "memory_bytes")
         self._open(CacheOptions(_folder(path), codec, budget, form, memory, strict, shared))
 
     def _open(self, options: CacheOptions) -> None:
@@ -145,13 +145,15 @@ class FrameCache(ClosedByWith):
 
     def form_for(self, plan: EpochPlan) -> Form:
         """The form in which frames of a plan are stored."""
+        if not isinstance(plan, EpochPlan):
+            raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)
         own = self.keeper.options.form
         return form_for(plan) if own == "auto" else own
 
     # --- the folder -----------------------------------------------------------------------------------
 
     def stats(self) -> CacheStats:
-        """What was done in this process, and whether the cache still fills."""
+        """Counts of this process, and whether the cache still stores frames."""
         return self.keeper.stats()
 
     def info(self) -> StoreInfo:
@@ -167,12 +169,12 @@ class FrameCache(ClosedByWith):
         return self.store.verify(progress)
 
     def clear(self) -> int:
-        """Remove all frames, and nothing that is not this cache's; give the bytes that were freed."""
+        """Remove all frames of this cache, and no other files; return the number of freed bytes."""
         self.keeper.memory.clear()
         return self.store.clear()
 
     def flush(self) -> None:
-        """Have all that was stored found by other processes, and survive a loss of power."""
+        """Make all stored frames visible to other processes, and safe against a loss of power."""
         self.keeper.flush()
 
     def close(self) -> None:
@@ -204,9 +206,9 @@ class _Lacks:
 
 
 def _folder(path: object) -> str:
-    name = os.fsdecode(path) if isinstance(path, (str, os.PathLike)) else ""
+    name = os.fsdecode(path) if isinstance(path, (str, os.PathLike)) and not isinstance(path, type) else ""
     if not name or "\0" in name:
-        raise UsageError(f"a cache is a folder, named by its path, not {path!r}")
+        raise expected("path", "a folder such as 'cache/'", path)
     return os.path.abspath(os.path.expanduser(name))
 
 

@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from framefeed._checks import expected
 from framefeed.cache.choosing import chosen_codec, fitting_of, overhead_of, usable_bytes
 from framefeed.cache.codecs import FrameCodec, codec_for, codec_labelled, codec_named
 from framefeed.cache.fitting import Fitting
@@ -25,7 +26,6 @@ from framefeed.cache.stored import StoredFrame, StoreOptions
 from framefeed.cache.tally import CacheStats, Tally
 from framefeed.decode.decoder import Pixels
 from framefeed.decode.planes import PlaneLayout
-from framefeed.errors import UsageError
 from framefeed.parallel.forking import renew_after_fork
 
 AUTO = "auto"
@@ -48,9 +48,9 @@ class CacheOptions:
 
     def __post_init__(self) -> None:
         if self.form not in ("auto", *FORMS):
-            raise UsageError(f'form must be "auto", "output" or "planes", not {self.form!r}')
+            raise expected("form", '"auto", "output" or "planes"', self.form)
         if not isinstance(self.codec, str):
-            raise UsageError(f"codec must be the name of a codec, not {self.codec!r}")
+            raise expected("codec", "the name of a codec such as 'auto' or 'lz4'", self.codec)
         if self.codec != AUTO:
             codec_named(self.codec)
 

@@ -22,18 +22,18 @@ from framefeed.cli.versions import framefeed_version
 from framefeed.errors import FramefeedError, LoadError, UsageError
 
 COMMANDS = {
-    "scan": "find out about many media, and keep it as one table",
-    "clip": "write chosen frames of one video as pictures",
-    "feed": "a training loop without the training: throughput, waits, bottleneck",
-    "cache": "build, look at, verify and clear a cache of decoded frames",
-    "report": "a catalog as an HTML page: what the files are, which failed, which cost most",
-    "bench": "measure this machine on your media, beside the other decoders that are installed",
-    "demo": "all of it once, on your videos or on generated ones",
-    "doctor": "what is installed, and what this machine allows",
+    "scan": "list many videos and pictures, with their facts and errors, in one table",
+    "clip": "save chosen frames of one video as pictures",
+    "feed": "run a training loop without a model: throughput, waiting time, bottleneck",
+    "cache": "build, inspect, verify and clear a cache of decoded frames",
+    "report": "write an HTML page about a catalog: its files, its errors, what costs most to decode",
+    "bench": "measure framefeed and the other installed decoders on this machine",
+    "demo": "show all steps once, on your videos or on generated ones",
+    "doctor": "show what is installed, and the limits of this machine",
 }
 NOT_YET = {
-    "map": "every frame of a video through a function",
-    "proxy": "a small copy of a video that is quick to read",
+    "map": "apply a function to every frame of a video",
+    "proxy": "make a small copy of a video that is fast to decode",
 }
 
 
@@ -72,10 +72,10 @@ def _dispatch(words: list[str]) -> int:
     unknown = _taken_behind_options(args, unknown)
     if unknown:
         command = f"framefeed {chosen}" if chosen in COMMANDS else "framefeed"
-        raise UsageError(f"{command} knows no {' '.join(unknown)} ('{command} --help' says what it knows)")
+        raise UsageError(f"{command}: unknown argument {' '.join(unknown)} ('{command} --help' lists all)")
     run = getattr(args, "run", None)
     if run is None:
-        raise UsageError(f"name a command: {', '.join(COMMANDS)} ('framefeed --help' says what they do)")
+        raise UsageError(f"expected a command: {', '.join(COMMANDS)} ('framefeed --help' describes them)")
     return int(run(args))
 
 
@@ -114,7 +114,9 @@ def _explain(error: BaseException) -> Exit:
         complain(_sentence(error))
         return Exit.MISTAKE
     if isinstance(error, MemoryError):
-        complain(f"ran out of memory ({error or 'no size is known'}): use a smaller batch or size, or fewer workers")
+        complain(
+            f"ran out of memory ({error or 'no size is known'}): use smaller batches or pictures, or fewer workers"
+        )
         return Exit.MISTAKE
     complain(*traceback.format_exc().splitlines(), "this is a bug in framefeed: please report it with the lines above")
     return Exit.BUG

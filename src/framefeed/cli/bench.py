@@ -200,7 +200,7 @@ def _check_target(path: Path) -> None:
     if path.is_dir():
         raise UsageError(f"{path} is a folder: name a file in it, such as {path / 'bench.json'}")
     if (kind := kind_at(os.fspath(path))) is not None:
-        raise UsageError(f"cannot write {path}: {kind} stands there; choose another name")
+        raise UsageError(f"cannot write {path}: {kind} is already there; choose another name")
     made_folder(os.fspath(path.parent))
     with writing(os.fspath(path)), path.open("a"):
         pass

@@ -56,17 +56,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     building.add_argument("media", metavar="CATALOG|MEDIA",
                           help="made by 'framefeed scan', such as cat.parquet; or one video, such as my.mp4",
                           )  # fmt: skip
-    building.add_argument("folder", metavar="CACHE", help="the folder to keep frames in; made where it is missing")
+    building.add_argument("folder", metavar="CACHE", help="folder to store frames in; created if missing")
     add_plan_arguments(building, every_frame=True)
     add_cache_arguments(building)
-    building.add_argument("--no-estimate", dest="estimate", action="store_false", help="begin at once")
+    building.add_argument("--no-estimate", dest="estimate", action="store_false", help="start without an estimate")
     others = [
         _action(actions, "info", "what is in a cache", _info),
         _action(actions, "verify", "read every stored byte, and list what is damaged", _verify),
         _action(actions, "clear", "remove all frames, and no other files", _clear),
     ]
     for action in others:
-        action.add_argument("folder", metavar="CACHE", help="the folder")
+        action.add_argument("folder", metavar="CACHE", help="the cache folder")
     others[1].add_argument("--repair", action="store_true",
                            help="remove the files that hold damaged frames, or are torn: what they held can then be "
                            "stored again")  # fmt: skip
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
     """Do what was asked for."""
     act = getattr(args, "act", None)
     if act is None:
-        raise UsageError("name what to do: build, info, verify or clear ('framefeed cache --help' says more)")
+        raise UsageError("expected an action: build, info, verify or clear ('framefeed cache --help' describes them)")
     return int(act(args))
 
 

@@ -22,7 +22,7 @@ def add_cache_arguments(parser: argparse.ArgumentParser) -> None:
                         help="how frames are stored: raw, lz4, lz4hc, magicyuv, zstd or zstd:LEVEL; or, with loss, "
                         "jpeg or jpeg:QUALITY (default: chosen by measurement)",
                         )  # fmt: skip
-    parser.add_argument("--max-bytes", type=byte_size, metavar="SIZE", help="most bytes of the cache, such as 200GB")
+    parser.add_argument("--max-bytes", type=byte_size, metavar="SIZE", help="largest size of the cache, such as 200GB")
     parser.add_argument("--form", choices=["auto", *FORMS],
                         help="what is stored: the pixels that are asked for, or the whole pictures as they were "
                         "decoded (default: auto, by what is asked for)")  # fmt: skip

@@ -47,7 +47,7 @@ MAX_TIMES = 1_000_000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("video", metavar="VIDEO", help="the file")
+    parser.add_argument("video", metavar="VIDEO", help="the video file")
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--every", type=interval, metavar="TIME",
                        help="a frame each TIME over the whole video, such as 1s, 500ms or 0.5")  # fmt: skip
@@ -56,13 +56,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--at", type=times, metavar="SECONDS", help="times from the first frame, such as 1.5,2.0")
     which.add_argument("--indices", type=indices, metavar="FRAMES", help="frame numbers, such as 0,30,-1")
     which.add_argument("--rates", type=rates, metavar="FPS:FRAMES,...",
-                       help="from the first frame on: 1:8,2:8 is 8 frames at 1 a second, then 8 at 2")  # fmt: skip
-    parser.add_argument("-o", "--out", metavar="FOLDER", help="write each frame there; made if missing")
-    parser.add_argument("--format", choices=FORMATS, help="of the frames in FOLDER (default: png)")
+                       help="from the first frame on: 1:8,2:8 is 8 frames at 1 per second, then 8 at 2")  # fmt: skip
+    parser.add_argument("-o", "--out", metavar="FOLDER", help="folder for the frames; created if missing")
+    parser.add_argument("--format", choices=FORMATS, help="format of the frames in FOLDER (default: png)")
     parser.add_argument("--quality", type=at_least(1), metavar="1-100",
-                        help=f"of --format jpg (default: {JPEG_QUALITY})")  # fmt: skip
+                        help=f"quality of --format jpg (default: {JPEG_QUALITY})")  # fmt: skip
     parser.add_argument("--sheet", metavar="PICTURE", help="write one contact sheet, such as sheet.png")
-    parser.add_argument("--size", type=size, metavar="SIZE", help="of the frames: short side, or HEIGHTxWIDTH")
+    parser.add_argument("--size", type=size, metavar="SIZE", help="size of the frames: short side, or HEIGHTxWIDTH")
     add_limit_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print what was found and written as JSON")
 

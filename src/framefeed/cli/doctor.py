@@ -27,7 +27,7 @@ MIN_SHARED_BYTES = 1 << 30
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("catalog", nargs="?", metavar="CATALOG", help="say what is in it, too, such as cat.parquet")
+    parser.add_argument("catalog", nargs="?", metavar="CATALOG", help="also describe this catalog, such as cat.parquet")
     parser.add_argument("--json", action="store_true", help="print it as JSON")
 
 

@@ -44,11 +44,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("catalog", metavar="CATALOG", help="made by 'framefeed scan', such as cat.parquet")
     add_plan_arguments(parser)
-    parser.add_argument("--batch-size", type=at_least(1), default=16, metavar="N", help="clips (default: 16)")
-    parser.add_argument("--max-batches", type=at_least(1), metavar="N", help="stop after this many")
+    parser.add_argument("--batch-size", type=at_least(1), default=16, metavar="N", help="clips per batch (default: 16)")
+    parser.add_argument("--max-batches", type=at_least(1), metavar="N", help="stop after this many batches")
     parser.add_argument("--step-ms", type=duration, default=0.0, metavar="MS",
-                        help="time that a training step takes (default: 0)")  # fmt: skip
-    parser.add_argument("--cache", metavar="FOLDER", help="keep decoded frames there, and read those that it has")
+                        help="milliseconds of a simulated training step (default: 0)")  # fmt: skip
+    parser.add_argument(
+        "--cache", metavar="FOLDER", help="store decoded frames in this folder, and read the frames that it has"
+    )
     add_cache_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print what was measured as JSON")
 

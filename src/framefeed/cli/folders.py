@@ -19,6 +19,6 @@ def made_folder(folder: str) -> str:
     except OSError as error:
         kind = kind_at(folder)
         is_taken = os.path.exists(folder) and kind != "a folder"
-        reason = f"{kind or 'a file'} stands there" if is_taken else error.strerror
+        reason = f"{kind or 'a file'} is already there" if is_taken else error.strerror
         raise UsageError(f"cannot make the folder {folder}: {reason}; choose another one") from error
     return folder

@@ -28,21 +28,33 @@ def add_plan_arguments(parser: argparse.ArgumentParser, *, every_frame: bool = F
     """
     without = ("; without it every frame", "224x224 with --rates, else as they are") if every_frame else ("", "224x224")
     parser.add_argument("--rates", type=rates, required=not every_frame, metavar="FPS:FRAMES,...",
-                        help=f"frames of a clip: 1:8,2:8 is 8 frames at 1 a second, then 8 at 2{without[0]}",
+                        help=f"frames of a clip: 1:8,2:8 is 8 frames at 1 per second, then 8 at 2{without[0]}",
                         )  # fmt: skip
     parser.add_argument("--start", type=_start, metavar="random|SECONDS",
-                        help="where clips begin (default: random, other frames every epoch)")  # fmt: skip
-    parser.add_argument("--clips-per-video", type=at_least(1), default=1, metavar="N", help="default: 1")
+                        help="where clips start (default: random, other frames in each epoch)")  # fmt: skip
+    parser.add_argument(
+        "--clips-per-video",
+        type=at_least(1),
+        default=1,
+        metavar="N",
+        help="clips of each video in an epoch (default: 1)",
+    )
     parser.add_argument("--size", type=size, metavar="SIZE",
-                        help=f"of the pictures: short side, or HEIGHTxWIDTH (default: {without[1]})")  # fmt: skip
+                        help=f"size of the pictures: short side, or HEIGHTxWIDTH (default: {without[1]})")  # fmt: skip
     parser.add_argument("--on-damaged", choices=["error", "skip", "deliver"], default="error",
-                        help="frames that a full scan knows as damaged: fail (default), zeros, or as they come",
+                        help="for frames that a full scan found damaged: fail (default), zeros, or as they are",
                         )  # fmt: skip
     add_limit_arguments(parser)
-    parser.add_argument("--workers", type=workers, default=None, metavar="N", help="threads; by default as many as fit")
-    parser.add_argument("--epochs", type=at_least(1), default=1, metavar="N", help="default: 1")
-    parser.add_argument("--seed", type=at_least(0), default=0, metavar="N", help="of the order and the clips")
-    parser.add_argument("--root", metavar="FOLDER", help="what relative paths are relative to (default: the catalog's)")
+    parser.add_argument(
+        "--workers", type=workers, default=None, metavar="N", help="threads (default: the thread budget)"
+    )
+    parser.add_argument("--epochs", type=at_least(1), default=1, metavar="N", help="number of epochs (default: 1)")
+    parser.add_argument(
+        "--seed", type=at_least(0), default=0, metavar="N", help="seed of the order and of random clips (default: 0)"
+    )
+    parser.add_argument(
+        "--root", metavar="FOLDER", help="folder that relative paths start from (default: the catalog's folder)"
+    )
 
 
 def _start(text: str) -> Literal["random"] | Fraction:

@@ -14,12 +14,14 @@ from framefeed.report import write_report
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("catalog", metavar="CATALOG", help="as written by 'framefeed scan -o', such as cat.parquet")
+    parser.add_argument("catalog", metavar="CATALOG", help="a file written by 'framefeed scan -o', such as cat.parquet")
     parser.add_argument(
-        "-o", "--out", metavar="PAGE", default="report.html", help="where to write (default: %(default)s)"
+        "-o", "--out", metavar="PAGE", default="report.html", help="file to write (default: %(default)s)"
     )
     parser.add_argument("--title", metavar="TEXT", help="heading of the page; by default the catalog's name")
-    parser.add_argument("--root", metavar="FOLDER", help="what relative paths are relative to (default: the catalog's)")
+    parser.add_argument(
+        "--root", metavar="FOLDER", help="folder that relative paths start from (default: the catalog's folder)"
+    )
     parser.add_argument("--json", action="store_true", help="print what was written as JSON")
 
 

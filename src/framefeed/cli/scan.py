@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("roots", nargs="+", metavar="ROOT",
                         help="folder, media file, glob, or list of media (text, CSV, JSON, Parquet)")  # fmt: skip
-    parser.add_argument("-o", "--out", metavar="CATALOG", help="where to keep the table, such as cat.parquet")
+    parser.add_argument("-o", "--out", metavar="CATALOG", help="file to write the table to, such as cat.parquet")
     parser.add_argument("--label-from", choices=["parent"], help="label each file by its folder")
     parser.add_argument("--columns", type=columns, metavar="NAME=COLUMN,...",
                         help="which column of a list is what, by number from 0 or by name: path=0,label=1")  # fmt: skip
@@ -45,26 +45,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="path of each line of a list, built from its columns: '{label}/{id}.mp4'")  # fmt: skip
     depth = parser.add_mutually_exclusive_group()
     depth.add_argument("--depth", choices=["frames", "header"], default="frames",
-                       help="find every frame (default), or believe the headers")  # fmt: skip
+                       help="find every frame (default), or read headers only")  # fmt: skip
     depth.add_argument("--headers-only", dest="depth", action="store_const", const="header",
                        help="the same as --depth header")  # fmt: skip
     parser.add_argument("--verify", choices=["proof", "ends", "none", "full"], default="proof",
-                        help="read in packets which frames come of them (default), decode the ends of each video, "
+                        help="find frames from packet headers (default), decode both ends of each video, "
                              "nothing, or all of it")  # fmt: skip
     parser.add_argument("--assume-fps", type=rate, metavar="FPS",
-                        help="frames a second of videos without usable times; all others keep theirs")  # fmt: skip
-    parser.add_argument("--workers", type=workers, default=None, metavar="N", help="by default as many as fit")
+                        help="frames per second of videos without usable times; others keep their times")  # fmt: skip
+    parser.add_argument(
+        "--workers", type=workers, default=None, metavar="N", help="threads (default: the thread budget)"
+    )
     parser.add_argument(
         "--root", metavar="FOLDER", help="store paths relative to this folder; relative paths in lists count from it"
     )
     parser.add_argument("--image-folders", choices=["image", "video"], default="image",
-                        help="a row for each picture (default), or each folder of pictures as one video")  # fmt: skip
-    parser.add_argument("--fps", type=rate, metavar="FPS", help="frames a second of folders taken as videos")
+                        help="one row per picture (default), or each folder of pictures as one video")  # fmt: skip
+    parser.add_argument("--fps", type=rate, metavar="FPS", help="frames per second of picture folders that are videos")
     parser.add_argument("--deadline-seconds", type=positive_seconds, default=60, metavar="S",
-                        help="longest time for one file (60); one that takes longer is listed as failed")  # fmt: skip
+                        help="longest time for one file (default: 60), after which it is listed as failed")  # fmt: skip
     add_limit_arguments(parser)
     parser.add_argument("--anew", dest="resume", action="store_false",
-                        help="open every file, also those that an earlier scan to the same catalog knows")  # fmt: skip
+                        help="open every file again, also files that have not changed since the last scan")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print a summary as JSON")
 
 
@@ -223,7 +225,7 @@ def _contents(facts: dict[str, Any]) -> str:
 
 def work_of(tally: Tally, seconds: float) -> str:
     """What the scan took."""
-    known = f"; {tally.known:,} as they were, not opened" if tally.known else ""
+    known = f"; {tally.known:,} unchanged {'file' if tally.known == 1 else 'files'} skipped" if tally.known else ""
     gone = f"; {tally.gone:,} of the earlier catalog are not here any more" if tally.gone else ""
     read = f"read {tally.bytes_read / 1e6:,.1f} MB"
     return f"looked into {counted(tally.surveyed, 'file')} in {as_hours(seconds)}, {read}{known}{gone}"

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from framefeed._checks import expected, shown
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index.frame_index import FrameIndex, IntArray
 from framefeed.index.picking import NONE, ExactTimes, as_ticks, pick_frames
@@ -44,10 +45,10 @@ def ordinal(index: FrameIndex, number: Any, name: str) -> int:
     try:
         asked = operator.index(number)
     except TypeError as error:
-        raise WrongKind(f"a frame index is a whole number, not {number!r}") from error
+        raise WrongKind(f"index: expected an integer, got {shown(number)}") from error
     if not -len(index) <= asked < len(index):
         kind = FrameNotFound if -(2**63) <= asked < 2**63 else NoSuchFrame
-        raise kind(f"{name}: there is no frame {asked}: it has {len(index)} frames", source=name)
+        raise kind(f"{name}: there is no frame {asked}: the video has {len(index)} frames", source=name)
     return asked % len(index)
 
 
@@ -56,9 +57,9 @@ def ordinals(index: FrameIndex, numbers: Any, name: str) -> IntArray:
     try:
         given = np.asarray(numbers)
     except ValueError as error:  # lists of unequal lengths
-        raise WrongKind(f"frame indices are a flat sequence of whole numbers, not {numbers!r}") from error
+        raise WrongKind(f"indices: expected a flat list of integers, got {shown(numbers)}") from error
     if given.ndim != 1 or (given.size and not np.issubdtype(given.dtype, np.integer)):
-        raise WrongKind(f"frame indices are a flat sequence of whole numbers, not {numbers!r}")
+        raise WrongKind(f"indices: expected a flat list of integers, got {shown(numbers)}")
     return np.array([ordinal(index, number, name) for number in given.tolist()], dtype=np.int64)
 
 
@@ -72,7 +73,7 @@ def frame_range(key: slice, count: int) -> range:
     try:
         return range(*key.indices(count))
     except TypeError as error:
-        raise WrongKind(f"not a range of frames: {error}") from error
+        raise WrongKind(f"expected start, stop and step as integers, got {key}: {error}") from error
     except ValueError as error:
         raise UsageError(f"not a range of frames: {error}") from error
 
@@ -84,13 +85,13 @@ def as_number(value: Any, name: str) -> float:
         WrongKind: Not one number.
     """
     if isinstance(value, (str, bytes, bytearray)):  # float() reads text
-        raise WrongKind(f"{name} must be a number, not {value!r}")
+        raise WrongKind(f"{name}: expected a number, got {shown(value)}")
     try:
         return float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf
     except (TypeError, ValueError) as error:
-        raise WrongKind(f"{name} must be a number, not {value!r}") from error
+        raise WrongKind(f"{name}: expected a number, got {shown(value)}") from error
 
 
 def played_once(index: FrameIndex, seconds: Any, name: str) -> int:
@@ -104,7 +105,7 @@ def played_once(index: FrameIndex, seconds: Any, name: str) -> int:
     time = as_number(seconds, "a time")
     require_times(index, name)
     if not math.isfinite(time):
-        raise FrameNotFound(f"{name}: no frame is played at {time} seconds", source=name)
+        raise FrameNotFound(f"{name}: no frame is shown at {time} seconds", source=name)
     try:
         return index.index_at(time)
     except FrameNotFound as error:
@@ -133,7 +134,7 @@ def played_at(index: FrameIndex, seconds: Sequence[float] | npt.ArrayLike, name:
     """
     times = _as_times(seconds)
     if not np.isfinite(times).all():
-        raise NoSuchFrame(f"{name}: no frame is played at {times[~np.isfinite(times)][0]} seconds", source=name)
+        raise NoSuchFrame(f"{name}: no frame is shown at {times[~np.isfinite(times)][0]} seconds", source=name)
     if not len(times):
         return np.empty(0, dtype=np.int64)
     require_times(index, name)
@@ -149,9 +150,9 @@ def _as_times(seconds: Any) -> FloatArray:
         if given.dtype == np.object_ and given.ndim:  # fractions, decimals, what NumPy has no type for
             given = np.array([float(time) for time in given.tolist()], dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise UsageError(f"times are a flat sequence of seconds, not {seconds!r}") from error
+        raise expected("seconds", "a flat list of times", seconds) from error
     if given.ndim != 1 or given.dtype.kind not in "biuf":
-        raise UsageError(f"times are a flat sequence of seconds, not {seconds!r}")
+        raise expected("seconds", "a flat list of times", seconds)
     return given.astype(np.float64)
 
 
@@ -190,10 +191,10 @@ def resampled(
         return np.empty(0, dtype=np.int64), np.empty(0), np.empty(0)
     frequency = as_number(fps, "fps")
     if not 0 < frequency < math.inf:
-        raise RefusedValue(f"fps must be positive, not {fps}")
+        raise RefusedValue(f"fps: expected a number above 0, got {fps}")
     wanted = (end - begin) * frequency
     if wanted > _MOST_RESAMPLED:
-        raise RefusedValue(f"{wanted:.0f} frames in one call, at fps={fps}: ask for at most {_MOST_RESAMPLED}")
+        raise RefusedValue(f"fps={fps} gives {wanted:.0f} frames in one call: ask for at most {_MOST_RESAMPLED}")
     start, rate = Fraction(begin), fps if isinstance(fps, Fraction) else Fraction(frequency)
     # The number of frames that TorchCodec gives: halves go up.
     times = [start + k / rate for k in range(math.floor(Fraction(wanted) + Fraction(1, 2)))]
@@ -207,9 +208,11 @@ def _checked_range(index: FrameIndex, start_seconds: Any, stop_seconds: Any, nam
     require_times(index, name)
     begin, end = (float(ticks * index.time_base) for ticks in (int(index.pts[0]), index.end_pts))
     if not start_seconds <= stop_seconds:
-        raise UsageError(f"the range starts at {start_seconds} s, after its stop at {stop_seconds} s")
+        raise UsageError(f"stop_seconds: expected at least start_seconds={start_seconds}, got {stop_seconds}")
     if not begin <= start_seconds < end or not stop_seconds <= end:
         raise UsageError(
-            f"the range [{start_seconds}, {stop_seconds}) does not lie inside the stream's [{begin:.6f}, {end:.6f})"
+            f"the range from {start_seconds} s to {stop_seconds} s is not inside the stream, which runs from "
+            f"{begin:.6f} s "
+            f"to {end:.6f} s"
         )
     return start_seconds, stop_seconds

@@ -33,7 +33,7 @@ class Frame:
 
     def __post_init__(self) -> None:
         if self.data.ndim != 3:
-            raise UsageError(f"a frame has three dimensions, not {self.data.ndim}")
+            raise UsageError(f"data: expected three dimensions, got {self.data.ndim}")
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.data, self.pts_seconds, self.duration_seconds))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from importlib.metadata import entry_points
 
+from framefeed._checks import expected
 from framefeed._nearest import did_you_mean
 from framefeed.decode.auto import AutoDecoder
 from framefeed.decode.decoder import Decoder
@@ -54,7 +55,7 @@ def as_decoder(backend: str | Decoder, limits: Limits | None = None) -> Decoder:
     if isinstance(backend, str):
         return decoder_named(backend, limits)
     if not isinstance(backend, Decoder):
-        raise UsageError(f"backend must be the name of a decoder or a Decoder, not {backend!r}")
+        raise expected("backend", "the name of a decoder, or a Decoder", backend)
     if limits_or_default(limits) != DEFAULT_LIMITS:
         raise UsageError(f"limits= is for backends by name: give limits to {type(backend).__name__} itself")
     return backend

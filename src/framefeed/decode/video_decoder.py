@@ -9,6 +9,7 @@ from typing import Any, Literal, NoReturn, Self
 
 import numpy as np
 
+from framefeed._checks import expected
 from framefeed.decode.asking import (
     FloatArray,
     WrongKind,
@@ -69,8 +70,8 @@ class VideoDecoder:
     """Decodes frames of one video, by number or by time.
 
     ``len()``, ``[i]``, ``[a:b:c]`` and iteration work as on a sequence of pictures, each uint8 [C, H, W] (or
-    [H, W, C]); the methods return Frame and FrameBatch, which carry times. Any order, repeats and negative numbers
-    are fine; frames asked for together are decoded together, each group of pictures once.
+    [H, W, C]); the methods return Frame and FrameBatch, which carry times. Any order, repeats and negative numbers are
+    allowed; frames of one call are decoded together, each group of pictures once.
 
     Args:
         source: Path, bytes, seekable binary file object, `ImageSequence`, or catalog entry. A still picture is one
@@ -80,12 +81,12 @@ class VideoDecoder:
         size: (height, width), or the short side, to resize to; None to keep.
         crop: (top, left, height, width) in displayed pixels, or ``CenterCrop(h, w)``; applied before ``size``.
         backend: Name of a decoder, or a decoder; "auto" is "pyav" for videos, "still" for pictures.
-        frame_index: A ready index of the same source; ``build_index(source)`` if not given.
+        frame_index: An index of the same source; None calls ``build_index(source)``.
         limits: What the file may claim before anything is allocated for it; None is ``Limits()``.
 
     Raises:
         MediaError: The source cannot be read; see ``probe``.
-        UsageError: Contradicting arguments.
+        UsageError: An argument is wrong, or two contradict each other.
     """
 
     def __init__(
@@ -104,8 +105,10 @@ class VideoDecoder:
 
     def _open(self, source: Any, options: DecoderOptions) -> None:
         if options.dimension_order not in ("NCHW", "NHWC"):
-            raise UsageError(f"dimension_order must be 'NCHW' or 'NHWC', not {options.dimension_order!r}")
+            raise expected("dimension_order", "'NCHW' or 'NHWC'", options.dimension_order)
         rule = PictureRule(options.size, as_crop(options.crop))
+        if options.frame_index is not None and not isinstance(options.frame_index, FrameIndex):
+            raise expected("frame_index", "a FrameIndex (from ff.build_index) or None", options.frame_index)
         self._limits = limits_or_default(options.limits)
         # A decoder that was made already keeps the limits it was made with; here they are for the index too.
         self._decoder = as_decoder(options.backend, self._limits if isinstance(options.backend, str) else None)
@@ -116,7 +119,8 @@ class VideoDecoder:
             self._info, known = index_media(self._source, stream_index=options.stream_index, limits=self._limits)
         elif options.stream_index not in (None, known.stream.stream_index):
             raise UsageError(
-                f"stream_index={options.stream_index}, but frame_index is of stream {known.stream.stream_index}"
+                f"stream_index={options.stream_index} contradicts frame_index, which is of stream "
+                f"{known.stream.stream_index}"
             )
         self._index: FrameIndex = known
         check_kind(self._decoder, known, self._source.name)
@@ -227,14 +231,14 @@ class VideoDecoder:
         )
 
     def close(self) -> None:
-        """Release files and decoders; more than once is fine, and no frame can be had afterwards."""
+        """Release files and decoders; may be called more than once. Afterwards no frame can be decoded."""
         self._is_closed = True
         self._forward.close()
 
     def __reduce__(self) -> NoReturn:
         raise WrongKind(
-            f"{self._source.name}: a VideoDecoder is not sent to other processes: send its path or catalog entry, and "
-            "open it there"
+            f"{self._source.name}: a VideoDecoder cannot be sent to another process: send the path or the catalog "
+            "entry, and open it there"
         )
 
     def __enter__(self) -> Self:

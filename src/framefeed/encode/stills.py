@@ -69,7 +69,7 @@ def save_still(path: str | os.PathLike[str], picture: Pixels, quality: int = JPE
     form = still_format(name)
     data = encode_still(picture, form, quality)
     if (kind := kind_at(name)) is not None:
-        raise UsageError(f"cannot write {name}: {kind} stands there; choose another name")
+        raise UsageError(f"cannot write {name}: {kind} is already there; choose another name")
     with writing(name):
         _replace(name, data)
     return len(data)

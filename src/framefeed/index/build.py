@@ -13,7 +13,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from framefeed.errors import EmptyVideo, UnsupportedCodec, UsageError
+from framefeed._checks import expected
+from framefeed.errors import EmptyVideo, UnsupportedCodec
 from framefeed.index.damage import find_damaged_frames
 from framefeed.index.frame_index import (
     BuiltFrom,
@@ -93,7 +94,8 @@ def build_index(
     if assume_fps is not None and index.times_from != "assumed":
         name = MediaSource.of(source).name
         warnings.warn(
-            f"{name}: has times of its own (times_from={index.times_from!r}): assume_fps={assume_fps} is not used",
+            f"{name}: assume_fps={assume_fps} was not used: the file has times of its own "
+            f"(times_from={index.times_from!r})",
             UserWarning,
             stacklevel=2,
         )
@@ -111,9 +113,9 @@ class IndexOptions:
 
     def __post_init__(self) -> None:
         if self.verify not in _VERIFY:
-            raise UsageError(f"verify must be 'proof', 'ends', 'none' or 'full', not {self.verify!r}")
+            raise expected("verify", "'proof', 'ends', 'none' or 'full'", self.verify)
         if self.stream_index is not None and not hasattr(self.stream_index, "__index__"):
-            raise UsageError(f"stream_index must be a whole number or None, not {self.stream_index!r}")
+            raise expected("stream_index", "an integer or None", self.stream_index)
 
 
 def index_media(

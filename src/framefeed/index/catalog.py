@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from framefeed._checks import check_integer, check_path, shown
 from framefeed.errors import StaleSource, UsageError
 from framefeed.index.assembly import CatalogData, Wanted, assemble
 from framefeed.index.catalog_files import Header, as_text, frames_path, open_catalog, write_catalog
@@ -127,6 +127,9 @@ class Catalog(CatalogRows):
             UnreadableMedia: It is no catalog, or damaged.
             StaleSource: The frame tables beside it belong to another catalog.
         """
+        check_path("path", path, "cat.parquet")
+        if root is not None:
+            check_path("root", root, "videos/")
         name = os.path.abspath(os.fsdecode(path))
         given = None if root is None else os.path.abspath(os.fsdecode(root))
         facts, header, frames = open_catalog(name)
@@ -151,8 +154,12 @@ class Catalog(CatalogRows):
         Raises:
             UsageError: It holds media in memory, or the folder is missing.
         """
+        check_path("path", path, "cat.parquet")
         if self._data.buffers and any(self.name(row) in self._data.buffers for row in range(len(self))):
-            raise UsageError("a catalog of bytes in memory, or of given image sequences, cannot be saved: scan files")
+            raise UsageError(
+                "this catalog cannot be saved: it holds media in memory, or image sequences that were given; scan "
+                "files instead"
+            )
         name = os.path.abspath(os.fsdecode(path))
         data = self.compact()
         table = self.rebased(data.facts.table(), os.path.dirname(name))
@@ -174,7 +181,7 @@ class Catalog(CatalogRows):
             return CatalogEntry(self, self._checked(row))
         chosen = _rows_of(row)
         if chosen.dtype == bool and len(chosen) != len(self):
-            raise UsageError(f"a mask has one entry a row: expected {len(self)}, got {len(chosen)}")
+            raise UsageError(f"mask: expected one entry per row ({len(self)}), got {len(chosen)}")
         return self.take(np.flatnonzero(chosen) if chosen.dtype == bool else chosen)
 
     def __iter__(self) -> Iterator[CatalogEntry]:
@@ -197,9 +204,9 @@ class Catalog(CatalogRows):
         """View some rows in the order given; classes and their numbers stay."""
         local = _rows_of(rows)
         if local.dtype == bool:
-            raise UsageError("take expects row numbers, got a mask: use catalog[mask]")
+            raise UsageError("rows: expected row numbers, got a mask: use catalog[mask]")
         if len(local) and not (local.min() >= -len(self) and local.max() < len(self)):
-            raise UsageError(f"expected rows from 0 to {len(self) - 1}, got {local.min()} to {local.max()}")
+            raise UsageError(f"rows: expected numbers from 0 to {len(self) - 1}, got {local.min()} to {local.max()}")
         local = np.where(local < 0, local + len(self), local)
         saved = None if self._saved is None else self._saved.taking(local)
         return Catalog(self._data, local if self._rows is None else self._rows[local], saved)
@@ -226,10 +233,10 @@ class Catalog(CatalogRows):
             names = {str(getattr(each, "source", each)) for each in errors}
         else:
             raise UsageError(
-                f"without expects a Catalog, what verify() returned, or several sources, got {type(errors).__name__}"
+                f"errors: expected a Catalog, the result of catalog.verify(), or a list of sources, got {shown(errors)}"
             )
-        shown = (self.shown_name(row) in names or self.name(row) in names for row in range(len(self)))
-        return self.take(np.flatnonzero(~np.fromiter(shown, np.bool_, len(self))))
+        listed = (self.shown_name(row) in names or self.name(row) in names for row in range(len(self)))
+        return self.take(np.flatnonzero(~np.fromiter(listed, np.bool_, len(self))))
 
     def filter(self, expression: Any) -> Catalog:
         """View the rows for which an expression is true, such as ``pyarrow.compute.field("width") >= 640``.
@@ -244,7 +251,10 @@ class Catalog(CatalogRows):
             rows = np.sort(numbered.filter(expression).column(_ROW).to_numpy())
         except (pa.ArrowException, TypeError) as error:
             names = ", ".join(self._data.facts.names)
-            raise UsageError(f"filter takes a pyarrow expression over the columns {names}: {error}") from error
+            raise UsageError(
+                f"expression: expected a pyarrow expression over columns of this catalog, such as "
+                f"pc.field('width') >= 640, got {shown(expression)}: {error}; the columns are {names}"
+            ) from error
         return self.take(rows)
 
     @overload
@@ -287,7 +297,7 @@ class Catalog(CatalogRows):
             self._data.facts.column(name)
         try:
             groups, *strata = (decoded(self.table.column(name)) for name in columns)
-            rows_of_parts = part_rows(groups, shares, operator.index(seed), *strata)
+            rows_of_parts = part_rows(groups, shares, check_integer("seed", seed), *strata)
         except pa.ArrowException as error:
             raise UsageError(f"cannot split by column {by!r}: {error}") from error
         parts = [self.take(rows) for rows in rows_of_parts]
@@ -363,7 +373,7 @@ def _rows_of(rows: object) -> npt.NDArray[Any]:
     found = np.asarray(rows)
     if found.ndim == 1 and (found.dtype == bool or not len(found) or np.issubdtype(found.dtype, np.integer)):
         return found if found.dtype == bool else found.astype(np.int64)
-    raise UsageError(f"expected row numbers, a slice or a mask of all rows, got {rows!r:.80}")
+    raise UsageError(f"row: expected an integer, a slice, row numbers or a mask of all rows, got {shown(rows)}")
 
 
 def _nbytes(media: Iterable[bytes | ImageSequence]) -> int:
@@ -374,12 +384,13 @@ def _reopen(path: str, root: str | None, fingerprint: str, has_frames: bool, row
     catalog = Catalog.open(path, root)
     if catalog.fingerprint != fingerprint:
         raise StaleSource(
-            f"{path}: this catalog was written again since it was sent here: open it again with Catalog.open and plan "
+            f"{path}: this catalog file has changed since it was sent to this process: open it again with "
+            "Catalog.open and plan "
             "again",
             source=path,
         )
     if has_frames and not catalog.has_frame_indexes:
-        raise StaleSource(f"{path}: its frame tables are gone: put {frames_path(path)} back", source=path)
+        raise StaleSource(f"{path}: its frame tables are missing: restore {frames_path(path)}", source=path)
     return catalog if rows is None else catalog.take(np.frombuffer(rows, dtype=np.int64))
 
 

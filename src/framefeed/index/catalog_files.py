@@ -228,7 +228,7 @@ def _open_parquet(path: str) -> tuple[pq.ParquetFile, Header]:
     if (kind := kind_at(path)) is not None:
         raise _unreadable(path, f"is {kind}, not a file")
     if not os.path.exists(path):
-        raise MissingMedia(f"{path}: no such catalog; {_SCAN_HINT}", source=path)
+        raise MissingMedia(f"{path}: no such catalog file; {_SCAN_HINT}", source=path)
     try:
         file = try_again_in_shortage(lambda: pq.ParquetFile(path, page_checksum_verification=True), path, "open")
     except (pa.ArrowException, OSError, ValueError) as error:

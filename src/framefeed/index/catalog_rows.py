@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import os
 from dataclasses import replace
 from functools import cached_property
@@ -13,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from framefeed._checks import check_position
 from framefeed.errors import UsageError
 from framefeed.index.assembly import CatalogData
 from framefeed.index.catalog_roll import usable_of
@@ -233,10 +233,7 @@ class CatalogRows:
     # --- reading --------------------------------------------------------------------------------------
 
     def _checked(self, row: SupportsIndex) -> int:
-        number = operator.index(row)
-        if not -len(self) <= number < len(self):
-            raise IndexError(f"row {number} of a catalog of {len(self)} rows")
-        return number % len(self)
+        return check_position("row", row, len(self), "catalog")
 
     def _base(self, row: int) -> int:
         checked = self._checked(row)

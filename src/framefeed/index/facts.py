@@ -227,7 +227,7 @@ class Facts:
         """
         if name not in self.names:
             known, meant = ", ".join(self.names), did_you_mean(name, self.names)
-            raise UsageError(f"no column {name!r} in this catalog; it has {known}{meant}")
+            raise UsageError(f"this catalog has no column {name!r}: its columns are {known}{meant}")
         with self._lock:
             if name not in self._columns:
                 self._columns[name] = self._read(name)

@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from math import isfinite
+from numbers import Real
 from typing import Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from framefeed._checks import expected
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index.picking import NONE, ExactTimes, Pick, as_ticks, pick_frames
 from framefeed.media.info import shown_size
@@ -184,6 +186,8 @@ class FrameIndex:
 
     def is_damaged(self, ordinals: IntArray) -> npt.NDArray[np.bool_]:
         """Tell which of some frames are known never to come undamaged, bool [T]."""
+        if np.ndim(ordinals) != 1 or np.asarray(ordinals).dtype.kind not in "iu":
+            raise expected("ordinals", "a flat array of integers", ordinals)
         damaged = self.damaged_frame_indices
         if not len(damaged):
             return np.zeros(len(ordinals), dtype=np.bool_)
@@ -241,7 +245,7 @@ class FrameIndex:
     def require_timestamps(self) -> None:
         """Raise TimeUnavailable unless time can address frames."""
         if not len(self):
-            raise FrameNotFound("there is no frame in this index")
+            raise FrameNotFound("the index has no frames")
         if not self.has_timestamps:
             raise TimeUnavailable(
                 "the stream's timestamps are missing or go backwards, and it declares no constant rate: address its "
@@ -251,6 +255,8 @@ class FrameIndex:
 
     def to_seconds(self, ticks: IntArray) -> FloatArray:
         """Convert ticks of frames, int64 [...], to seconds float64 [...]; NaN where the pts is missing."""
+        if not isinstance(ticks, (np.ndarray, np.integer)):
+            raise expected("ticks", "an int64 array", ticks)
         above, below = self.time_base.as_integer_ratio()
         if self._is_divided_exactly:
             seconds = ticks * float(above) / float(below)
@@ -293,9 +299,9 @@ class FrameIndex:
             TimeUnavailable: The stream has no usable timestamps.
         """
         self.require_timestamps()
-        times = [seconds] if isinstance(seconds, Fraction) else np.asarray(seconds, dtype=np.float64).ravel().tolist()
-        if not all(isfinite(time) for time in times):
-            raise UsageError(f"a time must be finite, not {seconds!r}")
+        times = _as_times(seconds)
+        if tolerance_seconds is not None and not isinstance(tolerance_seconds, Real):
+            raise expected("tolerance_seconds", "a number of at least 0, or None", tolerance_seconds)
         ticks = as_ticks(self.pts, ExactTimes.of(times), self.time_base, self.end_pts)
         found = pick_frames(self.pts, ticks, pick)
         if pick == "played":
@@ -320,3 +326,15 @@ class FrameIndex:
 
     def _as_seconds(self, ticks: int) -> float:
         return float(ticks * self.time_base)
+
+
+def _as_times(seconds: object) -> list[float] | list[Fraction]:
+    if isinstance(seconds, Fraction):
+        return [seconds]
+    try:
+        times: list[float] = np.asarray(seconds, dtype=np.float64).ravel().tolist()
+    except (TypeError, ValueError):
+        raise expected("seconds", "a number, or an array of numbers", seconds) from None
+    if isinstance(seconds, (str, bytes)) or not all(isfinite(time) for time in times):
+        raise expected("seconds", "finite numbers", seconds)
+    return times

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
+from framefeed._checks import expected
 from framefeed.errors import MissingMedia, UnreadableMedia, UsageError
 from framefeed.index.list_columns import ListOptions
 from framefeed.index.listing_globs import glob_groups, is_glob
@@ -49,20 +50,35 @@ def list_roots(
         MissingMedia: A manifest is missing; or a root is that is the only one, or that has no ending of media: a
             mistyped folder. Among several files that are named, a missing one is a row.
     """
-    names = [roots] if isinstance(roots, (str, os.PathLike)) else list(roots)
+    names = _listed(roots)
     finder = _Finder(Walk(suffixes, image_folders, by_parent=by_parent), without, lists)
     for root in names:
-        if not isinstance(root, (str, os.PathLike)):
-            raise UsageError(f"scan takes paths of folders, media files and manifests, not {type(root).__name__}")
         path = absolute(os.fsdecode(root))
         if len(names) == 1 or suffix_of(path) not in ALL_MEDIA_SUFFIXES:
             _refuse_missing(path)
         finder.add(path)
     if lists is not None and (lists.columns or lists.path_template) and not finder.num_lists:
-        raise UsageError("columns and path_template say how a list is read, but no root is a list of media files")
+        raise UsageError(
+            "columns and path_template are for lists of media files, and no root is a list: leave them out, or "
+            "name a list "
+            "such as train.txt"
+        )
     listing = without_repeats(finder.found, finder.columns, finder.walk.walked, by_parent=by_parent)
     listing.unlistable |= finder.bad
     return listing
+
+
+def _listed(roots: object) -> list[str | os.PathLike[str]]:
+    what = 'a path, or a list of paths, of folders, media files and lists of them, such as "videos/"'
+    if isinstance(roots, (str, os.PathLike)):
+        return [roots]
+    if isinstance(roots, (type, bytes, Mapping)) or not isinstance(roots, Iterable):
+        raise expected("roots", what, roots)
+    names = list(roots)
+    for root in names:
+        if not isinstance(root, (str, os.PathLike)):
+            raise expected("roots", what, root)
+    return names
 
 
 def _refuse_missing(path: str) -> None:

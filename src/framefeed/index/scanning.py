@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from framefeed._checks import check_path
 from framefeed.errors import MediaError, UnreadableMedia, UsageError
 from framefeed.index.assembly import Rows, Wanted, assemble, catalog_data
 from framefeed.index.build import Verify
@@ -57,11 +58,11 @@ def scan(
     limits: Limits | None = None,
     deadline_seconds: float | None = 60,
 ) -> Catalog:
-    """Find out about many media: one row a file, also for those that fail.
+    """Make a catalog of many media: one row per file, also for files that cannot be read.
 
-    With ``out``, what is found is written down as it comes, in a journal beside the catalog. A scan that was
-    interrupted, or killed, goes on where it stopped when it is run again; one that was finished opens only the files
-    whose size or modification time is another than before.
+    With ``out``, results are written to a journal beside the catalog while the scan runs. A scan that was interrupted
+    or killed continues where it stopped when it is run again. When a finished scan is run again, it opens only files
+    whose size or modification time has changed.
 
     Args:
         roots: Folders (by file endings), named files, globs, lists of media (text, CSV, JSON, Parquet), or several of
@@ -70,37 +71,41 @@ def scan(
         depth: "frames" finds every frame, "header" believes the header.
         verify: How frames are verified: "proof", "ends", "none" or "full", as in `build_index`. Of pictures the headers
             are read, their pixels are decoded with "full" alone.
-        assume_fps: Frames a second of streams that have no usable times and declare no constant rate: in the column
-            ``times_from`` they are "assumed". All others keep their times; a warning says so if it is used for none.
+        assume_fps: Frames per second of streams that have no usable times and declare no constant rate; their
+            ``times_from`` is "assumed". Other streams keep their times. A warning says if no stream needed it.
         workers: Threads or processes; None takes the thread budget. The catalog is the same for any number.
-        label_from: "parent" labels each file by its folder, where no manifest labels it; a file that links put into
-            folders of two names is then a row of each, otherwise one row.
-        columns: Which column of a list is what, by its number from 0 or its name: ``{"path": 0, "label": 1}``; others
-            keep their names. Most lists need none: see the guide.
+        label_from: "parent" labels each file by the name of its folder, if no list labels it. A file that links put
+            into two folders is then two rows.
+        columns: Names of the columns of a list, each with the column's number from 0 or its name in the list:
+            ``{"path": 0, "label": 1}``. Other columns keep their names. Most lists do not need it: see the guide.
         path_template: Path of each line, built from a list's columns: ``"{label}/{youtube_id}_{time_start:06d}.mp4"``.
         root: Store paths below this folder relative to it, so that a catalog can move with its data. Relative paths in
             lists count from it too, and without it from the list's own folder.
-        resume: Take what the journal and the old catalog say of files that did not change; False begins anew.
+        resume: Use the journal and the old catalog for files that have not changed; False opens all files again.
         progress: Show a bar; None shows it if standard error is a terminal.
         image_folders: "video" takes each folder of pictures as one video; None, or "image", gives a row to every
             picture.
-        fps: Frames a second of such videos.
+        fps: Frames per second of these videos.
         limits: What a file may claim, None for the defaults of `Limits`; a file that claims more is a row with
             LimitExceeded.
-        deadline_seconds: Longest time for one file, or None for no bound; a file that takes longer is a row with
-            LimitExceeded, and is tried again by the next scan.
+        deadline_seconds: Longest time for one file, or None for no limit. A file that takes longer is a row with
+            LimitExceeded; the next scan tries it again.
 
     Returns:
         The catalog, opened from ``out`` where that is given.
 
     Raises:
         MissingDependency: A root is a URL, and fsspec is not installed.
-        UsageError: The arguments do not fit, a manifest cannot be understood, another process scans to ``out``, or
-            the disk is full: what was found so far is kept, and the next scan goes on from there.
+        UsageError: An argument is wrong, a list cannot be understood, another process scans to ``out``, or the disk is
+            full. Results so far are kept, and the next scan continues from them.
         MissingMedia: A manifest or a root is missing.
-        ResourceExhausted: Memory or file descriptors ran out, twice: what was found so far is kept, and the next scan
-            goes on from there.
+        ResourceExhausted: Memory or file descriptors ran out, twice. Results so far are kept, and the next scan
+            continues from them.
     """
+    if out is not None:
+        check_path("out", out, "cat.parquet")
+    if root is not None:
+        check_path("root", root, "videos/")
     bounds = limits_or_default(limits)
     folders: ImageFolders = "image" if image_folders is None else image_folders
     rate = fps_of(folders, fps)
@@ -111,7 +116,7 @@ def scan(
     request = ScanRequest(options, out, label_from, base, resume, folders, lists)
     catalog = scanned(roots, request).catalog
     if assumed is not None and depth == "frames" and not count_times(catalog).get("assumed"):
-        message = f"every file that can be read has times of its own: assume_fps={assume_fps} is not used"
+        message = f"assume_fps={assume_fps} was not used: all readable files have times of their own"
         warnings.warn(message, UserWarning, stacklevel=2)
     return catalog
 
@@ -249,11 +254,11 @@ def catalog_of(sources: Sequence[Source], limits: Limits | None = None) -> Catal
 def _checked_target(out: StrPath, roots: Roots) -> str:
     """Refuse early what would fail after hours of scanning."""
     if os.fsdecode(out).endswith(os.sep):
-        raise UsageError(f"out={os.fsdecode(out)} names a folder: name a file in it, such as cat.parquet")
+        raise UsageError(f"out={os.fsdecode(out)} names a folder: expected a file, such as cat.parquet in it")
     target = absolute(os.fsdecode(out))
     names = [roots] if isinstance(roots, (str, os.PathLike)) else roots
     if any(absolute(os.fsdecode(name)) == target for name in names):
-        raise UsageError(f"out={target} would replace the manifest that is scanned: choose another name")
+        raise UsageError(f"out={target} would overwrite the list that is scanned: choose another name")
     check_target(target)
     return target
 
@@ -268,7 +273,7 @@ def fps_of(image_folders: str, fps: float | Fraction | None) -> Fraction | None:
         raise UsageError(f"image_folders must be 'video' or None, not {image_folders!r}")
     if (image_folders == "video") != (fps is not None):
         raise UsageError(
-            'folders of pictures are videos with both image_folders="video" (--image-folders video) and fps=... (--fps)'
+            'image_folders="video" (--image-folders video) and fps=... (--fps) need each other: give both, or neither'
         )
     return None if fps is None else exact_rate(fps)
 
@@ -281,7 +286,9 @@ def _rows(listing: Listing, label_from: str | None, root: str | None) -> Rows:
         labels = _parents(listing, labels)
     texts = listing.texts(root)
     if root is not None and len(texts) and pc.all(pc.starts_with(texts, os.sep)).as_py():
-        raise UsageError(f"root={root}: none of the {len(texts):,} paths lies below it, {texts[0].as_py()} for example")
+        raise UsageError(
+            f"root={root}: none of the {len(texts):,} paths is inside this folder, for example {texts[0].as_py()}"
+        )
     # Only lines of a manifest name one file several times: folders and named files do not.
     numbers = source_numbers(texts) if columns.column_names else None
     return Rows(texts, numbers, labels, extra if extra.column_names else None, root)
@@ -344,7 +351,7 @@ def _identified(source: Source) -> tuple[str, str | bytes | ImageSequence]:
         return f"<{escape(media.name)}, {media.sequence.digest}>", media.sequence
     if media.kind in ("path", "url"):
         return escape(media.path), media.path
-    raise UsageError(f"{media.name}: an open file cannot travel to a worker: pass its path, or its bytes")
+    raise UsageError(f"{media.name}: an open file cannot be sent to a worker: give its path, or its bytes")
 
 
 def _found(source: Source, opened: str | bytes | ImageSequence, options: SurveyOptions) -> Finding:

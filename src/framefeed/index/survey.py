@@ -9,6 +9,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, Literal, get_args
 
+from framefeed._checks import expected
 from framefeed.errors import FramefeedError, LimitExceeded, MediaError, UnsupportedCodec, UsageError
 from framefeed.index.build import Verify, index_media
 from framefeed.index.frame_index import FrameIndex
@@ -56,11 +57,11 @@ class SurveyOptions:
 
     def __post_init__(self) -> None:
         if self.depth not in get_args(Depth):
-            raise UsageError(f"depth must be 'frames' or 'header', not {self.depth!r}")
+            raise expected("depth", "'frames' or 'header'", self.depth)
         if self.verify not in get_args(Verify):
-            raise UsageError(f"verify must be 'proof', 'ends', 'none' or 'full', not {self.verify!r}")
+            raise expected("verify", "'proof', 'ends', 'none' or 'full'", self.verify)
         if self.workers is not None and (not isinstance(self.workers, int) or self.workers < 0):
-            raise UsageError(f"workers must be 0 or more, or None for as many as fit, not {self.workers!r}")
+            raise expected("workers", "an integer of at least 0, or None for the thread budget", self.workers)
         if self.limits.max_packets > MOST_ITEMS:
             raise UsageError(f"a catalog holds up to {MOST_ITEMS} packets of a video: max_packets must not be more")
         check_deadline(self.deadline_seconds)

@@ -32,9 +32,12 @@ def check_writable(path: str, noun: str, example: str, is_own: Callable[[str], b
     if os.path.isdir(path):
         raise UsageError(f"cannot write {path}: it is a folder; name a file in it, such as {example}")
     if kind is not None:
-        raise UsageError(f"cannot write {path}: {kind} stands there; choose another name")
+        raise UsageError(f"cannot write {path}: {kind} is already there; choose another name")
     if os.path.lexists(path) and not _may_be_replaced(path, is_own):
-        raise UsageError(f"cannot write {path}: a file that is no {noun} stands there; choose another name")
+        raise UsageError(
+            f"cannot write {path}: the file that is already there is not a {noun}, and is not overwritten; choose "
+            "another name"
+        )
 
 
 def _may_be_replaced(path: str, is_own: Callable[[str], bool]) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from framefeed._checks import check_integer, expected
 from framefeed.errors import FramefeedError, StaleSource, UsageError
 from framefeed.index.build import index_media
 from framefeed.index.catalog_rows import CatalogRows
@@ -80,9 +80,7 @@ class Verification:
 def verified(catalog: CatalogRows, sample: float | None, workers: int | None, seed: int) -> Verification:
     """Verify rows of a catalog; see `Catalog.verify`."""
     rows = sampled(catalog.usable_rows, sample, seed)
-    threads = thread_budget().threads if workers is None else operator.index(workers)
-    if threads < 0:
-        raise UsageError(f"workers must be 0 or more, or None for as many as fit, not {workers}")
+    threads = thread_budget().threads if workers is None else check_integer("workers", workers, least=0)
     differences: list[Difference] = []
     errors: list[Failure] = []
     in_flight = _IN_FLIGHT_PER_WORKER * max(1, threads)
@@ -103,10 +101,11 @@ def sampled(rows: IntArray, sample: float | None, seed: int) -> IntArray:
         sample: How many if it is an int, which share if it is a float, None for all.
         seed: Another seed draws others.
     """
+    check_integer("seed", seed, least=0)
     if sample is None:
         return rows
     if isinstance(sample, bool) or not isinstance(sample, (int, float, np.integer)):
-        raise UsageError(f"sample must be a number of rows, a share of them such as 0.01, or None, not {sample!r}")
+        raise expected("sample", "a number of rows, a share of them such as 0.01, or None", sample)
     if isinstance(sample, float):
         if not 0 <= sample <= 1:
             raise UsageError(f"sample as a share must be from 0.0 to 1.0, not {sample}; for that many rows give an int")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from framefeed._checks import shown
 from framefeed.errors import UsageError
 from framefeed.load.options import LoaderOptions
 from framefeed.plan.epoch import EpochPlan
@@ -51,10 +52,12 @@ def cursor_of(state: Mapping[str, Any], plan: EpochPlan, options: LoaderOptions)
         UsageError: It is no such state, it belongs to another plan, or it lies within a batch of this loader.
     """
     if not isinstance(state, Mapping) or state.get("version") != STATE_VERSION:
-        raise UsageError(f"not a state of a ClipLoader of version {STATE_VERSION}: {str(state)[:80]}")
+        raise UsageError(
+            f"state: expected what loader.state_dict() returned (version {STATE_VERSION}), got {shown(state)}"
+        )
     planned = state.get("plan")
     if not isinstance(planned, Mapping):
-        raise UsageError("damaged state of a ClipLoader: it says nothing of the plan")
+        raise UsageError("state: expected what loader.state_dict() returned, got a dict without 'plan'")
     batch_size, delivered = _number(state, "batch_size", 1), _number(state, "delivered", 0)
     restored = plan.with_state(planned)
     world_size = _number(planned, "world_size", 1)
@@ -66,7 +69,7 @@ def cursor_of(state: Mapping[str, Any], plan: EpochPlan, options: LoaderOptions)
 def _number(state: Mapping[str, Any], name: str, least: int) -> int:
     number = state.get(name)
     if isinstance(number, bool) or not isinstance(number, int) or number < least:
-        raise UsageError(f"damaged state of a ClipLoader: {name} is {number!r}")
+        raise UsageError(f"state[{name!r}]: expected an integer of at least {least}, got {shown(number)}")
     return number
 
 

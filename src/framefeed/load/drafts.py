@@ -229,8 +229,8 @@ def clip_length(plan: EpochPlan, positions: Sequence[int]) -> int:
     if len(lengths) > 1:
         (one, here), (other, there) = list(lengths.items())[:2]
         raise UsageError(
-            f"the clips of a batch must have one number of frames, but position {here} of the plan has {one} and "
-            f"position {there} has {other}: plan the lengths apart, or repeat frames"
+            f"all clips of a batch must have the same number of frames, but position {here} of the plan has {one} and "
+            f"position {there} has {other}: make one plan for each length, or repeat frames"
         )
     return next(iter(lengths), 1)
 

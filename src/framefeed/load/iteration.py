@@ -149,7 +149,7 @@ class BatchIterator(Iterator[ClipBatch]):
             raise self._ended() from None
 
     def _ended(self) -> UsageError:
-        return UsageError(f"this iteration has ended: {self._why_ended}")
+        return UsageError(f"this iterator has ended and gives no more batches: {self._why_ended}")
 
     def _delivered(self, batch: ClipBatch) -> ClipBatch:
         for failed in batch.errors:

@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from framefeed._checks import expected
 from framefeed.cache.frame_cache import FrameCache
 from framefeed.decode.decoder import Decoder
 from framefeed.errors import UsageError
@@ -22,37 +23,37 @@ from framefeed.plan.epoch import EpochPlan
 
 
 class ClipLoader(ClosedByWith):
-    """Batches of the clips of a plan, decoded ahead in threads, delivered in the plan's order whatever their number.
+    """Batches of the clips of a plan, decoded ahead in threads, in the plan's order for any number of threads.
 
-    Each ``iter()`` starts at a restored place once, else at the beginning of ``epoch``, and ends the one before it.
-    ``epoch`` rises when an iteration is exhausted, not when it is broken off.
+    Each ``iter()`` ends the iteration before it, and starts at the beginning of ``epoch``, or once at a restored
+    position. ``epoch`` increases when an iteration reaches its end, not when it is left early.
 
-    When a clip fails, ``on_error="raise"`` raises its error in the place of its batch. ``next()`` on the same iterator
-    goes on with the batch behind it; a state saved before that leads back to the failed batch. With "skip" the batch
-    comes with zeros in that place, ok False, pts NaN, valid False, and the error in ``errors``. A clip that is not
-    ready within ``deadline_seconds`` is `DeadlineExceeded` with either, and ends the iteration: what hangs in native
-    code cannot be stopped.
+    When a clip fails, ``on_error="raise"`` raises its error in place of its batch. ``next()`` on the same iterator
+    continues with the next batch; a state that was saved before leads back to the failed batch. With "skip", the clip
+    is zeros in its batch, with ok False, pts NaN, valid False, and its error in ``errors``. A clip that is not ready
+    within ``deadline_seconds`` raises `DeadlineExceeded` with either option, and ends the iteration, because native
+    code that hangs cannot be stopped.
 
     Example: ``for batch in ClipLoader(plan, batch_size=16): train(batch.data, batch.columns["label"])``
 
     Args:
         plan: From ``plan_clips`` or ``plan_requests``.
         batch_size: B.
-        drop_last: Leave out the last batch where it is smaller.
+        drop_last: Leave out the last batch if it is smaller than B.
         workers: Threads that decode; 0 decodes in the thread that iterates, "auto" takes the thread budget.
         kind: "threads".
-        prefetch: Batches that are made ahead of the one waited for; fewer where they would weigh over 2 GiB.
+        prefetch: Number of batches that are made ahead; fewer if they would take more than 2 GiB.
         backend: Name of a decoder, or a Decoder.
         limits: What a file may claim before anything is allocated for it; None is ``Limits()``.
-        cache: An `FrameCache`: clips that it has are read from it, the others decoded and stored. What is stored is
-            sealed at the end of an epoch and by ``close``.
+        cache: A `FrameCache`: clips that it has are read from it, other clips are decoded and stored. Other processes
+            find stored frames at the end of an epoch, and after ``close``.
         transform: Called with (clip [T, C, H, W], rng) in a worker; what it returns is stacked to a batch. ``rng`` is
             the same for a seed, epoch and global position in every worker and on every machine.
         on_error: "raise" or "skip".
         max_failed: With "skip", clips of an epoch that may fail: a count (int), or a share of its clips (float). One
             more is a LoadError, which ends the iteration.
-        deadline_seconds: Longest wait for one clip, or None; with workers=0 it bounds nothing, for the work is done in
-            the caller's own thread, which nothing can interrupt.
+        deadline_seconds: Longest wait for one clip, or None. With workers=0 it has no effect, because the caller's own
+            thread decodes and cannot be interrupted.
 
     Raises:
         UsageError: The arguments do not fit together.
@@ -80,7 +81,7 @@ class ClipLoader(ClosedByWith):
             limits, max_failed,
         )  # fmt: skip
         if not isinstance(plan, EpochPlan):
-            raise UsageError(f"a plan comes from plan_clips or plan_requests, and is no {type(plan).__name__}")
+            raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)
         options.decoder_for(plan)
         self._plan = plan
         self._options = options
@@ -125,9 +126,9 @@ class ClipLoader(ClosedByWith):
         return num_batches(self._plan, self._options)
 
     def __iter__(self) -> BatchIterator:
-        """Begin a pass; the one before it ends."""
+        """Begin an iteration, and end the one before it."""
         if self._is_closed:
-            raise UsageError("this loader is closed; make another")
+            raise UsageError("this ClipLoader is closed: make another one")
         self._end_iteration("another iteration of this loader was begun")
         start = self._cursor.delivered if self._cursor.is_restored else 0
         self._cursor = Cursor(self._cursor.epoch, start)
@@ -145,16 +146,16 @@ class ClipLoader(ClosedByWith):
         return iterator
 
     def state_dict(self) -> dict[str, Any]:
-        """The place behind the last delivered batch, as JSON under 1 KB; what was only prefetched does not count."""
+        """The position after the last delivered batch, as JSON under 1 KB; prefetched batches do not count."""
         return state_at(self._cursor, self._plan, self._options)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Have the next iteration begin at a saved place, whatever the number of workers was and is.
+        """Let the next iteration begin at a saved position; the number of workers may differ.
 
-        Another batch size or number of ranks is fine where the place does not fall within a batch.
+        Another batch size or number of ranks works if the position is not inside a batch.
 
         Raises:
-            UsageError: The state is of another plan, or of no loader.
+            UsageError: The state is from another plan, or not from a loader.
         """
         cursor = cursor_of(state, self._plan, self._options)
         self._end_iteration("the loader was restored to another place")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from operator import index as whole_number
 from typing import Any, Literal
 
 import numpy.typing as npt
 from numpy.random import Generator
 
+from framefeed._checks import check_integer, expected
 from framefeed.cache.frame_cache import FrameCache
 from framefeed.decode.decoder import Decoder
 from framefeed.decode.registry import as_decoder
@@ -49,19 +49,21 @@ class LoaderOptions:
 
     def __post_init__(self) -> None:
         self._put("batch_size", _at_least(1, "batch_size", self.batch_size))
-        self._put("prefetch", _at_least(1, "prefetch", self.prefetch, "; workers=0 prepares nothing ahead"))
+        self._put("prefetch", _at_least(1, "prefetch", self.prefetch, " (workers=0 prepares nothing ahead)"))
         if self.workers != "auto":
-            self._put("workers", _at_least(0, 'workers (or "auto")', self.workers))
+            self._put("workers", _at_least(0, "workers", self.workers, ', or "auto"'))
         if self.kind == "processes":
             raise UsageError('not in this version: kind="processes"; use kind="threads", decoding runs in parallel')
         if self.kind != "threads":
             raise UsageError(f'kind must be "threads" (or "processes", not in this version), not {self.kind!r}')
         if self.cache is not None and not isinstance(self.cache, FrameCache):
-            raise UsageError(f"cache must be an ff.FrameCache, or None, not {self.cache!r}")
+            raise expected("cache", "an ff.FrameCache or None", self.cache)
         if self.transform is not None and not callable(self.transform):
-            raise UsageError(f"transform must be a function of (clip, rng), not {self.transform!r}")
+            raise expected("transform", "a function of (clip, rng), or None", self.transform)
         check_on_error(self.on_error, self.max_failed)
         check_deadline(self.deadline_seconds)
+        if not isinstance(self.backend, str | Decoder):
+            raise expected("backend", "the name of a decoder, or a Decoder", self.backend)
 
     def _put(self, name: str, value: int) -> None:
         object.__setattr__(self, name, value)
@@ -100,10 +102,6 @@ def check_on_error(on_error: str, max_failed: int | float | None) -> None:
 
 
 def _at_least(least: int, name: str, value: Any, hint: str = "") -> int:
-    try:
-        number = whole_number(value)
-    except TypeError:
-        raise UsageError(f"{name} must be a whole number, not {value!r}") from None
-    if isinstance(value, bool) or number < least:
-        raise UsageError(f"{name} must be at least {least}, not {value!r}{hint}")
-    return number
+    if isinstance(value, bool) or not hasattr(value, "__index__") or value < least:
+        raise expected(name, f"an integer of at least {least}{hint}", value)
+    return check_integer(name, value)

@@ -332,7 +332,7 @@ class VideoContainer:
                     self._input.bound_packet(self.limits)
         except IndexError as error:  # of PyAV, where a stream comes that the header has not
             raise UnreadableMedia(
-                f"{self.source.name}: its packets are of other streams than its header says: it is damaged",
+                f"{self.source.name}: its packets belong to other streams than its header says, so it is damaged",
                 source=self.source.name,
                 stage="index",
             ) from error

@@ -37,6 +37,7 @@ _MESSAGES = 3
 _NO_MEMORY = re.compile(r"get_buffer\(\) failed|[Cc]annot allocate memory|[Cc]ould not allocate|[Oo]ut of memory")
 _TOO_LARGE = re.compile(r"[Pp]icture size")
 # mov_read_header of libavformat/mov.c: writers put this box at the end.
+_NOT_READ = "not on whitelist"
 _NO_MOVIE = "moov atom not found"
 _PROBED_BYTES = 2**24
 MOST_PIXEL_BYTES = 8
@@ -75,6 +76,8 @@ class translated:  # noqa: N801  read as a verb: with translated(name, "open"): 
 
 def translate(error: BaseException, name: str, stage: str, log: str = "") -> MediaError:
     """Build framefeed's error for one of libav's; ``log`` is what FFmpeg logged about it."""
+    if _NOT_READ in log:  # FFmpeg then lists all formats that it may read
+        log = ""
     reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
     message = f"{name}: {reason}{log and f' ({log})'}"
     if isinstance(error, FileNotFoundError):
@@ -83,9 +86,9 @@ def translate(error: BaseException, name: str, stage: str, log: str = "") -> Med
         return UnsupportedCodec(f"{message}: this build of FFmpeg cannot decode it", source=name, stage=stage)
     if stage == "decode":
         return CorruptMedia(f"{message} while decoding", source=name, stage=stage)
-    advice = "not a container that framefeed reads, or its header is damaged"
+    advice = "not a media file framefeed can read, or its header is damaged"
     if _NO_MOVIE in log:
-        advice = "its index is missing, and the file may be cut short: copy it again, or record it to its end"
+        advice = "its index is missing, so the file is probably incomplete: copy or record it again"
     return UnreadableMedia(f"{message}: {advice}", source=name, stage=stage)
 
 

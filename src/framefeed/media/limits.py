@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from framefeed.errors import LimitExceeded, UsageError
+from framefeed._checks import expected
+from framefeed.errors import LimitExceeded
 
 # Columns and rows that libavcodec adds to a picture before it compares it with its `max_pixels`: most with CineForm,
 # 64 for each eighth and up to 56 more; MPEG-4 and its relatives compare 280 rows of any picture with it too.
@@ -45,7 +46,7 @@ class Limits:
         for name in self.__slots__:
             value = getattr(self, name)
             if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
-                raise UsageError(f"{name} must be a whole number, at least 1, not {value!r}")
+                raise expected(name, "an integer of at least 1", value)
 
     def check_picture(self, width: int, height: int, name: str) -> None:
         """Raise LimitExceeded if a picture of this size is larger than allowed."""
@@ -65,7 +66,7 @@ def limits_or_default(limits: Limits | None) -> Limits:
     if limits is None:
         return DEFAULT_LIMITS
     if not isinstance(limits, Limits):
-        raise UsageError(f"limits must be an ff.Limits or None, not {limits!r}")
+        raise expected("limits", "an ff.Limits or None", limits)
     return limits
 
 

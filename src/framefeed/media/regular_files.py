@@ -54,7 +54,7 @@ def raise_file_error(error: OSError, path: str, stage: Literal["open", "read"]) 
         raise MissingMedia(f"{path}: no such file", source=path, stage=stage) from error
     if error.errno in (errno.ESTALE, errno.ENXIO):
         raise StaleSource(
-            f"{path}: went away ({error.strerror}): scan or index it again", source=path, stage=stage
+            f"{path}: has disappeared ({error.strerror}): scan or index it again", source=path, stage=stage
         ) from error
     done = "opened" if stage == "open" else "read"
     raise UnreadableMedia(

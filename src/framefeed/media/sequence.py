@@ -13,6 +13,7 @@ from threading import RLock
 import numpy as np
 import xxhash
 
+from framefeed._checks import expected
 from framefeed.errors import EmptyVideo, MediaError, StaleSource, UsageError
 from framefeed.media.sequence_files import IntArray, SequenceFiles, folder_stamp, list_folder, stat_files
 from framefeed.media.source import ByteReader, MediaSource, SourceIdentity, SourceStat
@@ -82,7 +83,7 @@ class ImageSequence:
             UsageError: Not exactly one of ``fps`` and ``timestamps``, times that do not rise, or no file.
         """
         if (fps is None) == (timestamps is None):
-            raise UsageError("an ImageSequence takes either fps=... or timestamps=[...]")
+            raise UsageError("an ImageSequence needs either fps=... or timestamps=[...], and not both")
         folder, paths = _located(folder_or_paths)
         object.__setattr__(self, "folder", folder)
         object.__setattr__(self, "paths", paths)
@@ -125,7 +126,7 @@ class ImageSequence:
             return SequenceTimes(numbers, np.ones(count, dtype=np.int64), 1 / self.fps)
         seconds = self.timestamps or ()
         if len(seconds) != count:
-            raise UsageError(f"{self.name}: {len(seconds)} timestamps for {count} files: give one a file")
+            raise UsageError(f"{self.name}: {len(seconds)} timestamps for {count} files: give one timestamp per file")
         pts, base = _ticks(seconds)
         if not (np.diff(pts) > 0).all():
             at = int(np.flatnonzero(np.diff(pts) <= 0)[0])
@@ -165,14 +166,14 @@ def exact_rate(fps: float | Fraction, name: str = "fps") -> Fraction:
     if isinstance(fps, bool):
         raise UsageError(f"{name} must be a positive number, not {fps!r}")
     try:
-        rate = Fraction(fps)
+        rate = Fraction(fps) if not isinstance(fps, (str, bool)) else Fraction(0)
     except (TypeError, ValueError, OverflowError) as error:
-        raise UsageError(f"{name} must be a positive number, not {fps!r}") from error
+        raise expected(name, "a number above 0", fps) from error
     if isinstance(fps, float):
         common = rate.limit_denominator(_COMMON_DENOMINATOR)
         rate = common if float(common) == fps else Fraction(repr(float(fps)))
     if not rate > 0 or max(rate.numerator, rate.denominator) > _MAX_TICKS_A_SECOND:
-        raise UsageError(f"{name} must be a positive number, not {fps!r}")
+        raise expected(name, "a number above 0", fps)
     return rate
 
 
@@ -254,7 +255,7 @@ class SequenceSource(MediaSource):
 
     def reader(self) -> ByteReader:
         """Refuse: there is no one file."""
-        raise UsageError(f"{self.name}: an image sequence has no bytes of its own: read its files")
+        raise UsageError(f"{self.name}: an image sequence has no bytes of its own: read the files")
 
     def forget(self) -> None:
         """List the files anew when they are next asked for."""
@@ -277,7 +278,7 @@ class SequenceSource(MediaSource):
         sequence = self.sequence
         files = list_folder(sequence.folder) if sequence.folder is not None else stat_files(sequence.paths or ())
         if not len(files):
-            raise EmptyVideo(f"{self.name}: holds no picture (files named like img1.png)", source=self.name)
+            raise EmptyVideo(f"{self.name}: this folder has no pictures (files such as img1.png)", source=self.name)
         return files
 
     def _stale(self, why: str) -> StaleSource:
@@ -342,18 +343,18 @@ def _located(given: object) -> tuple[str | None, tuple[str, ...] | None]:
     if isinstance(given, (str, os.PathLike)):
         return _absolute(given), None
     if isinstance(given, (bytes, bytearray)) or not isinstance(given, Sequence):
-        raise UsageError(f"an ImageSequence is a folder or a list of paths, not {type(given).__name__}")
+        raise expected("folder_or_paths", "a folder, or a list of paths", given)
     if not given:
-        raise UsageError("an ImageSequence needs at least one file")
+        raise UsageError("folder_or_paths: expected at least one file, got an empty list")
     return None, tuple(_absolute(path) for path in given)
 
 
 def _absolute(path: object) -> str:
     if not isinstance(path, (str, os.PathLike)):
-        raise UsageError(f"the files of an ImageSequence are paths, not {type(path).__name__}")
+        raise expected("folder_or_paths", "a folder, or a list of paths", path)
     name = os.fsdecode(path)
     if not name or "\0" in name or "://" in name:
-        raise UsageError(f"not a path: {name!r}")
+        raise expected("folder_or_paths", "a path", name)
     return os.path.abspath(name)
 
 
@@ -361,16 +362,18 @@ def _seconds(timestamps: Sequence[float]) -> tuple[float, ...]:
     try:
         seconds = tuple(float(time) for time in timestamps)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"timestamps are seconds: {error}") from error
+        raise UsageError(f"timestamps: expected numbers of seconds: {error}") from error
     if not seconds or not all(isfinite(time) for time in seconds):
-        raise UsageError("timestamps are finite seconds, at least one")
+        raise UsageError("timestamps: expected at least one finite number of seconds")
     return seconds
 
 
 def _ticks(seconds: Sequence[float]) -> tuple[IntArray, Fraction]:
     furthest = max(abs(Fraction(time)) for time in seconds)
     if furthest >= _MOST_SECONDS:
-        raise UsageError(f"timestamps lie within {_MOST_SECONDS} s of 0, not at {float(furthest)!r}")
+        raise UsageError(
+            f"timestamps: expected seconds from -{_MOST_SECONDS} to {_MOST_SECONDS}, got {float(furthest)!r}"
+        )
     # Further away than that, float64 itself is coarser: a tick is then one unit in the last place.
     is_near = furthest * _NANOSECONDS < _EXACT_TICKS
     a_second = _NANOSECONDS if is_near else round(1 / ulp(float(furthest)))

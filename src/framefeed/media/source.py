@@ -14,6 +14,7 @@ from typing import IO, Any, Literal, Protocol
 
 import xxhash
 
+from framefeed._checks import expected
 from framefeed.errors import StaleSource, UsageError
 from framefeed.media.regular_files import open_regular, raise_file_error, stat_regular
 from framefeed.media.sniff import HEAD_BYTES
@@ -323,6 +324,8 @@ class MediaSource:
         """
         if isinstance(source, MediaSource):
             return source
+        if isinstance(source, type):
+            raise expected("source", "a path, URL, bytes, binary file object, ImageSequence or CatalogEntry", source)
         if hasattr(source, "as_media_source"):
             known: MediaSource = source.as_media_source()
             return known
@@ -334,9 +337,7 @@ class MediaSource:
             return cls._of_file(source)
         if hasattr(source, "source"):
             return cls.of(source.source)
-        raise UsageError(
-            f"a source is a path, bytes, a seekable binary file object or an ImageSequence, not {type(source).__name__}"
-        )
+        raise expected("source", "a path, URL, bytes, binary file object, ImageSequence or CatalogEntry", source)
 
     @classmethod
     def _of_path(cls, path: str) -> MediaSource:
@@ -344,7 +345,7 @@ class MediaSource:
             check_url(path)
             return cls("url", path, path=path)
         if not path or "\0" in path:
-            raise UsageError(f"not a path: {path!r}")
+            raise expected("source", "a path", path)
         return cls("path", path, path=os.path.abspath(path))
 
     @classmethod
@@ -443,7 +444,7 @@ class MediaSource:
 
     def _replaced(self, indexed: SourceIdentity, size: int) -> StaleSource:
         return StaleSource(
-            f"{self.name}: is not the file that was indexed (then {indexed.bytes} bytes, now {size}): "
+            f"{self.name}: the file has changed since it was indexed (then {indexed.bytes} bytes, now {size}): "
             "scan or index it again",
             source=self.name,
             stage="open",

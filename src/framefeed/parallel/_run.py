@@ -16,6 +16,7 @@ from time import monotonic
 from typing import Generic, TypeVar
 from weakref import proxy
 
+from framefeed._checks import check_integer
 from framefeed.errors import DeadlineExceeded, UsageError, WorkerLost
 from framefeed.parallel._child import ProcessDied
 from framefeed.parallel.outcome import Err, Ok, outcome_of, shortened
@@ -50,8 +51,7 @@ class Limits(Generic[R]):
     deadline_seconds: float | None = None
 
     def __post_init__(self) -> None:
-        if self.max_in_flight < 1:
-            raise UsageError(f"max_in_flight is {self.max_in_flight}; ask for at least 1")
+        check_integer("max_in_flight", self.max_in_flight, least=1)
         if self.max_bytes is not None and self.size_of is None:
             raise UsageError("max_bytes needs size_of, the bytes of one result: size_of=lambda array: array.nbytes")
         check_deadline(self.deadline_seconds)

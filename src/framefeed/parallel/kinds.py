@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from framefeed.errors import UsageError
+from framefeed._checks import check_integer, expected
 from framefeed.parallel.pools import InlinePool, Pool, ThreadPool
 from framefeed.parallel.processes import ProcessPool
 
@@ -20,9 +20,8 @@ def open_pool(workers: int, kind: str = "threads") -> Pool:
         UsageError: If there is no such kind, or the number is negative.
     """
     if kind not in KINDS:
-        raise UsageError(f"no kind of pool is called {kind!r}; there are {', '.join(KINDS)}")
-    if workers < 0:
-        raise UsageError(f"workers is {workers}; ask for 0 (inline) or more")
+        raise expected("kind", f"one of {', '.join(KINDS)}", kind)
+    check_integer("workers", workers, least=0)
     if not workers or kind == "inline":
         return InlinePool()
     return ThreadPool(workers) if kind == "threads" else ProcessPool(workers)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from framefeed._checks import expected
 from framefeed.errors import UsageError
 from framefeed.index.frame_index import FloatArray, IntArray
 from framefeed.index.picking import ExactTimes
@@ -112,8 +113,8 @@ class Requests:
             lengths = np.diff(self.offsets)
             other = int((lengths != lengths[0]).argmax())
             raise UsageError(
-                f"the requests of a batch must have one number of frames, but request 0 has {lengths[0]} and "
-                f"request {other} has {lengths[other]}: repeat frames, or plan the lengths apart"
+                f"all requests of a batch must have the same number of frames, but request 0 has {lengths[0]} and "
+                f"request {other} has {lengths[other]}: repeat frames, or make one plan for each length"
             )
         return self.common_length
 
@@ -159,7 +160,7 @@ class RequestPictures:
             if size is not None:
                 found.setdefault(size, f"{self.requests.outputs[number]}")
         if len(found) > 1:
-            raise UsageError(f"the pictures of a plan must come out equal, but the requests ask for {found}")
+            raise UsageError(f"all pictures of a plan must have the same size, but the requests ask for {found}")
         return next(iter(found), None)
 
 
@@ -169,13 +170,16 @@ def coded_column(name: str, values: Sequence[Any], count: int) -> tuple[npt.NDAr
     Returns:
         The column [R], and what its codes stand for; nothing for numbers.
     """
-    column = np.asarray(values)
+    try:
+        column = np.asarray(values)
+    except ValueError:  # lists of unequal lengths
+        raise expected(f"columns[{name!r}]", "one number or string per request", values) from None
     if column.shape != (count,):
-        raise UsageError(f"column {name!r} must have one value for each of {count} requests, not {column.shape}")
+        raise UsageError(f"columns[{name!r}]: expected one value per request ({count}), got shape {column.shape}")
     if column.dtype.kind in "iufb":
         return column, ()
     if column.dtype.kind != "U":
-        raise UsageError(f"column {name!r} must hold numbers or text, not {column.dtype}")
+        raise UsageError(f"columns[{name!r}]: expected numbers or strings, got {column.dtype}")
     distinct, codes = np.unique(column, return_inverse=True)
     return codes.astype(np.int64), tuple(distinct.tolist())
 

@@ -7,7 +7,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.random import Generator, Philox
 
-from framefeed.errors import UsageError
+from framefeed._checks import expected
 
 WORD = (1 << 64) - 1
 _STEP = 0x9E3779B97F4A7C15
@@ -37,7 +37,7 @@ def mixed(*words: int) -> int:
 def check_seed(seed: object) -> int:
     """Return the seed as an int; UsageError unless it is a whole number from 0 to 2**64 - 1."""
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed <= WORD:
-        raise UsageError(f"seed must be a whole number from 0 to 2**64 - 1, not {seed!r}")
+        raise expected("seed", "an integer from 0 to 2**64 - 1", seed)
     return int(seed)
 
 

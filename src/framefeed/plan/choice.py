@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import isfinite
+from numbers import Real
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from framefeed._checks import expected
 from framefeed._nearest import did_you_mean
-from framefeed.errors import FrameNotFound, UsageError
+from framefeed.errors import FrameNotFound
 from framefeed.index.frame_index import FloatArray, IntArray
 from framefeed.index.picking import NONE, PICKS, ExactTimes, Pick, pick_frames
 from framefeed.plan.timeline import Timeline
@@ -55,11 +57,11 @@ class Picking:
     def __post_init__(self) -> None:
         for name, value, known in (("pick", self.pick, PICKS), ("policy", self.policy, POLICIES)):
             if value not in known:
-                nearest = did_you_mean(str(value), known)
-                raise UsageError(f"unknown {name} {value!r}: use one of {', '.join(known)}{nearest}")
+                raise expected(name, f"one of {', '.join(known)}{did_you_mean(str(value), known)}", value)
         tolerance = self.tolerance_seconds
-        if tolerance is not None and not (isfinite(tolerance) and tolerance >= 0):
-            raise UsageError(f"tolerance_seconds must be at least 0 and finite, or None, not {tolerance!r}")
+        is_number = isinstance(tolerance, Real) and not isinstance(tolerance, bool)
+        if tolerance is not None and not (is_number and isfinite(tolerance) and tolerance >= 0):
+            raise expected("tolerance_seconds", "a finite number of at least 0, or None", tolerance)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
+from framefeed._checks import expected
 from framefeed.errors import UsageError
 from framefeed.plan.chance import Place
 from framefeed.plan.choice import Chosen, Picking, Policy, choose_frames
@@ -94,9 +95,9 @@ class AtIndices:
         try:
             indices = tuple(whole_number(index) for index in self.indices)
         except TypeError:
-            raise UsageError(f"AtIndices takes a list of whole numbers, not {self.indices!r}") from None
+            raise expected("indices", "a list of integers such as [0, 30, -1]", self.indices) from None
         if not indices:
-            raise UsageError("AtIndices needs at least one index")
+            raise UsageError("indices: expected at least one frame number, got an empty list")
         object.__setattr__(self, "indices", indices)
         Picking(policy=self.policy)
 
@@ -130,5 +131,5 @@ class EveryFrame:
 def check_count(name: str, count: object) -> int:
     """Return a count as an int, so that equal rules read alike; UsageError unless it is whole and at least 1."""
     if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
-        raise UsageError(f"{name} must be a whole number of at least 1, not {count!r}")
+        raise expected(name, "an integer of at least 1", count)
     return int(count)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import exp, isfinite, log, sqrt
 from typing import Protocol
 
+from framefeed._checks import expected
 from framefeed.errors import UsageError
 from framefeed.plan.chance import Place
 from framefeed.plan.clips import check_count
@@ -131,7 +132,9 @@ class RandomResizedCrop:
     def __post_init__(self) -> None:
         if isinstance(self.height, Sequence):
             if self.width is not None:
-                raise UsageError(f"a size is (height, width), not {self.height!r} and {self.width!r}")
+                raise UsageError(
+                    f"height: expected a number of rows where width={self.width!r} is given, got {self.height!r}"
+                )
             height, width = OutputSpec(self.height).size or (1, 1)
             object.__setattr__(self, "height", height)
             object.__setattr__(self, "width", width)
@@ -141,7 +144,7 @@ class RandomResizedCrop:
             low, high = _interval(name, getattr(self, name))
             object.__setattr__(self, name, (low, high))
         if self.scale[1] > 1:
-            raise UsageError(f"scale is a part of the picture's area, at most 1, not {self.scale!r}")
+            raise expected("scale", "shares of the picture's area, at most 1", self.scale)
 
     @property
     def size(self) -> Size | None:
@@ -176,12 +179,12 @@ def as_crop(crop: Crop | Sequence[int] | None) -> Crop | None:
     """Take a crop of any kind that ``crop=`` allows."""
     if crop is None or isinstance(crop, (FixedCrop, CenterCrop, RandomCrop, RandomResizedCrop)):
         return crop
-    if isinstance(crop, Sequence):
+    if isinstance(crop, Sequence) and not isinstance(crop, (str, bytes)):
         return FixedCrop(tuple(crop))  # type: ignore[arg-type]
-    if hasattr(crop, "box") and hasattr(crop, "size") and hasattr(crop, "resizes"):
+    if not isinstance(crop, type) and hasattr(crop, "box") and hasattr(crop, "size") and hasattr(crop, "resizes"):
         return crop
-    raise UsageError(
-        f"crop must be (top, left, height, width), CenterCrop, RandomCrop or RandomResizedCrop, not {crop!r}"
+    raise expected(
+        "crop", "(top, left, height, width), CenterCrop(224), RandomCrop(224) or RandomResizedCrop(224)", crop
     )
 
 
@@ -203,8 +206,8 @@ def _corner(free_rows: int, free_columns: int, place: Place) -> tuple[int, int]:
 def _complete(crop: _BoxOfSize | RandomResizedCrop) -> None:
     if crop.width is None:
         object.__setattr__(crop, "width", crop.height)
-    object.__setattr__(crop, "height", check_count("the height of a crop", crop.height))
-    object.__setattr__(crop, "width", check_count("the width of a crop", crop.width))
+    object.__setattr__(crop, "height", check_count("height", crop.height))
+    object.__setattr__(crop, "width", check_count("width", crop.width))
 
 
 def _size_of(crop: _BoxOfSize | RandomResizedCrop) -> Size:
@@ -213,7 +216,10 @@ def _size_of(crop: _BoxOfSize | RandomResizedCrop) -> Size:
 
 
 def _interval(name: str, given: Sequence[float]) -> tuple[float, float]:
-    bounds = tuple(float(bound) for bound in given)
+    try:
+        bounds = tuple(float(bound) for bound in given)
+    except (TypeError, ValueError):
+        raise expected(name, "(least, greatest), two numbers above 0", given) from None
     if len(bounds) != 2 or not all(isfinite(bound) for bound in bounds) or not 0 < bounds[0] <= bounds[1]:
-        raise UsageError(f"{name} must be (least, greatest), both above 0, not {given!r}")
+        raise expected(name, "(least, greatest), two numbers above 0", given)
     return bounds[0], bounds[1]

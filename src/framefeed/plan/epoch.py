@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
-from operator import index as whole_number
 from typing import Any, NamedTuple, SupportsIndex, overload
 
 import numpy as np
 from numpy.random import Generator
 
+from framefeed._checks import OutOfRange, check_integer, check_mapping, check_position, expected
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index.catalog import Catalog, CatalogEntry
 from framefeed.plan.annotated import requests_of_rows
@@ -102,15 +102,14 @@ class EpochPlan:
         """
         if isinstance(position, np.ndarray):
             if position.size and not (position.min() >= 0 and position.max() < len(self)):
-                raise IndexError(f"positions from {position.min()} to {position.max()} of a plan of {len(self)}")
+                raise OutOfRange(
+                    f"position: expected 0 to {len(self) - 1}, got positions from {position.min()} to {position.max()}"
+                )
             return self._shard.global_position(position)
         return self._shard.global_position(self._checked(position))
 
     def _checked(self, position: SupportsIndex) -> int:
-        number = whole_number(position)
-        if not -len(self) <= number < len(self):
-            raise IndexError(f"position {number} of a plan of {len(self)} positions")
-        return number % len(self)
+        return check_position("position", position, len(self), "plan")
 
     @cached_property
     def _located(self) -> dict[int, Located]:
@@ -118,7 +117,7 @@ class EpochPlan:
 
     def _locate(self, position: SupportsIndex) -> Located:
         # A clip is asked for several times in a row: its request, its row, its columns.
-        number = whole_number(position)
+        number = check_integer("position", position)
         found = self._located.get(number)
         if found is None:
             found = self._found(position)
@@ -259,7 +258,10 @@ class EpochPlan:
         if self.options.unequal:
             raise UsageError("a plan with unequal=True has no common picture shape: use plan.clip_shape_at(position)")
         if self.tables.picture is None:
-            raise UsageError("a plan without a usable row has no picture shape: look at plan.excluded")
+            raise UsageError(
+                "this plan has no clips, and so no picture shape: plan.excluded lists the rows that were left "
+                "out, and why"
+            )
         return (3, *self.tables.picture)
 
     @property
@@ -313,9 +315,10 @@ class EpochPlan:
         Raises:
             UsageError: The checkpoint belongs to another plan.
         """
+        check_mapping("state", state, "what plan.state_dict() returned")
         version = state.get("version")
         if version != STATE_VERSION:
-            raise UsageError(f"this checkpoint has version {version!r}, and this is framefeed's {STATE_VERSION}")
+            raise UsageError(f"state: expected version {STATE_VERSION} of a plan's state, got version {version!r}")
         if state.get("fingerprint") != self.fingerprint:
             raise UsageError(
                 f"this checkpoint belongs to another plan: its fingerprint is {state.get('fingerprint')}, this plan's "
@@ -354,10 +357,10 @@ def plan_clips(
     Example: ``plan_clips(catalog, Rates([(1, 8), (2, 8)]), seed=0, size=(224, 224), columns=["label"])``
 
     Args:
-        catalog: With frame indexes. Rows that failed are left out, with one warning, and listed in ``plan.excluded``.
+        catalog: With frame indexes. Rows that failed are left out with one warning; ``plan.excluded`` lists them.
         rule: Which frames make a clip; None where ``at`` says it.
-        clips_per_video: c, the clips of each video in an epoch.
-        seed: From 0 to 2**64 - 1; with the epoch and the global position it settles every draw.
+        clips_per_video: Number of clips of each video in an epoch (c).
+        seed: From 0 to 2**64 - 1; all random choices depend on seed, epoch and global position only.
         shuffle: True shuffles clips, False keeps the catalog's order, "videos" shuffles videos and keeps the clips of
             a video together on one rank, so that they share its decoding.
         epoch: From 0; ``plan.with_epoch`` gives the others.
@@ -370,14 +373,14 @@ def plan_clips(
         at: Name of the column with each row's frame numbers (integers) or seconds from the first frame (floats), one
             or a list a row, in place of a rule. A row with a null in it is left out.
         unequal: Let the pictures of different clips differ in size; ``ClipBatch.data`` is then a list of clips.
-        on_damaged: For frames that the index knows never come undamaged, which it does of files that were decoded
-            (``verify="full"``): "error" plans them, and loading raises CorruptMedia; "skip" delivers zeros, with
-            ``valid`` False; "deliver" delivers the picture that the decoder gives. One warning says where rows were not
-            decoded, so that the last two miss their damage.
-        columns: Names of columns that travel beside the clips.
+        on_damaged: For frames that a scan with ``verify="full"`` found damaged: "error" plans them, and loading raises
+            CorruptMedia; "skip" delivers zeros, with ``valid`` False; "deliver" delivers the picture that the decoder
+            gives. One warning counts the rows that were not scanned so, for which "skip" and "deliver" do not work.
+        columns: Names of columns that are delivered with the clips.
 
     Raises:
-        UsageError: No frame indexes, pictures that come out unequal, or options that contradict each other.
+        UsageError: The catalog has no frame indexes, the pictures would have different sizes, or options contradict
+            each other.
     """
     options = PlanOptions(
         seed, shuffle, epoch, rank, world_size, tail, clips_per_video, size, crop, within, columns, on_damaged,
@@ -386,8 +389,9 @@ def plan_clips(
     plan = _restored(catalog, _rule_or_column(catalog, rule, at), options)
     if excluded := plan.tables.num_excluded(catalog):
         warnings.warn(
-            f"{excluded} of {len(catalog)} rows are left out of this plan; plan.excluded lists them, "
-            "catalog.errors shows what is known of them",
+            f"{excluded} of {len(catalog)} rows are left out of this plan, because their files could not be read: "
+            "plan.excluded "
+            "lists them with their errors",
             UserWarning,
             stacklevel=2,
         )
@@ -405,24 +409,24 @@ def unknown_damage(catalog: Catalog, on_damaged: OnDamaged) -> str | None:
     if not count:
         return None
     return (
-        f"on_damaged={on_damaged!r} knows no damaged frames of {count} of {len(catalog.usable_rows)} rows: they were "
-        "not scanned with verify='full', which finds them; loading such a frame raises CorruptMedia"
+        f"on_damaged={on_damaged!r} does not work for {count} of {len(catalog.usable_rows)} rows: their damaged frames "
+        "are not known, because they were not scanned with verify='full'; loading such a frame raises CorruptMedia"
     )
 
 
 def _rule_or_column(catalog: object, rule: ClipRule | None, at: str | None) -> ClipRule | str:
-    if not hasattr(catalog, "usable_rows"):
-        raise UsageError(f"a catalog comes from scan() or Catalog.open(), and is no {type(catalog).__name__}")
+    if isinstance(catalog, type) or not hasattr(catalog, "usable_rows"):
+        raise expected("catalog", "a Catalog (from ff.scan or ff.Catalog.open)", catalog)
     if at is not None:
         if rule is not None:
             raise UsageError(f"give a rule or at={at!r}, not both: both say which frames make a clip")
         if not isinstance(at, str):
-            raise UsageError(f"at= expects the name of a column, got {at!r}")
+            raise expected("at", "the name of a column", at)
         return at
     if rule is None:
         raise UsageError("say which frames make a clip: give a rule, for example Uniform(8), or at= with a column")
     if isinstance(rule, type) or not hasattr(rule, "choose"):
-        raise UsageError(f"a rule is one of the clip rules, for example Uniform(8), not {rule!r}")
+        raise expected("rule", "a clip rule such as ff.Uniform(8)", rule)
     return rule
 
 

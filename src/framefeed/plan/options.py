@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import index as whole_number
 from typing import Literal
 
-from framefeed.errors import UsageError
+from framefeed._checks import check_integer, check_names, expected
 from framefeed.plan.chance import check_seed
 from framefeed.plan.clips import check_count
 from framefeed.plan.crops import Crop, Size, as_crop
@@ -42,7 +41,7 @@ class PlanOptions:
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", check_seed(self.seed))
         if self.shuffle not in (True, False, "videos"):
-            raise UsageError(f"shuffle must be True, False or 'videos', not {self.shuffle!r}")
+            raise expected("shuffle", "True, False or 'videos'", self.shuffle)
         object.__setattr__(self, "shuffle", "videos" if self.shuffle == "videos" else bool(self.shuffle))
         for name in ("epoch", "rank", "world_size"):
             object.__setattr__(self, name, _whole(name, getattr(self, name)))
@@ -52,7 +51,7 @@ class PlanOptions:
         object.__setattr__(self, "columns", _checked_names(self.columns))
         check_on_damaged(self.on_damaged)
         if not isinstance(self.unequal, bool):
-            raise UsageError(f"unequal must be True or False, not {self.unequal!r}")
+            raise expected("unequal", "True or False", self.unequal)
         object.__setattr__(self, "crop", as_crop(self.crop))
         object.__setattr__(self, "size", self.pictures.size)
 
@@ -68,24 +67,19 @@ class PlanOptions:
 
 
 def _whole(name: str, value: int) -> int:
-    try:
-        number = whole_number(value)
-    except TypeError:
-        raise UsageError(f"{name} must be a whole number, not {value!r}") from None
-    if number < 0:
-        raise UsageError(f"{name} must be at least 0, not {number}")
-    return number
+    return check_integer(name, value, least=0)
 
 
 def _checked_window(within: Sequence[str] | None) -> tuple[str, str] | None:
     if within is None:
         return None
-    if isinstance(within, str) or len(within) != 2 or not all(isinstance(name, str) for name in within):
-        raise UsageError(f"within names two columns, (start, end) in seconds, not {within!r}")
-    return within[0], within[1]
+    names = tuple(within) if isinstance(within, (tuple, list)) else ()
+    if len(names) != 2 or not all(isinstance(name, str) for name in names):
+        raise expected(
+            "within", 'the names of two columns of seconds, such as ("start_seconds", "end_seconds")', within
+        )
+    return names[0], names[1]
 
 
 def _checked_names(columns: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(columns, str):
-        raise UsageError(f"columns takes a list of names: columns=[{columns!r}]")
-    return tuple(columns)
+    return check_names("columns", columns)

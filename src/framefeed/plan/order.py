@@ -15,6 +15,7 @@ from typing import Literal, overload
 import numpy as np
 import numpy.typing as npt
 
+from framefeed._checks import expected
 from framefeed.errors import UsageError
 from framefeed.plan.chance import ORDER, WORD, mixed
 
@@ -129,9 +130,9 @@ class Shard:
 
     def __post_init__(self) -> None:
         if not 0 <= self.rank < self.world_size:
-            raise UsageError(f"rank must be in [0, world_size), not rank={self.rank} of world_size={self.world_size}")
+            raise UsageError(f"rank: expected 0 to world_size - 1 (world_size={self.world_size}), got {self.rank}")
         if self.tail not in ("pad", "drop"):
-            raise UsageError(f"tail must be 'pad' or 'drop', not {self.tail!r}")
+            raise expected("tail", "'pad' or 'drop'", self.tail)
 
     def __len__(self) -> int:
         units = self.count // self.unit

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from framefeed._checks import check_integer, expected
 from framefeed.errors import UsageError
 from framefeed.index.frame_index import IntArray
 from framefeed.plan.chance import Place
@@ -31,7 +32,9 @@ class PictureRule:
         if self.crop is None or not self.crop.resizes:
             return
         if not isinstance(self.size or self.crop.size, tuple):
-            raise UsageError(f"{self.crop!r} gives boxes of any shape: give size=(height, width), or a size of its own")
+            raise UsageError(
+                f"{self.crop!r} gives pictures of different shapes: add size=(height, width), or give the crop a size"
+            )
         if self.size is not None and self.crop.size not in (None, self.size):
             raise UsageError(f"size={self.size} contradicts {self.crop!r}: give the size once")
 
@@ -47,7 +50,7 @@ class PictureRule:
             UsageError: The crop does not fit, or the unknown size is needed.
         """
         if min(height, width) < 1 and (self.crop is not None or not isinstance(self.size, tuple)):
-            raise UsageError("the size of the picture is unknown: give size=(height, width) and no crop")
+            raise UsageError("the size of this picture is not known: use size=(height, width) without a crop")
         box = None if self.crop is None else self.crop.box(height, width, place)
         if self.crop is not None and self.crop.resizes and self.size is None:
             return OutputSpec(self.crop.size, box)
@@ -76,9 +79,9 @@ class PictureRule:
         if len(found) > 1:
             (one, first), (other, second) = list(found.items())[:2]
             raise UsageError(
-                f"the pictures of a plan must come out equal, but {name(first)} gives {one[0]} x {one[1]} and "
+                f"all pictures of a plan must have the same size, but {name(first)} gives {one[0]} x {one[1]} and "
                 f"{name(second)} gives {other[0]} x {other[1]} (height x width): give size=(height, width), "
-                "or a crop to one shape, or split the plan with catalog.filter(), or give plan_clips unequal=True, "
+                "or a crop to one size, or make several plans with catalog.filter(), or give plan_clips unequal=True, "
                 "which makes each batch a list of clips"
             )
         return next(iter(found), None)
@@ -121,5 +124,7 @@ def _checked_size(size: Size | int | Sequence[int] | None) -> Size | int | None:
     if size is None:
         return None
     if isinstance(size, (int, np.integer)) and not isinstance(size, bool):
-        return OutputSpec((int(size), 1)).size[0]  # type: ignore[index]
-    return OutputSpec(size).size  # type: ignore[arg-type]
+        return check_integer("size", size, least=1)
+    if isinstance(size, (list, tuple, np.ndarray)):
+        return OutputSpec(size).size  # type: ignore[arg-type]
+    raise expected("size", "(height, width), or an integer for the short side", size)

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol, cast, get_args
 import numpy as np
 import numpy.typing as npt
 
+from framefeed._checks import expected
 from framefeed.errors import UsageError
 from framefeed.media.sequence import ImageSequence, source_name
 
@@ -37,11 +38,13 @@ class OutputSpec:
 
     def __post_init__(self) -> None:
         if self.size is not None:
-            object.__setattr__(self, "size", _whole(self.size, "size must be (height, width), each at least 1", 2))
+            object.__setattr__(
+                self, "size", _whole("size", self.size, "(height, width), two integers of at least 1", 2)
+            )
         if self.crop is not None:
-            object.__setattr__(self, "crop", _whole(self.crop, "crop must be (top, left, height, width)", 4))
+            object.__setattr__(self, "crop", _whole("crop", self.crop, "(top, left, height, width), four integers", 4))
         if self.dimension_order not in ("NCHW", "NHWC"):
-            raise UsageError(f"dimension_order must be 'NCHW' or 'NHWC', not {self.dimension_order!r}")
+            raise expected("dimension_order", "'NCHW' or 'NHWC'", self.dimension_order)
 
     def shape(self, height: int, width: int) -> tuple[int, int, int]:
         """Shape of one delivered frame of a source whose displayed picture is height x width."""
@@ -134,10 +137,10 @@ class DecodeRequest:
 
     def _check(self) -> None:
         if (self.indices is None) == (self.seconds is None) and self.pts_seconds is None:
-            raise UsageError("a DecodeRequest takes either indices=[...] or seconds=[...]")
+            raise UsageError("a DecodeRequest needs either indices=[...] or seconds=[...], and not both")
         lengths = {len(column) for column in self._columns() if column is not None}
         if len(lengths) != 1:
-            raise UsageError(f"the columns of a DecodeRequest must have one length, not {sorted(lengths)}")
+            raise UsageError(f"the columns of a DecodeRequest must have the same length, got lengths {sorted(lengths)}")
 
     def _columns(self) -> tuple[npt.NDArray[Any] | None, ...]:
         return (
@@ -174,7 +177,9 @@ class DecodeRequest:
             UsageError: The request is by time, and no plan has resolved it.
         """
         if self.indices is None:
-            raise UsageError(f"{self.name}: a request by seconds has no indices before plan_requests resolved it")
+            raise UsageError(
+                f"{self.name}: this request is by seconds: its frame numbers are known only after plan_requests"
+            )
         return self.indices
 
     @property
@@ -252,38 +257,48 @@ def check_on_damaged(on_damaged: str) -> OnDamaged:
     for known in get_args(OnDamaged):
         if on_damaged == known:
             return cast("OnDamaged", known)
-    raise UsageError(f"on_damaged must be 'error', 'skip' or 'deliver', not {on_damaged!r}")
+    raise expected("on_damaged", "'error', 'skip' or 'deliver'", on_damaged)
 
 
 def _resolved(source: Any) -> tuple[IndexedSource | None, str | bytes | ImageSequence]:
     if isinstance(source, (str, bytes, ImageSequence)):
         return None, source
-    if hasattr(source, "__fspath__"):
+    if hasattr(source, "__fspath__") and not isinstance(source, type):
         return None, source.__fspath__()
-    if hasattr(source, "source") and hasattr(source, "frame_index"):
+    if hasattr(source, "source") and hasattr(source, "frame_index") and not isinstance(source, type):
         return source, source.source
-    raise UsageError(f"a source is a path, URL, bytes, ImageSequence or CatalogEntry, not {type(source).__name__}")
+    raise expected("source", "a path, URL, bytes, ImageSequence or CatalogEntry", source)
 
 
-def _whole(values: Any, wanted: str, count: int) -> tuple[int, ...]:
+def _whole(name: str, values: Any, wanted: str, count: int) -> tuple[int, ...]:
     """Take ``count`` whole numbers, those of a size at least 1, as plain ints, so that equal specs hash alike."""
     try:
         numbers = tuple(whole_number(value) for value in values)
     except TypeError:
-        raise UsageError(f"{wanted}, in whole pixels, not {values!r}") from None
+        raise expected(name, wanted, values) from None
     if len(numbers) != count or min(numbers[-2:]) < 1 or min(numbers) < 0:
-        raise UsageError(f"{wanted}, not {values!r}")
+        raise expected(name, wanted, values)
     return numbers
+
+
+_ELEMENTS: dict[Any, str] = {np.int64: "integers", np.float64: "numbers", np.bool_: "True and False"}
+_KINDS: dict[Any, str] = {np.int64: "iu", np.float64: "iufO", np.bool_: "bi"}
+"""Kinds of NumPy types that hold them; O for Fractions."""
 
 
 def _column(values: Any, dtype: Any, name: str) -> Any:
     if values is None:
         return None
-    given = np.asarray(values)
+    wanted = f"a flat list of {_ELEMENTS[dtype]}"
+    try:
+        given = np.asarray(values)
+    except ValueError:  # lists of unequal lengths
+        raise expected(name, wanted, values) from None
     if given.ndim != 1:
-        raise UsageError(f"{name} must be a flat sequence, not of shape {given.shape}")
-    if dtype is np.int64 and given.size and not np.issubdtype(given.dtype, np.integer):
-        raise UsageError(f"{name} must be whole numbers, not {given.dtype}")
+        raise expected(name, wanted, values)
+    if given.size and given.dtype.kind not in _KINDS[dtype]:
+        kind = "strings such as" if given.dtype.kind == "U" else "elements such as"
+        raise UsageError(f"{name}: expected {_ELEMENTS[dtype]}, got {kind} {given.tolist()[0]!r}")
     column = given.astype(dtype, copy=True)
     column.flags.writeable = False
     return column

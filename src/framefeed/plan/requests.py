@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from framefeed._checks import check_mapping, expected
 from framefeed.errors import UsageError
 from framefeed.index.frame_index import IntArray
 from framefeed.index.picking import Pick
@@ -37,7 +38,7 @@ def plan_requests(
     world_size: int = 1,
     tail: Tail = "pad",
 ) -> EpochPlan:
-    """Plan clips that the user lists, one position each; each source is indexed once, before planning.
+    """Plan a list of clips, one position for each; each source is indexed once, before planning.
 
     Example: ``plan_requests([DecodeRequest(source="a.mp4", seconds=[0.0, 0.5])], columns={"label": ["dog"]})``
 
@@ -49,7 +50,7 @@ def plan_requests(
         policy: What stands in for what lies past the end.
         pick: How a time becomes a frame.
         tolerance_seconds: Largest allowed distance between wanted and picked time, or None.
-        seed: Settles the order and the crops.
+        seed: Decides the order and the random crops.
         shuffle: Whether each epoch has an order of its own.
         rank: This process among ``world_size``.
         world_size: Number of processes that share an epoch.
@@ -57,11 +58,13 @@ def plan_requests(
 
     Raises:
         MediaError: A source cannot be indexed.
-        UsageError: A request is empty, or the pictures come out unequal.
+        UsageError: A request is empty, or the pictures would have different sizes.
     """
     options = PlanOptions(seed=seed, shuffle=shuffle, rank=rank, world_size=world_size, tail=tail, size=size, crop=crop)
     if shuffle not in (True, False):
-        raise UsageError(f"plan_requests takes shuffle=True or False, not {shuffle!r}")
+        raise expected("shuffle", "True or False", shuffle)
+    if columns is not None:
+        check_mapping("columns", columns, '{"label": ["cat", "dog"]}')
     picking = Picking(pick, tolerance_seconds, policy)
     _check_requests(requests)
     sources, rows = _distinct_sources(requests)
@@ -71,17 +74,23 @@ def plan_requests(
 
 
 def _check_requests(requests: Sequence[DecodeRequest]) -> None:
+    if isinstance(requests, (str, bytes, type, Mapping)) or not isinstance(requests, Sequence):
+        raise expected("requests", "a list of DecodeRequest", requests)
     for number, request in enumerate(requests):
         if not isinstance(request, DecodeRequest):
-            raise UsageError(f"request {number} is a {type(request).__name__}: plan_requests takes DecodeRequests")
+            raise expected(f"requests[{number}]", "a DecodeRequest", request)
         if not len(request):
-            raise UsageError(f"request {number} ({request.name}) asks for no frame")
+            raise UsageError(f"request {number} ({request.name}) asks for no frames: give at least one index or time")
         if request.output.dimension_order != "NCHW":
-            raise UsageError(f"request {number} ({request.name}) asks for NHWC: plans deliver NCHW")
+            raise UsageError(
+                f"request {number} ({request.name}) asks for dimension_order NHWC, but plans deliver NCHW only"
+            )
         if request.on_damaged != "error" or request.damaged is not None:
-            raise UsageError(f"request {number} ({request.name}): on_damaged is an option of plan_clips")
+            raise UsageError(
+                f"request {number} ({request.name}): on_damaged is not for requests: it is an option of plan_clips"
+            )
         if request.seconds is not None and not np.isfinite(request.seconds).all():
-            raise UsageError(f"request {number} ({request.name}) asks for a time that is not finite")
+            raise UsageError(f"request {number} ({request.name}) has a time that is not a finite number")
 
 
 def _distinct_sources(requests: Sequence[DecodeRequest]) -> tuple[list[Any], IntArray]:

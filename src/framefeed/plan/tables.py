@@ -92,7 +92,9 @@ class PlanTables:
         windowless: tuple[Excluded, ...] = ()
         if isinstance(rule, EveryFrame):
             if options.clips_per_video != 1 or options.shuffle == "videos":
-                raise UsageError("EveryFrame has one position a frame: no clips_per_video, and shuffle True or False")
+                raise UsageError(
+                    "EveryFrame has one clip per frame: leave out clips_per_video, and use shuffle=True or False"
+                )
             counts, windowless = _frame_counts(catalog, rows, windows)
             layout = VideoFrames.of(rows, counts)
         return cls(
@@ -152,7 +154,7 @@ def source_name(catalog: Catalog, row: int) -> str:
 def _request_tables(catalog: Catalog, rule: Requests, options: PlanOptions) -> PlanTables:
     own_forms = any(output != OutputSpec() for output in rule.outputs)
     if own_forms and (options.size is not None or options.crop is not None):
-        raise UsageError("give size= and crop= either to plan_requests or as output= of its requests, not both")
+        raise UsageError("give size= and crop= either to plan_requests, or as output= of its requests, but not both")
     pictures = RequestPictures(rule) if own_forms else options.pictures
     return PlanTables(
         layout=RequestRows(rule.rows),

@@ -12,6 +12,7 @@ from typing import Literal
 
 import numpy as np
 
+from framefeed._checks import expected
 from framefeed.errors import UsageError
 from framefeed.index.frame_index import IntArray
 from framefeed.index.picking import ExactTimes, Pick
@@ -45,9 +46,9 @@ class AtSeconds:
         try:
             seconds = tuple(_number("seconds", time) for time in self.seconds)
         except TypeError:
-            raise UsageError(f"AtSeconds takes a list of times, not {self.seconds!r}") from None
+            raise expected("seconds", "a list of times such as [0.5, 1.0]", self.seconds) from None
         if not seconds:
-            raise UsageError("AtSeconds needs at least one time")
+            raise UsageError("seconds: expected at least one time, got an empty list")
         object.__setattr__(self, "seconds", seconds)
         self._picking  # noqa: B018 - made now, so that a wrong rule does not wait for its first clip
 
@@ -168,7 +169,7 @@ class Dense:
     def __post_init__(self) -> None:
         object.__setattr__(self, "num_frames", check_count("num_frames", self.num_frames))
         if self.stride is not None and self.fps is not None:
-            raise UsageError("Dense takes either stride= or fps=, not both")
+            raise UsageError("expected either stride= or fps=, got both")
         if self.fps is None:
             object.__setattr__(self, "stride", 1 if self.stride is None else check_count("stride", self.stride))
         else:
@@ -214,16 +215,16 @@ def _checked_rates(rates: Sequence[tuple[Seconds, int]]) -> Iterator[tuple[Secon
     try:
         pairs = [(fps, count) for fps, count in rates]
     except (TypeError, ValueError):
-        raise UsageError(f"Rates takes a list of (fps, num_frames), not {rates!r}") from None
+        raise expected("rates", "a list of (fps, num_frames) such as [(1.0, 8), (2.0, 8)]", rates) from None
     if not pairs:
-        raise UsageError("Rates needs at least one (fps, num_frames)")
+        raise UsageError("rates: expected at least one (fps, num_frames), got an empty list")
     for fps, count in pairs:
         yield _rate(fps), check_count("num_frames", count)
 
 
 def _rate(fps: Seconds) -> Seconds:
     if _number("fps", fps) <= 0:
-        raise UsageError(f"fps must be more than 0, not {fps!r}")
+        raise expected("fps", "a number above 0", fps)
     return _number("fps", fps)
 
 
@@ -240,6 +241,6 @@ def _checked_start(start: Start) -> Start:
 def _number(name: str, value: object) -> Seconds:
     """Take a time or a rate exactly as it is, in the plainest type that can hold it, so that equal rules read alike."""
     if isinstance(value, bool) or not isinstance(value, Real) or not isfinite(value):
-        raise UsageError(f"{name} must be a finite number, not {value!r}")
+        raise expected(name, 'a finite number or "random"' if name == "start" else "a finite number", value)
     exact = value if isinstance(value, (int, Fraction)) else float(value)
     return int(exact) if exact == int(exact) else exact

@@ -101,7 +101,7 @@ def test_C04_C17_every_call_of_a_reader_fails(earlier: Path, tmp_path: Path, goe
         folder = copied(earlier, tmp_path / "cache")
         faults = Faults(READING, number, ERRORS[number % len(ERRORS)], goes_on)
         if number == 0:
-            with pytest.raises(CacheError, match="cannot be looked at"):
+            with pytest.raises(CacheError, match="cannot be read"):
                 fill(folder, faults)
             continue
         store = fill(folder, faults, LATER[:2])

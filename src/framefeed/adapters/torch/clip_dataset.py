@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from operator import index as whole_number
 from typing import Any, SupportsIndex
 
 import numpy as np
 import torch
 from torch.utils.data import Dataset
 
+from framefeed._checks import check_position, expected
 from framefeed.adapters.torch.items import IGNORED_TARGET, Output, as_output, check_output, zeros_like
 from framefeed.adapters.torch.served import Served
 from framefeed.cache.frame_cache import FrameCache
@@ -39,7 +39,7 @@ OWN_KEYS = ("data", "pts_seconds", "valid", "position", "source", "ok")
 
 
 class ClipDataset(Dataset[Any]):
-    """The clips of a plan by position, decoded where they are asked for, for any sampler and any workers.
+    """The clips of a plan by position, for any sampler and any number of workers, which decode them.
 
     An item is ``(clip, target)``: uint8 [T, C, H, W], or what the transform returned, and an int64 scalar. Without
     ``target`` it is a dict: data, pts_seconds float64 [T], valid bool [T], position (global, int64), source, ok (bool),
@@ -51,12 +51,13 @@ class ClipDataset(Dataset[Any]):
     Clips of one source that are asked for together (``__getitems__``, a batch of the DataLoader) share its decoding.
 
     Args:
-        plan: From ``plan_clips`` or ``plan_requests``. A sampler that shuffles wants ``shuffle=False`` here.
-        target: Name of a column of whole numbers, or of text, whose codes ``classes`` explains.
+        plan: From ``plan_clips`` or ``plan_requests``. Use ``shuffle=False`` there if the DataLoader shuffles.
+        target: Name of a column of integers or text; ``classes`` lists the texts in the order of their codes.
         transform: Called with a clip. Torch's generators are seeded for the call from (seed, epoch, position) and
-            restored afterwards: its draws do not depend on workers, and the trainer's not on the loader.
-        cache: An `FrameCache`: clips that it has are read from it, the others decoded and stored, by any workers. What
-            a worker has stored, others find when it ends, or has stored 64 MiB, or is asked for another epoch.
+            restored afterwards, so that its random numbers do not depend on the workers, nor those of the training on
+            it.
+        cache: A `FrameCache`: clips that it has are read from it, other clips are decoded and stored, by any worker.
+            Others find what a worker has stored when it ends, after 64 MiB, or at the next epoch.
         backend: Name of a decoder, or a Decoder.
         limits: What a file may claim before anything is allocated for it; None is ``Limits()``.
         on_error: "raise" or "skip". What runs out (memory, descriptors) is raised with either.
@@ -87,7 +88,7 @@ class ClipDataset(Dataset[Any]):
         check_output(output)
         as_decoder(backend, limits)
         if cache is not None and not isinstance(cache, FrameCache):
-            raise UsageError(f"cache must be an ff.FrameCache, or None, not {cache!r}")
+            raise expected("cache", "an ff.FrameCache or None", cache)
         self._cache = cache
         self._plan = plan
         self._target = target
@@ -178,7 +179,7 @@ class ClipDataset(Dataset[Any]):
             FramefeedError: What is wrong with the first of the clips that failed, with its position.
         """
         plan = self.plan
-        numbers = [_checked(whole_number(position), len(plan)) for position in positions]
+        numbers = [_checked(position, len(plan)) for position in positions]
         if not numbers:
             return []
         if plan.is_random:
@@ -288,30 +289,31 @@ def seeded(seed: int) -> Iterator[None]:
         yield
 
 
-def _checked(position: int, length: int) -> int:
-    if not -length <= position < length:
-        raise IndexError(f"position {position} of a dataset of {length} clips")
-    return position % length
+def _checked(position: SupportsIndex, length: int) -> int:
+    return check_position("position", position, length, "dataset")
 
 
 def _check(plan: EpochPlan, target: str | None, transform: object) -> None:
     if not isinstance(plan, EpochPlan):
-        raise UsageError(f"a plan comes from plan_clips or plan_requests, and is no {type(plan).__name__}")
+        raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)
     if transform is not None and not callable(transform):
-        raise UsageError(f"transform must be a function of a clip, not {transform!r}")
+        raise expected("transform", "a function of one clip, or None", transform)
     if target is None:
         taken = [name for name in plan.columns if name in OWN_KEYS]
         if taken:
-            raise UsageError(f"columns {taken} have the names of an item's own keys: name a target, or rename them")
+            raise UsageError(
+                f"columns {taken} have the same names as keys of an item: give target=, or rename the columns"
+            )
         return
     if target not in plan.columns:
         raise UsageError(
-            f"the plan has no column {target!r}, it has {list(plan.columns)}: plan with columns=[{target!r}]"
+            f"target: the plan has no column {target!r}, only {list(plan.columns)}: plan with columns=[{target!r}]"
         )
     if not isinstance(plan.rule, Requests):
         check_targets(plan.catalog, target, plan.catalog.usable_rows)
     kind = plan.columns_at(0)[target].dtype if len(plan) else None
     if kind is not None and kind.kind not in "iub":
         raise UsageError(
-            f"a target must be of whole numbers, not {kind}: leave target out and take {target!r} as a key"
+            f"target: expected a column of integers, but {target!r} holds {kind}: leave target out, and take "
+            f"item[{target!r}]"
         )

@@ -77,7 +77,7 @@ class Folder:
             resource = shortage_in(error)
             if resource is not None:
                 raise resource_exhausted(resource, path, "open") from error
-            raise CacheError(f"{path}: cannot be looked at: {error.strerror or error}") from error
+            raise CacheError(f"{path}: cannot be read: {error.strerror or error}") from error
 
     def check(self) -> os.stat_result:
         """Make sure that no other user can put files here; give the facts of the folder.

@@ -1,0 +1,121 @@
+"""Checks of arguments that several rooms share; each message names the argument, what was expected, and what was found.
+
+>>> raise expected("size", "(height, width)", "224")
+Traceback (most recent call last):
+framefeed.errors.UsageError: size: expected (height, width), got the string '224'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from operator import index
+from typing import Any
+
+from framefeed.errors import UsageError
+
+_MOST_SHOWN = 80
+
+
+class OutOfRange(UsageError, IndexError):
+    """A row or a position that is not there; Python ends a loop over a sequence by IndexError."""
+
+
+class WrongType(UsageError, TypeError):
+    """A number that is of another type."""
+
+
+def expected(name: str, what: str, found: object) -> UsageError:
+    """Build the error for an argument of a wrong kind or value.
+
+    Args:
+        name: Of the argument, or "" where the message goes on from its name.
+        what: Was expected, with an example where that helps.
+        found: What was given.
+    """
+    return UsageError(f"{name and f'{name}: '}expected {what}, got {shown(found)}")
+
+
+def shown(value: object) -> str:
+    """Describe a value by its type and, where it is short, its text."""
+    if isinstance(value, type):
+        return f"the class {value.__name__} itself: call it, as in {value.__name__}(...)"
+    if isinstance(value, str):
+        return f"the string {value!r:.{_MOST_SHOWN}}"
+    text = repr(value)
+    if value is None or isinstance(value, (bool, int, float)):
+        return text
+    kind = type(value).__name__
+    has_address = " at 0x" in text
+    return kind if has_address or len(text) > _MOST_SHOWN else f"{kind} {text}"
+
+
+def check_path(name: str, path: object, example: str) -> None:
+    """Refuse what is no path.
+
+    Raises:
+        UsageError: It is neither text nor an `os.PathLike`.
+    """
+    if not isinstance(path, (str, bytes)) and (isinstance(path, type) or not hasattr(path, "__fspath__")):
+        raise expected(name, f"a path such as {example!r}", path)
+
+
+def check_integer(name: str, number: Any, least: int | None = None) -> int:
+    """Take an integer, of Python or NumPy, as an int.
+
+    Raises:
+        UsageError: It is none, or below ``least``.
+    """
+    what = "an integer" if least is None else f"an integer of at least {least}"
+    if isinstance(number, (bool, type)):
+        raise WrongType(str(expected(name, what, number)))
+    try:
+        whole = index(number)
+    except TypeError:
+        raise WrongType(str(expected(name, what, number))) from None
+    if least is not None and whole < least:
+        raise expected(name, what, number)
+    return whole
+
+
+def check_position(name: str, number: object, count: int, of: str) -> int:
+    """Take a place in a sequence, negative ones from its end, as one from 0 to ``count`` - 1.
+
+    Args:
+        name: Of the argument.
+        number: The place.
+        count: Length of the sequence.
+        of: What the sequence is, for the message.
+
+    Raises:
+        OutOfRange: There is no such place.
+        UsageError: It is no integer.
+    """
+    whole = check_integer(name, number)
+    if not -count <= whole < count:
+        there = f"expected {-count} to {count - 1}" if count else "it is empty"
+        raise OutOfRange(f"{name}: there is no {name} {whole} in a {of} of length {count}: {there}")
+    return whole % count
+
+
+def check_names(name: str, names: object) -> tuple[str, ...]:
+    """Take a list of names as a tuple.
+
+    Raises:
+        UsageError: It is no list of text.
+    """
+    if isinstance(names, str):
+        raise UsageError(f"{name}: expected a list of names, got one string: use {name}=[{names!r}]")
+    taken = tuple(names) if isinstance(names, Iterable) and not isinstance(names, bytes) else None
+    if taken is None or not all(isinstance(each, str) for each in taken):
+        raise expected(name, 'a list of column names such as ["label"]', names)
+    return taken
+
+
+def check_mapping(name: str, given: Any, example: str) -> None:
+    """Refuse what is no mapping.
+
+    Raises:
+        UsageError: It has no keys and items.
+    """
+    if isinstance(given, type) or not hasattr(given, "keys") or not hasattr(given, "items"):
+        raise expected(name, f"a dict such as {example}", given)

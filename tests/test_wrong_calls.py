@@ -1,0 +1,307 @@
+"""Wrong arguments of every public name: a FramefeedError says which argument, what was expected, and what was found."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+import framefeed as ff
+from framefeed.decode.registry import as_decoder
+from framefeed.errors import FramefeedError, UsageError
+from framefeed.testing import make_folder
+
+
+class Nothing:
+    """An object that is no argument of anything."""
+
+
+NO_TEXT: tuple[Any, ...] = (123, 3.5, True, [1, 2], {}, Nothing(), Nothing)
+NO_NUMBER: tuple[Any, ...] = ("8", b"8", [1, 2], {}, Nothing(), Nothing)
+NO_INTEGER: tuple[Any, ...] = (*NO_NUMBER, 3.5, float("nan"))
+NO_LIST: tuple[Any, ...] = (123, 3.5, Nothing(), Nothing)
+NO_OBJECT: tuple[Any, ...] = (3, "text", [1, 2], {}, Nothing(), Nothing)
+NO_CHOICE: tuple[Any, ...] = (3, "text", [1, 2], {}, Nothing(), Nothing)
+NO_CROP: tuple[Any, ...] = (3, "text", (1, 2), {}, ff.CenterCrop, Nothing(), (0, 0, 0.5, 1))
+NO_SIZE: tuple[Any, ...] = ("224", (1, 2, 3), 0, -1, 2.5, {}, Nothing(), ("a", "b"))
+
+
+ROW_METHODS = (
+    "source", "name", "shown_name", "info", "frame_index", "columns", "error", "row_fingerprint", "row_stat",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Media:
+    """What calls are made with."""
+
+    path: str
+    catalog: ff.Catalog
+    plan: ff.EpochPlan
+    cache: ff.FrameCache
+    folder: str
+    request: ff.DecodeRequest
+    index: ff.FrameIndex
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A call that is right but for one argument."""
+
+    name: str
+    call: Callable[..., Any]
+    argument: str
+    values: tuple[Any, ...]
+    named: str | None = None
+    """What the message calls the argument, where that is another word."""
+    others: dict[str, Any] = field(default_factory=dict)
+
+
+@pytest.fixture(scope="module")
+def media(tmp_path_factory: pytest.TempPathFactory) -> Media:
+    folder = tmp_path_factory.mktemp("wrong_calls")
+    make_folder(folder / "videos", videos_per_class=1, seconds=0.5)
+    path = str(folder / "videos/red/video_000.mp4")
+    catalog = ff.scan(folder / "videos", label_from="parent", out=folder / "cat.parquet")
+    plan = ff.plan_clips(catalog, ff.Uniform(2), seed=0, size=(32, 32), columns=("label",))
+    request = ff.DecodeRequest(path, indices=[0])
+    return Media(path, catalog, plan, ff.FrameCache(folder / "c"), str(folder), request, ff.build_index(path))
+
+
+def calls_of_facts(media: Media) -> Iterator[Wrong]:
+    def scan(**given: Any) -> Any:
+        return ff.scan(**{"roots": media.folder + "/videos", "progress": False, "workers": 0, **given})
+
+    yield Wrong("scan", scan, "roots", (*NO_LIST, b"x", {}, None, [1], [None]))
+    for argument in ("out", "root"):
+        yield Wrong("scan", scan, argument, NO_TEXT)
+    for argument in ("depth", "verify", "label_from", "image_folders"):
+        yield Wrong("scan", scan, argument, NO_CHOICE)
+    yield Wrong("scan", scan, "workers", NO_INTEGER)
+    yield Wrong("scan", scan, "columns", (3, "text", [1], Nothing(), Nothing))
+    yield Wrong("scan", scan, "path_template", (3, [1], Nothing()))
+    yield Wrong("scan", scan, "limits", NO_OBJECT)
+    yield Wrong("scan", scan, "assume_fps", (*NO_NUMBER, 0, -1))
+    yield Wrong("scan", scan, "deadline_seconds", (*NO_NUMBER, 0, -1))
+    for function in (ff.probe, ff.build_index, ff.VideoDecoder):
+        yield Wrong(function.__name__, function, "source", (123, None, 3.5, [1], {}, Nothing(), Nothing, "", "a\0b"))
+    sourced = {"source": media.path}
+    yield Wrong("probe", ff.probe, "limits", NO_OBJECT, others=sourced)
+    yield Wrong("build_index", ff.build_index, "verify", NO_CHOICE, others=sourced)
+    yield Wrong("build_index", ff.build_index, "stream_index", NO_INTEGER, others=sourced)
+    yield Wrong("build_index", ff.build_index, "assume_fps", (*NO_NUMBER, 0, -1), others=sourced)
+    yield Wrong("build_index", ff.build_index, "limits", NO_OBJECT, others=sourced)
+    yield Wrong("Limits", ff.Limits, "max_side", (*NO_INTEGER, 0, None))
+    yield Wrong("ImageSequence", ff.ImageSequence, "folder_or_paths", (3, None, [], [3], Nothing()), others={"fps": 3})
+    yield Wrong("ImageSequence", ff.ImageSequence, "fps", (*NO_NUMBER, 0), others={"folder_or_paths": "x"})
+
+
+def calls_of_index(media: Media) -> Iterator[Wrong]:
+    yield Wrong("index_at", media.index.index_at, "seconds", ("3", None, {}, [1, "a"], Nothing(), float("nan")))
+    yield Wrong("index_at", media.index.index_at, "pick", NO_CHOICE, others={"seconds": 0})
+    yield Wrong("index_at", media.index.index_at, "tolerance_seconds", NO_NUMBER, others={"seconds": 0})
+    yield Wrong("is_damaged", media.index.is_damaged, "ordinals", (3, "x", None, [0.5], Nothing()))
+    yield Wrong("to_seconds", media.index.to_seconds, "ticks", ("x", None, Nothing()))
+
+
+def calls_of_catalogs(media: Media) -> Iterator[Wrong]:
+    catalog = media.catalog
+    yield Wrong("open", ff.Catalog.open, "path", (*NO_TEXT, None))
+    yield Wrong("open", ff.Catalog.open, "root", NO_TEXT, others={"path": media.folder + "/cat.parquet"})
+    yield Wrong("to_parquet", catalog.to_parquet, "path", (*NO_TEXT, None))
+    yield Wrong("catalog[]", catalog.__getitem__, "row", ("v", 3.5, None, {}, 99, -99))
+    for name in ROW_METHODS:
+        yield Wrong(name, getattr(catalog, name), "row", (*NO_INTEGER, None, 99, -99))
+    yield Wrong("column_values", catalog.column_values, "name", ("missing", 3, None), "column")
+    yield Wrong("take", catalog.take, "rows", (3, "x", None, [99], [True, False]), "row")
+    yield Wrong("filter", catalog.filter, "expression", (3, "x", None, Nothing()))
+    yield Wrong("without", catalog.without, "errors", (3, "x", None, Nothing()))
+    yield Wrong("split", catalog.split, "fractions", (0.8, "x", None, [0.5], [2, -1]), others={"seed": 0})
+    yield Wrong("split", catalog.split, "seed", (*NO_INTEGER, None), others={"fractions": [0.5, 0.5]})
+    yield Wrong("split", catalog.split, "by", ("missing", 3, None), "column", {"fractions": [1.0], "seed": 0})
+    yield Wrong("verify", catalog.verify, "sample", ("x", -1, 2.0, True, Nothing()))
+    yield Wrong("verify", catalog.verify, "workers", (*NO_INTEGER, -1), others={"sample": 0})
+    yield Wrong("verify", catalog.verify, "seed", (*NO_INTEGER, None), others={"sample": 0})
+
+
+def calls_of_rules(media: Media) -> Iterator[Wrong]:
+    del media
+    for rule in (ff.Uniform, ff.RandomSegments, ff.Dense):
+        yield Wrong(rule.__name__, rule, "num_frames", (*NO_INTEGER, 0, -1, None))
+        yield Wrong(rule.__name__, rule, "policy", NO_CHOICE, others={"num_frames": 2})
+    for argument in ("stride", "fps", "start", "tolerance_seconds"):
+        yield Wrong("Dense", ff.Dense, argument, NO_NUMBER, others={"num_frames": 2})
+    yield Wrong("Dense", ff.Dense, "pick", NO_CHOICE, others={"num_frames": 2})
+    yield Wrong("Rates", ff.Rates, "rates", (3, None, "x", [], [3], Nothing()))
+    yield Wrong("Rates", ff.Rates, "start", NO_NUMBER, others={"rates": [(1, 2)]})
+    yield Wrong("AtIndices", ff.AtIndices, "indices", (3, None, "777", [], ["1"], [0.5], Nothing()))
+    yield Wrong("AtSeconds", ff.AtSeconds, "seconds", (3, None, "7", [], ["1"], [float("nan")], Nothing()))
+    yield Wrong("EveryFrame", ff.EveryFrame, "policy", NO_CHOICE)
+    for crop in (ff.CenterCrop, ff.RandomCrop):
+        yield Wrong(crop.__name__, crop, "height", (*NO_INTEGER, 0, None))
+        yield Wrong(crop.__name__, crop, "width", (*NO_INTEGER, 0), others={"height": 3})
+    yield Wrong("RandomResizedCrop", ff.RandomResizedCrop, "height", ("8", 0, {}, Nothing()), r"height|size")
+    for argument in ("scale", "ratio"):
+        yield Wrong("RandomResizedCrop", ff.RandomResizedCrop, argument, (3, None, "x", (1,), (2, 1), Nothing()))
+    yield Wrong("OutputSpec", ff.OutputSpec, "size", ("224", 3, (1, 2, 3), {}, Nothing()))
+    yield Wrong("OutputSpec", ff.OutputSpec, "crop", ("224", 3, (1, 2, 3), {}, Nothing()))
+    yield Wrong("OutputSpec", ff.OutputSpec, "dimension_order", NO_CHOICE)
+
+
+def calls_of_plans(media: Media) -> Iterator[Wrong]:
+    def plan_clips(**given: Any) -> Any:
+        return ff.plan_clips(**{"catalog": media.catalog, "rule": ff.Uniform(2), "seed": 0, **given})
+
+    def plan_requests(**given: Any) -> Any:
+        return ff.plan_requests(**{"requests": [media.request], **given})
+
+    yield Wrong("plan_clips", plan_clips, "catalog", (*NO_OBJECT, None, media.path))
+    yield Wrong("plan_clips", plan_clips, "rule", (*NO_OBJECT, None, ff.Uniform))
+    yield Wrong("plan_clips", plan_clips, "seed", (*NO_INTEGER, None, -1))
+    yield Wrong("plan_clips", plan_clips, "within", (3, "x", ("a",), Nothing(), (1, 2)))
+    yield Wrong("plan_clips", plan_clips, "columns", (3, None, "label", [1], Nothing()))
+    yield Wrong("plan_clips", plan_clips, "columns", (["missing"],), "column")
+    for argument in ("clips_per_video", "epoch"):
+        yield Wrong("plan_clips", plan_clips, argument, (*NO_INTEGER, None, -1))
+    for call in (plan_clips, plan_requests):
+        yield Wrong(call.__name__, call, "size", NO_SIZE)
+        yield Wrong(call.__name__, call, "crop", NO_CROP)
+        for argument in ("rank", "world_size"):
+            yield Wrong(call.__name__, call, argument, (*NO_INTEGER, None, -1))
+        for argument in ("shuffle", "tail"):
+            yield Wrong(call.__name__, call, argument, ("text", [1, 2], {}, Nothing(), Nothing))
+    yield Wrong("plan_clips", plan_clips, "on_damaged", NO_CHOICE)
+    yield Wrong("plan_requests", plan_requests, "requests", (3, None, "x", [3], {}, Nothing()))
+    yield Wrong("plan_requests", plan_requests, "columns", (3, "x", [1], Nothing(), {"a": 3}, {"a": [[1], [1, 2]]}))
+    for argument in ("policy", "pick"):
+        yield Wrong("plan_requests", plan_requests, argument, NO_CHOICE)
+    yield Wrong("plan_requests", plan_requests, "tolerance_seconds", NO_NUMBER)
+    sourced = {"source": media.path}
+    yield Wrong("DecodeRequest", ff.DecodeRequest, "source", (3, None, [1], Nothing()), others={"indices": [0]})
+    yield Wrong("DecodeRequest", ff.DecodeRequest, "indices", (3, "7", ["777"], [0.5], [[1]]), others=sourced)
+    yield Wrong("DecodeRequest", ff.DecodeRequest, "seconds", (3, "7", ["777"], [[1]], Nothing()), others=sourced)
+    for name in ("columns_at", "global_position", "row_at", "entry_at", "generator_at", "__getitem__"):
+        yield Wrong(name, getattr(media.plan, name), "position", (*NO_INTEGER, None, 99, -99))
+    yield Wrong("with_epoch", media.plan.with_epoch, "epoch", (*NO_INTEGER, None, -1))
+    yield Wrong("with_state", media.plan.with_state, "state", (3, None, "x", {}, Nothing()))
+
+
+def calls_of_decoding(media: Media) -> Iterator[Wrong]:
+    sourced = {"source": media.path}
+    yield Wrong("VideoDecoder", ff.VideoDecoder, "frame_index", NO_OBJECT, others=sourced)
+    yield Wrong("VideoDecoder", ff.VideoDecoder, "size", NO_SIZE, others=sourced)
+    yield Wrong("VideoDecoder", ff.VideoDecoder, "crop", NO_CROP, others=sourced)
+    yield Wrong("VideoDecoder", ff.VideoDecoder, "backend", NO_OBJECT, others=sourced)
+    yield Wrong("VideoDecoder", ff.VideoDecoder, "dimension_order", NO_CHOICE, others=sourced)
+    yield Wrong("VideoDecoder", ff.VideoDecoder, "limits", NO_OBJECT, others=sourced)
+    video = ff.VideoDecoder(media.path)
+    yield Wrong("get_frame_at", video.get_frame_at, "index", ("3", 0.5, None, [1], Nothing()))
+    yield Wrong("get_frames_at", video.get_frames_at, "indices", ("3", 0.5, None, ["1"], [[1], [1, 2]], Nothing()))
+    yield Wrong("get_frames_in_range", video.get_frames_in_range, "start", ("3", 0.5), others={"stop": 3})
+    yield Wrong("get_frame_played_at", video.get_frame_played_at, "seconds", ("3", None, [1, 2], Nothing()), "time")
+    yield Wrong("get_frames_played_at", video.get_frames_played_at, "seconds", ("3", 3, None, ["1"], Nothing()))
+    stop = {"stop_seconds": 0.3}
+    yield Wrong("in_range", video.get_frames_played_in_range, "start_seconds", ("3", None, [1, 2]), others=stop)
+    yield Wrong("get_all_frames", video.get_all_frames, "fps", ("3", 0, -1, [1, 2], Nothing()))
+
+
+def calls_of_loading(media: Media) -> Iterator[Wrong]:
+    def loader(**given: Any) -> Any:
+        return ff.ClipLoader(**{"plan": media.plan, "batch_size": 1, "workers": 0, **given})
+
+    yield Wrong("ClipLoader", loader, "plan", (*NO_OBJECT, None, ff.EpochPlan))
+    yield Wrong("ClipLoader", loader, "batch_size", (*NO_INTEGER, None, 0, True))
+    yield Wrong("ClipLoader", loader, "workers", (*NO_INTEGER, None, -1))
+    yield Wrong("ClipLoader", loader, "prefetch", (*NO_INTEGER, None, 0))
+    for argument in ("kind", "on_error"):
+        yield Wrong("ClipLoader", loader, argument, NO_CHOICE)
+    for argument in ("cache", "backend", "transform"):
+        values = (3, [1, 2], {}, Nothing()) if argument == "transform" else NO_OBJECT
+        yield Wrong("ClipLoader", loader, argument, values)
+    yield Wrong("ClipLoader", loader, "deadline_seconds", (*NO_NUMBER, 0, -1))
+    yield Wrong("load_state_dict", loader().load_state_dict, "state", (3, None, "x", {}, Nothing()))
+
+
+def calls_of_caching(media: Media) -> Iterator[Wrong]:
+    yield Wrong("FrameCache", ff.FrameCache, "path", (*NO_TEXT, None, ""))
+    for argument in ("codec", "form"):
+        yield Wrong("FrameCache", ff.FrameCache, argument, NO_CHOICE, others={"path": "c"})
+    for argument in ("max_bytes", "memory_bytes"):
+        yield Wrong("FrameCache", ff.FrameCache, argument, ("x", 3.5, -1, [1], {}, Nothing()), others={"path": "c"})
+    yield Wrong("form_for", media.cache.form_for, "plan", (*NO_OBJECT, None))
+    decoder = {"inner": as_decoder("auto")}
+    yield Wrong("decoder_for", media.cache.decoder_for, "plan", (*NO_OBJECT, None), others=decoder)
+    for function in (ff.cache.build, ff.cache.estimate):
+        both = {"plan": media.plan, "cache": media.cache}
+        yield Wrong(function.__name__, function, "plan", (*NO_OBJECT, None), others={"cache": media.cache})
+        yield Wrong(function.__name__, function, "cache", (*NO_OBJECT, None), others={"plan": media.plan})
+        yield Wrong(function.__name__, function, "workers", (*NO_INTEGER, None, -1), others=both)
+        yield Wrong(function.__name__, function, "epochs", (*NO_INTEGER, None, 0), others=both)
+        yield Wrong(function.__name__, function, "backend", NO_OBJECT, others=both)
+
+
+GROUPS = (
+    calls_of_facts,
+    calls_of_index,
+    calls_of_catalogs,
+    calls_of_rules,
+    calls_of_plans,
+    calls_of_decoding,
+    calls_of_loading,
+    calls_of_caching,
+)
+
+
+def complaint(wrong: Wrong, value: object) -> str | None:
+    """Make the call; say what is wrong with its error, or None."""
+    here = f"{wrong.name}({wrong.argument}={value!r:.60})"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = wrong.call(**{**wrong.others, wrong.argument: value})
+    except FramefeedError as error:
+        if not re.search(wrong.named or wrong.argument, str(error)):
+            return f"{here}: the message does not name the argument: {error}"
+        return None
+    except Exception as error:
+        return f"{here}: {type(error).__name__}: {error}"
+    return f"{here}: no error, but {result!r:.60}"
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=[group.__name__ for group in GROUPS])
+def test_wrong_arguments_are_named(group: Callable[[Media], Iterator[Wrong]], media: Media) -> None:
+    found = [complaint(wrong, value) for wrong in group(media) for value in wrong.values]
+    assert [each for each in found if each] == []
+
+
+def test_wrong_arguments_of_a_dataset_are_named(media: Media) -> None:
+    pytest.importorskip("torch")
+    dataset = ff.torch.ClipDataset(media.plan)
+    plan = {"plan": media.plan}
+    calls = [
+        Wrong("ClipDataset", ff.torch.ClipDataset, "plan", (*NO_OBJECT, None)),
+        Wrong("ClipDataset", ff.torch.ClipDataset, "target", (3, "missing", Nothing()), others=plan),
+        Wrong("ClipDataset", ff.torch.ClipDataset, "transform", (3, "x", [1]), others=plan),
+        Wrong("ClipDataset", ff.torch.ClipDataset, "cache", NO_OBJECT, others=plan),
+        Wrong("set_epoch", dataset.set_epoch, "epoch", (*NO_INTEGER, None, -1)),
+        Wrong("dataset[]", dataset.__getitem__, "position", (*NO_INTEGER, None, 99)),
+    ]
+    found = [complaint(wrong, value) for wrong in calls for value in wrong.values]
+    assert [each for each in found if each] == []
+
+
+def test_a_call_that_is_accepted_or_fails_in_another_way_is_caught() -> None:
+    def accepts(**_: object) -> None:
+        return None
+
+    def breaks(**_: object) -> None:
+        raise TypeError("'int' object is not iterable")
+
+    def is_vague(**_: object) -> None:
+        raise UsageError("wrong")
+
+    assert all(complaint(Wrong("call", call, "size", ()), 3) for call in (accepts, breaks, is_vague))
