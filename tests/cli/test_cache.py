@@ -239,7 +239,7 @@ def test_C17_a_folder_that_cannot_be_written(catalog: str, capfd: pytest.Capture
         (["build", "{catalog}", "c", "--codec", "lz5"], "unknown codec 'lz5'"),
         (["build", "{catalog}", "c", "--max-bytes", "3XB"], "expected a size in bytes such as 200GB"),
         (["build", "{catalog}", "{catalog}", "--rates", "1:2"], "not a folder"),
-        (["build", "{catalog}", "c", "--rates", "1:2", "--frob"], "unknown argument --frob"),
+        (["build", "{catalog}", "c", "--rates", "1:2", "--frob"], "knows no --frob"),
         (["info", "nope"], "nope: no such folder"),
         (["info", "{catalog}"], "not a folder"),
         (["verify", "{videos}"], "no cache of frames"),

@@ -159,13 +159,13 @@ def test_columns_that_name_no_frames(tmp_path: Path, values: Any, message: str) 
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
-        (lambda c: planned(c, at="frames"), "no column 'frames' .*did you mean 'frame'"),
+        (lambda c: planned(c, at="frames"), "no column 'frames': .*did you mean 'frame'"),
         (lambda c: plan_clips(c, Uniform(2), at="frame", seed=0), "give a rule or at='frame', not both"),
         (lambda c: plan_clips(c, seed=0), "give a rule, for example Uniform"),
         (lambda c: planned(c, within=("score", "score")), "leave out within="),
         (lambda c: planned(c, clips_per_video=2), "leave out within= and clips_per_video="),
-        (lambda c: planned(c, at=3), "expects the name of a column, got 3"),
-        (lambda c: plan_clips(c, EveryFrame, seed=0), "a rule is one of the clip rules"),
+        (lambda c: planned(c, at=3), "at: expected the name of a column, got 3"),
+        (lambda c: plan_clips(c, EveryFrame, seed=0), "rule: expected a clip rule"),
         (lambda c: planned(scan(c.source(0), depth="header")), "with_frame_indexes"),
     ],
 )

@@ -88,7 +88,7 @@ def translate(error: BaseException, name: str, stage: str, log: str = "") -> Med
         return CorruptMedia(f"{message} while decoding", source=name, stage=stage)
     advice = "not a media file framefeed can read, or its header is damaged"
     if _NO_MOVIE in log:
-        advice = "its index is missing, so the file is probably incomplete: copy or record it again"
+        advice = "its index is missing, so the file may be cut short: copy it again, or record it again"
     return UnreadableMedia(f"{message}: {advice}", source=name, stage=stage)
 
 
