@@ -157,3 +157,16 @@ def test_without_pytorch_its_door_names_the_extra() -> None:
         "else:\n    raise SystemExit('imported')\n"
     )
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=100)
+
+
+def test_from_import_says_what_is_not_there() -> None:
+    with pytest.raises(ff.NotInThisVersion, match=r"framefeed\.map_video is not in this version"):
+        from framefeed import map_video  # noqa: F401
+    for name in ("AudioDecoder", "VideoEncoder", "clips_at_random_indices"):
+        with pytest.raises(ImportError, match=f"framefeed.torch has no {name}: "):
+            getattr(ff.torch, name)
+    with pytest.raises(ImportError, match="framefeed reads no sound"):
+        from framefeed.torch import AudioDecoder  # noqa: F401
+    with pytest.raises(ImportError, match="'Nothing'"):
+        from framefeed.torch import Nothing  # noqa: F401
+    assert not hasattr(ff.torch, "Nothing")

@@ -29,6 +29,7 @@ from framefeed.errors import (
 from framefeed.testing import read_stamp, read_stamps
 from tests.adapters.torchcodec_calls import CenterCrop, Resize, frames
 from tests.corpus import corpus_file
+from tests.remote import stored
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "torchcodec.md"
 DIFFERENCES: list[str] = []
@@ -186,8 +187,8 @@ def test_what_can_be_opened(theirs: Any) -> None:
         if theirs is not None:
             with pytest.raises(TypeError):
                 theirs(source)
-    with pytest.raises(UsageError, match="not in this version"):
-        VideoDecoder("https://example.com/clip.mp4")
+    with stored(clip=data) as urls:
+        assert len(VideoDecoder(urls[0])) == 100
 
 
 # --- asking -----------------------------------------------------------------------------------------

@@ -480,3 +480,13 @@ def test_samplers_refuse_what_they_refuse(policy: str, decoder: VideoDecoder, to
         torchcodec.samplers.clips_at_random_indices(decoder, num_clips=0, policy=policy)
     with pytest.raises(ValueError, match="sampling_range_start"):
         torchcodec.samplers.clips_at_random_timestamps(decoder, sampling_range_start=1000, policy=policy)
+
+
+@pytest.mark.parametrize("order", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("size", [None, (24, 32)])
+def test_its_text_shows_the_order_that_was_asked_for(order: str, size: tuple[int, int] | None) -> None:
+    path = clip_file("torch_repr.mp4", ClipSpec(num_frames=3))
+    with VideoDecoder(path, dimension_order=order, size=size) as decoder:
+        assert repr(decoder) == (
+            f"VideoDecoder({str(path)!r}, 3 frames, size={size}, crop=None, dimension_order={order!r})"
+        )

@@ -97,3 +97,18 @@ def test_twenty_values_give_the_sixth_and_the_fifteenth() -> None:
     interval = median_interval([float(value) for value in range(1, 21)])
     assert (interval.low, interval.high, interval.median) == (6, 15, 10.5)
     assert as_json(interval) == {"median": 10.5, "low": 6.0, "high": 15.0, "coverage": 0.959, "pairs": 20}
+
+
+def test_no_round_is_begun_that_would_end_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr("framefeed.bench.measuring.time.perf_counter", lambda: clock[0])
+
+    def work(number: int) -> None:
+        clock[0] += 4.0
+
+    for until, count in [(None, 6), (101.0, 1), (111.9, 2), (112.0, 3), (1000.0, 6)]:
+        clock[0] = 100.0
+        rounds = Rounds(pairs=6, until=until)
+        samples = measure([Contender("it", work)], rounds, lambda: Sample(clock[0], clock[0]), lambda: None)
+        assert len(samples.of["it"]) == count
+    assert not Rounds(until=clock[0] + 1).has(2)

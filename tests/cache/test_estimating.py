@@ -126,8 +126,20 @@ def test_what_is_said() -> None:
     assert len(said) == 7
     assert max(map(len, said)) <= 140
     varying = str(of(replace(FOUND, varies=True)))
-    assert "every epoch wants other frames, all together up to 5,000, which is 2.7 MB" in varying
-    assert "without end" in str(of(replace(FOUND, varies=True, frames_at_most=None)))
+    assert "every epoch wants other frames: all together up to 5,000, 2.7 MB, which fit too" in varying
+    assert "there is no end of them" in str(of(replace(FOUND, varies=True, frames_at_most=None)))
+
+
+def test_random_starts_fit_where_all_their_epochs_do() -> None:
+    varies, nbytes = replace(FOUND, varies=True), of().codecs[1].nbytes
+    for room, fits in [(Room(2), True), (Room(2, max_bytes=10 * nbytes), True), (Room(2, max_bytes=nbytes), False)]:
+        said = of(varies, room=room)
+        assert said.bytes_at_most == 10 * nbytes
+        assert said.fits is fits
+        assert ("which do not fit: that is more than" in str(said)) is not fits
+        assert "; of what these clips want: it fits" in str(said)
+    endless = of(replace(varies, frames_at_most=None))
+    assert (endless.bytes_at_most, endless.fits) == (None, False)
     failing = replace(DECODED, failed=3, error="CorruptMedia: a.mp4: damaged")
     assert "3 of 8 sampled clips cannot be decoded: CorruptMedia: a.mp4: damaged" in str(of(decoded=failing))
 

@@ -17,7 +17,7 @@ from framefeed.cache.codecs import known_codecs
 from framefeed.cache.frame_cache import FrameCache
 from framefeed.cache.stored import Kind, StoredFrame
 from framefeed.cli import main
-from framefeed.cli.feed import ADVICE, Measured, _advice
+from framefeed.cli.feed import ADVICE, Epoch, Measured, _advice
 from framefeed.decode.decoder import DecodeCounts
 from framefeed.index.catalog import Catalog
 from framefeed.index.scanning import scan
@@ -73,7 +73,8 @@ def test_build_says_what_is_expected_and_what_was_done(
     assert out[1].startswith("6 clips want 24 different frames, stored in the plan's form:")
     assert [line.split()[0] for line in out[2:5]] == ["a", ">", "no"]
     assert out[5].startswith("measured on 24 frames of 6 clips, for ")
-    assert any(line.endswith("; it fits") for line in out)
+    assert any(line.endswith("; of what these clips want: it fits") for line in out)
+    assert any(line.startswith("but every epoch wants other frames: all together up to ") for line in out)
     done = out[out.index("") + 1 :]
     assert done[0].startswith("24 frames stored with zstd:1, ")
     assert done[1].startswith(f"{cache}: 24 frames, ")
@@ -227,7 +228,7 @@ def test_C17_a_folder_that_cannot_be_written(catalog: str, capfd: pytest.Capture
     ("words", "expected"),
     [
         ([], "name what to do: build, info, verify or clear"),
-        (["frob"], "invalid choice: 'frob'"),
+        (["frob"], "expected one of build, info, verify, clear, not 'frob'"),
         (["build"], "required: CATALOG|MEDIA, CACHE"),
         (["build", "nope.mp4", "c"], "nope.mp4: No such file"),
         (["build", ".", "c"], "is a folder: make a catalog of it"),
@@ -418,11 +419,21 @@ def test_feed_reads_what_it_stored(catalog: str, cache: str, capfd: pytest.Captu
         assert main([*words]) == 0
         out, err = capfd.readouterr()
         assert err == ""
-        last = out.splitlines()[-1]
-        assert last.startswith(f"cache       {had} of 24 frames came from it; {stored} frames stored, "), number
+        share = 100 * had // 24
+        assert f"clips/s; the cache had {had} of 24 frames ({share} %)" in out.splitlines()[1], number
+        assert out.splitlines()[-1].startswith(f"cache       {stored} frames stored, "), number
     assert main([*words, "--json"]) == 0
     found = json.loads(capfd.readouterr().out)["cache"]
     assert (found["frames_hit"], found["frames_missed"], found["trouble"]) == (24, 0, None)
+
+
+def test_feed_says_for_each_epoch_what_the_cache_had(
+    catalog: str, cache: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ["feed", catalog, *RATES, "--start", "0", "--epochs", "3", "--cache", cache, "--codec", "lz4", "--json"]
+    assert main(words) == 0
+    epochs = json.loads(capfd.readouterr().out)["epochs"]
+    assert [(epoch["frames_cached"], epoch["frames"]) for epoch in epochs] == [(0, 24), (24, 24), (24, 24)]
 
 
 def test_feed_says_that_other_frames_are_wanted() -> None:
@@ -435,8 +446,9 @@ def test_feed_says_that_other_frames_are_wanted() -> None:
         (Rates([(1, 2)], start=0), 10, False),
     ]:
         plan, measured = plan_clips(catalog, rule, seed=0, size=(8, 8)), Measured()  # type: ignore[arg-type]
-        measured.note_counts(DecodeCounts(frames_cached=100, frames_delivered=100))
-        measured.note_counts(DecodeCounts(frames_cached=100 + had, frames_delivered=200))
+        measured.add_epoch(Epoch(50, 0, 1.0), DecodeCounts(frames_cached=100, frames_delivered=100))
+        measured.add_epoch(Epoch(50, 0, 1.0), DecodeCounts(frames_cached=100 + had, frames_delivered=200))
+        assert [epoch.frames_cached for epoch in measured.epochs] == [100, had]
         advice = _advice(args, plan, cache, (stats, measured))
         assert ("the cache had 10 % of the last epoch's frames, and every epoch wants others: " in advice) is said_so
         assert (advice == ADVICE["decode"]) is not said_so

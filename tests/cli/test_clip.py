@@ -5,12 +5,12 @@ import os
 import re
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
-import framefeed.cli.clip
 from framefeed.cli import main
 from framefeed.testing import ClipSpec, read_stamp
 from tests.corpus import clip_file, corpus_file
@@ -18,12 +18,18 @@ from tests.corpus import clip_file, corpus_file
 NTSC = ClipSpec(num_frames=40, fps=Fraction(30000, 1001), start_seconds=1.4)
 
 
-def _clip(capfd: pytest.CaptureFixture[str], *words: str | Path) -> list[str]:
-    """Run the command, and give the lines of its output."""
-    assert main(["clip", *map(os.fspath, words)]) == 0
+def _document(capfd: pytest.CaptureFixture[str], *words: str | Path) -> dict[str, Any]:
+    """Run the command with --json."""
+    assert main(["clip", *map(os.fspath, words), "--json"]) == 0
     out, err = capfd.readouterr()
     assert err == ""
-    return out.splitlines()
+    return json.loads(out)
+
+
+def _clip(capfd: pytest.CaptureFixture[str], *words: str | Path) -> list[str]:
+    """Run the command, and give the files that it wrote, in the order of frames."""
+    frames = _document(capfd, *words)["frames"]
+    return list(dict.fromkeys(frame["file"] for frame in sorted(frames, key=lambda frame: frame["index"])))
 
 
 def _picture(path: str | Path) -> np.ndarray:
@@ -57,7 +63,8 @@ def test_times_count_from_the_first_frame_and_names_from_the_streams_zero(
 def test_several_rates_in_one_clip(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["clip", os.fspath(clip_file("good.mp4")), "--rates", "1:2,2:5", "-o", os.fspath(tmp_path)]) == 0
     out, err = capfd.readouterr()
-    assert [_stamp(path) for path in out.splitlines()] == [0, 25, 50, 62, 75, 87]
+    assert re.fullmatch(rf"6 frames, [\d.]+ kB, in {re.escape(os.fspath(tmp_path))}\n", out)
+    assert [_stamp(path) for path in sorted(tmp_path.iterdir())] == [0, 25, 50, 62, 75, 87]
     assert err == "framefeed: 1 of 7 wanted times lie past the end: there the last frame stands again\n"
 
 
@@ -76,8 +83,7 @@ def test_a_frame_that_is_asked_for_by_itself_must_be_there(capfd: pytest.Capture
 
 def test_json_says_what_was_chosen(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     video, sheet = clip_file("good.mp4"), tmp_path / "sheet.png"
-    lines = _clip(capfd, video, "--rates", "1:2,5/2:4", "-o", tmp_path, "--sheet", sheet, "--json")
-    document = json.loads("\n".join(lines))
+    document = _document(capfd, video, "--rates", "1:2,5/2:4", "-o", tmp_path, "--sheet", sheet)
     assert document["source"] == os.fspath(video)
     assert (document["codec"], document["width"], document["height"], document["num_frames"]) == ("h264", 128, 96, 100)
     assert document["duration_seconds"] == pytest.approx(4)
@@ -97,13 +103,66 @@ def test_size(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
         assert _stamp(path) == 7
 
 
-def test_frames_are_decoded_in_portions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(framefeed.cli.clip, "BYTES_AT_ONCE", 3 * 128 * 96 * 3)
+def test_any_order_is_written_in_the_order_of_frames(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     wanted = [90, 3, 17, 40, 41, 99, 0, 64]
     paths = _clip(capfd, clip_file("good.mp4"), "--indices", ",".join(map(str, wanted)), "-o", tmp_path)
     assert [_stamp(path) for path in paths] == sorted(wanted)
+
+
+@pytest.mark.parametrize(
+    ("words", "frames"),
+    [
+        (["--every", "1s"], [0, 25, 50, 75]),
+        (["--every", "500ms"], [0, 12, 25, 37, 50, 62, 75, 87]),
+        (["--every", "1.5"], [0, 37, 75]),
+        (["--every", "9"], [0]),
+        (["--fps", "1"], [0, 25, 50, 75]),
+        (["--fps", "3/4"], [0, 33, 66]),
+        (["--fps", "25"], list(range(100))),
+        (["--fps", "60"], list(range(100))),
+    ],
+)
+def test_frames_over_the_whole_video(
+    words: list[str], frames: list[int], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert [_stamp(path) for path in _clip(capfd, clip_file("good.mp4"), *words, "-o", tmp_path)] == frames
+
+
+def test_the_whole_video_counts_from_its_first_frame(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    video = clip_file("ntsc_late.ts", NTSC)
+    assert [_stamp(path) for path in _clip(capfd, video, "--fps", "30000/1001", "-o", tmp_path)] == list(range(40))
+
+
+def test_the_whole_of_what_has_no_times_or_too_many(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for video, words, said in [
+        (clip_file("good.mp4"), ["--fps", "1000000"], "--fps 1000000 means 4,000,000 frames of this video, more than"),
+        (corpus_file("raw.h264"), ["--every", "1s"], "timestamps"),
+    ]:
+        assert main(["clip", os.fspath(video), *words, "-o", os.fspath(tmp_path)]) == 1
+        assert said in capfd.readouterr().err
+
+
+def test_jpeg_files_and_their_quality(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    sizes = []
+    for quality in ("90", "30"):
+        (path,) = _clip(capfd, clip_file("good.mp4"), "--indices", "30", "-o", tmp_path / quality,
+                        "--format", "jpg", "--quality", quality)  # fmt: skip
+        with Image.open(path) as image:
+            assert image.format == "JPEG"
+            assert read_stamp(np.asarray(image)) == 30
+        sizes.append(os.path.getsize(path))
+    assert Path(path).name == "frame_000030_1.200000000s.jpg"
+    assert sizes[1] < sizes[0]
+
+
+def test_damage_is_said_and_what_came_before_is_kept(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    video = tmp_path / "bad.mkv"
+    data = bytearray(clip_file("bad.mkv").read_bytes())
+    data[len(data) // 2 : len(data) // 2 + 200] = bytes(200)
+    video.write_bytes(data)
+    assert main(["clip", os.fspath(video), "--fps", "25", "-o", os.fspath(tmp_path / "out")]) == 1
+    assert "bad.mkv: " in capfd.readouterr().err
+    assert 0 < len(os.listdir(tmp_path / "out")) < 100
 
 
 def test_sheets_have_bounds(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -121,8 +180,7 @@ def test_sheets_have_bounds(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -
 def test_a_stream_without_times_has_names_without_times(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     paths = _clip(capfd, corpus_file("raw.h264"), "--indices", "0,5", "-o", tmp_path, "--sheet", tmp_path / "s.png")
     assert [Path(path).name for path in paths[:2]] == ["frame_000000.png", "frame_000005.png"]
-    lines = _clip(capfd, corpus_file("raw.h264"), "--indices", "5", "-o", tmp_path, "--json")
-    (frame,) = json.loads("\n".join(lines))["frames"]
+    (frame,) = _document(capfd, corpus_file("raw.h264"), "--indices", "5", "-o", tmp_path)["frames"]
     assert frame["pts_seconds"] is None
     assert main(["clip", os.fspath(corpus_file("raw.h264")), "--at", "0", "-o", os.fspath(tmp_path)]) == 1
     assert len(capfd.readouterr().err.splitlines()) == 1

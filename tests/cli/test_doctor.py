@@ -60,3 +60,34 @@ def test_warnings(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
     assert "--shm-size" in out
     assert "pip install 'framefeed[x]'" in out
     assert "nothing is missing" not in out
+
+
+@pytest.mark.parametrize(
+    ("rows", "closing"),
+    [
+        ([("numpy", "2.4", "", "2.4")], "all is installed; nothing is missing"),
+        ([("numpy", "2.4", "", "2.4"), ("ray", "2", "ray", None), ("torch", "2", "torch", "2.1")],
+         "all that framefeed needs is installed; not all installed, and needed only for what they add: the extras ray"),
+        ([("numpy", "2.4", "", "1.26")], "1 warning, as above"),
+    ],
+)  # fmt: skip
+def test_the_last_sentence_agrees_with_the_list(
+    rows: list[tuple[str, str, str, str | None]],
+    closing: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(framefeed.cli.doctor, "requirements", lambda: [Requirement(*row) for row in rows])
+    monkeypatch.setattr(framefeed.cli.doctor, "CODECS", ("h264",))
+    monkeypatch.setattr(framefeed.cli.doctor, "MIN_OPEN_FILES", 0)
+    monkeypatch.setattr(framefeed.cli.doctor, "MIN_SHARED_BYTES", 0)
+    assert main(["doctor"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == closing
+
+
+def test_a_codec_without_a_decoder_is_said_at_the_end(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(framefeed.cli.doctor, "CODECS", ("h264", "none_such"))
+    assert main(["doctor"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith("; cannot be decoded here: none_such")

@@ -15,10 +15,14 @@ import pytest
 from framefeed.cli import main
 from framefeed.cli.scan import as_hours
 from framefeed.index.catalog import Catalog
+from framefeed.report.page import page
+from framefeed.report.quantities import data_size
 from framefeed.testing import make_folder
 from tests.cli.running import SECONDS, environment, only_line, run
 from tests.corpus import corpus_file
 from tests.damaged import damaged_clip
+from tests.media.pictures import write_folder
+from tests.report.made import Page
 
 
 @pytest.fixture(scope="module")
@@ -34,13 +38,14 @@ def test_what_was_found(videos: Path, tmp_path: Path, capfd: pytest.CaptureFixtu
     out, err = capfd.readouterr()
     assert err == ""
     lines = out.splitlines()
-    assert lines[:3] == [
+    assert lines[:4] == [
         "4 of 4 files can be read: 120 frames, 4.0 s of video, 0.0 MB",
         "codecs: h264 (4); width x height: 160x120 (4)",
+        "frames known by: packets' headers (4)",
         "2 classes: blue, red",
     ]
-    assert lines[3].startswith("looked into 4 files in ")
-    assert lines[4:] == [f"saved as {path}"]
+    assert lines[4].startswith("looked into 4 files in ")
+    assert lines[5:] == [f"saved as {path}"]
     assert main(["scan", os.fspath(videos), "-o", os.fspath(path), "--label-from", "parent"]) == 0
     assert "looked into 0 files" in capfd.readouterr().out
     assert Catalog.open(path).classes == ["blue", "red"]
@@ -207,3 +212,39 @@ def test_M07_an_assumed_rate_is_told(tiers: Path, tmp_path: Path, capfd: pytest.
     assert kept in capfd.readouterr().out.splitlines()
     assert main(["scan", os.fspath(tiers), "--assume-fps", "0"]) == 1
     assert "frames a second" in only_line(capfd.readouterr().err)
+
+
+def test_scan_doctor_and_report_have_the_same_totals(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "mixed"
+    make_folder(folder, videos_per_class=1, seconds=1)
+    write_folder(folder / "pictures", 3)
+    (folder / "bad.mp4").write_text("no video here")
+    path = os.fspath(tmp_path / "cat.parquet")
+    assert main(["scan", os.fspath(folder), "-o", path]) == 3
+    first = capfd.readouterr().out.splitlines()[0]
+    assert "3 pictures by their headers and 2 videos, 60 frames, 2.0 s of video" in first
+    assert main(["doctor", path]) == 0
+    out = capfd.readouterr().out
+    assert first in out
+    assert "frames known by: packets' headers (2)" in out
+    shown = Page(page(Catalog.open(path), "T")).text
+    assert "\nFrames of videos\n60\n" in shown
+    assert "\npackets+proof: packets' headers\n" in shown
+    usable = sum(entry.info.bytes for entry in Catalog.open(path) if entry.info is not None)
+    assert f"\nBytes, usable files\n{data_size(usable)}\n" in shown
+    assert main(["scan", os.fspath(folder / "pictures"), "--verify", "full"]) == 0
+    assert "3 of 3 files can be read: 3 decoded pictures, " in capfd.readouterr().out
+
+
+def test_facts_of_a_catalog_without_its_frame_tables_are_not_claims(
+    videos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "cat.parquet"
+    assert main(["scan", os.fspath(videos), "-o", os.fspath(path)]) == 0
+    (tmp_path / "cat.frames.arrow").unlink()
+    capfd.readouterr()
+    assert main(["doctor", os.fspath(path)]) == 0
+    out = capfd.readouterr().out
+    assert "4 of 4 files can be read: 120 frames, 4.0 s of video" in out
+    assert "claimed" not in out
+    assert f"the frame tables are missing, there is no file {tmp_path / 'cat.frames.arrow'}: put it back" in out

@@ -428,7 +428,7 @@ def test_I05_nobody_may_have_pillow_fill_pictures_with_grey(
 
 
 def test_S10_other_formats_are_not_even_tried() -> None:
-    for data in (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", b"P6 1 1 255 abc", b""):
+    for data in (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", b"\x0a\x05\x01\x08" + bytes(124), b""):
         with pytest.raises(CorruptMedia, match="no picture"):
             decode_still(data, "picture", DEFAULT_LIMITS)
 

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from framefeed.errors import CorruptMedia, FramefeedError
+from framefeed.index.catalog import Catalog
+from framefeed.index.scanning import scan
 from framefeed.load import ClipLoader
 from framefeed.plan.clips import EveryFrame
+from framefeed.plan.epoch import plan_clips
 from framefeed.plan.request import DecodeRequest
 from framefeed.plan.requests import plan_requests
 from tests.fakes import FlatDecoder
@@ -32,6 +38,15 @@ def requests_plan() -> Any:
     return plan_requests(requests, columns={"weight": [0.5, 1.5, 2.5, 3.5, 4.5]})
 
 
+@cache
+def annotated_catalog() -> Catalog:
+    lists = "".join(f'{{"path": "{catalog().source(row % 6)}", "frame": [{row}, 5, {row + 2}]}}\n' for row in range(9))
+    with tempfile.TemporaryDirectory() as folder:
+        manifest = Path(folder, "list.jsonl")
+        manifest.write_text(lists)
+        return scan(manifest, workers=0)
+
+
 PLANS = {
     "clips": plan_of,
     "ordered": lambda: plan_of(shuffle=False, clips_per_video=1),
@@ -39,6 +54,7 @@ PLANS = {
     "padded rank": lambda: plan_of(clips_per_video=3, rank=1, world_size=4),
     "frames": lambda: plan_of(EveryFrame(), clips_per_video=1, world_size=9, tail="drop", size=(24, 32)),
     "requests": requests_plan,
+    "annotated": lambda: plan_clips(annotated_catalog(), at="frame", seed=3, rank=1, world_size=2),
 }
 
 CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {

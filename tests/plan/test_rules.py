@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from math import isnan, sqrt
 from typing import Any
 
@@ -453,3 +454,13 @@ def test_M24_every_float_of_an_exact_time_is_its_frame() -> None:
     chosen = rule.choose(Timeline.whole(index), Place(0, 0, 0))
     assert np.array_equal(chosen.ordinals, np.arange(100_000))
     assert not chosen.errors.any()
+
+
+@pytest.mark.parametrize("start", ["rand", "", "0"])
+@pytest.mark.parametrize("rule", [partial(Dense, 4), partial(Rates, [(1, 2)])], ids=["Dense", "Rates"])
+def test_a_start_that_is_no_word_names_the_word(rule: Callable[[Any], Any], start: str) -> None:
+    with pytest.raises(UsageError, match=f"start must be 'random' or seconds from the first frame, not {start!r}"):
+        rule(start=start)
+    for negative in (-1, -0.5, Fraction(-1, 3)):
+        with pytest.raises(UsageError, match="start counts seconds from the first frame and must be at least 0"):
+            rule(start=negative)

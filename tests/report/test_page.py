@@ -78,7 +78,7 @@ def test_the_tiles_are_the_catalog_in_numbers() -> None:
     text = shown.text
     for name, value in [
         ("Files", "10"), ("Usable", "9\n90.0 %"), ("Failed", "1\n10.0 %"), ("Videos", "6"), ("Images", "3"),
-        ("Hours of video", "1"), ("Frames", "6,003"), ("Bytes, all files", "10 MB"),
+        ("Hours of video", "1"), ("Frames of videos", "6,000"), ("Bytes, usable files", "9 MB\n10 MB in all files"),
     ]:  # fmt: skip
         assert f"\n{name}\n{value}\n" in text
     assert "My clips" in shown.texts

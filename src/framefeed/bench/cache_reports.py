@@ -26,14 +26,12 @@ def cache_row_lines(row: Row, with_goals: bool = False) -> list[str]:
         return table_lines(row)
     ways = row.get("ways", ())
     shown = {name: value for name, value in row.items() if name != "ways"}
-    title, *rest = scan_row_lines(shown if with_goals else shown | {"goals": ()})[1:]
+    title, *rest = scan_row_lines(shown, with_goals)[1:]
     lines = ["", title, *_ways(ways)]
     if "stored" in row:
         lines.append(f"  stored: {row['stored']['bytes'] / 1e6:.1f} MB, codec {row['stored']['codec']}")
     lines += [f"  {name}: {value:.2f} ms" for name, value in row.get("milliseconds_a_batch", {}).items()]
     lines += rest
-    if not with_goals:
-        lines += [line for goal in row["goals"] for line in _figures(goal)]
     return lines + [f"  {name}: {text}" for name, text in row.get("reported", {}).items()]
 
 
@@ -76,16 +74,6 @@ def _cells(entry: Row, workers: int) -> list[str]:
         *(_number(rates.get(name)) for name in names),
         *("" if entry["is_exact"] or psnr.get(which) is None else f"{psnr[which]:.1f}" for which in ("mean", "worst")),
     ]
-
-
-def _figures(goal: Row) -> list[str]:
-    lines: list[str] = []
-    for name, figure in goal["figures"].items():
-        text = f"{figure['median']:.2f}{goal['unit']}"
-        if "pairs" in figure:
-            text += f" ({figure['low']:.2f}-{figure['high']:.2f}, {figure['pairs']} pairs)"
-        lines.append(f"    {text}: {name}" if lines else f"  {goal['what']}: {text}: {name}")
-    return lines
 
 
 def _number(value: float | None) -> str:

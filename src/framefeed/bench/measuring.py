@@ -14,6 +14,7 @@ Run = Callable[[int], object]
 """Does the work of one round; the number of the round chooses the clips, the same for all contenders."""
 
 
+NO_TIME = "no time was left: --minutes gives more"
 _WAIT = 0.01
 """Seconds."""
 _MOST_WAITS = 100
@@ -52,11 +53,17 @@ class Rounds:
         pairs: Rounds in all; each runs every contender once.
         pilot: After so many rounds only those stay that could still be the best of their group.
         slack: How much slower than the best of its group a contender may be to stay.
+        until: Reading of ``time.perf_counter`` at which all is to be done; None for no end.
     """
 
     pairs: int = 20
     pilot: int = 2
     slack: float = 1.08
+    until: float | None = None
+
+    def has(self, seconds: float) -> bool:
+        """Whether so much time is left."""
+        return self.until is None or time.perf_counter() + seconds <= self.until
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +154,11 @@ def measure(
     """
     samples = Samples()
     staying = list(contenders)
+    last = 0.0
     for number in range(rounds.pairs):
+        if number and not rounds.has(last):
+            break
+        began = time.perf_counter()
         if number == rounds.pilot:
             staying = still_in(staying, samples, rounds.slack)
         for contender in turned(staying, number):
@@ -155,6 +166,7 @@ def measure(
             before = clock()
             contender.run(number)
             samples.add(contender.name, number, clock() - before)
+        last = time.perf_counter() - began
     return samples
 
 

@@ -8,8 +8,15 @@ from typing import Any
 Row = Mapping[str, Any]
 
 
-def row_lines(row: Row) -> list[str]:
-    """One row: its title, its figures, and how they stand to what is aimed at."""
+def row_lines(row: Row, with_goals: bool = True) -> list[str]:
+    """One row: its title and its figures.
+
+    Args:
+        row: Of a report.
+        with_goals: Whether to say how figures stand to what this project aims at.
+    """
+    if not with_goals:
+        row = {**row, "goals": (), "floor": None, "aim": None, "limit_mb": None}
     return ["", row["title"], *_FORMS.get(row["key"], _compared)(row)]
 
 
@@ -105,7 +112,7 @@ def _length(row: Row) -> list[str]:
     right = ", ".join(f"{name} {value:.1%}" for name, value in row["frames_right"].items() if value < 1)
     return [
         *aligned(counts),
-        f"  CPU of the long one: {_span(row['cpu_long_to_short'])} of the short one (at most {row['floor']:g})",
+        f"  CPU of the long one: {_span(row['cpu_long_to_short'])} of the short one{_bound(row, ' (at most {:g})')}",
         f"  peers: {peers}",
         *([f"  NOT the right frames of the long one: {right}"] if right else []),
         *(f"  {way} failed: {why}" for way, why in row["failed"].items()),
@@ -127,8 +134,8 @@ def _resize(row: Row) -> list[str]:
 
 def _overhead(row: Row) -> list[str]:
     return [
-        f"  {workers} threads: {of['median']:.2%} ({of['low']:.2%} to {of['high']:.2%}); "
-        f"at most {row['floor']:.0%}, aim {row['aim']:.0%}"
+        f"  {workers} threads: {of['median']:.2%} ({of['low']:.2%} to {of['high']:.2%})"
+        f"{_bound(row, '; at most {:.0%}, aim {:.0%}')}"
         for workers, of in row["overhead"].items()
     ]
 
@@ -144,7 +151,12 @@ def _moving(row: Row) -> list[str]:
 
 def _memory(row: Row) -> list[str]:
     flat = "flat" if row["is_flat"] else "GROWING"
-    return [f"  peak {row['peak_mb']:.0f} MB (limit {row['limit_mb']}), {flat} after 50 of {row['batches']} batches"]
+    limit = "" if row["limit_mb"] is None else f" (limit {row['limit_mb']})"
+    return [f"  peak {row['peak_mb']:.0f} MB{limit}, {flat} after 50 of {row['batches']} batches"]
+
+
+def _bound(row: Row, form: str) -> str:
+    return "" if row["floor"] is None else form.format(row["floor"], row["aim"])
 
 
 _FORMS: Mapping[str, Callable[[Row], list[str]]] = {

@@ -47,12 +47,13 @@ class Originals:
     broken: list[Path]
 
 
-def find_originals(media: Sequence[Path], work: Path) -> Originals:
+def find_originals(media: Sequence[Path], work: Path, *, makes: bool = True) -> Originals:
     """Copy some of the user's pictures, so that they can be linked to, and take videos where they are.
 
     Args:
-        media: Files and folders; without pictures in them some are made.
+        media: Files and folders.
         work: Folder for what is made.
+        makes: Whether pictures are made where there are none.
     """
     listed = [path for root in media for path in (sorted(root.rglob("*")) if root.is_dir() else [root])]
     stills = _spread([path for path in listed if _is_still(path)], MOST_ORIGINALS)
@@ -60,7 +61,7 @@ def find_originals(media: Sequence[Path], work: Path) -> Originals:
     sound = [path for path in stills if size_of(str(path))]
     work.mkdir(parents=True, exist_ok=True)
     return Originals(
-        _planted(sound, work) if sound else make_stills(work),
+        _planted(sound, work) if sound else make_stills(work) if makes else [],
         _spread([path for path in listed if path.suffix.lower() in VIDEO_SUFFIXES], MOST_VIDEOS),
         [path for path in stills if path not in sound] + _make_broken(work),
     )

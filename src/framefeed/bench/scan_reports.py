@@ -12,13 +12,18 @@ _PLAIN = ("pictures", "bytes", "seconds", "planned", "peak_mb", "resident_mb", "
 """Facts of a row that are shown as they are."""
 
 
-def scan_row_lines(row: Row) -> list[str]:
-    """One row: its title, its figures, and how they stand to what is aimed at."""
+def scan_row_lines(row: Row, with_goals: bool = True) -> list[str]:
+    """One row: its title and its figures.
+
+    Args:
+        row: Of a report.
+        with_goals: Whether to say how figures stand to what this project aims at.
+    """
     lines = ["", row["title"], *_rates(row.get("engines") or row.get("ways") or ())]
     lines += [f"  {name.replace('_', ' ')}: {_shown(row[name])}" for name in _PLAIN if name in row]
     lines += [f"  {name} failed: {why}" for name, why in row.get("failed", {}).items()]
     lines += [f"  WRONG: {line}" for line in row.get("wrong", ())]
-    return lines + [line for goal in row["goals"] for line in _goal(goal)]
+    return lines + [line for goal in row["goals"] for line in (_goal(goal) if with_goals else _figures(goal))]
 
 
 def scan_closing_lines(report: Row) -> list[str]:
@@ -55,6 +60,16 @@ def _goal(goal: Row) -> list[str]:
         if "pairs" in figure:
             text += f" ({figure['low']:.2f}-{figure['high']:.2f}, {figure['pairs']} pairs)"
         lines.append(f"    {name}: {text}")
+    return lines
+
+
+def _figures(goal: Row) -> list[str]:
+    lines: list[str] = []
+    for name, figure in goal["figures"].items():
+        text = f"{figure['median']:.2f}{goal['unit']}"
+        if "pairs" in figure:
+            text += f" ({figure['low']:.2f}-{figure['high']:.2f}, {figure['pairs']} pairs)"
+        lines.append(f"    {text}: {name}" if lines else f"  {goal['what']}: {text}: {name}")
     return lines
 
 

@@ -121,8 +121,20 @@ class CacheEstimate:
 
     @property
     def fits(self) -> bool:
-        """Whether the cache would hold all that the plan wants."""
-        return self.chosen is None or not self.room.lacks(self.chosen.nbytes)
+        """Whether the cache would hold all that the plan wants; where epochs differ, of all of them together."""
+        if self.chosen is None:
+            return True
+        return self.bytes_at_most is not None and not self.room.lacks(self.bytes_at_most)
+
+    @property
+    def bytes_at_most(self) -> int | None:
+        """Of the files once further epochs want nothing new, with the codec to use; None where there is no such end."""
+        if self.chosen is None:
+            return None
+        found, nbytes = self.outlook, self.chosen.nbytes
+        if not found.varies:
+            return nbytes
+        return None if found.frames_at_most is None else round(nbytes / max(1, found.frames) * found.frames_at_most)
 
     def __str__(self) -> str:
         return "\n".join([_wanted(self), *_table(self), *_remarks(self)])
@@ -307,17 +319,19 @@ def _remarks(of: CacheEstimate) -> list[str]:
         return lines
     lacks = of.room.lacks(chosen.nbytes)
     fits = f"it does not fit: {readable_bytes(chosen.nbytes)} is {lacks}" if lacks else "it fits"
-    lines.append(f"{of.reason}; {fits}")
-    if found.varies:
-        most = "without end" if found.frames_at_most is None else _at_most(of, found.frames_at_most)
-        lines.append(f"every epoch wants other frames, all together {most}")
-    return lines
+    if not found.varies:
+        return [*lines, f"{of.reason}; {fits}"]
+    return [*lines, f"{of.reason}; of what these clips want: {fits}", f"but every epoch wants other frames: {_all(of)}"]
 
 
-def _at_most(of: CacheEstimate, frames: int) -> str:
-    assert of.chosen is not None
-    nbytes = of.chosen.nbytes / max(1, of.outlook.frames) * frames
-    return f"up to {frames:,}, which is {readable_bytes(nbytes)}"
+def _all(of: CacheEstimate) -> str:
+    """What all epochs together want, and whether it fits."""
+    frames, nbytes = of.outlook.frames_at_most, of.bytes_at_most
+    if frames is None or nbytes is None:
+        return "there is no end of them, so that no cache holds all"
+    lacks = of.room.lacks(nbytes)
+    size = f"all together up to {frames:,}, {readable_bytes(nbytes)}"
+    return f"{size}, which do not fit: that is {lacks}" if lacks else f"{size}, which fit too"
 
 
 def _counted(count: int, noun: str) -> str:

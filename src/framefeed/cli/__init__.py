@@ -14,6 +14,7 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 
+from framefeed._nearest import did_you_mean
 from framefeed.cli.exits import Exit
 from framefeed.cli.parsing import Parser, joined_numbers
 from framefeed.cli.printing import complain, leave_standard_output
@@ -64,7 +65,11 @@ def _dispatch(words: list[str]) -> int:
     chosen = next((word for word in words if not word.startswith("-")), None)
     if chosen in NOT_YET:
         raise UsageError(f"'{chosen}' ({NOT_YET[chosen]}) is not in this version of framefeed")
+    if chosen is not None and chosen not in COMMANDS and words[0] == chosen:
+        nearest = did_you_mean(chosen, COMMANDS)
+        raise UsageError(f"framefeed has no command {chosen!r}, but {', '.join(COMMANDS)}{nearest}")
     args, unknown = _parser(chosen).parse_known_args(joined_numbers(words))
+    unknown = _taken_behind_options(args, unknown)
     if unknown:
         command = f"framefeed {chosen}" if chosen in COMMANDS else "framefeed"
         raise UsageError(f"{command} knows no {' '.join(unknown)} ('{command} --help' says what it knows)")
@@ -72,6 +77,16 @@ def _dispatch(words: list[str]) -> int:
     if run is None:
         raise UsageError(f"name a command: {', '.join(COMMANDS)} ('framefeed --help' says what they do)")
     return int(run(args))
+
+
+def _taken_behind_options(args: argparse.Namespace, unknown: list[str]) -> list[str]:
+    """Add files named behind an option to those before it, where argparse stopped taking them; give the rest."""
+    for name in ("media", "roots"):
+        files = getattr(args, name, None)
+        if isinstance(files, list) and not any(word.startswith("-") for word in unknown):
+            setattr(args, name, [*files, *unknown])
+            return []
+    return unknown
 
 
 def _parser(chosen: str | None) -> argparse.ArgumentParser:

@@ -6,26 +6,32 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from tqdm import tqdm
-
+from framefeed._nearest import did_you_mean
 from framefeed.bench.cache import FRAMES, PAIRS, CacheBench, run_cache
+from framefeed.bench.cache import ROW_SECONDS as CACHE_SECONDS
 from framefeed.bench.cache import ROWS as CACHE_ROWS
 from framefeed.bench.cache_reports import cache_closing_lines, cache_row_lines
 from framefeed.bench.cache_samples import refuse_pictures
+from framefeed.bench.decode import ROW_SECONDS as OWN_SECONDS
 from framefeed.bench.decode import DecodeBench, known_rows, run_decode
 from framefeed.bench.measuring import Rounds
 from framefeed.bench.reports import closing_lines, row_lines
 from framefeed.bench.scan import FILES, ROWS, ScanBench, run_scan
+from framefeed.bench.scan import ROW_SECONDS as SCAN_SECONDS
 from framefeed.bench.scan_charts import rates_chart
+from framefeed.bench.scan_media import make_stills, make_videos
 from framefeed.bench.scan_reports import scan_closing_lines, scan_row_lines
 from framefeed.cli.exits import Exit
 from framefeed.cli.folders import made_folder
-from framefeed.cli.parsing import at_least, size
-from framefeed.cli.printing import say
+from framefeed.cli.parsing import at_least, positive_minutes, size
+from framefeed.cli.printing import complain, counted, say, table
 from framefeed.errors import UsageError
 from framefeed.index.targets import writing
 from framefeed.media.regular_files import kind_at
@@ -33,29 +39,50 @@ from framefeed.media.regular_files import kind_at
 WHAT = ("decode", "scan", "cache", "all")
 NOT_YET = ("load", "gpu")
 DEFAULT_PAIRS = 20
+MINUTES = 3.0
+IN_ALL: Mapping[str, Mapping[str, str]] = {
+    "decode": {"own": "random clips of your videos, beside the other decoders that are installed"},
+    "scan": {"headers": "sizes from headers of your pictures, beside other libraries",
+             "second": "a second scan of your pictures with nothing changed",
+             "mp4": "facts and frame tables of your MP4 files"},
+    "cache": {"table": "frames of one of your videos, stored in every format",
+              "original": "reading stored frames against decoding them again"},
+}  # fmt: skip
+"""What 'bench all' measures where no rows are named: what says most in little time, the quickest first."""
+_SMALL = {"pairs": 4, "files": 2000, "frames": 16}
+"""Settings of 'bench all': a measurement takes seconds, not minutes."""
 Report = dict[str, Any]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("what", choices=(*WHAT, *NOT_YET), help="what to measure; all: whatever this version has")
+    parser.add_argument(
+        "what", type=_what, choices=WHAT, help="what to measure; all: a little of each, within --minutes"
+    )
     parser.add_argument("media", nargs="*", type=Path, metavar="MEDIA",
-                        help="your media (default: the folder named by FRAMEFEED_MEDIA, else made ones)")  # fmt: skip
+                        help="your media (default: the folder named by FRAMEFEED_MEDIA, else made ones; all measures "
+                        "made ones only with --generated)")  # fmt: skip
     parser.add_argument("--media", dest="named_media", action="append", type=Path, default=[], metavar="MEDIA",
                         help="the same")  # fmt: skip
     parser.add_argument("--work", type=Path, metavar="DIR", help="keep what is made there, and use it again")
     parser.add_argument("--rows", metavar="ROW,...",
                         help=f"only these; decode: {', '.join(sorted(known_rows()))}; scan: {', '.join(ROWS)}; "
                         f"cache: {', '.join(CACHE_ROWS)}")  # fmt: skip
-    parser.add_argument("--files", type=at_least(1), default=FILES, metavar="N",
-                        help=f"scan: pictures in the scanned tree; other trees in proportion (default: {FILES})",
-                        )  # fmt: skip
+    parser.add_argument("--minutes", type=positive_minutes, metavar="M",
+                        help="be done in this time: nothing is begun that would take longer "
+                        f"(default: all: {MINUTES:g}; else no end)")  # fmt: skip
+    parser.add_argument("--generated", action="store_true", help="all: measure made videos and pictures")
+    parser.add_argument("--files", type=at_least(1), metavar="N",
+                        help="scan: pictures in the scanned tree; other trees in proportion "
+                        f"(default: {FILES}; all: {_SMALL['files']})")  # fmt: skip
     parser.add_argument("--pairs", type=at_least(1), metavar="N",
-                        help=f"rounds, each with every contender once (default: {DEFAULT_PAIRS}; cache: {PAIRS})",
-                        )  # fmt: skip
+                        help="rounds, each with every contender once "
+                        f"(default: {DEFAULT_PAIRS}; cache: {PAIRS}; all: {_SMALL['pairs']})")  # fmt: skip
     parser.add_argument("--json", type=Path, metavar="FILE",
                         help="write the report there too; the rates of scan as a picture beside it, and crops of the "
                         "lossy formats of cache")  # fmt: skip
+    parser.add_argument("--goals", action="store_true",
+                        help="decode, scan, cache: say how figures stand to what this project aims at")  # fmt: skip
     _add_cache_arguments(parser)
 
 
@@ -63,8 +90,8 @@ def _add_cache_arguments(parser: argparse.ArgumentParser) -> None:
     cache = parser.add_argument_group("cache")
     cache.add_argument("--size", type=size, default=(224, 224), metavar="SIZE",
                        help="of outputs: HEIGHTxWIDTH, or one number for both (default: 224x224)")  # fmt: skip
-    cache.add_argument("--frames", type=at_least(1), default=FRAMES, metavar="N",
-                       help=f"of the video, spread over it (default: {FRAMES})")  # fmt: skip
+    cache.add_argument("--frames", type=at_least(1), metavar="N",
+                       help=f"of the video, spread over it (default: {FRAMES}; all: {_SMALL['frames']})")  # fmt: skip
     cache.add_argument("--workers", type=at_least(1), metavar="N",
                        help="of the DataLoader that reads, and threads (default: the cores)")  # fmt: skip
     cache.add_argument("--disk", type=Path, metavar="FOLDER",
@@ -72,15 +99,18 @@ def _add_cache_arguments(parser: argparse.ArgumentParser) -> None:
                        )  # fmt: skip
     cache.add_argument("--crops", type=Path, metavar="FOLDER",
                        help="write what lossy formats do to the picture there, as one contact sheet")  # fmt: skip
-    cache.add_argument("--goals", action="store_true",
-                       help="say how figures stand to what this project aims at")  # fmt: skip
+
+
+def _what(word: str) -> str:
+    if word in NOT_YET:
+        raise argparse.ArgumentTypeError(f"'bench {word}' is not in this version of framefeed: use {', '.join(WHAT)}")
+    return word
 
 
 def run(args: argparse.Namespace) -> int:
     """Measure, and say what was found."""
-    if args.what in NOT_YET:
-        raise UsageError(f"'bench {args.what}' is not in this version of framefeed: there are {', '.join(WHAT)}")
-    named = [*args.media, *args.named_media]
+    _settle(args)
+    named = [*map(Path, args.media), *args.named_media]
     media = tuple(named or map(Path, filter(None, [os.environ.get("FRAMEFEED_MEDIA")])))
     for path in media:
         if not path.exists():
@@ -93,13 +123,72 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--disk {args.disk}: no such folder")
     if args.json is not None:
         _check_target(args.json)
-    reports = {what: _BENCHES[what](args, media, rows) for what, rows in chosen_rows(args.what, args.rows).items()}
+    chosen = chosen_rows(args.what, args.rows)
+    if args.what == "all" and not media and not args.generated:
+        raise UsageError("'bench all' measures your files: name videos and pictures, or folders of them; --generated "
+                         "measures made ones")  # fmt: skip
+    if args.what == "all":
+        say(*_announced(args, media, chosen))
+    with _made(args, media) as measured:
+        reports = {what: _BENCHES[what](args, measured, rows) for what, rows in chosen.items()}
     if args.json is not None:
         document = {"bench": "all", **reports} if args.what == "all" else reports[args.what]
         with writing(os.fspath(args.json)):
             args.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-        _draw(reports, args.json)
+        if args.what == "scan":
+            _draw(reports["scan"], args.json)
     return Exit.WELL
+
+
+def _settle(args: argparse.Namespace) -> None:
+    """Fill in what the command's own words leave open, and refuse what does not go together."""
+    is_all = args.what == "all"
+    if args.generated and not is_all:
+        raise UsageError(f"--generated goes with 'bench all': 'bench {args.what}' without MEDIA measures made files")
+    if args.goals and is_all:
+        raise UsageError("--goals goes with 'bench decode', 'bench scan' and 'bench cache'")
+    if is_all:
+        args.minutes = args.minutes or MINUTES
+    for name, default in {"files": FILES, "frames": FRAMES, "pairs": None}.items():
+        if getattr(args, name) is None:
+            setattr(args, name, _SMALL[name] if is_all else default)
+    args.until = None if args.minutes is None else time.perf_counter() + 60 * args.minutes
+
+
+def _announced(args: argparse.Namespace, media: Sequence[Path], chosen: Mapping[str, Sequence[str]]) -> list[str]:
+    what = "made videos and pictures" if args.generated else ", ".join(map(os.fspath, media))
+    rows = [(name, row, _seconds(name, row), IN_ALL[name].get(row, "")) for name, of in chosen.items() for row in of]
+    all_of_it = f"within {args.minutes:g} min (--minutes): what would take longer is not begun"
+    return [f"{counted(len(rows), 'measurement')} of {what}, {all_of_it}", *table(rows, "llrl", indent="  ")]
+
+
+def _seconds(name: str, row: str) -> str:
+    """The least that a measurement takes."""
+    seconds = {"decode": {"own": OWN_SECONDS}, "scan": SCAN_SECONDS, "cache": CACHE_SECONDS}[name].get(row)
+    return "" if seconds is None else f"{seconds} s or more"
+
+
+@contextmanager
+def _made(args: argparse.Namespace, media: tuple[Path, ...]) -> Iterator[tuple[Path, ...]]:
+    """The files to measure: those that were named, or made ones where they are asked for."""
+    if not args.generated:
+        yield media
+        return
+    with TemporaryDirectory(prefix="framefeed-bench-") as folder:
+        _progress(args)("making videos and pictures")
+        yield (*make_videos(Path(folder)), *make_stills(Path(folder)))
+
+
+def _progress(args: argparse.Namespace) -> Callable[[str], None]:
+    """Say what is begun, a line each; 'bench all' does so where standard error is no terminal, too."""
+
+    def begin(what: str) -> None:
+        if args.what != "all" and not sys.stderr.isatty():
+            return
+        left = "" if args.until is None else f" ({max(0.0, args.until - time.perf_counter()):.0f} s left)"
+        complain(f"{what}{left}")
+
+    return begin
 
 
 def _check_target(path: Path) -> None:
@@ -123,47 +212,45 @@ def chosen_rows(what: str, rows: str | None) -> dict[str, tuple[str, ...]]:
     Raises:
         UsageError: No bench that was asked for has such a row.
     """
-    known = {"decode": known_rows(), "scan": set(ROWS), "cache": set(CACHE_ROWS)}
+    known: dict[str, set[str]] = {"decode": known_rows(), "scan": set(ROWS), "cache": set(CACHE_ROWS)}
     benches = [name for name in known if what in (name, "all")]
     if rows is None:
-        return dict.fromkeys(benches, ())
+        return {name: tuple(IN_ALL[name]) if what == "all" else () for name in benches}
     wanted = rows.split(",")
     all_known = set().union(*(known[name] for name in benches))
     unknown = sorted(set(wanted) - all_known)
     if unknown:
-        raise UsageError(f"no row {', '.join(unknown)}: the rows are {', '.join(sorted(all_known))}")
+        nearest = did_you_mean(unknown[0], all_known)
+        raise UsageError(f"no row {', '.join(unknown)}: the rows are {', '.join(sorted(all_known))}{nearest}")
     chosen = {name: tuple(row for row in wanted if row in known[name]) for name in benches}
     return {name: of for name, of in chosen.items() if of}
 
 
 def _decode(args: argparse.Namespace, media: tuple[Path, ...], rows: tuple[str, ...]) -> Report:
-    bench = DecodeBench(media, args.work, rows, Rounds(args.pairs or DEFAULT_PAIRS))
-    report = run_decode(bench, lambda row: say(*row_lines(row)))
+    bench = DecodeBench(media, args.work, rows, _rounds(args, DEFAULT_PAIRS))
+    report = run_decode(bench, lambda row: say(*row_lines(row, args.goals)), _progress(args))
     say(*closing_lines(report))
     return report
 
 
 def _scan(args: argparse.Namespace, media: tuple[Path, ...], rows: tuple[str, ...]) -> Report:
-    bench = ScanBench(media, args.work, rows, args.files, Rounds(args.pairs or DEFAULT_PAIRS))
-    report = run_scan(bench, lambda row: say(*scan_row_lines(row)))
+    bench = ScanBench(media, args.work, rows, args.files, _rounds(args, DEFAULT_PAIRS), makes=args.what != "all")
+    report = run_scan(bench, lambda row: say(*scan_row_lines(row, args.goals)), _progress(args))
     say(*scan_closing_lines(report))
     return report
 
 
 def _cache(args: argparse.Namespace, media: tuple[Path, ...], rows: tuple[str, ...]) -> Report:
     side = (args.size, args.size) if isinstance(args.size, int) else args.size
-    rounds = Rounds(args.pairs or PAIRS)
+    rounds = _rounds(args, PAIRS)
     bench = CacheBench(media, args.work, args.disk, rows, args.frames, side, args.workers, rounds, _crops_file(args))
-    hidden = not sys.stderr.isatty()
-    with tqdm(total=0, bar_format="{desc}", file=sys.stderr, disable=hidden, leave=False) as progress:
-
-        def tell(row: dict[str, Any]) -> None:
-            progress.clear()
-            say(*cache_row_lines(row, args.goals))
-
-        report = run_cache(bench, tell, progress.set_description_str)
+    report = run_cache(bench, lambda row: say(*cache_row_lines(row, args.goals)), _progress(args))
     say(*cache_closing_lines(report))
     return report
+
+
+def _rounds(args: argparse.Namespace, pairs: int) -> Rounds:
+    return Rounds(args.pairs or pairs, until=args.until)
 
 
 def _crops_file(args: argparse.Namespace) -> Path | None:
@@ -179,9 +266,9 @@ _BENCHES: Mapping[str, Callable[[argparse.Namespace, tuple[Path, ...], tuple[str
 }
 
 
-def _draw(reports: Mapping[str, Report], beside: Path) -> None:
+def _draw(report: Report, beside: Path) -> None:
     """Draw the rates of the engines, where they were measured."""
-    drawn = rates_chart(reports["scan"]) if "scan" in reports else None
+    drawn = rates_chart(report)
     if drawn is not None:
         picture = beside.with_suffix(".svg")
         with writing(os.fspath(picture)):

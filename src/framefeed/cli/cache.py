@@ -33,6 +33,7 @@ from framefeed.cli.caching import (
 )
 from framefeed.cli.exits import Exit
 from framefeed.cli.failures import Failed, as_json, failures_of_plan, list_failed
+from framefeed.cli.limits import limits_of
 from framefeed.cli.plans import add_plan_arguments, num_workers, opened, planned
 from framefeed.cli.printing import counted, say, say_json
 from framefeed.cli.scan import as_hours
@@ -144,7 +145,7 @@ def _catalog(args: argparse.Namespace) -> Catalog:
             is_catalog = file.read(len(_PARQUET)) == _PARQUET
     except OSError as error:
         raise UsageError(f"{args.media}: {error.strerror}") from error
-    return opened(args.media, args.root) if is_catalog else catalog_of([args.media])
+    return opened(args.media, args.root) if is_catalog else catalog_of([args.media], limits_of(args))
 
 
 def _announced(args: argparse.Namespace, catalog: Catalog, plan: EpochPlan) -> str:
@@ -163,7 +164,7 @@ def _announced(args: argparse.Namespace, catalog: Catalog, plan: EpochPlan) -> s
 def _estimated(args: argparse.Namespace, plan: EpochPlan, cache: FrameCache) -> CacheEstimate | None:
     if not args.estimate:
         return None
-    expected = estimate(plan, cache, workers=num_workers(args), epochs=args.epochs)
+    expected = estimate(plan, cache, workers=num_workers(args), epochs=args.epochs, limits=limits_of(args))
     if not args.json:
         say(*str(expected).splitlines(), "")
     return expected
@@ -171,7 +172,7 @@ def _estimated(args: argparse.Namespace, plan: EpochPlan, cache: FrameCache) -> 
 
 def _built(args: argparse.Namespace, plan: EpochPlan, cache: FrameCache) -> BuildReport:
     try:
-        return build(plan, cache, workers=num_workers(args), epochs=args.epochs)
+        return build(plan, cache, workers=num_workers(args), epochs=args.epochs, limits=limits_of(args))
     except KeyboardInterrupt:
         message = "interrupted; run the same command again, and it goes on from what was stored"
         raise KeyboardInterrupt(message) from None

@@ -3,46 +3,67 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
+import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any, cast
 
 import numpy as np
+from tqdm import tqdm
 
+from framefeed._units import readable_bytes
 from framefeed.cli.captions import captions
 from framefeed.cli.exits import Exit
 from framefeed.cli.folders import made_folder
-from framefeed.cli.parsing import indices, rates, size, times
-from framefeed.cli.printing import complain, printable, say, say_json
+from framefeed.cli.limits import add_limit_arguments, limits_of
+from framefeed.cli.parsing import at_least, indices, interval, rate, rates, size, times
+from framefeed.cli.printing import complain, counted, printable, say, say_json
+from framefeed.decode.asking import require_times
+from framefeed.decode.auto import AutoDecoder
 from framefeed.decode.decoder import Pixels
+from framefeed.decode.metadata import VideoMetadata
+from framefeed.decode.registry import decoder_named
 from framefeed.decode.video_decoder import VideoDecoder
 from framefeed.encode.sheets import MAX_FRAMES, SheetClip, contact_sheet, thumbnail
-from framefeed.encode.stills import save_still, still_format, still_name
+from framefeed.encode.stills import JPEG_QUALITY, save_still, still_format, still_name
 from framefeed.errors import FrameNotFound, UsageError
-from framefeed.index.catalog import Catalog
+from framefeed.index.catalog import Catalog, CatalogEntry
 from framefeed.index.frame_index import FrameIndex, IntArray
 from framefeed.index.scanning import catalog_of
+from framefeed.media.limits import Limits
+from framefeed.media.source import MediaSource
 from framefeed.plan.clips import AtIndices, ClipRule
 from framefeed.plan.epoch import plan_clips
 from framefeed.plan.request import DecodeRequest
 from framefeed.plan.timed import AtSeconds, Rates
 
-BYTES_AT_ONCE = 256_000_000
-"""Frames are decoded in portions of this size: a list of a thousand 4K frames would not fit in memory."""
+FORMATS = ("png", "jpg")
+MAX_TIMES = 1_000_000
+"""Of one command: more pictures are more than a folder holds well."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("video", metavar="VIDEO", help="the file")
     which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--every", type=interval, metavar="TIME",
+                       help="a frame each TIME over the whole video, such as 1s, 500ms or 0.5")  # fmt: skip
+    which.add_argument("--fps", type=rate, metavar="FPS",
+                       help="frames a second over the whole video, such as 1 or 30000/1001")  # fmt: skip
     which.add_argument("--at", type=times, metavar="SECONDS", help="times from the first frame, such as 1.5,2.0")
     which.add_argument("--indices", type=indices, metavar="FRAMES", help="frame numbers, such as 0,30,-1")
     which.add_argument("--rates", type=rates, metavar="FPS:FRAMES,...",
                        help="from the first frame on: 1:8,2:8 is 8 frames at 1 a second, then 8 at 2")  # fmt: skip
-    parser.add_argument("-o", "--out", metavar="FOLDER", help="write each frame there as a PNG; made if missing")
+    parser.add_argument("-o", "--out", metavar="FOLDER", help="write each frame there; made if missing")
+    parser.add_argument("--format", choices=FORMATS, help="of the frames in FOLDER (default: png)")
+    parser.add_argument("--quality", type=at_least(1), metavar="1-100",
+                        help=f"of --format jpg (default: {JPEG_QUALITY})")  # fmt: skip
     parser.add_argument("--sheet", metavar="PICTURE", help="write one contact sheet, such as sheet.png")
     parser.add_argument("--size", type=size, metavar="SIZE", help="of the frames: short side, or HEIGHTxWIDTH")
+    add_limit_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print what was found and written as JSON")
 
 
@@ -52,21 +73,27 @@ class _Taken:
 
     Attributes:
         folder: Where they are written, or None.
+        suffix: Of their files.
+        quality: Of JPEG files.
         keeps_small: Whether they are kept for a sheet.
         files: Paths written.
+        bytes_written: Size of these files.
         small: Thumbnails kept.
     """
 
     folder: str | None
+    suffix: str
+    quality: int
     keeps_small: bool
     files: dict[int, str] = field(default_factory=dict)
+    bytes_written: int = 0
     small: dict[int, Pixels] = field(default_factory=dict)
 
     def add(self, ordinal: int, pts_seconds: float, picture: Pixels) -> None:
         """Write and keep one frame."""
         if self.folder is not None:
-            path = os.path.join(self.folder, still_name(ordinal, pts_seconds))
-            save_still(path, picture)
+            path = os.path.join(self.folder, still_name(ordinal, pts_seconds, self.suffix))
+            self.bytes_written += save_still(path, picture, self.quality)
             self.files[ordinal] = path
         if self.keeps_small:
             self.small[ordinal] = thumbnail(picture)
@@ -74,29 +101,42 @@ class _Taken:
 
 def run(args: argparse.Namespace) -> int:
     """Find the frames, decode them, write them."""
-    if args.out is None and args.sheet is None:
-        raise UsageError("say where the frames go: -o FOLDER, --sheet PICTURE, or both")
-    if args.sheet is not None:
-        still_format(args.sheet)
-    catalog = catalog_of([args.video])
+    _check(args)
+    catalog = catalog_of([args.video], limits_of(args))
     request = _requested(catalog, args)
-    taken = _Taken(None if args.out is None else made_folder(args.out), args.sheet is not None)
-    with VideoDecoder(catalog[0], size=args.size, dimension_order="NHWC") as decoder:
-        for ordinal, pts_seconds, picture in _pictures(decoder, np.unique(request.ordinals)):
+    folder = None if args.out is None else made_folder(args.out)
+    taken = _Taken(folder, f".{args.format or 'png'}", args.quality or JPEG_QUALITY, args.sheet is not None)
+    with VideoDecoder(catalog[0], size=args.size, dimension_order="NHWC", limits=limits_of(args)) as decoder:
+        about = decoder.metadata
+        for ordinal, pts_seconds, picture in _pictures(decoder, catalog[0], request, limits_of(args)):
             taken.add(ordinal, pts_seconds, picture)
-        facts = _document(decoder, request, taken)
     if args.sheet is not None:
-        save_still(args.sheet, contact_sheet([_sheet_clip(_title(args.video, facts), request, taken)]))
+        save_still(args.sheet, contact_sheet([_sheet_clip(_title(args.video, about), request, taken)]))
     if args.json:
-        say_json({"source": args.video, **facts, "sheet": args.sheet})
+        say_json({"source": args.video, **_document(about, request, taken), "sheet": args.sheet})
     else:
-        say(*taken.files.values(), *([] if args.sheet is None else [args.sheet]))
+        say(*_summary(args, taken))
         _mention_repeats(request)
     return Exit.WELL
 
 
+def _check(args: argparse.Namespace) -> None:
+    """Refuse options that contradict each other before the video is opened."""
+    if args.out is None and args.sheet is None:
+        raise UsageError("say where the frames go: -o FOLDER, --sheet PICTURE, or both")
+    if args.format is not None and args.out is None:
+        raise UsageError("--format is of the frames that -o FOLDER writes; the name of --sheet says its own")
+    if args.quality is not None and args.format != "jpg":
+        raise UsageError("--quality goes with --format jpg: a PNG loses nothing")
+    if args.quality is not None and args.quality > 100:
+        raise UsageError(f"--quality is 1 to 100, not {args.quality}")
+    if args.sheet is not None:
+        still_format(args.sheet)
+
+
 def _requested(catalog: Catalog, args: argparse.Namespace) -> DecodeRequest:
-    request = plan_clips(catalog, _rule(args), seed=0, shuffle=False)[0]
+    rule = _rule(args, catalog.frame_index(0))
+    request = plan_clips(catalog, rule, seed=0, shuffle=False, size=args.size)[0]
     if args.sheet is not None and len(request) > MAX_FRAMES:
         raise UsageError(f"a contact sheet shows at most {MAX_FRAMES} frames, not {len(request)}: write them with -o")
     past = _past(request)
@@ -104,37 +144,65 @@ def _requested(catalog: Catalog, args: argparse.Namespace) -> DecodeRequest:
     if args.rates is None and len(past):
         asked = f"{float(args.at[past[0]]):g} s" if args.at is not None else f"frame {args.indices[past[0]]}"
         index = catalog.frame_index(0)
-        there = f"{len(index)} frames" if args.at is None else f"{_length_seconds(index):.3f} s"
+        there = f"{len(index)} frames" if args.at is None else f"{float(_length(index)):.3f} s"
         raise FrameNotFound(f"{request.name}: {asked} lies past the end: the video has {there}")
     return request
 
 
-def _rule(args: argparse.Namespace) -> ClipRule:
+def _rule(args: argparse.Namespace, index: FrameIndex) -> ClipRule:
     if args.at is not None:
         return AtSeconds(args.at)
-    return Rates(args.rates, start=0.0) if args.indices is None else AtIndices(args.indices)
+    if args.indices is not None:
+        return AtIndices(args.indices)
+    if args.rates is not None:
+        return Rates(args.rates, start=0.0)
+    return Rates([_whole_video(args, index)], start=0.0)
+
+
+def _whole_video(args: argparse.Namespace, index: FrameIndex) -> tuple[Fraction, int]:
+    """Frames a second, and how many times start + k / fps lie before the end."""
+    require_times(index, args.video)
+    fps: Fraction = args.fps or 1 / args.every
+    count = max(1, math.ceil(_length(index) * fps))
+    if count > MAX_TIMES:
+        option = f"--fps {args.fps}" if args.fps else f"--every {float(args.every):g}s"
+        raise UsageError(f"{option} means {count:,} frames of this video, more than {MAX_TIMES:,}: take fewer a second")
+    return fps, count
 
 
 def _past(request: DecodeRequest) -> IntArray:
     return np.flatnonzero(~np.asarray(request.valid))
 
 
-def _length_seconds(index: FrameIndex) -> float:
-    return float((index.end_pts - int(index.pts[0])) * index.time_base)
+def _length(index: FrameIndex) -> Fraction:
+    return Fraction((index.end_pts - int(index.pts[0])) * index.time_base)
 
 
-def _pictures(decoder: VideoDecoder, ordinals: IntArray) -> Iterator[tuple[int, float, Pixels]]:
-    """Decode frames in their order, a portion at a time."""
-    portion = 1
-    while len(ordinals):
-        batch = decoder.get_frames_at(ordinals[:portion])
-        yield from zip(batch.indices.tolist(), batch.pts_seconds.tolist(), batch.data, strict=True)
-        ordinals = ordinals[portion:]
-        portion = max(1, BYTES_AT_ONCE // batch.data[0].nbytes)
+def _pictures(
+    decoder: VideoDecoder, entry: CatalogEntry, request: DecodeRequest, limits: Limits
+) -> Iterator[tuple[int, float, Pixels]]:
+    """Decode each frame once and give it at once, mostly in order: one picture is held, however many there are."""
+    numbers, first = np.unique(request.ordinals, return_index=True)
+    seconds = dict(zip(numbers.tolist(), np.asarray(request.pts_seconds)[first].tolist(), strict=True))
+    stream = cast("AutoDecoder", decoder_named(limits=limits)).pictures(
+        MediaSource.of(entry), decoder.frame_index, numbers.tolist(), replace(request.output, dimension_order="NHWC")
+    )
+    hidden = not sys.stderr.isatty()
+    with tqdm(total=len(numbers), unit="frame", file=sys.stderr, disable=hidden, leave=False) as bar:
+        for ordinal, picture in stream:
+            yield ordinal, seconds.pop(ordinal), picture
+            bar.update()
+    for ordinal, pts_seconds in seconds.items():
+        # What the stream leaves out is damaged: asked for by itself, it says why.
+        yield ordinal, pts_seconds, decoder.get_frame_at(ordinal).data
 
 
-def _document(decoder: VideoDecoder, request: DecodeRequest, taken: _Taken) -> dict[str, Any]:
-    about = decoder.metadata
+def _summary(args: argparse.Namespace, taken: _Taken) -> list[str]:
+    written = f"{counted(len(taken.files), 'frame')}, {readable_bytes(taken.bytes_written)}, in {args.out}"
+    return [*([] if args.out is None else [written]), *([] if args.sheet is None else [args.sheet])]
+
+
+def _document(about: VideoMetadata, request: DecodeRequest, taken: _Taken) -> dict[str, Any]:
     columns = (request.ordinals, request.pts_seconds, request.pick_error_seconds, request.valid, request.segment)
     names = ("index", "pts_seconds", "pick_error_seconds", "valid", "segment")
     rows = zip(*(np.asarray(column).tolist() for column in columns), strict=True)
@@ -149,11 +217,11 @@ def _document(decoder: VideoDecoder, request: DecodeRequest, taken: _Taken) -> d
     }
 
 
-def _title(path: str, facts: dict[str, Any]) -> str:
-    length = "" if facts["duration_seconds"] is None else f", {facts['duration_seconds']:.3f} s"
+def _title(path: str, about: VideoMetadata) -> str:
+    length = "" if about.duration_seconds is None else f", {about.duration_seconds:.3f} s"
     return (
-        f"{printable(os.path.basename(path))}    {facts['codec']} {facts['width']}x{facts['height']}, "
-        f"{facts['num_frames']} frames{length}"
+        f"{printable(os.path.basename(path))}    {about.codec} {about.width}x{about.height}, "
+        f"{about.num_frames} frames{length}"
     )
 
 

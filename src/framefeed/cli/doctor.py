@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from framefeed.cli.exits import Exit
-from framefeed.cli.printing import printable, say, say_json, table
+from framefeed.cli.printing import counted, printable, say, say_json, table
 from framefeed.cli.scan import sentences, summary
 from framefeed.cli.versions import Requirement, framefeed_version, installed_version, requirements
 from framefeed.encode.codecs import codec_support, ffmpeg_versions
@@ -122,8 +122,21 @@ def _sections(facts: dict[str, Any]) -> Iterator[str]:
         yield from (f"  {line}" for line in sentences(facts["catalog"]))
         yield ""
     yield from (f"warning: {warning}" for warning in facts["warnings"])
-    if not facts["warnings"]:
-        yield "nothing is missing"
+    yield _closing(facts)
+
+
+def _closing(facts: dict[str, Any]) -> str:
+    """Sum up: what hinders, and what is not here but hinders nothing."""
+    count = len(facts["warnings"])
+    hinders = f"{counted(count, 'warning')}, as above" if count else "all that framefeed needs is installed"
+    lacking = [name for name, packages in facts["extras"].items() if not all(packages.values())]
+    unread = [name for name, has in facts["codecs"].items() if not has["decoders"]]
+    parts = [hinders]
+    if lacking:
+        parts.append(f"not all installed, and needed only for what they add: the extras {', '.join(lacking)}")
+    if unread:
+        parts.append(f"cannot be decoded here: {', '.join(unread)}")
+    return "; ".join(parts) if count or lacking or unread else "all is installed; nothing is missing"
 
 
 def _codec_lines(codecs: dict[str, dict[str, list[str]]]) -> list[str]:

@@ -6,7 +6,7 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from statistics import median
 from typing import Any
 
@@ -18,6 +18,7 @@ from framefeed.cache.tally import CacheStats
 from framefeed.cli.caching import add_cache_arguments, cache_of, found_again, percent, quietly, remedy, say_trouble
 from framefeed.cli.exits import Exit
 from framefeed.cli.failures import Failed, as_json, failures_of_plan, list_failed
+from framefeed.cli.limits import limits_of
 from framefeed.cli.parsing import at_least, duration
 from framefeed.cli.plans import add_plan_arguments, num_workers, opened, planned
 from framefeed.cli.printing import counted, say, say_json, table
@@ -60,11 +61,20 @@ class Epoch:
         clips: That were delivered.
         failed: That could not be loaded.
         seconds: How long it took.
+        frames: That were delivered.
+        frames_cached: Of these, those that the cache had.
     """
 
     clips: int
     failed: int
     seconds: float
+    frames: int = 0
+    frames_cached: int = 0
+
+    @property
+    def cached_share(self) -> float:
+        """Share of its frames that the cache had."""
+        return self.frames_cached / max(1, self.frames)
 
     def __str__(self) -> str:
         clips, rate = counted(self.clips, "clip"), f"{self.clips / self.seconds:,.1f} clips/s"
@@ -80,25 +90,28 @@ class Measured:
     Attributes:
         waits: Seconds that each batch was waited for.
         epochs: Of each epoch.
-        delivered: Frames of each epoch: those that the cache had, and all.
         failed: Clips that could not be loaded, one for each source.
     """
 
     waits: list[float] = field(default_factory=list)
     epochs: list[Epoch] = field(default_factory=list)
-    delivered: list[tuple[int, int]] = field(default_factory=list)
     failed: dict[str, Failed] = field(default_factory=dict)
 
     @property
     def last_share(self) -> float:
         """Share of the last epoch's frames that the cache had."""
-        had, frames = self.delivered[-1] if self.delivered else (0, 0)
-        return had / max(1, frames)
+        return self.epochs[-1].cached_share if self.epochs else 0.0
 
-    def note_counts(self, counts: DecodeCounts) -> None:
-        """Note what was delivered when another epoch is through."""
-        had, frames = (sum(column) for column in zip((0, 0), *self.delivered, strict=True))
-        self.delivered.append((counts.frames_cached - had, counts.frames_delivered - frames))
+    def add_epoch(self, epoch: Epoch, counts: DecodeCounts) -> None:
+        """Add an epoch that is through.
+
+        Args:
+            epoch: Without its frames.
+            counts: Of all epochs up to it.
+        """
+        frames = counts.frames_delivered - sum(each.frames for each in self.epochs)
+        cached = counts.frames_cached - sum(each.frames_cached for each in self.epochs)
+        self.epochs.append(replace(epoch, frames=frames, frames_cached=cached))
 
     def note_failures(self, batch: ClipBatch) -> None:
         """Note what failed in a batch."""
@@ -117,7 +130,8 @@ def run(args: argparse.Namespace) -> int:
     measured, stats = Measured(), LoadStats()
     if len(plan):
         with quietly(), ClipLoader(
-            plan, batch_size=args.batch_size, workers=num_workers(args), cache=cache, on_error="skip"
+            plan, batch_size=args.batch_size, workers=num_workers(args), limits=limits_of(args), cache=cache,
+            on_error="skip",
         ) as loader:  # fmt: skip
             _loop(loader, args, measured)
             stats = loader.stats()
@@ -152,12 +166,18 @@ def _loop(loader: ClipLoader, args: argparse.Namespace, measured: Measured) -> N
                 bar.update()
                 if len(measured.waits) == total:
                     break
-            measured.epochs.append(Epoch(clips, failed, time.perf_counter() - began))
-            measured.note_counts(loader.stats().counts)
+            measured.add_epoch(Epoch(clips, failed, time.perf_counter() - began), loader.stats().counts)
             if not args.json:
-                say(f"epoch {epoch}: {measured.epochs[-1]}")
+                say(f"epoch {epoch}: {measured.epochs[-1]}{_hits(args, measured.epochs[-1])}")
             if len(measured.waits) == total:
                 return
+
+
+def _hits(args: argparse.Namespace, epoch: Epoch) -> str:
+    if args.cache is None:
+        return ""
+    frames = counted(epoch.frames, "frame")
+    return f"; the cache had {epoch.frames_cached:,} of {frames} ({percent(epoch.cached_share)})"
 
 
 def _timed(loader: ClipLoader, waits: list[float]) -> Iterator[ClipBatch]:
@@ -207,14 +227,13 @@ def _report(plan: EpochPlan, stats: LoadStats, measured: Measured, advice: str) 
         ("bottleneck", f"{stats.bottleneck}: {advice}"),
     ]  # fmt: skip
     if stats.cache is not None:
-        rows.append(("cache", _cached(stats, stats.cache)))
+        rows.append(("cache", _stored(stats.cache)))
     return ["", *table(rows, "ll")]
 
 
-def _cached(stats: LoadStats, cache: CacheStats) -> str:
-    had = f"{stats.counts.frames_cached:,} of {counted(stats.counts.frames_delivered, 'frame')} came from it"
+def _stored(cache: CacheStats) -> str:
     codec = "" if cache.codec is None else f", with {cache.codec}"
-    return f"{had}; {counted(cache.frames_stored, 'frame')} stored, {readable_bytes(cache.bytes_written)}{codec}"
+    return f"{counted(cache.frames_stored, 'frame')} stored, {readable_bytes(cache.bytes_written)}{codec}"
 
 
 def _document(plan: EpochPlan, stats: LoadStats, measured: Measured) -> dict[str, Any]:

@@ -7,8 +7,10 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from itertools import takewhile
 from typing import Any, NoReturn, TypeVar
 
+from framefeed._nearest import did_you_mean
 from framefeed._units import parse_bytes
 from framefeed.errors import UsageError
 
@@ -27,6 +29,22 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise instead of printing the usage and leaving."""
         raise UsageError(f"{message} ('{self.prog} --help' says more)")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Refuse an option that is not known before anything else is found missing."""
+        if self._subparsers is None:
+            for word in takewhile(lambda word: word != "--", args or ()):
+                name = word.partition("=")[0]
+                if name.startswith("--") and name not in self._option_string_actions:
+                    nearest = did_you_mean(name, self._option_string_actions)
+                    raise UsageError(f"{self.prog} knows no {name}{nearest} ('{self.prog} --help' says what it knows)")
+        return super().parse_known_args(args, namespace)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        choices = list(action.choices or ())
+        if choices and value not in choices:
+            known, nearest = ", ".join(map(str, choices)), did_you_mean(value, choices)
+            raise argparse.ArgumentError(action, f"expected one of {known}, not {value!r}{nearest}")
 
 
 def joined_numbers(words: Sequence[str]) -> list[str]:
@@ -84,6 +102,18 @@ def rate(text: str) -> Fraction:
     return fps
 
 
+def interval(text: str) -> Fraction:
+    """Read a distance in time, such as ``1s``, ``500ms`` or ``0.5``; without a unit it is seconds."""
+    number, unit = (text[:-2], 1000) if text.endswith("ms") else (text.removesuffix("s"), 1)
+    try:
+        seconds = _seconds(number) / unit
+    except (ValueError, ZeroDivisionError):
+        seconds = Fraction(0)
+    if seconds <= 0:
+        raise argparse.ArgumentTypeError(f"expected a time of more than 0, such as 1s, 500ms or 0.5, not {text!r}")
+    return seconds
+
+
 def at_least(least: int) -> Callable[[str], int]:
     """Make the type of a whole number with a lower bound."""
 
@@ -121,12 +151,21 @@ def duration(text: str) -> float:
 
 def positive_seconds(text: str) -> float:
     """Read seconds, more than 0, with a fraction."""
+    return _positive(text, "seconds")
+
+
+def positive_minutes(text: str) -> float:
+    """Read minutes, more than 0, with a fraction."""
+    return _positive(text, "minutes")
+
+
+def _positive(text: str, unit: str) -> float:
     try:
         number = float(text)
     except ValueError:
         number = math.nan
     if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"expected seconds, more than 0, not {text!r}")
+        raise argparse.ArgumentTypeError(f"expected {unit}, more than 0, not {text!r}")
     return number
 
 

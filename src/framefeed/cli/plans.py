@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Literal
 
 from framefeed.cli.failures import quietly_planned
+from framefeed.cli.limits import add_limit_arguments
 from framefeed.cli.parsing import at_least, rates, size, times, workers
 from framefeed.errors import UsageError
 from framefeed.index.catalog import Catalog
@@ -37,6 +38,7 @@ def add_plan_arguments(parser: argparse.ArgumentParser, *, every_frame: bool = F
     parser.add_argument("--on-damaged", choices=["error", "skip", "deliver"], default="error",
                         help="frames that a full scan knows as damaged: fail (default), zeros, or as they come",
                         )  # fmt: skip
+    add_limit_arguments(parser)
     parser.add_argument("--workers", type=workers, default=None, metavar="N", help="threads; by default as many as fit")
     parser.add_argument("--epochs", type=at_least(1), default=1, metavar="N", help="default: 1")
     parser.add_argument("--seed", type=at_least(0), default=0, metavar="N", help="of the order and the clips")

@@ -14,11 +14,14 @@ import pyarrow.compute as pc
 
 from framefeed.cli.exits import Exit
 from framefeed.cli.failures import as_json, list_failed
+from framefeed.cli.limits import add_limit_arguments, limits_of
 from framefeed.cli.parsing import columns, positive_seconds, rate, workers
 from framefeed.cli.printing import counted, printable, say, say_json
 from framefeed.errors import UsageError
 from framefeed.index.catalog import Catalog
+from framefeed.index.catalog_rows import missing_frames
 from framefeed.index.frame_index import TimesFrom
+from framefeed.index.known_by import KNOWN_BY_IN_WORDS, count_known_by
 from framefeed.index.list_columns import ListOptions
 from framefeed.index.names import absolute
 from framefeed.index.resuming import Tally
@@ -59,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fps", type=rate, metavar="FPS", help="frames a second of folders taken as videos")
     parser.add_argument("--deadline-seconds", type=positive_seconds, default=60, metavar="S",
                         help="longest time for one file (60); one that takes longer is listed as failed")  # fmt: skip
+    add_limit_arguments(parser)
     parser.add_argument("--anew", dest="resume", action="store_false",
                         help="open every file, also those that an earlier scan to the same catalog knows")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print a summary as JSON")
@@ -108,6 +112,7 @@ def _request(args: argparse.Namespace) -> ScanRequest:
         args.workers,
         None,
         image_rate,
+        limits=limits_of(args),
         deadline_seconds=args.deadline_seconds,
         assume_fps=None if args.assume_fps is None else exact_rate(args.assume_fps),
     )
@@ -126,8 +131,12 @@ def summary(catalog: Catalog) -> dict[str, Any]:
         "usable": usable.num_rows,
         "kinds": _counts(usable["kind"]),
         "frames": _sum(usable["num_frames"]),
+        "video_frames": _sum(usable.filter(pc.equal(usable["kind"], "video"))["num_frames"]),
         "damaged_frames": pc.sum(usable["num_damaged_frames"]).as_py(),
         "damaged_files": _sum(pc.greater(usable["num_damaged_frames"], 0)),
+        "frames_known_by": count_known_by(catalog),
+        "decoded_pictures": _count_decoded_pictures(usable),
+        "missing_frame_tables": missing_frames(catalog),
         "times_from": count_times(catalog),
         "seconds": float(_sum(usable["duration_seconds"])),
         "bytes": _sum(usable["bytes"]),
@@ -136,6 +145,11 @@ def summary(catalog: Catalog) -> dict[str, Any]:
         "classes": catalog.classes,
         "depth": "frames" if catalog.has_frame_indexes else "header",
     }
+
+
+def _count_decoded_pictures(usable: pa.Table) -> int:
+    # Only of pictures whose pixels were decoded it is known that none is damaged.
+    return _sum(pc.and_(pc.equal(usable["kind"], "image"), usable["num_damaged_frames"].is_valid()))  # type: ignore[no-any-return]
 
 
 def _sum(column: pa.ChunkedArray) -> Any:
@@ -154,6 +168,11 @@ def sentences(facts: dict[str, Any]) -> list[str]:
     lines = [f"{readable}: {_contents(facts)}, {facts['bytes'] / 1e6:,.1f} MB"]
     if facts["codecs"]:
         lines.append(f"codecs: {_counted(facts['codecs'])}; width x height: {_counted(facts['sizes'])}")
+    if facts["frames_known_by"]:
+        known = (f"{KNOWN_BY_IN_WORDS[each]} ({count:,})" for each, count in facts["frames_known_by"].items())
+        lines.append(f"frames known by: {', '.join(known)}")
+    if facts["missing_frame_tables"] is not None:
+        lines.append(f"the frame tables are missing, there is no file {facts['missing_frame_tables']}: put it back")
     if set(facts["times_from"]) - {"pts"}:
         lines.append(_times(facts["times_from"]))
     if facts["damaged_files"]:
@@ -186,14 +205,19 @@ def _assumed(fps: Fraction | None, facts: dict[str, Any]) -> list[str]:
 
 def _contents(facts: dict[str, Any]) -> str:
     pictures, videos = (facts["kinds"].get(kind, 0) for kind in ("image", "video"))
-    claimed = " claimed" if facts["depth"] == "header" else ""
+    # Where the tables are missing, the facts are still those of the frames.
+    is_claimed = facts["depth"] == "header" and facts["missing_frame_tables"] is None
+    claimed = " claimed" if is_claimed else ""
     is_known = facts["seconds"] or not videos
     length = f"{as_hours(facts['seconds'])} of video{claimed}" if is_known else "length of the video unknown"
-    frames = f"{facts['frames'] - pictures:,} frames{claimed}, {length}"
+    frames = f"{facts['video_frames']:,} frames{claimed}, {length}"
     if not pictures:
         return frames
-    # Their pixels were not decoded: only the header is known to be readable.
-    shown = f"{counted(pictures, 'picture')} by {'its header' if pictures == 1 else 'their headers'}"
+    if facts["decoded_pictures"] == pictures:
+        shown = f"{counted(pictures, 'decoded picture')}"
+    else:
+        # Their pixels were not decoded: only the header is known to be readable.
+        shown = f"{counted(pictures, 'picture')} by {'its header' if pictures == 1 else 'their headers'}"
     return shown + (f" and {counted(videos, 'video')}, {frames}" if videos else "")
 
 

@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from framefeed.decode.abilities import FrameStream, gives_frames, recipe_of
 from framefeed.decode.decoder import ClipSlot, DecodeCounts, Decoder, DecodeReport, Pixels
-from framefeed.decode.forward import PictureStream
 from framefeed.errors import UsageError
 from framefeed.index.frame_index import FrameIndex
 from framefeed.index.sequence_index import holds_pictures
@@ -45,10 +44,11 @@ class AutoDecoder:
         return self._chosen(index).decode(source, index, slots)
 
     def pictures(
-        self, source: MediaSource, index: FrameIndex, stretch: range, output: OutputSpec
+        self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], output: OutputSpec
     ) -> Iterator[tuple[int, Pixels]]:
-        """Yield (ordinal, pixels) for consecutive frames; see ``PictureStream.pictures``."""
-        return cast("PictureStream", self._chosen(index)).pictures(source, index, stretch, output)
+        """Yield (ordinal, pixels) of some frames, in memory of their own; missing ones are left out."""
+        chosen: Any = self._chosen(index)
+        return cast("Iterator[tuple[int, Pixels]]", chosen.pictures(source, index, ordinals, output))
 
     def frames(
         self,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from importlib.metadata import entry_points
 
+from framefeed._nearest import did_you_mean
 from framefeed.decode.auto import AutoDecoder
 from framefeed.decode.decoder import Decoder
 from framefeed.errors import MissingDependency, UsageError
@@ -77,4 +78,5 @@ def _factory(name: str, limits: Limits) -> Callable[[], Decoder]:
         except ImportError as error:
             raise MissingDependency(f"the backend {name!r} ({point.value}) cannot be imported: {error}") from error
         return loaded
-    raise UsageError(f"unknown backend {name!r}: use one of {', '.join(['auto', *known_decoders()])}")
+    known = ["auto", *known_decoders()]
+    raise UsageError(f"unknown backend {name!r}: use one of {', '.join(known)}{did_you_mean(name, known)}")

@@ -37,7 +37,7 @@ def encode_still(picture: Pixels, form: StillFormat = "PNG", quality: int = JPEG
     Args:
         picture: RGB, uint8 [H, W, 3].
         form: "PNG", which loses nothing, or "JPEG", without chroma subsampling.
-        quality: Of a JPEG, 1 to 95.
+        quality: Of a JPEG, 1 to 100.
 
     Raises:
         UsageError: It is no picture.
@@ -51,13 +51,16 @@ def encode_still(picture: Pixels, form: StillFormat = "PNG", quality: int = JPEG
     return buffer.getvalue()
 
 
-def save_still(path: str | os.PathLike[str], picture: Pixels, quality: int = JPEG_QUALITY) -> None:
+def save_still(path: str | os.PathLike[str], picture: Pixels, quality: int = JPEG_QUALITY) -> int:
     """Write one picture; its name's ending says how. A crash leaves what was there before, or all of the new.
 
     Args:
         path: Ends in ``.png``, ``.jpg`` or ``.jpeg``.
         picture: RGB, uint8 [H, W, 3].
-        quality: Of a JPEG, 1 to 95.
+        quality: Of a JPEG, 1 to 100.
+
+    Returns:
+        The size of the file in bytes.
 
     Raises:
         UsageError: An ending of another format, no picture, or the file cannot be written.
@@ -69,6 +72,7 @@ def save_still(path: str | os.PathLike[str], picture: Pixels, quality: int = JPE
         raise UsageError(f"cannot write {name}: {kind} stands there; choose another name")
     with writing(name):
         _replace(name, data)
+    return len(data)
 
 
 def still_format(path: str) -> StillFormat:

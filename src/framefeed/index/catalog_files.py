@@ -39,6 +39,11 @@ which frames are damaged; 3 had no times but the frames' own, and knew no proof.
 ROWS_PER_GROUP = 131_072
 _KEY = b"framefeed"
 _RATE = re.compile(r"[1-9]\d{0,18}(/[1-9]\d{0,18})?")
+_OTHER_FORMATS = frozenset(
+    {".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".xls", ".xlsx", ".ods", ".arrow", ".feather", ".ipc"}
+    | {".html", ".db", ".sqlite", ".orc", ".pkl", ".pickle", ".npy", ".npz"}
+)
+"""Endings of tables that a catalog is not written as: its name would say what it is not."""
 _ALL_DIFFERENT = frozenset({"source", "fingerprint", "bytes", "mtime_ns"})
 """Columns without repetitions: a dictionary of them costs memory, and four times the time to read."""
 
@@ -161,10 +166,16 @@ def check_target(path: str) -> None:
 
     Raises:
         UsageError: There is no such folder, or something else stands there: a folder, a video, any other file; or the
-            name is not UTF-8.
+            name is not UTF-8, or has the ending of another format.
     """
     if printable(path) != path:
         raise UsageError(f"cannot write {printable(path)}: Arrow opens only names that are UTF-8; choose another name")
+    stem, ending = os.path.splitext(path)
+    if ending.lower() in _OTHER_FORMATS:
+        raise UsageError(
+            f"cannot write {path}: a catalog is a Parquet file: name it {stem}.parquet; for a {ending} file, write its "
+            "table with another library, for example pyarrow.csv.write_csv(catalog.table, 'cat.csv')"
+        )
     check_writable(path, "catalog", "cat.parquet", _is_catalog)
 
 

@@ -281,6 +281,25 @@ def why_no_frames(catalog: CatalogRows, remedy: str) -> str:
     return catalog._data.why_no_frames(remedy)
 
 
+def built_from_codes(catalog: CatalogRows) -> IntArray:
+    """How the frames of each row were found: places in ``BuiltFrom``, int64 [R]; -1 where there is no index."""
+    frames = catalog._data.frames
+    if frames is None:
+        return np.full(len(catalog), -1, np.int64)
+    # One more for rows without an index, whose place is -1.
+    return catalog._shown(np.append(frames.built_from(), -1)[catalog._data.frame_rows])
+
+
 def missing_frames(catalog: CatalogRows) -> str | None:
     """Path of a catalog's frame tables, where it has some and the file is not there; else None."""
     return catalog._data.missing
+
+
+def arrow_column(catalog: CatalogRows, name: str) -> pa.Array:
+    """Read one column of a catalog as it is stored, [R], text and labels decoded.
+
+    Raises:
+        UsageError: There is no such column; the message lists the known.
+    """
+    column = decoded(catalog._data.facts.column(name)).combine_chunks()
+    return column if catalog._rows is None else column.take(pa.array(catalog._rows))

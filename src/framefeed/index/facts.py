@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
+from framefeed._nearest import did_you_mean
 from framefeed.errors import UsageError
 from framefeed.index.arrow_views import Texts, ragged_view
 from framefeed.index.catalog_roll import Roll, usable_of
@@ -225,7 +226,8 @@ class Facts:
             UsageError: There is none of this name; the message lists the known.
         """
         if name not in self.names:
-            raise UsageError(f"no column {name!r} in this catalog; it has {', '.join(self.names)}")
+            known, meant = ", ".join(self.names), did_you_mean(name, self.names)
+            raise UsageError(f"no column {name!r} in this catalog; it has {known}{meant}")
         with self._lock:
             if name not in self._columns:
                 self._columns[name] = self._read(name)

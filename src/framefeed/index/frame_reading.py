@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from framefeed.errors import UnreadableMedia
 from framefeed.index.arrow_views import AnyArray, Ragged, primitive_view, ragged_view
-from framefeed.index.frame_index import FrameIndex
-from framefeed.index.frame_rows import NUMBER_FIELDS, HeaderClaims, read_claims, read_index
+from framefeed.index.frame_index import FrameIndex, IntArray
+from framefeed.index.frame_rows import NUMBER_FIELDS, HeaderClaims, built_from_codes, read_claims, read_index
 from framefeed.parallel.forking import renew_after_fork
 
 CACHED_INDEXES = 64
@@ -118,6 +118,17 @@ class RowReader:
             return read_claims(columns["row"].row(at).data)
         except ValueError as error:
             raise self._damaged(f"row {row}: {error}") from error
+
+    def built_from(self, batch: int) -> IntArray:
+        """Read how the ordinals of each row were found, as ``built_from_codes`` gives it.
+
+        Raises:
+            UnreadableMedia: The batch is damaged.
+        """
+        try:
+            return built_from_codes(self.columns(batch)["row"])
+        except ValueError as error:
+            raise self._damaged(f"batch {batch}: {error}") from error
 
     def check(self, batch: int) -> None:
         """Check every offset of a batch, so that Arrow may copy rows of it.

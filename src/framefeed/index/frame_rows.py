@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefeed.errors import LimitExceeded, UsageError
+from framefeed.index.arrow_views import Ragged
 from framefeed.index.frame_index import BuiltFrom, FrameIndex, IntArray, PacketTable, StreamFacts, TimesFrom
 from framefeed.index.frame_numbers import DELTA, PLAIN, RAMP, Cursor, Damaged, pack
 from framefeed.media.limits import DEFAULT_LIMITS
@@ -129,6 +130,31 @@ def read_index(data: memoryview, numbers: Mapping[str, Any]) -> FrameIndex | Non
         times_from=_TIMES_FROM[times_from],
         time_shift=shift,
     )
+
+
+def built_from_codes(rows: Ragged) -> IntArray:
+    """Read of many rows how their ordinals were found, without reading the rest: places in ``BuiltFrom``, int64 [R].
+
+    Returns:
+        -1 where a row has no index.
+
+    Raises:
+        ValueError: A row is damaged.
+    """
+    starts, ends = rows.offsets[:-1], rows.offsets[1:]
+    body = _CHECKSUM.size + _FLAGS.size
+    if len(starts) and (starts.min() < 0 or ends.max() > len(rows.values) or (ends - starts).min() < body):
+        raise Damaged("a row breaks off")
+    flags = rows.values[starts + _CHECKSUM.size]
+    there = np.flatnonzero(flags & _PRESENT)
+    at = starts[there] + body + np.where(flags[there] & _CLAIMS, _CLAIMED.size, 0)
+    if (at >= ends[there]).any():
+        raise Damaged("a row breaks off")
+    codes = np.full(len(starts), -1, np.int64)
+    codes[there] = rows.values[at]
+    if codes.max(initial=-1) >= len(_BUILT_FROM):
+        raise Damaged(f"built from {codes.max()}")
+    return codes
 
 
 def _opened(data: memoryview) -> tuple[Cursor, int, HeaderClaims]:

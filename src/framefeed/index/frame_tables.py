@@ -155,6 +155,15 @@ class FrameTables:
             np.copyto(values[part], numbers[name], where=numbers["present"] != 0)
         return values
 
+    def built_from(self) -> IntArray:
+        """Read how the ordinals of each source were found: places in ``BuiltFrom``, int64 [rows]; -1 without an index.
+
+        Raises:
+            UnreadableMedia: A batch is damaged.
+        """
+        parts = [self._reader.built_from(number) for number in range(len(self._batches))]
+        return np.concatenate([np.empty(0, np.int64), *parts])
+
     def select(self, rows: Iterable[int]) -> FrameTables:
         """Copy some rows into tables of their own."""
         return FrameTables(list(gathered(self.batches, np.fromiter(rows, np.int64), ROWS_PER_BATCH)))

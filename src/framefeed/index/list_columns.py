@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import string
 from collections.abc import Iterator, Mapping
@@ -11,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from framefeed._nearest import did_you_mean
 from framefeed.errors import UsageError
 from framefeed.index.list_text import PATH_COLUMNS, ListTable, count_media
 from framefeed.index.names import unescape
@@ -102,9 +102,8 @@ def _column_at(names: list[str], wanted: str | int, *, has_header: bool) -> int:
 
 
 def _unknown_column(names: list[str], wanted: str) -> UsageError:
-    near = difflib.get_close_matches(wanted, names, 1)
-    meant = f"; did you mean {near[0]!r}?" if near else ""
-    return UsageError(f"it has no column {wanted!r}, but {', '.join(map(repr, names))}{meant}")
+    known = ", ".join(map(repr, names))
+    return UsageError(f"it has no column {wanted!r}, but {known}{did_you_mean(wanted, names)}")
 
 
 def path_column(table: pa.Table) -> str:

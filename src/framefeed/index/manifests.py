@@ -100,8 +100,7 @@ def _read_table(path: str, options: ListOptions) -> ListTable | Manifest:
     suffix = suffix_of(path)
     if suffix == ".parquet":
         return ListTable(_parquet_table(path))
-    with open(path, "rb") as file:
-        data = in_utf8(file.read())
+    data = in_utf8(_read(path))
     if suffix in JSON_SUFFIXES:
         return ListTable(_json_table(data))
     if suffix in CSV_SUFFIXES:
@@ -122,6 +121,11 @@ def _read_table(path: str, options: ListOptions) -> ListTable | Manifest:
             'columns={"path": 0, "label": 1}; if it is a path as a whole, put the list into a CSV file with one column'
         )
     return _manifest_of(path, lines, pa.table({}), options.folder)
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def _path_names(options: ListOptions) -> set[str]:

@@ -26,12 +26,13 @@ from framefeed.index.journal import Journal
 from framefeed.index.known import Known
 from framefeed.index.list_columns import ListOptions
 from framefeed.index.listing import Group, ImageFolders, Listing, Roots, list_roots
-from framefeed.index.names import absolute, escape
+from framefeed.index.names import absolute, escape, is_url
 from framefeed.index.resuming import Sources, Tally, find_out, parts_left, what_is_known
 from framefeed.index.survey import Depth, Finding, SurveyOptions, survey
 from framefeed.media.limits import Limits, limits_or_default
 from framefeed.media.sequence import ImageSequence, SequenceSource, exact_rate
 from framefeed.media.source import MediaSource, SourceStat
+from framefeed.media.urls import check_url
 
 StrPath = str | os.PathLike[str]
 Source = str | bytes | os.PathLike[str] | ImageSequence | CatalogEntry
@@ -51,7 +52,7 @@ def scan(
     root: StrPath | None = None,
     resume: bool = True,
     progress: bool | None = None,
-    image_folders: ImageFolders = "image",
+    image_folders: ImageFolders | None = None,
     fps: float | Fraction | None = None,
     limits: Limits | None = None,
     deadline_seconds: float | None = 60,
@@ -81,7 +82,8 @@ def scan(
             lists count from it too, and without it from the list's own folder.
         resume: Take what the journal and the old catalog say of files that did not change; False begins anew.
         progress: Show a bar; None shows it if standard error is a terminal.
-        image_folders: "image" gives a row to every picture; "video" takes each folder of pictures as one video.
+        image_folders: "video" takes each folder of pictures as one video; None, or "image", gives a row to every
+            picture.
         fps: Frames a second of such videos.
         limits: What a file may claim, None for the defaults of `Limits`; a file that claims more is a row with
             LimitExceeded.
@@ -92,6 +94,7 @@ def scan(
         The catalog, opened from ``out`` where that is given.
 
     Raises:
+        MissingDependency: A root is a URL, and fsspec is not installed.
         UsageError: The arguments do not fit, a manifest cannot be understood, another process scans to ``out``, or
             the disk is full: what was found so far is kept, and the next scan goes on from there.
         MissingMedia: A manifest or a root is missing.
@@ -99,12 +102,13 @@ def scan(
             goes on from there.
     """
     bounds = limits_or_default(limits)
-    rate = fps_of(image_folders, fps)
+    folders: ImageFolders = "image" if image_folders is None else image_folders
+    rate = fps_of(folders, fps)
     assumed = None if assume_fps is None else exact_rate(assume_fps, "assume_fps")
     options = SurveyOptions(depth, verify, workers, progress, rate, bounds, deadline_seconds, assumed)
     base = None if root is None else absolute(os.fsdecode(root))
     lists = ListOptions(columns, path_template, base)
-    request = ScanRequest(options, out, label_from, base, resume, image_folders, lists)
+    request = ScanRequest(options, out, label_from, base, resume, folders, lists)
     catalog = scanned(roots, request).catalog
     if assumed is not None and depth == "frames" and not count_times(catalog).get("assumed"):
         message = f"every file that can be read has times of its own: assume_fps={assume_fps} is not used"
@@ -164,6 +168,7 @@ def scanned(roots: Roots, request: ScanRequest) -> Scanned:
     listing = list_roots(
         roots, image_folders=request.image_folders, without=own, by_parent=by_parent, lists=request.lists
     )
+    _check_urls(roots)
     rows = _rows(listing, request.label_from, base)
     sources = _sources(listing, rows)
     if target is not None:
@@ -174,6 +179,14 @@ def scanned(roots: Roots, request: ScanRequest) -> Scanned:
     done.tally.repeated_files, done.tally.repeated_folders = listing.repeated_files, listing.repeated_folders
     done.tally.passed_over = listing.passed_over
     return done
+
+
+def _check_urls(roots: Roots) -> None:
+    """Raise for a URL that is named as a root what `probe` raises where no URL, or none of its kind, can be read."""
+    names = [roots] if isinstance(roots, (str, os.PathLike)) else roots
+    for name in (os.fsdecode(each) for each in names if isinstance(each, (str, os.PathLike))):
+        if is_url(name):
+            check_url(name)
 
 
 def _scanned_to(target: str, rows: Rows, sources: Sources, request: ScanRequest) -> Scanned:
@@ -208,16 +221,18 @@ def _brought_up_to_date(
     return outcome.tally
 
 
-def catalog_of(sources: Sequence[Source]) -> Catalog:
+def catalog_of(sources: Sequence[Source], limits: Limits | None = None) -> Catalog:
     """Index a few sources in memory: one row for each, in their order, also for those given twice.
 
     Args:
         sources: Paths, encoded bytes, image sequences, and catalog entries, whose frame index is taken as it is.
+        limits: What a file may claim; None is ``Limits()``.
 
     Raises:
         MediaError: A source cannot be indexed.
         UsageError: One of them is no source.
     """
+    options = SurveyOptions(workers=0, limits=limits_or_default(limits))
     texts: list[str] = []
     findings: dict[str, Finding] = {}
     buffers: dict[str, bytes | ImageSequence] = {}
@@ -227,8 +242,8 @@ def catalog_of(sources: Sequence[Source]) -> Catalog:
         if not isinstance(opened, str):
             buffers[text] = opened
         if text not in findings:
-            findings[text] = _found(source, opened)
-    return Catalog(assemble(Wanted(texts, list(findings.values()), buffers=buffers), SurveyOptions(workers=0)))
+            findings[text] = _found(source, opened, options)
+    return Catalog(assemble(Wanted(texts, list(findings.values()), buffers=buffers), options))
 
 
 def _checked_target(out: StrPath, roots: Roots) -> str:
@@ -250,7 +265,7 @@ def fps_of(image_folders: str, fps: float | Fraction | None) -> Fraction | None:
         UsageError: It is not so.
     """
     if image_folders not in get_args(ImageFolders):
-        raise UsageError(f"image_folders must be 'image' or 'video', not {image_folders!r}")
+        raise UsageError(f"image_folders must be 'video' or None, not {image_folders!r}")
     if (image_folders == "video") != (fps is not None):
         raise UsageError(
             'folders of pictures are videos with both image_folders="video" (--image-folders video) and fps=... (--fps)'
@@ -332,9 +347,9 @@ def _identified(source: Source) -> tuple[str, str | bytes | ImageSequence]:
     raise UsageError(f"{media.name}: an open file cannot travel to a worker: pass its path, or its bytes")
 
 
-def _found(source: Source, opened: str | bytes | ImageSequence) -> Finding:
+def _found(source: Source, opened: str | bytes | ImageSequence, options: SurveyOptions) -> Finding:
     known = _known(source) if isinstance(source, CatalogEntry) else None
-    finding = known or survey(opened, SurveyOptions())
+    finding = known or survey(opened, options)
     if finding.error is not None:
         raise finding.error
     return finding

@@ -9,11 +9,11 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, Literal, get_args
 
-from framefeed.errors import FramefeedError, LimitExceeded, MediaError, UsageError
+from framefeed.errors import FramefeedError, LimitExceeded, MediaError, UnsupportedCodec, UsageError
 from framefeed.index.build import Verify, index_media
 from framefeed.index.frame_index import FrameIndex
 from framefeed.index.frame_rows import MOST_ITEMS
-from framefeed.media.headers import check_decodable
+from framefeed.media.headers import check_decodable, describe_picture
 from framefeed.media.info import MediaInfo
 from framefeed.media.limits import DEFAULT_LIMITS, Limits
 from framefeed.media.probe import probe
@@ -148,8 +148,15 @@ def _survey(source: Any, options: SurveyOptions) -> Finding:
             raise
         # What the header claims helps to see what kind of file it is that fails.
         with suppress(MediaError):
-            info = info or (probe(source, limits=options.limits) if found and options.depth == "frames" else None)
+            info = info or (_claims(source, error, options) if found else None)
         return Finding(info, None, None if _may_pass(error) else found, None, error)
+
+
+def _claims(source: Any, error: FramefeedError, options: SurveyOptions) -> MediaInfo | None:
+    media = MediaSource.of(source)
+    if isinstance(error, UnsupportedCodec) and _is_still(media):
+        return describe_picture(media, options.limits).info
+    return probe(source, limits=options.limits) if options.depth == "frames" else None
 
 
 def _may_pass(error: FramefeedError) -> bool:

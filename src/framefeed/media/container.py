@@ -28,6 +28,7 @@ from framefeed.media.foreign import (
     FOREIGN,
     LogLine,
     check_memory,
+    is_memory_there,
     largest_picture,
     libav_log,
     says_damage,
@@ -52,6 +53,8 @@ STREAM_FORMATS = frozenset({"h264", "hevc", "vvc", "obu", "av1", "m4v", "mpegvid
 _TOO_MANY_STREAMS = "Number of streams exceeds max_streams"
 _KEPT_LINES = 16
 """Of libav's log, for the messages of errors."""
+_OPENING_BYTES = 4 * 2**20
+"""About what libav takes to open a file; where it gets none at all it may crash."""
 _BATCH_PACKETS = 64
 _BATCH_BYTES = 2**18
 """What is held at once where all packets are read; one more packet may go beyond it."""
@@ -151,6 +154,8 @@ class VideoContainer:
     def _opened_as(self, file_format: str | None, head: bytes) -> InputContainer:
         self._input.bound_header(self.limits, head)
         options = libav_options(self.limits, self._headers_only)
+        if not is_memory_there(_OPENING_BYTES):
+            raise MemoryError("the system refuses the memory to open a file")
         try:
             with libav_log() as lines, translated(self.source.name, "open", self.limits.max_packet_bytes, lines):
                 opened = av.open(self._input, format=file_format, options=options, metadata_errors="replace")

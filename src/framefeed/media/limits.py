@@ -84,11 +84,14 @@ def padded_pixels(limits: Limits, codec: str = "") -> int:
 
 def too_large(limits: Limits, size: tuple[int, int], name: str, stage: str) -> LimitExceeded:
     """Build the error for a picture, given as (width, height), that is larger than allowed."""
-    limit = "max_side" if max(size) > limits.max_side else "max_pixels"
-    return limit_exceeded(limits, limit, f"pictures of {size[0]}x{size[1]}", name, stage)
+    claim = f"pictures of {size[0]}x{size[1]}"
+    if max(size) > limits.max_side:
+        return limit_exceeded(limits, "max_side", claim, name, stage)
+    option = f" (on the command line: --max-pixels {size[0] * size[1]})"
+    return limit_exceeded(limits, "max_pixels", claim, name, stage, option)
 
 
-def limit_exceeded(limits: Limits, limit: str, claim: str, name: str, stage: str) -> LimitExceeded:
+def limit_exceeded(limits: Limits, limit: str, claim: str, name: str, stage: str, option: str = "") -> LimitExceeded:
     """Build the error for a claim beyond one of the limits.
 
     Args:
@@ -97,10 +100,11 @@ def limit_exceeded(limits: Limits, limit: str, claim: str, name: str, stage: str
         claim: What the file has or claims: "65 streams".
         name: Of the source.
         stage: What was being done.
+        option: Of the command line that raises the limit, behind a blank; empty where there is none.
     """
     return LimitExceeded(
         f"{name}: {claim}, more than {limit}={getattr(limits, limit)} allows: "
-        f"raise Limits({limit}=...) if the file is trusted",
+        f"raise Limits({limit}=...) if the file is trusted{option}",
         limit=limit,
         source=name,
         stage=stage,

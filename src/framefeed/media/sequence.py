@@ -162,6 +162,8 @@ def exact_rate(fps: float | Fraction, name: str = "fps") -> Fraction:
     Raises:
         UsageError: Not a positive number, or one that no time base can hold.
     """
+    if isinstance(fps, bool):
+        raise UsageError(f"{name} must be a positive number, not {fps!r}")
     try:
         rate = Fraction(fps)
     except (TypeError, ValueError, OverflowError) as error:

@@ -25,7 +25,7 @@ IntArray = npt.NDArray[np.int64]
 PICTURE_SUFFIXES = frozenset(
     {
         ".apng", ".avif", ".avifs", ".bmp", ".dib", ".gif", ".heic", ".heif", ".jfif", ".jpe", ".jpeg", ".jpg", ".jxl",
-        ".mpo", ".png", ".tif", ".tiff", ".webp",
+        ".mpo", ".pbm", ".pgm", ".png", ".pnm", ".ppm", ".tif", ".tiff", ".webp",
     }
 )
 # fmt: on

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from framefeed.errors import UnreadableMedia
@@ -23,8 +24,30 @@ _IMAGE_MAGIC = (
     b"MM\0+",
     *_JPEG_XL_MAGIC,
 )
+_OTHER_PICTURES = {
+    b"\0\0\0\x0cjP  \r\n\x87\n": "JPEG 2000",
+    b"\xff\x4f\xff\x51": "JPEG 2000",
+    b"8BPS": "Photoshop",
+    b"qoif": "QOI",
+    b"v/1\x01": "OpenEXR",
+    b"DDS ": "DDS",
+}
+"""Beginnings of pictures that are no more than named."""
+_NETPBM = re.compile(rb"P[1-7fF][ \t\n\v\f\r#]")
 _IMAGE_BRANDS = {b"avif", b"avis", b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1", b"msf1"}
 _AVIF_BRANDS = {b"avif", b"avis"}
+_ARCHIVES = {
+    b"PK\3\4": "a ZIP archive",
+    b"PK\5\6": "a ZIP archive",
+    b"PK\7\x08": "a ZIP archive",
+    b"\x1f\x8b": "compressed by gzip",
+    b"7z\xbc\xaf\x27\x1c": "a 7z archive",
+    b"Rar!\x1a\7": "a RAR archive",
+    b"\xfd7zXZ\0": "compressed by xz",
+    b"(\xb5/\xfd": "compressed by Zstandard",
+}
+_BZIP2 = re.compile(rb"BZh[1-9]1AY&SY")
+_TAR_MAGIC, _TAR_OFFSET = b"ustar", 257  # POSIX.1 ustar header
 _TEXT_BYTES = frozenset(range(0x20, 0x7F)) | set(b"\t\n\r\f") | frozenset(range(0x80, 0x100))
 _PLAYLISTS = (b"#EXTM3U", b"ffconcat", b"<?xml", b"<MPD", b"v=0", b"[playlist]", b"RTSP")
 
@@ -37,23 +60,38 @@ def sniff(head: bytes, name: str) -> Kind:
         name: Name for messages.
 
     Raises:
-        UnreadableMedia: Nothing at all, or text: a playlist, a Git LFS pointer, a web page.
+        UnreadableMedia: Nothing at all, an archive, or text: a playlist, a Git LFS pointer, a web page.
     """
     if not head:
         raise UnreadableMedia(f"{name}: is empty (0 bytes)", source=name, stage="open")
     if head.startswith(b"YUV4MPEG2 "):
         return "video"
+    if (archive := _archive(head)) is not None:
+        raise UnreadableMedia(f"{name}: is {archive}: unpack it first", source=name, stage="open")
+    if _NETPBM.match(head):  # P1 to P3 are text
+        return "image"
     if all(byte in _TEXT_BYTES for byte in head) and not head.startswith(_IMAGE_MAGIC):
         raise UnreadableMedia(f"{name}: is {_describe_text(head)}, not media", source=name, stage="open")
-    if head.startswith(_IMAGE_MAGIC) or (head[:4] == b"RIFF" and head[8:12] == b"WEBP"):
+    if head.startswith((*_IMAGE_MAGIC, *_OTHER_PICTURES)) or (head[:4] == b"RIFF" and head[8:12] == b"WEBP"):
         return "image"
     if head[4:8] == b"ftyp" and head[8:12] in _IMAGE_BRANDS:
         return "image"
     return "video"
 
 
+def _archive(head: bytes) -> str | None:
+    if head[_TAR_OFFSET:].startswith(_TAR_MAGIC):
+        return "a TAR archive"
+    if _BZIP2.match(head):
+        return "compressed by bzip2"
+    return next((name for magic, name in _ARCHIVES.items() if head.startswith(magic)), None)
+
+
 def beyond_pillow(head: bytes) -> str | None:
-    """Name the format of a picture that Pillow has no reader for: "HEIC" or "JPEG XL"; None for others."""
+    """Name the format of a picture that is not left to Pillow, such as "HEIC" or "JPEG XL"; None for others."""
+    for magic, name in _OTHER_PICTURES.items():
+        if head.startswith(magic):
+            return name
     if head.startswith(_JPEG_XL_MAGIC):
         return "JPEG XL"
     if head[4:8] != b"ftyp" or head[8:12] not in _IMAGE_BRANDS - _AVIF_BRANDS:

@@ -9,7 +9,8 @@ from PIL.TiffImagePlugin import TiffImageFile
 
 from framefeed.errors import CorruptMedia, MediaError, UnsupportedCodec, UsageError
 from framefeed.media.headers.picture_file import PILLOW_ERRORS, PictureFile, bomb, pillow_reads
-from framefeed.media.headers.pictures import FORMATS, orientation_of
+from framefeed.media.headers.pictures import FORMATS
+from framefeed.media.headers.turns import orientation_of
 from framefeed.media.limits import DEFAULT_LIMITS, Limits
 from framefeed.media.sniff import HEAD_BYTES, beyond_pillow
 from framefeed.media.source import BytesReader

@@ -26,8 +26,10 @@ _ADVICE = {
 }
 
 
-_MAY_BE_SHORTAGES = (MemoryError, OSError, FramefeedError)
+_MAY_BE_SHORTAGES = (MemoryError, OSError, SystemError, FramefeedError)
 """PyAV's and Arrow's own derive from the first two; ours have them as their cause."""
+_UNSAID = "error return without exception set"
+"""What Python says where NumPy 2.4 gets no memory to index an array with another, and forgets to say so."""
 
 
 class Releasable(Protocol):
@@ -45,7 +47,7 @@ def shortage_in(error: BaseException | None) -> str | None:
         seen.add(id(error))
         if isinstance(error, ResourceExhausted) and error.resource:
             return error.resource
-        if isinstance(error, MemoryError):
+        if isinstance(error, MemoryError) or (isinstance(error, SystemError) and str(error) == _UNSAID):
             return _RESOURCES[errno.ENOMEM]
         if isinstance(error, OSError) and error.errno in _RESOURCES:
             return _RESOURCES[error.errno]

@@ -38,6 +38,7 @@ class Requests:
         columns: Values that travel beside the requests, [R] each; text as int64 codes.
         classes: What the codes of the column "label" stand for.
         picking: Pick rule, tolerance and policy of all requests.
+        at: Column of the catalog that they were made of; None for requests that were listed.
     """
 
     rows: IntArray
@@ -51,6 +52,7 @@ class Requests:
     columns: Mapping[str, npt.NDArray[Any]]
     classes: tuple[Any, ...]
     picking: Picking
+    at: str | None = None
 
     @classmethod
     def of(

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from framefeed._nearest import did_you_mean
 from framefeed.errors import FrameNotFound, UsageError
 from framefeed.index.frame_index import FloatArray, IntArray
 from framefeed.index.picking import NONE, PICKS, ExactTimes, Pick, pick_frames
@@ -52,10 +53,10 @@ class Picking:
     policy: Policy = "repeat_last"
 
     def __post_init__(self) -> None:
-        if self.pick not in PICKS:
-            raise UsageError(f"unknown pick {self.pick!r}: use one of {', '.join(PICKS)}")
-        if self.policy not in POLICIES:
-            raise UsageError(f"unknown policy {self.policy!r}: use one of {', '.join(POLICIES)}")
+        for name, value, known in (("pick", self.pick, PICKS), ("policy", self.policy, POLICIES)):
+            if value not in known:
+                nearest = did_you_mean(str(value), known)
+                raise UsageError(f"unknown {name} {value!r}: use one of {', '.join(known)}{nearest}")
         tolerance = self.tolerance_seconds
         if tolerance is not None and not (isfinite(tolerance) and tolerance >= 0):
             raise UsageError(f"tolerance_seconds must be at least 0 and finite, or None, not {tolerance!r}")

@@ -15,6 +15,8 @@ from numpy.random import Generator
 
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index.catalog import Catalog, CatalogEntry
+from framefeed.plan.annotated import requests_of_rows
+from framefeed.plan.asked import Requests
 from framefeed.plan.chance import Place, generator_at
 from framefeed.plan.clips import ClipRule, RandomSegments
 from framefeed.plan.crops import Crop, RandomCrop, RandomResizedCrop, Size
@@ -69,7 +71,8 @@ class EpochPlan:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_restored, (self.catalog, self.rule, self.options))
+        at = self.rule.at if isinstance(self.rule, Requests) else None
+        return (_restored, (self.catalog, self.rule if at is None else at, self.options))
 
     # --- the order ------------------------------------------------------------------------------------
 
@@ -329,7 +332,7 @@ class EpochPlan:
 
 def plan_clips(
     catalog: Catalog,
-    rule: ClipRule,
+    rule: ClipRule | None = None,
     *,
     clips_per_video: int = 1,
     seed: int,
@@ -341,6 +344,7 @@ def plan_clips(
     size: Size | int | None = None,
     crop: Crop | Sequence[int] | None = None,
     within: tuple[str, str] | None = None,
+    at: str | None = None,
     unequal: bool = False,
     on_damaged: OnDamaged = "error",
     columns: Sequence[str] = (),
@@ -351,7 +355,7 @@ def plan_clips(
 
     Args:
         catalog: With frame indexes. Rows that failed are left out, with one warning, and listed in ``plan.excluded``.
-        rule: Which frames make a clip.
+        rule: Which frames make a clip; None where ``at`` says it.
         clips_per_video: c, the clips of each video in an epoch.
         seed: From 0 to 2**64 - 1; with the epoch and the global position it settles every draw.
         shuffle: True shuffles clips, False keeps the catalog's order, "videos" shuffles videos and keeps the clips of
@@ -363,6 +367,8 @@ def plan_clips(
         size: (height, width) of the pictures, or an int for their short side, or None.
         crop: (top, left, height, width) in displayed pixels, CenterCrop, RandomCrop or RandomResizedCrop, before size.
         within: Names of two columns, start and end in seconds from the first frame; see ``Windows``. NaN is open.
+        at: Name of the column with each row's frame numbers (integers) or seconds from the first frame (floats), one
+            or a list a row, in place of a rule. A row with a null in it is left out.
         unequal: Let the pictures of different clips differ in size; ``ClipBatch.data`` is then a list of clips.
         on_damaged: For frames that the index knows never come undamaged, which it does of files that were decoded
             (``verify="full"``): "error" plans them, and loading raises CorruptMedia; "skip" delivers zeros, with
@@ -377,8 +383,7 @@ def plan_clips(
         seed, shuffle, epoch, rank, world_size, tail, clips_per_video, size, crop, within, columns, on_damaged,
         unequal,
     )  # fmt: skip
-    _check_kinds(catalog, rule)
-    plan = EpochPlan(catalog, rule, options, PlanTables.of(catalog, rule, options))
+    plan = _restored(catalog, _rule_or_column(catalog, rule, at), options)
     if excluded := plan.tables.num_excluded(catalog):
         warnings.warn(
             f"{excluded} of {len(catalog)} rows are left out of this plan; plan.excluded lists them, "
@@ -405,12 +410,24 @@ def unknown_damage(catalog: Catalog, on_damaged: OnDamaged) -> str | None:
     )
 
 
-def _check_kinds(catalog: object, rule: object) -> None:
+def _rule_or_column(catalog: object, rule: ClipRule | None, at: str | None) -> ClipRule | str:
     if not hasattr(catalog, "usable_rows"):
         raise UsageError(f"a catalog comes from scan() or Catalog.open(), and is no {type(catalog).__name__}")
+    if at is not None:
+        if rule is not None:
+            raise UsageError(f"give a rule or at={at!r}, not both: both say which frames make a clip")
+        if not isinstance(at, str):
+            raise UsageError(f"at= expects the name of a column, got {at!r}")
+        return at
+    if rule is None:
+        raise UsageError("say which frames make a clip: give a rule, for example Uniform(8), or at= with a column")
     if isinstance(rule, type) or not hasattr(rule, "choose"):
         raise UsageError(f"a rule is one of the clip rules, for example Uniform(8), not {rule!r}")
+    return rule
 
 
-def _restored(catalog: Catalog, rule: ClipRule, options: PlanOptions) -> EpochPlan:
+def _restored(catalog: Catalog, rule: ClipRule | str, options: PlanOptions) -> EpochPlan:
+    """Make a plan anew, of a rule, or of the name of the column that its requests come from."""
+    if isinstance(rule, str):
+        rule = requests_of_rows(catalog, rule, options)
     return EpochPlan(catalog, rule, options, PlanTables.of(catalog, rule, options))

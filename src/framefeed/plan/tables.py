@@ -61,7 +61,8 @@ class PlanTables:
         windows: Where clips may come from, or None: anywhere.
         pictures: The form of the pictures.
         picture: (height, width) of all delivered pictures; None if there are none.
-        windowless: Rows without a frame in their window, where that had to be known for the layout.
+        windowless: Rows without a frame in their window, where that had to be known for the layout, or without a frame
+            in the column that names the frames.
     """
 
     layout: Layout
@@ -160,7 +161,14 @@ def _request_tables(catalog: Catalog, rule: Requests, options: PlanOptions) -> P
         windows=None,
         pictures=pictures,
         picture=_request_picture(catalog, pictures, rule.rows),
+        windowless=() if rule.at is None else _rows_without_frames(catalog, rule),
     )
+
+
+def _rows_without_frames(catalog: Catalog, rule: Requests) -> tuple[Excluded, ...]:
+    missing = np.setdiff1d(catalog.usable_rows, rule.rows)
+    reason = f"UsageError: column {rule.at!r} names no frame in this row, or has a null"
+    return tuple(Excluded(source_name(catalog, row), reason) for row in missing.tolist())
 
 
 def _request_picture(catalog: Catalog, pictures: Pictures, rows: IntArray) -> Size | None:

@@ -228,7 +228,13 @@ def _rate(fps: Seconds) -> Seconds:
 
 
 def _checked_start(start: Start) -> Start:
-    return "random" if start == "random" else _number("start", start)
+    if start == "random":
+        return "random"
+    if isinstance(start, str):
+        raise UsageError(f"start must be 'random' or seconds from the first frame, not {start!r}")
+    if _number("start", start) < 0:
+        raise UsageError(f"start counts seconds from the first frame and must be at least 0, not {start!r}")
+    return _number("start", start)
 
 
 def _number(name: str, value: object) -> Seconds:

@@ -129,9 +129,10 @@ def _footer() -> Node:
 def _tiles(columns: Columns) -> Node:
     files, usable = len(columns.files), len(columns.usable)
     videos, images, failed = len(columns.videos), len(columns.images), len(columns.failed)
-    frames = columns.numbers("num_frames", columns.usable)
+    frames = columns.numbers("num_frames", columns.videos)
     seconds = columns.numbers("duration_seconds", columns.videos)
-    size = float(np.nansum(columns.numbers("bytes", columns.files)))
+    size, all_files = (float(np.nansum(columns.numbers("bytes", rows))) for rows in (columns.usable, columns.files))
+    more = f"{quantities.data_size(all_files)} in all files" if all_files > size else ""
     tiles = [
         _big_tile("Files", files),
         Tile("Usable", quantities.count(usable), quantities.share(usable, files)),
@@ -139,9 +140,9 @@ def _tiles(columns: Columns) -> Node:
         Tile("Videos", quantities.count(videos)),
         Tile("Images", quantities.count(images)),
         _duration_tile(seconds),
-        _big_tile("Frames", float(np.nansum(frames)), _unknown(frames)),
+        _big_tile("Frames of videos", float(np.nansum(frames)), _unknown(frames)),
         *_damaged_tiles(columns),
-        Tile("Bytes, all files", quantities.data_size(size)),
+        Tile("Bytes, usable files", quantities.data_size(size), more),
     ]
     return elements("dl", [_tile(tile) for tile in tiles], class_="tiles", aria_label="Summary")
 

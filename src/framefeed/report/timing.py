@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from framefeed.index.known_by import KNOWN_BY_IN_WORDS, count_known_by
 from framefeed.index.times import TIMES_IN_WORDS
 from framefeed.report import quantities
 from framefeed.report.axes import Axis
@@ -50,6 +51,7 @@ def time_section(columns: Columns) -> Section | None:
         count_list("Nominal frame rates", nominal_rates(rates), limit=SHOWN_RATES),
         count_list("Constant or variable", _rate_kinds(columns, rows), note=VARIABLE),
         *_tiers(columns, rows),
+        *_known_by(columns, rows),
         _ladder_plot("Bit rate", bits, ONE_TWO_FIVE, Axis("megabits per second, whole file", quantities.number)),
     )
     return Section("time", "Time", (*lead, grid(*figures)))
@@ -84,6 +86,15 @@ def _tiers(columns: Columns, rows: IntArray) -> tuple[Node, ...]:
     names = (f"{tier}: {TIMES_IN_WORDS[tier]}" for tier in tiers)
     shown = Counts(tuple(names), tuple(counts[tier] for tier in tiers), found.unknown)
     return (count_list("Where times come from", shown, note=TIMELESS if "none" in counts else None),)
+
+
+def _known_by(columns: Columns, rows: IntArray) -> tuple[Node, ...]:
+    """How frames are known; nothing for a catalog without frame indexes."""
+    counts = count_known_by(columns.catalog, rows)
+    if not counts:
+        return ()
+    names = tuple(f"{each}: {KNOWN_BY_IN_WORDS[each]}" for each in counts)
+    return (count_list("Frames known by", Counts(names, tuple(counts.values()), len(rows) - sum(counts.values()))),)
 
 
 def gop_section(columns: Columns) -> Section | None:

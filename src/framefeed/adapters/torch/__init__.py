@@ -10,7 +10,8 @@ except ImportError as error:
     ) from error
 
 from framefeed.adapters.torch.clip_dataset import ClipDataset
-from framefeed.adapters.torch.later import DataLoader, to_device
+from framefeed.adapters.torch.later import DataLoader, raise_absent, to_device
 from framefeed.adapters.torch.video_decoder import VideoDecoder
 
+__getattr__ = raise_absent
 __all__ = ["ClipDataset", "DataLoader", "VideoDecoder", "to_device"]

@@ -1,10 +1,31 @@
-"""Names that docs/reference.md promises for a later version."""
+"""Names that docs/reference.md promises for a later version, and names of TorchCodec that are not here."""
 
 from __future__ import annotations
 
 from typing import Any, NoReturn
 
 from framefeed.errors import UsageError
+
+_SAMPLERS = ("clips_at_random_indices", "clips_at_regular_indices")
+_TIME_SAMPLERS = ("clips_at_random_timestamps", "clips_at_regular_timestamps")
+_ABSENT = {
+    **dict.fromkeys(("AudioDecoder", "AudioEncoder"), "framefeed reads no sound; torchcodec has one"),
+    "VideoEncoder": "framefeed writes no videos in this version; torchcodec has one",
+    **dict.fromkeys(_SAMPLERS, "plan clips with ff.plan_clips and ff.Dense(..., stride=...)"),
+    **dict.fromkeys(_TIME_SAMPLERS, "plan clips with ff.plan_clips and ff.Dense(..., fps=...)"),
+}
+
+
+def raise_absent(name: str) -> NoReturn:
+    """Say of a name of TorchCodec that it is not here.
+
+    Raises:
+        ImportError: Of TorchCodec's names: an AttributeError would be passed over by ``from framefeed.torch import``.
+        AttributeError: Of all others.
+    """
+    if name in _ABSENT:
+        raise ImportError(f"framefeed.torch has no {name}: {_ABSENT[name]}")
+    raise AttributeError(f"module 'framefeed.torch' has no attribute {name!r}")
 
 
 class DataLoader:

@@ -35,6 +35,7 @@ from framefeed.errors import UsageError
 from framefeed.index.build import build_index
 from framefeed.index.frame_index import FrameIndex
 from framefeed.media.limits import Limits, limits_or_default
+from framefeed.media.source import MediaSource
 from framefeed.parallel.shortage import allocate
 
 Tensor = torch.Tensor
@@ -113,7 +114,7 @@ class VideoDecoder:
             frame_index=index,
             limits=bounds,
         )
-        self._order = dimension_order
+        self._order, self._source = dimension_order, media
 
     @cached_property
     def metadata(self) -> VideoMetadata:
@@ -139,7 +140,9 @@ class VideoDecoder:
         return len(self._arrays)
 
     def __repr__(self) -> str:
-        return repr(self._arrays)
+        # Not that of the arrays, which are stored in the order that costs least.
+        form = f"size={self._steps.size}, crop={self._steps.crop}, dimension_order={self._order!r}"
+        return f"{type(self).__name__}({MediaSource.of(self._source).name!r}, {len(self)} frames, {form})"
 
     def __getitem__(self, key: Any) -> Tensor:
         if not isinstance(key, (slice, Integral)):

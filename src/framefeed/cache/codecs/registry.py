@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Collection
 from functools import lru_cache
 
+from framefeed._nearest import did_you_mean
 from framefeed.cache.codecs.codec import FrameCodec
 from framefeed.cache.codecs.jpeg import jpeg
 from framefeed.cache.codecs.lz4 import Lz4Codec
@@ -49,7 +50,7 @@ def codec_named(spec: str) -> FrameCodec:
     known = ", ".join(known_codecs())
     raise UsageError(
         f"unknown codec {spec[:80]!r}: use one of {known}; zstd takes a level ('zstd:3'), jpeg loses, and takes a "
-        "quality ('jpeg:90')"
+        f"quality ('jpeg:90'){did_you_mean(name, known_codecs())}"
     )
 
 

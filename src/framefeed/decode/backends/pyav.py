@@ -155,12 +155,12 @@ class PyAVDecoder:
             yield from _execute({}, source, index, how, counts, send)
 
     def pictures(
-        self, source: MediaSource, index: FrameIndex, stretch: range, output: OutputSpec
+        self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], output: OutputSpec
     ) -> Iterator[tuple[int, Pixels]]:
-        """Yield (ordinal, pixels) for consecutive frames; see ``PictureStream.pictures``."""
+        """Yield (ordinal, pixels) of some frames, in memory of their own; missing ones are left out."""
         converter = Converter()
         shape = output.shape(*index.stream.displayed)
-        for ordinal, frame in self.frames(source, index, stretch):
+        for ordinal, frame in self.frames(source, index, ordinals):
             pixels = converted(partial(converter.write, frame, index.stream), output, shape, source)
             del frame
             yield ordinal, pixels
@@ -180,10 +180,11 @@ class PyAVDecoder:
 
 def _shares_packet(index: FrameIndex, ordinals: IntArray) -> npt.NDArray[np.bool_]:
     """Whether the packet of each frame gives several, which then follow each other, bool [T]."""
-    packets = index.frame_packet
-    own, last = packets[ordinals], len(packets) - 1
-    before, behind = packets[np.maximum(ordinals - 1, 0)], packets[np.minimum(ordinals + 1, last)]
-    return np.asarray(((own == before) & (ordinals > 0)) | ((own == behind) & (ordinals < last)))
+    packets, last = index.frame_packet, len(index) - 1
+    before, own, behind = (packets[np.clip(ordinals + step, 0, last)] for step in (-1, 0, 1))
+    shares = ((own == before) & (ordinals > 0)) | ((own == behind) & (ordinals < last))
+    # Ordinals that are not there are refused where runs are planned.
+    return np.asarray(shares & (ordinals >= 0) & (ordinals <= last))
 
 
 def _number_in_packet(index: FrameIndex, ordinal: int) -> tuple[int, int]:

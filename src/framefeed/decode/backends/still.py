@@ -95,11 +95,11 @@ class StillDecoder:
             yield ordinal, frame
 
     def pictures(
-        self, source: MediaSource, index: FrameIndex, stretch: range, output: OutputSpec
+        self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], output: OutputSpec
     ) -> Iterator[tuple[int, Pixels]]:
-        """Yield (ordinal, pixels) for consecutive frames; see ``PictureStream.pictures``."""
+        """Yield (ordinal, pixels) of some frames, in memory of their own; missing ones are left out."""
         shape = output.shape(*index.stream.displayed)
-        for ordinal, frame in self.frames(source, index, stretch):
+        for ordinal, frame in self.frames(source, index, ordinals):
             write = writer_of(frame, index, self._name(source, index, ordinal))
             yield ordinal, converted(write, output, shape, source)
 

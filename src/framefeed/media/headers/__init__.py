@@ -5,12 +5,13 @@ from framefeed.media.headers.pictures import (
     FORMATS,
     MODES_WITHOUT_RULE,
     check_decodable,
+    describe_picture,
     image_info,
-    orientation_of,
     still_info,
     without_rule,
 )
 from framefeed.media.headers.stills import still_header
+from framefeed.media.headers.turns import orientation_of
 
 __all__ = [
     "FORMATS",
@@ -20,6 +21,7 @@ __all__ = [
     "OddHeader",
     "StillHeader",
     "check_decodable",
+    "describe_picture",
     "image_info",
     "orientation_of",
     "still_header",

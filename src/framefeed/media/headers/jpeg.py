@@ -28,7 +28,8 @@ _APP1 = 0xFFE1
 _APP2 = 0xFFE2
 # T.81 table B.1: DHT, DAC, DQT, DNL, DRI, EXP, APP0, APP3 to APP15, COM. They have a length, and say nothing here.
 _PASSED_OVER = frozenset([0xFFC4, 0xFFCC, 0xFFDB, 0xFFDC, 0xFFDD, 0xFFDF, 0xFFE0, *range(0xFFE3, 0xFFF0), 0xFFFE])
-_FRAMES = frozenset(range(0xFFC0, 0xFFD0)) - {0xFFC4, 0xFFC8, 0xFFCC}
+DECODED_FRAMES = frozenset([0xFFC0, 0xFFC1, 0xFFC2, 0xFFC3, 0xFFC9, 0xFFCA])
+"""SOF0 to SOF3, SOF9 and SOF10: the processes that libjpeg-turbo decodes."""
 _MODES = {1: "L", 3: "RGB", 4: "CMYK"}
 _XMP = b"http://ns.adobe.com/xap/1.0/\0"
 _MULTI_PICTURE = b"MPF\0"
@@ -56,7 +57,7 @@ def jpeg_header(head: bytes, more: More, size: int) -> StillHeader:
             if marker in _PASSED_OVER:
                 at += length + 2
                 continue
-            if marker in _FRAMES:
+            if marker in DECODED_FRAMES:
                 bits, height, width, layers = _FRAME(window, at + 4)
                 if bits != 8 or length != 8 + 3 * layers:
                     raise OddHeader(f"{bits} bits a sample, {layers} components")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import IO, cast
+from typing import IO, NamedTuple, cast
 
 from PIL import ExifTags, Image, UnidentifiedImageError
 from PIL.TiffImagePlugin import TiffImageFile
@@ -13,12 +13,14 @@ from framefeed.media.headers.exif import upright
 from framefeed.media.headers.facts import HEAD_BYTES, CountedReads, OddHeader, StillHeader
 from framefeed.media.headers.picture_file import PILLOW_ERRORS, PictureFile, bomb, pillow_reads
 from framefeed.media.headers.stills import still_header
+from framefeed.media.headers.turns import orientation_of
+from framefeed.media.headers.undecoded import undecoded_header
 from framefeed.media.info import MediaInfo, shown_size
 from framefeed.media.limits import Limits
 from framefeed.media.sniff import beyond_pillow
 from framefeed.media.source import ByteReader, MediaSource, read_bytes
 
-FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "AVIF")
+FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "AVIF", "PPM")
 """Pillow's plug-ins that may look at a file; none of them starts another program (S10)."""
 
 MODES_WITHOUT_RULE = frozenset({"I", "F", "LAB"})
@@ -28,32 +30,9 @@ _DECODED = frozenset({*FORMATS, "MPO"})  # which Pillow's plug-in for JPEG reads
 
 _log = logging.getLogger("framefeed.media")
 
-# EXIF 2.32 table 6: how the stored picture is turned counter-clockwise, then mirrored left to right, for display.
-_ORIENTATIONS = {
-    1: (0, False),
-    2: (0, True),
-    3: (180, False),
-    4: (180, True),
-    5: (270, True),
-    6: (270, False),
-    7: (90, True),
-    8: (90, False),
-}
 _BITS = {"1": 1, "I": 32, "F": 32, "I;16": 16, "I;16B": 16, "I;16L": 16}
 _COUNTED_BYTES = 2**22
 """Files of up to this many bytes have their pictures counted by Pillow, which takes its time."""
-
-
-def orientation_of(exif_value: int) -> tuple[int, bool]:
-    """Translate EXIF's orientation.
-
-    Args:
-        exif_value: 1 to 8; anything else turns nothing.
-
-    Returns:
-        Degrees counter-clockwise, and whether the picture is mirrored left to right after that.
-    """
-    return _ORIENTATIONS.get(exif_value, (0, False))
 
 
 def image_info(source: MediaSource, limits: Limits) -> MediaInfo:
@@ -65,6 +44,33 @@ def image_info(source: MediaSource, limits: Limits) -> MediaInfo:
             RGB.
         LimitExceeded: It claims more pixels than ``limits``, or its header goes on without end.
     """
+    described = describe_picture(source, limits)
+    if described.problem is not None:
+        raise UnsupportedCodec(described.problem, source=source.name, stage="open")
+    return described.info
+
+
+class Described(NamedTuple):
+    """A picture whose header is sound.
+
+    Attributes:
+        info: What the header claims.
+        problem: Why nothing here decodes it; None where it is decoded.
+    """
+
+    info: MediaInfo
+    problem: str | None = None
+
+
+def describe_picture(source: MediaSource, limits: Limits) -> Described:
+    """Describe a still picture from its header, also one that nothing here decodes.
+
+    Raises:
+        UnreadableMedia: None of the known formats, or a damaged header.
+        UnsupportedCodec: A format that is known, and whose header cannot be read.
+        LimitExceeded: It claims more pixels than ``limits``, or its header goes on without end.
+    """
+    problem = None
     with source.opened() as reader:
         size = reader.stat().bytes
         head = read_bytes(reader, 0, HEAD_BYTES)
@@ -73,20 +79,27 @@ def image_info(source: MediaSource, limits: Limits) -> MediaInfo:
             header = still_header(head, more, size)
         except OddHeader as odd:
             _log.debug("%s: left to Pillow: %s", source.name, odd)
-            unsupported = beyond_pillow(head)
-            if unsupported is not None:
-                raise _unsupported(unsupported, source.name) from None
-            header = _pillow_header(reader, size, source.name, limits)
+            undecoded = undecoded_header(head, CountedReads(_read, reader, limits.max_header_bytes))
+            if undecoded is not None:
+                problem, header = _unsupported(undecoded[0], source.name), undecoded[1]
+            elif (kind := beyond_pillow(head)) is not None:
+                message = _unsupported(f"{kind} picture", source.name)
+                raise UnsupportedCodec(message, source=source.name, stage="open") from None
+            else:
+                header = _pillow_header(reader, size, source.name, limits)
     limits.check_picture(header.width, header.height, source.name)
     if header.mode in MODES_WITHOUT_RULE:
-        raise without_rule(header.mode, source.name, "open")
-    return still_info(header, size)
+        problem = _no_rule(header.mode, source.name)
+    return Described(still_info(header, size), problem)
 
 
 def without_rule(mode: str, name: str, stage: str) -> UnsupportedCodec:
     """Build the error of a picture whose pixels are of a mode that no rule leads to RGB."""
-    message = f"{name}: no rule leads from pixels of kind {mode!r} to RGB: convert it to 8 or 16 bits a channel"
-    return UnsupportedCodec(message, source=name, stage=stage)
+    return UnsupportedCodec(_no_rule(mode, name), source=name, stage=stage)
+
+
+def _no_rule(mode: str, name: str) -> str:
+    return f"{name}: no rule leads from pixels of kind {mode!r} to RGB: convert it to PNG of 8 or 16 bits a channel"
 
 
 def still_info(header: StillHeader, size_bytes: int) -> MediaInfo:
@@ -119,15 +132,11 @@ def still_info(header: StillHeader, size_bytes: int) -> MediaInfo:
 def check_decodable(info: MediaInfo, name: str) -> None:
     """Raise UnsupportedCodec for a picture that ``probe`` describes and no backend decodes: HEIC."""
     if info.kind == "image" and info.container.upper() not in _DECODED:
-        raise _unsupported("HEIC", name)
+        raise UnsupportedCodec(_unsupported("HEIC picture", name), source=name, stage="open")
 
 
-def _unsupported(kind: str, name: str) -> UnsupportedCodec:
-    return UnsupportedCodec(
-        f"{name}: is a {kind} picture, which nothing here decodes: convert it to JPEG, PNG or AVIF",
-        source=name,
-        stage="open",
-    )
+def _unsupported(kind: str, name: str) -> str:
+    return f"{name}: is a {kind}, which nothing here decodes: convert it to JPEG, PNG or AVIF"
 
 
 def _read(reader: ByteReader, count: int, offset: int) -> bytes:

@@ -1,0 +1,95 @@
+"""A column of a catalog that holds numbers, one or a list a row, as flat arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from framefeed.errors import UsageError
+from framefeed.index.catalog_rows import CatalogRows, IntArray, arrow_column
+from framefeed.index.frame_index import FloatArray
+
+_REMEDY = (
+    'Lists of numbers can come from JSON Lines ({"path": "a.mp4", "frame": [1, 5, 9]}) or Parquet; or make the '
+    "requests yourself, with plan_requests"
+)
+_EXPECTED = "expected integers (frame numbers) or floats (seconds), one or a list a row"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowLists:
+    """Numbers of each row: row r has ``values[offsets[r]:offsets[r + 1]]``.
+
+    Attributes:
+        values: int64 or float64 [V]; undefined where a row has a null.
+        offsets: int64 [R + 1].
+        has_null: Whether a row is null or NaN, or one of its numbers is, bool [R].
+    """
+
+    values: IntArray | FloatArray
+    offsets: IntArray
+    has_null: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, catalog: CatalogRows, name: str) -> RowLists:
+        """Read a column of integers or floats, or of lists of these.
+
+        Raises:
+            UsageError: There is no such column, or it holds something else.
+        """
+        column = arrow_column(catalog, name)
+        offsets = np.arange(len(column) + 1, dtype=np.int64)
+        has_null = column.is_null().to_numpy(zero_copy_only=False)
+        if _is_list(column.type):
+            lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
+            offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
+            column = pc.list_flatten(column)
+        values = _numbers(column, name)
+        missing = column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+        rows_of_values = np.repeat(np.arange(len(has_null)), np.diff(offsets))
+        has_null = has_null | (np.bincount(rows_of_values, missing, len(has_null)) > 0)
+        return cls(values, offsets, has_null)
+
+    def __len__(self) -> int:
+        return len(self.has_null)
+
+    @property
+    def lengths(self) -> IntArray:
+        """Numbers of each row, int64 [R]."""
+        return np.diff(self.offsets)
+
+    def take(self, rows: IntArray) -> RowLists:
+        """The lists of some rows, in the order given."""
+        lengths = self.lengths[rows]
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
+        at = np.arange(offsets[-1]) + np.repeat(self.offsets[rows] - offsets[:-1], lengths)
+        return RowLists(self.values[at], offsets, self.has_null[rows])
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def _numbers(column: pa.Array, name: str) -> IntArray | FloatArray:
+    kind = column.type
+    if pa.types.is_null(kind) or pa.types.is_floating(kind):
+        seconds: FloatArray = pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy()
+        return seconds
+    if pa.types.is_integer(kind):
+        try:
+            numbers: IntArray = pc.fill_null(column.cast(pa.int64()), 0).to_numpy()
+        except pa.ArrowInvalid as error:
+            raise UsageError(f"column {name!r} holds a number that is no frame number: {error}") from None
+        return numbers
+    raise UsageError(f"column {name!r} holds {_shown(column)}: {_EXPECTED}. {_REMEDY}")
+
+
+def _shown(column: pa.Array) -> str:
+    known = column.drop_null()
+    example = f" such as {str(known[0].as_py())[:40]!r}" if len(known) else ""
+    is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    return f"text{example}" if is_text else f"{column.type}{example}"

@@ -1,0 +1,69 @@
+"""plan_clips(at=...): a column that names the frames of each row, as requests."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from framefeed.errors import UsageError
+from framefeed.index.catalog import Catalog
+from framefeed.index.catalog_rows import why_no_frames
+from framefeed.index.frame_index import IntArray
+from framefeed.index.row_lists import RowLists
+from framefeed.plan.asked import Requests
+from framefeed.plan.choice import Picking
+from framefeed.plan.options import PlanOptions
+from framefeed.plan.request import OutputSpec
+
+
+def requests_of_rows(catalog: Catalog, at: str, options: PlanOptions) -> Requests:
+    """Make a request of each usable row that has numbers in column ``at``: frame numbers if integers, else seconds.
+
+    Raises:
+        UsageError: The column is missing, holds something else, or not as many numbers in every row.
+    """
+    if not catalog.has_frame_indexes:
+        raise UsageError(why_no_frames(catalog, "plan over catalog.with_frame_indexes()"))
+    if options.within is not None or options.clips_per_video != 1:
+        raise UsageError("at= has one clip a row: leave out within= and clips_per_video=")
+    every = RowLists.of(catalog, at)
+    usable = catalog.usable_rows
+    rows = usable[~every.has_null[usable] & (every.lengths[usable] > 0)]
+    chosen = every.take(rows)
+    _check_lists(catalog, at, rows, chosen)
+    by_time = chosen.values.dtype.kind == "f"
+    nothing = np.zeros_like(chosen.values, dtype=np.int64)
+    return Requests(
+        rows=rows,
+        offsets=chosen.offsets,
+        by_time=np.full(len(rows), by_time),
+        indices=nothing if by_time else chosen.values.astype(np.int64),
+        seconds=chosen.values.astype(np.float64) if by_time else nothing.astype(np.float64),
+        segments=nothing,
+        outputs=(OutputSpec(),),
+        output_of=np.zeros(len(rows), np.int64),
+        columns={name: catalog.column_values(name)[rows] for name in options.columns},
+        classes=tuple(catalog.classes),
+        picking=Picking(),
+        at=at,
+    )
+
+
+def _check_lists(catalog: Catalog, at: str, rows: IntArray, chosen: RowLists) -> None:
+    if not len(rows):
+        return
+    lengths = chosen.lengths
+    if (unlike := lengths != lengths[0]).any():
+        other = int(unlike.argmax())
+        raise UsageError(
+            f"column {at!r} must have one number of frames in every row, but {_named(catalog, rows, 0)} has "
+            f"{lengths[0]} and {_named(catalog, rows, other)} has {lengths[other]}: repeat frames, or plan the "
+            "lengths apart with catalog[mask]"
+        )
+    if not (finite := np.isfinite(chosen.values)).all():
+        number = int(np.searchsorted(chosen.offsets, int(finite.argmin()), side="right")) - 1
+        raise UsageError(f"column {at!r} asks for a time that is not finite in {_named(catalog, rows, number)}")
+
+
+def _named(catalog: Catalog, rows: IntArray, number: int) -> str:
+    row = int(rows[number])
+    return f"row {row} ({catalog.shown_name(row)})"

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from framefeed.cli import main
+from tests.corpus import clip_file
+
+ROWS = "own,headers,mp4,original"
+SMALL = ["--rows", ROWS, "--files", "40", "--pairs", "2", "--frames", "2"]
+
+
+def test_all_says_what_it_measures_and_shows_progress_without_a_terminal(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    video, report = clip_file("good.mp4"), tmp_path / "all.json"
+    assert main(["bench", "all", *SMALL, "--json", os.fspath(report), os.fspath(video)]) == 0
+    out, err = capfd.readouterr()
+    assert out.startswith(f"4 measurements of {video}, within 3 min (--minutes): what would take longer is not begun\n")
+    assert [line.split(" (")[0] for line in err.splitlines() if "row" not in line] == [
+        "framefeed: decode, own:clip_good.mp4-4",
+        "framefeed: scan, mp4: facts and frame tables of MP4 files",
+        "framefeed: decoding 2 frames",
+    ]
+    assert "not run: headers: none of your files is a picture (.jpg, .jpeg, .png)" in out
+    assert not re.search(r"\b(goal|aim|floor)\b", out + err, re.IGNORECASE)
+    document = json.loads(report.read_text())
+    assert {what: [row["key"] for row in document[what]["rows"]] for what in ("decode", "scan", "cache")} == {
+        "decode": ["own:clip_good.mp4-4"], "scan": ["mp4"], "cache": ["original"],
+    }  # fmt: skip
+    assert sorted(os.listdir(tmp_path)) == ["all.json"]
+
+
+def test_all_begins_nothing_when_its_time_is_over(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "all", "--minutes", "1e-9", os.fspath(clip_file("good.mp4"))]) == 0
+    out, err = capfd.readouterr()
+    assert err == ""
+    rows = re.findall(r"not run: (\S+): no time was left: --minutes gives more", out)
+    assert rows == ["own:clip_good.mp4-4", "headers", "second", "mp4", "table", "original"]
+
+
+def test_all_makes_media_only_where_asked(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.delenv("FRAMEFEED_MEDIA", raising=False)
+    assert main(["bench", "all"]) == 1
+    assert "--generated measures made ones" in capfd.readouterr().err
+    for words in (["bench", "scan", "--generated"], ["bench", "all", "--goals", "x.mp4"]):
+        assert main(words) == 1
+        assert "goes with 'bench" in capfd.readouterr().err
+
+
+def test_help_offers_only_what_there_is(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--help"]) == 0
+    out, _ = capfd.readouterr()
+    assert "{decode,scan,cache,all}" in out
+    assert main(["--help"]) == 0
+    assert not re.search(r"^\s+(map|proxy)\b", capfd.readouterr().out, re.MULTILINE)

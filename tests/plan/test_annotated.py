@@ -1,0 +1,180 @@
+"""plan_clips(at=...): frames that a column of the catalog names."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from framefeed.errors import UsageError
+from framefeed.index.catalog import Catalog
+from framefeed.index.scanning import scan
+from framefeed.plan.clips import AtIndices, EveryFrame, Uniform
+from framefeed.plan.epoch import EpochPlan, plan_clips
+from framefeed.plan.request import DecodeRequest
+from framefeed.plan.requests import plan_requests
+from framefeed.testing import ClipSpec
+from tests.corpus import clip_file
+
+LENGTHS = (6, 9, 12)
+
+
+def listed(folder: Path, **columns: Any) -> Catalog:
+    """A catalog of a Parquet list: one row for each value of the columns."""
+    count = max(map(len, columns.values()))
+    names = [clip_file(f"annotated_{length}.mp4", ClipSpec(num_frames=length)) for length in LENGTHS]
+    sources = pa.array([str(names[row % len(names)]) for row in range(count)])
+    pq.write_table(pa.table({"path": sources, **columns}), folder / "list.parquet")
+    return scan(folder / "list.parquet", workers=0)
+
+
+def planned(catalog: Catalog, at: str = "frame", **options: Any) -> EpochPlan:
+    return plan_clips(catalog, at=at, seed=0, **{"shuffle": False, **options})
+
+
+def frames(plan: EpochPlan) -> list[list[int]]:
+    return [request.ordinals.tolist() for request in plan]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pa.int64(), [1, -1, 5]),
+        (pa.uint8(), [1, 8, 5]),
+        (pa.int32(), [1, 8, 5]),
+        (pa.list_(pa.int16()), [[1], [8], [5]]),
+        (pa.large_list(pa.int64()), [[1], [-1], [5]]),
+        (pa.list_(pa.int64(), 1), [[1], [8], [5]]),
+        (pa.dictionary(pa.int8(), pa.int64()), [1, 8, 5]),
+    ],
+)
+def test_integers_are_frame_numbers(tmp_path: Path, kind: pa.DataType, values: list[Any]) -> None:
+    assert frames(planned(listed(tmp_path, frame=pa.array(values, kind)))) == [[1], [8], [5]]
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32(), pa.list_(pa.float64())])
+def test_floats_are_seconds_from_the_first_frame(tmp_path: Path, kind: pa.DataType) -> None:
+    step = float(np.diff(scan(clip_file("annotated_6.mp4", ClipSpec(num_frames=6))).frame_index(0).pts_seconds)[0])
+    seconds = [0.0, 2.5 * step, 4.5 * step]
+    values = [[each] for each in seconds] if pa.types.is_list(kind) else seconds
+    plan = planned(listed(tmp_path, frame=pa.array(values, kind)))
+    assert frames(plan) == [[0], [2], [4]]
+    assert plan[1].pick_error_seconds[0] == pytest.approx(-0.5 * step, abs=1e-6)
+
+
+def test_it_is_what_the_same_requests_give(tmp_path: Path) -> None:
+    numbers = [[5, 1, 1], [0, 30, 2], [-1, 3, 7], [4, 4, 4]]
+    catalog = listed(tmp_path, frame=numbers, score=[0.5, 1.5, 2.5, 3.5])
+    plan = planned(catalog, shuffle=True, columns=["score"], size=(8, 8))
+    asked = [DecodeRequest(catalog[row], numbers[row]) for row in range(4)]
+    expected = plan_requests(asked, columns={"score": [0.5, 1.5, 2.5, 3.5]}, shuffle=True, size=(8, 8))
+    assert list(plan) == list(expected)
+    assert [plan.columns_at(i) for i in range(4)] == [expected.columns_at(i) for i in range(4)]
+    assert (plan.num_frames_per_clip, plan.picture_shape) == (3, (3, 8, 8))
+
+
+def test_rows_that_name_no_frame_are_listed(tmp_path: Path) -> None:
+    values = [[1, 2], None, [3, None], [4, 5], []]
+    with pytest.warns(UserWarning, match="3 of 5 rows are left out"):
+        plan = planned(listed(tmp_path, frame=pa.array(values, pa.list_(pa.int64())), score=[0, 1, 2, 3, 4]))
+    assert frames(plan) == [[1, 2], [4, 5]]
+    assert [Path(source).name for source, _ in plan.excluded] == [
+        Path(plan.catalog.source(row)).name for row in (1, 2, 4)
+    ]
+    assert all("'frame' names no frame" in reason for _, reason in plan.excluded)
+    assert pickle.loads(pickle.dumps(plan)).excluded == plan.excluded
+    with pytest.warns(UserWarning, match="left out"):
+        with_score = planned(plan.catalog, columns=["score"])
+    assert [with_score.columns_at(i)["score"] for i in range(2)] == [0, 3]
+    with pytest.warns(UserWarning, match="left out"):
+        holes = planned(listed(tmp_path, frame=[0.0, float("nan"), None]))
+    assert (frames(holes), len(holes.excluded)) == ([[0]], 2)
+
+
+def test_failed_rows_are_listed_too_and_their_lists_do_not_count(tmp_path: Path) -> None:
+    (tmp_path / "notes.mp4").write_text("no video here")
+    good = str(clip_file("annotated_6.mp4", ClipSpec(num_frames=6)))
+    names = pa.array([good, "notes.mp4", good])
+    pq.write_table(pa.table({"path": names, "frame": [[1, 2], [1], [3, 4]]}), tmp_path / "list.parquet")
+    with pytest.warns(UserWarning, match="1 of 3 rows"):
+        plan = planned(scan(tmp_path / "list.parquet", workers=0))
+    assert frames(plan) == [[1, 2], [3, 4]]
+    assert [(Path(source).name, error.split(":")[0]) for source, error in plan.excluded] == [
+        ("notes.mp4", "UnreadableMedia")
+    ]
+
+
+def test_a_csv_and_json_lines_name_frames(tmp_path: Path) -> None:
+    name = clip_file("annotated_6.mp4", ClipSpec(num_frames=6))
+    (tmp_path / "list.csv").write_text(f"path,frame\n{name},3\n{name},5\n")
+    assert frames(planned(scan(tmp_path / "list.csv", workers=0))) == [[3], [5]]
+    (tmp_path / "list.jsonl").write_text(
+        f'{{"path": "{name}", "frame": [3, 1]}}\n{{"path": "{name}", "frame": [0, 2]}}'
+    )
+    assert frames(planned(scan(tmp_path / "list.jsonl", workers=0))) == [[3, 1], [0, 2]]
+
+
+def test_a_view_of_a_catalog_has_its_own_rows(tmp_path: Path) -> None:
+    catalog = listed(tmp_path, frame=[[0], [1], [2, 3], [3], [4]])
+    assert frames(planned(catalog[[4, 0, 3]])) == [[4], [0], [3]]
+
+
+def test_a_plan_travels_as_the_name_of_its_column(tmp_path: Path) -> None:
+    unsaved = planned(listed(tmp_path, frame=[[1, 2], [3, 4], [5, 0]] * 100), shuffle=True).with_epoch(2)
+    assert list(pickle.loads(pickle.dumps(unsaved))) == list(unsaved)
+    unsaved.catalog.to_parquet(tmp_path / "cat.parquet")
+    saved = planned(Catalog.open(tmp_path / "cat.parquet"), shuffle=True).with_epoch(2)
+    text = pickle.dumps(saved)
+    assert len(text) < 2000
+    copy = pickle.loads(text)
+    assert list(copy) == list(saved) == list(unsaved)
+    assert copy.fingerprint == saved.fingerprint == unsaved.fingerprint
+    other = planned(listed(tmp_path, frame=[[1, 2], [3, 4], [5, 1]] * 100), shuffle=True)
+    assert other.fingerprint != saved.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (["1;5;9", "2", "3"], r"column 'frame' holds text such as '1;5;9': expected integers .* plan_requests"),
+        ([True, False, True], "holds bool"),
+        ([[[1]], [[2]], [[3]]], "holds list"),
+        ([[1], [2, 3], [4]], r"row 0 \(.*annotated_6.mp4\) has 1 and row 1 \(.*annotated_9.mp4\) has 2"),
+        ([0.0, float("inf"), 1.0], r"not finite in row 1 \(.*annotated_9.mp4\)"),
+        (pa.array([1, 2, 2**63], pa.uint64()), "no frame number"),
+    ],
+)
+def test_columns_that_name_no_frames(tmp_path: Path, values: Any, message: str) -> None:
+    catalog = listed(tmp_path, frame=values)
+    with pytest.raises(UsageError, match=message):
+        planned(catalog)
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        (lambda c: planned(c, at="frames"), "no column 'frames' .*did you mean 'frame'"),
+        (lambda c: plan_clips(c, Uniform(2), at="frame", seed=0), "give a rule or at='frame', not both"),
+        (lambda c: plan_clips(c, seed=0), "give a rule, for example Uniform"),
+        (lambda c: planned(c, within=("score", "score")), "leave out within="),
+        (lambda c: planned(c, clips_per_video=2), "leave out within= and clips_per_video="),
+        (lambda c: planned(c, at=3), "expects the name of a column, got 3"),
+        (lambda c: plan_clips(c, EveryFrame, seed=0), "a rule is one of the clip rules"),
+        (lambda c: planned(scan(c.source(0), depth="header")), "with_frame_indexes"),
+    ],
+)
+def test_wrong_calls(tmp_path: Path, plan: Callable[[Catalog], EpochPlan], message: str) -> None:
+    catalog = listed(tmp_path, frame=[1, 2, 3], score=[0.5, 1.0, 1.5])
+    with pytest.raises(UsageError, match=message):
+        plan(catalog)
+
+
+def test_two_rules_over_one_catalog_are_two_plans(tmp_path: Path) -> None:
+    catalog = listed(tmp_path, frame=[1, 1, 1])
+    assert frames(planned(catalog)) == frames(plan_clips(catalog, AtIndices([1]), seed=0, shuffle=False))
