@@ -226,7 +226,7 @@ class Facts:
             UsageError: There is none of this name; the message lists the known.
         """
         if name not in self.names:
-            known, meant = ", ".join(self.names), did_you_mean(name, self.names)
+            known, meant = ", ".join(self.names), did_you_mean(str(name), self.names)
             raise UsageError(f"this catalog has no column {name!r}: its columns are {known}{meant}")
         with self._lock:
             if name not in self._columns:
