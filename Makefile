@@ -32,8 +32,9 @@ types: .venv/.dev
 contracts: .venv/.dev
 	$(BIN)/lint-imports --no-cache --no-logo  # its cache has told of imports that were no longer there
 
+# Two processes, or CI takes longer than 15 minutes; the tests of a file stay in one.
 tests: .venv/.dev
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 # The long sweeps: builders of a cache killed, damaged files in every order, forks, each errno at each call, 20,000 clips. Real videos damaged, and read across forks.
 # And the long form of the tests that are marked so.

@@ -124,5 +124,5 @@ def test_a_decoder_has_limits_of_its_own(folder: Path) -> None:
         options: dict[str, Any] = {"batch_size": 1} if make is ff.ClipLoader else {}
         with pytest.raises(UsageError, match="give limits to FlatDecoder itself"):
             make(plan, backend=FlatDecoder(), limits=WIDE, **options)
-        with pytest.raises(UsageError, match=r"limits must be an ff\.Limits"):
+        with pytest.raises(UsageError, match=r"limits: expected an ff\.Limits"):
             make(plan, limits=5, **options)

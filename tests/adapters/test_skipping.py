@@ -176,7 +176,7 @@ def test_passes_over_the_same_clips_lose_no_more(plan: EpochPlan) -> None:
 def test_wrong_arguments() -> None:
     with pytest.raises(NotInThisVersion, match="not in this version"):
         ClipDataset(plan_of(), on_error="substitute")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="on_error must be"):
+    with pytest.raises(UsageError, match="on_error: expected"):
         ClipDataset(plan_of(), on_error="ignore")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="max_failed is for on_error='skip'"):
         ClipDataset(plan_of(), max_failed=1)

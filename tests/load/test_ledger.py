@@ -75,7 +75,7 @@ def test_max_failed_bounds_what_an_epoch_loses(max_failed: float, ends: int | No
         ({"max_failed": 1.5, "on_error": "skip"}, "a count"),
         ({"max_failed": True, "on_error": "skip"}, "a count"),
         ({"max_failed": "1%", "on_error": "skip"}, "a count"),
-        ({"on_error": "ignore"}, "on_error must be"),
+        ({"on_error": "ignore"}, "on_error: expected"),
     ],
 )
 def test_wrong_arguments(options: dict[str, Any], message: str) -> None:

@@ -70,7 +70,7 @@ def test_without_it_the_error_names_it(pictures: Catalog) -> None:
     for size in (None, 32):
         with pytest.raises(UsageError, match="unequal=True"):
             plan_of(pictures, size=size, unequal=False)
-    with pytest.raises(UsageError, match="unequal must be True or False"):
+    with pytest.raises(UsageError, match="unequal: expected True or False"):
         plan_of(pictures, unequal="yes")
     with pytest.raises(UsageError, match="does not fit"):
         plan_of(pictures, crop=CenterCrop(50, 50))

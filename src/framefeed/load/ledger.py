@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, overload
 
 from framefeed.errors import FramefeedError, LoadError, UsageError
+from framefeed.parallel.forking import renew_after_fork
 from framefeed.parallel.shared_lines import SharedLines
 
 MAX_ENTRIES = 10_000
@@ -57,9 +58,20 @@ class Ledger(Sequence[LedgerEntry]):
     def __init__(self, lines: SharedLines | None = None) -> None:
         self._lines = lines
         self._lock = threading.Lock()
+        self._forget()
+        renew_after_fork(self)
+
+    def _forget(self) -> None:
         self._entries: list[LedgerEntry] = []
         self._positions: dict[int, set[int]] = {}
         self._unlisted: Counter[int] = Counter()
+
+    def begin_anew(self) -> None:
+        """Have another lock in a forked process; shared entries are read again, for a thread may have been at it."""
+        self._lock = threading.Lock()
+        if self._lines is not None:
+            self._lines.rewind()
+            self._forget()
 
     @classmethod
     def shared(cls) -> Ledger:

@@ -97,7 +97,7 @@ def check_on_error(on_error: str, max_failed: int | float | None) -> None:
     if on_error == "substitute":
         raise NotInThisVersion('on_error="substitute" is not in this version: use "skip", and leave clips out by `ok`')
     if on_error not in ("raise", "skip"):
-        raise UsageError(f'on_error must be "raise" or "skip", not {on_error!r}')
+        raise expected("on_error", '"raise" or "skip"', on_error)
     check_max_failed(max_failed, on_error)
 
 

@@ -64,6 +64,10 @@ class SharedLines:
             return data[:whole].splitlines()
         return []
 
+    def rewind(self) -> None:
+        """Read from the first line again."""
+        self._offset = 0
+
 
 def _attached(path: str, max_bytes: int) -> SharedLines:
     lines = SharedLines.__new__(SharedLines)

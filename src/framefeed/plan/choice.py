@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from framefeed._checks import expected
 from framefeed._nearest import did_you_mean
-from framefeed.errors import FrameNotFound
+from framefeed.errors import FrameNotFound, UsageError
 from framefeed.index.frame_index import FloatArray, IntArray
 from framefeed.index.picking import NONE, PICKS, ExactTimes, Pick, pick_frames
 from framefeed.plan.timeline import Timeline
@@ -57,7 +57,8 @@ class Picking:
     def __post_init__(self) -> None:
         for name, value, known in (("pick", self.pick, PICKS), ("policy", self.policy, POLICIES)):
             if value not in known:
-                raise expected(name, f"one of {', '.join(known)}{did_you_mean(str(value), known)}", value)
+                error = expected(name, f"one of {', '.join(known)}", value)
+                raise UsageError(f"{error}{did_you_mean(str(value), known)}")
         tolerance = self.tolerance_seconds
         is_number = isinstance(tolerance, Real) and not isinstance(tolerance, bool)
         if tolerance is not None and not (is_number and isfinite(tolerance) and tolerance >= 0):
