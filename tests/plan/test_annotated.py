@@ -178,3 +178,14 @@ def test_wrong_calls(tmp_path: Path, plan: Callable[[Catalog], EpochPlan], messa
 def test_two_rules_over_one_catalog_are_two_plans(tmp_path: Path) -> None:
     catalog = listed(tmp_path, frame=[1, 1, 1])
     assert frames(planned(catalog)) == frames(plan_clips(catalog, AtIndices([1]), seed=0, shuffle=False))
+
+
+def test_integers_in_a_column_named_as_times_are_warned_of(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="integers are frame numbers, not seconds"):
+        assert frames(planned(listed(tmp_path, start_seconds=[1, 2, 3]), "start_seconds")) == [[1], [2], [3]]
+    planned(listed(tmp_path, start_seconds=[0.0, 0.04, 0.08]), "start_seconds")
+
+
+def test_the_value_that_makes_a_column_text_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="text such as '1/2'"):
+        planned(listed(tmp_path, frame=["99.5", "1/2", "3"]))

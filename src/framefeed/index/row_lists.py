@@ -90,6 +90,10 @@ def _numbers(column: pa.Array, name: str) -> IntArray | FloatArray:
 
 def _shown(column: pa.Array) -> str:
     known = column.drop_null()
-    example = f" such as {str(known[0].as_py())[:40]!r}" if len(known) else ""
     is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    if is_text:
+        # The value that makes a column text, rather than a number beside it.
+        odd = known.filter(pc.invert(pc.match_substring_regex(known, r"^\s*[-+]?\d+(\.\d*)?\s*$")))
+        known = odd if len(odd) else known
+    example = f" such as {str(known[0].as_py())[:40]!r}" if len(known) else ""
     return f"text{example}" if is_text else f"{column.type}{example}"

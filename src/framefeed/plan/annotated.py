@@ -48,6 +48,11 @@ def requests_of_rows(catalog: Catalog, at: str, options: PlanOptions) -> Request
     )
 
 
+def is_named_as_times(column: str) -> bool:
+    """Whether a column's name says that it holds times."""
+    return any(word in column.lower() for word in ("second", "time"))
+
+
 def _check_lists(catalog: Catalog, at: str, rows: IntArray, chosen: RowLists) -> None:
     if not len(rows):
         return

@@ -15,7 +15,7 @@ from numpy.random import Generator
 from framefeed._checks import OutOfRange, check_integer, check_mapping, check_position, expected
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index.catalog import Catalog, CatalogEntry
-from framefeed.plan.annotated import requests_of_rows
+from framefeed.plan.annotated import is_named_as_times, requests_of_rows
 from framefeed.plan.asked import Requests
 from framefeed.plan.chance import Place, generator_at
 from framefeed.plan.clips import ClipRule, RandomSegments
@@ -389,9 +389,13 @@ def plan_clips(
     plan = _restored(catalog, _rule_or_column(catalog, rule, at), options)
     if excluded := plan.tables.num_excluded(catalog):
         warnings.warn(
-            f"{excluded} of {len(catalog)} rows are left out of this plan, because their files could not be read: "
-            "plan.excluded "
-            "lists them with their errors",
+            f"{excluded} of {len(catalog)} rows are left out of this plan: plan.excluded lists each with the reason",
+            UserWarning,
+            stacklevel=2,
+        )
+    if at is not None and isinstance(plan.rule, Requests) and is_named_as_times(at) and not plan.rule.by_time.any():
+        warnings.warn(
+            f"at={at!r}: integers are frame numbers, not seconds: for seconds write floats, such as 3.0",
             UserWarning,
             stacklevel=2,
         )
