@@ -32,9 +32,11 @@ def collecting_reasons() -> Iterator[list[str]]:
     level = log.level
     log.setLevel(logging.DEBUG)
     log.addHandler(handler)
-    yield said
-    log.removeHandler(handler)
-    log.setLevel(level)
+    try:
+        yield said
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
 
 
 def differences(index: FrameIndex, full: FrameIndex) -> list[str]:

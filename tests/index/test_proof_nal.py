@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,37 +17,20 @@ from framefeed.media import proof_h264, proof_hevc, proof_rules
 from framefeed.media.h26x import hevc_slices
 from framefeed.testing import CODECS, iter_pathologies, write_clip
 from tests.corpus import corpus_file
+from tests.index.proof_checks import PROVED, collecting_reasons, differences
 from tests.lengths import either
 from tests.media import nal_mutants as mutants
 from tests.media.nal_mutants import Stream, Units, edit, h264, hevc, join, joined, kind_of, late_b, with_sets
 
-PROVED, MP4, MKV, TS = "packets+proof", ".mp4", ".mkv", ".ts"
+MP4, MKV, TS = ".mp4", ".mkv", ".ts"
 CODEC_NAMES = ("h264", "hevc")
 
 
 @pytest.fixture
 def reasons() -> Iterator[list[str]]:
     """What the index says of proofs that fail."""
-    said: list[str] = []
-
-    class Collector(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            said.append(record.getMessage())
-
-    log, handler = logging.getLogger("framefeed.index"), Collector()
-    level = log.level
-    log.setLevel(logging.DEBUG)
-    log.addHandler(handler)
-    yield said
-    log.removeHandler(handler)
-    log.setLevel(level)
-
-
-def differences(index: FrameIndex, full: FrameIndex) -> list[str]:
-    """Name what a proved index has other than full verification."""
-    arrays = ("pts", "duration", "key_frame_indices", "frame_packet", "frame_start")
-    found = [name for name in arrays if not np.array_equal(getattr(index, name), getattr(full, name))]
-    return found + ([] if index.stream == full.stream else ["stream"])
+    with collecting_reasons() as said:
+        yield said
 
 
 def check(path: Path) -> FrameIndex:

@@ -104,8 +104,9 @@ def _read_table(path: str, options: ListOptions) -> ListTable | Manifest:
     if suffix in JSON_SUFFIXES:
         return ListTable(_json_table(data))
     if suffix in CSV_SUFFIXES:
-        separator = separator_of(os.fsdecode(data), "\t" if suffix == ".tsv" else ",")
-        lines = read_lines(data) if separator not in os.fsdecode(data) else []
+        text = os.fsdecode(data)
+        separator = separator_of(text, "\t" if suffix == ".tsv" else ",")
+        lines = read_lines(data) if separator not in text else []
         if not has_values(lines):
             is_numbered = any(isinstance(column, int) for column in (options.columns or {}).values())
             return read_csv(data, separator, _path_names(options), options.wanted, is_numbered=is_numbered)
