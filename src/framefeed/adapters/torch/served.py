@@ -33,6 +33,8 @@ class Served:
         worker = get_worker_info()
         slot = 0 if worker is None else 1 + worker.id % _SLOTS
         self._counts[slot] += items
+        if slot > 1:  # only this process or its first worker warns: two that see the same count would both do so
+            return
         given = int(self._counts.sum())
         # A single clip that is looked at twice is no second epoch.
         if given <= max(2, _MOST_EPOCHS * epoch_items) or self._has_warned:
