@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,6 +41,18 @@ def media_root() -> Path:
     if not root.is_dir():
         pytest.skip(f"no media folder at {root}; FRAMEFEED_MEDIA names another")
     return root
+
+
+@pytest.fixture(scope="session", autouse=True)
+def temporary_folder() -> Iterator[None]:
+    """Remove all that is left in the temporary folder: torch's persistent workers leave a folder each there."""
+    with (
+        tempfile.TemporaryDirectory(prefix="framefeed-tests-", ignore_cleanup_errors=True) as folder,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setenv("TMPDIR", folder)
+        patch.setattr(tempfile, "tempdir", folder)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
