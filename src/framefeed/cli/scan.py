@@ -20,6 +20,7 @@ from framefeed.cli.printing import counted, printable, say, say_json
 from framefeed.errors import UsageError
 from framefeed.index.catalog import Catalog
 from framefeed.index.catalog_rows import missing_frames
+from framefeed.index.facts import check_classes
 from framefeed.index.frame_index import TimesFrom
 from framefeed.index.known_by import KNOWN_BY_IN_WORDS, count_known_by
 from framefeed.index.list_columns import ListOptions
@@ -43,6 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="which column of a list is what, by number from 0 or by name: path=0,label=1")  # fmt: skip
     parser.add_argument("--path-template", metavar="TEXT",
                         help="path of each line of a list, built from its columns: '{label}/{id}.mp4'")  # fmt: skip
+    parser.add_argument("--classes-of", metavar="CATALOG",
+                        help="number the labels as this catalog does: as train.parquet")  # fmt: skip
     depth = parser.add_mutually_exclusive_group()
     depth.add_argument("--depth", choices=["frames", "header"], default="frames",
                        help="find every frame (default), or read headers only")  # fmt: skip
@@ -119,7 +122,8 @@ def _request(args: argparse.Namespace) -> ScanRequest:
         assume_fps=None if args.assume_fps is None else exact_rate(args.assume_fps),
     )
     lists = ListOptions(args.columns, args.path_template, args.root and absolute(args.root))
-    return ScanRequest(options, args.out, args.label_from, args.root, args.resume, args.image_folders, lists)
+    known = None if args.classes_of is None else check_classes(Catalog.open(args.classes_of).classes)
+    return ScanRequest(options, args.out, args.label_from, args.root, args.resume, args.image_folders, lists, known)
 
 
 def summary(catalog: Catalog) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from framefeed.index.build import Verify
 from framefeed.index.chunks import Part, Surveyed
-from framefeed.index.facts import FACTS, Facts, Label, distinct, encode_labels, normal_labels, source_numbers
+from framefeed.index.facts import FACTS, Facts, Label, classes_of, encode_labels, normal_labels, source_numbers
 from framefeed.index.frame_tables import FrameTables
 from framefeed.index.still_rows import SURVEYED
 from framefeed.index.survey import Finding, SurveyOptions
@@ -56,6 +56,7 @@ class Rows:
         extra: The manifest's own columns, or None.
         root: Folder that relative texts are resolved against.
         buffers: Media in memory, and image sequences that were given as such, by text.
+        classes: All labels in the order of their numbers; None for those that the rows have, sorted.
     """
 
     texts: pa.Array
@@ -64,6 +65,7 @@ class Rows:
     extra: pa.Table | None = None
     root: str | None = None
     buffers: Mapping[str, bytes | ImageSequence] = field(default_factory=dict)
+    classes: tuple[Label, ...] | None = None
 
     def plain_labels(self) -> pa.ChunkedArray:
         """The labels as whole numbers or strings, null where there is none."""
@@ -141,7 +143,7 @@ class CatalogData:
         return self.facts.frame_rows
 
 
-def assemble(wanted: Wanted, options: SurveyOptions, classes: Sequence[Label] | None = None) -> CatalogData:
+def assemble(wanted: Wanted, options: SurveyOptions, classes: tuple[Label, ...] | None = None) -> CatalogData:
     """Find out about all sources, and put a catalog together.
 
     Args:
@@ -152,16 +154,14 @@ def assemble(wanted: Wanted, options: SurveyOptions, classes: Sequence[Label] | 
     chunks = list(chunks_of([Part("", wanted.sources, "sources")], options))
     texts = pa.array(wanted.texts, pa.string())
     numbers = source_numbers(texts)
-    rows = Rows(texts, numbers, wanted.labels, wanted.extra, wanted.root, wanted.buffers)
-    return catalog_data(rows, Found.of(sweep(chunks, options)), options, classes)
+    rows = Rows(texts, numbers, wanted.labels, wanted.extra, wanted.root, wanted.buffers, classes)
+    return catalog_data(rows, Found.of(sweep(chunks, options)), options)
 
 
-def catalog_data(
-    rows: Rows, found: Found, options: SurveyOptions, classes: Sequence[Label] | None = None
-) -> CatalogData:
+def catalog_data(rows: Rows, found: Found, options: SurveyOptions) -> CatalogData:
     """Put a catalog together of rows and what is known of their sources."""
     labels = rows.plain_labels()
-    known = tuple(distinct(labels) if classes is None else classes)
+    known = classes_of(labels, rows.classes)
     frames = FrameTables(found.frames) if options.depth == "frames" else None
     facts = Facts.of_table(_table(rows, found.facts, encode_labels(labels, known)))
     return CatalogData(

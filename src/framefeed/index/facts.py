@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import cached_property
 from threading import RLock
 from typing import Any
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
+from framefeed._checks import expected
 from framefeed._nearest import did_you_mean
 from framefeed.errors import UsageError
 from framefeed.index.arrow_views import Texts, ragged_view
@@ -66,6 +68,7 @@ INFO_COLUMNS = (
 )
 ROWS_PER_CHUNK = 4096
 """Rows held as Python objects, at about 1 kB each, before they become columns."""
+_SHOWN_CLASSES = 5
 _WHERE_NOT_WHAT = frozenset({"source", "mtime_ns", "error"})
 """Columns that differ between copies of the same media, and so are no part of a catalog's fingerprint."""
 
@@ -165,8 +168,48 @@ def label_codes(facts: Facts, classes: Sequence[Label]) -> IntArray:
 
 
 def normal_labels(labels: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Make labels whole numbers if they are, else strings."""
+    """Make labels integers if they are, else strings.
+
+    Where one label is missing, pandas and others write integers as 0.0, 1.0, 10.0: as text, 10.0 would come before 2.0.
+    """
+    if pa.types.is_floating(labels.type):
+        with suppress(pa.ArrowInvalid):
+            return labels.cast(pa.int64())
     return labels.cast(pa.int64() if pa.types.is_integer(labels.type) else pa.string())
+
+
+def check_classes(classes: object) -> tuple[Label, ...]:
+    """Take the list of all labels, in the order of their numbers, as a tuple.
+
+    Raises:
+        UsageError: It is not a list of different strings, or of different integers.
+    """
+    what = "a list of all labels in the order of their numbers, all strings or all integers, each once"
+    if isinstance(classes, (str, bytes)) or not isinstance(classes, Iterable):
+        raise expected("classes", what, classes)
+    labels = tuple(classes)
+    if not labels or len(set(labels)) < len(labels) or {type(each) for each in labels} not in ({str}, {int}):
+        raise expected("classes", what, list(labels))
+    return labels
+
+
+def classes_of(labels: pa.ChunkedArray, classes: Sequence[Label] | None) -> tuple[Label, ...]:
+    """List the labels that the numbers of labels come from: those given, else the distinct ones, sorted.
+
+    Raises:
+        UsageError: A label is not among those given.
+    """
+    found = tuple(distinct(labels))
+    if classes is None:
+        return found
+    missing = [label for label in found if label not in set(classes)]
+    if missing:
+        known = ", ".join(map(repr, classes[:_SHOWN_CLASSES])) + (", ..." if len(classes) > _SHOWN_CLASSES else "")
+        raise UsageError(
+            f"classes: {len(missing):,} of the {len(found):,} labels found are not in it, for example {missing[0]!r} "
+            f"(it has {known}); give classes= all labels, in the same spelling and type"
+        )
+    return tuple(classes)
 
 
 def distinct(values: pa.ChunkedArray) -> list[Any]:

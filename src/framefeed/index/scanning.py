@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Literal, get_args
 
@@ -21,7 +21,7 @@ from framefeed.index.build import Verify
 from framefeed.index.catalog import Catalog, CatalogEntry
 from framefeed.index.catalog_files import as_text, check_target, frames_path, open_catalog
 from framefeed.index.chunks import Part
-from framefeed.index.facts import decoded, distinct, source_numbers
+from framefeed.index.facts import Label, check_classes, classes_of, decoded, source_numbers
 from framefeed.index.frame_index import TimesFrom
 from framefeed.index.journal import Journal
 from framefeed.index.known import Known
@@ -57,6 +57,7 @@ def scan(
     fps: float | Fraction | None = None,
     limits: Limits | None = None,
     deadline_seconds: float | None = 60,
+    classes: Sequence[str] | Sequence[int] | None = None,
 ) -> Catalog:
     """Make a catalog of many media: one row per file, also for files that cannot be read.
 
@@ -90,6 +91,8 @@ def scan(
             LimitExceeded.
         deadline_seconds: Longest time for one file, or None for no limit. A file that takes longer is a row with
             LimitExceeded; the next scan tries it again.
+        classes: All labels in the order of their numbers, such as ``train.classes`` for a list of validation videos;
+            by default the labels found, sorted. A label that is not among them is a UsageError.
 
     Returns:
         The catalog, opened from ``out`` where that is given.
@@ -113,7 +116,8 @@ def scan(
     options = SurveyOptions(depth, verify, workers, progress, rate, bounds, deadline_seconds, assumed)
     base = None if root is None else absolute(os.fsdecode(root))
     lists = ListOptions(columns, path_template, base)
-    request = ScanRequest(options, out, label_from, base, resume, folders, lists)
+    known = None if classes is None else check_classes(classes)
+    request = ScanRequest(options, out, label_from, base, resume, folders, lists, known)
     catalog = scanned(roots, request).catalog
     if assumed is not None and depth == "frames" and not count_times(catalog).get("assumed"):
         message = f"assume_fps={assume_fps} was not used: all readable files have times of their own"
@@ -141,6 +145,7 @@ class ScanRequest:
         resume: Whether what is known from before counts.
         image_folders: "image" or "video".
         lists: How lists are read.
+        classes: All labels in the order of their numbers, or None.
     """
 
     options: SurveyOptions
@@ -150,6 +155,7 @@ class ScanRequest:
     resume: bool = True
     image_folders: ImageFolders = "image"
     lists: ListOptions = field(default_factory=ListOptions)
+    classes: tuple[Label, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.label_from not in (None, "parent"):
@@ -174,7 +180,8 @@ def scanned(roots: Roots, request: ScanRequest) -> Scanned:
         roots, image_folders=request.image_folders, without=own, by_parent=by_parent, lists=request.lists
     )
     _check_urls(roots)
-    rows = _rows(listing, request.label_from, base)
+    rows = replace(_rows(listing, request.label_from, base), classes=request.classes)
+    classes_of(rows.plain_labels(), rows.classes)  # before hours of scanning
     sources = _sources(listing, rows)
     if target is not None:
         done = _scanned_to(target, rows, sources, request)
@@ -329,8 +336,9 @@ def _stands(target: str, rows: Rows, options: SurveyOptions) -> bool:
 def _has_rows(target: str, rows: Rows, options: SurveyOptions) -> bool:
     facts, header, frames = open_catalog(target)
     labels = rows.plain_labels()
-    as_asked = (options.depth, options.verify, repr(options.limits), as_text(options.assume_fps), distinct(labels))
-    same = (header.depth, header.verify, header.limits, header.assume_fps, list(header.classes)) == as_asked
+    as_asked = (options.depth, options.verify, repr(options.limits), as_text(options.assume_fps))
+    same = (header.depth, header.verify, header.limits, header.assume_fps) == as_asked
+    same &= tuple(header.classes) == classes_of(labels, rows.classes)
     same &= (frames is None) == (header.frames_id is None)
     extra = pa.table({}) if rows.extra is None else rows.extra
     if not same or facts.extra_names != extra.column_names:
