@@ -101,6 +101,17 @@ def test_frame_indexes_can_be_made_later(data: Path) -> None:
     assert indexed.with_frame_indexes() is indexed
 
 
+def test_frame_indexes_are_made_within_limits(data: Path) -> None:
+    header = scan(data / "cat", depth="header")
+    bounded = header.with_frame_indexes(workers=0, limits=Limits(max_packets=6))
+    assert bounded.table.equals(scan(data / "cat", limits=Limits(max_packets=6)).table)
+    assert {kind for _, kind, _ in bounded.failures} == {"LimitExceeded"}
+    assert not len(header.with_frame_indexes(workers=0).failures)
+    for catalog in (header, scan(data / "cat")):
+        with pytest.raises(UsageError, match="limits: expected"):
+            catalog.with_frame_indexes(limits=3)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(("verify", "built_from"), [("none", "packets"), ("ends", "packets+ends"), ("full", "decode")])
 def test_verify(data: Path, verify: Any, built_from: str) -> None:
     assert scan(data / "cat", verify=verify).frame_index(0).built_from == built_from
