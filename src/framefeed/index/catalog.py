@@ -310,7 +310,7 @@ class Catalog(CatalogRows):
         Args:
             workers: Threads; None takes the thread budget.
             limits: What a file may claim, None for the defaults of `Limits`; a file that claims more is a row with
-                LimitExceeded. The limits of the scan that made this catalog are not stored in it: give them again.
+                LimitExceeded. The limits of the scan are not taken over: give them again.
 
         Raises:
             UsageError: ``workers`` or ``limits`` is wrong.
