@@ -399,6 +399,7 @@ def test_wrong_arguments_of_the_video_decoder_for_torch_are_named(media: Media) 
         Wrong("get_frames_played_at", video.get_frames_played_at, "seconds", ("3", None, ["1"], Nothing())),
         Wrong("in_range", video.get_frames_played_in_range, "start_seconds", ("3", None, [1, 2]), others=stop),
         Wrong("get_all_frames", video.get_all_frames, "fps", ("3", 0, -1, [1, 2], Nothing())),
+        Wrong("batch[]", video.get_all_frames().__getitem__, "key", ("x", 0.5, {}, Nothing(), 99, [0, 99]), "index"),
     ]
     found = [complaint(wrong, value) for wrong in calls for value in wrong.values]
     assert "\n".join(each for each in found if each) == ""
