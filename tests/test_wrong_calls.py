@@ -6,8 +6,10 @@ import re
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 
 import framefeed as ff
@@ -195,7 +197,7 @@ def calls_of_decoding(media: Media) -> Iterator[Wrong]:
     yield Wrong("VideoDecoder", ff.VideoDecoder, "frame_index", NO_OBJECT, others=sourced)
     yield Wrong("VideoDecoder", ff.VideoDecoder, "size", NO_SIZE, others=sourced)
     yield Wrong("VideoDecoder", ff.VideoDecoder, "crop", NO_CROP, others=sourced)
-    yield Wrong("VideoDecoder", ff.VideoDecoder, "backend", NO_OBJECT, others=sourced)
+    yield Wrong("VideoDecoder", ff.VideoDecoder, "backend", (*NO_OBJECT, type(as_decoder("pyav"))), others=sourced)
     yield Wrong("VideoDecoder", ff.VideoDecoder, "dimension_order", NO_CHOICE, others=sourced)
     yield Wrong("VideoDecoder", ff.VideoDecoder, "limits", NO_OBJECT, others=sourced)
     video = ff.VideoDecoder(media.path)
@@ -207,6 +209,56 @@ def calls_of_decoding(media: Media) -> Iterator[Wrong]:
     stop = {"stop_seconds": 0.3}
     yield Wrong("in_range", video.get_frames_played_in_range, "start_seconds", ("3", None, [1, 2]), others=stop)
     yield Wrong("get_all_frames", video.get_all_frames, "fps", ("3", 0, -1, [1, 2], Nothing()))
+
+
+def calls_of_frames(media: Media) -> Iterator[Wrong]:
+    pixels, times, numbers = np.zeros((2, 3, 4, 6), np.uint8), np.zeros(2), np.arange(2)
+    frame = {"data": pixels[0], "pts_seconds": 0.0, "duration_seconds": 0.1, "indices": 0}
+    batch = {"data": pixels, "pts_seconds": times, "duration_seconds": times, "indices": numbers}
+    slot = {"indices": numbers, "output": ff.OutputSpec(), "out": pixels}
+
+    def left_out(given: dict[str, Any], argument: str) -> dict[str, Any]:
+        return {name: value for name, value in given.items() if name != argument}
+
+    no_array = (3, "x", None, [1, 2], {}, Nothing(), Nothing, np.ndarray)
+    yield Wrong("Frame", ff.Frame, "data", (*no_array, times), others=left_out(frame, "data"))
+    for argument in ("pts_seconds", "duration_seconds"):
+        values = ("3", None, [1, 2], {}, Nothing(), times)
+        yield Wrong("Frame", ff.Frame, argument, values, others=left_out(frame, argument))
+    yield Wrong("Frame", ff.Frame, "indices", ("3", None, 0.5, [1, 2], Nothing()), others=left_out(frame, "indices"))
+    yield Wrong("FrameBatch", ff.FrameBatch, "data", (*no_array, times), others=left_out(batch, "data"))
+    for argument in ("pts_seconds", "duration_seconds", "indices"):
+        values = (*no_array, np.zeros(3), np.zeros((2, 1)))
+        yield Wrong("FrameBatch", ff.FrameBatch, argument, values, others=left_out(batch, argument))
+    keys = ("x", 0.5, {}, Nothing(), 2, -3, [0, 2], [[0], [0, 1]], (0, 1), [True], slice("a", None))
+    yield Wrong("batch[]", lambda key: ff.FrameBatch(**batch)[key], "key", keys, "index")
+    yield Wrong("len(batch[0])", lambda at: len(ff.FrameBatch(**batch)[at]), "at", (0,), "len")
+    yield Wrong(
+        "ClipSlot", ff.ClipSlot, "indices", (*no_array, "01", times, times[None]), others=left_out(slot, "indices")
+    )
+    yield Wrong("ClipSlot", ff.ClipSlot, "output", (*NO_OBJECT, None, ff.OutputSpec), others=left_out(slot, "output"))
+    outs = (*no_array, times, pixels[:1], pixels.astype(np.float32))
+    yield Wrong("ClipSlot", ff.ClipSlot, "out", outs, others=left_out(slot, "out"))
+
+
+def calls_of_parallel(media: Media) -> Iterator[Wrong]:
+    del media
+    for function in (ff.parallel.ordered_map, ff.parallel.ordered_outcomes):
+        both: dict[str, Any] = {"function": abs, "items": [1, -2], "max_in_flight": 2}
+        for argument, values in (
+            ("function", (3, None, "abs", [abs], {}, Nothing())),
+            ("items", (3, None, 0.5, Nothing(), list)),
+            ("max_in_flight", (*NO_INTEGER, None, 0, -1, True)),
+        ):
+            others = {"workers": 0, **{name: value for name, value in both.items() if name != argument}}
+            yield Wrong(function.__name__, function, argument, values, others=others)
+        yield Wrong(function.__name__, function, "workers", (*NO_INTEGER, -1, True), others=both)
+        yield Wrong(function.__name__, function, "kind", (*NO_CHOICE, None), others=both)
+        yield Wrong(function.__name__, function, "max_bytes", (*NO_INTEGER, -1), others={**both, "size_of": abs})
+        yield Wrong(function.__name__, function, "max_bytes", (3,), "size_of", both)
+        yield Wrong(function.__name__, function, "size_of", (3, "x", [1], {}, Nothing()), others=both)
+        yield Wrong(function.__name__, function, "deadline_seconds", (*NO_NUMBER, 0, -1), others=both)
+        yield Wrong(function.__name__, function, "pool", (*NO_OBJECT, ff.parallel.ThreadPool), others=both)
 
 
 def calls_of_loading(media: Media) -> Iterator[Wrong]:
@@ -235,6 +287,16 @@ def calls_of_caching(media: Media) -> Iterator[Wrong]:
     yield Wrong("form_for", media.cache.form_for, "plan", (*NO_OBJECT, None))
     decoder = {"inner": as_decoder("auto")}
     yield Wrong("decoder_for", media.cache.decoder_for, "plan", (*NO_OBJECT, None), others=decoder)
+    yield Wrong("decoder_for", media.cache.decoder_for, "inner", (*NO_OBJECT, None), others={"plan": media.plan})
+    yield Wrong(
+        "decoder_for", media.cache.decoder_for, "epochs", (*NO_INTEGER, None, 0), others={"plan": media.plan, **decoder}
+    )
+    yield Wrong("decoder", media.cache.decoder, "inner", (*NO_OBJECT, None))
+    yield Wrong("decoder", media.cache.decoder, "form", NO_CHOICE, others=decoder)
+    yield Wrong("verify", media.cache.verify, "progress", (3, "x", [1], {}, True, Nothing()))
+    built: dict[str, Any] = {"plan": media.plan, "cache": media.cache}
+    yield Wrong("build", ff.cache.build, "progress", ("text", 3, [1], {}, Nothing()), others=built)
+    yield Wrong("build", ff.cache.build, "limits", NO_OBJECT, others=built)
     for function in (ff.cache.build, ff.cache.estimate):
         both = {"plan": media.plan, "cache": media.cache}
         yield Wrong(function.__name__, function, "plan", (*NO_OBJECT, None), others={"cache": media.cache})
@@ -251,6 +313,8 @@ GROUPS = (
     calls_of_rules,
     calls_of_plans,
     calls_of_decoding,
+    calls_of_frames,
+    calls_of_parallel,
     calls_of_loading,
     calls_of_caching,
 )
@@ -269,13 +333,13 @@ def complaint(wrong: Wrong, value: object) -> str | None:
         return None
     except Exception as error:
         return f"{here}: {type(error).__name__}: {error}"
-    return f"{here}: no error, but {result!r:.60}"
+    return f"{here}: no error, but {type(result).__name__}"
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=[group.__name__ for group in GROUPS])
 def test_wrong_arguments_are_named(group: Callable[[Media], Iterator[Wrong]], media: Media) -> None:
     found = [complaint(wrong, value) for wrong in group(media) for value in wrong.values]
-    assert [each for each in found if each] == []
+    assert "\n".join(each for each in found if each) == ""
 
 
 def test_wrong_arguments_of_a_dataset_are_named(media: Media) -> None:
@@ -291,7 +355,54 @@ def test_wrong_arguments_of_a_dataset_are_named(media: Media) -> None:
         Wrong("dataset[]", dataset.__getitem__, "position", (*NO_INTEGER, None, 99)),
     ]
     found = [complaint(wrong, value) for wrong in calls for value in wrong.values]
-    assert [each for each in found if each] == []
+    assert "\n".join(each for each in found if each) == ""
+
+
+def test_wrong_arguments_of_the_video_decoder_for_torch_are_named(media: Media) -> None:
+    pytest.importorskip("torch")
+    decoder = partial(ff.torch.VideoDecoder, media.path)
+    video = decoder()
+    stop = {"stop_seconds": 0.3}
+    calls = [
+        Wrong("VideoDecoder", ff.torch.VideoDecoder, "source", (3, None, 3.5, [1], {}, Nothing(), Nothing, "", "a\0b")),
+        Wrong("VideoDecoder", decoder, "stream_index", NO_INTEGER),
+        Wrong("VideoDecoder", decoder, "dimension_order", (*NO_CHOICE, None)),
+        Wrong("VideoDecoder", decoder, "num_ffmpeg_threads", (*NO_INTEGER, None)),
+        Wrong("VideoDecoder", decoder, "device", ("text", [1, 2], {}, Nothing(), Nothing, "cuda:x")),
+        Wrong("VideoDecoder", decoder, "seek_mode", (*NO_CHOICE, None)),
+        Wrong("VideoDecoder", decoder, "transforms", (3, "x", [3], [None], Nothing(), Nothing), "transform"),
+        Wrong("VideoDecoder", decoder, "output_dtype", (*NO_CHOICE, float)),
+        Wrong(
+            "VideoDecoder",
+            decoder,
+            "custom_frame_mappings",
+            (3, "x", [3], {}, Nothing(), Nothing, "[]", '{"frames": [3]}'),
+            "custom.frame.mappings",
+        ),
+        Wrong("VideoDecoder", decoder, "size", NO_SIZE),
+        Wrong("VideoDecoder", decoder, "crop", NO_CROP),
+        Wrong("VideoDecoder", decoder, "backend", NO_OBJECT),
+        Wrong("VideoDecoder", decoder, "frame_index", NO_OBJECT),
+        Wrong("VideoDecoder", decoder, "limits", NO_OBJECT),
+        Wrong(
+            "video[]",
+            video.__getitem__,
+            "key",
+            ("3", None, 0.5, [1], {}, Nothing(), slice("a", None)),
+            "key|slice|index",
+        ),
+        Wrong("get_frame_at", video.get_frame_at, "index", ("3", 0.5, None, [1], Nothing())),
+        Wrong("get_frames_at", video.get_frames_at, "indices", ("3", 0.5, None, ["1"], [[1], [1, 2]], Nothing())),
+        Wrong("in_range", video.get_frames_in_range, "start", ("3", 0.5), others={"stop": 3}),
+        Wrong("in_range", video.get_frames_in_range, "step", ("3", 0.5, 0, -1), others={"start": 0, "stop": 3}),
+        Wrong("get_frame_played_at", video.get_frame_played_at, "seconds", ("3", None, [1, 2], Nothing()), "time"),
+        Wrong("get_frames_played_at", video.get_frames_played_at, "seconds", ("3", None, ["1"], Nothing())),
+        Wrong("in_range", video.get_frames_played_in_range, "start_seconds", ("3", None, [1, 2]), others=stop),
+        Wrong("get_all_frames", video.get_all_frames, "fps", ("3", 0, -1, [1, 2], Nothing())),
+        Wrong("batch[]", video.get_all_frames().__getitem__, "key", ("x", 0.5, {}, Nothing(), 99, [0, 99]), "index"),
+    ]
+    found = [complaint(wrong, value) for wrong in calls for value in wrong.values]
+    assert "\n".join(each for each in found if each) == ""
 
 
 def test_a_call_that_is_accepted_or_fails_in_another_way_is_caught() -> None:

@@ -105,6 +105,18 @@ def test_links_are_rows_of_their_own_labels_or_counted(
     assert told in capfd.readouterr().out.splitlines()
 
 
+def test_labels_that_look_like_mistakes_are_told_on_standard_error(
+    videos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    labels = ["1", "2", "x", "3"]
+    lines = [f"{video} {label}" for video, label in zip(sorted(videos.glob("*/*.mp4")), labels, strict=True)]
+    (tmp_path / "list.txt").write_text("\n".join(lines))
+    assert main(["scan", os.fspath(tmp_path / "list.txt"), "--json"]) == 0
+    out, err = capfd.readouterr()
+    assert json.loads(out)["classes"] == ["1", "2", "3", "x"]
+    assert "list.txt: line 3: the label 'x' is text, but 3 of 4 labels are integers" in only_line(err)
+
+
 def test_an_empty_folder_is_a_mistake(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["scan", os.fspath(tmp_path)]) == 1
     assert "no media found in" in only_line(capfd.readouterr().err)

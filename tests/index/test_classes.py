@@ -60,7 +60,8 @@ def test_wrong_classes_are_refused(tmp_path: Path, classes: Any, message: str) -
 
 
 def test_integers_written_as_floats_are_integers(tmp_path: Path) -> None:
-    catalog = scan(write(tmp_path, "a.csv", *(f"{number}.0" for number in range(12)), ""))
+    with pytest.warns(UserWarning, match="line 14: the label is empty"):
+        catalog = scan(write(tmp_path, "a.csv", *(f"{number}.0" for number in range(12)), ""))
     assert catalog.classes == list(range(12))
     assert list(catalog.column_values("label")) == [*range(12), -1]
     assert scan(write(tmp_path, "b.csv", 0.5, 1.0)).classes == ["0.5", "1"]

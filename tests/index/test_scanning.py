@@ -101,6 +101,17 @@ def test_frame_indexes_can_be_made_later(data: Path) -> None:
     assert indexed.with_frame_indexes() is indexed
 
 
+def test_frame_indexes_are_made_within_limits(data: Path) -> None:
+    header = scan(data / "cat", depth="header")
+    bounded = header.with_frame_indexes(workers=0, limits=Limits(max_packets=6))
+    assert bounded.table.equals(scan(data / "cat", limits=Limits(max_packets=6)).table)
+    assert {kind for _, kind, _ in bounded.failures} == {"LimitExceeded"}
+    assert not len(header.with_frame_indexes(workers=0).failures)
+    for catalog in (header, scan(data / "cat")):
+        with pytest.raises(UsageError, match="limits: expected"):
+            catalog.with_frame_indexes(limits=3)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(("verify", "built_from"), [("none", "packets"), ("ends", "packets+ends"), ("full", "decode")])
 def test_verify(data: Path, verify: Any, built_from: str) -> None:
     assert scan(data / "cat", verify=verify).frame_index(0).built_from == built_from
@@ -111,7 +122,8 @@ def test_a_manifest_keeps_its_lines_and_columns(data: Path) -> None:
         "video,label,start_seconds,end_seconds,split\n"
         "cat/a.mp4,cat,0.5,1.5,train\ncat/a.mp4,cat,1.5,2,test\nmissing.mp4,dog,,,train\ndog/text.mp4,,0,1,train\n"
     )
-    made = scan(data / "list.csv")
+    with pytest.warns(UserWarning, match="line 5: the label is empty, as in 1 of 4 rows"):
+        made = scan(data / "list.csv")
     assert relative(made, data) == ["cat/a.mp4", "cat/a.mp4", "missing.mp4", "dog/text.mp4"]
     assert made.table.column_names[-3:] == ["start_seconds", "end_seconds", "split"]
     np.testing.assert_array_equal(made.column_values("start_seconds"), [0.5, 1.5, np.nan, 0])

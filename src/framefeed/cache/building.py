@@ -98,7 +98,7 @@ def build(
         CacheError: The cache's folder cannot be used.
         ResourceExhausted: The machine ran out of memory or files; stored frames are kept, and the next build continues.
     """
-    _check(plan, cache, epochs)
+    _check(plan, cache, epochs, progress)
     before, begin = replace(cache.store.counts), perf_counter()
     count = thread_budget().threads if workers == "auto" else check_integer("workers", workers, least=0)
     done = Filled()
@@ -127,12 +127,15 @@ def build(
     )
 
 
-def _check(plan: object, cache: object, epochs: int) -> None:
+def _check(plan: object, cache: object, epochs: int, progress: object) -> None:
     if not isinstance(plan, EpochPlan):
         raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)
     if not isinstance(cache, FrameCache):
         raise expected("cache", "an ff.FrameCache", cache)
     check_integer("epochs", epochs, least=1)
+    is_function = callable(progress) and not isinstance(progress, type)
+    if not (progress is None or isinstance(progress, bool) or is_function):
+        raise expected("progress", "True, False, None or a function of two numbers", progress)
 
 
 def _filled(filler: Filler, work: tuple[EpochPlan, int, FrameCache], workers: int) -> Generator[Filled]:

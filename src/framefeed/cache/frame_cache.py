@@ -9,11 +9,11 @@ from typing import Any, Literal, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from framefeed._checks import expected
+from framefeed._checks import check_integer, expected
 from framefeed._units import parse_bytes
 from framefeed.cache.caching import CachingDecoder
 from framefeed.cache.keeper import AUTO, CacheOptions, Keeper
-from framefeed.cache.keys import Form
+from framefeed.cache.keys import FORMS, Form
 from framefeed.cache.planned import PlannedFrames
 from framefeed.cache.store import FrameStore
 from framefeed.cache.stored import StoreInfo, Verified
@@ -123,8 +123,12 @@ class FrameCache(ClosedByWith):
             form: For this decoder alone; None takes that of the cache.
 
         Raises:
+            UsageError: ``inner`` or ``form`` is wrong.
             CacheError: The path is a file, or a folder that others may write to.
         """
+        _check_inner(inner)
+        if form is not None and form not in FORMS:
+            raise expected("form", "'output', 'planes' or None", form)
         self.keeper.store.refresh()
         own = None if self.keeper.options.form == "auto" else self.keeper.options.form
         return CachingDecoder(inner, self.keeper, form or own)
@@ -136,8 +140,13 @@ class FrameCache(ClosedByWith):
             plan: At its first epoch.
             inner: Makes the frames that the cache does not have.
             epochs: How many epochs will be stored; what codec="auto" means depends on it.
+
+        Raises:
+            UsageError: An argument is wrong.
         """
         form = self.form_for(plan)
+        _check_inner(inner)
+        check_integer("epochs", epochs, least=1)
         if len(plan) and not self.keeper.has_chosen:
             self.keeper.planned = PlannedFrames(plan, inner, form, epochs)
             self.keeper.lacks = _Lacks(inner, form)
@@ -165,7 +174,12 @@ class FrameCache(ClosedByWith):
 
         Args:
             progress: Called with the bytes that were checked since the last call.
+
+        Raises:
+            UsageError: ``progress`` is not a function.
         """
+        if progress is not None and not callable(progress):
+            raise expected("progress", "a function that takes a number of bytes, or None", progress)
         return self.store.verify(progress)
 
     def clear(self) -> int:
@@ -203,6 +217,11 @@ class _Lacks:
 
     def __call__(self, keeper: Keeper, *asked: Any) -> npt.NDArray[np.bool_]:
         return CachingDecoder(self._inner, keeper, self._form).lacks(*asked)
+
+
+def _check_inner(inner: object) -> None:
+    if isinstance(inner, type) or not isinstance(inner, Decoder):
+        raise expected("inner", "an ff.Decoder: an object with name, decode() and close()", inner)
 
 
 def _folder(path: object) -> str:

@@ -16,7 +16,7 @@ from framefeed.cli.exits import Exit
 from framefeed.cli.failures import as_json, list_failed
 from framefeed.cli.limits import add_limit_arguments, limits_of
 from framefeed.cli.parsing import columns, positive_seconds, rate, workers
-from framefeed.cli.printing import counted, printable, say, say_json
+from framefeed.cli.printing import complain, counted, printable, say, say_json
 from framefeed.errors import UsageError
 from framefeed.index.catalog import Catalog
 from framefeed.index.catalog_rows import missing_frames
@@ -86,6 +86,7 @@ def run(args: argparse.Namespace) -> int:
             f"no media found in {', '.join(args.roots)}: a list needs lines, and in folders files are known by "
             "their endings"
         )
+    complain(*done.remarks)
     facts = summary(catalog)
     if args.json:
         work = {"scan": {**asdict(done.tally), "seconds": seconds}}

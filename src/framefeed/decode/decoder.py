@@ -10,6 +10,7 @@ from typing import Protocol, Self, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from framefeed._checks import expected
 from framefeed.errors import FramefeedError, UsageError
 from framefeed.index.frame_index import FrameIndex, IntArray
 from framefeed.media.source import MediaSource
@@ -44,8 +45,19 @@ class ClipSlot:
     accepts_damaged: bool = False
 
     def __post_init__(self) -> None:
+        # By each argument: a slot is often made by hand, for a decoder of one's own.
+        given = self.indices
+        if not isinstance(given, np.ndarray) or given.ndim != 1 or given.dtype.kind not in "iu":
+            raise expected("indices", "a NumPy array of integers of shape (T,)", given)
+        if not isinstance(self.output, OutputSpec):
+            raise expected("output", "an ff.OutputSpec(...)", self.output)
+        if not isinstance(self.out, np.ndarray):
+            raise expected("out", "a NumPy array, uint8 of shape (T, C, H, W) or (T, H, W, C)", self.out)
         if self.out.ndim != 4 or len(self.out) != len(self.indices) or self.out.dtype != np.uint8:
-            raise UsageError(f"a slot for {len(self.indices)} frames cannot be {self.out.dtype} {self.out.shape}")
+            raise UsageError(
+                f"out: expected uint8 of shape (T, C, H, W) or (T, H, W, C) with T={len(self.indices)}, the number of "
+                f"indices, got {self.out.dtype} of shape {self.out.shape}"
+            )
 
 
 @dataclass(slots=True)

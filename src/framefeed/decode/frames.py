@@ -6,12 +6,14 @@ import dis
 import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
+from numbers import Real
 from types import FrameType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from framefeed._checks import OutOfRange, WrongType, check_integer, expected, shown
 from framefeed.errors import UsageError
 
 
@@ -32,8 +34,14 @@ class Frame:
     indices: int
 
     def __post_init__(self) -> None:
+        if not _is_array(self.data):
+            raise expected("data", "an array or a tensor of pixels, [C, H, W] or [H, W, C]", self.data)
         if self.data.ndim != 3:
             raise UsageError(f"data: expected three dimensions, got {self.data.ndim}")
+        for name in ("pts_seconds", "duration_seconds"):
+            if not isinstance(value := getattr(self, name), Real):
+                raise expected(name, "a number of seconds", value)
+        check_integer("indices", self.indices)
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.data, self.pts_seconds, self.duration_seconds))
@@ -62,23 +70,37 @@ class FrameBatch:
     indices: npt.NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        lead = self.data.shape[: self.data.ndim - 3]
-        columns = (self.pts_seconds.shape, self.duration_seconds.shape, self.indices.shape)
-        if self.data.ndim < 3 or any(tuple(shape) != tuple(lead) for shape in columns):
-            raise UsageError(f"pixels {tuple(self.data.shape)} and columns {columns} do not belong together")
+        if not _is_array(self.data) or self.data.ndim < 3:
+            found = f"shape {tuple(self.data.shape)}" if _is_array(self.data) else shown(self.data)
+            raise UsageError(
+                f"data: expected an array or a tensor of pixels, [N, C, H, W] or [N, H, W, C], got {found}"
+            )
+        lead = tuple(self.data.shape[: self.data.ndim - 3])
+        for name in ("pts_seconds", "duration_seconds", "indices"):
+            column = getattr(self, name)
+            if not _is_array(column):
+                raise expected(name, f"an array or a tensor of shape {lead}", column)
+            if tuple(column.shape) != lead:
+                raise UsageError(
+                    f"{name}: expected shape {lead}, one value for each picture in data, got {tuple(column.shape)}"
+                )
 
     def __len__(self) -> int:
         if self.data.ndim < 4:
-            raise TypeError("a batch without a batch dimension has no length")
+            raise WrongType("len: this is one frame of a batch, without a batch dimension, and has no length")
         return int(self.data.shape[0])
 
     def __getitem__(self, key: Any) -> FrameBatch:
-        return FrameBatch(
-            self.data[key],
-            _column(self.pts_seconds[key]),
-            _column(self.duration_seconds[key]),
-            _column(self.indices[key]),
-        )
+        try:
+            columns = [_column(column[key]) for column in (self.pts_seconds, self.duration_seconds, self.indices)]
+            return FrameBatch(self.data[key], *columns)
+        except (IndexError, TypeError, ValueError) as error:
+            kind = OutOfRange if isinstance(error, IndexError) else WrongType
+            length = "one frame" if self.data.ndim < 4 else f"a batch of {len(self)} frames"
+            raise kind(
+                f"index: expected an integer, a slice, a list of integers or a mask that fits {length}, got "
+                f"{shown(key)}: {error}"
+            ) from error
 
     def __iter__(self) -> Iterator[Any]:
         """Give batches of one frame each; ``data, pts_seconds, duration_seconds = batch`` gives the three columns.
@@ -103,6 +125,11 @@ def _unpacks_three(caller: FrameType | None) -> bool:
         return False
     code = caller.f_code.co_code
     return code[caller.f_lasti] == _UNPACK_SEQUENCE and code[caller.f_lasti + 1] == 3
+
+
+def _is_array(value: object) -> bool:
+    """Whether a value is an array of NumPy or a tensor of any framework."""
+    return not isinstance(value, type) and hasattr(value, "ndim") and hasattr(value, "shape")
 
 
 def _column(value: Any) -> Any:

@@ -54,7 +54,7 @@ def as_decoder(backend: str | Decoder, limits: Limits | None = None) -> Decoder:
     """
     if isinstance(backend, str):
         return decoder_named(backend, limits)
-    if not isinstance(backend, Decoder):
+    if isinstance(backend, type) or not isinstance(backend, Decoder):
         raise expected("backend", "the name of a decoder, or a Decoder", backend)
     if limits_or_default(limits) != DEFAULT_LIMITS:
         raise UsageError(f"limits= is for backends by name: give limits to {type(backend).__name__} itself")

@@ -107,8 +107,7 @@ class VideoDecoder:
         if options.dimension_order not in ("NCHW", "NHWC"):
             raise expected("dimension_order", "'NCHW' or 'NHWC'", options.dimension_order)
         rule = PictureRule(options.size, as_crop(options.crop))
-        if options.frame_index is not None and not isinstance(options.frame_index, FrameIndex):
-            raise expected("frame_index", "a FrameIndex (from ff.build_index) or None", options.frame_index)
+        check_frame_index(options.frame_index)
         self._limits = limits_or_default(options.limits)
         # A decoder that was made already keeps the limits it was made with; here they are for the index too.
         self._decoder = as_decoder(options.backend, self._limits if isinstance(options.backend, str) else None)
@@ -281,6 +280,16 @@ class VideoDecoder:
     def _check_open(self) -> None:
         if self._is_closed:
             raise UsageError(f"{self._source.name}: this VideoDecoder is closed")
+
+
+def check_frame_index(frame_index: object) -> None:
+    """Refuse what is no FrameIndex and not None.
+
+    Raises:
+        UsageError: It is something else.
+    """
+    if frame_index is not None and not isinstance(frame_index, FrameIndex):
+        raise expected("frame_index", "a FrameIndex (from ff.build_index) or None", frame_index)
 
 
 def _as_array(frames: range) -> IntArray:

@@ -25,6 +25,7 @@ from framefeed.index.splitting import check_fractions, part_rows
 from framefeed.index.survey import SurveyOptions
 from framefeed.index.verifying import Verification, verified
 from framefeed.media.info import MediaInfo
+from framefeed.media.limits import Limits, limits_or_default
 from framefeed.media.sequence import ImageSequence
 
 StrPath = str | os.PathLike[str]
@@ -303,12 +304,18 @@ class Catalog(CatalogRows):
         parts = [self.take(rows) for rows in rows_of_parts]
         return dict(zip(fractions, parts, strict=True)) if isinstance(fractions, Mapping) else parts
 
-    def with_frame_indexes(self, workers: int | None = None) -> Catalog:
+    def with_frame_indexes(self, workers: int | None = None, *, limits: Limits | None = None) -> Catalog:
         """Index the frames of all rows, as `scan` at depth "frames" does; itself if it has the indexes.
 
         Args:
             workers: Threads; None takes the thread budget.
+            limits: What a file may claim, None for the defaults of `Limits`; a file that claims more is a row with
+                LimitExceeded. The limits of the scan are not taken over: give them again.
+
+        Raises:
+            UsageError: ``workers`` or ``limits`` is wrong.
         """
+        bounds = limits_or_default(limits)
         if self.has_frame_indexes:
             return self
         facts, table = self._data.facts, self.table
@@ -322,7 +329,7 @@ class Catalog(CatalogRows):
             self._data.root,
             self._data.buffers,
         )
-        options = SurveyOptions("frames", self._data.verify, workers, assume_fps=self._data.assume_fps)
+        options = SurveyOptions("frames", self._data.verify, workers, limits=bounds, assume_fps=self._data.assume_fps)
         data = assemble(wanted, options, self._data.classes)
         return Catalog(replace(data, root_is_default=self._data.root_is_default))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import string
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -86,7 +86,7 @@ def renamed(found: ListTable, options: ListOptions) -> ListTable:
     names = [chosen.get(at, name) for at, name in enumerate(names)]
     if len(set(names)) < len(names):
         raise UsageError(f"two columns would have one name ({', '.join(names)}): name the other one too in columns=")
-    return ListTable(found.table.rename_columns(names), found.has_header, found.bad)
+    return replace(found, table=found.table.rename_columns(names))
 
 
 def _column_at(names: list[str], wanted: str | int, *, has_header: bool) -> int:

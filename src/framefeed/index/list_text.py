@@ -1,4 +1,4 @@
-"""Lists as text: their encoding, what separates fields, whether there is a header, and lines that do not fit."""
+"""Lists as text as tables: what separates fields, whether there is a header, and lines that do not fit."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import csv
 import io
 import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
 from framefeed.errors import UsageError
-from framefeed.index.listing_suffixes import ALL_MEDIA_SUFFIXES, suffix_of
+from framefeed.index.list_lines import NUMBER, Lines, Parts, is_media, parts_of, unquoted
 from framefeed.index.names import escape
 
 PATH_COLUMNS = (
@@ -27,11 +28,7 @@ _SAMPLE = 1000
 _MOST = 0.8
 """Of them, that have to agree: a few may be damaged."""
 _BLOCK_LIMIT = 2**31 - 1
-_ENDINGS = "|".join(suffix[1:] for suffix in sorted(ALL_MEDIA_SUFFIXES))
-# The shortest beginning of a line that ends like a media file, then what separates it from the values behind it.
-_PATH_AND_VALUES = re.compile(rf"(.+?\.(?:{_ENDINGS}))([ \t]*[,;\t][ \t]*|[ ]+)(\S.*)", re.IGNORECASE)
 _NAME = re.compile(r"[^\W\d][\w .:/()-]*")
-_NUMBER = re.compile(r"[+-]?\d+(?:\.\d*)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +39,13 @@ class ListTable:
         table: Its lines; where no header names them, columns are "0", "1", ...
         has_header: Whether columns have names of their own.
         bad: What is wrong with a row, by its number; its values are null.
+        line_of: Gives the line of a row in its file, from 1; None where the file has no lines.
     """
 
     table: pa.Table
     has_header: bool = True
     bad: dict[int, str] = field(default_factory=dict)
+    line_of: Callable[[int], int] | None = field(default=None, compare=False)
 
 
 def in_utf8(data: bytes) -> bytes:
@@ -56,52 +55,50 @@ def in_utf8(data: bytes) -> bytes:
     return data.removeprefix(codecs.BOM_UTF8)
 
 
-def read_lines(data: bytes) -> list[str]:
-    """Split a text into lines, or at NULs where it has them; empty ones are left out."""
-    text = os.fsdecode(data)
-    lines = [line for line in text.split("\0" if "\0" in text else "\n") if line]
-    if lines and all(line.endswith("\r") for line in lines):
-        lines = [line[:-1] for line in lines if line != "\r"]
-    return lines
-
-
-def has_values(lines: Sequence[str]) -> bool:
-    """Whether most lines are the path of a media file with values behind it, and not a path alone."""
-    sample = lines[:_SAMPLE]
-    return bool(sample) and 2 * sum(map(_has_values, sample)) >= len(sample)
-
-
-def _has_values(line: str) -> bool:
-    return _PATH_AND_VALUES.fullmatch(line) is not None
-
-
-def split_lines(lines: Sequence[str]) -> ListTable:
+def split_lines(lines: Lines) -> ListTable:
     """Take lines apart into a path and the values behind it."""
-    found = [_PATH_AND_VALUES.fullmatch(line) for line in lines]
-    separators = [match[2].strip(" ") or " " for match in found if match]
+    found = [parts_of(line) for line in lines.texts]
+    separators = [parts.separator.strip(" ") or " " for parts in found if parts]
     separator = max(set(separators), key=separators.count)
-    rows = [None if match is None else [match[1].strip("\"'"), match[3]] for match in found]
-    rows = _split_values(rows, separator)
+    rows = _split_values(found, separator)
     width = max(map(len, filter(None, rows)), key=[len(row) for row in rows if row].count)
-    header = _header(lines[0], separator, width) if rows[0] is None else None
+    header = _header(lines.texts[0], separator, width) if rows[0] is None else None
     first = 0 if header is None else 1
     bad = {
-        number - first: f"line {number + 1} ({lines[number]!r}): expected a path and {width - 1} values behind it"
+        number - first: f"{lines.shown(number)}: {_misfit(lines.texts[number], row, width - 1)}"
         for number, row in enumerate(rows)
         if number >= first and (row is None or len(row) != width)
     }
     columns = list(zip(*(row if row and len(row) == width else [None] * width for row in rows[first:]), strict=True))
     names = header or [str(number) for number in range(width)]
     return ListTable(
-        pa.table(dict(zip(names, map(_typed, columns), strict=True))), has_header=header is not None, bad=bad
+        pa.table(dict(zip(names, map(_typed, columns), strict=True))),
+        has_header=header is not None,
+        bad=bad,
+        line_of=lambda row: lines.numbers[row + first],
     )
 
 
-def _split_values(rows: list[list[str] | None], separator: str) -> list[list[str] | None]:
+def _misfit(line: str, row: list[str] | None, count: int) -> str:
+    """Say what is wrong with a line that is not a path with so many values behind it."""
+    wanted = f"expected a path and {count} value{'' if count == 1 else 's'} behind it"
+    if row is not None:
+        return f"{wanted}, found {len(row) - 1}: correct the line"
+    if is_media(unquoted(line)):
+        return f"{wanted}, found a path alone: add what is missing, or remove the line"
+    return (
+        f"{wanted}, found no path with the ending of a media file, such as .mp4 or .jpg: correct the path, or put a "
+        'path with another ending into double quotes, as in "a.xyz" 3'
+    )
+
+
+def _split_values(found: list[Parts | None], separator: str) -> list[list[str] | None]:
     """Split what stands behind the paths; blanks separate numbers only, for a label may have several words."""
-    if separator == " " and not all(_NUMBER.fullmatch(word) for row in rows if row for word in row[1].split()):
-        return rows
-    return [row and [row[0], *_split(row[1], separator)] for row in rows]
+    if separator == " " and not all(
+        NUMBER.fullmatch(word) for parts in found if parts for word in parts.values.split()
+    ):
+        return [parts and [parts.path, unquoted(parts.values)] for parts in found]
+    return [parts and [parts.path, *_split(parts.values, separator)] for parts in found]
 
 
 def _split(text: str, separator: str) -> list[str]:
@@ -125,42 +122,34 @@ def _typed(values: Sequence[str | None]) -> pa.Array:
     return texts
 
 
-def split_fields(lines: Sequence[str]) -> ListTable:
+def split_fields(lines: Lines) -> ListTable:
     """Take lines apart at what separates them all: tabs, commas, semicolons or blanks.
 
     Raises:
         UsageError: Nothing does.
     """
     for separator in ("\t", ",", ";", " "):
-        rows = [_split(line, separator) for line in lines]
+        rows = [_fields(line, separator) for line in lines.texts]
         width = len(rows[0])
         if width > 1 and sum(len(row) == width for row in rows) >= _MOST * len(rows):
             break
     else:
-        raise UsageError(f"its lines ({lines[0]!r}) are not separated by tabs, commas, semicolons or blanks")
+        raise UsageError(f"its lines ({lines.texts[0]!r}) are not separated by tabs, commas, semicolons or blanks")
     bad = {
-        number: f"line {number + 1} ({lines[number]!r}): expected {width} fields, found {len(row)}"
+        number: f"{lines.shown(number)}: expected {width} fields, found {len(row)}"
         for number, row in enumerate(rows)
         if len(row) != width
     }
     columns = zip(*(row if len(row) == width else [None] * width for row in rows), strict=True)
-    return ListTable(pa.table({str(at): _typed(column) for at, column in enumerate(columns)}), False, bad)
+    table = pa.table({str(at): _typed(column) for at, column in enumerate(columns)})
+    return ListTable(table, False, bad, lines.numbers.__getitem__)
 
 
-def look_like_fields(lines: Sequence[str]) -> bool:
-    """Whether lines seem to hold more than a path, though none of them names a media file."""
-    return all(_has_suffixless_label(line) for line in lines[:_SAMPLE])
-
-
-def _has_suffixless_label(line: str) -> bool:
-    words = re.split(r"[ \t,;]+", line.strip())
-    is_numbered = len(words) > 1 and any(map(_NUMBER.fullmatch, (words[0], words[-1])))
-    return is_numbered and not any(is_media(word) for word in words)
-
-
-def is_media(name: str) -> bool:
-    """Whether a text ends like the name of a media file."""
-    return suffix_of(name.strip()) in ALL_MEDIA_SUFFIXES
+def _fields(line: str, separator: str) -> list[str]:
+    parts = parts_of(line) if line.startswith('"') else None
+    if parts is None or (parts.separator.strip(" ") or " ") != separator:
+        return _split(line, separator)
+    return [parts.path, *_split(parts.values, separator)]
 
 
 def separator_of(text: str, likely: str) -> str:
@@ -229,7 +218,18 @@ def read_csv(
     )
     if bad and not len(table):
         raise UsageError(f"no line fits: {next(iter(bad.values()))}")
-    return ListTable(_with_gaps(table, bad), has_header, bad)
+    return ListTable(_with_gaps(table, bad), has_header, bad, partial(_line_of_row, data, separator, has_header))
+
+
+def _line_of_row(data: bytes, separator: str, has_header: bool, row: int) -> int:
+    """Find the line of a row of CSV; its fields may hold line ends, and empty lines are no rows."""
+    reader = csv.reader(io.StringIO(os.fsdecode(data), newline=""), delimiter=separator)
+    start, number = 0, -int(has_header)
+    for fields in reader:
+        if fields and number == row:
+            break
+        start, number = reader.line_num, number + bool(fields)
+    return start + 1
 
 
 def _is_header(
@@ -240,11 +240,11 @@ def _is_header(
     Raises:
         UsageError: It may or may not.
     """
-    if any(map(is_media, first)) or any(map(_NUMBER.fullmatch, first)):
+    if any(map(is_media, first)) or any(map(NUMBER.fullmatch, first)):
         return False
     if {cell.lower() for cell in first} & {*PATH_COLUMNS, "label"} or set(first) & set(wanted):
         return True
-    if any(is_media(cell) or _NUMBER.fullmatch(cell.strip()) for row in others for cell in row):
+    if any(is_media(cell) or NUMBER.fullmatch(cell.strip()) for row in others for cell in row):
         return True
     if is_numbered or not others or len(first) == 1:
         return False

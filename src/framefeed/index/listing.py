@@ -51,7 +51,7 @@ def list_roots(
             mistyped folder. Among several files that are named, a missing one is a row.
     """
     names = _listed(roots)
-    finder = _Finder(Walk(suffixes, image_folders, by_parent=by_parent), without, lists)
+    finder = _Finder(Walk(suffixes, image_folders, by_parent=by_parent), without, lists, by_parent=by_parent)
     for root in names:
         path = absolute(os.fsdecode(root))
         if len(names) == 1 or suffix_of(path) not in ALL_MEDIA_SUFFIXES:
@@ -65,6 +65,7 @@ def list_roots(
         )
     listing = without_repeats(finder.found, finder.columns, finder.walk.walked, by_parent=by_parent)
     listing.unlistable |= finder.bad
+    listing.remarks = finder.remarks
     return listing
 
 
@@ -95,12 +96,14 @@ def _refuse_missing(path: str) -> None:
 class _Finder:
     """Collects what roots give, in their order."""
 
-    def __init__(self, walk: Walk, without: frozenset[str], lists: ListOptions | None) -> None:
+    def __init__(self, walk: Walk, without: frozenset[str], lists: ListOptions | None, *, by_parent: bool) -> None:
         self.walk = walk
+        self.by_parent = by_parent
         self.without = without
         self.lists = lists
         self.num_lists = 0
         self.bad: dict[str, UnreadableMedia] = {}
+        self.remarks: list[str] = []
         self.found: list[Found] = []
         self.columns = pa.table({})
 
@@ -117,6 +120,9 @@ class _Finder:
             manifest = read_manifest(path, self.lists)
             self.num_lists += 1
             self.bad |= manifest.bad
+            # Where a list has no label, the name of the folder is the label.
+            missing = None if self.by_parent else manifest.missing_label
+            self.remarks += [remark for remark in (manifest.stray_label, missing) if remark is not None]
             start = self.columns.num_rows if manifest.columns.column_names else BARE
             self.found.append(Found(Group(manifest.folder, manifest.names), first_column_row=start))
             self.columns = _joined(self.columns, manifest.columns)

@@ -1,9 +1,10 @@
 """Manifests: lists of media in text, CSV, JSON or Parquet, whose lines become rows and whose columns are kept.
 
 Text holds one path a line, or a path that ends like a media file and values behind it, separated by tabs, commas,
-semicolons or blanks. There are no comments, because a name may begin with ``#``. Where the file holds NULs
-(``find -print0``), these separate names instead of line ends. CSV may have a header. JSON is a list of objects, or one
-object a line. Relative paths are relative to the list's folder, or to the one that is given.
+semicolons or blanks. A path may be in double quotes; a line that begins with ``#`` is a comment, if there is no file of
+that name. Where the file holds NULs (``find -print0``), these separate names instead of line ends, and there are
+neither comments nor quotes. CSV may have a header. JSON is a list of objects, or one object a line. Relative paths are
+relative to the list's folder, or to the one that is given.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import csv
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -22,17 +23,9 @@ import pyarrow.parquet as pq
 from framefeed.errors import MissingMedia, UnreadableMedia, UsageError
 from framefeed.index.facts import FACTS, decoded
 from framefeed.index.list_columns import ListOptions, built_paths, path_column, renamed
-from framefeed.index.list_text import (
-    ListTable,
-    has_values,
-    in_utf8,
-    look_like_fields,
-    read_csv,
-    read_lines,
-    separator_of,
-    split_fields,
-    split_lines,
-)
+from framefeed.index.list_labels import missing_label, stray_label
+from framefeed.index.list_lines import Lines, check_paths_alone, has_values, look_like_fields, paths_alone, read_lines
+from framefeed.index.list_text import ListTable, in_utf8, read_csv, separator_of, split_fields, split_lines
 from framefeed.index.listing_suffixes import suffix_of
 from framefeed.index.names import absolute, escape, unescape
 from framefeed.media.regular_files import stat_regular
@@ -56,12 +49,16 @@ class Manifest:
         names: Path or URL of each line; "" where it has none.
         columns: Its other columns.
         bad: What is wrong with lines that do not fit, by the names that stand for them.
+        stray_label: Warning of a label that is text among integers, or None.
+        missing_label: Warning of rows without a label, or None.
     """
 
     folder: str
     names: list[str]
     columns: pa.Table
     bad: dict[str, UnreadableMedia] = field(default_factory=dict)
+    stray_label: str | None = None
+    missing_label: str | None = None
 
     @property
     def paths(self) -> list[str]:
@@ -83,9 +80,12 @@ def read_manifest(path: str, options: ListOptions | None = None) -> Manifest:
     options = options or ListOptions()
     try:
         stat_regular(path)
+    except MissingMedia as error:
+        raise MissingMedia(
+            f"list {path}: there is no such file: check its spelling", source=path, stage="open"
+        ) from error
     except UnreadableMedia as error:
-        kind = MissingMedia if isinstance(error, MissingMedia) else UnreadableMedia
-        raise kind(f"manifest {error}", source=path, stage="open") from error
+        raise UnreadableMedia(f"list {error}", source=path, stage="open") from error
     try:
         found = try_again_in_shortage(partial(_read_table, path, options), path, "open")
         return found if isinstance(found, Manifest) else _manifest(path, found, options)
@@ -101,27 +101,29 @@ def _read_table(path: str, options: ListOptions) -> ListTable | Manifest:
     if suffix == ".parquet":
         return ListTable(_parquet_table(path))
     data = in_utf8(_read(path))
+    folder = options.folder or os.path.dirname(path)
     if suffix in JSON_SUFFIXES:
         return ListTable(_json_table(data))
     if suffix in CSV_SUFFIXES:
         text = os.fsdecode(data)
         separator = separator_of(text, "\t" if suffix == ".tsv" else ",")
-        lines = read_lines(data) if separator not in text else []
+        lines = read_lines(data, folder) if separator not in text else Lines([], [])
         if not has_values(lines):
             is_numbered = any(isinstance(column, int) for column in (options.columns or {}).values())
             return read_csv(data, separator, _path_names(options), options.wanted, is_numbered=is_numbered)
     else:
-        lines = read_lines(data)
+        lines = read_lines(data, folder)
     if has_values(lines):
         return split_lines(lines)
     if options.columns or options.path_template:
         return split_fields(lines)
-    if len(lines) and look_like_fields(lines):
+    if lines.texts and look_like_fields(lines.texts):
         raise UsageError(
-            f"its first line ({lines[0]!r}) seems to hold more than a path: say which field is what, as in "
+            f"its first line ({lines.texts[0]!r}) seems to hold more than a path: say which field is what, as in "
             'columns={"path": 0, "label": 1}; if it is a path as a whole, put the list into a CSV file with one column'
         )
-    return _manifest_of(path, lines, pa.table({}), options.folder)
+    check_paths_alone(lines, folder)
+    return _manifest_of(path, paths_alone(lines, folder), pa.table({}), options.folder)
 
 
 def _read(path: str) -> bytes:
@@ -163,7 +165,8 @@ def _parquet_table(path: str) -> pa.Table:
 
 
 def _manifest(path: str, found: ListTable, options: ListOptions) -> Manifest:
-    table = renamed(found, options).table
+    named = renamed(found, options)
+    table = named.table
     if not table.column_names:
         if not len(table) and suffix_of(path) != ".parquet":
             return Manifest("", [], table)
@@ -184,7 +187,13 @@ def _manifest(path: str, found: ListTable, options: ListOptions) -> Manifest:
     if bad and len(bad) == len(names):
         raise UsageError(f"no line fits: {bad[min(bad)]}")
     manifest = _manifest_of(path, names, pa.table(others), options.folder)
-    return _with_bad(path, manifest, bad) if bad else manifest
+    manifest = _with_bad(path, manifest, bad) if bad else manifest
+    stray, missing = stray_label(named), missing_label(named) if suffix_of(path) in CSV_SUFFIXES else None
+    return replace(
+        manifest,
+        stray_label=stray and f"list {path}: {stray}",
+        missing_label=missing and f"list {path}: {missing}",
+    )
 
 
 def _with_bad(path: str, manifest: Manifest, bad: dict[int, UnreadableMedia]) -> Manifest:

@@ -118,7 +118,10 @@ def scan(
     lists = ListOptions(columns, path_template, base)
     known = None if classes is None else check_classes(classes)
     request = ScanRequest(options, out, label_from, base, resume, folders, lists, known)
-    catalog = scanned(roots, request).catalog
+    done = scanned(roots, request)
+    catalog = done.catalog
+    for remark in done.remarks:
+        warnings.warn(remark, UserWarning, stacklevel=2)
     if assumed is not None and depth == "frames" and not count_times(catalog).get("assumed"):
         message = f"assume_fps={assume_fps} was not used: all readable files have times of their own"
         warnings.warn(message, UserWarning, stacklevel=2)
@@ -164,10 +167,17 @@ class ScanRequest:
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """A catalog, and what it took to make it."""
+    """A catalog, and what it took to make it.
+
+    Attributes:
+        catalog: The catalog.
+        tally: What it took.
+        remarks: What to warn of about the labels of lists.
+    """
 
     catalog: Catalog
     tally: Tally
+    remarks: list[str] = field(default_factory=list)
 
 
 def scanned(roots: Roots, request: ScanRequest) -> Scanned:
@@ -190,7 +200,7 @@ def scanned(roots: Roots, request: ScanRequest) -> Scanned:
         done = Scanned(Catalog(catalog_data(rows, outcome.found(), request.options)), outcome.tally)
     done.tally.repeated_files, done.tally.repeated_folders = listing.repeated_files, listing.repeated_folders
     done.tally.passed_over = listing.passed_over
-    return done
+    return replace(done, remarks=listing.remarks)
 
 
 def _check_urls(roots: Roots) -> None:

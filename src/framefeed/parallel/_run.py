@@ -16,7 +16,7 @@ from time import monotonic
 from typing import Generic, TypeVar
 from weakref import proxy
 
-from framefeed._checks import check_integer
+from framefeed._checks import check_integer, expected
 from framefeed.errors import DeadlineExceeded, UsageError, WorkerLost
 from framefeed.parallel._child import ProcessDied
 from framefeed.parallel.outcome import Err, Ok, outcome_of, shortened
@@ -52,6 +52,10 @@ class Limits(Generic[R]):
 
     def __post_init__(self) -> None:
         check_integer("max_in_flight", self.max_in_flight, least=1)
+        if self.size_of is not None and not callable(self.size_of):
+            raise expected("size_of", "a function that gives the bytes of one result, or None", self.size_of)
+        if self.max_bytes is not None:
+            check_integer("max_bytes", self.max_bytes, least=0)
         if self.max_bytes is not None and self.size_of is None:
             raise UsageError("max_bytes needs size_of, the bytes of one result: size_of=lambda array: array.nbytes")
         check_deadline(self.deadline_seconds)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, NoReturn, TypeVar
 from weakref import finalize
 
+from framefeed._checks import check_integer, expected
 from framefeed.errors import LoadError, UsageError
 from framefeed.parallel._run import STAGE, Limits, Run
 from framefeed.parallel.budget import thread_budget
@@ -185,16 +186,27 @@ def ordered_outcomes(
         DeadlineExceeded: While iterating, if an outcome does not come in time; the iteration is over then, without
             waiting for the call that is late. In a process that call is ended.
     """
+    if not callable(function):
+        raise expected("function", "a function that takes one item", function)
     limits = Limits(max_in_flight, max_bytes, size_of, deadline_seconds)
     if pool is not None and workers is not None:
         raise UsageError(f"workers={workers} and a pool: the pool has its own number of workers; leave one out")
-    source = iter(items)
+    if pool is not None and (isinstance(pool, type) or not hasattr(pool, "submit")):
+        raise expected("pool", "a pool such as ff.parallel.ThreadPool(4), or None", pool)
+    source = _iterator_of(items)
     own_pool = None
     if pool is None:
-        workers = thread_budget().threads if workers is None else workers
+        workers = thread_budget().threads if workers is None else check_integer("workers", workers, least=0)
         pool = own_pool = open_pool(min(workers, max_in_flight), kind)
     calls = RemoteCalls(function) if isinstance(pool, ProcessPool) else function
     return OrderedOutcomes(Run(calls, pool, limits, owns_pool=own_pool is not None), source, pool)
+
+
+def _iterator_of(items: Iterable[T]) -> Iterator[T]:
+    # A TypeError of a generator's own __iter__ is not about the argument.
+    if isinstance(items, type) or not (hasattr(items, "__iter__") or hasattr(items, "__getitem__")):
+        raise expected("items", "a list or another iterable", items)
+    return iter(items)
 
 
 def ordered_map(

@@ -371,7 +371,9 @@ def plan_clips(
         crop: (top, left, height, width) in displayed pixels, CenterCrop, RandomCrop or RandomResizedCrop, before size.
         within: Names of two columns, start and end in seconds from the first frame; see ``Windows``. NaN is open.
         at: Name of the column with each row's frame numbers (integers) or seconds from the first frame (floats), one
-            or a list a row, in place of a rule. A row with a null in it is left out.
+            or a list a row, in place of a rule. A row with a null in it is left out. Seconds are taken with
+            pick="played" and no tolerance, and the policy is "repeat_last"; for others make the requests yourself:
+            ``plan_requests`` takes pick, tolerance_seconds and policy.
         unequal: Let the pictures of different clips differ in size; ``ClipBatch.data`` is then a list of clips.
         on_damaged: For frames that a scan with ``verify="full"`` found damaged: "error" plans them, and loading raises
             CorruptMedia; "skip" delivers zeros, with ``valid`` False; "deliver" delivers the picture that the decoder
@@ -388,11 +390,7 @@ def plan_clips(
     )  # fmt: skip
     plan = _restored(catalog, _rule_or_column(catalog, rule, at), options)
     if excluded := plan.tables.num_excluded(catalog):
-        warnings.warn(
-            f"{excluded} of {len(catalog)} rows are left out of this plan: plan.excluded lists each with the reason",
-            UserWarning,
-            stacklevel=2,
-        )
+        warnings.warn(_left_out(plan, excluded), UserWarning, stacklevel=2)
     if at is not None and isinstance(plan.rule, Requests) and is_named_as_times(at) and not plan.rule.by_time.any():
         warnings.warn(
             f"at={at!r}: integers are frame numbers, not seconds: for seconds write floats, such as 3.0",
@@ -402,6 +400,14 @@ def plan_clips(
     if (remark := unknown_damage(catalog, on_damaged)) is not None:
         warnings.warn(remark, UserWarning, stacklevel=2)
     return plan
+
+
+def _left_out(plan: EpochPlan, count: int) -> str:
+    message = f"{count} of {len(plan.catalog)} rows are left out of this plan: plan.excluded lists each with the reason"
+    if len(plan.tables.layout):
+        return message
+    source, reason = plan.excluded[0]
+    return f"{message}. No rows remain, so the plan has no clips. The first row is {source} ({reason})"
 
 
 def unknown_damage(catalog: Catalog, on_damaged: OnDamaged) -> str | None:

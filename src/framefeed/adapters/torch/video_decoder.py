@@ -31,6 +31,7 @@ from framefeed.decode.frames import Frame, FrameBatch
 from framefeed.decode.metadata import VideoMetadata
 from framefeed.decode.registry import auto_decoder
 from framefeed.decode.video_decoder import VideoDecoder as ArrayDecoder
+from framefeed.decode.video_decoder import check_frame_index
 from framefeed.errors import UsageError
 from framefeed.index.build import build_index
 from framefeed.index.frame_index import FrameIndex
@@ -98,6 +99,7 @@ class VideoDecoder:
         decoder = _backend(backend, checked_threads(num_ffmpeg_threads), bounds)
         verify = _verify(seek_mode, custom_frame_mappings)
         media, number = as_source(source), checked_stream(stream_index)
+        check_frame_index(frame_index)
         index = frame_index or build_index(media, verify, stream_index=number, limits=bounds)
         if custom_frame_mappings is not None:
             check_mappings(custom_frame_mappings, index)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -102,9 +102,7 @@ class PyAVDecoder:
         numbers = np.asarray(ordinals, dtype=np.int64)
         if index.num_damaged_frames:
             numbers = numbers[~index.is_damaged(numbers)]
-        if (shares := _shares_packet(index, numbers)).any():
-            yield from self._frames_of_shared_packets(source, index, numbers[shares], counts)
-            numbers = numbers[~shares]
+        numbers = yield from self._frames_of_shared_packets(source, index, numbers, counts)
         index = with_proved_starts(source, index, numbers, self._feeding, counts)
         runs = plan_runs(index, numbers, skip=self._skip)
         if not len(runs.ordinals):
@@ -132,9 +130,7 @@ class PyAVDecoder:
         decoder, one thread, every packet, and so many after the last that none of the pictures is held back.
         """
         numbers, feeding = np.array(ordinals, dtype=np.int64), replace(self._feeding, threads=1)
-        if (shares := _shares_packet(index, numbers)).any():
-            yield from self._frames_of_shared_packets(source, index, numbers[shares], counts)
-            numbers = numbers[~shares]
+        numbers = yield from self._frames_of_shared_packets(source, index, numbers, counts)
         index = with_proved_starts(source, index, numbers, feeding, counts)
         starts = index.frame_start[numbers]
         for start in np.unique(starts).tolist():
@@ -146,13 +142,19 @@ class PyAVDecoder:
 
     def _frames_of_shared_packets(
         self, source: MediaSource, index: FrameIndex, ordinals: IntArray, counts: DecodeCounts
-    ) -> Iterator[NumberedFrame]:
-        """Yield (ordinal, picture) of frames whose packets give several: each start is a run of its own."""
-        how, starts = replace(self._feeding, threads=1), index.frame_start[ordinals]
+    ) -> Generator[NumberedFrame, None, IntArray]:
+        """Yield (ordinal, picture) of the frames whose packets give several; return the other ordinals.
+
+        Each start is a run of its own.
+        """
+        is_shared = _shares_packet(index, ordinals)
+        shared = ordinals[is_shared]
+        how, starts = replace(self._feeding, threads=1), index.frame_start[shared]
         for start in np.unique(starts).tolist():
-            wanted = {_number_in_packet(index, ordinal): ordinal for ordinal in ordinals[starts == start].tolist()}
+            wanted = {_number_in_packet(index, ordinal): ordinal for ordinal in shared[starts == start].tolist()}
             send = partial(Execution.frames_of_shared_packets, start=start, wanted=wanted)
             yield from _execute({}, source, index, how, counts, send)
+        return ordinals[~is_shared]
 
     def pictures(
         self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], output: OutputSpec
