@@ -88,6 +88,18 @@ def test_C11_what_an_epoch_left_half_done_is_gone_on_with(tmp_path: Path) -> Non
         assert_served(plan, cache)
 
 
+def test_a_build_counts_no_hits_and_no_misses(tmp_path: Path) -> None:
+    plan = PLANS["random segments"]()
+    with FrameCache(tmp_path / "c") as cache:
+        for _ in range(2):
+            built(plan, cache)
+        done = cache.stats()
+        assert (done.frames_hit, done.frames_missed, done.frames_stored) == (0, 0, num_wanted(plan))
+        asked = sum(clip.shape[0] for clip in clips_through(plan, cache, decoder_named()))
+        done = cache.stats()
+        assert (done.frames_hit, done.frames_missed, done.hit_rate) == (asked, 0, 1.0)
+
+
 def half(plan: EpochPlan, cache: FrameCache, **options: Any) -> BuildReport:
     first = plan_of(size=(24, 32), rank=0, world_size=2)
     return build(first, cache, **options)
@@ -221,6 +233,21 @@ def test_C04_a_full_cache_ends_it(tmp_path: Path) -> None:
         assert len(watched.asked) < num_wanted(plan), "it does not decode on for nothing"
         assert sum(file.stat().st_size for file in (tmp_path / "c").iterdir()) <= 200_000
         assert_same(clips_through(plan, cache, decoder_named()), clips_through(plan, None, decoder_named()))
+
+
+def test_C04_a_budget_for_less_than_a_frame_is_a_mistake(tmp_path: Path) -> None:
+    plan = plan_of(EveryFrame(), clips_per_video=1, size=(32, 32))
+    with quiet(), FrameCache(tmp_path / "c", codec="raw", max_bytes=5) as cache:
+        with pytest.raises(UsageError, match=r"max_bytes=5 is too small for frames that need \d+ bytes") as raised:
+            build(plan, cache)
+        needed = int(str(raised.value).split("use max_bytes=")[1].split()[0])
+    with quiet(), FrameCache(tmp_path / "c", codec="raw", max_bytes=needed) as cache:
+        assert build(plan, cache).frames_stored > 0
+
+
+def test_C04_a_loader_warns_of_a_budget_for_less_than_a_frame(tmp_path: Path) -> None:
+    with FrameCache(tmp_path / "c", codec="raw", max_bytes=5) as cache, pytest.warns(UserWarning, match="too small"):
+        list(clips_through(plan_of(size=(32, 32)), cache, decoder_named()))
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
+import framefeed.cache.prospect
 import framefeed.cli.cache
 from framefeed.cache.building import build
 from framefeed.cache.codecs import known_codecs
@@ -72,9 +73,9 @@ def test_build_says_what_is_expected_and_what_was_done(
     )
     assert out[1].startswith("6 clips want 24 different frames, stored in the plan's form:")
     assert [line.split()[0] for line in out[2:5]] == ["a", ">", "no"]
-    assert out[5].startswith("measured on 24 frames of 6 clips, for ")
-    assert any(line.endswith("; of what these clips want: it fits") for line in out)
-    assert any(line.startswith("but every epoch wants other frames: all together up to ") for line in out)
+    assert out[5].startswith("measured on 24 frames of 6 clips; clips/s with ")
+    assert any(line.startswith("all frames of these clips fit: ") for line in out)
+    assert any(line.startswith("but each epoch wants other frames: all epochs together up to ") for line in out)
     done = out[out.index("") + 1 :]
     assert done[0].startswith("24 frames stored with zstd:1, ")
     assert done[1].startswith(f"{cache}: 24 frames, ")
@@ -112,20 +113,54 @@ def again(lines: list[str]) -> list[str]:
     return [line for line in lines if "the next epoch finds" in line]
 
 
+def share_said(line: str) -> int:
+    return int(line.split(" %")[0].split()[-1])
+
+
+def shares_of_feed(capfd: pytest.CaptureFixture[str], catalog: str, cache: str, *words: str) -> list[int]:
+    """What each epoch finds in a cache, in percent."""
+    assert main(["feed", catalog, *words, "--cache", cache, "--json"]) in (0, 3)
+    epochs = json.loads(capfd.readouterr().out)["epochs"]
+    return [round(100 * epoch["frames_cached"] / epoch["frames"]) for epoch in epochs]
+
+
 def test_what_the_next_epoch_finds_is_said(catalog: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     def lines(name: str, *words: str) -> list[str]:
         return again(said(capfd, "build", catalog, os.fspath(tmp_path / name), *words, "--no-estimate")[0])
 
-    frames = sum(len(index) for index in map(Catalog.open(catalog).frame_index, range(6)))
     (line,) = lines("random", *RATES)
-    assert line.startswith(
-        f"after this build the next epoch finds about {100 * 24 / frames:.0f} % of its frames: build"
-    )
     assert "(without --rates, with --size 32x48)" in line
+    assert (
+        share_said(line) == shares_of_feed(capfd, catalog, os.fspath(tmp_path / "random"), *RATES, "--epochs", "2")[1]
+    )
     assert lines("fixed", *RATES, "--start", "0") == []
     assert lines("all", "--size", "32x48") == []
-    many, few = lines("many", *RATES, "--epochs", "5")[0], line
-    assert int(many.split(" %")[0].split()[-1]) > int(few.split(" %")[0].split()[-1])
+    (many,) = lines("many", *RATES, "--epochs", "5")
+    found = shares_of_feed(capfd, catalog, os.fspath(tmp_path / "many"), *RATES, "--epochs", "6")
+    assert found[:5] == [100] * 5
+    assert share_said(many) == found[5] > share_said(line)
+
+
+def test_short_videos_are_found_again_in_every_epoch(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "videos").mkdir()
+    for number in range(5):
+        write_clip(tmp_path / "videos" / f"short_{number}.mp4", ClipSpec(num_frames=10))
+    write_clip(tmp_path / "videos" / "long.mp4", ClipSpec(num_frames=250))
+    catalog, cache = os.fspath(tmp_path / "cat.parquet"), os.fspath(tmp_path / "cache")
+    scan(tmp_path / "videos", out=catalog)
+    (line,) = again(said(capfd, "build", catalog, cache, *RATES, "--no-estimate")[0])
+    # The clips of 1.5 s do not fit into 0.4 s, and all begin at the first frame.
+    assert share_said(line) == shares_of_feed(capfd, catalog, cache, *RATES, "--epochs", "2")[1] > 80
+
+
+def test_a_long_plan_is_forecast_from_some_of_its_clips(
+    catalog: str, cache: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(framefeed.cache.prospect, "LOOKED_UP_CLIPS", 40)
+    words = [*RATES, "--clips-per-video", "20"]
+    (line,) = again(said(capfd, "build", catalog, cache, *words, "--no-estimate")[0])
+    found = shares_of_feed(capfd, catalog, cache, *words, "--epochs", "2")[1]
+    assert share_said(line) == pytest.approx(found, abs=20)
 
 
 def test_what_is_advised_helps(catalog: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -185,7 +220,7 @@ def test_failed_files_are_listed_and_3(tmp_path: Path, cache: str, capfd: pytest
 def test_C04_a_full_cache_is_said_and_no_failure(catalog: str, cache: str, capfd: pytest.CaptureFixture[str]) -> None:
     out, err = said(capfd, "build", catalog, cache, *RATES, "--max-bytes", "80kB", "--codec", "raw")
     assert err == []
-    assert any("it does not fit: " in line and "more than the 80.0 kB that it may take" in line for line in out)
+    assert any("these clips do not fit: " in line and "more than the 80.0 kB that it may take" in line for line in out)
     assert any(line.startswith("stopped: ") and "full" in line for line in out)
     assert sum(entry.stat().st_size for entry in os.scandir(cache)) <= 80_000
     (part,) = (line for line in out if "of 24 frames of this plan" in line)
@@ -196,12 +231,23 @@ def test_C04_a_full_cache_is_said_and_no_failure(catalog: str, cache: str, capfd
     assert (found["build"]["is_complete"], found["failed"]) == (False, [])
 
 
-def test_C04_a_budget_for_nothing_is_said(catalog: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    for number, words in enumerate([[], ["--no-estimate"]]):
-        folder = os.fspath(tmp_path / f"{number}")
-        out, err = said(capfd, "build", catalog, folder, *RATES, "--max-bytes", "5kB", "--codec", "raw", *words)
-        assert "0 of 24 frames of this plan; nothing fits in 5.0 kB" in out
-        assert err == []
+def test_C04_a_budget_for_less_than_a_frame_is_a_mistake(
+    catalog: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def build(number: int, size: str, code: int) -> list[str]:
+        words = ["build", catalog, os.fspath(tmp_path / f"{number}"), *RATES, "--max-bytes", size, "--codec", "raw"]
+        return said(capfd, *words, "--no-estimate", code=code)[1]
+
+    (line,) = build(0, "5", 1)
+    assert "max_bytes=5 is too small for frames that need " in line
+    needed = line.rsplit("--max-bytes ")[-1].removesuffix(")")
+    assert len(build(1, str(int(needed) - 1), 1)) == 1
+    assert build(2, needed, 0) == []
+    words = ["feed", catalog, *RATES, "--cache", os.fspath(tmp_path / "3"), "--max-bytes", "5"]
+    assert main(words) == 1
+    out, err = capfd.readouterr()
+    assert "clips/s" in out
+    assert "max_bytes=5 is too small" in only_line(err)
 
 
 def test_a_full_cache_of_another_plan(catalog: str, cache: str, capfd: pytest.CaptureFixture[str]) -> None:
@@ -456,7 +502,7 @@ def test_feed_says_that_other_frames_are_wanted() -> None:
 
 
 def test_feed_goes_on_without_a_cache_that_is_full(catalog: str, cache: str, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["feed", catalog, *RATES, "--cache", cache, "--codec", "raw", "--max-bytes", "20kB"]) == 0
+    assert main(["feed", catalog, *RATES, "--cache", cache, "--codec", "raw", "--max-bytes", "80kB"]) == 0
     out, err = capfd.readouterr()
     assert "throughput" in out
     assert "full" in only_line(err)

@@ -94,7 +94,8 @@ def build(
         What was done. Clips that fail are listed in it and do not end the work.
 
     Raises:
-        UsageError: An argument is wrong, or this decoder cannot give what is to be stored.
+        UsageError: An argument is wrong, this decoder cannot give what is to be stored, or the cache's ``max_bytes`` is
+            smaller than the first frames.
         CacheError: The cache's folder cannot be used.
         ResourceExhausted: The machine ran out of memory or files; stored frames are kept, and the next build continues.
     """
@@ -114,6 +115,8 @@ def build(
     lost = after.frames_lost - before.frames_lost
     if lost and cache.store.trouble is None and cache.store.lost_by is not None:
         raise resource_exhausted(cache.store.lost_by, cache.path, "store")
+    if cache.store.needed_bytes is not None and not cache.info().num_frames:
+        raise UsageError(cache.store.trouble or "")
     return BuildReport(
         clips=len(plan) * epochs,
         frames_stored=done.stored - lost,

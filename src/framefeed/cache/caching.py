@@ -60,9 +60,16 @@ class CachingDecoder:
         self._inner = inner
         self._keeper = keeper
         self._form = form
+        self._counts_reads = True
 
     def __repr__(self) -> str:
         return f"CachingDecoder({self._inner.name!r}, form={self._form!r}, {self._keeper.options.path!r})"
+
+    def for_building(self) -> CachingDecoder:
+        """Give the same decoder for a build: it counts no hits and no misses."""
+        other = CachingDecoder(self._inner, self._keeper, self._form)
+        other._counts_reads = False
+        return other
 
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
         """Decode the clips of one source, or take them from the cache; see ``Decoder.decode``."""
@@ -83,8 +90,9 @@ class CachingDecoder:
         # What a lossy codec keeps is not what the other decoder gives.
         again = None if self._keeper.is_lossy else decode_without_cache
         report = try_again_in_shortage(decode, source.name, "cache", again)
-        asked, cached = sum(len(slot.indices) for slot in slots), report.counts.frames_cached
-        self._keeper.tally.add(frames_hit=cached, frames_missed=asked - cached)
+        if self._counts_reads:
+            asked, cached = sum(len(slot.indices) for slot in slots), report.counts.frames_cached
+            self._keeper.tally.add(frames_hit=cached, frames_missed=asked - cached)
         return report
 
     def _decode_apart(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:

@@ -29,7 +29,8 @@ from framefeed.plan.epoch import EpochPlan
 
 SAMPLED_CLIPS = 24
 CLIP_SECONDS = 240e-6
-"""Of planning, looking up and delivering a clip, in Python, so that threads do not share it (two x86-64 cores)."""
+"""Of planning, looking up and delivering or storing a clip, in Python, so that threads do not share it (two x86-64
+cores)."""
 _MOST_CLIPS = 1 / CLIP_SECONDS
 _GROUP_BYTES = 256 << 20
 _NO_CACHE = "no cache"
@@ -42,13 +43,15 @@ class CodecEstimate:
     Attributes:
         codec: Its label.
         nbytes: Of the files.
-        build_seconds: To decode and store all frames.
+        build_seconds: To decode and store all frames, where nothing else uses the processor.
+        build_cpu_seconds: Of the processor, all threads together, for the same.
         clips_per_second: Read afterwards, files in memory.
     """
 
     codec: str
     nbytes: int
     build_seconds: float
+    build_cpu_seconds: float
     clips_per_second: float
 
 
@@ -220,6 +223,8 @@ def estimated(
     decoded, figures = sample
     clip_frames = found.clip_frames / max(1, found.clips)
     decoding = found.pictures * decoded.fill_seconds / max(1, decoded.pictures)
+    decoding_cpu = found.pictures * decoded.fill_cpu_seconds / max(1, decoded.pictures)
+    planning = found.clips * CLIP_SECONDS
     codecs = []
     for each in figures:
         a_frame = each.stored_bytes / each.num_frames + FRAME_OVERHEAD
@@ -229,7 +234,8 @@ def estimated(
             CodecEstimate(
                 codec=each.codec,
                 nbytes=round(found.frames * a_frame + found.pieces * PIECE_OVERHEAD),
-                build_seconds=(decoding + storing) / room.workers,
+                build_seconds=(decoding + storing) / room.workers + planning,
+                build_cpu_seconds=decoding_cpu + storing + planning,
                 clips_per_second=min(room.workers / (reading + CLIP_SECONDS), _MOST_CLIPS),
             )
         )
@@ -254,7 +260,7 @@ def _choice(figures: Sequence[CodecFigures], num_frames: int, room: Room) -> tup
         return "", "nothing could be measured"
     first = figures[0]
     if len(figures) == 1:
-        return first.codec, f"{first.codec}: as asked for"
+        return first.codec, f"{first.codec}: the codec that was asked for"
     raw_bytes = round(first.raw_bytes / first.num_frames * num_frames)
     choice = choose_codec(figures, Conditions(raw_bytes, room.most_bytes, room.memory_bytes))
     return choice.codec, choice.reason
@@ -263,10 +269,10 @@ def _choice(figures: Sequence[CodecFigures], num_frames: int, room: Room) -> tup
 def _candidates(cache: FrameCache, layout: PlaneLayout) -> tuple[list[FrameCodec], str]:
     """The codec that was asked for, or that such frames have already, and why; else all that are exact and here."""
     if cache.options.codec != AUTO:
-        return [codec_for(codec_named(cache.options.codec), layout)], "as asked for"
+        return [codec_for(codec_named(cache.options.codec), layout)], "the codec that was asked for"
     kept = kept_codec(layout, cache.info().kinds)
     if kept is not None:
-        return [kept], "such frames of this cache have it already"
+        return [kept], "this cache stores such frames with it already"
     return exact_codecs({layout}), ""
 
 
@@ -294,12 +300,12 @@ def _wanted(of: CacheEstimate) -> str:
 
 
 def _table(of: CacheEstimate) -> list[str]:
-    rows = [("", "a frame", "on disk", "to build", "then clips/s")]
+    rows = [("", "a frame", "on disk", "CPU to build", "then clips/s")]
     for each in of.codecs:
         a_frame = readable_bytes(each.nbytes / max(1, of.outlook.frames))
         mark = "> " if each.codec == of.codec else "  "
         speed = _speed(each.clips_per_second)
-        rows.append((mark + each.codec, a_frame, readable_bytes(each.nbytes), _duration(each.build_seconds), speed))
+        rows.append((mark + each.codec, a_frame, readable_bytes(each.nbytes), _duration(each.build_cpu_seconds), speed))
     rows.append((f"  {_NO_CACHE}", "", "", "", _speed(of.decode_clips_per_second)))
     first, *others = (max(map(len, column)) for column in zip(*rows, strict=True))
     lines = []
@@ -313,29 +319,40 @@ def _remarks(of: CacheEstimate) -> list[str]:
     found, done, chosen = of.outlook, of.sample, of.chosen
     what = f"{_counted(of.sampled_frames, 'frame')} of {_counted(done.clips, 'clip')}"
     workers = _counted(of.room.workers, "worker")
-    lines = [f"measured on {what}, for {workers}, all frames found, files in memory"]
+    lines = [f"measured on {what}; clips/s with {workers}, all frames in the cache and its files in memory"]
     if of.room.frames_there:
         held = _counted(of.room.frames_there, "frame")
-        lines.append(f"the cache holds {held} already: those that are of this plan take no time to build")
+        lines.append(f"the cache holds {held} already: frames of this plan among them need no time to build")
     if done.failed:
         lines.append(f"{done.failed:,} of {done.failed + done.clips:,} sampled clips cannot be decoded: {done.error}")
     if chosen is None:
         return lines
-    lacks = of.room.lacks(chosen.nbytes)
-    fits = f"it does not fit: {readable_bytes(chosen.nbytes)} is {lacks}" if lacks else "it fits"
-    if not found.varies:
-        return [*lines, f"{of.reason}; {fits}"]
-    return [*lines, f"{of.reason}; of what these clips want: {fits}", f"but every epoch wants other frames: {_all(of)}"]
+    lacks, size = of.room.lacks(chosen.nbytes), readable_bytes(chosen.nbytes)
+    lines += [of.reason, _building(of, chosen)]
+    lines.append(
+        f"all frames of these clips do not fit: {size} is {lacks}"
+        if lacks
+        else f"all frames of these clips fit: {size}"
+    )
+    return [*lines, f"but each epoch wants other frames: {_all(of)}"] if found.varies else lines
+
+
+def _building(of: CacheEstimate, chosen: CodecEstimate) -> str:
+    workers = _counted(of.room.workers, "worker")
+    return (
+        f"to build with {chosen.codec}: about {_duration(chosen.build_cpu_seconds)} of CPU time; with {workers} about "
+        f"{_duration(chosen.build_seconds)}, longer if other programs use the processor"
+    )
 
 
 def _all(of: CacheEstimate) -> str:
     """What all epochs together want, and whether it fits."""
     frames, nbytes = of.outlook.frames_at_most, of.bytes_at_most
     if frames is None or nbytes is None:
-        return "there is no end of them, so that no cache holds all"
+        return "their number has no limit, so no cache can hold them all"
     lacks = of.room.lacks(nbytes)
-    size = f"all together up to {frames:,}, {readable_bytes(nbytes)}"
-    return f"{size}, which do not fit: that is {lacks}" if lacks else f"{size}, which fit too"
+    size = f"all epochs together up to {frames:,} frames, {readable_bytes(nbytes)}"
+    return f"{size}, which does not fit: that is {lacks}" if lacks else f"{size}, which fits too"
 
 
 def _counted(count: int, noun: str) -> str:
@@ -343,9 +360,7 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _speed(clips_per_second: float) -> str:
-    """Write what an estimate is worth: three digits, and of what Python bounds only that it is more."""
-    if clips_per_second >= _MOST_CLIPS:
-        return f"over {_MOST_CLIPS // 1000 * 1000:,.0f}"
+    """Write three digits: an estimate is not worth more."""
     return f"{float(f'{clips_per_second:.3g}'):,.12g}"
 
 

@@ -77,7 +77,7 @@ class Filler:
     def __init__(self, plan: EpochPlan, cache: FrameCache, inner: Decoder, epochs: int = 1) -> None:
         self._plan = plan
         self._cache = cache
-        self._decoder = cache.decoder_for(plan, inner, epochs)
+        self._decoder = cache.decoder_for(plan, inner, epochs).for_building()
         self.form = cache.form_for(plan)
 
     def __call__(self, group: Group) -> Filled:

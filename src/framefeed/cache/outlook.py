@@ -88,26 +88,19 @@ def outlook(plan: EpochPlan, epochs: int, gathering: Gathering) -> Outlook:
         frames=round(sums.frames * share),
         pictures=round(sums.pictures * share),
         pieces=round(sums.pieces * share),
-        varies=_varies(plan, gathering.by_output),
+        varies=varies(plan, gathering.by_output),
         frames_at_most=_frames_at_most(plan, gathering),
     )
 
 
-def share_found_again(plan: EpochPlan, frames: int, by_output: bool) -> float | None:
-    """Estimate the share of a further epoch's frames that a cache has.
+def varies(plan: EpochPlan, by_output: bool) -> bool:
+    """Whether the next epoch wants other frames than this one.
 
     Args:
-        plan: Of the epochs that it was filled with.
-        frames: Different frames of them.
-        by_output: Whether it has outputs, not whole pictures.
-
-    Returns:
-        From 0 to 1; None where every epoch wants the same frames.
+        plan: At this epoch.
+        by_output: Whether outputs are stored, not whole pictures.
     """
-    if not _varies(plan, by_output):
-        return None
-    most = _frames_at_most(plan, Gathering(by_output, 1))
-    return 0.0 if most is None else min(1.0, frames / max(1, most))
+    return _differs(plan, lambda request: (request.ordinals.tolist(), request.output if by_output else None))
 
 
 def _frames_at_most(plan: EpochPlan, gathering: Gathering) -> int | None:
@@ -153,10 +146,6 @@ def _requests(plans: Sequence[EpochPlan], positions: range) -> list[DecodeReques
             except (FrameNotFound, TimeUnavailable):
                 continue
     return found
-
-
-def _varies(plan: EpochPlan, by_output: bool) -> bool:
-    return _differs(plan, lambda request: (request.ordinals.tolist(), request.output if by_output else None))
 
 
 def _varies_in_form(plan: EpochPlan) -> bool:

@@ -63,6 +63,7 @@ class Decoded:
         decode_seconds: To the pixels that the plan wants, as a loader does it.
         fill_seconds: To what is stored.
         pictures: That came out of the decoder while ``fill_seconds`` passed.
+        fill_cpu_seconds: Of the processor, by this thread, while ``fill_seconds`` passed.
         convert_seconds: To make the plan's pixels of one frame that is stored as planes.
     """
 
@@ -73,6 +74,7 @@ class Decoded:
     decode_seconds: float = 0.0
     fill_seconds: float = 0.0
     pictures: int = 0
+    fill_cpu_seconds: float = 0.0
     convert_seconds: float = 0.0
 
     def __iadd__(self, other: Decoded) -> Self:
@@ -81,6 +83,7 @@ class Decoded:
         self.decode_seconds += other.decode_seconds
         self.fill_seconds += other.fill_seconds
         self.pictures += other.pictures
+        self.fill_cpu_seconds += other.fill_cpu_seconds
         return self
 
     def fail(self, clips: int, error: Exception) -> None:
@@ -155,9 +158,9 @@ class Sampler:
             raise UsageError(f"the decoder {self._decoder.name!r} does not give planes: use form='output'")
 
     def _take_outputs(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> None:
-        begin = perf_counter()
+        begin, cpu_begin = perf_counter(), thread_time()
         report = self._decoder.decode(source, index, slots)
-        seconds = perf_counter() - begin
+        seconds, cpu_seconds = perf_counter() - begin, thread_time() - cpu_begin
         good = [slot for slot, error in zip(slots, report.errors, strict=True) if error is None]
         for error in filter(None, report.errors):
             self.decoded.fail(1, error)
@@ -167,32 +170,38 @@ class Sampler:
                 self._keep(SampledFrame(layout, frame.reshape(-1).copy(), None))
         if good:
             frames = sum(len(slot.indices) for slot in good)
-            self.decoded += Decoded(len(good), 0, None, frames, seconds, seconds, report.counts.frames_decoded)
+            self.decoded += Decoded(
+                len(good), 0, None, frames, seconds, seconds, report.counts.frames_decoded, cpu_seconds
+            )
 
     def _take_planes(self, source: MediaSource, index: FrameIndex, requests: Sequence[DecodeRequest]) -> None:
         clips = [_shortened(request.storable) for request in requests]
         forms = {
             ordinal: request.output for request, clip in zip(requests, clips, strict=True) for ordinal in clip.tolist()
         }
-        counts, came, converting, begin = DecodeCounts(), set[int](), 0.0, perf_counter()
+        counts, came = DecodeCounts(), set[int]()
+        begin, cpu_begin, converting, cpu_converting = perf_counter(), thread_time(), 0.0, 0.0
         for ordinal, picture in cast("FrameStream", self._decoder).frames(source, index, sorted(forms), counts):
             came.add(ordinal)
             layout = layout_of(picture)
             planes = np.empty(layout.nbytes, dtype=np.uint8)
             copy_planes(picture, planes)
-            between = perf_counter()
+            between, cpu_between = perf_counter(), thread_time()
             write = _converter(layout, (index, picture_name(source, int(index.frame_packet[ordinal]))), forms[ordinal])
             write(planes)
             self._keep(SampledFrame(layout, planes, write))
             converting += perf_counter() - between
-        seconds = perf_counter() - begin
+            cpu_converting += thread_time() - cpu_between
+        seconds, cpu_seconds = perf_counter() - begin, thread_time() - cpu_begin - cpu_converting
         good = [clip for clip in clips if came.issuperset(clip.tolist())]
         if len(good) < len(clips):
             message = f"{source.name}: frames do not come out of the decoder"
             self.decoded.fail(len(clips) - len(good), CorruptMedia(message))
         if good:
             frames = sum(map(len, good))
-            self.decoded += Decoded(len(good), 0, None, frames, seconds, seconds - converting, counts.frames_decoded)
+            self.decoded += Decoded(
+                len(good), 0, None, frames, seconds, seconds - converting, counts.frames_decoded, cpu_seconds
+            )
 
 
 def measured(codec: FrameCodec, frames: Sequence[SampledFrame]) -> CodecFigures:

@@ -13,9 +13,11 @@ from framefeed.parallel.forking import renew_after_fork
 class CacheStats:
     """What a cache did in this process since it was made.
 
+    ``ff.cache.build`` counts no hits and no misses, only what it stores: which frames it found is in its `BuildReport`.
+
     Attributes:
-        frames_hit: Frames that were served from memory or disk.
-        frames_missed: Frames that were not there, or not sound.
+        frames_hit: Frames that a loader or a decoder asked for and that were served from memory or disk.
+        frames_missed: Frames that a loader or a decoder asked for and that were not there, or not sound.
         frames_from_memory: Those of the hits that came from the memory tier.
         frames_stored: Frames that were written to disk; those of a file that could not be finished are taken off again.
         frames_outdated: Frames that were there, but of a source that has changed since.
@@ -41,7 +43,7 @@ class CacheStats:
 
     @property
     def hit_rate(self) -> float:
-        """Share of the frames asked for that the cache had, from 0 to 1; 0 before the first."""
+        """Share of the frames asked for that the cache had, from 0 to 1; 0 before the first. Builds do not count."""
         asked = self.frames_hit + self.frames_missed
         return self.frames_hit / asked if asked else 0.0
 

@@ -24,7 +24,7 @@ from framefeed.cli.cache_facts import facts_of, sentences
 from framefeed.cli.caching import (
     add_cache_arguments,
     cache_of,
-    found_again,
+    found_next,
     is_by_output,
     percent,
     quietly,
@@ -112,7 +112,7 @@ def _build(args: argparse.Namespace) -> int:
         document |= {"estimate": expected and _plain(expected), "build": _done(report)}
         if not args.json:
             wanted = _num_wanted(args, plan, cache, expected) if cache.stats().is_full else 0
-            say(*_sentences(args.folder, report, cache, wanted), *_prospect(args, plan, report, cache))
+            say(*_sentences(args.folder, report, cache, wanted), *_prospect(args, plan, cache))
         return _closed(args, plan, cache, document, report.failed)
 
 
@@ -181,9 +181,6 @@ def _built(args: argparse.Namespace, plan: EpochPlan, cache: FrameCache) -> Buil
 def _part(report: BuildReport, cache: FrameCache, wanted: int) -> str:
     """Say which part of a plan is in a cache that is full."""
     there, info = report.frames_stored + report.frames_present, cache.info()
-    if not info.num_frames:
-        size = "" if info.max_bytes is None else f" in {readable_bytes(info.max_bytes)}"
-        return f"0 of {counted(wanted, 'frame')} of this plan; nothing fits{size}"
     # What was stored before may be of this plan too, and was not looked for any more when nothing could be added.
     least = "at least " if info.num_frames > there else ""
     return f"{least}{there:,} of {counted(wanted, 'frame')} of this plan ({percent(there / max(1, wanted))})"
@@ -210,9 +207,9 @@ def _num_wanted(args: argparse.Namespace, plan: EpochPlan, cache: FrameCache, ex
     return outlook(plan, args.epochs, Gathering(is_by_output(plan, cache), GROUP_BYTES)).frames
 
 
-def _prospect(args: argparse.Namespace, plan: EpochPlan, report: BuildReport, cache: FrameCache) -> Iterator[str]:
-    """Say what an epoch after those that were built will find."""
-    share = found_again(plan, cache, report.frames_stored + report.frames_present)
+def _prospect(args: argparse.Namespace, plan: EpochPlan, cache: FrameCache) -> Iterator[str]:
+    """Say what the epoch after those that were built will find."""
+    share = found_next(plan, cache, args.epochs, limits_of(args))
     if share is not None and share < _MOST:
         yield f"after this build the next epoch finds about {percent(share)} of its frames: {remedy(args)}"
 

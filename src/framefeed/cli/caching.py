@@ -9,10 +9,13 @@ from contextlib import contextmanager
 
 from framefeed.cache.frame_cache import FrameCache
 from framefeed.cache.keys import FORMS
-from framefeed.cache.outlook import share_found_again
+from framefeed.cache.outlook import varies
+from framefeed.cache.prospect import share_found
 from framefeed.cli.parsing import byte_size
 from framefeed.cli.plans import SIZE
 from framefeed.cli.printing import complain
+from framefeed.decode.registry import as_decoder
+from framefeed.media.limits import Limits
 from framefeed.plan.epoch import EpochPlan
 
 
@@ -41,9 +44,16 @@ def quietly() -> Iterator[None]:
         yield
 
 
-def found_again(plan: EpochPlan, cache: FrameCache, frames: int) -> float | None:
-    """Estimate the share of its frames that an epoch finds which nothing was stored for; None where none differs."""
-    return share_found_again(plan, frames, is_by_output(plan, cache))
+def wants_other_frames(plan: EpochPlan, cache: FrameCache) -> bool:
+    """Whether each epoch of a plan wants other frames than the one before."""
+    return varies(plan, is_by_output(plan, cache))
+
+
+def found_next(plan: EpochPlan, cache: FrameCache, epochs: int, limits: Limits) -> float | None:
+    """Look up the share of its frames that the epoch after some of a plan finds; None where epochs do not differ."""
+    if not wants_other_frames(plan, cache):
+        return None
+    return share_found(plan.with_epoch(plan.epoch + epochs), cache, as_decoder("auto", limits))
 
 
 def is_by_output(plan: EpochPlan, cache: FrameCache) -> bool:
@@ -64,6 +74,11 @@ def remedy(args: argparse.Namespace) -> str:
 def percent(share: float) -> str:
     """Write a share: ``5 %``."""
     return f"{100 * share:.0f} %" if share == 0 or share >= 0.01 else "less than 1 %"
+
+
+def is_too_small(cache: FrameCache) -> bool:
+    """Whether nothing could be stored because the largest size of the cache is below that of its first frames."""
+    return cache.store.needed_bytes is not None and not cache.info().num_frames
 
 
 def say_trouble(cache: FrameCache | None) -> None:

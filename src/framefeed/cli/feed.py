@@ -15,7 +15,16 @@ from tqdm import tqdm
 from framefeed._units import readable_bytes
 from framefeed.cache.frame_cache import FrameCache
 from framefeed.cache.tally import CacheStats
-from framefeed.cli.caching import add_cache_arguments, cache_of, found_again, percent, quietly, remedy, say_trouble
+from framefeed.cli.caching import (
+    add_cache_arguments,
+    cache_of,
+    is_too_small,
+    percent,
+    quietly,
+    remedy,
+    say_trouble,
+    wants_other_frames,
+)
 from framefeed.cli.exits import Exit
 from framefeed.cli.failures import Failed, as_json, failures_of_plan, list_failed
 from framefeed.cli.limits import limits_of
@@ -144,6 +153,8 @@ def run(args: argparse.Namespace) -> int:
     else:
         say(*_report(plan, stats, measured, _advice(args, plan, cache, (stats, measured))))
         list_failed(failed, known=len(plan.catalog.failed_rows))
+    if cache is not None and is_too_small(cache):
+        return Exit.MISTAKE
     return Exit.FAILED_FILES if failed else Exit.WELL
 
 
@@ -209,7 +220,7 @@ def _advice(
 ) -> str:
     stats, measured = seen
     share = measured.last_share
-    if stats.bottleneck == "decode" and cache is not None and share < _LOW and found_again(plan, cache, 0) is not None:
+    if stats.bottleneck == "decode" and cache is not None and share < _LOW and wants_other_frames(plan, cache):
         had = f"the cache had {percent(share)} of the last epoch's frames, and every epoch wants others"
         return f"{had}: {remedy(args)}"
     return ADVICE.get(stats.bottleneck, stats.evidence)

@@ -183,10 +183,12 @@ def choose_codec(figures: Sequence[CodecFigures], conditions: Conditions) -> Cho
     if not fitting:
         usable = exact
         fitting = [each for each in usable if _fits(each, conditions)]
-    left_out = _left_out([("loses", figures), ("writes too slowly", exact), ("too large", usable)], fitting or usable)
+    left_out = _left_out(
+        [("loses detail", figures), ("writes too slowly", exact), ("too large", usable)], fitting or usable
+    )
     if not fitting:
         smallest = min(usable, key=lambda each: (each.stored_bytes, each.read_seconds))
-        reason = f"no codec fits the budget, and this one takes {_share(smallest)} of the bytes, the least{left_out}"
+        reason = f"no codec makes all frames fit the budget; this is the smallest, {_share(smallest)}{left_out}"
         return Choice(smallest.codec, tuple(figures), f"{smallest.codec}: {reason}")
     least = min(_cost(each, conditions) for each in fitting)
     cheap = [each for each in fitting if _cost(each, conditions) <= _AS_CHEAP * least]
@@ -231,25 +233,25 @@ def _reason(
     """Say why; ``among`` are those that cost about as little, and all that fit."""
     cheap, fitting = among
     if len(fitting) == 1:
-        return f"the only one with which all frames fit the budget, at {_share(chosen)} of the bytes"
+        return f"the only codec with which all frames fit the budget; its files have {_share(chosen)}"
     where = "in memory" if _stays_in_memory(chosen, conditions) else "from disk"
-    cost = f"a frame costs {1e3 * _cost(chosen, conditions):.3g} ms to read {where}"
+    cost = f"{1e3 * _cost(chosen, conditions):.3g} ms to read a frame {where}"
     if len(cheap) == 1:
-        return f"{cost}, the least of {len(fitting)} codecs, at {_share(chosen)} of the bytes"
+        return f"{cost}, the quickest of {len(fitting)} codecs; its files have {_share(chosen)}"
     others = " and ".join(each.codec for each in cheap if each is not chosen)
-    return f"{cost}, about the same as {others}, and it takes the fewest bytes of these, {_share(chosen)}"
+    return f"{cost}, about as quick as {others}, and the smallest of these, {_share(chosen)}"
 
 
 def _left_out(steps: Sequence[tuple[str, Sequence[CodecFigures]]], left: Sequence[CodecFigures]) -> str:
-    """Say which were not thought of: at each step those that are not among the next."""
+    """Say which were not considered: at each step those that are not among the next."""
     after = [each for _, each in steps[1:]] + [left]
     said = [
         f"{', '.join(gone)} ({why})"
         for (why, before), among in zip(steps, after, strict=True)
         if (gone := [each.codec for each in before if each not in among])
     ]
-    return f"; left out: {', '.join(said)}" if said else ""
+    return f"; not considered: {', '.join(said)}" if said else ""
 
 
 def _share(figures: CodecFigures) -> str:
-    return f"{100 * figures.ratio:.0f} %"
+    return f"{100 * figures.ratio:.0f} % of the uncompressed size"

@@ -45,6 +45,7 @@ class Appender:
     Attributes:
         trouble: Why nothing is stored any more, or None.
         is_full: Whether that is the budget.
+        needed_bytes: Where the budget is too small even for an empty folder: what the frames need that did not fit.
         shortage: What ran out when frames were not stored the last time, or None: the next ones may be.
         frames_lost: Frames that were added, and lost with a segment that could not be finished.
         lost_by: The shortage by which frames were lost last, or None.
@@ -58,6 +59,7 @@ class Appender:
         self._at_exit: Finalize | None = None
         self.trouble: str | None = None
         self.is_full = False
+        self.needed_bytes: int | None = None
         self.shortage: str | None = None
         self.frames_lost = 0
         self.lost_by: str | None = None
@@ -111,7 +113,7 @@ class Appender:
         """Leave what is being written; and try again to write."""
         with self._lock:
             self._drop()
-            self.trouble, self.is_full, self.shortage = None, False, None
+            self.trouble, self.is_full, self.needed_bytes, self.shortage = None, False, None, None
 
     def renew_after_fork(self) -> None:
         """In a child: what the parent writes is left alone; only this process's copy of its lock is dropped."""
@@ -134,10 +136,7 @@ class Appender:
                 # Others have claimed what is left, and may give some of it back.
                 return False
             self.is_full = True
-            self.trouble = (
-                f"{self._folder.path}: the frame cache is full and stores no more; what it has stays in use: give it "
-                "a larger max_bytes"
-            )
+            self._note_budget(reached.needed)
         except CacheError as error:
             self.trouble = str(error)
         except (OSError, MemoryError, ResourceExhausted) as error:
@@ -154,6 +153,20 @@ class Appender:
             raise
         self._drop()
         return False
+
+    def _note_budget(self, needed: int) -> None:
+        path, budget = self._folder.path, self._folder.max_bytes
+        if budget is not None and needed > budget:
+            self.needed_bytes = needed
+            self.trouble = (
+                f"{path}: max_bytes={budget} is too small for frames that need {needed} bytes: the cache stores no "
+                f"more; use max_bytes={needed} or more (on the command line: --max-bytes {needed})"
+            )
+        else:
+            self.trouble = (
+                f"{path}: the frame cache is full and stores no more; what it has stays in use: give it a larger "
+                "max_bytes"
+            )
 
     def _append(self, clip: Clip) -> bool:
         if self._begun is not None and not self._begun.writer.takes(clip):

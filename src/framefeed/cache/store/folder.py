@@ -31,11 +31,13 @@ class BudgetReached(Exception):
 
     Args:
         is_final: Whether what is on disk takes it; else others have claimed it for what they write.
+        needed: Bytes that the clip needs.
     """
 
-    def __init__(self, is_final: bool) -> None:
-        super().__init__(is_final)
+    def __init__(self, is_final: bool, needed: int) -> None:
+        super().__init__(is_final, needed)
         self.is_final = is_final
+        self.needed = needed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -238,6 +240,11 @@ class Folder:
                     os.unlink(self.file(name))
 
     @property
+    def max_bytes(self) -> int | None:
+        """The budget, or None."""
+        return self._options.max_bytes
+
+    @property
     def _mode(self) -> int:
         return 0o666 if self._options.shared else 0o600
 
@@ -247,7 +254,7 @@ class Folder:
             return wanted
         left = self._options.max_bytes - self._claimed_bytes()
         if needed > left:
-            raise BudgetReached(needed > self._options.max_bytes - self.bytes_on_disk())
+            raise BudgetReached(needed > self._options.max_bytes - self.bytes_on_disk(), needed)
         return max(needed, min(wanted, left // _SHARES))
 
     @contextmanager

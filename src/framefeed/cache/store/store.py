@@ -87,6 +87,11 @@ class FrameStore(ClosedByWith):
         """Whether nothing is stored any more because the budget is used up."""
         return self._appender.is_full
 
+    @property
+    def needed_bytes(self) -> int | None:
+        """Bytes of frames that do not fit the budget of even an empty cache; None where there were none."""
+        return self._appender.needed_bytes
+
     def find(self, key: bytes, numbers: npt.NDArray[np.int64]) -> Found:
         """Find frames of one stream.
 
