@@ -283,7 +283,7 @@ def test_columns_of_text(tmp_path: Path) -> None:
         ("list.csv", "path,label\nx,y\n", {"label": "lable"}, "no column 'lable', .*; did you mean 'label'"),
         ("list.csv", "a.mp4,1\n", {"label": 2}, "2 columns, 0 to 1, and no column 2"),
         ("list.csv", "a.mp4,1\n", {"label": "class"}, "has no header, and so no column 'class'"),
-        ("list.csv", "path,label,a\nx,y,z\n", {"label": "a"}, "two columns would have one name"),
+        ("list.csv", "path,label,a\nx,y,z\n", {"label": "a"}, "two columns would have the same name"),
         ("list.json", '{"a": {"path": "x.mp4"}}', None, "not paths|expected a list"),
         ("list.json", "[1, 2]", None, "expected a list of objects"),
         ("list.json", "{", None, "not readable as json"),

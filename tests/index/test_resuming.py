@@ -427,7 +427,7 @@ def test_a_journal_that_is_removed_while_another_scan_locks_it(
 
 def test_what_keeps_a_journal_from_being_written_is_told(media: Path, tmp_path: Path) -> None:
     (tmp_path / "cat.parquet.journal").write_text("mine")
-    with pytest.raises(UsageError, match=r"cat\.parquet\.journal is no folder.*move it away"):
+    with pytest.raises(UsageError, match=r"cat\.parquet\.journal must be a folder.*move it away"):
         scan(media, out=tmp_path / "cat.parquet")
 
 

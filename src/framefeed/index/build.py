@@ -225,9 +225,13 @@ def _proved(
 def _refuse_hopeless(walk: PacketWalk, container: VideoContainer) -> None:
     name = container.source.name
     if walk.is_encrypted:
-        raise UnsupportedCodec(f"{name}: its video is encrypted", source=name, stage="index")
+        raise UnsupportedCodec(f"{name}: its video is encrypted: decrypt the file first", source=name, stage="index")
     if not len(walk):
-        raise EmptyVideo(f"{name}: its video stream has no packets", source=name, stage="index")
+        raise EmptyVideo(
+            f"{name}: its video stream has no packets: the file may be cut short, copy it again",
+            source=name,
+            stage="index",
+        )
 
 
 class _Builder:

@@ -157,8 +157,8 @@ class Catalog(CatalogRows):
         check_path("path", path, "cat.parquet")
         if self._data.buffers and any(self.name(row) in self._data.buffers for row in range(len(self))):
             raise UsageError(
-                "this catalog cannot be saved: it holds media in memory, or image sequences that were given; scan "
-                "files instead"
+                "this catalog cannot be saved: it holds media in memory or ImageSequence objects: scan files or "
+                "folders instead"
             )
         name = os.path.abspath(os.fsdecode(path))
         data = self.compact()
@@ -206,7 +206,8 @@ class Catalog(CatalogRows):
         if local.dtype == bool:
             raise UsageError("rows: expected row numbers, got a mask: use catalog[mask]")
         if len(local) and not (local.min() >= -len(self) and local.max() < len(self)):
-            raise UsageError(f"rows: expected numbers from 0 to {len(self) - 1}, got {local.min()} to {local.max()}")
+            wrong = local.max() if local.max() >= len(self) else local.min()
+            raise UsageError(f"rows: expected row numbers from {-len(self)} to {len(self) - 1}, got {wrong}")
         local = np.where(local < 0, local + len(self), local)
         saved = None if self._saved is None else self._saved.taking(local)
         return Catalog(self._data, local if self._rows is None else self._rows[local], saved)
@@ -251,9 +252,10 @@ class Catalog(CatalogRows):
             rows = np.sort(numbered.filter(expression).column(_ROW).to_numpy())
         except (pa.ArrowException, TypeError) as error:
             names = ", ".join(self._data.facts.names)
+            reason = str(error).partition(" in source: ")[0]  # Arrow goes on with the whole schema
             raise UsageError(
                 f"expression: expected a pyarrow expression over columns of this catalog, such as "
-                f"pc.field('width') >= 640, got {shown(expression)}: {error}; the columns are {names}"
+                f"pc.field('width') >= 640, got {shown(expression)}: {reason}; the columns are {names}"
             ) from error
         return self.take(rows)
 
@@ -361,8 +363,8 @@ class Catalog(CatalogRows):
         size = table.nbytes + (0 if frames is None else frames.nbytes) + _nbytes(data.buffers.values())
         if size > MAX_PICKLED_BYTES:
             raise UsageError(
-                f"this catalog was not saved and weighs {size} bytes, more than the {MAX_PICKLED_BYTES} that are sent "
-                "to a worker: save it with catalog.to_parquet(path), and workers share the file"
+                f"this catalog is not saved and takes {size} bytes, but at most {MAX_PICKLED_BYTES} can be sent to a "
+                "worker process: save it with catalog.to_parquet(path)"
             )
         rest = (data.classes, data.verify, data.root, data.root_is_default, dict(data.buffers), data.assume_fps)
         return (_rebuild, (table, None if frames is None else frames.batches, rest))

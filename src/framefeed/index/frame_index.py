@@ -248,8 +248,8 @@ class FrameIndex:
             raise FrameNotFound("the index has no frames")
         if not self.has_timestamps:
             raise TimeUnavailable(
-                "the stream's timestamps are missing or go backwards, and it declares no constant rate: address its "
-                "frames by index instead, or, if you know its rate, scan or build_index it with assume_fps= "
+                "the stream's timestamps are missing or go backwards, and it declares no constant rate: ask for frames "
+                "by number instead of by time; or, if you know the frame rate, give assume_fps= to scan or build_index "
                 "(--assume-fps)"
             )
 
@@ -315,13 +315,14 @@ class FrameIndex:
             if at == NONE:
                 raise FrameNotFound(
                     f"no frame to pick ({pick}) at {wanted:.6f} s: the stream runs "
-                    f"from {self._as_seconds(int(self.pts[0])):.6f} s to {self._as_seconds(self.end_pts):.6f} s"
+                    f"from {self._as_seconds(int(self.pts[0])):.6f} s to {self._as_seconds(self.end_pts):.6f} s; use a "
+                    "time in it, or another pick"
                 )
             error = float(abs(int(self.pts[at]) - ticks[number]) * self.time_base)
             if tolerance is not None and error > tolerance:
                 raise FrameNotFound(
                     f"the frame picked ({pick}) for {wanted:.6f} s lies {error:.6f} s away, "
-                    f"more than tolerance_seconds={tolerance}"
+                    f"more than tolerance_seconds={tolerance}: allow more, or use another pick"
                 )
 
     def _as_seconds(self, ticks: int) -> float:

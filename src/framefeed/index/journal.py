@@ -71,7 +71,7 @@ class Journal(ClosedByWith):
         self._writers: tuple[_Stream, _Stream] | None = None
         self.was_left = self.folder.is_dir()
         if self.folder.exists() and not self.was_left:
-            raise UsageError(f"cannot write {target}: {self.folder} is no folder, which the scan needs; move it away")
+            raise UsageError(f"cannot write {target}: {self.folder} must be a folder, but it is a file: move it away")
         # Here nothing has been done yet.
         with writing(target):
             try:

@@ -137,7 +137,9 @@ def split_fields(lines: Sequence[str]) -> ListTable:
         if width > 1 and sum(len(row) == width for row in rows) >= _MOST * len(rows):
             break
     else:
-        raise UsageError(f"its lines ({lines[0]!r}) are not separated by tabs, commas, semicolons or blanks")
+        raise UsageError(
+            f"expected lines with fields separated by tabs, commas, semicolons or blanks, found {lines[0]!r}"
+        )
     bad = {
         number: f"line {number + 1} ({lines[number]!r}): expected {width} fields, found {len(row)}"
         for number, row in enumerate(rows)

@@ -83,7 +83,7 @@ def _numbers(column: pa.Array, name: str) -> IntArray | FloatArray:
         try:
             numbers: IntArray = pc.fill_null(column.cast(pa.int64()), 0).to_numpy()
         except pa.ArrowInvalid as error:
-            raise UsageError(f"column {name!r} holds a number that is no frame number: {error}") from None
+            raise UsageError(f"column {name!r} holds a number that cannot be a frame number: {error}") from None
         return numbers
     raise UsageError(f"column {name!r} holds {_shown(column)}: {_EXPECTED}. {_REMEDY}")
 

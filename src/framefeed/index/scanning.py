@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from framefeed._checks import check_path
+from framefeed._checks import check_path, expected
 from framefeed.errors import MediaError, UnreadableMedia, UsageError
 from framefeed.index.assembly import Rows, Wanted, assemble, catalog_data
 from framefeed.index.build import Verify
@@ -153,7 +153,7 @@ class ScanRequest:
 
     def __post_init__(self) -> None:
         if self.label_from not in (None, "parent"):
-            raise UsageError(f"label_from must be 'parent' or None, not {self.label_from!r}")
+            raise expected("label_from", "'parent' or None", self.label_from)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +258,7 @@ def _checked_target(out: StrPath, roots: Roots) -> str:
     target = absolute(os.fsdecode(out))
     names = [roots] if isinstance(roots, (str, os.PathLike)) else roots
     if any(absolute(os.fsdecode(name)) == target for name in names):
-        raise UsageError(f"out={target} would overwrite the list that is scanned: choose another name")
+        raise UsageError(f"out={target} is one of the roots that are scanned: choose another name, such as cat.parquet")
     check_target(target)
     return target
 
@@ -270,10 +270,10 @@ def fps_of(image_folders: str, fps: float | Fraction | None) -> Fraction | None:
         UsageError: It is not so.
     """
     if image_folders not in get_args(ImageFolders):
-        raise UsageError(f"image_folders must be 'video' or None, not {image_folders!r}")
+        raise expected("image_folders", "'video', 'image' or None", image_folders)
     if (image_folders == "video") != (fps is not None):
         raise UsageError(
-            'image_folders="video" (--image-folders video) and fps=... (--fps) need each other: give both, or neither'
+            'expected image_folders="video" (--image-folders video) and fps=... (--fps) together: give both, or neither'
         )
     return None if fps is None else exact_rate(fps)
 

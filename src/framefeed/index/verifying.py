@@ -108,12 +108,14 @@ def sampled(rows: IntArray, sample: float | None, seed: int) -> IntArray:
         raise expected("sample", "a number of rows, a share of them such as 0.01, or None", sample)
     if isinstance(sample, float):
         if not 0 <= sample <= 1:
-            raise UsageError(f"sample as a share must be from 0.0 to 1.0, not {sample}; for that many rows give an int")
+            raise UsageError(
+                f"sample: expected a share from 0.0 to 1.0, got {sample}; for a number of rows, give an int"
+            )
         count = ceil(sample * len(rows))
     else:
         count = int(sample)
     if count < 0:
-        raise UsageError(f"sample must be 0 or more, not {sample}")
+        raise expected("sample", "a number of rows of at least 0", sample)
     drawn = np.random.default_rng(seed).permutation(len(rows))[:count]
     return rows[np.sort(drawn)]
 

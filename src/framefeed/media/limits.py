@@ -104,8 +104,8 @@ def limit_exceeded(limits: Limits, limit: str, claim: str, name: str, stage: str
         option: Of the command line that raises the limit, behind a blank; empty where there is none.
     """
     return LimitExceeded(
-        f"{name}: {claim}, more than {limit}={getattr(limits, limit)} allows: "
-        f"raise Limits({limit}=...) if the file is trusted{option}",
+        f"{name}: has {claim}, more than {limit}={getattr(limits, limit)} allows: "
+        f"if you trust the file, give limits=ff.Limits({limit}=...) with a larger number{option}",
         limit=limit,
         source=name,
         stage=stage,

@@ -100,7 +100,7 @@ def _clear(container: VideoContainer) -> Iterator[Packet]:
     name = container.source.name
     for packet in container.packets():
         if packet.has_sidedata("encryption_info"):
-            raise UnsupportedCodec(f"{name}: its video is encrypted", source=name, stage="open")
+            raise UnsupportedCodec(f"{name}: its video is encrypted: decrypt the file first", source=name, stage="open")
         yield packet
 
 

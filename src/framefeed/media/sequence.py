@@ -83,7 +83,8 @@ class ImageSequence:
             UsageError: Not exactly one of ``fps`` and ``timestamps``, times that do not rise, or no file.
         """
         if (fps is None) == (timestamps is None):
-            raise UsageError("an ImageSequence needs either fps=... or timestamps=[...], and not both")
+            given = "neither" if fps is None else "both"
+            raise UsageError(f"ImageSequence: expected either fps= or timestamps=, got {given}")
         folder, paths = _located(folder_or_paths)
         object.__setattr__(self, "folder", folder)
         object.__setattr__(self, "paths", paths)
@@ -104,7 +105,9 @@ class ImageSequence:
     @property
     def name(self) -> str:
         """The folder, or the first file and how many there are."""
-        return self.folder or f"{(self.paths or ('',))[0]} and {len(self.paths or ()) - 1} more"
+        if self.folder is not None or not self.paths:
+            return self.folder or ""
+        return self.paths[0] if len(self.paths) == 1 else f"{self.paths[0]} and {len(self.paths) - 1} more"
 
     @property
     def digest(self) -> str:
@@ -164,7 +167,7 @@ def exact_rate(fps: float | Fraction, name: str = "fps") -> Fraction:
         UsageError: Not a positive number, or one that no time base can hold.
     """
     if isinstance(fps, bool):
-        raise UsageError(f"{name} must be a positive number, not {fps!r}")
+        raise expected(name, "a number above 0", fps)
     try:
         rate = Fraction(fps) if not isinstance(fps, (str, bool)) else Fraction(0)
     except (TypeError, ValueError, OverflowError) as error:
@@ -282,7 +285,7 @@ class SequenceSource(MediaSource):
         return files
 
     def _stale(self, why: str) -> StaleSource:
-        message = f"{self.name}: is not the sequence that was indexed ({why}): scan or index it again"
+        message = f"{self.name}: the image sequence has changed since it was indexed ({why}): scan or index it again"
         return StaleSource(message, source=self.name, stage="open")
 
 

@@ -137,7 +137,8 @@ class DecodeRequest:
 
     def _check(self) -> None:
         if (self.indices is None) == (self.seconds is None) and self.pts_seconds is None:
-            raise UsageError("a DecodeRequest needs either indices=[...] or seconds=[...], and not both")
+            given = "neither" if self.indices is None else "both"
+            raise UsageError(f"DecodeRequest: expected either indices= or seconds=, got {given}")
         lengths = {len(column) for column in self._columns() if column is not None}
         if len(lengths) != 1:
             raise UsageError(f"the columns of a DecodeRequest must have the same length, got lengths {sorted(lengths)}")

@@ -232,9 +232,9 @@ def _checked_start(start: Start) -> Start:
     if start == "random":
         return "random"
     if isinstance(start, str):
-        raise UsageError(f"start must be 'random' or seconds from the first frame, not {start!r}")
+        raise expected("start", "'random' or seconds from the first frame", start)
     if _number("start", start) < 0:
-        raise UsageError(f"start counts seconds from the first frame and must be at least 0, not {start!r}")
+        raise expected("start", "seconds from the first frame, at least 0", start)
     return _number("start", start)
 
 

@@ -260,7 +260,7 @@ def test_text_that_begins_like_pnm(text: bytes) -> None:
     ],
 )
 def test_other_kinds_are_named(magic: bytes, name: str) -> None:
-    with pytest.raises(UnsupportedCodec, match=f"is a {name} picture, which nothing here decodes"):
+    with pytest.raises(UnsupportedCodec, match=f"is a {name} picture, which framefeed cannot decode"):
         probe(magic + bytes(100))
 
 
