@@ -280,9 +280,9 @@ def test_columns_of_text(tmp_path: Path) -> None:
     [
         ("list.txt", "frames/a 5\nframes/b 7\n", None, r"first line \('frames/a 5'\) seems to hold more than a path"),
         ("list.csv", "first,second\nx,y\n", None, r"cannot tell whether its first line \(first, second\) is a header"),
-        ("list.csv", "path,label\nx,y\n", {"label": "lable"}, "no column 'lable', .*; did you mean 'label'"),
-        ("list.csv", "a.mp4,1\n", {"label": 2}, "2 columns, 0 to 1, and no column 2"),
-        ("list.csv", "a.mp4,1\n", {"label": "class"}, "has no header, and so no column 'class'"),
+        ("list.csv", "path,label\nx,y\n", {"label": "lable"}, "no column 'lable': .*; did you mean 'label'"),
+        ("list.csv", "a.mp4,1\n", {"label": 2}, "no column 2: its 2 columns are numbered 0 to 1"),
+        ("list.csv", "a.mp4,1\n", {"label": "class"}, "has no header, so columns have no names: in place of 'class'"),
         ("list.csv", "path,label,a\nx,y,z\n", {"label": "a"}, "two columns would have the same name"),
         ("list.json", '{"a": {"path": "x.mp4"}}', None, "not paths|expected a list"),
         ("list.json", "[1, 2]", None, "expected a list of objects"),

@@ -343,7 +343,7 @@ def test_S04_a_file_at_its_limits_is_scanned_and_one_beyond_is_a_row(tmp_path: P
     assert not scan(tmp_path, limits=Limits(max_pixels=128 * 96)).failures
     made = scan(tmp_path, limits=Limits(max_pixels=128 * 96 - 1))
     assert {kind for _, kind, _ in made.failures} == {"LimitExceeded"}
-    assert all("raise Limits(max_pixels=...)" in error for _, _, error in made.failures)
+    assert all("give limits=ff.Limits(max_pixels=...)" in error for _, _, error in made.failures)
 
 
 def test_a_shortage_of_memory_is_tried_again(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -324,7 +324,7 @@ def test_without_timestamps_rules_by_index_work_and_rules_by_time_say_so(pts: li
         assert rule.choose(timeline, Place(0, 0, 0)).valid.all()
     by_time = (Dense(4, fps=2), Rates([(1, 2)]), Rates([(1, 2)], start=0), AtSeconds([0]), Dense(2, stride=1, start=1))
     for timed in by_time:
-        with pytest.raises(TimeUnavailable, match="by index"):
+        with pytest.raises(TimeUnavailable, match="by number instead of by time"):
             timed.choose(timeline, Place(0, 0, 0))
 
 

@@ -255,7 +255,7 @@ def _header_of(path: str, schema: pa.Schema) -> Header:
     text = (schema.metadata or {}).get(_KEY)
     if text is None:
         raise _unreadable(
-            path, "a Parquet file, but not a catalog (if it is a list of media files, give it to framefeed.scan)"
+            path, "framefeed did not write this file (if it is a list of media files, give it to framefeed.scan)"
         )
     try:
         found = json.loads(text)

@@ -334,7 +334,7 @@ class VideoContainer:
                     self._input.bound_packet(self.limits)
         except IndexError as error:  # of PyAV, where a stream comes that the header has not
             raise UnreadableMedia(
-                f"{self.source.name}: has packets of a stream that its header does not name: it is damaged, copy it again",
+                f"{self.source.name}: has packets of a stream that is not in its header: the file is damaged",
                 source=self.source.name,
                 stage="index",
             ) from error

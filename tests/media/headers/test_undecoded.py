@@ -23,7 +23,7 @@ from tests.media.headers.made import exif, saved
 
 def described(data: bytes) -> MediaInfo:
     """What the header claims, of a picture that is refused."""
-    with pytest.raises(UnsupportedCodec, match=r"nothing here decodes|no rule leads|made of tiles"):
+    with pytest.raises(UnsupportedCodec, match=r"framefeed cannot decode|cannot be converted to RGB|made of tiles"):
         probe(data)
     found = describe_picture(MediaSource.of(data), DEFAULT_LIMITS)
     assert found.problem is not None
