@@ -58,7 +58,7 @@ def scan(
     limits: Limits | None = None,
     deadline_seconds: float | None = 60,
 ) -> Catalog:
-    """Make a catalog of many media: one row per file, also for files that cannot be read.
+    """Make a catalog of many files: one row per file, also for files that cannot be read.
 
     With ``out``, results are written to a journal beside the catalog while the scan runs. A scan that was interrupted
     or killed continues where it stopped when it is run again. When a finished scan is run again, it opens only files
@@ -80,7 +80,7 @@ def scan(
             ``{"path": 0, "label": 1}``. Other columns keep their names. Most lists do not need it: see the guide.
         path_template: Path of each line, built from a list's columns: ``"{label}/{youtube_id}_{time_start:06d}.mp4"``.
         root: Store paths below this folder relative to it, so that a catalog can move with its data. Relative paths in
-            lists count from it too, and without it from the list's own folder.
+            lists start there too, or without it at the list's own folder.
         resume: Use the journal and the old catalog for files that have not changed; False opens all files again.
         progress: Show a bar; None shows it if standard error is a terminal.
         image_folders: "video" takes each folder of pictures as one video; None, or "image", gives a row to every

@@ -26,14 +26,14 @@ _IN_FLIGHT_PER_WORKER = 2
 
 
 class Difference(NamedTuple):
-    """Something that a catalog says of a source, and that is not so.
+    """A value of a catalog that differs from the file.
 
     Attributes:
         source: Path or name.
         what: "file", "frames", "time_base", "times_from", "time_shift", "pts", "frame_packet", "damaged", "packets", or
             the name of a column.
-        expected: What the catalog says.
-        found: What the file says.
+        expected: The value in the catalog.
+        found: The value of the file.
     """
 
     source: str
@@ -56,12 +56,12 @@ class Failure(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What verifying a catalog found.
+    """Result of `Catalog.verify`.
 
     Attributes:
-        checked: How many rows were looked at.
-        differences: What is not as the catalog says, by row.
-        errors: Sources that could not be read, by row.
+        checked: Number of rows that were checked.
+        differences: Values that differ from the catalog, in the order of rows.
+        errors: Sources that could not be read, in the order of rows.
     """
 
     checked: int
@@ -70,7 +70,7 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Whether everything that was looked at is as the catalog says."""
+        """Whether no difference and no error was found."""
         return not self.differences and not self.errors
 
     def __repr__(self) -> str:
