@@ -204,7 +204,7 @@ def read_csv(
     has_header = _is_header(first, sample[1:], wanted, is_numbered=is_numbered)
     names = first if has_header else [str(number) for number in range(len(first))]
     if len(set(names)) < len(names):
-        raise UsageError(f"its header names a column twice: {', '.join(names)}")
+        raise UsageError(f"its header has two columns of the same name ({', '.join(names)}): rename one of them")
     bad: dict[int, str] = {}
 
     def note(row: pcsv.InvalidRow) -> str:

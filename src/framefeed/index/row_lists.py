@@ -17,7 +17,7 @@ _REMEDY = (
     'Lists of numbers can come from JSON Lines ({"path": "a.mp4", "frame": [1, 5, 9]}) or Parquet; or make the '
     "requests yourself, with plan_requests"
 )
-_EXPECTED = "expected integers (frame numbers) or floats (seconds), one or a list a row"
+_EXPECTED = "expected integers (frame numbers) or floats (seconds), one number or a list of numbers per row"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

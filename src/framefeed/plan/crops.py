@@ -62,7 +62,7 @@ class _BoxOfSize:
     """What crops to a fixed size share.
 
     Attributes:
-        height: Rows of the box, or (height, width).
+        height: Rows of the box.
         width: Columns of the box; None for the same as ``height``.
     """
 
@@ -84,7 +84,7 @@ class CenterCrop(_BoxOfSize):
     """The middle of every picture, as in torchvision; a picture that is too small is an error, not padded.
 
     Attributes:
-        height: Rows of the box, or (height, width).
+        height: Rows of the box.
         width: Columns of the box; None for the same as ``height``.
     """
 
@@ -99,7 +99,7 @@ class RandomCrop(_BoxOfSize):
     """A box at a random place, drawn once per clip, uniform over all places where it fits.
 
     Attributes:
-        height: Rows of the box, or (height, width).
+        height: Rows of the box.
         width: Columns of the box; None for the same as ``height``.
     """
 
@@ -219,7 +219,7 @@ def _interval(name: str, given: Sequence[float]) -> tuple[float, float]:
     try:
         bounds = tuple(float(bound) for bound in given)
     except (TypeError, ValueError):
-        raise expected(name, "(least, greatest), two numbers above 0", given) from None
+        raise expected(name, "(smallest, largest), two numbers above 0 in this order", given) from None
     if len(bounds) != 2 or not all(isfinite(bound) for bound in bounds) or not 0 < bounds[0] <= bounds[1]:
-        raise expected(name, "(least, greatest), two numbers above 0", given)
+        raise expected(name, "(smallest, largest), two numbers above 0 in this order", given)
     return bounds[0], bounds[1]

@@ -427,12 +427,12 @@ def _rule_or_column(catalog: object, rule: ClipRule | None, at: str | None) -> C
         raise expected("catalog", "a Catalog (from ff.scan or ff.Catalog.open)", catalog)
     if at is not None:
         if rule is not None:
-            raise UsageError(f"give a rule or at={at!r}, not both: both say which frames make a clip")
+            raise UsageError(f"expected a rule or at={at!r}, got both: each says which frames make a clip")
         if not isinstance(at, str):
             raise expected("at", "the name of a column", at)
         return at
     if rule is None:
-        raise UsageError("say which frames make a clip: give a rule, for example Uniform(8), or at= with a column")
+        raise UsageError("expected a clip rule such as ff.Uniform(8), or at= with the name of a column, got neither")
     if isinstance(rule, type) or not hasattr(rule, "choose"):
         raise expected("rule", "a clip rule such as ff.Uniform(8)", rule)
     return rule
