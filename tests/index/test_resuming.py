@@ -308,7 +308,7 @@ def test_checksums_are_those_of_what_is_read_back(tmp_path: Path) -> None:
 
 def test_the_disk_is_full(media: Path, tmp_path: Path) -> None:
     told = report_of("tests.index.full_disk", os.fspath(media), os.fspath(tmp_path))
-    assert "make room and run the same scan again" in told["error"]
+    assert "make room on the disk and run the same scan again" in told["error"]
     assert told["kept"] > 0
     made = Catalog.open(tmp_path / "cat.parquet")
     assert made.table.equals(scan(media).table)
