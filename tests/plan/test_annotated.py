@@ -161,7 +161,7 @@ def test_columns_that_name_no_frames(tmp_path: Path, values: Any, message: str) 
     [
         (lambda c: planned(c, at="frames"), "no column 'frames': .*did you mean 'frame'"),
         (lambda c: plan_clips(c, Uniform(2), at="frame", seed=0), "expected a rule or at='frame', got both"),
-        (lambda c: plan_clips(c, seed=0), "give a rule, for example Uniform"),
+        (lambda c: plan_clips(c, seed=0), "expected a clip rule such as ff.Uniform"),
         (lambda c: planned(c, within=("score", "score")), "leave out within="),
         (lambda c: planned(c, clips_per_video=2), "leave out within= and clips_per_video="),
         (lambda c: planned(c, at=3), "at: expected the name of a column, got 3"),
