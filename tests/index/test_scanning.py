@@ -325,7 +325,7 @@ def test_a_scan_that_gets_no_thread_says_how_to_do_without(data: Path, monkeypat
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", refuse)
         with pytest.raises(
-            WorkerLost, match=r"can't start new thread.*workers=1 \(--workers 1\).*needs none"
+            WorkerLost, match=r"can't start new thread.*workers=1 \(--workers 1\).*starts no threads"
         ) as raised:
             scan(data, workers=2)
         assert "process" not in str(raised.value)
