@@ -155,6 +155,20 @@ def test_jpeg_files_and_their_quality(tmp_path: Path, capfd: pytest.CaptureFixtu
     assert sizes[1] < sizes[0]
 
 
+def test_webp_files_and_their_quality(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    sizes = []
+    for quality in ("95", "30"):
+        paths = _clip(capfd, clip_file("good.mp4"), "--indices", "0,30,99", "-o", tmp_path / quality,
+                      "--format", "webp", "--quality", quality)  # fmt: skip
+        for path, number in zip(paths, (0, 30, 99), strict=True):
+            with Image.open(path) as image:
+                assert image.format == "WEBP"
+                assert read_stamp(np.asarray(image)) == number
+        sizes.append(sum(map(os.path.getsize, paths)))
+    assert Path(paths[1]).name == "frame_000030_1.200000000s.webp"
+    assert sizes[1] < sizes[0]
+
+
 def test_damage_is_said_and_what_came_before_is_kept(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     video = tmp_path / "bad.mkv"
     data = bytearray(clip_file("bad.mkv").read_bytes())

@@ -28,7 +28,7 @@ from framefeed.decode.metadata import VideoMetadata
 from framefeed.decode.registry import decoder_named
 from framefeed.decode.video_decoder import VideoDecoder
 from framefeed.encode.sheets import MAX_FRAMES, SheetClip, contact_sheet, thumbnail
-from framefeed.encode.stills import JPEG_QUALITY, save_still, still_format, still_name
+from framefeed.encode.stills import QUALITY, save_still, still_format, still_name
 from framefeed.errors import FrameNotFound, UsageError
 from framefeed.index.catalog import Catalog, CatalogEntry
 from framefeed.index.frame_index import FrameIndex, IntArray
@@ -40,7 +40,8 @@ from framefeed.plan.epoch import plan_clips
 from framefeed.plan.request import DecodeRequest
 from framefeed.plan.timed import AtSeconds, Rates
 
-FORMATS = ("png", "jpg")
+FORMATS = ("png", "jpg", "webp")
+_LOSSY = ("jpg", "webp")
 MAX_TIMES = 1_000_000
 """Of one command: more pictures are more than a folder holds well."""
 
@@ -58,9 +59,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--rates", type=rates, metavar="FPS:FRAMES,...",
                        help="from the first frame on: 1:8,2:8 is 8 frames at 1 per second, then 8 at 2")  # fmt: skip
     parser.add_argument("-o", "--out", metavar="FOLDER", help="folder for the frames; created if missing")
-    parser.add_argument("--format", choices=FORMATS, help="format of the frames in FOLDER (default: png)")
+    parser.add_argument("--format", choices=FORMATS,
+                        help="format of the files in FOLDER: png is lossless, jpg and webp are lossy (default: png)",
+                        )  # fmt: skip
     parser.add_argument("--quality", type=at_least(1), metavar="1-100",
-                        help=f"quality of --format jpg (default: {JPEG_QUALITY})")  # fmt: skip
+                        help=f"quality of --format jpg and webp (default: {QUALITY})")  # fmt: skip
     parser.add_argument("--sheet", metavar="PICTURE", help="write one contact sheet, such as sheet.png")
     parser.add_argument("--size", type=size, metavar="SIZE", help="size of the frames: short side, or HEIGHTxWIDTH")
     add_limit_arguments(parser)
@@ -74,7 +77,7 @@ class _Taken:
     Attributes:
         folder: Where they are written, or None.
         suffix: Of their files.
-        quality: Of JPEG files.
+        quality: Of JPEG and WebP files.
         keeps_small: Whether they are kept for a sheet.
         files: Paths written.
         bytes_written: Size of these files.
@@ -105,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
     catalog = catalog_of([args.video], limits_of(args))
     request = _requested(catalog, args)
     folder = None if args.out is None else made_folder(args.out)
-    taken = _Taken(folder, f".{args.format or 'png'}", args.quality or JPEG_QUALITY, args.sheet is not None)
+    taken = _Taken(folder, f".{args.format or 'png'}", args.quality or QUALITY, args.sheet is not None)
     with VideoDecoder(catalog[0], size=args.size, dimension_order="NHWC", limits=limits_of(args)) as decoder:
         about = decoder.metadata
         for ordinal, pts_seconds, picture in _pictures(decoder, catalog[0], request, limits_of(args)):
@@ -126,10 +129,12 @@ def _check(args: argparse.Namespace) -> None:
         raise UsageError("say where the frames go: -o FOLDER, --sheet PICTURE, or both")
     if args.format is not None and args.out is None:
         raise UsageError("--format is of the frames that -o FOLDER writes; the name of --sheet says its own")
-    if args.quality is not None and args.format != "jpg":
-        raise UsageError("--quality goes with --format jpg: a PNG loses nothing")
+    if args.quality is not None and args.format not in _LOSSY:
+        raise UsageError(
+            "--quality needs --format jpg or --format webp: frames are written as PNG, which is always lossless"
+        )
     if args.quality is not None and args.quality > 100:
-        raise UsageError(f"--quality is 1 to 100, not {args.quality}")
+        raise UsageError(f"argument --quality: expected a number from 1 to 100, got {args.quality}")
     if args.sheet is not None:
         still_format(args.sheet)
 
