@@ -41,7 +41,7 @@ def test_all_begins_nothing_when_its_time_is_over(capfd: pytest.CaptureFixture[s
     assert main(["bench", "all", "--minutes", "1e-9", os.fspath(clip_file("good.mp4"))]) == 0
     out, err = capfd.readouterr()
     assert err == ""
-    rows = re.findall(r"not run: (\S+): no time was left: --minutes gives more", out)
+    rows = re.findall(r"not run: (\S+): no time was left: raise --minutes", out)
     assert rows == ["own:clip_good.mp4-4", "headers", "second", "mp4", "table", "original"]
 
 

@@ -86,7 +86,7 @@ def damaged_section(columns: Columns) -> Section | None:
     more = f" The {SHOWN_DAMAGED} files with the most damaged frames are listed." if len(rows) > SHOWN_DAMAGED else ""
     summary = (
         f"{quantities.count_of(counts.sum(), 'frame')} in {quantities.count_of(len(rows), 'file')}, of {decoded}. "
-        "These frames cannot be decoded without damage; plan_clips(..., on_damaged=...) sets what is delivered for them."
+        "These frames cannot be decoded without damage; plan_clips(..., on_damaged=...) sets what is delivered instead."
         f"{more}"
     )
     table = sortable_table(
