@@ -367,7 +367,7 @@ def test_C02_what_verify_finds_can_be_repaired(catalog: str, filled: str, capfd:
     large.write_bytes(data)
     other.write_bytes(other.read_bytes()[:-9])
     out, _ = said(capfd, "verify", filled, code=3)
-    assert out[1].startswith(f"'framefeed cache verify {filled} --repair' removes these files")
+    assert out[1].startswith(f"'framefeed cache verify {filled} --repair' removes damaged files")
     out, err = said(capfd, "verify", filled, "--repair")
     assert out[1].startswith("2 files removed, ")
     assert [line.strip() for line in out[2:]] == sorted([large.name, other.name])

@@ -275,7 +275,7 @@ def _remedy(args: argparse.Namespace, failed: list[Failed], removed: dict[str, i
         yield f"{freed}; the next build or epoch stores their frames again"
         yield from (f"  {name}" for name in sorted(removed))
     elif failed and not args.repair:
-        yield f"'framefeed cache verify {args.folder} --repair' removes these files; a build then stores them again"
+        yield f"'framefeed cache verify {args.folder} --repair' removes damaged files; a build stores them again"
 
 
 def _failures(checked: Verified) -> list[Failed]:

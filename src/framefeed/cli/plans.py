@@ -46,8 +46,8 @@ def add_plan_arguments(parser: argparse.ArgumentParser, *, every_frame: bool = F
     parser.add_argument("--size", type=size, metavar="SIZE",
                         help=f"size of the pictures: short side, or HEIGHTxWIDTH (default: {without[1]})")  # fmt: skip
     parser.add_argument("--on-damaged", choices=["error", "skip", "deliver"], default="error",
-                        help="for frames that a scan with --verify full found damaged: error fails (default), skip "
-                        "gives zeros, deliver gives the damaged picture",
+                        help="for frames that a full scan found damaged: error (default) fails, skip gives zeros, "
+                        "deliver gives the damaged picture",
                         )  # fmt: skip
     add_limit_arguments(parser)
     parser.add_argument(

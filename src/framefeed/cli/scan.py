@@ -222,7 +222,7 @@ def _contents(facts: dict[str, Any]) -> str:
         shown = f"{counted(pictures, 'decoded picture')}"
     else:
         # Their pixels were not decoded: only the header is known to be readable.
-        shown = f"{counted(pictures, 'picture')} by {'its header' if pictures == 1 else 'their headers'}"
+        shown = f"{counted(pictures, 'picture')} (only headers were read)"
     return shown + (f" and {counted(videos, 'video')}, {frames}" if videos else "")
 
 
