@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator
+from multiprocessing.util import Finalize
 from pathlib import Path
 
 import pytest
@@ -43,13 +45,15 @@ def media_root() -> Path:
     return root
 
 
+_LAST = -200  # after multiprocessing has removed its own folder in it
+
+
 @pytest.fixture(scope="session", autouse=True)
 def temporary_folder() -> Iterator[None]:
     """Remove all that is left in the temporary folder: torch's persistent workers leave a folder each there."""
-    with (
-        tempfile.TemporaryDirectory(prefix="framefeed-tests-", ignore_cleanup_errors=True) as folder,
-        pytest.MonkeyPatch.context() as patch,
-    ):
+    folder = tempfile.mkdtemp(prefix="framefeed-tests-")
+    Finalize(None, shutil.rmtree, (folder, True), exitpriority=_LAST)
+    with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", folder)
         patch.setattr(tempfile, "tempdir", folder)
         yield

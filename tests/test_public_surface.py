@@ -165,7 +165,7 @@ def test_from_import_says_what_is_not_there() -> None:
     for name in ("AudioDecoder", "VideoEncoder", "clips_at_random_indices"):
         with pytest.raises(ImportError, match=f"framefeed.torch has no {name}: "):
             getattr(ff.torch, name)
-    with pytest.raises(ImportError, match="framefeed reads no sound"):
+    with pytest.raises(ImportError, match="framefeed does not read audio"):
         from framefeed.torch import AudioDecoder  # noqa: F401
     with pytest.raises(ImportError, match="'Nothing'"):
         from framefeed.torch import Nothing  # noqa: F401

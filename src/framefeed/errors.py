@@ -4,14 +4,14 @@
 
     FramefeedError
     ├── UsageError            a wrong argument or call              (also ValueError)
-    │   └── NotInThisVersion  a promised name that is not there yet (also AttributeError)
+    │   └── NotInThisVersion  a name that a later version will have (also AttributeError)
     ├── MediaError            this file is the problem              (also RuntimeError)
     │   ├── UnreadableMedia   text, empty, folder, FIFO, playlist
     │   │   └── MissingMedia  no such file                          (also FileNotFoundError)
     │   ├── NoVideoStream     audio only, cover picture only        (also ValueError)
     │   ├── EmptyVideo        a video stream without one frame
     │   ├── UnsupportedCodec  no decoder here, or encrypted
-    │   ├── CorruptMedia      promised frames that do not come
+    │   ├── CorruptMedia      frames that are damaged or do not come
     │   ├── FormatChanged     size or pixel format changes mid-stream
     │   ├── StaleSource       the file is not the one that was indexed
     │   └── LimitExceeded     larger than the configured limits
@@ -21,11 +21,11 @@
     │   ├── WorkerLost
     │   └── DeadlineExceeded  (also TimeoutError)
     ├── CacheError
-    ├── ResourceExhausted     memory, descriptors or threads ran out: no fact about a file
+    ├── ResourceExhausted     memory, descriptors or threads ran out; says nothing about a file
     └── MissingDependency     names the extra to install            (also ImportError)
 
-Each can be built from its message alone, because PyTorch rebuilds a worker's exception as
-``type(e)(message)``; context travels as attributes with defaults, and survives pickling.
+Each error can be made from its message alone, because PyTorch rebuilds an exception of a worker as
+``type(e)(message)``. The context is in attributes with defaults, which survive pickling.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from typing import Any
 
 
 class FramefeedError(Exception):
-    """Base of all errors raised on purpose by framefeed.
+    """The base of all errors of framefeed.
 
     Attributes:
-        source: Name of the file or buffer concerned, if there is one.
-        position: Global position in the plan, if the error came through a loader.
-        stage: What was being done: "open", "index", "plan", "decode", "transform", ...
+        source: Name of the file or buffer with the problem; None if unknown.
+        position: Global position in the plan; None if the error did not come through a plan.
+        stage: The step that failed: "open", "index", "plan", "decode", "transform", ...; None if unknown.
     """
 
     source: str | None
@@ -75,19 +75,19 @@ def _rebuild(kind: type[FramefeedError], message: str, attributes: dict[str, Any
 
 
 class UsageError(FramefeedError, ValueError):
-    """The call is wrong: its message says what to ask for instead."""
+    """The call is wrong; the message says what to do instead."""
 
 
 class NotInThisVersion(UsageError, AttributeError):
-    """A name that a later version will have; also an AttributeError, so that ``hasattr`` tells."""
+    """A name that a later version will have; also an AttributeError, so that ``hasattr`` returns False."""
 
 
 class MediaError(FramefeedError, RuntimeError):
-    """The media is the problem, not the call; ``source`` names it."""
+    """Something is wrong with the file, not with the call; ``source`` names the file."""
 
 
 class UnreadableMedia(MediaError):
-    """Not media at all: text, zero bytes, a folder, a FIFO, a playlist, or a damaged header."""
+    """The file is not media: it is text, empty, a folder, a FIFO or a playlist, or its header is damaged."""
 
 
 class MissingMedia(UnreadableMedia, FileNotFoundError):
@@ -95,22 +95,22 @@ class MissingMedia(UnreadableMedia, FileNotFoundError):
 
 
 class NoVideoStream(MediaError, ValueError):
-    """Readable, but without a video stream: audio only, or a cover picture only. TorchCodec raises ValueError here."""
+    """The file has no video stream: only sound, or only a cover picture. Also a ValueError, as in TorchCodec."""
 
 
 class EmptyVideo(MediaError):
-    """There is a video stream, but it gives no frame."""
+    """The video stream gives no frame."""
 
 
 class UnsupportedCodec(MediaError):
-    """No decoder for this codec here, or the stream is encrypted."""
+    """There is no decoder for the codec or the picture format, or the stream is encrypted."""
 
 
 class CorruptMedia(MediaError):
-    """Frames that the index promised did not come out of the decoder.
+    """Frames of the index are damaged or did not come out of the decoder.
 
     Attributes:
-        frames: Ordinals of those frames; empty where the damage has no known place.
+        frames: Numbers (ordinals) of these frames; empty if they are not known.
     """
 
     frames: tuple[int, ...]
@@ -121,15 +121,15 @@ class CorruptMedia(MediaError):
 
 
 class FormatChanged(MediaError):
-    """The size or pixel format changes within the frames asked for."""
+    """The size or pixel format changes within the frames that were asked for."""
 
 
 class StaleSource(MediaError):
-    """The file differs from the one that was indexed."""
+    """The file has changed since it was indexed."""
 
 
 class LimitExceeded(MediaError):
-    """The file claims more than the limits allow, or takes longer than its deadline.
+    """The file claims more than the limits allow, or takes longer than the deadline.
 
     Attributes:
         limit: Name of the limit: a field of `Limits` such as "max_pixels", or "deadline_seconds".
@@ -143,18 +143,18 @@ class LimitExceeded(MediaError):
 
 
 class FrameNotFound(FramefeedError, IndexError):
-    """There is no frame at this index or time."""
+    """There is no frame with this number or at this time."""
 
 
 class TimeUnavailable(FramefeedError, RuntimeError):
-    """The stream's timestamps are missing or out of order, so time cannot address its frames."""
+    """The stream's timestamps are missing or go backwards, so its frames cannot be found by time."""
 
 
 class LoadError(FramefeedError):
-    """A sample failed inside the loader with an error that is not framefeed's own.
+    """A clip failed in the loader with an error that is not framefeed's own; the original error is the cause.
 
     Attributes:
-        remote_traceback: The traceback of the worker as text, where it ran elsewhere.
+        remote_traceback: The worker's traceback as text; None if the worker was in the same thread.
     """
 
     remote_traceback: str | None
@@ -165,11 +165,11 @@ class LoadError(FramefeedError):
 
 
 class WorkerLost(LoadError):
-    """A worker died with what it worked on, or there is none and none can be started."""
+    """A worker died, or no worker can be started."""
 
 
 class DeadlineExceeded(LoadError, TimeoutError):
-    """A sample took longer than the deadline."""
+    """A clip took longer than the deadline."""
 
 
 class CacheError(FramefeedError):
@@ -177,7 +177,7 @@ class CacheError(FramefeedError):
 
 
 class ResourceExhausted(FramefeedError):
-    """The machine or a limit of this process ran out of something; it says nothing about the file that was read.
+    """Memory, file descriptors or threads ran out; this says nothing about the file that was read.
 
     Attributes:
         resource: What ran out: "memory", "file descriptors of this process", ...
@@ -191,4 +191,4 @@ class ResourceExhausted(FramefeedError):
 
 
 class MissingDependency(FramefeedError, ImportError):
-    """An optional package is not installed; the message names the extra that brings it."""
+    """An optional package is not installed; the message says what to install."""

@@ -20,7 +20,7 @@ pytestmark = [
     # What PyTorch thinks of the number of workers on a small machine is not the matter here.
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),
     # Passes over the same epoch are compared here; test_set_epoch.py is about the warning.
-    pytest.mark.filterwarnings("ignore:this ClipDataset gave"),
+    pytest.mark.filterwarnings("ignore:this ClipDataset delivered"),
     # Users fork too.
     pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning"),
 ]

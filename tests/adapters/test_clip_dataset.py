@@ -44,7 +44,7 @@ pytestmark = [
     # What PyTorch thinks of the number of workers on a small machine is not the matter here.
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),
     # Several passes without set_epoch are not the matter here, but of their own tests.
-    pytest.mark.filterwarnings("ignore:this ClipDataset gave"),
+    pytest.mark.filterwarnings("ignore:this ClipDataset delivered"),
     # Users fork too.
     pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning"),
 ]
@@ -343,7 +343,7 @@ def test_a_target_is_of_whole_numbers() -> None:
     plan = plan_requests(requests, columns={"weight": [0.5, 1.0, 2.0], "data": [1, 2, 3]})
     with pytest.raises(UsageError, match="integers, but 'weight' holds float64"):
         ClipDataset(plan, target="weight")
-    with pytest.raises(UsageError, match=r"\['data'\] have the same names as keys of an item"):
+    with pytest.raises(UsageError, match=r"\['data'\] have the same names as other keys of an item"):
         ClipDataset(plan)
     assert [int(target) for _, target in ClipDataset(plan, target="data")] == [1, 2, 3]
 

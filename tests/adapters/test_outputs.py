@@ -94,7 +94,7 @@ def test_a_skipped_item_has_the_same_form(output: Any) -> None:
 
 
 def test_an_unknown_form() -> None:
-    with pytest.raises(UsageError, match="output must be 'tensor', 'numpy' or 'pil', not 'HWC'"):
+    with pytest.raises(UsageError, match="output must be 'tensor', 'numpy' or 'pil', got 'HWC'"):
         ClipDataset(plan_of(), output="HWC")  # type: ignore[arg-type]
 
 

@@ -121,7 +121,7 @@ def test_nothing_is_said_within_an_epoch_and_a_half() -> None:
     sampler = RandomSampler(dataset, replacement=True, num_samples=12)
     assert len(list(DataLoader(dataset, sampler=sampler))) == 12
     dataset.__getitems__([0] * 4)
-    with pytest.warns(UserWarning, match="gave 19 items of an epoch of 12"):
+    with pytest.warns(UserWarning, match="delivered 19 items of an epoch of 12"):
         dataset[0]
 
 

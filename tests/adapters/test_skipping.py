@@ -92,6 +92,7 @@ def test_an_epoch_goes_on_and_the_parent_sees_what_was_skipped(
     entry = dataset.ledger[0]
     assert (entry.source, entry.action) == (plan[BAD].source, "skipped")
     assert entry.reason.startswith("StaleSource: ")
+    assert str(dataset.ledger).startswith(f"2 failed clips of 1 file\n  {entry.source}: 2 clips skipped: StaleSource: ")
     assert len(plan.catalog.without(dataset.ledger)) == 5
 
 
@@ -178,7 +179,7 @@ def test_wrong_arguments() -> None:
         ClipDataset(plan_of(), on_error="substitute")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="on_error: expected"):
         ClipDataset(plan_of(), on_error="ignore")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="max_failed is for on_error='skip'"):
+    with pytest.raises(UsageError, match="max_failed needs on_error='skip'"):
         ClipDataset(plan_of(), max_failed=1)
     with pytest.raises(UsageError, match="unknown backend 'nobody'"):
         ClipDataset(plan_of(), backend="nobody")

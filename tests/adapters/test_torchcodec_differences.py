@@ -69,7 +69,7 @@ def stamps(pictures: torch.Tensor) -> list[int]:
 # --- frames -----------------------------------------------------------------------------------------
 
 
-@difference("Frames that no decoder gives")
+@difference("Packets that give no frame")
 @pytest.mark.parametrize(
     ("name", "ours", "other"),
     [
@@ -146,7 +146,7 @@ def _is_given(decoder: Any, number: int) -> bool:
         return False
 
 
-@difference("A size that changes in mid-stream")
+@difference("A size that changes within the stream")
 def test_a_size_that_changes(theirs: Any) -> None:
     path = str(corpus_file("size_change.ts"))
     with VideoDecoder(path) as decoder, pytest.raises(FormatChanged):
@@ -157,7 +157,7 @@ def test_a_size_that_changes(theirs: Any) -> None:
             theirs(path)[:]
 
 
-@difference("What is no video")
+@difference("Files that are not video")
 def test_what_is_no_video(theirs: Any) -> None:
     for name, kind in (
         ("sound_and_cover.m4a", NoVideoStream),
@@ -173,7 +173,7 @@ def test_what_is_no_video(theirs: Any) -> None:
             assert len(theirs(path)) >= 0, "opened"
 
 
-@difference("What can be opened")
+@difference("Sources")
 def test_what_can_be_opened(theirs: Any) -> None:
     for name in ("raw.h264", "no_key_flags.mkv", "shifted_key_flags.mp4", "cover_first.mp4"):
         path = str(corpus_file(name))
@@ -206,7 +206,7 @@ def test_slices_and_empty_lists(theirs: Any) -> None:
                 ask()
 
 
-@difference("Numbers that are no frame numbers")
+@difference("Numbers that are not frame numbers")
 def test_numbers_that_are_no_frame_numbers(theirs: Any) -> None:
     for numbers in (
         torch.tensor([0.5, 3.0]),
@@ -230,7 +230,7 @@ def test_two_dimensional_times(theirs: Any) -> None:
         assert stamps(theirs(base()).get_frames_played_at([[1.0], [2.0]]).data) == [25, 50]
 
 
-@difference("A time within a nanosecond of a frame's")
+@difference("A time within 1 ns of a frame's time")
 def test_a_time_close_to_a_frames(theirs: Any) -> None:
     with VideoDecoder(base()) as decoder:
         assert stamps(decoder.get_frames_played_at([0.0, 3 / 25 - 1e-12]).data) == [0, 3]
@@ -255,7 +255,7 @@ def test_times_at_a_rate(theirs: Any) -> None:
         assert len(set(other)) < 100, "some twice, and as many not at all"
 
 
-@difference("More than a million frames, 2^63")
+@difference("More than a million frames, numbers from 2^63")
 def test_more_than_fits(theirs: Any) -> None:
     with VideoDecoder(base()) as decoder:
         with pytest.raises(UsageError, match="at most"):
@@ -294,7 +294,7 @@ def test_rotation(name: str, ours: int, mirrored: bool, other: float | None, the
                 read_stamp(theirs(path)[3].numpy())
 
 
-@difference("What the header does not say")
+@difference("Values that the header does not have")
 def test_what_the_header_does_not_say(theirs: Any) -> None:
     facts = VideoDecoder(str(corpus_file("base.mkv"))).metadata
     assert (facts.bit_rate, facts.pixel_aspect_ratio) == (None, None)
@@ -311,7 +311,7 @@ def test_average_fps_from_header(theirs: Any) -> None:
         assert theirs(path).metadata.average_fps_from_header == 25
 
 
-@difference("The end of the stream")
+@difference("End of the stream")
 def test_the_end_of_the_stream(theirs: Any) -> None:
     path = str(corpus_file("ticks_90k.mp4"))
     with VideoDecoder(path) as decoder:
@@ -326,7 +326,7 @@ def test_the_end_of_the_stream(theirs: Any) -> None:
             other.get_frame_played_at(3.98)
 
 
-@difference("How long a frame is shown")
+@difference("Duration of a frame")
 def test_how_long_a_frame_is_shown(theirs: Any) -> None:
     path = str(corpus_file("vfr.mp4"))
     ours = VideoDecoder(path).get_frames_at([5, 6]).duration_seconds.tolist()
@@ -338,7 +338,7 @@ def test_how_long_a_frame_is_shown(theirs: Any) -> None:
 # --- arguments and values ---------------------------------------------------------------------------
 
 
-@difference("Pictures that are resized")
+@difference("Resized pictures")
 def test_pictures_that_are_resized(theirs: Any) -> None:
     ours = VideoDecoder(base(), transforms=[Resize((48, 64))])[:2]
     assert ours.is_contiguous(), "planes, not [N, H, W, C] in other words"
@@ -388,7 +388,7 @@ def test_many_threads(theirs: Any) -> None:
         assert theirs(base(), num_ffmpeg_threads=2**40)[0].shape == (3, 96, 128)
 
 
-@difference("No bytes")
+@difference("Empty bytes")
 def test_no_bytes(theirs: Any) -> None:
     for source in (b"", io.BytesIO(b"")):
         with pytest.raises(UnreadableMedia):

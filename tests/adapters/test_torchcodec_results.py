@@ -470,7 +470,7 @@ def test_torchcodecs_samplers_give_the_same_clips(sampler: str, name: str, torch
     assert ours.data.ndim == 5
     assert torch.equal(ours.data, other.data)
     torch.testing.assert_close(ours.pts_seconds, other.pts_seconds, atol=1e-9, rtol=0)
-    if name != "vfr.mp4":  # docs/torchcodec.md, "How long a frame is shown"
+    if name != "vfr.mp4":  # docs/torchcodec.md, "Duration of a frame"
         torch.testing.assert_close(ours.duration_seconds, other.duration_seconds, atol=1e-9, rtol=0)
 
 

@@ -322,7 +322,7 @@ def test_the_advice_names_what_it_rests_on() -> None:
                  "while the cache fits in memory: FrameCache(path, codec=\"raw\"",
                  "read from this disk: FrameCache(path, codec=\"lz4\"", "60 MB for all 1,000 frames",
                  "memory, and read from this disk: FrameCache(path, codec=\"zstd\", form=\"planes\")",
-                 "which the disk limits", "the next pass", *(pick.reason for each in advices for pick in each.picks),
+                 "limited by the disk", "the next pass", *(pick.reason for each in advices for pick in each.picks),
                  ):  # fmt: skip
         assert part in text
     assert "assumed" in advice_lines(DECODING, [], replace(HERE, is_measured=False))[0]

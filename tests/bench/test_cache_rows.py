@@ -329,7 +329,7 @@ def test_a_picture_is_no_video(video: BenchVideo, tmp_path: Path, capsys: pytest
     picture = tmp_path / "some.mp4"
     Image.new("RGB", (64, 48)).save(picture, "jpeg")
     assert main(["bench", "cache", str(picture)]) == 1
-    assert capsys.readouterr().err == f"framefeed: {picture}: a picture: name a video\n"
+    assert capsys.readouterr().err == f"framefeed: {picture}: expected a video, got a picture\n"
     refuse_pictures([picture, video.path])
     assert video_of([picture, video.path], tmp_path).path == video.path
 
@@ -366,7 +366,7 @@ def test_every_row_that_begins_is_told_to_a_terminal_and_to_nobody_else(
 
 
 def test_unknown_rows_and_folders_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(UsageError, match=r"no row nothing.*exact"):
+    with pytest.raises(UsageError, match=r"rows: expected some of .*exact.*got nothing"):
         CacheBench(rows=("nothing",))
     assert main(["bench", "cache", "--rows", "gop12-2"]) == 1
     assert "checksums" in capsys.readouterr().err

@@ -59,7 +59,7 @@ def test_rows_whose_media_are_missing_are_skipped_with_the_reason(tmp_path: Path
 
 
 def test_unknown_rows_are_refused_with_the_known_ones() -> None:
-    with pytest.raises(UsageError, match=r"no row nothing.*trailer-24"):
+    with pytest.raises(UsageError, match=r"rows: expected some of .*trailer-24.*got nothing"):
         DecodeBench(rows=("nothing",))
     assert {"length", "own", "gop12-2"} <= known_rows()
 

@@ -53,7 +53,7 @@ def test_engines_agree_and_are_held_to_the_marks(tree: Tree, originals: Original
     assert {goal["what"] for goal in row["goals"]} >= {scan_headers.MARKS[scan_headers.LIMIT][1].what}
     text = "\n".join(scan_row_lines(row))
     assert OURS in text
-    assert "DIFFER" not in text
+    assert "WRONG" not in text
 
 
 def swapped_once(path: str) -> Size:
@@ -73,7 +73,7 @@ def test_an_engine_that_is_wrong_about_one_file_is_caught(tree: Tree, originals:
     found = {engine["name"]: engine["num_wrong"] for engine in row["engines"]}
     assert found[OURS] == 0
     assert found["hasty"] >= 1
-    assert "DIFFER" in "\n".join(scan_row_lines(row))
+    assert "WRONG" in "\n".join(scan_row_lines(row))
 
 
 def test_an_engine_that_is_wrong_only_while_it_is_timed_is_caught(tree: Tree, originals: Originals) -> None:
@@ -165,7 +165,7 @@ def test_memory_of_planning_is_of_workers_that_still_hold_everything(
 
 
 def test_unknown_rows_are_refused_with_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(UsageError, match=r"no row nothing.*headers"):
+    with pytest.raises(UsageError, match=r"rows: expected some of headers.*got nothing"):
         ScanBench(rows=("nothing",))
     assert main(["bench", "scan", "--rows", "gop12-2"]) == 1
     assert "headers" in capsys.readouterr().err

@@ -20,7 +20,9 @@ def test_all_says_what_it_measures_and_shows_progress_without_a_terminal(
     video, report = clip_file("good.mp4"), tmp_path / "all.json"
     assert main(["bench", "all", *SMALL, "--json", os.fspath(report), os.fspath(video)]) == 0
     out, err = capfd.readouterr()
-    assert out.startswith(f"4 measurements of {video}, within 3 min (--minutes): what would take longer is not begun\n")
+    assert out.startswith(
+        f"4 measurements of {video}, within 3 min (--minutes): measurements that would take longer are not started\n"
+    )
     assert [line.split(" (")[0] for line in err.splitlines() if "row" not in line] == [
         "framefeed: decode, own:clip_good.mp4-4",
         "framefeed: scan, mp4: facts and frame tables of MP4 files",
@@ -39,22 +41,22 @@ def test_all_begins_nothing_when_its_time_is_over(capfd: pytest.CaptureFixture[s
     assert main(["bench", "all", "--minutes", "1e-9", os.fspath(clip_file("good.mp4"))]) == 0
     out, err = capfd.readouterr()
     assert err == ""
-    rows = re.findall(r"not run: (\S+): no time was left: --minutes gives more", out)
+    rows = re.findall(r"not run: (\S+): no time was left: raise --minutes", out)
     assert rows == ["own:clip_good.mp4-4", "headers", "second", "mp4", "table", "original"]
 
 
 def test_all_makes_media_only_where_asked(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     monkeypatch.delenv("FRAMEFEED_MEDIA", raising=False)
     assert main(["bench", "all"]) == 1
-    assert "--generated measures made ones" in capfd.readouterr().err
+    assert "--generated to measure generated files" in capfd.readouterr().err
     for words in (["bench", "scan", "--generated"], ["bench", "all", "--goals", "x.mp4"]):
         assert main(words) == 1
-        assert "goes with 'bench" in capfd.readouterr().err
+        assert "'bench all'" in capfd.readouterr().err
 
 
 def test_help_offers_only_what_there_is(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "--help"]) == 0
     out, _ = capfd.readouterr()
-    assert "{decode,scan,cache,all}" in out
+    assert "decode, scan, cache, or all" in out
     assert main(["--help"]) == 0
     assert not re.search(r"^\s+(map|proxy)\b", capfd.readouterr().out, re.MULTILINE)

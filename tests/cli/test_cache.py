@@ -69,7 +69,7 @@ def test_build_says_what_is_expected_and_what_was_done(
     out, err = said(capfd, "build", catalog, cache, *RATES, "--codec", "zstd")
     assert err == []
     assert out[0] == (
-        "6 videos: 6 clips of 4 frames of 48x32, seed 0, 1 epoch: give plan_clips the same seed, clips and size"
+        "6 videos: 6 clips of 4 frames of 48x32, seed 0, 1 epoch; use the same seed, clips and size in plan_clips"
     )
     assert out[1].startswith("6 clips want 24 different frames, stored in the plan's form:")
     assert [line.split()[0] for line in out[2:5]] == ["a", ">", "no"]
@@ -82,7 +82,7 @@ def test_build_says_what_is_expected_and_what_was_done(
     out, _ = said(capfd, "build", catalog, cache, *RATES, "--no-estimate")
     assert len(out) == 4
     assert out[1].startswith("0 frames stored, 0 bytes, in ")
-    assert out[1].endswith("; 24 were there already")
+    assert out[1].endswith("; 24 were stored before")
 
 
 def test_help_names_all_codecs(capfd: pytest.CaptureFixture[str]) -> None:
@@ -129,10 +129,9 @@ def test_what_the_next_epoch_finds_is_said(catalog: str, tmp_path: Path, capfd: 
         return again(said(capfd, "build", catalog, os.fspath(tmp_path / name), *words, "--no-estimate")[0])
 
     (line,) = lines("random", *RATES)
-    assert "(without --rates, with --size 32x48)" in line
-    assert (
-        share_said(line) == shares_of_feed(capfd, catalog, os.fspath(tmp_path / "random"), *RATES, "--epochs", "2")[1]
-    )
+    assert "(framefeed cache build without --rates, with --size 32x48)" in line
+    found = shares_of_feed(capfd, catalog, os.fspath(tmp_path / "random"), *RATES, "--epochs", "2")
+    assert share_said(line) == found[1]
     assert lines("fixed", *RATES, "--start", "0") == []
     assert lines("all", "--size", "32x48") == []
     (many,) = lines("many", *RATES, "--epochs", "5")
@@ -202,7 +201,7 @@ def test_failed_files_are_listed_and_3(tmp_path: Path, cache: str, capfd: pytest
     files[0].unlink()
     out, err = said(capfd, "build", os.fspath(tmp_path / "cat.parquet"), cache, "--rates", "2:2", code=3)
     assert len(err) == 2
-    assert "1 row failed in the scan ('framefeed report' shows which, and why)" in err[0]
+    assert "1 row failed in the scan ('framefeed report' lists them with their errors)" in err[0]
     assert f"{files[0]}: no such file (MissingMedia)" in err[1]
     assert any("1 of 4 sampled clips cannot be decoded: MissingMedia" in line for line in out)
     assert any(line.endswith("; 2 failed") for line in out)
@@ -214,7 +213,7 @@ def test_failed_files_are_listed_and_3(tmp_path: Path, cache: str, capfd: pytest
     (folder / "bad.mp4").write_text("no film")
     scan(folder, out=tmp_path / "none.parquet")
     out, err = said(capfd, "build", os.fspath(tmp_path / "none.parquet"), cache, "--rates", "2:2", code=3)
-    assert out == ["1 file, none of which can be read: there is nothing to store"]
+    assert out == ["none of 1 file can be read: there is nothing to store"]
 
 
 def test_C04_a_full_cache_is_said_and_no_failure(catalog: str, cache: str, capfd: pytest.CaptureFixture[str]) -> None:
@@ -226,7 +225,7 @@ def test_C04_a_full_cache_is_said_and_no_failure(catalog: str, cache: str, capfd
     (part,) = (line for line in out if "of 24 frames of this plan" in line)
     stored = int(out[out.index("") + 1].split()[0])
     assert 0 < stored < 24
-    assert part == f"{stored} of 24 frames of this plan ({100 * stored / 24:.0f} %)"
+    assert part == f"stored: {stored} of 24 frames of this plan ({100 * stored / 24:.0f} %)"
     found = document(capfd, "build", catalog, cache, *RATES, "--max-bytes", "80kB", "--codec", "raw")
     assert (found["build"]["is_complete"], found["failed"]) == (False, [])
 
@@ -253,7 +252,7 @@ def test_C04_a_budget_for_less_than_a_frame_is_a_mistake(
 def test_a_full_cache_of_another_plan(catalog: str, cache: str, capfd: pytest.CaptureFixture[str]) -> None:
     words = ["build", catalog, cache, "--rates", "2:2,4:2", "--max-bytes", "80kB", "--codec", "raw", "--no-estimate"]
     said(capfd, *words, "--size", "32x48")
-    assert "at least 0 of 24 frames of this plan (0 %)" in said(capfd, *words, "--size", "40x48")[0]
+    assert "stored: at least 0 of 24 frames of this plan (0 %)" in said(capfd, *words, "--size", "40x48")[0]
 
 
 def test_pictures_are_by_pillow(tmp_path: Path, cache: str, capfd: pytest.CaptureFixture[str]) -> None:
@@ -274,22 +273,28 @@ def test_C17_a_folder_that_cannot_be_written(catalog: str, capfd: pytest.Capture
     ("words", "expected"),
     [
         ([], "expected an action: build, info, verify or clear"),
-        (["frob"], "expected one of build, info, verify, clear, not 'frob'"),
+        (["frob"], "expected one of build, info, verify, clear, got 'frob'"),
         (["build"], "required: CATALOG|MEDIA, CACHE"),
-        (["build", "nope.mp4", "c"], "nope.mp4: No such file"),
-        (["build", ".", "c"], "is a folder: make a catalog of it"),
-        (["build", "{catalog}", "c", "--clips-per-video", "3"], "goes with --rates"),
-        (["build", "{catalog}", "c", "--start", "1"], "--start goes with --rates"),
-        (["build", "{catalog}", "c", "--rates", "1:2", "--start", "soon"], "expected random, or seconds, such as 1.5"),
-        (["build", "{catalog}", "c", "--rates", "1:2", "--start", "1,2"], "expected random, or seconds, such as 1.5"),
+        (["build", "nope.mp4", "c"], "nope.mp4: expected a catalog (from 'framefeed scan') or one video, but"),
+        (["build", ".", "c"], "expected a catalog or one video, got a folder: make a catalog of it"),
+        (["build", "{catalog}", "c", "--clips-per-video", "3"], "--clips-per-video needs --rates"),
+        (["build", "{catalog}", "c", "--start", "1"], "--start needs --rates"),
+        (
+            ["build", "{catalog}", "c", "--rates", "1:2", "--start", "soon"],
+            "expected random, or a time in seconds such as 1.5",
+        ),
+        (
+            ["build", "{catalog}", "c", "--rates", "1:2", "--start", "1,2"],
+            "expected random, or a time in seconds such as 1.5",
+        ),
         (["build", "{catalog}", "c", "--codec", "lz5"], "unknown codec 'lz5'"),
         (["build", "{catalog}", "c", "--max-bytes", "3XB"], "expected a size in bytes such as 200GB"),
         (["build", "{catalog}", "{catalog}", "--rates", "1:2"], "not a folder"),
-        (["build", "{catalog}", "c", "--rates", "1:2", "--frob"], "knows no --frob"),
+        (["build", "{catalog}", "c", "--rates", "1:2", "--frob"], "unknown option --frob"),
         (["info", "nope"], "nope: no such folder"),
-        (["info", "{catalog}"], "not a folder"),
-        (["verify", "{videos}"], "no cache of frames"),
-        (["clear", "{videos}"], "no cache of frames"),
+        (["info", "{catalog}"], "is a file, not a folder"),
+        (["verify", "{videos}"], "expected a folder of a frame cache"),
+        (["clear", "{videos}"], "expected a folder of a frame cache"),
     ],
 )
 def test_mistakes(words: list[str], expected: str, catalog: str, capfd: pytest.CaptureFixture[str]) -> None:
@@ -322,7 +327,7 @@ def test_interrupted_it_goes_on_later(
         patched.setattr(framefeed.cli.cache, "build", partial(build, progress=interrupt))
         out, err = said(capfd, *words, code=130)
     assert len(out) == 1
-    assert only_line("\n".join(err)).endswith("run the same command again, and it goes on from what was stored")
+    assert only_line("\n".join(err)).endswith("stored frames are kept: run the same command again to continue")
     done = document(capfd, *words)["build"]
     assert done["frames_present"] >= 12
     assert done["frames_present"] + done["frames_stored"] == 24
@@ -362,7 +367,7 @@ def test_info_says_what_nothing_reads_any_more(
 ) -> None:
     monkeypatch.setattr("framefeed.decode.backends.pyav.av.__version__", "99.0")
     out, _ = said(capfd, "info", filled)
-    assert any(line.startswith("not read any more, for it is another version: 12 streams by pyav ") for line in out)
+    assert any(line.startswith("not used any more: 12 streams by pyav ") for line in out)
     found = document(capfd, "info", filled)
     assert (found["made_by"], found["forms"], sum(found["not_read_any_more"].values())) == ({}, {}, 12)
 
@@ -373,15 +378,13 @@ def test_an_empty_cache(filled: str, tmp_path: Path, capfd: pytest.CaptureFixtur
     assert said(capfd, "info", empty) == ([f"{empty}: no frames"], [])
     assert said(capfd, "clear", filled)[0][0].startswith(f"{filled}: 48 frames removed, ")
     assert said(capfd, "info", filled) == ([f"{filled}: no frames"], [])
-    assert said(capfd, "verify", filled)[0] == [
-        f"{filled}: 0 frames in 0 files checked, 0 bytes: all as they were stored"
-    ]
+    assert said(capfd, "verify", filled)[0] == [f"{filled}: 0 frames in 0 files checked, 0 bytes: no damage found"]
 
 
 def test_C02_verify_lists_what_is_damaged(filled: str, capfd: pytest.CaptureFixture[str]) -> None:
     out, err = said(capfd, "verify", filled)
     assert out[0].startswith(f"{filled}: 48 frames in 2 files checked, ")
-    assert out[0].endswith(": all as they were stored")
+    assert out[0].endswith(": no damage found")
     assert err == []
     large = max(segments(filled), key=lambda path: path.stat().st_size)
     data = bytearray(large.read_bytes())
@@ -393,11 +396,11 @@ def test_C02_verify_lists_what_is_damaged(filled: str, capfd: pytest.CaptureFixt
     ((name, numbers),) = found["damaged"].items()
     assert name == large.name
     assert 1 <= len(numbers) <= 3
-    assert out[0].endswith(f": {len(numbers)} damaged")
+    assert out[0].endswith(f": {len(numbers)} damaged frame{'' if len(numbers) == 1 else 's'}")
     assert f"failed: {large.name}: {len(numbers)} frame" in only_line("\n".join(err))
     large.write_bytes(data[: len(data) // 2])
     out, err = said(capfd, "verify", filled, code=3)
-    assert out[0].endswith("0 damaged; 1 file cannot be used")
+    assert out[0].endswith("0 damaged frames; 1 file cannot be used")
     assert only_line("\n".join(err)).endswith("(refused)")
     assert any(line.startswith(f"cannot be used: {large.name}") for line in said(capfd, "info", filled)[0])
 
@@ -409,13 +412,13 @@ def test_C02_what_verify_finds_can_be_repaired(catalog: str, filled: str, capfd:
     large.write_bytes(data)
     other.write_bytes(other.read_bytes()[:-9])
     out, _ = said(capfd, "verify", filled, code=3)
-    assert out[1].startswith(f"'framefeed cache verify {filled} --repair' removes such files")
+    assert out[1].startswith(f"'framefeed cache verify {filled} --repair' removes damaged files")
     out, err = said(capfd, "verify", filled, "--repair")
     assert out[1].startswith("2 files removed, ")
     assert [line.strip() for line in out[2:]] == sorted([large.name, other.name])
     assert err == []
     assert len(said(capfd, "verify", filled)[0]) == 1
-    assert said(capfd, "verify", filled, "--repair")[0][0].endswith(": all as they were stored")
+    assert said(capfd, "verify", filled, "--repair")[0][0].endswith(": no damage found")
     for size in ("32x48", "20"):
         words = ["build", catalog, filled, "--rates", "2:2,4:2", "--size", size, "--no-estimate"]
         assert document(capfd, *words)["build"]["frames_stored"] == 24
@@ -440,7 +443,7 @@ def test_clear_removes_no_other_files(filled: str, capfd: pytest.CaptureFixture[
     assert foreign.read_text() == "mine"
     assert sorted(os.listdir(filled)) == ["building.lock", "frames-abc.arrow", "lock", "notes.txt"]
     _, err = said(capfd, "clear", filled, code=1)
-    assert "none of its files is one (frames-abc.arrow, ...)" in err[0]
+    assert "it has other files only (frames-abc.arrow, ...)" in err[0]
 
 
 def test_C08_hostile_descriptions_are_shown_as_they_are(
@@ -453,7 +456,7 @@ def test_C08_hostile_descriptions_are_shown_as_they_are(
             frame = StoredFrame(0, Kind("raw", "\x1b]0;x rgb24"), text.encode(), 4)
             made.store.add(text.encode().ljust(16)[:16], text, [frame])
     out, _ = said(capfd, "info", cache)
-    assert any(line.endswith("6 streams by unknown") for line in out)
+    assert any("6 streams by unknown, which is not" in line for line in out)
 
 
 # --- feed ---------------------------------------------------------------------------------------------
@@ -466,7 +469,7 @@ def test_feed_reads_what_it_stored(catalog: str, cache: str, capfd: pytest.Captu
         out, err = capfd.readouterr()
         assert err == ""
         share = 100 * had // 24
-        assert f"clips/s; the cache had {had} of 24 frames ({share} %)" in out.splitlines()[1], number
+        assert f"clips/s; {had} of 24 frames from the cache ({share} %)" in out.splitlines()[1], number
         assert out.splitlines()[-1].startswith(f"cache       {stored} frames stored, "), number
     assert main([*words, "--json"]) == 0
     found = json.loads(capfd.readouterr().out)["cache"]
@@ -496,7 +499,9 @@ def test_feed_says_that_other_frames_are_wanted() -> None:
         measured.add_epoch(Epoch(50, 0, 1.0), DecodeCounts(frames_cached=100 + had, frames_delivered=200))
         assert [epoch.frames_cached for epoch in measured.epochs] == [100, had]
         advice = _advice(args, plan, cache, (stats, measured))
-        assert ("the cache had 10 % of the last epoch's frames, and every epoch wants others: " in advice) is said_so
+        assert (
+            "10 % of the last epoch's frames came from the cache, because each epoch has other frames: " in advice
+        ) is said_so
         assert (advice == ADVICE["decode"]) is not said_so
         assert _advice(args, plan, None, (stats, measured)) == ADVICE["decode"]
 
@@ -508,4 +513,4 @@ def test_feed_goes_on_without_a_cache_that_is_full(catalog: str, cache: str, cap
     assert "full" in only_line(err)
     for name, value in [("codec", "lz4"), ("max-bytes", "1GB"), ("form", "planes")]:
         assert main(["feed", catalog, *RATES, f"--{name}", value]) == 1
-        assert f"--{name} goes with --cache FOLDER" in only_line(capfd.readouterr().err)
+        assert f"--{name} needs --cache FOLDER" in only_line(capfd.readouterr().err)

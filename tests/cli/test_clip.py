@@ -63,17 +63,17 @@ def test_times_count_from_the_first_frame_and_names_from_the_streams_zero(
 def test_several_rates_in_one_clip(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["clip", os.fspath(clip_file("good.mp4")), "--rates", "1:2,2:5", "-o", os.fspath(tmp_path)]) == 0
     out, err = capfd.readouterr()
-    assert re.fullmatch(rf"6 frames, [\d.]+ kB, in {re.escape(os.fspath(tmp_path))}\n", out)
+    assert re.fullmatch(rf"6 frames written to {re.escape(os.fspath(tmp_path))}, [\d.]+ kB\n", out)
     assert [_stamp(path) for path in sorted(tmp_path.iterdir())] == [0, 25, 50, 62, 75, 87]
-    assert err == "framefeed: 1 of 7 wanted times lie past the end: there the last frame stands again\n"
+    assert err == "framefeed: 1 of 7 frames lie past the end of the video: the last frame is repeated for them\n"
 
 
 def test_a_frame_that_is_asked_for_by_itself_must_be_there(capfd: pytest.CaptureFixture[str]) -> None:
     video = os.fspath(clip_file("good.mp4"))
     for words, said in [
-        (["--at", "0,4.0"], "4 s lies past the end: the video has 4.000 s"),
+        (["--at", "0,4.0"], "no frame at 4 s: the video is 4.000 s long"),
         (["--at", "-0.5"], "no frame to pick"),
-        (["--indices", "100"], "frame 100 lies past the end: the video has 100 frames"),
+        (["--indices", "100"], "no frame 100: the video has 100 frames"),
         (["--indices", "-101"], "no frame -101"),
     ]:
         assert main(["clip", video, *words, "--sheet", "x.png"]) == 1
@@ -135,7 +135,7 @@ def test_the_whole_video_counts_from_its_first_frame(tmp_path: Path, capfd: pyte
 
 def test_the_whole_of_what_has_no_times_or_too_many(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     for video, words, said in [
-        (clip_file("good.mp4"), ["--fps", "1000000"], "--fps 1000000 means 4,000,000 frames of this video, more than"),
+        (clip_file("good.mp4"), ["--fps", "1000000"], "--fps 1000000 means 4,000,000 frames of this video, at most"),
         (corpus_file("raw.h264"), ["--every", "1s"], "timestamps"),
     ]:
         assert main(["clip", os.fspath(video), *words, "-o", os.fspath(tmp_path)]) == 1
@@ -152,6 +152,20 @@ def test_jpeg_files_and_their_quality(tmp_path: Path, capfd: pytest.CaptureFixtu
             assert read_stamp(np.asarray(image)) == 30
         sizes.append(os.path.getsize(path))
     assert Path(path).name == "frame_000030_1.200000000s.jpg"
+    assert sizes[1] < sizes[0]
+
+
+def test_webp_files_and_their_quality(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    sizes = []
+    for quality in ("95", "30"):
+        paths = _clip(capfd, clip_file("good.mp4"), "--indices", "0,30,99", "-o", tmp_path / quality,
+                      "--format", "webp", "--quality", quality)  # fmt: skip
+        for path, number in zip(paths, (0, 30, 99), strict=True):
+            with Image.open(path) as image:
+                assert image.format == "WEBP"
+                assert read_stamp(np.asarray(image)) == number
+        sizes.append(sum(map(os.path.getsize, paths)))
+    assert Path(paths[1]).name == "frame_000030_1.200000000s.webp"
     assert sizes[1] < sizes[0]
 
 
@@ -174,7 +188,7 @@ def test_sheets_have_bounds(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -
         assert height <= 10_000
     capfd.readouterr()
     assert main(["clip", os.fspath(clip_file("good.mp4")), "--rates", "25:401", "--sheet", str(sheet)]) == 1
-    assert "at most 400 frames, not 401" in capfd.readouterr().err
+    assert "at most 400 frames, got 401" in capfd.readouterr().err
 
 
 def test_a_stream_without_times_has_names_without_times(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -34,11 +34,11 @@ def test_a_newcomer_names_nothing(tmp_path: Path) -> None:
     out = result.stdout.decode()
     assert "8 of 8 files can be read: 3,840 frames" in out
     assert "2 classes: blue, red" in out
-    assert "128 of 128 frames of the first batch carry the number that the plan asked for" in out
+    assert "128 of 128 frames of the first batch show the frame number that the plan asked for" in out
     losses = [float(loss) for loss in re.findall(r"^epoch \d   loss (\d+\.\d+) ", out, re.MULTILINE)]
     assert len(losses) == 2
     assert losses[1] < losses[0] < 1
-    assert re.search(r"\d frames are decoded for each one delivered", out)
+    assert re.search(r"\d frames are decoded for each delivered frame", out)
     assert re.search(r"clips/s   waited for data \d+\.\d s of \d+\.\d s \(\d+%\)", out)
     assert {"scanning", "waiting for data", "training"} <= set(re.findall(r"^  (\S.*?)  +\d+\.\d s", out, re.MULTILINE))
     sheet = _sheet(tmp_path / "framefeed-demo" / "first_batch.png")

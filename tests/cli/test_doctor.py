@@ -56,7 +56,7 @@ def test_warnings(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
     out = capsys.readouterr().out
     assert "warning: numpy 1.26 is older than 2.4" in out
     assert "warning: av is missing" in out
-    assert "files may be open at once" in out
+    assert "files can be open at once" in out
     assert "--shm-size" in out
     assert "pip install 'framefeed[x]'" in out
     assert "nothing is missing" not in out
@@ -65,10 +65,10 @@ def test_warnings(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("rows", "closing"),
     [
-        ([("numpy", "2.4", "", "2.4")], "all is installed; nothing is missing"),
+        ([("numpy", "2.4", "", "2.4")], "everything is installed"),
         ([("numpy", "2.4", "", "2.4"), ("ray", "2", "ray", None), ("torch", "2", "torch", "2.1")],
-         "all that framefeed needs is installed; not all installed, and needed only for what they add: the extras ray"),
-        ([("numpy", "2.4", "", "1.26")], "1 warning, as above"),
+         "everything that framefeed requires is installed; optional extras with missing packages: ray"),
+        ([("numpy", "2.4", "", "1.26")], "1 warning, see above"),
     ],
 )  # fmt: skip
 def test_the_last_sentence_agrees_with_the_list(
@@ -90,4 +90,4 @@ def test_a_codec_without_a_decoder_is_said_at_the_end(
 ) -> None:
     monkeypatch.setattr(framefeed.cli.doctor, "CODECS", ("h264", "none_such"))
     assert main(["doctor"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1].endswith("; cannot be decoded here: none_such")
+    assert capsys.readouterr().out.splitlines()[-1].endswith("; codecs that cannot be decoded here: none_such")

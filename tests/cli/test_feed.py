@@ -35,7 +35,9 @@ def test_what_is_said(catalog: str, capfd: pytest.CaptureFixture[str]) -> None:
     out, err = capfd.readouterr()
     lines = out.splitlines()
     assert err == ""
-    assert lines[0] == "6 videos: 6 clips of 4 frames of 48x32 an epoch, in batches of 4, a step of 0 ms"
+    assert (
+        lines[0] == "6 videos: 6 clips of 4 frames of 48x32 per epoch, in batches of 4; simulated training step: 0 ms"
+    )
     assert lines[1].startswith("epoch 0: 6 clips in ")
     assert lines[2].startswith("epoch 1: 6 clips in ")
     assert [line.split()[0] for line in lines[4:]] == ["throughput", "decoded", "waited", "bottleneck"]
@@ -92,7 +94,7 @@ def test_failed_files_are_listed_and_3(tmp_path: Path) -> None:
     result = run(*words)
     lines = result.stderr.decode().splitlines()
     assert result.returncode == 3
-    assert lines[0] == "framefeed: 2 rows failed in the scan ('framefeed report' shows which, and why)"
+    assert lines[0] == "framefeed: 2 rows failed in the scan ('framefeed report' lists them with their errors)"
     assert len(lines) == 2
     assert os.fspath(files[0]) in lines[1]
     assert lines[1].endswith("(StaleSource)")
@@ -121,7 +123,7 @@ def test_nothing_to_feed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> N
     scan(tmp_path, out=tmp_path / "cat.parquet")
     assert main(["feed", os.fspath(tmp_path / "cat.parquet"), "--rates", "1:8"]) == 3
     out, err = capfd.readouterr()
-    assert "nothing to feed" in out
+    assert "nothing to load" in out
     only_line(err)
     assert main(["feed", os.fspath(tmp_path / "cat.parquet"), "--rates", "1:8", "--json"]) == 3
     assert json.loads(capfd.readouterr().out)["clips"] == 0

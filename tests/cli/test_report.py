@@ -26,7 +26,7 @@ def test_one_line_says_what_was_written(scanned: Path, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     result = run("report", scanned / "cat.parquet", "-o", path)
     assert (result.returncode, result.stderr) == (0, b"")
-    assert result.stdout.decode().startswith(f"{path}: 5 rows, 1 failed, ")
+    assert result.stdout.decode().startswith(f"{path} written: 5 rows, 1 failed, ")
     text = path.read_text(encoding="utf-8")
     assert "<title>cat.parquet</title>" in text
     assert "broken &lt;b&gt;.mp4" in text

@@ -44,10 +44,10 @@ def test_what_was_found(videos: Path, tmp_path: Path, capfd: pytest.CaptureFixtu
         "frames known by: packets' headers (4)",
         "2 classes: blue, red",
     ]
-    assert lines[4].startswith("looked into 4 files in ")
+    assert lines[4].startswith("opened 4 files in ")
     assert lines[5:] == [f"saved as {path}"]
     assert main(["scan", os.fspath(videos), "-o", os.fspath(path), "--label-from", "parent"]) == 0
-    assert "looked into 0 files" in capfd.readouterr().out
+    assert "opened 0 files" in capfd.readouterr().out
     assert Catalog.open(path).classes == ["blue", "red"]
 
 
@@ -78,7 +78,10 @@ def test_D01_damaged_files_can_be_read_and_are_told(tmp_path: Path, capfd: pytes
     assert main(words) == 0
     lines = capfd.readouterr().out.splitlines()
     assert lines[0].startswith("1 of 1 file can be read")
-    assert "damaged: 3 frames of 1 file that can be read never come undamaged: see on_damaged of plan_clips" in lines
+    assert (
+        "damaged: 3 frames in 1 file that can be read: plan_clips(on_damaged=...) sets what is delivered for them"
+        in lines
+    )
     assert main([*words, "--json"]) == 0
     document = json.loads(capfd.readouterr().out)
     assert (document["damaged_files"], document["damaged_frames"], document["failed"]) == (1, 3, [])
@@ -101,7 +104,7 @@ def test_links_are_rows_of_their_own_labels_or_counted(
     assert (document["files"], document["scan"]["repeated_files"], document["scan"]["repeated_folders"]) == (1, 1, 1)
     assert Catalog.open(tmp_path / "cat.parquet").source(0) == os.fspath(tmp_path / "ml" / "run" / "a.mp4")
     assert main(words[:-1]) == 0
-    told = "1 file and 1 folder met twice, through links or named again: counted once"
+    told = "counted once: 1 file and 1 folder found again, through a link or a second name"
     assert told in capfd.readouterr().out.splitlines()
 
 
@@ -180,7 +183,7 @@ def test_M07_where_times_come_from_is_told(tiers: Path, tmp_path: Path, capfd: p
     assert main(["scan", os.fspath(tiers), "-o", out]) == 0
     told = (
         "times: of the frames themselves (1); of decoding, the frames' own are wrong or missing (1); none (1): "
-        "clips by time need --assume-fps there"
+        "for clips by time, scan these files with --assume-fps"
     )
     assert told in capfd.readouterr().out.splitlines()
     assert main(["doctor", out]) == 0
@@ -199,9 +202,9 @@ def test_files_of_other_endings_are_counted(tmp_path: Path, capfd: pytest.Captur
     words = ["scan", os.fspath(tmp_path), "-o", os.fspath(tmp_path / "cat.parquet")]
     for others in ("4 files", "6 files"):  # then with the catalog's own
         assert main(words) == 0
-        assert f"passed over: {others} with no ending of videos or pictures: .txt (2), " in capfd.readouterr().out
+        assert f"not scanned: {others} with other endings than media: .txt (2), " in capfd.readouterr().out
     assert main(["scan", os.fspath(tmp_path / "base.mp4")]) == 0
-    assert "passed over" not in capfd.readouterr().out
+    assert "not scanned" not in capfd.readouterr().out
 
 
 def test_M07_a_length_that_is_not_known_is_not_0(tiers: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -213,17 +216,17 @@ def test_M07_an_assumed_rate_is_told(tiers: Path, tmp_path: Path, capfd: pytest.
     out = os.fspath(tmp_path / "cat.parquet")
     assert main(["scan", os.fspath(tiers), "-o", out, "--assume-fps", "30000/1001"]) == 0
     lines = capfd.readouterr().out.splitlines()
-    assert "--assume-fps 30000/1001: used for 1 video, not for 2 with times of their own" in lines
+    assert "--assume-fps 30000/1001: used for 1 video, not for 2 that have their own times" in lines
     assert any(line.endswith("of an assumed rate (1)") for line in lines)
     assert Catalog.open(out).table.column("times_from").to_pylist() == ["pts", "dts", "assumed"]
     assert main(["scan", os.fspath(tiers / "base.mp4"), "--assume-fps", "25", "--json"]) == 0
     document = json.loads(capfd.readouterr().out)
     assert document["times_from"] == {"pts": 1}
     assert main(["scan", os.fspath(tiers), "--headers-only", "--assume-fps", "25"]) == 0
-    kept = "--assume-fps 25: kept for Catalog.with_frame_indexes: headers tell no times of frames"
+    kept = "--assume-fps 25: saved for Catalog.with_frame_indexes, because headers have no times of frames"
     assert kept in capfd.readouterr().out.splitlines()
     assert main(["scan", os.fspath(tiers), "--assume-fps", "0"]) == 1
-    assert "frames a second" in only_line(capfd.readouterr().err)
+    assert "frames per second" in only_line(capfd.readouterr().err)
 
 
 def test_scan_doctor_and_report_have_the_same_totals(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -234,7 +237,7 @@ def test_scan_doctor_and_report_have_the_same_totals(tmp_path: Path, capfd: pyte
     path = os.fspath(tmp_path / "cat.parquet")
     assert main(["scan", os.fspath(folder), "-o", path]) == 3
     first = capfd.readouterr().out.splitlines()[0]
-    assert "3 pictures by their headers and 2 videos, 60 frames, 2.0 s of video" in first
+    assert "3 pictures (only headers were read) and 2 videos, 60 frames, 2.0 s of video" in first
     assert main(["doctor", path]) == 0
     out = capfd.readouterr().out
     assert first in out
@@ -258,5 +261,5 @@ def test_facts_of_a_catalog_without_its_frame_tables_are_not_claims(
     assert main(["doctor", os.fspath(path)]) == 0
     out = capfd.readouterr().out
     assert "4 of 4 files can be read: 120 frames, 4.0 s of video" in out
-    assert "claimed" not in out
-    assert f"the frame tables are missing, there is no file {tmp_path / 'cat.frames.arrow'}: put it back" in out
+    assert "according to headers" not in out
+    assert f"the frame tables are missing, there is no file {tmp_path / 'cat.frames.arrow'}: restore it" in out

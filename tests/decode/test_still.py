@@ -271,7 +271,7 @@ def test_the_rule_for_16_bits_reaches_both_ends() -> None:
 @pytest.mark.parametrize("dtype", [np.int32, np.float32])
 def test_I03_pixels_without_a_rule_are_refused(dtype: Any, tmp_path: Path) -> None:
     Image.fromarray(np.arange(600, dtype=dtype).reshape(20, 30)).save(tmp_path / "picture.tif")
-    with pytest.raises(UnsupportedCodec, match=r"picture\.tif: no rule"):
+    with pytest.raises(UnsupportedCodec, match=r"picture\.tif: pixels of kind"):
         VideoDecoder(tmp_path / "picture.tif")[0]
 
 
@@ -429,7 +429,7 @@ def test_I05_nobody_may_have_pillow_fill_pictures_with_grey(
 
 def test_S10_other_formats_are_not_even_tried() -> None:
     for data in (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", b"\x0a\x05\x01\x08" + bytes(124), b""):
-        with pytest.raises(CorruptMedia, match="no picture"):
+        with pytest.raises(CorruptMedia, match="not a picture"):
             decode_still(data, "picture", DEFAULT_LIMITS)
 
 
@@ -448,7 +448,7 @@ def test_S04_limits_hold_before_anything_is_allocated() -> None:
 
 def test_S04_pillows_own_limit_is_named_beside_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 8)
-    with pytest.raises(LimitExceeded, match=r"raise PIL\.Image\.MAX_IMAGE_PIXELS") as raised:
+    with pytest.raises(LimitExceeded, match=r"set PIL\.Image\.MAX_IMAGE_PIXELS") as raised:
         decode_still(WHOLE["TIFF"](), "picture", DEFAULT_LIMITS)
     assert raised.value.limit == "max_pixels"
 

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 import framefeed.encode.stills
-from framefeed.encode.stills import encode_still, save_still, still_name
+from framefeed.encode.stills import StillFormat, encode_still, save_still, still_name
 from framefeed.errors import UsageError
 
 PICTURE = np.random.default_rng(7).integers(0, 256, (48, 65, 3), dtype=np.uint8)
@@ -37,6 +37,24 @@ def test_jpeg_nearly_does(tmp_path: Path) -> None:
     assert len(encode_still(PICTURE, "JPEG", quality=30)) < len(encode_still(PICTURE, "JPEG"))
 
 
+def test_webp_nearly_does(tmp_path: Path) -> None:
+    # Slow changes of colour: 4:2:0 chroma takes the sharp ones.
+    rows, columns = np.mgrid[:96, :80]
+    coloured = np.stack([rows * 2, columns * 3, 255 - rows - columns], axis=2).astype(np.uint8)
+    save_still(tmp_path / "a.webp", coloured)
+    with Image.open(tmp_path / "a.webp") as image:
+        assert (image.format, image.mode) == ("WEBP", "RGB")
+        assert np.abs(np.asarray(image).astype(int) - coloured).max() <= 8
+    assert len(encode_still(PICTURE, "WEBP", quality=30)) < len(encode_still(PICTURE, "WEBP"))
+
+
+@pytest.mark.parametrize(("form", "longest"), [("JPEG", 65500), ("WEBP", 16383)])
+def test_pictures_that_a_format_does_not_hold(form: StillFormat, longest: int) -> None:
+    assert _read(encode_still(np.zeros((2, longest, 3), np.uint8), form)).shape == (2, longest, 3)
+    with pytest.raises(UsageError, match=rf"{form} holds .*at most {longest} .* got 2 x {longest + 1} .*: use PNG"):
+        encode_still(np.zeros((longest + 1, 2, 3), np.uint8), form)
+
+
 def test_names_sort_as_frames_do() -> None:
     assert still_name(37, 1.48) == "frame_000037_1.480000000s.png"
     assert still_name(1_234_567, 41152.2333333) == "frame_1234567_41152.233333300s.png"
@@ -56,13 +74,13 @@ def test_names_sort_as_frames_do() -> None:
     ],
 )
 def test_what_is_no_picture(picture: np.ndarray, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"a picture is uint8 \[H, W, 3\], not "):
+    with pytest.raises(UsageError, match=r"expected a picture, uint8 \[H, W, 3\], got "):
         save_still(tmp_path / "a.png", picture)
     assert not os.listdir(tmp_path)
 
 
 def test_where_it_cannot_be_written(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="ends in"):
+    with pytest.raises(UsageError, match=r"a.gif: expected a file name with one of the endings .*, got '.gif'"):
         save_still(tmp_path / "a.gif", PICTURE)
     with pytest.raises(UsageError, match=r"cannot write .*No such file"):
         save_still(tmp_path / "none" / "a.png", PICTURE)

@@ -269,7 +269,7 @@ def test_rows_by_mask_slice_and_number() -> None:
 
 @pytest.mark.parametrize(
     ("rows", "message"),
-    [("v", "expected an integer"), ([0.5], "expected an integer"), ([True], r"\(4\), got 1"), ([4], "0 to 3")],
+    [("v", "expected an integer"), ([0.5], "expected an integer"), ([True], r"\(4\), got 1"), ([4], "-4 to 3, got 4")],
 )
 def test_rows_that_are_none_are_the_users_mistake(rows: Any, message: str) -> None:
     made = catalog(["a", "b", "c", "d"], labels=["x", "y", "x", "y"])

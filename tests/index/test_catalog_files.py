@@ -276,7 +276,7 @@ def test_a_folder_is_no_catalog(tmp_path: Path) -> None:
 
 def test_parquet_of_someone_else(tmp_path: Path) -> None:
     pq.write_table(pa.table({"source": ["a"]}), tmp_path / "cat.parquet")
-    with pytest.raises(UnreadableMedia, match="not written by framefeed"):
+    with pytest.raises(UnreadableMedia, match="framefeed did not write this file"):
         Catalog.open(tmp_path / "cat.parquet")
 
 
@@ -347,7 +347,7 @@ def test_a_catalog_of_an_older_format_is_refused_and_can_be_scanned_again(older:
         del header[entry]
     changed = table.drop_columns(columns).replace_schema_metadata({b"framefeed": json.dumps(header)})
     pq.write_table(changed, out)
-    with pytest.raises(UnreadableMedia, match=rf"cat\.parquet: .*format {older}.*reads format {FORMAT}.*scan again"):
+    with pytest.raises(UnreadableMedia, match=rf"cat\.parquet: .*format is {older}.*reads format {FORMAT}.*scan again"):
         Catalog.open(out)
     scan(data, out=out)
     assert Catalog.open(out).table.equals(table)
@@ -358,7 +358,7 @@ def test_a_catalog_of_a_newer_format_is_refused_as_such(tmp_path: Path) -> None:
     table = pq.read_table(path)
     header = json.loads(table.schema.metadata[b"framefeed"]) | {"format": FORMAT + 1, "what_is_new": 1}
     pq.write_table(table.replace_schema_metadata({b"framefeed": json.dumps(header)}), path)
-    with pytest.raises(UnreadableMedia, match=rf"of format {FORMAT + 1}, .*reads format {FORMAT}.*scan again"):
+    with pytest.raises(UnreadableMedia, match=rf"its format is {FORMAT + 1}, .*reads format {FORMAT}.*scan again"):
         Catalog.open(path)
 
 

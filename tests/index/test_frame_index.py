@@ -198,7 +198,7 @@ def test_arrays_keep_their_shape() -> None:
 def test_unusable_timestamps_are_not_guessed(pts: list[int]) -> None:
     index = index_of(pts)
     assert not index.has_timestamps
-    with pytest.raises(TimeUnavailable, match="by index"):
+    with pytest.raises(TimeUnavailable, match="by number instead of by time"):
         index.index_at(0.0)
 
 

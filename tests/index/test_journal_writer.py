@@ -178,7 +178,7 @@ def test_an_interrupted_scan_keeps_the_files_of_the_chunk_that_it_was_at(
 ) -> None:
     with monkeypatch.context() as patched:
         interrupted_at(patched, "13.mp4")
-        with pytest.raises(KeyboardInterrupt, match=r"13 of 20 files is kept: run the same scan again.*cat\.parquet"):
+        with pytest.raises(KeyboardInterrupt, match=r"13 of 20 files are saved in .*cat\.parquet"):
             scan(media, out=tmp_path / "cat.parquet", workers=0)
     again = scanned(media, ScanRequest(SurveyOptions(), tmp_path / "cat.parquet"))
     assert (again.tally.known, again.tally.surveyed) == (13, 7)

@@ -308,7 +308,7 @@ def test_checksums_are_those_of_what_is_read_back(tmp_path: Path) -> None:
 
 def test_the_disk_is_full(media: Path, tmp_path: Path) -> None:
     told = report_of("tests.index.full_disk", os.fspath(media), os.fspath(tmp_path))
-    assert "make room and run the same scan again" in told["error"]
+    assert "make room on the disk and run the same scan again" in told["error"]
     assert told["kept"] > 0
     made = Catalog.open(tmp_path / "cat.parquet")
     assert made.table.equals(scan(media).table)
@@ -427,7 +427,7 @@ def test_a_journal_that_is_removed_while_another_scan_locks_it(
 
 def test_what_keeps_a_journal_from_being_written_is_told(media: Path, tmp_path: Path) -> None:
     (tmp_path / "cat.parquet.journal").write_text("mine")
-    with pytest.raises(UsageError, match=r"cat\.parquet\.journal is no folder.*move it away"):
+    with pytest.raises(UsageError, match=r"cat\.parquet\.journal must be a folder.*move it away"):
         scan(media, out=tmp_path / "cat.parquet")
 
 

@@ -68,7 +68,7 @@ def test_image_folders_is_none_by_default(tmp_path: Path) -> None:
     tables = [scan(tmp_path, workers=0, **options).table for options in ({}, {"image_folders": None})]
     assert tables[0].equals(tables[1])
     assert tables[0].equals(scan(tmp_path, workers=0, image_folders="image").table)
-    with pytest.raises(UsageError, match="image_folders must be 'video' or None, not 'folder'"):
+    with pytest.raises(UsageError, match="image_folders: expected 'video', 'image' or None, got the string 'folder'"):
         scan(tmp_path, image_folders="folder")  # type: ignore[arg-type]
 
 
@@ -81,7 +81,7 @@ def test_a_root_that_is_a_url_without_fsspec_ends_the_scan(monkeypatch: pytest.M
 
 @pytest.mark.parametrize("value", [True, False])
 def test_a_truth_value_is_no_rate(value: bool, data: Path) -> None:
-    with pytest.raises(UsageError, match=f"assume_fps must be a positive number, not {value}"):
+    with pytest.raises(UsageError, match=f"assume_fps: expected a number above 0, got {value}"):
         scan(data, assume_fps=value)
-    with pytest.raises(UsageError, match="fps must be a positive number"):
+    with pytest.raises(UsageError, match="fps: expected a number above 0"):
         ImageSequence([data], fps=value)

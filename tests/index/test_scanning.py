@@ -337,7 +337,7 @@ def test_a_scan_that_gets_no_thread_says_how_to_do_without(data: Path, monkeypat
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", refuse)
         with pytest.raises(
-            WorkerLost, match=r"can't start new thread.*workers=1 \(--workers 1\).*needs none"
+            WorkerLost, match=r"can't start new thread.*workers=1 \(--workers 1\).*starts no threads"
         ) as raised:
             scan(data, workers=2)
         assert "process" not in str(raised.value)
@@ -355,7 +355,7 @@ def test_S04_a_file_at_its_limits_is_scanned_and_one_beyond_is_a_row(tmp_path: P
     assert not scan(tmp_path, limits=Limits(max_pixels=128 * 96)).failures
     made = scan(tmp_path, limits=Limits(max_pixels=128 * 96 - 1))
     assert {kind for _, kind, _ in made.failures} == {"LimitExceeded"}
-    assert all("raise Limits(max_pixels=...)" in error for _, _, error in made.failures)
+    assert all("give limits=ff.Limits(max_pixels=...)" in error for _, _, error in made.failures)
 
 
 def test_a_shortage_of_memory_is_tried_again(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

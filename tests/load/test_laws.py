@@ -147,11 +147,11 @@ def test_L13_resume_with_another_batch_size_and_number_of_ranks(batch_size: int,
 def test_L13_a_place_within_a_batch_is_refused() -> None:
     first = _loader(4)
     next(iter(first))
-    with pytest.raises(ValueError, match="within a batch"):
+    with pytest.raises(ValueError, match="between two batches"):
         _loader(3).load_state_dict(first.state_dict())
     videos = _loader(2, shuffle="videos")
     next(iter(videos))
-    with pytest.raises(ValueError, match="within a batch"):
+    with pytest.raises(ValueError, match="between two batches"):
         _loader(1, shuffle="videos", world_size=2).load_state_dict(videos.state_dict())
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from framefeed.errors import CorruptMedia, LoadError, NotInThisVersion, UsageError
+from framefeed.errors import CorruptMedia, LoadError, NotInThisVersion, StaleSource, UsageError
 from framefeed.load import ClipLoader
 from framefeed.load import ledger as ledger_module
 from framefeed.load.ledger import Ledger, LedgerEntry
@@ -70,7 +70,7 @@ def test_max_failed_bounds_what_an_epoch_loses(max_failed: float, ends: int | No
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"max_failed": 3}, "on_error='skip'"),
+        ({"max_failed": 3}, "max_failed needs on_error='skip'"),
         ({"max_failed": -1, "on_error": "skip"}, "a count"),
         ({"max_failed": 1.5, "on_error": "skip"}, "a count"),
         ({"max_failed": True, "on_error": "skip"}, "a count"),
@@ -100,6 +100,34 @@ def test_it_is_bounded_and_still_counts(make: Any, monkeypatch: pytest.MonkeyPat
     assert (ledger.num_failed, ledger.num_positions(2), ledger.num_positions(1)) == (5, 5, 0)
     assert repr(ledger) == "Ledger(5 failed clips, 3 of them listed)"
     assert len(copy.deepcopy(ledger)) == 0
+
+
+def test_printing_lists_the_files_with_the_reason_and_what_was_done() -> None:
+    with ClipLoader(
+        plan_of(AtIndices([0, 2]), **PLAN), batch_size=4, backend=spoiling(1, 4), on_error="skip"
+    ) as loader:
+        assert str(loader.ledger) == "no clip failed"
+        for _ in range(2):
+            list(loader)
+        lines = str(loader.ledger).splitlines()
+    assert lines[0] == "4 failed clips of 2 files"
+    assert lines[1:] == [
+        f"  {catalog().source(row)}: 2 clips skipped: CorruptMedia: frame 2 did not come" for row in (1, 4)
+    ]
+
+
+def test_printing_is_bounded_and_leaves_nothing_uncounted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger_module, "MAX_ENTRIES", 33)
+    ledger = Ledger()
+    for number in range(40):
+        error = CorruptMedia("torn\nand " + "long " * 90) if number % 32 else StaleSource("changed\x1b[2J")
+        ledger.record(LedgerEntry.of(error, f"{number % 32}\udcff.mp4", number, 0))
+    lines = str(ledger).splitlines()
+    assert lines[0] == "40 failed clips of 32 files"
+    assert lines[1] == r"  0\xff.mp4: 2 clips skipped: StaleSource: changed\x1b[2J"
+    assert lines[2].startswith(r"  1\xff.mp4: 1 clip skipped: CorruptMedia: torn and long")
+    assert lines[-2:] == ["  ... and 12 more", "  only the first 33 failures are listed"]
+    assert (len(lines), max(map(len, lines)) < 300, repr(ledger).count("\n")) == (23, True, 0)
 
 
 def test_a_position_counts_once() -> None:

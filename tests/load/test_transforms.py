@@ -126,7 +126,7 @@ def test_results_of_one_batch_must_be_alike_and_the_first_clip_says_how(make_loa
     other = odd.index(not odd[0])
     for workers in (0, 3):
         loader = make_loader(plan, batch_size=12, workers=workers, backend=FlatDecoder(), transform=ragged)
-        with pytest.raises(UsageError, match="must be alike") as caught:
+        with pytest.raises(UsageError, match="return arrays of one shape and dtype") as caught:
             next(iter(loader))
         assert (caught.value.position, caught.value.stage) == (other, "transform")
         skipping = make_loader(

@@ -106,5 +106,5 @@ def test_I08_heic_which_nothing_decodes_is_a_failed_row(name: str, depth: str, m
     assert [kind for _, kind, _ in catalog.failures] == ["UnsupportedCodec"]
     # What its header claims is known all the same.
     assert catalog.table.column("codec").to_pylist() == ["hevc"]
-    with pytest.raises(UnsupportedCodec, match="nothing here decodes"), VideoDecoder(path) as decoder:
+    with pytest.raises(UnsupportedCodec, match="framefeed cannot decode"), VideoDecoder(path) as decoder:
         decoder[0]

@@ -103,7 +103,7 @@ def test_S04_each_limit_is_kept(name: str, limits: Limits) -> None:
     assert raised.value.source == str(corpus_file(name))
     (limit,) = [field.name for field in fields(limits) if getattr(limits, field.name) != field.default]
     assert raised.value.limit == limit
-    assert f"raise Limits({limit}=...) if the file is trusted" in str(raised.value)
+    assert f"give limits=ff.Limits({limit}=...) with a larger number" in str(raised.value)
 
 
 def public_limits() -> dict[str, inspect.Parameter]:

@@ -123,7 +123,7 @@ def test_the_budget_explains_itself() -> None:
         "  CPUs by affinity: 64",
         "  CPUs by /sys/fs/cgroup/cpu.max: 1.5",
     ]
-    assert decide(4, {}, {"FRAMEFEED_THREADS": "1"}).reasons[-1] == "FRAMEFEED_THREADS=1 decides alone"
+    assert decide(4, {}, {"FRAMEFEED_THREADS": "1"}).reasons[-1] == "FRAMEFEED_THREADS=1 overrides all other limits"
     assert str(ThreadBudget(1, ())) == "1 thread"
 
 

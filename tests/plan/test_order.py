@@ -133,9 +133,9 @@ def test_the_tail_begins_again_at_position_0() -> None:
     assert [dealt(Shard(6, rank, 2, "pad", 2)) for rank in range(2)] == [[0, 1, 4, 5], [2, 3, 0, 1]]
 
 
-@pytest.mark.parametrize(("rank", "world_size"), [(1, 1), (-1, 2), (0, 0)])
-def test_a_rank_outside_of_the_world_is_refused(rank: int, world_size: int) -> None:
-    with pytest.raises(UsageError, match="rank"):
+@pytest.mark.parametrize(("rank", "world_size", "name"), [(1, 1, "rank"), (-1, 2, "rank"), (0, 0, "world_size")])
+def test_a_rank_outside_of_the_world_is_refused(rank: int, world_size: int, name: str) -> None:
+    with pytest.raises(UsageError, match=f"^{name}: expected "):
         Shard(10, rank, world_size)
 
 

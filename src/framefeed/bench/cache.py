@@ -36,13 +36,13 @@ DISK_BYTES = 256 * 10**6
 """Of the file that the disk's speed is measured with."""
 TABLE = "table"
 ROWS: Mapping[str, str] = {
-    TABLE: "every format, theirs and ours, one after the other",
-    "exact": "the best exact codec against joblib's lz4 and PNG",
-    "original": "random frames against decoding them from the original",
-    "second": "a second pass over the same clips against the first",
-    "batches": "whole batches stored raw against memcpy",
-    "filling": "what filling adds to a first pass",
-    "checksums": "what checksums take of a read",
+    TABLE: "one video's frames in every format of framefeed and of other libraries",
+    "exact": "framefeed's best lossless codec, against joblib's lz4 and PNG",
+    "original": "reading stored frames, against decoding them from the original",
+    "second": "a second pass over the same clips, against the first",
+    "batches": "reading whole batches stored raw, against memcpy",
+    "filling": "cost of storing frames in a first pass",
+    "checksums": "share of checksums in the cost of reading",
 }
 
 
@@ -79,7 +79,7 @@ class CacheBench:
     def __post_init__(self) -> None:
         unknown = sorted(set(self.rows) - ROWS.keys())
         if unknown:
-            raise UsageError(f"no row {', '.join(unknown)}: the rows are {', '.join(ROWS)}")
+            raise UsageError(f"rows: expected some of {', '.join(ROWS)}, got {', '.join(unknown)}")
 
 
 def run_cache(
@@ -192,7 +192,7 @@ def _draw(table: Table, path: Path | None) -> str | None:
             (f"{name}: {checked.psnr_mean:.1f} dB in all, {entry['mb_whole']:,.0f} MB", checked.same or checked.worst)
         )
     rows = [
-        ("where each lossy format is worst: left as decoded, right as stored, four times as large", worst),
+        ("where each lossy format differs most: left as decoded, right as stored, enlarged four times", worst),
         ("the same place in each", same),
     ]
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -60,7 +60,7 @@ def _facts(pick: Pick) -> dict[str, Any]:
 
 def advice_lines(original: Way, advices: Sequence[Advice], setting: Setting) -> list[str]:
     """What to take for each use, and why."""
-    how = "measured cold" if setting.is_measured else "assumed, for it could not be measured cold"
+    how = "measured cold" if setting.is_measured else "assumed, because it could not be measured"
     lines = [
         f"recommendation, for {setting.cores} cores and a disk that reads {setting.disk_mb:,.0f} MB/s ({how})",
         f"  the original gives {original.fps:,.0f} frames a second in random clips to {setting.size}, "
@@ -77,10 +77,12 @@ def _lines(way: Way, picks: Sequence[Pick], auto: str, setting: Setting) -> list
     where = ", and ".join(WHERE[pick.where] for pick in picks)
     if not way.codec:
         gain = max(pick.gain for pick in picks)
-        return [f"    {where}: stay with the original; the best cache would be only {gain:.1f} times as fast"]
+        return [f"    {where}: stay with the original: the best cache would be only {gain:.1f} times as fast"]
     whole = way.nbytes * setting.num_frames / 1e6
     same = '; codec="auto" takes it for this video' if way.codec == auto else ""
-    paid = "never paid back" if picks[0].passes is None else f"paid back in {_counted(picks[0].passes)}"
+    paid = (
+        "storing never pays off" if picks[0].passes is None else f"storing pays off after {_counted(picks[0].passes)}"
+    )
     return [
         f'    {where}: FrameCache(path, codec="{way.codec}", form="{way.form}"){same}',
         *(f"      {reason}" for reason in dict.fromkeys(pick.reason for pick in picks)),
@@ -93,7 +95,7 @@ def _lines(way: Way, picks: Sequence[Pick], auto: str, setting: Setting) -> list
 def _rate(pick: Pick) -> str:
     limit = "the disk" if pick.fps < pick.way.fps else "the processor"
     place = "from the disk" if pick.where == "disk" else "from memory"
-    return f"{pick.fps:,.0f} frames a second {place}, which {limit} limits: {pick.gain:.0f} times the original"
+    return f"{pick.fps:,.0f} frames a second {place}, limited by {limit}: {pick.gain:.0f} times the original"
 
 
 def _counted(passes: int) -> str:
@@ -119,7 +121,7 @@ def loss_lines(entries: Sequence[Mapping[str, Any]], advices: Sequence[Advice], 
         return []
     best = max(lossy, key=lambda entry: entry["psnr_db"]["worst"] or 0)
     codec, psnr = best["name"].removeprefix("framefeed "), best["psnr_db"]
-    look = "look at the crops first" if has_crops else "--crops FOLDER shows what is lost"
+    look = "look at the crops first" if has_crops else "--crops FOLDER shows the loss"
     return [
         f'  where some loss is fine: codec="{codec}", form="planes", {best["mb_whole"]:,.0f} MB, '
         f"{psnr['mean']:.1f} dB from the original and {psnr['worst']:.1f} in the worst frame; {look}"

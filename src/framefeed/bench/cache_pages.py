@@ -37,7 +37,7 @@ def forget(paths: Iterable[str]) -> str | None:
         # No fadvise or no mincore on this system, or the file system has neither.
         return f"{type(error).__name__}: {error}"
     pages = sum(num_pages(name) for name in names)
-    return f"{left} of {pages} pages stayed in memory, as on tmpfs and on some network file systems"
+    return f"{left} of {pages} pages stayed in memory, as on tmpfs and some network file systems: name another --disk"
 
 
 def resident_pages(path: str) -> int:

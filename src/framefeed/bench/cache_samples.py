@@ -106,7 +106,7 @@ def take_sample(video: BenchVideo, count: int, size: tuple[int, int]) -> Sample:
         copy_planes(picture, planes)
         frames.append(SampledFrame(ordinal, rgb, layout, planes, small, stream))
     if not frames:
-        raise MissingMedia(f"{video.path.name}: no frame of it can be decoded")
+        raise MissingMedia(f"{video.path.name}: no frame can be decoded: name another video")
     return Sample(video, sorted(frames, key=lambda frame: frame.ordinal), output)
 
 
@@ -150,7 +150,7 @@ def video_of(media: Sequence[Path], work: Path) -> BenchVideo:
                 return video
         except FramefeedError:
             continue  # no video, or a broken one: scan says why, a benchmark takes the next
-    raise MissingMedia("none of the media that were named is a video that can be read")
+    raise MissingMedia("MEDIA has no video that can be read: name a video, or a folder with one")
 
 
 def refuse_pictures(media: Sequence[Path]) -> None:
@@ -163,7 +163,7 @@ def refuse_pictures(media: Sequence[Path]) -> None:
         UsageError: Each is a picture.
     """
     if media and all(map(is_picture, media)):
-        raise UsageError(f"{media[0]}: a picture: name a video")
+        raise UsageError(f"{media[0]}: expected a video, got a picture")
 
 
 def is_picture(path: Path) -> bool:

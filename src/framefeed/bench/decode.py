@@ -25,10 +25,10 @@ from framefeed.errors import MissingMedia, UsageError
 
 OTHER_ROWS = {
     "length": "the same clip in a video 50 times as long",
-    "resize": "closeness of the default resize to a careful one",
-    "overhead": "what the loader adds to decoding",
-    "moving": "moving batches that are ready",
-    "memory": "resident memory of a feeding loop",
+    "resize": "difference of the default resize from a high-quality resize",
+    "overhead": "cost of the loader on top of decoding",
+    "moving": "time of the loader for batches that need no decoding",
+    "memory": "resident memory of a loading loop",
 }
 
 
@@ -55,7 +55,7 @@ class DecodeBench:
     def __post_init__(self) -> None:
         unknown = sorted(set(self.rows) - known_rows())
         if unknown:
-            raise UsageError(f"no row {', '.join(unknown)}: the rows are {', '.join(sorted(known_rows()))}")
+            raise UsageError(f"rows: expected some of {', '.join(sorted(known_rows()))}, got {', '.join(unknown)}")
 
 
 def known_rows() -> set[str]:

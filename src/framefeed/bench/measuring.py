@@ -14,7 +14,7 @@ Run = Callable[[int], object]
 """Does the work of one round; the number of the round chooses the clips, the same for all contenders."""
 
 
-NO_TIME = "no time was left: --minutes gives more"
+NO_TIME = "no time was left: raise --minutes"
 _WAIT = 0.01
 """Seconds."""
 _MOST_WAITS = 100

@@ -88,7 +88,7 @@ class MediaStore:
             MissingMedia: The folder of media has none.
         """
         if self._media is None or not self.has_trailer(self._media):
-            raise MissingMedia(f"no folder of media with {TRAILER} in it was named (MEDIA, or FRAMEFEED_MEDIA)")
+            raise MissingMedia(f"it needs a folder that contains {TRAILER}: name it as MEDIA, or in FRAMEFEED_MEDIA")
         return self._video(self._media / TRAILER)
 
     @property

@@ -9,7 +9,7 @@ Row = Mapping[str, Any]
 
 
 def row_lines(row: Row, with_goals: bool = True) -> list[str]:
-    """One row: its title and its figures.
+    """Write a row as lines: its title and its figures.
 
     Args:
         row: Of a report.
@@ -24,10 +24,13 @@ def closing_lines(report: Row) -> list[str]:
     """What belongs to all rows: the index, what was left out, the machine."""
     lines = []
     if report["index"]:
-        lines += ["", "building our index, CPU seconds and the clips of a file after which it has paid (best peer)"]
+        lines += [
+            "",
+            "CPU seconds to build our index, and clips of a file after which it is faster than the best library",
+        ]
         lines += aligned([[entry["row"], *_costs(entry)] for entry in report["index"]])
     lines += [f"not run: {key}: {why}" for key, why in report["skipped"].items()]
-    lines += [f"baseline not installed: {name} ({why})" for name, why in report["missing"].items()]
+    lines += [f"not compared, not installed: {name} ({why})" for name, why in report["missing"].items()]
     return [*lines, "", machine_line(report)]
 
 
@@ -36,7 +39,7 @@ def machine_line(report: Row) -> str:
     machine = report["machine"]
     versions = {**machine["packages"], **report["versions"]}
     return (
-        f"{machine['processor']}, {machine['cores']} cores, load {machine['load_average']} at the start; "
+        f"measured on {machine['processor']}, {machine['cores']} cores, load {machine['load_average']} at the start; "
         + ", ".join(f"{name} {version}" for name, version in versions.items())
     )
 
@@ -80,7 +83,12 @@ def _compared(row: Row) -> list[str]:
         header = ["", "clips/CPU s", "clips/s", "rounds", "right frames"]
         lines += aligned([header, *map(_contender_cells, entries)], "    ")
         lines += [f"    {way} failed: {why}" for way, why in row["failed"].get(rule, {}).items()]
-        lines += [f"    best peer: {line}" for best in row["best"] if best["rule"] == rule for line in _ratios(best)]
+        lines += [
+            f"    against the best other library: {line}"
+            for best in row["best"]
+            if best["rule"] == rule
+            for line in _ratios(best)
+        ]
     return lines + [f"  goal ({_named(goal)}): {line}" for goal in row["goals"] for line in _ratios(goal)]
 
 
@@ -91,13 +99,13 @@ def _contender_cells(entry: Row) -> list[str]:
 
 
 def _named(goal: Row) -> str:
-    return f"{goal['rule']}, {' and '.join(goal['peers']) or 'all peers'}"
+    return f"{goal['rule']}, {' and '.join(goal['peers']) or 'all libraries'}"
 
 
 def _ratios(outcome: Row) -> list[str]:
-    names = {"cpu": "CPU", "cpu_own_resize": "CPU, peers that resize themselves", "wall": "wall"}
+    names = {"cpu": "CPU", "cpu_own_resize": "CPU, libraries with their own resize", "wall": "wall"}
     if "cpu" not in outcome:
-        return ["no such peer is installed"]
+        return ["none is installed (pip install 'framefeed[bench]')"]
     return [
         f"{names[key]}: {_span(outcome[key])} x {outcome[key]['against']} "
         f"{verdict(outcome[key]['median'], outcome['floor'], outcome['aim'])}".rstrip()
@@ -112,9 +120,9 @@ def _length(row: Row) -> list[str]:
     right = ", ".join(f"{name} {value:.1%}" for name, value in row["frames_right"].items() if value < 1)
     return [
         *aligned(counts),
-        f"  CPU of the long one: {_span(row['cpu_long_to_short'])} of the short one{_bound(row, ' (at most {:g})')}",
-        f"  peers: {peers}",
-        *([f"  NOT the right frames of the long one: {right}"] if right else []),
+        f"  CPU time, long video / short video: {_span(row['cpu_long_to_short'])}{_bound(row, ' (at most {:g})')}",
+        f"  other libraries: {peers}",
+        *([f"  WRONG frames of the long video: {right}"] if right else []),
         *(f"  {way} failed: {why}" for way, why in row["failed"].items()),
     ]
 
@@ -127,7 +135,7 @@ def _resize(row: Row) -> list[str]:
         above = video["above_torchcodec_db"]
         if above is not None:
             lines.append(
-                f"    above TorchCodec's own resize: {above:+.1f} dB {verdict(above, row['floor'], row['aim'])}"
+                f"    compared with TorchCodec's own resize: {above:+.1f} dB {verdict(above, row['floor'], row['aim'])}"
             )
     return lines
 
@@ -146,7 +154,7 @@ def _moving(row: Row) -> list[str]:
         f"  wall: {_span(ratio)} x {name} {verdict(ratio['median'], row['floor'], row['aim'])}"
         for name, ratio in row["wall"].items()
     ]
-    return lines + [f"  baseline not installed: {why}" for why in row["missing"].values()]
+    return lines + [f"  not compared, not installed: {why}" for why in row["missing"].values()]
 
 
 def _memory(row: Row) -> list[str]:

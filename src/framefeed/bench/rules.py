@@ -11,11 +11,11 @@ from framefeed.bench.ours import decode_clips
 from framefeed.bench.peer import Session, Way
 
 RULES = {
-    "many files": "every clip is of another file, so every clip opens its own; our indexes come from a catalog, "
-    "TorchCodec's mappings are given",
-    "one file": "all clips are of one file, which every contender keeps open; opening it is not counted",
-    "clip by clip": "a batch is of one file, opened once a batch; clips are asked for one by one",
-    "one call": "a batch is of one file, opened once a batch; all its frames are asked for in one call",
+    "many files": "each clip is from another file, which is opened for it; framefeed has its index from a catalog, "
+    "TorchCodec its frame mappings",
+    "one file": "all clips are from one file that stays open; the time to open it does not count",
+    "clip by clip": "all clips of a batch are from one file, opened once for the batch; one call for each clip",
+    "one call": "all clips of a batch are from one file, opened once for the batch; one call for all frames",
 }
 
 

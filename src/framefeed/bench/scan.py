@@ -26,12 +26,12 @@ from framefeed.errors import FramefeedError, UsageError
 
 FILES = 100_000
 ROWS = {
-    "headers": "the engines of the write-up, file by file",
-    "scan": "a whole scan against walking and bare system calls",
-    "second": "a second scan with nothing changed",
+    "headers": "sizes from headers of pictures, file by file, against other libraries",
+    "scan": "a whole scan, against listing the files and reading their headers without parsing",
+    "second": "a second scan, when no file has changed",
     "mp4": "facts and frame tables of MP4 files",
     "memory": "memory of a scan of ten times as many pictures",
-    "videos": "a made-up catalog of ten times as many videos",
+    "videos": "opening and planning of a generated catalog with ten times as many videos",
 }
 
 
@@ -62,7 +62,7 @@ class ScanBench:
     def __post_init__(self) -> None:
         unknown = sorted(set(self.rows) - ROWS.keys())
         if unknown:
-            raise UsageError(f"no row {', '.join(unknown)}: the rows are {', '.join(sorted(ROWS))}")
+            raise UsageError(f"rows: expected some of {', '.join(sorted(ROWS))}, got {', '.join(unknown)}")
 
 
 def run_scan(
@@ -120,7 +120,7 @@ def _lacking(bench: ScanBench, originals: Originals, key: str) -> str:
     if bench.makes:
         return ""
     if key == "videos":
-        return "it measures a made-up catalog: 'framefeed bench scan' has it"
+        return "it measures a generated catalog: use 'framefeed bench scan'"
     if key == "mp4":
         return "" if originals.videos else f"none of your files is a video ({', '.join(VIDEO_SUFFIXES)})"
     return "" if originals.stills else f"none of your files is a picture ({', '.join(STILL_SUFFIXES)})"

@@ -144,7 +144,7 @@ def differing(paths: Sequence[str], expected: Sequence[Size], found: Sequence[Si
     if len(found) != len(expected):
         return [f"{len(found)} sizes of {len(expected)} files"]
     rows = zip(paths, expected, found, strict=True)
-    return [f"{path.rpartition('/')[2]}: {got}, not {wanted}" for path, wanted, got in rows if got != wanted]
+    return [f"{path.rpartition('/')[2]}: expected {wanted}, got {got}" for path, wanted, got in rows if got != wanted]
 
 
 def files_of_round(tree: Tree, pace: Pace) -> int:

@@ -29,7 +29,7 @@ def scan_row_lines(row: Row, with_goals: bool = True) -> list[str]:
 def scan_closing_lines(report: Row) -> list[str]:
     """What belongs to all rows: what was left out, the machine."""
     lines = [f"not run: {key}: {why}" for key, why in report["skipped"].items()]
-    lines += [f"baseline not installed: {name} ({why})" for name, why in report["missing"].items()]
+    lines += [f"not compared, not installed: {name} ({why})" for name, why in report["missing"].items()]
     return [*lines, "", machine_line(report)]
 
 
@@ -49,7 +49,7 @@ def _cells(engine: Row) -> list[str]:
         engine["name"],
         *(f"{engine[name]:,.0f}" for name in ("files_per_cpu_second", "files_per_second")),
         "" if start_up is None else f"{start_up:.2f}",
-        f"{wrong} DIFFER" if wrong else "",
+        f"{wrong} WRONG" if wrong else "",
     ]
 
 

@@ -23,13 +23,13 @@ from framefeed.errors import FramefeedError, LoadError, UsageError
 
 COMMANDS = {
     "scan": "list many videos and pictures, with their facts and errors, in one table",
-    "clip": "save chosen frames of one video as pictures",
-    "feed": "run a training loop without a model: throughput, waiting time, bottleneck",
-    "cache": "build, inspect, verify and clear a cache of decoded frames",
-    "report": "write an HTML page about a catalog: its files, its errors, what costs most to decode",
-    "bench": "measure framefeed and the other installed decoders on this machine",
-    "demo": "show all steps once, on your videos or on generated ones",
-    "doctor": "show what is installed, and the limits of this machine",
+    "clip": "save chosen frames of one video as picture files",
+    "feed": "run a training loop without a model, and measure throughput, waiting time and bottleneck",
+    "cache": "build, inspect, verify or clear a cache of decoded frames",
+    "report": "write an HTML page about a catalog: its files, their errors, the cost of decoding",
+    "bench": "compare framefeed with other installed libraries on this machine",
+    "demo": "run all steps once, from a scan to training, on your videos or on generated ones",
+    "doctor": "show installed versions, codecs and the limits of this machine",
 }
 NOT_YET = {
     "map": "apply a function to every frame of a video",
@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Args:
-        argv: Its words; by default those that the process was started with.
+        argv: Words of the command line, without the program's name; None takes them from ``sys.argv``.
 
     Returns:
         The exit code.
@@ -64,15 +64,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _dispatch(words: list[str]) -> int:
     chosen = next((word for word in words if not word.startswith("-")), None)
     if chosen in NOT_YET:
-        raise UsageError(f"'{chosen}' ({NOT_YET[chosen]}) is not in this version of framefeed")
+        raise UsageError(
+            f"'{chosen}' ({NOT_YET[chosen]}) is not in this version of framefeed; its commands: {', '.join(COMMANDS)}"
+        )
     if chosen is not None and chosen not in COMMANDS and words[0] == chosen:
         nearest = did_you_mean(chosen, COMMANDS)
-        raise UsageError(f"framefeed has no command {chosen!r}, but {', '.join(COMMANDS)}{nearest}")
+        raise UsageError(f"expected one of the commands {', '.join(COMMANDS)}, got {chosen!r}{nearest}")
     args, unknown = _parser(chosen).parse_known_args(joined_numbers(words))
     unknown = _taken_behind_options(args, unknown)
     if unknown:
         command = f"framefeed {chosen}" if chosen in COMMANDS else "framefeed"
-        raise UsageError(f"{command}: unknown argument {' '.join(unknown)} ('{command} --help' lists all)")
+        raise UsageError(f"{command}: unexpected argument {' '.join(unknown)} ('{command} --help' lists all arguments)")
     run = getattr(args, "run", None)
     if run is None:
         raise UsageError(f"expected a command: {', '.join(COMMANDS)} ('framefeed --help' describes them)")
@@ -90,7 +92,9 @@ def _taken_behind_options(args: argparse.Namespace, unknown: list[str]) -> list[
 
 
 def _parser(chosen: str | None) -> argparse.ArgumentParser:
-    parser = Parser(prog="framefeed", description="Video frames from storage into a training loop.")
+    parser = Parser(
+        prog="framefeed", description="Load frames of videos and pictures from storage into a training loop."
+    )
     parser.add_argument("--version", action="version", version=f"framefeed {framefeed_version()}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for name, purpose in COMMANDS.items():
@@ -115,7 +119,7 @@ def _explain(error: BaseException) -> Exit:
         return Exit.MISTAKE
     if isinstance(error, MemoryError):
         complain(
-            f"ran out of memory ({error or 'no size is known'}): use smaller batches or pictures, or fewer workers"
+            f"ran out of memory{f' ({error})' if str(error) else ''}: use smaller batches or pictures, or fewer workers"
         )
         return Exit.MISTAKE
     complain(*traceback.format_exc().splitlines(), "this is a bug in framefeed: please report it with the lines above")

@@ -1,4 +1,4 @@
-"""``framefeed bench``: this machine, on your media, beside the other libraries that are installed."""
+"""``framefeed bench``: measure framefeed on this machine, with your media, against other installed libraries."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ NOT_YET = ("load", "gpu")
 DEFAULT_PAIRS = 20
 MINUTES = 3.0
 IN_ALL: Mapping[str, Mapping[str, str]] = {
-    "decode": {"own": "random clips of your videos, beside the other decoders that are installed"},
-    "scan": {"headers": "sizes from headers of your pictures, beside other libraries",
-             "second": "a second scan of your pictures with nothing changed",
+    "decode": {"own": "random clips of your videos, against other installed decoders"},
+    "scan": {"headers": "sizes from headers of your pictures, against other installed libraries",
+             "second": "a second scan of your pictures, when no file has changed",
              "mp4": "facts and frame tables of your MP4 files"},
-    "cache": {"table": "frames of one of your videos, stored in every format",
-              "original": "reading stored frames against decoding them again"},
+    "cache": {"table": "frames of one of your videos, stored in each format",
+              "original": "reading stored frames, against decoding them again"},
 }  # fmt: skip
-"""What 'bench all' measures where no rows are named: what says most in little time, the quickest first."""
+"""Rows that 'bench all' measures without --rows: the most informative ones that are short, the shortest first."""
 _SMALL = {"pairs": 4, "files": 2000, "frames": 16}
 """Settings of 'bench all': a measurement takes seconds, not minutes."""
 Report = dict[str, Any]
@@ -57,53 +57,61 @@ Report = dict[str, Any]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument(
-        "what", type=_what, choices=WHAT, help="what to measure; all: a little of each, within --minutes"
+        "what",
+        type=_what,
+        choices=WHAT,
+        metavar="WHAT",
+        help="what to measure: decode, scan, cache, or all (a short part of each, within --minutes)",
     )
-    parser.add_argument("media", nargs="*", type=Path, metavar="MEDIA",
-                        help="your media (default: the folder named by FRAMEFEED_MEDIA, else made ones; all measures "
-                        "made ones only with --generated)")  # fmt: skip
+    parser.add_argument("media", nargs="*", type=Path, metavar="MEDIA", default=[],
+                        help="your videos and pictures, files or folders (default: the folder that FRAMEFEED_MEDIA "
+                        "names, else generated files; 'bench all' needs MEDIA or --generated)")  # fmt: skip
     parser.add_argument("--media", dest="named_media", action="append", type=Path, default=[], metavar="MEDIA",
-                        help="the same")  # fmt: skip
-    parser.add_argument("--work", type=Path, metavar="DIR", help="keep what is made there, and use it again")
+                        help="the same as MEDIA")  # fmt: skip
+    parser.add_argument(
+        "--work", type=Path, metavar="FOLDER", help="keep generated files in this folder, and use them again"
+    )
     parser.add_argument("--rows", metavar="ROW,...",
-                        help=f"only these; decode: {', '.join(sorted(known_rows()))}; scan: {', '.join(ROWS)}; "
+                        help=f"only these rows; decode: {', '.join(sorted(known_rows()))}; scan: {', '.join(ROWS)}; "
                         f"cache: {', '.join(CACHE_ROWS)}")  # fmt: skip
     parser.add_argument("--minutes", type=positive_minutes, metavar="M",
-                        help="be done in this time: nothing is begun that would take longer "
-                        f"(default: all: {MINUTES:g}; else no end)")  # fmt: skip
-    parser.add_argument("--generated", action="store_true", help="all: measure made videos and pictures")
+                        help="end within this time: measurements that would take longer are not started "
+                        f"(default: {MINUTES:g} for all, else no limit)")  # fmt: skip
+    parser.add_argument("--generated", action="store_true", help="all: measure generated videos and pictures")
     parser.add_argument("--files", type=at_least(1), metavar="N",
-                        help="scan: pictures in the scanned tree; other trees in proportion "
+                        help="scan: number of pictures in the scanned folders "
                         f"(default: {FILES}; all: {_SMALL['files']})")  # fmt: skip
     parser.add_argument("--pairs", type=at_least(1), metavar="N",
-                        help="rounds, each with every contender once "
+                        help="number of rounds; in each, every library runs once "
                         f"(default: {DEFAULT_PAIRS}; cache: {PAIRS}; all: {_SMALL['pairs']})")  # fmt: skip
     parser.add_argument("--json", type=Path, metavar="FILE",
-                        help="write the report there too; the rates of scan as a picture beside it, and crops of the "
-                        "lossy formats of cache")  # fmt: skip
+                        help="write the report to this file too; scan writes a chart, and cache writes crops of lossy "
+                        "formats, next to it")  # fmt: skip
     parser.add_argument("--goals", action="store_true",
-                        help="decode, scan, cache: say how figures stand to what this project aims at")  # fmt: skip
+                        help="decode, scan, cache: compare the figures with the goals of this project")  # fmt: skip
     _add_cache_arguments(parser)
 
 
 def _add_cache_arguments(parser: argparse.ArgumentParser) -> None:
     cache = parser.add_argument_group("cache")
     cache.add_argument("--size", type=size, default=(224, 224), metavar="SIZE",
-                       help="of outputs: HEIGHTxWIDTH, or one number for both (default: 224x224)")  # fmt: skip
+                       help="size of outputs: HEIGHTxWIDTH, or one number for both (default: 224x224)")  # fmt: skip
     cache.add_argument("--frames", type=at_least(1), metavar="N",
-                       help=f"of the video, spread over it (default: {FRAMES}; all: {_SMALL['frames']})")  # fmt: skip
+                       help=f"frames, spread over the video (default: {FRAMES}; all: {_SMALL['frames']})")  # fmt: skip
     cache.add_argument("--workers", type=at_least(1), metavar="N",
-                       help="of the DataLoader that reads, and threads (default: the cores)")  # fmt: skip
+                       help="number of DataLoader workers and of threads (default: one for each core)")  # fmt: skip
     cache.add_argument("--disk", type=Path, metavar="FOLDER",
-                       help="on the disk that frames are to be stored on (default: that of temporary files)",
+                       help="folder on the disk to measure (default: the folder of temporary files)",
                        )  # fmt: skip
     cache.add_argument("--crops", type=Path, metavar="FOLDER",
-                       help="write what lossy formats do to the picture there, as one contact sheet")  # fmt: skip
+                       help="write a contact sheet to this folder that shows the loss of lossy formats")  # fmt: skip
 
 
 def _what(word: str) -> str:
     if word in NOT_YET:
-        raise argparse.ArgumentTypeError(f"'bench {word}' is not in this version of framefeed: use {', '.join(WHAT)}")
+        raise argparse.ArgumentTypeError(
+            f"'bench {word}' is not in this version of framefeed: use one of {', '.join(WHAT)}"
+        )
     return word
 
 
@@ -114,19 +122,19 @@ def run(args: argparse.Namespace) -> int:
     media = tuple(named or map(Path, filter(None, [os.environ.get("FRAMEFEED_MEDIA")])))
     for path in media:
         if not path.exists():
-            raise UsageError(f"{path}: no such file or folder")
+            raise UsageError(f"{path}: no such file or folder: check its spelling")
         if not (path.is_dir() or path.is_file()):
             raise UsageError(f"{path}: is {kind_at(os.fspath(path))}, not a file or folder")
     if args.what == "cache":
         refuse_pictures(media)
     if args.disk is not None and not args.disk.is_dir():
-        raise UsageError(f"--disk {args.disk}: no such folder")
+        raise UsageError(f"--disk {args.disk}: no such folder: name a folder on the disk to measure")
     if args.json is not None:
         _check_target(args.json)
     chosen = chosen_rows(args.what, args.rows)
     if args.what == "all" and not media and not args.generated:
-        raise UsageError("'bench all' measures your files: name videos and pictures, or folders of them; --generated "
-                         "measures made ones")  # fmt: skip
+        raise UsageError("'bench all' measures your files: name videos, pictures or folders, or use --generated "
+                         "to measure generated files")  # fmt: skip
     if args.what == "all":
         say(*_announced(args, media, chosen))
     with _made(args, media) as measured:
@@ -144,9 +152,11 @@ def _settle(args: argparse.Namespace) -> None:
     """Fill in what the command's own words leave open, and refuse what does not go together."""
     is_all = args.what == "all"
     if args.generated and not is_all:
-        raise UsageError(f"--generated goes with 'bench all': 'bench {args.what}' without MEDIA measures made files")
+        raise UsageError(
+            f"--generated is for 'bench all' only: 'bench {args.what}' without MEDIA measures generated files"
+        )
     if args.goals and is_all:
-        raise UsageError("--goals goes with 'bench decode', 'bench scan' and 'bench cache'")
+        raise UsageError("--goals is not for 'bench all': use it with 'bench decode', 'bench scan' or 'bench cache'")
     if is_all:
         args.minutes = args.minutes or MINUTES
     for name, default in {"files": FILES, "frames": FRAMES, "pairs": None}.items():
@@ -156,9 +166,9 @@ def _settle(args: argparse.Namespace) -> None:
 
 
 def _announced(args: argparse.Namespace, media: Sequence[Path], chosen: Mapping[str, Sequence[str]]) -> list[str]:
-    what = "made videos and pictures" if args.generated else ", ".join(map(os.fspath, media))
+    what = "generated videos and pictures" if args.generated else ", ".join(map(os.fspath, media))
     rows = [(name, row, _seconds(name, row), IN_ALL[name].get(row, "")) for name, of in chosen.items() for row in of]
-    all_of_it = f"within {args.minutes:g} min (--minutes): what would take longer is not begun"
+    all_of_it = f"within {args.minutes:g} min (--minutes): measurements that would take longer are not started"
     return [f"{counted(len(rows), 'measurement')} of {what}, {all_of_it}", *table(rows, "llrl", indent="  ")]
 
 
@@ -175,7 +185,7 @@ def _made(args: argparse.Namespace, media: tuple[Path, ...]) -> Iterator[tuple[P
         yield media
         return
     with TemporaryDirectory(prefix="framefeed-bench-") as folder:
-        _progress(args)("making videos and pictures")
+        _progress(args)("generating videos and pictures")
         yield (*make_videos(Path(folder)), *make_stills(Path(folder)))
 
 
@@ -198,7 +208,9 @@ def _check_target(path: Path) -> None:
         UsageError: It cannot.
     """
     if path.is_dir():
-        raise UsageError(f"{path} is a folder: name a file in it, such as {path / 'bench.json'}")
+        raise UsageError(
+            f"--json {path}: expected a file, got a folder: name a file in it, such as {path / 'bench.json'}"
+        )
     if (kind := kind_at(os.fspath(path))) is not None:
         raise UsageError(f"cannot write {path}: {kind} is already there; choose another name")
     made_folder(os.fspath(path.parent))
@@ -221,7 +233,7 @@ def chosen_rows(what: str, rows: str | None) -> dict[str, tuple[str, ...]]:
     unknown = sorted(set(wanted) - all_known)
     if unknown:
         nearest = did_you_mean(unknown[0], all_known)
-        raise UsageError(f"no row {', '.join(unknown)}: the rows are {', '.join(sorted(all_known))}{nearest}")
+        raise UsageError(f"--rows: expected some of {', '.join(sorted(all_known))}; got {', '.join(unknown)}{nearest}")
     chosen = {name: tuple(row for row in wanted if row in known[name]) for name in benches}
     return {name: of for name, of in chosen.items() if of}
 
@@ -273,4 +285,4 @@ def _draw(report: Report, beside: Path) -> None:
         picture = beside.with_suffix(".svg")
         with writing(os.fspath(picture)):
             picture.write_text(drawn, encoding="utf-8")
-        say(f"rates as a picture: {picture}")
+        say(f"chart of the rates written to {picture}")

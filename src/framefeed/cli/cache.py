@@ -1,4 +1,4 @@
-"""``framefeed cache``: build, look at, verify and clear a cache of frames."""
+"""``framefeed cache``: build, inspect, verify and clear a cache of frames."""
 
 from __future__ import annotations
 
@@ -52,26 +52,28 @@ _OWN_FILES = frozenset({"lock", FILE_NAME})
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     actions = parser.add_subparsers(title="what to do", metavar="ACTION")
-    building = _action(actions, "build", "decode ahead what a plan wants, and keep it", _build)
+    building = _action(actions, "build", "decode the frames of a plan in advance, and store them", _build)
     building.add_argument("media", metavar="CATALOG|MEDIA",
-                          help="made by 'framefeed scan', such as cat.parquet; or one video, such as my.mp4",
+                          help="catalog from 'framefeed scan', such as cat.parquet; or one video, such as my.mp4",
                           )  # fmt: skip
     building.add_argument("folder", metavar="CACHE", help="folder to store frames in; created if missing")
     add_plan_arguments(building, every_frame=True)
     add_cache_arguments(building)
-    building.add_argument("--no-estimate", dest="estimate", action="store_false", help="start without an estimate")
+    building.add_argument(
+        "--no-estimate", dest="estimate", action="store_false", help="do not estimate sizes and speeds first"
+    )
     others = [
-        _action(actions, "info", "what is in a cache", _info),
-        _action(actions, "verify", "read every stored byte, and list what is damaged", _verify),
-        _action(actions, "clear", "remove all frames, and no other files", _clear),
+        _action(actions, "info", "show what is in a cache", _info),
+        _action(actions, "verify", "read all stored frames, and list the damaged ones", _verify),
+        _action(actions, "clear", "remove all stored frames; other files in the folder stay", _clear),
     ]
     for action in others:
         action.add_argument("folder", metavar="CACHE", help="the cache folder")
     others[1].add_argument("--repair", action="store_true",
-                           help="remove the files that hold damaged frames, or are torn: what they held can then be "
+                           help="remove files that are incomplete or have damaged frames, so that their frames can be "
                            "stored again")  # fmt: skip
     for action in (building, *others):
-        action.add_argument("--json", action="store_true", help="print what was found or done as JSON")
+        action.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def _action(actions: Any, name: str, purpose: str, act: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
@@ -138,19 +140,23 @@ def _closed(
 def _catalog(args: argparse.Namespace) -> Catalog:
     if os.path.isdir(args.media):
         raise UsageError(
-            f"{args.media} is a folder: make a catalog of it, 'framefeed scan {args.media} -o cat.parquet'"
+            f"{args.media}: expected a catalog or one video, got a folder: make a catalog of it with "
+            f"'framefeed scan {args.media} -o cat.parquet'"
         )
     try:
         with open(args.media, "rb") as file:
             is_catalog = file.read(len(_PARQUET)) == _PARQUET
     except OSError as error:
-        raise UsageError(f"{args.media}: {error.strerror}") from error
+        raise UsageError(
+            f"{args.media}: expected a catalog (from 'framefeed scan') or one video, but the file cannot be opened: "
+            f"{error.strerror}"
+        ) from error
     return opened(args.media, args.root) if is_catalog else catalog_of([args.media], limits_of(args))
 
 
 def _announced(args: argparse.Namespace, catalog: Catalog, plan: EpochPlan) -> str:
     if not len(plan):
-        return f"{counted(len(catalog), 'file')}, none of which can be read: there is nothing to store"
+        return f"none of {counted(len(catalog), 'file')} can be read: there is nothing to store"
     _, height, width = plan.picture_shape
     frames = counted(plan.num_frames_per_clip, "frame")
     videos = counted(len(catalog.usable_rows), "video")
@@ -158,7 +164,7 @@ def _announced(args: argparse.Namespace, catalog: Catalog, plan: EpochPlan) -> s
     if args.rates is None:
         return what
     epochs = counted(args.epochs, "epoch")
-    return f"{what}, seed {args.seed}, {epochs}: give plan_clips the same seed, clips and size"
+    return f"{what}, seed {args.seed}, {epochs}; use the same seed, clips and size in plan_clips"
 
 
 def _estimated(args: argparse.Namespace, plan: EpochPlan, cache: FrameCache) -> CacheEstimate | None:
@@ -174,20 +180,20 @@ def _built(args: argparse.Namespace, plan: EpochPlan, cache: FrameCache) -> Buil
     try:
         return build(plan, cache, workers=num_workers(args), epochs=args.epochs, limits=limits_of(args))
     except KeyboardInterrupt:
-        message = "interrupted; run the same command again, and it goes on from what was stored"
+        message = "interrupted; stored frames are kept: run the same command again to continue"
         raise KeyboardInterrupt(message) from None
 
 
 def _part(report: BuildReport, cache: FrameCache, wanted: int) -> str:
     """Say which part of a plan is in a cache that is full."""
     there, info = report.frames_stored + report.frames_present, cache.info()
-    # What was stored before may be of this plan too, and was not looked for any more when nothing could be added.
+    # Frames stored earlier may be of this plan too: the search for them ended when nothing more could be added.
     least = "at least " if info.num_frames > there else ""
-    return f"{least}{there:,} of {counted(wanted, 'frame')} of this plan ({percent(there / max(1, wanted))})"
+    return f"stored: {least}{there:,} of {counted(wanted, 'frame')} of this plan ({percent(there / max(1, wanted))})"
 
 
 def _sentences(folder: str, report: BuildReport, cache: FrameCache, wanted: int) -> Iterator[str]:
-    present = f"; {report.frames_present:,} were there already" if report.frames_present else ""
+    present = f"; {report.frames_present:,} were stored before" if report.frames_present else ""
     failed = f"; {report.frames_failed:,} failed" if report.frames_failed else ""
     codec = cache.stats().codec
     with_codec = "" if codec is None or not report.frames_stored else f" with {codec}"
@@ -211,7 +217,7 @@ def _prospect(args: argparse.Namespace, plan: EpochPlan, cache: FrameCache) -> I
     """Say what the epoch after those that were built will find."""
     share = found_next(plan, cache, args.epochs, limits_of(args))
     if share is not None and share < _MOST:
-        yield f"after this build the next epoch finds about {percent(share)} of its frames: {remedy(args)}"
+        yield f"after this build, the next epoch finds about {percent(share)} of its frames in the cache: {remedy(args)}"
 
 
 def _plain(expected: CacheEstimate) -> dict[str, Any]:
@@ -256,22 +262,22 @@ def _verify(args: argparse.Namespace) -> int:
 def _verdict(checked: Verified) -> str:
     damaged, refused = sum(map(len, checked.damaged.values())), len(checked.refused)
     if not damaged and not refused:
-        return "all as they were stored"
-    return f"{damaged:,} damaged" + (f"; {counted(refused, 'file')} cannot be used" if refused else "")
+        return "no damage found"
+    return counted(damaged, "damaged frame") + (f"; {counted(refused, 'file')} cannot be used" if refused else "")
 
 
 def _remedy(args: argparse.Namespace, failed: list[Failed], removed: dict[str, int]) -> Iterator[str]:
     if removed:
         freed = f"{counted(len(removed), 'file')} removed, {readable_bytes(sum(removed.values()))} freed"
-        yield f"{freed}: the next build or epoch decodes and stores again what was in them"
+        yield f"{freed}; the next build or epoch stores their frames again"
         yield from (f"  {name}" for name in sorted(removed))
     elif failed and not args.repair:
-        yield f"'framefeed cache verify {args.folder} --repair' removes such files, so that a build stores them again"
+        yield f"'framefeed cache verify {args.folder} --repair' removes damaged files; a build stores them again"
 
 
 def _failures(checked: Verified) -> list[Failed]:
     damaged = [
-        (name, "damaged", f"{counted(len(numbers), 'frame')} cannot be read any more")
+        (name, "damaged", f"{counted(len(numbers), 'frame')} cannot be read")
         for name, numbers in checked.damaged.items()
     ]
     return damaged + [(name, "refused", why) for name, why in checked.refused.items()]
@@ -287,7 +293,7 @@ def _clear(args: argparse.Namespace) -> int:
     else:
         say(f"{args.folder}: {counted(before.num_frames, 'frame')} removed, {readable_bytes(freed)} freed")
         if left.unfinished:
-            say(f"left are {counted(len(left.unfinished), 'file')} that are being written")
+            say(f"not removed: {counted(len(left.unfinished), 'file')} that another process is writing")
     return Exit.WELL
 
 
@@ -305,7 +311,9 @@ def _existing(folder: str) -> Iterator[FrameCache]:
         info = cache.info()
         is_ours = info.num_segments or info.refused or info.unfinished
         if not is_ours and (others := sorted({*os.listdir(folder)} - _OWN_FILES)):
-            raise UsageError(f"{folder}: no cache of frames: none of its files is one ({others[0]}, ...)")
+            raise UsageError(
+                f"{folder}: expected a folder of a frame cache, but it has other files only ({others[0]}, ...)"
+            )
         yield cache
 
 

@@ -1,4 +1,4 @@
-"""What is in a cache, as plain values and in words."""
+"""Contents of a cache, as plain values and in words."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNKNOWN = "unknown"
 
 
 def facts_of(cache: FrameCache) -> dict[str, Any]:
-    """Look at a cache."""
+    """Describe the contents of a cache as plain values."""
     info = cache.info()
     streams = [_stream(text) for text in info.descriptions.values()]
     readable = [stream for stream in streams if stream["is_read"]]
@@ -70,17 +70,19 @@ def sentences(folder: str, facts: Mapping[str, Any]) -> list[str]:
     """The same, for people."""
     lines = [_size(folder, facts)]
     if facts["kinds"]:
-        rows = [("stored with", "pictures", "frames", "size", "a frame")]
+        rows = [("stored with", "pictures", "frames", "size", "per frame")]
         rows += [_kind(kind) for kind in facts["kinds"][:_SHOWN]]
         lines += table(rows, "llrrr", indent="  ")
         if len(facts["kinds"]) > _SHOWN:
-            lines.append(f"  and {len(facts['kinds']) - _SHOWN:,} kinds more")
+            lines.append(f"  and {len(facts['kinds']) - _SHOWN:,} more kinds")
     lines += [f"{_maker(recipe)}: {counted(count, 'stream')}" for recipe, count in facts["made_by"].items()]
     for recipe, count in facts["not_read_any_more"].items():
-        lines.append(f"not read any more, for it is another version: {counted(count, 'stream')} by {recipe}")
+        lines.append(
+            f"not used any more: {counted(count, 'stream')} by {recipe}, which is not the version that is installed"
+        )
     if facts["unfinished"]:
         lines.append(
-            f"{counted(len(facts['unfinished']), 'file')} unfinished: being written, or left by a killed process"
+            f"unfinished: {counted(len(facts['unfinished']), 'file')}, being written or left by a killed process"
         )
     lines += [f"cannot be used: {name}: {why}" for name, why in facts["refused"].items()]
     return lines
@@ -92,7 +94,7 @@ def _size(folder: str, facts: Mapping[str, Any]) -> str:
     what = f"{counted(facts['frames'], 'frame')} of {counted(facts['sources'], 'source')}"
     disk = f"{counted(facts['files'], 'file')}, {readable_bytes(facts['bytes_on_disk'])}"
     times = facts["raw_bytes"] / max(1, facts["stored_bytes"])
-    return f"{folder}: {what} in {disk}; as pixels {readable_bytes(facts['raw_bytes'])}, {times:.1f} times as much"
+    return f"{folder}: {what} in {disk}; uncompressed {readable_bytes(facts['raw_bytes'])}, {times:.1f} times as much"
 
 
 def _maker(recipe: str) -> str:

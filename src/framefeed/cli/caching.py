@@ -1,4 +1,4 @@
-"""How frames are cached: options that several commands share, and what is said where that does not work."""
+"""Caching of frames: options and messages that several commands share."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from framefeed.plan.epoch import EpochPlan
 def add_cache_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare how frames are cached."""
     parser.add_argument("--codec", metavar="CODEC",
-                        help="how frames are stored: raw, lz4, lz4hc, magicyuv, zstd or zstd:LEVEL; or, with loss, "
-                        "jpeg or jpeg:QUALITY (default: chosen by measurement)",
+                        help="how frames are stored: raw, lz4, lz4hc, magicyuv, zstd or zstd:LEVEL (lossless); jpeg or "
+                        "jpeg:QUALITY (lossy) (default: chosen by measurement)",
                         )  # fmt: skip
     parser.add_argument("--max-bytes", type=byte_size, metavar="SIZE", help="largest size of the cache, such as 200GB")
     parser.add_argument("--form", choices=["auto", *FORMS],
-                        help="what is stored: the pixels that are asked for, or the whole pictures as they were "
-                        "decoded (default: auto, by what is asked for)")  # fmt: skip
+                        help="what is stored: output, the pixels that a clip needs; planes, whole pictures as decoded; "
+                        "auto, chosen by the plan (default)")  # fmt: skip
 
 
 def cache_of(args: argparse.Namespace, folder: str) -> FrameCache:
@@ -38,7 +38,7 @@ def cache_of(args: argparse.Namespace, folder: str) -> FrameCache:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Without the warning that a cache stores nothing more: a command says it in one line."""
+    """Suppress the warning that a cache stores nothing more: a command prints it as one line."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         yield
@@ -57,17 +57,17 @@ def found_next(plan: EpochPlan, cache: FrameCache, epochs: int, limits: Limits) 
 
 
 def is_by_output(plan: EpochPlan, cache: FrameCache) -> bool:
-    """Whether outputs are stored of a plan, not whole pictures."""
+    """Return whether outputs of a plan are stored, not whole pictures."""
     return cache.form_for(plan) == "output"
 
 
 def remedy(args: argparse.Namespace) -> str:
-    """Say what to do where every epoch wants other frames than are stored."""
+    """Describe what to do if every epoch needs other frames than are stored."""
     size = SIZE if args.size is None else args.size
     text = f"{size[0]}x{size[1]}" if isinstance(size, tuple) else f"{size}"
     return (
-        f"build more epochs (framefeed cache build --epochs N), or every frame (without --rates, with --size {text}), "
-        "or let clips start at a fixed time (--start 0)"
+        f"store more epochs (framefeed cache build --epochs N), or store every frame (framefeed cache build without "
+        f"--rates, with --size {text}), or start all clips at a fixed time (--start 0)"
     )
 
 
@@ -82,7 +82,7 @@ def is_too_small(cache: FrameCache) -> bool:
 
 
 def say_trouble(cache: FrameCache | None) -> None:
-    """Complain of a cache that stores nothing more."""
+    """Print why a cache stores nothing more, if so."""
     trouble = None if cache is None else cache.stats().trouble
     if trouble is not None:
         complain(trouble)

@@ -1,4 +1,4 @@
-"""``framefeed clip``: chosen frames of one video as pictures."""
+"""``framefeed clip``: save chosen frames of one video as pictures."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from framefeed.decode.metadata import VideoMetadata
 from framefeed.decode.registry import decoder_named
 from framefeed.decode.video_decoder import VideoDecoder
 from framefeed.encode.sheets import MAX_FRAMES, SheetClip, contact_sheet, thumbnail
-from framefeed.encode.stills import JPEG_QUALITY, save_still, still_format, still_name
+from framefeed.encode.stills import QUALITY, save_still, still_format, still_name
 from framefeed.errors import FrameNotFound, UsageError
 from framefeed.index.catalog import Catalog, CatalogEntry
 from framefeed.index.frame_index import FrameIndex, IntArray
@@ -40,7 +40,8 @@ from framefeed.plan.epoch import plan_clips
 from framefeed.plan.request import DecodeRequest
 from framefeed.plan.timed import AtSeconds, Rates
 
-FORMATS = ("png", "jpg")
+FORMATS = ("png", "jpg", "webp")
+_LOSSY = ("jpg", "webp")
 MAX_TIMES = 1_000_000
 """Of one command: more pictures are more than a folder holds well."""
 
@@ -50,21 +51,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("video", metavar="VIDEO", help="the video file")
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--every", type=interval, metavar="TIME",
-                       help="a frame each TIME over the whole video, such as 1s, 500ms or 0.5")  # fmt: skip
+                       help="one frame every TIME over the whole video, such as 1s, 500ms or 0.5")  # fmt: skip
     which.add_argument("--fps", type=rate, metavar="FPS",
-                       help="frames a second over the whole video, such as 1 or 30000/1001")  # fmt: skip
-    which.add_argument("--at", type=times, metavar="SECONDS", help="times from the first frame, such as 1.5,2.0")
-    which.add_argument("--indices", type=indices, metavar="FRAMES", help="frame numbers, such as 0,30,-1")
+                       help="frames per second over the whole video, such as 1 or 30000/1001")  # fmt: skip
+    which.add_argument(
+        "--at", type=times, metavar="SECONDS", help="times in seconds from the first frame, such as 1.5,2.0"
+    )
+    which.add_argument(
+        "--indices", type=indices, metavar="FRAMES", help="frame numbers, such as 0,30,-1 (-1 is the last frame)"
+    )
     which.add_argument("--rates", type=rates, metavar="FPS:FRAMES,...",
-                       help="from the first frame on: 1:8,2:8 is 8 frames at 1 per second, then 8 at 2")  # fmt: skip
-    parser.add_argument("-o", "--out", metavar="FOLDER", help="folder for the frames; created if missing")
-    parser.add_argument("--format", choices=FORMATS, help="format of the frames in FOLDER (default: png)")
+                       help="from the first frame on: 1:8,2:8 means 8 frames at 1 per second, then 8 at 2")  # fmt: skip
+    parser.add_argument("-o", "--out", metavar="FOLDER", help="folder to write the frames to; created if missing")
+    parser.add_argument("--format", choices=FORMATS,
+                        help="format of the files in FOLDER: png is lossless, jpg and webp are lossy (default: png)",
+                        )  # fmt: skip
     parser.add_argument("--quality", type=at_least(1), metavar="1-100",
-                        help=f"quality of --format jpg (default: {JPEG_QUALITY})")  # fmt: skip
-    parser.add_argument("--sheet", metavar="PICTURE", help="write one contact sheet, such as sheet.png")
+                        help=f"quality of --format jpg and webp (default: {QUALITY})")  # fmt: skip
+    parser.add_argument(
+        "--sheet", metavar="PICTURE", help="file to write a contact sheet of the frames to, such as sheet.png"
+    )
     parser.add_argument("--size", type=size, metavar="SIZE", help="size of the frames: short side, or HEIGHTxWIDTH")
     add_limit_arguments(parser)
-    parser.add_argument("--json", action="store_true", help="print what was found and written as JSON")
+    parser.add_argument("--json", action="store_true", help="print the frames and their files as JSON")
 
 
 @dataclass(slots=True)
@@ -74,7 +83,7 @@ class _Taken:
     Attributes:
         folder: Where they are written, or None.
         suffix: Of their files.
-        quality: Of JPEG files.
+        quality: Of JPEG and WebP files.
         keeps_small: Whether they are kept for a sheet.
         files: Paths written.
         bytes_written: Size of these files.
@@ -105,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
     catalog = catalog_of([args.video], limits_of(args))
     request = _requested(catalog, args)
     folder = None if args.out is None else made_folder(args.out)
-    taken = _Taken(folder, f".{args.format or 'png'}", args.quality or JPEG_QUALITY, args.sheet is not None)
+    taken = _Taken(folder, f".{args.format or 'png'}", args.quality or QUALITY, args.sheet is not None)
     with VideoDecoder(catalog[0], size=args.size, dimension_order="NHWC", limits=limits_of(args)) as decoder:
         about = decoder.metadata
         for ordinal, pts_seconds, picture in _pictures(decoder, catalog[0], request, limits_of(args)):
@@ -123,13 +132,15 @@ def run(args: argparse.Namespace) -> int:
 def _check(args: argparse.Namespace) -> None:
     """Refuse options that contradict each other before the video is opened."""
     if args.out is None and args.sheet is None:
-        raise UsageError("say where the frames go: -o FOLDER, --sheet PICTURE, or both")
+        raise UsageError("expected -o FOLDER for the frames, --sheet PICTURE for a contact sheet, or both")
     if args.format is not None and args.out is None:
-        raise UsageError("--format is of the frames that -o FOLDER writes; the name of --sheet says its own")
-    if args.quality is not None and args.format != "jpg":
-        raise UsageError("--quality goes with --format jpg: a PNG loses nothing")
+        raise UsageError("--format needs -o FOLDER: the ending of the --sheet file name sets the format of the sheet")
+    if args.quality is not None and args.format not in _LOSSY:
+        raise UsageError(
+            "--quality needs --format jpg or --format webp: frames are written as PNG, which is always lossless"
+        )
     if args.quality is not None and args.quality > 100:
-        raise UsageError(f"--quality is 1 to 100, not {args.quality}")
+        raise UsageError(f"argument --quality: expected a number from 1 to 100, got {args.quality}")
     if args.sheet is not None:
         still_format(args.sheet)
 
@@ -138,14 +149,18 @@ def _requested(catalog: Catalog, args: argparse.Namespace) -> DecodeRequest:
     rule = _rule(args, catalog.frame_index(0))
     request = plan_clips(catalog, rule, seed=0, shuffle=False, size=args.size)[0]
     if args.sheet is not None and len(request) > MAX_FRAMES:
-        raise UsageError(f"a contact sheet shows at most {MAX_FRAMES} frames, not {len(request)}: write them with -o")
+        raise UsageError(
+            f"--sheet: expected at most {MAX_FRAMES} frames, got {len(request)}: choose fewer, or use -o FOLDER"
+        )
     past = _past(request)
     # A clip of several rates may be longer than its video; a frame that is asked for by itself must be there.
     if args.rates is None and len(past):
-        asked = f"{float(args.at[past[0]]):g} s" if args.at is not None else f"frame {args.indices[past[0]]}"
         index = catalog.frame_index(0)
-        there = f"{len(index)} frames" if args.at is None else f"{float(_length(index)):.3f} s"
-        raise FrameNotFound(f"{request.name}: {asked} lies past the end: the video has {there}")
+        if args.at is not None:
+            asked = f"no frame at {float(args.at[past[0]]):g} s: the video is {float(_length(index)):.3f} s long"
+        else:
+            asked = f"no frame {args.indices[past[0]]}: the video has {counted(len(index), 'frame')}"
+        raise FrameNotFound(f"{request.name}: {asked}")
     return request
 
 
@@ -160,13 +175,15 @@ def _rule(args: argparse.Namespace, index: FrameIndex) -> ClipRule:
 
 
 def _whole_video(args: argparse.Namespace, index: FrameIndex) -> tuple[Fraction, int]:
-    """Frames a second, and how many times start + k / fps lie before the end."""
+    """Return frames per second, and how many times start + k / fps lie before the end."""
     require_times(index, args.video)
     fps: Fraction = args.fps or 1 / args.every
     count = max(1, math.ceil(_length(index) * fps))
     if count > MAX_TIMES:
         option = f"--fps {args.fps}" if args.fps else f"--every {float(args.every):g}s"
-        raise UsageError(f"{option} means {count:,} frames of this video, more than {MAX_TIMES:,}: take fewer a second")
+        raise UsageError(
+            f"{option} means {count:,} frames of this video, at most {MAX_TIMES:,}: use fewer frames per second"
+        )
     return fps, count
 
 
@@ -198,8 +215,9 @@ def _pictures(
 
 
 def _summary(args: argparse.Namespace, taken: _Taken) -> list[str]:
-    written = f"{counted(len(taken.files), 'frame')}, {readable_bytes(taken.bytes_written)}, in {args.out}"
-    return [*([] if args.out is None else [written]), *([] if args.sheet is None else [args.sheet])]
+    written = f"{counted(len(taken.files), 'frame')} written to {args.out}, {readable_bytes(taken.bytes_written)}"
+    sheet = f"contact sheet written to {args.sheet}"
+    return [*([] if args.out is None else [written]), *([] if args.sheet is None else [sheet])]
 
 
 def _document(about: VideoMetadata, request: DecodeRequest, taken: _Taken) -> dict[str, Any]:
@@ -237,4 +255,4 @@ def _sheet_clip(title: str, request: DecodeRequest, taken: _Taken) -> SheetClip:
 
 def _mention_repeats(request: DecodeRequest) -> None:
     if count := len(_past(request)):
-        complain(f"{count} of {len(request)} wanted times lie past the end: there the last frame stands again")
+        complain(f"{count} of {len(request)} frames lie past the end of the video: the last frame is repeated for them")

@@ -1,4 +1,4 @@
-"""``framefeed demo``: all of it once: scan, plan, decode, and train a small network with PyTorch."""
+"""``framefeed demo``: run all steps once: scan, plan, decode, and train a small network with PyTorch."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ from framefeed.errors import FramefeedError, FrameNotFound, MediaError, MissingD
 try:
     import torch
 except ImportError as error:
-    raise MissingDependency("the demo trains with PyTorch: pip install 'framefeed[torch]'") from error
+    raise MissingDependency(
+        "framefeed demo needs PyTorch, which is not installed: pip install 'framefeed[torch]'"
+    ) from error
 
 from framefeed.adapters.torch import ClipDataset
 from framefeed.cli.demo_media import DemoMedia, common_size, count_right, find_media, save_batch
 from framefeed.cli.exits import Exit
 from framefeed.cli.failures import Failed, list_failed, quietly_planned
-from framefeed.cli.printing import say, table
+from framefeed.cli.printing import counted, say, table
 from framefeed.cli.timing import Stages
 from framefeed.cli.versions import framefeed_version
 from framefeed.parallel.budget import thread_budget
@@ -49,9 +51,9 @@ Batch = dict[str, Any]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("media", nargs="?", metavar="MEDIA",
-                        help="folder of videos, one sub-folder a class; without it, a few are made")  # fmt: skip
+                        help="folder of videos, one sub-folder per class (default: a few are generated)")  # fmt: skip
     parser.add_argument("-o", "--out", default="framefeed-demo", metavar="FOLDER",
-                        help="for what is written (default: framefeed-demo)")  # fmt: skip
+                        help="folder to write to (default: framefeed-demo)")  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
@@ -82,8 +84,8 @@ def _planned(media: DemoMedia, stages: Stages) -> EpochPlan:
     if len(plan):
         _, height, width = plan.picture_shape
         say(
-            f"{len(plan)} clips an epoch: 8 frames at 1 a second, then 8 at 2, each {width}x{height}; "
-            f"{cost.decoded_frames_per_delivered_frame:.1f} frames are decoded for each one delivered",
+            f"{len(plan)} clips per epoch: 8 frames at 1 per second, then 8 at 2, each {width}x{height}; "
+            f"{cost.decoded_frames_per_delivered_frame:.1f} frames are decoded for each delivered frame",
             "",
         )
     return plan
@@ -134,9 +136,10 @@ class Training:
             loss += batch_loss.item() * len(scores)
         waited, seconds = self.stages.of(WAITING) - before, clock.total
         if not clips:
-            return f"epoch {number}   not one batch could be decoded"
+            return f"epoch {number}   no batch could be decoded"
         return (
-            f"epoch {number}   loss {loss / clips:.3f}   right {right / clips:4.0%}   {clips / seconds:5.1f} clips/s   "
+            f"epoch {number}   loss {loss / clips:.3f}   accuracy {right / clips:4.0%}   "
+            f"{clips / seconds:5.1f} clips/s   "
             f"waited for data {waited:.1f} s of {seconds:.1f} s ({waited / seconds:.0%})"
         )
 
@@ -203,15 +206,15 @@ def _failure(error: FramefeedError) -> Failed:
 def _show(training: Training, sheet: Path, reads_stamps: bool) -> None:
     plan, stages, batch = training.plan, training.stages, training.first
     if training.lost:
-        say(f"{training.lost} batches were left out, each for a clip that could not be decoded; "
-            "framefeed's ClipLoader leaves out that clip alone")  # fmt: skip
+        say(f"skipped: {counted(training.lost, 'batch', 'batches')} with a clip that could not be decoded; "
+            'ClipDataset(..., on_error="skip") skips the clip only')  # fmt: skip
     if batch is not None:
         positions, clips = batch["position"].tolist(), batch["data"].numpy()
         if reads_stamps:
             right, total = count_right(plan, positions, clips)
-            say(f"{right} of {total} frames of the first batch carry the number that the plan asked for")
+            say(f"{right} of {total} frames of the first batch show the frame number that the plan asked for")
         with stages.timed("contact sheet"):
             save_batch(sheet, plan, positions, clips)
     say("", "where the time went", *table(stages.table(), "lrr", indent="  "))
     if batch is not None:
-        say("", f"the first batch, to look at (blue: 1 frame a second, orange: 2): {os.fspath(sheet)}")
+        say("", f"contact sheet of the first batch (blue: 1 frame per second, orange: 2): {os.fspath(sheet)}")

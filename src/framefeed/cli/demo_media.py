@@ -27,7 +27,7 @@ from framefeed.plan.epoch import EpochPlan
 from framefeed.testing import make_folder, read_stamp
 
 MAX_FILES = 60
-"""The demo looks at this many files of a folder, evenly chosen: it is to take a minute, not a night."""
+"""Files of a folder that the demo uses, evenly spaced: it should take a minute."""
 CLASSES, VIDEOS_PER_CLASS, SECONDS = 2, 4, 16.0
 
 
@@ -53,7 +53,7 @@ def find_media(media: str | None, out: Path, stages: Stages) -> DemoMedia:
     if media is None:
         with stages.timed("making videos"):
             files = make_folder(roots[0], CLASSES, VIDEOS_PER_CLASS, SECONDS)
-        say(f"no folder was named: made {len(files)} videos of {SECONDS:g} s in {roots[0]}")
+        say(f"no MEDIA folder given: generated {len(files)} videos of {SECONDS:g} s in {roots[0]}")
     with stages.timed("scanning"):
         catalog = scan(roots, out=out / "cat.parquet", label_from="parent")
     say(*sentences(summary(catalog)))
@@ -65,20 +65,20 @@ def _by_times(catalog: Catalog) -> tuple[Catalog, list[Failed]]:
     """Part the files that clips by time can be made of from those without usable timestamps."""
     rows = catalog.usable_rows.tolist()
     timed = [row for row in rows if catalog.frame_index(row).has_timestamps]
-    why = "no usable timestamps, so that frames a second mean nothing; frames by number would do"
+    why = "has no usable timestamps, which frames per second need: scan with --assume-fps, or choose frames by number"
     timeless = [(str(catalog.source(row)), TimeUnavailable.__name__, why) for row in rows if row not in set(timed)]
     return catalog.take(timed), timeless
 
 
 def _sample(media: str) -> list[str]:
     if not os.path.exists(media):
-        raise UsageError(f"{media}: no such folder")
+        raise UsageError(f"{media}: no such folder: check its spelling")
     files = list_roots(media, suffixes=VIDEO_SUFFIXES).paths
     if not files:
-        raise UsageError(f"no media found in {media}: in folders, files are known by their endings")
+        raise UsageError(f"no videos found in {media}: expected files with an ending such as .mp4, .mkv or .avi")
     if len(files) <= MAX_FILES:
         return [media]
-    say(f"{len(files):,} files in {media}: {MAX_FILES} of them, evenly chosen, are enough for a demo")
+    say(f"{len(files):,} videos in {media}: the demo uses {MAX_FILES} of them, evenly spaced")
     return [files[number * len(files) // MAX_FILES] for number in range(MAX_FILES)]
 
 

@@ -1,4 +1,4 @@
-"""``framefeed doctor``: what is installed, what this machine allows, and what a catalog can be used for."""
+"""``framefeed doctor``: show what is installed, the limits of this machine, and the contents of a catalog."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ MIN_SHARED_BYTES = 1 << 30
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("catalog", nargs="?", metavar="CATALOG", help="also describe this catalog, such as cat.parquet")
-    parser.add_argument("--json", action="store_true", help="print it as JSON")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what is there, and what is wrong with it."""
+    """Print versions, limits and codecs, and warnings about them."""
     facts = examination()
     if args.catalog is not None:
         facts["catalog"] = {"path": args.catalog, **summary(Catalog.open(args.catalog))}
@@ -89,17 +89,17 @@ def _shared_memory() -> int | None:
 def _outdated(wanted: list[Requirement]) -> Iterator[str]:
     for one in wanted:
         if one.is_too_old:
-            yield f"{one.name} {one.installed} is older than {one.floor}, with which framefeed is tested"
+            yield f"{one.name} {one.installed} is older than {one.floor}, which is required: pip install -U {one.name}"
         elif one.installed is None and not one.extra:
-            yield f"{one.name} is missing"
+            yield f"{one.name} is missing: pip install {one.name}"
 
 
 def _tight(open_files: int, shared: int | None) -> Iterator[str]:
     if open_files != resource.RLIM_INFINITY and open_files < MIN_OPEN_FILES:
-        yield f"only {open_files} files may be open at once: 'ulimit -n {MIN_OPEN_FILES}' allows more"
+        yield f"at most {open_files} files can be open at once, which may be too few: run 'ulimit -n {MIN_OPEN_FILES}'"
     if shared is not None and shared < MIN_SHARED_BYTES:
-        yield (f"{SHARED_MEMORY} holds {shared / 1e6:.0f} MB: worker processes pass batches through it "
-               "('docker run --shm-size=2g')")  # fmt: skip
+        yield (f"{SHARED_MEMORY} has {shared / 1e6:.0f} MB, which may be too little: PyTorch's workers pass batches "
+               "through it; in Docker, use 'docker run --shm-size=2g'")  # fmt: skip
 
 
 def _sections(facts: dict[str, Any]) -> Iterator[str]:
@@ -126,17 +126,17 @@ def _sections(facts: dict[str, Any]) -> Iterator[str]:
 
 
 def _closing(facts: dict[str, Any]) -> str:
-    """Sum up: what hinders, and what is not here but hinders nothing."""
+    """Sum up the warnings, and what is missing but optional."""
     count = len(facts["warnings"])
-    hinders = f"{counted(count, 'warning')}, as above" if count else "all that framefeed needs is installed"
+    hinders = f"{counted(count, 'warning')}, see above" if count else "everything that framefeed requires is installed"
     lacking = [name for name, packages in facts["extras"].items() if not all(packages.values())]
     unread = [name for name, has in facts["codecs"].items() if not has["decoders"]]
     parts = [hinders]
     if lacking:
-        parts.append(f"not all installed, and needed only for what they add: the extras {', '.join(lacking)}")
+        parts.append(f"optional extras with missing packages: {', '.join(lacking)}")
     if unread:
-        parts.append(f"cannot be decoded here: {', '.join(unread)}")
-    return "; ".join(parts) if count or lacking or unread else "all is installed; nothing is missing"
+        parts.append(f"codecs that cannot be decoded here: {', '.join(unread)}")
+    return "; ".join(parts) if count or lacking or unread else "everything is installed"
 
 
 def _codec_lines(codecs: dict[str, dict[str, list[str]]]) -> list[str]:
@@ -147,5 +147,7 @@ def _codec_lines(codecs: dict[str, dict[str, list[str]]]) -> list[str]:
 def _extra_lines(extras: dict[str, dict[str, str | None]]) -> Iterator[str]:
     for extra, packages in extras.items():
         parts = [f"{name} {found}" if found else f"{name} missing" for name, found in packages.items()]
-        state = "installed" if all(packages.values()) else f"pip install 'framefeed[{extra}]' adds what is missing"
+        state = (
+            "installed" if all(packages.values()) else f"to install what is missing: pip install 'framefeed[{extra}]'"
+        )
         yield f"extra '{extra}': {', '.join(parts)} ({state})"

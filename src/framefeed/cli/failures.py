@@ -1,4 +1,4 @@
-"""Failed files, listed."""
+"""Lists of failed files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def list_failed(failed: Sequence[Failed], *, known: int = 0) -> None:
     shown = failed[known : known + SHOWN]
     lines = [f"failed: {_described(failure)}" for failure in shown]
     if known:
-        lines.insert(0, f"{counted(known, 'row')} failed in the scan ('framefeed report' shows which, and why)")
+        lines.insert(0, f"{counted(known, 'row')} failed in the scan ('framefeed report' lists them with their errors)")
     rest = len(failed) - known - len(shown)
     complain(*lines, *([f"failed: {rest:,} more, not shown"] if rest else []))
 
@@ -40,7 +40,7 @@ def as_json(failures: Sequence[Failed]) -> list[dict[str, str]]:
 
 
 def quietly_planned(catalog: Catalog, rule: ClipRule, **options: Any) -> EpochPlan:
-    """Plan, and say what it warns of in one line, but that rows are left out: a command lists them instead."""
+    """Make a plan; print its warnings as one line, without the one about failed rows, which a command lists."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         plan = plan_clips(catalog, rule, **options)
@@ -50,7 +50,7 @@ def quietly_planned(catalog: Catalog, rule: ClipRule, **options: Any) -> EpochPl
 
 
 def failures_of_plan(plan: EpochPlan) -> list[Failed]:
-    """The rows that a plan leaves out: first those that failed in the scan, as its catalog lists them."""
+    """Return the rows that a plan leaves out, those that failed in the scan first."""
     return [(source, *error.split(": ", 1)) for source, error in plan.excluded]  # type: ignore[misc]
 
 

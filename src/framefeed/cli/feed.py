@@ -1,4 +1,4 @@
-"""``framefeed feed``: a training loop without the training, to see whether the data would keep up."""
+"""``framefeed feed``: run a training loop without a model, to measure whether loading is fast enough."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ from framefeed.load.stats import LoadStats
 from framefeed.plan.epoch import EpochPlan
 
 ADVICE = {
-    "training step": "the loader keeps up: a faster one would change nothing",
-    "decode": "more CPU cores, smaller videos or shorter distances between key frames would help",
-    "plan": "choosing frames limits: fewer, longer clips would help",
+    "training step": "the loader is fast enough: a faster loader would not help",
+    "decode": "more CPU cores, smaller videos or more frequent key frames would help",
+    "plan": "planning takes the most time: fewer, longer clips would help",
 }
 
 _LOW = 0.5
@@ -51,17 +51,17 @@ _LOW = 0.5
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("catalog", metavar="CATALOG", help="made by 'framefeed scan', such as cat.parquet")
+    parser.add_argument("catalog", metavar="CATALOG", help="catalog from 'framefeed scan', such as cat.parquet")
     add_plan_arguments(parser)
     parser.add_argument("--batch-size", type=at_least(1), default=16, metavar="N", help="clips per batch (default: 16)")
     parser.add_argument("--max-batches", type=at_least(1), metavar="N", help="stop after this many batches")
     parser.add_argument("--step-ms", type=duration, default=0.0, metavar="MS",
-                        help="milliseconds of a simulated training step (default: 0)")  # fmt: skip
+                        help="duration of a simulated training step in milliseconds (default: 0)")  # fmt: skip
     parser.add_argument(
-        "--cache", metavar="FOLDER", help="store decoded frames in this folder, and read the frames that it has"
+        "--cache", metavar="FOLDER", help="store decoded frames in this folder, and read stored frames from it"
     )
     add_cache_arguments(parser)
-    parser.add_argument("--json", action="store_true", help="print what was measured as JSON")
+    parser.add_argument("--json", action="store_true", help="print the measurements as JSON")
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ def run(args: argparse.Namespace) -> int:
 def _cache(args: argparse.Namespace) -> FrameCache | None:
     given = [name for name in ("codec", "max_bytes", "form") if getattr(args, name) is not None]
     if given and args.cache is None:
-        raise UsageError(f"--{given[0].replace('_', '-')} goes with --cache FOLDER")
+        raise UsageError(f"--{given[0].replace('_', '-')} needs --cache FOLDER: it is an option of the cache")
     return None if args.cache is None else cache_of(args, args.cache)
 
 
@@ -190,7 +190,7 @@ def _hits(args: argparse.Namespace, epoch: Epoch) -> str:
     if args.cache is None:
         return ""
     frames = counted(epoch.frames, "frame")
-    return f"; the cache had {epoch.frames_cached:,} of {frames} ({percent(epoch.cached_share)})"
+    return f"; {epoch.frames_cached:,} of {frames} from the cache ({percent(epoch.cached_share)})"
 
 
 def _timed(loader: ClipLoader, waits: list[float]) -> Iterator[ClipBatch]:
@@ -206,12 +206,12 @@ def _timed(loader: ClipLoader, waits: list[float]) -> Iterator[ClipBatch]:
 
 def _announced(args: argparse.Namespace, catalog: Catalog, plan: EpochPlan) -> str:
     if not len(plan):
-        return f"{counted(len(catalog), 'file')}, none of which can be read: there is nothing to feed"
+        return f"none of {counted(len(catalog), 'file')} can be read: there is nothing to load"
     _, height, width = plan.picture_shape
     return (
         f"{counted(len(catalog.usable_rows), 'video')}: {counted(len(plan), 'clip')} of "
-        f"{counted(plan.num_frames_per_clip, 'frame')} of "
-        f"{width}x{height} an epoch, in batches of {args.batch_size}, a step of {args.step_ms:g} ms"
+        f"{counted(plan.num_frames_per_clip, 'frame')} of {width}x{height} per epoch, in batches of {args.batch_size}; "
+        f"simulated training step: {args.step_ms:g} ms"
     )
 
 
@@ -221,7 +221,7 @@ def _advice(
     stats, measured = seen
     share = measured.last_share
     if stats.bottleneck == "decode" and cache is not None and share < _LOW and wants_other_frames(plan, cache):
-        had = f"the cache had {percent(share)} of the last epoch's frames, and every epoch wants others"
+        had = f"{percent(share)} of the last epoch's frames came from the cache, because each epoch has other frames"
         return f"{had}: {remedy(args)}"
     return ADVICE.get(stats.bottleneck, stats.evidence)
 
@@ -231,10 +231,10 @@ def _report(plan: EpochPlan, stats: LoadStats, measured: Measured, advice: str) 
         return []
     frames = stats.clips_per_second * plan.num_frames_per_clip
     first, *others = measured.waits
-    later = f", then {1e3 * median(others):.1f} ms (median) to {1e3 * max(others):.0f} ms" if others else ""
+    later = f", then {1e3 * median(others):.1f} ms (median), at most {1e3 * max(others):.0f} ms" if others else ""
     rows = [
         ("throughput", f"{stats.clips_per_second:,.1f} clips/s, {frames:,.0f} frames/s, {stats.workers} workers"),
-        ("decoded", f"{stats.decoded_frames_per_delivered_frame:.2f} frames for each one delivered"),
+        ("decoded", f"{stats.decoded_frames_per_delivered_frame:.2f} frames for each delivered frame"),
         ("waited", f"{stats.wait_seconds:.2f} s of {stats.wall_seconds:.2f} s ({stats.wait_share:.0%}): "
                    f"{1e3 * first:.0f} ms for the first batch{later}"),
         ("bottleneck", f"{stats.bottleneck}: {advice}"),

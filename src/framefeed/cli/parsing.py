@@ -28,7 +28,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise instead of printing the usage and leaving."""
-        raise UsageError(f"{message} ('{self.prog} --help' says more)")
+        raise UsageError(f"{message} ('{self.prog} --help' shows all arguments)")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Refuse an option that is not known before anything else is found missing."""
@@ -37,14 +37,16 @@ class Parser(argparse.ArgumentParser):
                 name = word.partition("=")[0]
                 if name.startswith("--") and name not in self._option_string_actions:
                     nearest = did_you_mean(name, self._option_string_actions)
-                    raise UsageError(f"{self.prog} knows no {name}{nearest} ('{self.prog} --help' says what it knows)")
+                    raise UsageError(
+                        f"{self.prog}: unknown option {name}{nearest} ('{self.prog} --help' lists all options)"
+                    )
         return super().parse_known_args(args, namespace)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         choices = list(action.choices or ())
         if choices and value not in choices:
             known, nearest = ", ".join(map(str, choices)), did_you_mean(value, choices)
-            raise argparse.ArgumentError(action, f"expected one of {known}, not {value!r}{nearest}")
+            raise argparse.ArgumentError(action, f"expected one of {known}, got {value!r}{nearest}")
 
 
 def joined_numbers(words: Sequence[str]) -> list[str]:
@@ -64,7 +66,7 @@ def joined_numbers(words: Sequence[str]) -> list[str]:
 
 def times(text: str) -> tuple[Fraction, ...]:
     """Read seconds, such as ``1.5,2``."""
-    return tuple(_items(text, _seconds, "seconds, such as 1.5,2.0"))
+    return tuple(_items(text, _seconds, "times in seconds, such as 1.5,2.0"))
 
 
 def indices(text: str) -> tuple[int, ...]:
@@ -73,7 +75,7 @@ def indices(text: str) -> tuple[int, ...]:
 
 
 def rates(text: str) -> tuple[tuple[Fraction, int], ...]:
-    """Read several rates in one clip: ``1:8,2:8`` is 8 frames at 1 a second, then 8 at 2 a second."""
+    """Read several rates in one clip: ``1:8,2:8`` is 8 frames at 1 per second, then 8 at 2 per second."""
     return tuple(_items(text, _rate, "FPS:FRAMES, such as 1:8,2:8"))
 
 
@@ -84,9 +86,9 @@ def size(text: str) -> Size:
     try:
         parsed = (int(height), int(width)) if cross else int(height)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"expected {form}, not {text!r}") from None
+        raise argparse.ArgumentTypeError(f"expected {form}, got {text!r}") from None
     if min(parsed if isinstance(parsed, tuple) else (parsed,)) < 1:
-        raise argparse.ArgumentTypeError(f"expected {form}, each at least 1, not {text!r}")
+        raise argparse.ArgumentTypeError(f"expected {form}, each at least 1, got {text!r}")
     return parsed
 
 
@@ -98,7 +100,7 @@ def rate(text: str) -> Fraction:
     except (ValueError, ZeroDivisionError):
         fps = Fraction(0)
     if fps <= 0:
-        raise argparse.ArgumentTypeError(f"expected frames a second, such as 25 or 30000/1001, not {text!r}")
+        raise argparse.ArgumentTypeError(f"expected frames per second, such as 25 or 30000/1001, got {text!r}")
     return fps
 
 
@@ -110,16 +112,16 @@ def interval(text: str) -> Fraction:
     except (ValueError, ZeroDivisionError):
         seconds = Fraction(0)
     if seconds <= 0:
-        raise argparse.ArgumentTypeError(f"expected a time of more than 0, such as 1s, 500ms or 0.5, not {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a time of more than 0, such as 1s, 500ms or 0.5, got {text!r}")
     return seconds
 
 
 def at_least(least: int) -> Callable[[str], int]:
-    """Make the type of a whole number with a lower bound."""
+    """Make the type of an integer with a lower bound."""
 
     def whole(text: str) -> int:
         if not re.fullmatch(r"[+-]?\d{1,18}", text) or int(text) < least:
-            raise argparse.ArgumentTypeError(f"expected a whole number of at least {least}, not {text!r}")
+            raise argparse.ArgumentTypeError(f"expected an integer of at least {least}, got {text!r}")
         return int(text)
 
     return whole
@@ -127,7 +129,12 @@ def at_least(least: int) -> Callable[[str], int]:
 
 def workers(text: str) -> int | None:
     """Read a number of workers; ``auto`` is the thread budget."""
-    return None if text == "auto" else at_least(0)(text)
+    if text == "auto":
+        return None
+    try:
+        return at_least(0)(text)
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(f"expected auto, or an integer of at least 0, got {text!r}") from None
 
 
 def byte_size(text: str) -> int:
@@ -145,7 +152,7 @@ def duration(text: str) -> float:
     except ValueError:
         number = math.nan
     if not 0 <= number < math.inf:
-        raise argparse.ArgumentTypeError(f"expected milliseconds, at least 0, not {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a number of milliseconds, at least 0, got {text!r}")
     return number
 
 
@@ -165,7 +172,7 @@ def _positive(text: str, unit: str) -> float:
     except ValueError:
         number = math.nan
     if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"expected {unit}, more than 0, not {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a number of {unit}, more than 0, got {text!r}")
     return number
 
 
@@ -175,7 +182,7 @@ def columns(text: str) -> dict[str, str | int]:
     for part in text.split(","):
         name, equals, column = (word.strip() for word in part.partition("="))
         if not (name and equals and column) or name in found:
-            raise argparse.ArgumentTypeError(f"expected NAME=COLUMN,..., such as path=0,label=1, not {text!r}")
+            raise argparse.ArgumentTypeError(f"expected NAME=COLUMN,..., such as path=0,label=1, got {text!r}")
         found[name] = int(column) if column.isdecimal() else column
     return found
 
@@ -185,7 +192,7 @@ def _items(text: str, read: Callable[[str], Item], form: str) -> Iterator[Item]:
         try:
             yield read(part.strip())
         except (ValueError, ZeroDivisionError):
-            raise argparse.ArgumentTypeError(f"expected {form}; {part!r} is not that") from None
+            raise argparse.ArgumentTypeError(f"expected {form}, got {part!r}") from None
 
 
 def _seconds(text: str) -> Fraction:

@@ -26,34 +26,41 @@ def add_plan_arguments(parser: argparse.ArgumentParser, *, every_frame: bool = F
         parser: Of the command.
         every_frame: Whether it takes every frame, at full size, where no rates are given.
     """
-    without = ("; without it every frame", "224x224 with --rates, else as they are") if every_frame else ("", "224x224")
+    without = (
+        ("; without --rates: every frame", "224x224 with --rates, else the size of the video")
+        if every_frame
+        else ("", "224x224")
+    )
     parser.add_argument("--rates", type=rates, required=not every_frame, metavar="FPS:FRAMES,...",
-                        help=f"frames of a clip: 1:8,2:8 is 8 frames at 1 per second, then 8 at 2{without[0]}",
+                        help=f"frames of a clip: 1:8,2:8 means 8 frames at 1 per second, then 8 at 2{without[0]}",
                         )  # fmt: skip
     parser.add_argument("--start", type=_start, metavar="random|SECONDS",
-                        help="where clips start (default: random, other frames in each epoch)")  # fmt: skip
+                        help="time at which clips start (default: random, so each epoch has other frames)")  # fmt: skip
     parser.add_argument(
         "--clips-per-video",
         type=at_least(1),
         default=1,
         metavar="N",
-        help="clips of each video in an epoch (default: 1)",
+        help="number of clips from each video in an epoch (default: 1)",
     )
     parser.add_argument("--size", type=size, metavar="SIZE",
                         help=f"size of the pictures: short side, or HEIGHTxWIDTH (default: {without[1]})")  # fmt: skip
     parser.add_argument("--on-damaged", choices=["error", "skip", "deliver"], default="error",
-                        help="for frames that a full scan found damaged: fail (default), zeros, or as they are",
+                        help="for frames that a full scan found damaged: error (default) fails, skip gives zeros, "
+                        "deliver gives the damaged picture",
                         )  # fmt: skip
     add_limit_arguments(parser)
     parser.add_argument(
-        "--workers", type=workers, default=None, metavar="N", help="threads (default: the thread budget)"
+        "--workers", type=workers, metavar="N", help="number of threads, or auto (default: auto, the thread budget)"
     )
     parser.add_argument("--epochs", type=at_least(1), default=1, metavar="N", help="number of epochs (default: 1)")
     parser.add_argument(
         "--seed", type=at_least(0), default=0, metavar="N", help="seed of the order and of random clips (default: 0)"
     )
     parser.add_argument(
-        "--root", metavar="FOLDER", help="folder that relative paths start from (default: the catalog's folder)"
+        "--root",
+        metavar="FOLDER",
+        help="folder that relative paths in the catalog start from (default: the folder of the catalog)",
     )
 
 
@@ -63,12 +70,12 @@ def _start(text: str) -> Literal["random"] | Fraction:
     try:
         (seconds,) = times(text)
     except (argparse.ArgumentTypeError, ValueError):
-        raise argparse.ArgumentTypeError(f"expected random, or seconds, such as 1.5, not {text!r}") from None
+        raise argparse.ArgumentTypeError(f"expected random, or a time in seconds such as 1.5, got {text!r}") from None
     return seconds
 
 
 def num_workers(args: argparse.Namespace) -> int | Literal["auto"]:
-    """How many threads, as the library wants to be told."""
+    """Return the number of threads, in the form that the library takes."""
     return "auto" if args.workers is None else int(args.workers)
 
 
@@ -81,12 +88,12 @@ def opened(path: str, root: str | None) -> Catalog:
 
 
 def planned(args: argparse.Namespace, catalog: Catalog) -> EpochPlan:
-    """Plan what the options say."""
+    """Make the plan that the options describe."""
     if args.rates is None:
         if args.clips_per_video != 1:
-            raise UsageError("--clips-per-video goes with --rates: without it every frame is a clip of its own")
+            raise UsageError("--clips-per-video needs --rates: without --rates, each frame is one clip")
         if args.start is not None:
-            raise UsageError("--start goes with --rates: without it every frame is a clip of its own")
+            raise UsageError("--start needs --rates: without --rates, each frame is one clip")
         return quietly_planned(
             catalog, EveryFrame(), seed=args.seed, size=args.size, shuffle=False, on_damaged=args.on_damaged
         )

@@ -1,4 +1,4 @@
-"""``framefeed report``: a catalog as an HTML page."""
+"""``framefeed report``: write an HTML page about a catalog."""
 
 from __future__ import annotations
 
@@ -14,27 +14,31 @@ from framefeed.report import write_report
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("catalog", metavar="CATALOG", help="a file written by 'framefeed scan -o', such as cat.parquet")
+    parser.add_argument("catalog", metavar="CATALOG", help="catalog from 'framefeed scan', such as cat.parquet")
     parser.add_argument(
         "-o", "--out", metavar="PAGE", default="report.html", help="file to write (default: %(default)s)"
     )
-    parser.add_argument("--title", metavar="TEXT", help="heading of the page; by default the catalog's name")
+    parser.add_argument("--title", metavar="TEXT", help="heading of the page (default: the name of the catalog)")
     parser.add_argument(
-        "--root", metavar="FOLDER", help="folder that relative paths start from (default: the catalog's folder)"
+        "--root",
+        metavar="FOLDER",
+        help="folder that relative paths in the catalog start from (default: the folder of the catalog)",
     )
-    parser.add_argument("--json", action="store_true", help="print what was written as JSON")
+    parser.add_argument("--json", action="store_true", help="print the counts as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """Open the catalog, write the page, and say so."""
     catalog = Catalog.open(args.catalog, args.root)
     if (path := missing_frames(catalog)) is not None:
-        complain(f"there is no file {path}: the page shows what headers say, and nothing of frames")
+        complain(
+            f"the frame tables are missing, there is no file {path}: the page shows facts of headers only; put it back"
+        )
     write_report(catalog, args.out, title=args.title or os.path.basename(args.catalog))
     failed, size = len(catalog.failed_rows), os.path.getsize(args.out)
     if args.json:
         counts = {"rows": len(catalog), "usable": len(catalog.usable_rows), "failed": failed}
         say_json({"report": args.out, "catalog": args.catalog, "bytes": size, **counts})
     else:
-        say(f"{printable(args.out)}: {len(catalog):,} rows, {failed:,} failed, {size / 1e3:,.0f} kB")
+        say(f"{printable(args.out)} written: {len(catalog):,} rows, {failed:,} failed, {size / 1e3:,.0f} kB")
     return Exit.WELL

@@ -1,4 +1,4 @@
-"""``framefeed scan``: many media as one table."""
+"""``framefeed scan``: list many media in one table."""
 
 from __future__ import annotations
 
@@ -37,34 +37,36 @@ _SHOWN_KINDS = 5
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("roots", nargs="+", metavar="ROOT",
-                        help="folder, media file, glob, or list of media (text, CSV, JSON, Parquet)")  # fmt: skip
+                        help="folder, media file, glob pattern, or list (text, CSV, JSON, Parquet)")  # fmt: skip
     parser.add_argument("-o", "--out", metavar="CATALOG", help="file to write the table to, such as cat.parquet")
-    parser.add_argument("--label-from", choices=["parent"], help="label each file by its folder")
+    parser.add_argument("--label-from", choices=["parent"], help="label each file with the name of its folder")
     parser.add_argument("--columns", type=columns, metavar="NAME=COLUMN,...",
-                        help="which column of a list is what, by number from 0 or by name: path=0,label=1")  # fmt: skip
+                        help="columns of a list, by number from 0 or name, such as path=0,label=1")  # fmt: skip
     parser.add_argument("--path-template", metavar="TEXT",
-                        help="path of each line of a list, built from its columns: '{label}/{id}.mp4'")  # fmt: skip
+                        help="make the paths of a list from its columns, as in '{label}/{id}.mp4'")  # fmt: skip
     parser.add_argument("--classes-of", metavar="CATALOG",
-                        help="number the labels as this catalog does: as train.parquet")  # fmt: skip
+                        help="give labels the same numbers as this catalog, such as train.parquet")  # fmt: skip
     depth = parser.add_mutually_exclusive_group()
     depth.add_argument("--depth", choices=["frames", "header"], default="frames",
-                       help="find every frame (default), or read headers only")  # fmt: skip
+                       help="frames: find every frame (default); header: read headers only")  # fmt: skip
     depth.add_argument("--headers-only", dest="depth", action="store_const", const="header",
                        help="the same as --depth header")  # fmt: skip
     parser.add_argument("--verify", choices=["proof", "ends", "none", "full"], default="proof",
-                        help="find frames from packet headers (default), decode both ends of each video, "
-                             "nothing, or all of it")  # fmt: skip
+                        help="how frames are verified: proof, by packet headers (default); ends, by decoding both ends "
+                             "of each video; full, by decoding all of it; none, not at all")  # fmt: skip
     parser.add_argument("--assume-fps", type=rate, metavar="FPS",
-                        help="frames per second of videos without usable times; others keep their times")  # fmt: skip
+                        help="frames per second of videos without usable times; others keep theirs")  # fmt: skip
     parser.add_argument(
-        "--workers", type=workers, default=None, metavar="N", help="threads (default: the thread budget)"
+        "--workers", type=workers, metavar="N", help="number of threads, or auto (default: auto, the thread budget)"
     )
     parser.add_argument(
-        "--root", metavar="FOLDER", help="store paths relative to this folder; relative paths in lists count from it"
+        "--root", metavar="FOLDER", help="store paths relative to this folder; relative paths in lists start from it"
     )
     parser.add_argument("--image-folders", choices=["image", "video"], default="image",
-                        help="one row per picture (default), or each folder of pictures as one video")  # fmt: skip
-    parser.add_argument("--fps", type=rate, metavar="FPS", help="frames per second of picture folders that are videos")
+                        help="image: a row for each picture (default); video: a folder is one video")  # fmt: skip
+    parser.add_argument(
+        "--fps", type=rate, metavar="FPS", help="frames per second of folders of pictures, with --image-folders video"
+    )
     parser.add_argument("--deadline-seconds", type=positive_seconds, default=60, metavar="S",
                         help="longest time for one file (default: 60), after which it is listed as failed")  # fmt: skip
     add_limit_arguments(parser)
@@ -83,8 +85,8 @@ def run(args: argparse.Namespace) -> int:
     catalog, seconds = done.catalog, perf_counter() - begin
     if not len(catalog):
         raise UsageError(
-            f"no media found in {', '.join(args.roots)}: a list needs lines, and in folders files are known by "
-            "their endings"
+            f"no media found in {', '.join(args.roots)}: expected files that end in .mp4, .jpg and so on in a folder, "
+            "or at least one row in a list"
         )
     complain(*done.remarks)
     facts = summary(catalog)
@@ -106,8 +108,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _kept(out: str | None) -> str:
     if out is None:
-        return "interrupted; without -o nothing was kept"
-    return f"interrupted; run the same command again, and it goes on from {out}.journal"
+        return "interrupted; nothing was saved, because there is no -o CATALOG"
+    return f"interrupted; run the same command again to continue from {out}.journal"
 
 
 def _request(args: argparse.Namespace) -> ScanRequest:
@@ -128,7 +130,7 @@ def _request(args: argparse.Namespace) -> ScanRequest:
 
 
 def summary(catalog: Catalog) -> dict[str, Any]:
-    """What is in a catalog, in numbers."""
+    """Count the contents of a catalog."""
     names = ["kind", "codec", "width", "height", "num_frames", "num_damaged_frames", "duration_seconds", "bytes"]
     # No file is listed by number here: of a million rows only sums and counts become Python's.
     usable = catalog.table.select(names).take(pa.array(catalog.usable_rows))
@@ -170,7 +172,7 @@ def _counts(column: pa.ChunkedArray) -> dict[str, int]:
 
 
 def sentences(facts: dict[str, Any]) -> list[str]:
-    """The same, for people."""
+    """Describe the contents of a catalog in sentences."""
     readable = f"{facts['usable']:,} of {counted(facts['files'], 'file')} can be read"
     lines = [f"{readable}: {_contents(facts)}, {facts['bytes'] / 1e6:,.1f} MB"]
     if facts["codecs"]:
@@ -179,14 +181,15 @@ def sentences(facts: dict[str, Any]) -> list[str]:
         known = (f"{KNOWN_BY_IN_WORDS[each]} ({count:,})" for each, count in facts["frames_known_by"].items())
         lines.append(f"frames known by: {', '.join(known)}")
     if facts["missing_frame_tables"] is not None:
-        lines.append(f"the frame tables are missing, there is no file {facts['missing_frame_tables']}: put it back")
+        lines.append(
+            f"the frame tables are missing, there is no file {facts['missing_frame_tables']}: restore it, or scan again"
+        )
     if set(facts["times_from"]) - {"pts"}:
         lines.append(_times(facts["times_from"]))
     if facts["damaged_files"]:
-        verb = "comes" if facts["damaged_frames"] == 1 else "come"
         lines.append(
-            f"damaged: {counted(facts['damaged_frames'], 'frame')} of {counted(facts['damaged_files'], 'file')} that "
-            f"can be read never {verb} undamaged: see on_damaged of plan_clips"
+            f"damaged: {counted(facts['damaged_frames'], 'frame')} in {counted(facts['damaged_files'], 'file')}"
+            " that can be read: plan_clips(on_damaged=...) sets what is delivered for them"
         )
     if facts["classes"]:
         names = [str(name) for name in facts["classes"]]
@@ -196,70 +199,70 @@ def sentences(facts: dict[str, Any]) -> list[str]:
 
 def _times(counts: dict[TimesFrom, int]) -> str:
     told = "; ".join(f"{TIMES_IN_WORDS[tier]} ({count:,})" for tier, count in counts.items())
-    return f"times: {told}" + (": clips by time need --assume-fps there" if "none" in counts else "")
+    return f"times: {told}" + (": for clips by time, scan these files with --assume-fps" if "none" in counts else "")
 
 
 def _assumed(fps: Fraction | None, facts: dict[str, Any]) -> list[str]:
-    """What became of a rate that was to be assumed."""
+    """Describe for how many videos the assumed rate was used."""
     if fps is None:
         return []
     if facts["depth"] == "header":
-        return [f"--assume-fps {fps}: kept for Catalog.with_frame_indexes: headers tell no times of frames"]
+        return [f"--assume-fps {fps}: saved for Catalog.with_frame_indexes, because headers have no times of frames"]
     used = facts["times_from"].get("assumed", 0)
     others = sum(facts["times_from"].values()) - used
-    return [f"--assume-fps {fps}: used for {counted(used, 'video')}, not for {others:,} with times of their own"]
+    return [f"--assume-fps {fps}: used for {counted(used, 'video')}, not for {others:,} that have their own times"]
 
 
 def _contents(facts: dict[str, Any]) -> str:
     pictures, videos = (facts["kinds"].get(kind, 0) for kind in ("image", "video"))
     # Where the tables are missing, the facts are still those of the frames.
     is_claimed = facts["depth"] == "header" and facts["missing_frame_tables"] is None
-    claimed = " claimed" if is_claimed else ""
+    claimed = " according to headers" if is_claimed else ""
     is_known = facts["seconds"] or not videos
     length = f"{as_hours(facts['seconds'])} of video{claimed}" if is_known else "length of the video unknown"
-    frames = f"{facts['video_frames']:,} frames{claimed}, {length}"
+    frames = f"{facts['video_frames']:,} frames, {length}"
     if not pictures:
         return frames
     if facts["decoded_pictures"] == pictures:
         shown = f"{counted(pictures, 'decoded picture')}"
     else:
         # Their pixels were not decoded: only the header is known to be readable.
-        shown = f"{counted(pictures, 'picture')} by {'its header' if pictures == 1 else 'their headers'}"
+        shown = f"{counted(pictures, 'picture')} (only headers were read)"
     return shown + (f" and {counted(videos, 'video')}, {frames}" if videos else "")
 
 
 def work_of(tally: Tally, seconds: float) -> str:
-    """What the scan took."""
-    known = f"; {tally.known:,} unchanged {'file' if tally.known == 1 else 'files'} skipped" if tally.known else ""
-    gone = f"; {tally.gone:,} of the earlier catalog are not here any more" if tally.gone else ""
+    """Describe what the scan did."""
+    known = f"; {counted(tally.known, 'unchanged file')} skipped" if tally.known else ""
+    gone = f"; {counted(tally.gone, 'file')} of the earlier catalog not found any more" if tally.gone else ""
     read = f"read {tally.bytes_read / 1e6:,.1f} MB"
-    return f"looked into {counted(tally.surveyed, 'file')} in {as_hours(seconds)}, {read}{known}{gone}"
+    return f"opened {counted(tally.surveyed, 'file')} in {as_hours(seconds)}, {read}{known}{gone}"
 
 
 def repeats_of(tally: Tally) -> list[str]:
-    """What was met again and gave no row."""
+    """Describe what was found again and gave no row."""
     met = [
         counted(count, noun)
         for count, noun in ((tally.repeated_files, "file"), (tally.repeated_folders, "folder"))
         if count
     ]
-    return [f"{' and '.join(met)} met twice, through links or named again: counted once"] if met else []
+    return [f"counted once: {' and '.join(met)} found again, through a link or a second name"] if met else []
 
 
 def passed_over_of(tally: Tally) -> list[str]:
-    """Which files of the folders were not looked at."""
+    """Describe the files of the folders that were not scanned."""
     if not tally.passed_over:
         return []
     endings = {printable(ending) or "without an ending": n for ending, n in tally.passed_over.most_common()}
     others = counted(tally.passed_over.total(), "file")
-    return [f"passed over: {others} with no ending of videos or pictures: {_counted(endings)}; name them to scan them"]
+    return [f"not scanned: {others} with other endings than media: {_counted(endings)}; to scan a file, name it"]
 
 
 def place_of(out: str, root: str | None) -> list[str]:
-    """Where the catalog is, and what it takes to open it."""
+    """Describe where the catalog is, and how to open it."""
     lines = [f"saved as {out}"]
     if root is not None and os.path.realpath(root) != os.path.realpath(os.path.dirname(os.path.abspath(out))):
-        lines.append(f"its paths are relative to {root}: open it with root={root!r}, or put it into that folder")
+        lines.append(f"its paths are relative to {root}: open it with root={root!r}, or move it to that folder")
     return lines
 
 

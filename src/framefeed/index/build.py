@@ -70,23 +70,26 @@ def build_index(
     """Find every output frame of a source's video stream.
 
     Args:
-        source: Path, URL, bytes, seekable binary file object, `ImageSequence`, or catalog entry. A still picture is an
-            index of one frame; of an animated GIF or WebP it is the first.
-        verify: "proof" reads in the packets' own headers which frames come of them, and decodes none but the first;
-            what they do not prove is verified as "ends". "ends" decodes the first packets and the last ones, and
-            everything where they disagree with the packets, where packets are known to lie, or where they do not say
-            that frames come in the order of their times; "none" believes the packets; "full" decodes everything, and
-            so knows the frames that never come undamaged. Of a URL "proof" and "none" believe the tables of MP4 files:
-            their packets are read when frames are.
-        stream_index: The stream to index, or None for the best one.
-        assume_fps: Frames a second of a stream that has no usable times and declares no constant rate. One that has
-            its own times keeps them: this is then not used, with a warning.
+        source: Path, URL, bytes, seekable binary file object, `ImageSequence`, or catalog entry. A still picture gives
+            an index of one frame; for an animated GIF or WebP this is the first picture.
+        verify: How the frames are found. "proof" reads from the packets' own headers which frames they give, and
+            decodes only the first packet; if the headers do not prove it, as "ends". "ends" decodes the first and the
+            last packets; if they do not agree with the packets, if packets are known to be wrong, or if the packets do
+            not say that frames come in the order of their times, it decodes everything. "none" trusts the packets.
+            "full" decodes everything, and so finds the damaged frames. For a URL, "proof" and "none" trust the tables
+            of MP4 files; packets are then read only when frames are.
+        stream_index: Number of the stream to index; None takes the stream that FFmpeg takes.
+        assume_fps: Frames per second for a stream that has no usable times and declares no constant rate. A stream with
+            its own times keeps them, with a warning.
         limits: What the file may claim; None for the defaults of `Limits`.
 
+    Returns:
+        The index, with one entry per output frame.
+
     Raises:
-        MediaError: As ``probe``; also EmptyVideo where no frame comes out.
+        MediaError: As ``probe``; EmptyVideo if there is no frame.
         ResourceExhausted: As ``probe``.
-        UsageError: An unknown ``verify``, or a rate that is none.
+        UsageError: An argument is wrong.
     """
     assumed = None if assume_fps is None else exact_rate(assume_fps, "assume_fps")
     options = IndexOptions(verify, stream_index, assumed, limits_or_default(limits))
@@ -225,9 +228,13 @@ def _proved(
 def _refuse_hopeless(walk: PacketWalk, container: VideoContainer) -> None:
     name = container.source.name
     if walk.is_encrypted:
-        raise UnsupportedCodec(f"{name}: its video is encrypted", source=name, stage="index")
+        raise UnsupportedCodec(f"{name}: its video is encrypted: decrypt the file first", source=name, stage="index")
     if not len(walk):
-        raise EmptyVideo(f"{name}: its video stream has no packets", source=name, stage="index")
+        raise EmptyVideo(
+            f"{name}: its video stream has no packets: the file may be cut short, copy it again",
+            source=name,
+            stage="index",
+        )
 
 
 class _Builder:

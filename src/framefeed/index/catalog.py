@@ -1,4 +1,4 @@
-"""Catalog: many media as one table, with the frame index of each within reach of every worker."""
+"""Catalog: many videos and pictures as one table, with their frame indexes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Saved:
 
 
 class CatalogEntry:
-    """One row of a catalog; each attribute is read when it is asked for. Can be passed wherever a source can.
+    """One row of a catalog; can be used wherever a source can. Each attribute is read when it is used.
 
     Args:
         catalog: The catalog or view.
@@ -86,13 +86,13 @@ class CatalogEntry:
 
     @property
     def frame_index(self) -> FrameIndex | None:
-        """Where its frames are; None for a failed file or without frame indexes."""
+        """The index of its frames; None for a failed file or without frame indexes."""
         failed = self._catalog.error(self.row) is not None
         return self._catalog.frame_index(self.row) if self._catalog.has_frame_indexes and not failed else None
 
     @property
     def columns(self) -> dict[str, Any]:
-        """Its label and the manifest's columns."""
+        """Dict of its label and the manifest's columns."""
         return self._catalog.columns(self.row)
 
     def __repr__(self) -> str:
@@ -103,7 +103,7 @@ class CatalogEntry:
 
 
 class Catalog(CatalogRows):
-    """Many media as one table, made by `scan`, opened by `Catalog.open`. Views of it share everything.
+    """Many videos and pictures as one table, made by `scan` or opened by `Catalog.open`.
 
     Args:
         data: The whole catalog.
@@ -117,15 +117,15 @@ class Catalog(CatalogRows):
 
     @classmethod
     def open(cls, path: StrPath, root: StrPath | None = None) -> Catalog:
-        """Open a saved catalog; columns are read when they are asked for, frame tables are mapped.
+        """Open a saved catalog; columns are read when they are used, frame tables are mapped into memory.
 
         Args:
-            path: Of the Parquet file.
-            root: Folder that relative sources are resolved against; by default that of the file.
+            path: Path of the Parquet file.
+            root: Folder where relative sources start; by default the folder of the file.
 
         Raises:
             MissingMedia: There is no such file.
-            UnreadableMedia: It is no catalog, or damaged.
+            UnreadableMedia: It is not a catalog, or damaged.
             StaleSource: The frame tables beside it belong to another catalog.
         """
         check_path("path", path, "cat.parquet")
@@ -150,16 +150,16 @@ class Catalog(CatalogRows):
     def to_parquet(self, path: StrPath) -> None:
         """Write the facts as Parquet, and the frame tables beside them as ``<name>.frames.arrow``.
 
-        From then on the catalog is pickled as this path. A crash leaves what was there before, or all of the new.
+        From then on the catalog is pickled as this path. After a crash, either the old or the new files are there.
 
         Raises:
-            UsageError: It holds media in memory, or the folder is missing.
+            UsageError: The catalog holds media in memory, or the files cannot be written.
         """
         check_path("path", path, "cat.parquet")
         if self._data.buffers and any(self.name(row) in self._data.buffers for row in range(len(self))):
             raise UsageError(
-                "this catalog cannot be saved: it holds media in memory, or image sequences that were given; scan "
-                "files instead"
+                "this catalog cannot be saved: it holds media in memory or ImageSequence objects: scan files or "
+                "folders instead"
             )
         name = os.path.abspath(os.fsdecode(path))
         data = self.compact()
@@ -175,7 +175,7 @@ class Catalog(CatalogRows):
     @overload
     def __getitem__(self, row: slice | Sequence[int] | Rows) -> Catalog: ...
     def __getitem__(self, row: int | np.integer[Any] | slice | Sequence[int] | Rows) -> CatalogEntry | Catalog:
-        """Give a row by its number, or a view of several by a slice, row numbers, or a mask of all rows."""
+        """Give one row by its number, or a catalog of several rows by a slice, row numbers, or a mask of all rows."""
         if isinstance(row, slice):
             return self.take(np.arange(len(self), dtype=np.int64)[row])
         if isinstance(row, SupportsIndex) and not isinstance(row, np.ndarray):
@@ -194,7 +194,7 @@ class Catalog(CatalogRows):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of what a plan depends on: content and order of the rows and their columns, not where files lie."""
+        """Hash of what a plan depends on: content and order of the rows and columns, but not where the files lie."""
         if self._saved is not None and self._saved.rows is None:
             return self._saved.fingerprint
         return content_fingerprint(self.table, [self._data.depth, self._data.verify, *map(str, self._data.classes)])
@@ -202,29 +202,30 @@ class Catalog(CatalogRows):
     # --- other catalogs -------------------------------------------------------------------------------
 
     def take(self, rows: Sequence[int] | IntArray) -> Catalog:
-        """View some rows in the order given; classes and their numbers stay."""
+        """Give a catalog of the rows with these numbers, in the order given; labels keep their numbers."""
         local = _rows_of(rows)
         if local.dtype == bool:
             raise UsageError("rows: expected row numbers, got a mask: use catalog[mask]")
         if len(local) and not (local.min() >= -len(self) and local.max() < len(self)):
-            raise UsageError(f"rows: expected numbers from 0 to {len(self) - 1}, got {local.min()} to {local.max()}")
+            wrong = local.max() if local.max() >= len(self) else local.min()
+            raise UsageError(f"rows: expected row numbers from {-len(self)} to {len(self) - 1}, got {wrong}")
         local = np.where(local < 0, local + len(self), local)
         saved = None if self._saved is None else self._saved.taking(local)
         return Catalog(self._data, local if self._rows is None else self._rows[local], saved)
 
     @property
     def errors(self) -> Catalog:
-        """The rows that failed."""
+        """Catalog of the rows that failed."""
         return self.take(self.failed_rows)
 
     def without(self, errors: Catalog | Verification | Iterable[Any]) -> Catalog:
-        """View the rows of all other sources, in their order; classes and their numbers stay.
+        """Give a catalog of the rows of all other sources, in their order; labels keep their numbers.
 
         Example: ``catalog.without(catalog.verify(sample=0.1))``
 
         Args:
-            errors: A catalog such as ``catalog.errors``; what `verify` found; or several sources, as text or as entries
-                that have a ``source``, such as those of a loader's ledger.
+            errors: A catalog such as ``catalog.errors``; the result of `verify`; or a list of sources, as text or as
+                entries that have a ``source``, such as those of a loader's ledger.
         """
         if isinstance(errors, Catalog):
             names = {errors.shown_name(row) for row in range(len(errors))}
@@ -240,7 +241,7 @@ class Catalog(CatalogRows):
         return self.take(np.flatnonzero(~np.fromiter(listed, np.bool_, len(self))))
 
     def filter(self, expression: Any) -> Catalog:
-        """View the rows for which an expression is true, such as ``pyarrow.compute.field("width") >= 640``.
+        """Give a catalog of the rows for which an expression is true: ``pyarrow.compute.field("width") >= 640``.
 
         Raises:
             UsageError: The expression does not fit the columns.
@@ -252,9 +253,10 @@ class Catalog(CatalogRows):
             rows = np.sort(numbered.filter(expression).column(_ROW).to_numpy())
         except (pa.ArrowException, TypeError) as error:
             names = ", ".join(self._data.facts.names)
+            reason = str(error).partition(" in source: ")[0]  # Arrow goes on with the whole schema
             raise UsageError(
                 f"expression: expected a pyarrow expression over columns of this catalog, such as "
-                f"pc.field('width') >= 640, got {shown(expression)}: {error}; the columns are {names}"
+                f"pc.field('width') >= 640, got {shown(expression)}: {reason}; the columns are {names}"
             ) from error
         return self.take(rows)
 
@@ -273,24 +275,24 @@ class Catalog(CatalogRows):
         by: str = "source",
         stratify: str | None = None,
     ) -> dict[str, Catalog] | list[Catalog]:
-        """Split into parts, all rows of one source (or of one value of ``by``) on the same side.
+        """Split into several catalogs; all rows of one source (or of one value of ``by``) are in the same part.
 
-        The side is a hash of that value and the seed: rows that are added or filtered out later move nothing. So
-        sizes are near the fractions, not equal to them.
+        A hash of that value and the seed decides the part, so rows that are added or removed later do not move other
+        rows. Sizes are near the fractions, not equal to them.
 
         Args:
-            fractions: Share of each part, by name or in order; they add up to 1.
+            fractions: Share of each part, as a dict from names to shares or as a list; they add up to 1.
             seed: Another seed gives other parts.
-            by: Column of the groups; "fingerprint" keeps copies of one file together, wherever they lie.
-            stratify: Column, such as "label", of whose every value each part gets its share, to within one group: the
-                groups of a value are put in the order of their hashes and cut. Rows that are added later may then move
-                groups near a cut. A group with several values counts for that of its first row.
+            by: Column whose equal values stay together; "fingerprint" keeps copies of one file together.
+            stratify: Column such as "label": each part gets its share of every value, to within one group. The groups
+                of a value are sorted by their hashes and cut, so rows that are added later may move groups near a cut.
+                A group with several values counts for the value of its first row.
 
         Returns:
-            The parts, by name or in order.
+            The parts: a dict if ``fractions`` is a dict, else a list.
 
         Raises:
-            UsageError: Fractions that do not add up to 1, or a column that is not there.
+            UsageError: The fractions do not add up to 1, or there is no such column.
         """
         shares = check_fractions(fractions)
         columns = [by] if stratify is None else [by, stratify]
@@ -305,12 +307,12 @@ class Catalog(CatalogRows):
         return dict(zip(fractions, parts, strict=True)) if isinstance(fractions, Mapping) else parts
 
     def with_frame_indexes(self, workers: int | None = None, *, limits: Limits | None = None) -> Catalog:
-        """Index the frames of all rows, as `scan` at depth "frames" does; itself if it has the indexes.
+        """Give a catalog with frame indexes, as `scan` at depth "frames" makes; this one if it has them.
 
         Args:
-            workers: Threads; None takes the thread budget.
-            limits: What a file may claim, None for the defaults of `Limits`; a file that claims more is a row with
-                LimitExceeded. The limits of the scan are not taken over: give them again.
+            workers: Number of threads; None takes the thread budget.
+            limits: What a file may claim; None means the defaults of `Limits`. A file that claims more is a row with
+                LimitExceeded. The limits of the scan are not used: give them again.
 
         Raises:
             UsageError: ``workers`` or ``limits`` is wrong.
@@ -334,21 +336,21 @@ class Catalog(CatalogRows):
         return Catalog(replace(data, root_is_default=self._data.root_is_default))
 
     def verify(self, sample: float | None = None, workers: int | None = None, *, seed: int = 0) -> Verification:
-        """Look whether the files are still those that were scanned, and decode them to see whether the frames agree.
+        """Check whether the files are still those that were scanned, and decode them to compare the frames.
 
-        Of each row its file's size and content are compared, what its header claims, and, at depth "frames", every
-        frame that a full decode gives: how many, when, and from which packets. Pixels are not kept. Rows that failed
-        when they were scanned are left out.
+        For each row these are compared: the file's size and content, the claims of its header, and, at depth "frames",
+        the number, times and packets of the frames that full decoding gives. Pixels are not kept. Rows that failed in
+        the scan are left out.
 
         Example: ``Catalog.open("cat.parquet").verify(sample=0.01).ok``
 
         Args:
-            sample: How many usable rows to draw if it is an int, which share if it is a float, None for all.
-            workers: Threads; None takes the thread budget. The result is the same for any number.
-            seed: Another seed draws other rows.
+            sample: A number of readable rows (int), a share of them (float), or None for all.
+            workers: Number of threads; None takes the thread budget. The result is the same for any number.
+            seed: Decides which rows are drawn.
 
         Returns:
-            What was found; no file, however bad, raises an error.
+            What was found. Bad files are listed; they raise no error.
 
         Raises:
             UsageError: ``sample`` or ``workers`` is out of range.
@@ -368,8 +370,8 @@ class Catalog(CatalogRows):
         size = table.nbytes + (0 if frames is None else frames.nbytes) + _nbytes(data.buffers.values())
         if size > MAX_PICKLED_BYTES:
             raise UsageError(
-                f"this catalog was not saved and weighs {size} bytes, more than the {MAX_PICKLED_BYTES} that are sent "
-                "to a worker: save it with catalog.to_parquet(path), and workers share the file"
+                f"this catalog is not saved and takes {size} bytes, but at most {MAX_PICKLED_BYTES} can be sent to a "
+                "worker process: save it with catalog.to_parquet(path)"
             )
         rest = (data.classes, data.verify, data.root, data.root_is_default, dict(data.buffers), data.assume_fps)
         return (_rebuild, (table, None if frames is None else frames.batches, rest))

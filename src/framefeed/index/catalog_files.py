@@ -254,12 +254,14 @@ def _facts_of(path: str, file: pq.ParquetFile, roll: Roll | None) -> Facts:
 def _header_of(path: str, schema: pa.Schema) -> Header:
     text = (schema.metadata or {}).get(_KEY)
     if text is None:
-        raise _unreadable(path, "not written by framefeed (as a manifest, pass it to framefeed.scan)")
+        raise _unreadable(
+            path, "framefeed did not write this file (if it is a list of media files, give it to framefeed.scan)"
+        )
     try:
         found = json.loads(text)
         # Before the rest, which another format may have changed.
         if (version := dict(found).get("format")) != FORMAT:
-            what = f"of format {version}, and this version of framefeed reads format {FORMAT}"
+            what = f"its format is {version}, but this version of framefeed reads format {FORMAT}"
             raise _unreadable(path, what, f"scan again, to the same name: {_SCAN_HINT}")
         header = Header(**found)
     except (ValueError, TypeError, RecursionError) as error:

@@ -46,13 +46,13 @@ class CatalogRows:
         return self._data.facts.num_rows if self._rows is None else len(self._rows)
 
     def source(self, row: int) -> str | bytes | ImageSequence:
-        """Path, URL or encoded bytes of a row; an image sequence where a folder was indexed as one."""
+        """Path, URL or encoded bytes of a row; an `ImageSequence` if a folder was indexed as one."""
         text = self.name(row)
         given = self._data.buffers.get(text)
         return self._located(row, resolved(text, self._data.root)) if given is None else given
 
     def name(self, row: int) -> str:
-        """What the ``source`` column says of a row."""
+        """Text of the ``source`` column in a row."""
         return self._data.facts.source(self._base(row))
 
     def error(self, row: int) -> str | None:
@@ -60,7 +60,7 @@ class CatalogRows:
         return self._data.facts.texts("error")[self._base(row)]
 
     def frame_index(self, row: int) -> FrameIndex:
-        """Read where the frames of a row are.
+        """Read the frame index of a row.
 
         Raises:
             UsageError: The row failed, or the catalog has no frame indexes.
@@ -98,15 +98,15 @@ class CatalogRows:
         return MediaInfo(**facts)
 
     def columns(self, row: int) -> dict[str, Any]:
-        """Label and manifest columns of a row."""
+        """Dict of the label and the manifest's columns of a row."""
         return {name: self._scalar(name, row) for name in ("label", *self._data.facts.extra_names)}
 
     def row_fingerprint(self, row: int) -> str | None:
-        """Hash of the content that was indexed; None for a failed row."""
+        """Hash of the content of the scanned file; None for a failed row."""
         return self._data.facts.texts("fingerprint")[self._base(row)]
 
     def row_stat(self, row: int) -> tuple[int, int]:
-        """(bytes, mtime_ns) of the file that was indexed, -1 where unknown."""
+        """(size in bytes, modification time in ns) of the scanned file; -1 where unknown."""
         at = self._base(row)
         return int(self._data.facts.numbers("bytes")[at]), int(self._data.facts.numbers("mtime_ns")[at])
 
@@ -114,7 +114,7 @@ class CatalogRows:
 
     @cached_property
     def table(self) -> pa.Table:
-        """All columns: the facts in a fixed order, then the manifest's own."""
+        """All columns as a `pyarrow.Table`: those of every catalog in a fixed order, then the manifest's own."""
         facts = self._data.facts
         columns = {name: facts.column(name) for name in facts.names}
         columns["label"] = encode_labels(decoded(columns["label"]), self._data.classes)
@@ -123,17 +123,17 @@ class CatalogRows:
 
     @property
     def classes(self) -> list[Label]:
-        """Distinct labels, sorted, of the whole catalog that this one is part of."""
+        """Distinct labels of the whole catalog that this one is part of, sorted."""
         return list(self._data.classes)
 
     @property
     def has_frame_indexes(self) -> bool:
-        """Whether frames can be planned: depth "frames"."""
+        """Whether the catalog has frame indexes (depth "frames"), which plans need."""
         return self._data.frames is not None
 
     @cached_property
     def usable_rows(self) -> IntArray:
-        """Rows that can be read, int64 [U]: no error, and at least one frame (or an unknown number, at "header")."""
+        """Numbers of the rows that can be read, int64 [U]: without error, and not known to have no frames."""
         if self._rows is None:
             return self._data.facts.usable_rows
         return usable_of(self._shown(self._data.facts.has_failed), self.num_frames)
@@ -145,22 +145,22 @@ class CatalogRows:
 
     @cached_property
     def widths(self) -> IntArray:
-        """Displayed columns of pixels of each row, int64 [R]; -1 where unknown."""
+        """Displayed width of each row in pixels, int64 [R]; -1 where unknown."""
         return self._numbers("width")
 
     @cached_property
     def heights(self) -> IntArray:
-        """Displayed rows of pixels of each row, int64 [R]; -1 where unknown."""
+        """Displayed height of each row in pixels, int64 [R]; -1 where unknown."""
         return self._numbers("height")
 
     def column_values(self, name: str) -> AnyArray:
-        """Read a column as NumPy array [R]: numbers as they are, anything else as codes.
+        """Read a column as a NumPy array [R]: numbers as they are, everything else as codes.
 
-        Codes are int64 positions among the sorted distinct values of the whole catalog, for the label in
-        ``classes``; -1 stands for null. Numbers with nulls become float64 with NaN.
+        Codes are int64 positions among the sorted distinct values of the whole catalog (for the label, in
+        ``classes``); -1 is null. Numbers with nulls become float64 with NaN.
 
         Raises:
-            UsageError: There is no such column; the message lists the known.
+            UsageError: There is no such column; the message lists the columns.
         """
         if name == "label":
             return self._shown(label_codes(self._data.facts, self._data.classes))
@@ -174,10 +174,10 @@ class CatalogRows:
             raise UsageError(f"column {name!r} holds {column.type}, not numbers or strings") from error
 
     def rows_without(self, name: str, rows: IntArray) -> IntArray:
-        """Find those of some rows whose value in a column is missing, int64.
+        """Give those of the given rows whose value in a column is missing, int64.
 
         Raises:
-            UsageError: There is no such column; the message lists the known.
+            UsageError: There is no such column; the message lists the columns.
         """
         is_null = self._data.facts.column(name).is_null().combine_chunks().to_numpy(zero_copy_only=False)
         return rows[self._shown(is_null)[rows]]
@@ -196,7 +196,7 @@ class CatalogRows:
 
     @property
     def failures(self) -> list[tuple[str, str, str]]:
-        """(source, error type, message) of every row that failed."""
+        """List of (source, error type, message) of the rows that failed."""
         kinds = self._data.facts.texts("error_type")
         return [
             (self.shown_name(row), kinds[self._base(row)] or "", self.error(row) or "")
@@ -205,7 +205,7 @@ class CatalogRows:
 
     @cached_property
     def failed_rows(self) -> IntArray:
-        """Rows that failed, int64 [F]."""
+        """Numbers of the rows that failed, int64 [F]."""
         return np.flatnonzero(self._shown(self._data.facts.has_failed)).astype(np.int64)
 
     def compact(self) -> CatalogData:
@@ -257,7 +257,7 @@ class CatalogRows:
         return self._shown(self._data.facts.numbers(name))
 
     def shown_name(self, row: int) -> str:
-        """Path, URL or name of a row, as `failures`, `verify` and messages have it."""
+        """Path, URL or name of a row, as `failures`, `verify` and messages show it."""
         text = self.name(row)
         return text if text in self._data.buffers else resolved(text, self._data.root)
 

@@ -42,7 +42,7 @@ DISPOSABLE = 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PacketTable:
-    """The packets of one stream in the order in which the demuxer gives them, which is decode order.
+    """The packets of one stream in decode order.
 
     Attributes:
         offset: Byte position in the file, int64 [P]; -1 where unknown.
@@ -69,7 +69,7 @@ class PacketTable:
 
 @dataclass(frozen=True, slots=True)
 class StreamFacts:
-    """What a decoder must know of the stream before its first packet.
+    """What a decoder must know about the stream before the first packet.
 
     Attributes:
         stream_index: Number of the stream in its container.
@@ -81,9 +81,9 @@ class StreamFacts:
         pixel_format: libav's name; empty where unknown.
         rotation: Degrees counter-clockwise to apply: 0, 90, 180 or 270.
         mirrored: Flip left and right, after the rotation.
-        contiguous: Each packet is one range of bytes of the file, so that no container is needed to read it.
-        skips_exactly: Leaving out disposable packets is proven not to change any other frame.
-        inband_parameters: Packets carry parameter sets, which stay in a decoder that has seen them.
+        contiguous: Each packet is one range of bytes of the file, so it can be read without opening the container.
+        skips_exactly: It is proven that leaving out disposable packets changes no other frame.
+        inband_parameters: Packets carry parameter sets, which a decoder keeps after it has read them.
         color_primaries: ITU-T H.273 code; 2 is unspecified.
         color_transfer: ITU-T H.273 code of the transfer characteristic; 2 is unspecified.
         color_space: ITU-T H.273 code of the matrix; 2 is unspecified.
@@ -116,29 +116,29 @@ class StreamFacts:
 
 @dataclass(frozen=True, eq=False)
 class FrameIndex:
-    """The output frames of one stream: ordinal -> time, packet, and where decoding for it must start.
+    """The output frames of one stream: for each frame its time, its packet, and where decoding must start.
 
-    Packet order and frame order are two tables: ``frame_packet`` joins them. The times of frames are those that
-    ``times_from`` names; the packets keep their own, in the time base of their stream.
+    Frames and packets are two tables, joined by ``frame_packet``. ``times_from`` says where the times of frames come
+    from; the packets keep their own times, in the time base of their stream.
 
     Attributes:
-        pts: Presentation time in units of ``time_base``, int64 [N], never decreasing. Where ``times_from`` is "none"
-            what the packets say; ``MISSING_PTS`` where unknown.
-        duration: In units of ``time_base``, int64 [N]; 0 where unknown.
+        pts: Presentation time of each frame in ticks of ``time_base``, int64 [N], never decreasing. With
+            ``times_from="none"`` the packets' own values; ``MISSING_PTS`` where unknown.
+        duration: Duration of each frame in ticks of ``time_base``, int64 [N]; 0 where unknown.
         time_base: Seconds in one tick.
-        key_frame_indices: Ordinals of the frames flagged as key frames, int64 [K], ascending.
-        built_from: How the ordinals were found: "packets", "packets+proof", "packets+ends" or "decode".
+        key_frame_indices: Numbers of the key frames, int64 [K], ascending.
+        built_from: How the frames were found: "packets", "packets+proof", "packets+ends" or "decode".
         frame_packet: Number of the packet that gives frame i, int64 [N]; -1 where unknown.
-        frame_start: Number of the first packet to send so that frame i comes out right, int64 [N].
+        frame_start: Number of the first packet that must be decoded for frame i, int64 [N].
         packets: The stream's packets in decode order.
-        stream: Codec configuration and geometry.
-        identity: The file that was indexed, so that another in its place is noticed; None where that is not asked.
-        damaged_frame_indices: Ordinals of the frames known never to come undamaged, int64 [D], ascending: where all was
-            decoded (``built_from="decode"``, so ``verify="full"``), exactly those that decoding refuses as
-            `CorruptMedia`; else empty.
-        times_from: Where ``pts`` comes from; with "none" time cannot address frames.
-        time_shift: Ticks that were added to the decoding times where ``times_from`` is "dts", so that the first frame
-            is shown when the stream's first packet is decoded; else 0.
+        stream: Codec configuration and size of the pictures.
+        identity: Size, time and fingerprint of the file that was indexed, to notice changes; None for no check.
+        damaged_frame_indices: Numbers of the damaged frames, int64 [D], ascending. If everything was decoded
+            (``built_from="decode"``, always with ``verify="full"``), these are exactly the frames for which decoding
+            raises `CorruptMedia`; else empty.
+        times_from: Where ``pts`` comes from; with "none" frames cannot be found by time.
+        time_shift: Ticks that were added to the decoding times if ``times_from`` is "dts", so that the first frame is
+            shown when the stream's first packet is decoded; else 0.
     """
 
     pts: IntArray
@@ -181,11 +181,11 @@ class FrameIndex:
 
     @property
     def num_damaged_frames(self) -> int | None:
-        """How many frames never come undamaged; None where not all was decoded to know it."""
+        """Number of damaged frames; None if not everything was decoded."""
         return len(self.damaged_frame_indices) if self.built_from == "decode" else None
 
     def is_damaged(self, ordinals: IntArray) -> npt.NDArray[np.bool_]:
-        """Tell which of some frames are known never to come undamaged, bool [T]."""
+        """Tell which of the given frames, int [T], are known to be damaged, bool [T]."""
         if np.ndim(ordinals) != 1 or np.asarray(ordinals).dtype.kind not in "iu":
             raise expected("ordinals", "a flat array of integers", ordinals)
         damaged = self.damaged_frame_indices
@@ -197,9 +197,9 @@ class FrameIndex:
 
     @cached_property
     def frame_stop(self) -> IntArray | None:
-        """Number after the last packet that frame i needs, int64 [N]; None where that is its own packet plus one.
+        """Number after the last packet that frame i needs, int64 [N]; None if that is always ``frame_packet`` + 1.
 
-        A picture coded as two fields in two packets bears the number of the first (M12).
+        A picture that is coded as two fields in two packets has the number of the first packet (M12).
         """
         if len(self.packets) == len(self):
             return None
@@ -208,28 +208,28 @@ class FrameIndex:
 
     @property
     def has_timestamps(self) -> bool:
-        """Whether every frame has a time and none goes backwards, so that time can address frames."""
+        """Whether every frame has a time and no time goes backwards, so that frames can be found by time."""
         return self.times_from != "none" and len(self.pts) > 0
 
     @cached_property
     def pts_seconds(self) -> FloatArray:
-        """Time of each frame on the stream's own timeline in seconds, float64 [N]; NaN where unknown."""
+        """Time of each frame in seconds on the stream's own timeline, float64 [N]; NaN where unknown."""
         return self.to_seconds(self.pts)
 
     @cached_property
     def step(self) -> int:
-        """Median distance between frames in ticks; 1 where there is none."""
+        """Median distance between frames in ticks; 1 if there are fewer than two frames."""
         return max(1, int(np.median(np.diff(self.pts)))) if self.has_timestamps and len(self) > 1 else 1
 
     @cached_property
     def end_pts(self) -> int:
-        """End of the last frame in ticks: its duration, else the median step, after its pts."""
+        """End of the last frame in ticks: its pts plus its duration, or plus the median step if that is unknown."""
         self.require_timestamps()
         return int(self.pts[-1]) + (int(self.duration[-1]) or self.step)
 
     @cached_property
     def is_variable_frame_rate(self) -> bool:
-        """Whether the distances between frames differ by more than the one tick that rounding explains."""
+        """Whether the distances between frames differ by more than one tick, which rounding can cause."""
         if not self.has_timestamps or len(self) < 3:
             return False
         steps = np.diff(self.pts)
@@ -237,24 +237,24 @@ class FrameIndex:
 
     @cached_property
     def average_fps(self) -> float | None:
-        """(N - 1) / (last pts - first pts) in frames a second; None for fewer than two frames or no times."""
+        """(N - 1) / (last pts - first pts) in frames per second; None for fewer than two frames or without times."""
         if not self.has_timestamps or self.pts[-1] == self.pts[0]:
             return None
         return float((len(self) - 1) / ((int(self.pts[-1]) - int(self.pts[0])) * self.time_base))
 
     def require_timestamps(self) -> None:
-        """Raise TimeUnavailable unless time can address frames."""
+        """Raise TimeUnavailable unless frames can be found by time."""
         if not len(self):
             raise FrameNotFound("the index has no frames")
         if not self.has_timestamps:
             raise TimeUnavailable(
-                "the stream's timestamps are missing or go backwards, and it declares no constant rate: address its "
-                "frames by index instead, or, if you know its rate, scan or build_index it with assume_fps= "
+                "the stream's timestamps are missing or go backwards, and it declares no constant rate: ask for frames "
+                "by number instead of by time; or, if you know the frame rate, give assume_fps= to scan or build_index "
                 "(--assume-fps)"
             )
 
     def to_seconds(self, ticks: IntArray) -> FloatArray:
-        """Convert ticks of frames, int64 [...], to seconds float64 [...]; NaN where the pts is missing."""
+        """Convert ticks, int64 [...], to seconds, float64 [...]; NaN for a missing pts."""
         if not isinstance(ticks, (np.ndarray, np.integer)):
             raise expected("ticks", "an int64 array", ticks)
         above, below = self.time_base.as_integer_ratio()
@@ -283,19 +283,19 @@ class FrameIndex:
         pick: Pick = "played",
         tolerance_seconds: float | None = None,
     ) -> int | IntArray:
-        """Find the frame for a time on the stream's own timeline.
+        """Find the number of the frame for a time on the stream's own timeline.
 
         Args:
             seconds: One time, or an array of times of any shape.
-            pick: "played": pts[i] <= t < pts[i + 1]; "nearest": least distance, ties to the earlier;
-                "previous": last pts <= t, without an end; "next": first pts >= t.
-            tolerance_seconds: Largest allowed distance between the frame's pts and the time.
+            pick: "played": pts[i] <= t < pts[i + 1]; "nearest": the smallest distance, the earlier of two equally near
+                frames; "previous": the last pts <= t, also after the end; "next": the first pts >= t.
+            tolerance_seconds: Largest allowed distance between the frame's pts and the time; None for no limit.
 
         Returns:
-            The ordinal, or int64 ordinals in the shape of ``seconds``.
+            The frame number, or an int64 array of the shape of ``seconds``.
 
         Raises:
-            FrameNotFound: There is nothing to pick, or it is further away than the tolerance.
+            FrameNotFound: There is no such frame, or it is further away than the tolerance.
             TimeUnavailable: The stream has no usable timestamps.
         """
         self.require_timestamps()
@@ -315,13 +315,14 @@ class FrameIndex:
             if at == NONE:
                 raise FrameNotFound(
                     f"no frame to pick ({pick}) at {wanted:.6f} s: the stream runs "
-                    f"from {self._as_seconds(int(self.pts[0])):.6f} s to {self._as_seconds(self.end_pts):.6f} s"
+                    f"from {self._as_seconds(int(self.pts[0])):.6f} s to {self._as_seconds(self.end_pts):.6f} s; use a "
+                    "time in it, or another pick"
                 )
             error = float(abs(int(self.pts[at]) - ticks[number]) * self.time_base)
             if tolerance is not None and error > tolerance:
                 raise FrameNotFound(
                     f"the frame picked ({pick}) for {wanted:.6f} s lies {error:.6f} s away, "
-                    f"more than tolerance_seconds={tolerance}"
+                    f"more than tolerance_seconds={tolerance}: allow more, or use another pick"
                 )
 
     def _as_seconds(self, ticks: int) -> float:

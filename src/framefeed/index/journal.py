@@ -71,7 +71,7 @@ class Journal(ClosedByWith):
         self._writers: tuple[_Stream, _Stream] | None = None
         self.was_left = self.folder.is_dir()
         if self.folder.exists() and not self.was_left:
-            raise UsageError(f"cannot write {target}: {self.folder} is no folder, which the scan needs; move it away")
+            raise UsageError(f"cannot write {target}: {self.folder} must be a folder, but it is a file: move it away")
         # Here nothing has been done yet.
         with writing(target):
             try:
@@ -244,9 +244,9 @@ def _told(folder: Path, has_rows: bool) -> Iterator[None]:
         yield
     except (OSError, pa.ArrowException) as error:
         raise_shortage(error, os.fspath(folder), "write")
-        hint = "make room" if is_full(error) else "let this folder be written"
+        hint = "make room on the disk" if is_full(error) else "make this folder writable"
         reason = getattr(error, "strerror", None) or error
-        following = ": it goes on where it stopped" if has_rows else ""
+        following = ": it continues where it stopped" if has_rows else ""
         raise UsageError(
             f"{folder}: the scan's journal cannot be written: {reason}; {hint} and run the same scan again{following}"
         ) from error

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from framefeed._checks import shown
 from framefeed._nearest import did_you_mean
 from framefeed.errors import UsageError
 from framefeed.index.list_text import PATH_COLUMNS, ListTable, count_media
@@ -36,18 +37,18 @@ class ListOptions:
     def __post_init__(self) -> None:
         if self.columns is not None and not _is_mapping(self.columns):
             raise UsageError(
-                f'columns must be a dict such as {{"path": 0, "label": 1}}: what a column is to be called, and its '
-                f"number or name in the list, not {self.columns!r}"
+                'columns must be a dict such as {"path": 0, "label": 1}, from the name of each column in the catalog '
+                f"to its number or name in the list, got {shown(self.columns)}"
             )
         if self.path_template is None:
             return
         if not isinstance(self.path_template, str) or not self.template_fields:
             raise UsageError(
-                f'path_template must be text with columns in braces, such as "{{label}}/{{id}}.mp4", not '
-                f"{self.path_template!r}"
+                f'path_template must be text with columns in braces, such as "{{label}}/{{id}}.mp4", got '
+                f"{shown(self.path_template)}"
             )
         if "path" in (self.columns or {}):
-            raise UsageError("columns names the paths, and path_template builds them: give one of the two")
+            raise UsageError("both columns['path'] and path_template say what the paths are: give one of the two")
 
     @property
     def template_fields(self) -> list[str]:
@@ -85,7 +86,9 @@ def renamed(found: ListTable, options: ListOptions) -> ListTable:
         names = [plain.get(at, f"column_{at}") for at in range(len(names))]
     names = [chosen.get(at, name) for at, name in enumerate(names)]
     if len(set(names)) < len(names):
-        raise UsageError(f"two columns would have one name ({', '.join(names)}): name the other one too in columns=")
+        raise UsageError(
+            f"two columns would have the same name ({', '.join(names)}): give the other one a name too, with columns="
+        )
     return replace(found, table=found.table.rename_columns(names))
 
 
@@ -93,9 +96,11 @@ def _column_at(names: list[str], wanted: str | int, *, has_header: bool) -> int:
     if isinstance(wanted, int):
         if -len(names) <= wanted < len(names):
             return wanted % len(names)
-        raise UsageError(f"it has {len(names)} columns, 0 to {len(names) - 1}, and no column {wanted}")
+        raise UsageError(f"it has no column {wanted}: its {len(names)} columns are numbered 0 to {len(names) - 1}")
     if not has_header:
-        raise UsageError(f"it has no header, and so no column {wanted!r}: give its number from 0")
+        raise UsageError(
+            f"it has no header, so columns have no names: in place of {wanted!r}, give the column's number from 0"
+        )
     if wanted in names:
         return names.index(wanted)
     raise _unknown_column(names, wanted)
@@ -103,7 +108,7 @@ def _column_at(names: list[str], wanted: str | int, *, has_header: bool) -> int:
 
 def _unknown_column(names: list[str], wanted: str) -> UsageError:
     known = ", ".join(map(repr, names))
-    return UsageError(f"it has no column {wanted!r}, but {known}{did_you_mean(wanted, names)}")
+    return UsageError(f"it has no column {wanted!r}: its columns are {known}{did_you_mean(wanted, names)}")
 
 
 def path_column(table: pa.Table) -> str:

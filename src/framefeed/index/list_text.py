@@ -134,7 +134,9 @@ def split_fields(lines: Lines) -> ListTable:
         if width > 1 and sum(len(row) == width for row in rows) >= _MOST * len(rows):
             break
     else:
-        raise UsageError(f"its lines ({lines.texts[0]!r}) are not separated by tabs, commas, semicolons or blanks")
+        raise UsageError(
+            f"expected lines with fields separated by tabs, commas, semicolons or blanks, found {lines.texts[0]!r}"
+        )
     bad = {
         number: f"{lines.shown(number)}: expected {width} fields, found {len(row)}"
         for number, row in enumerate(rows)
@@ -191,7 +193,7 @@ def read_csv(
     has_header = _is_header(first, sample[1:], wanted, is_numbered=is_numbered)
     names = first if has_header else [str(number) for number in range(len(first))]
     if len(set(names)) < len(names):
-        raise UsageError(f"its header names a column twice: {', '.join(names)}")
+        raise UsageError(f"its header has two columns of the same name ({', '.join(names)}): rename one of them")
     bad: dict[int, str] = {}
 
     def note(row: pcsv.InvalidRow) -> str:

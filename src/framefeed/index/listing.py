@@ -70,7 +70,7 @@ def list_roots(
 
 
 def _listed(roots: object) -> list[str | os.PathLike[str]]:
-    what = 'a path, or a list of paths, of folders, media files and lists of them, such as "videos/"'
+    what = 'the path of a folder, a media file or a list of files, such as "videos/", or several such paths'
     if isinstance(roots, (str, os.PathLike)):
         return [roots]
     if isinstance(roots, (type, bytes, Mapping)) or not isinstance(roots, Iterable):

@@ -56,7 +56,9 @@ def glob_groups(pattern: str, walk: Walk, without: frozenset[str] = frozenset())
     if _ANY_DEPTH in (*above, last):
         globbing.matched_folders.clear()
     if not groups and not globbing.matched_folders:
-        raise UsageError(f"{pattern}: this pattern matches no file: check its folders, and quote it in a shell")
+        raise UsageError(
+            f"{pattern}: this pattern matches no file: check the names of its folders, and put it in quotes in a shell"
+        )
     groups += [group for folder in globbing.matched_folders for group in walk.folder(folder)]
     return _in_order(groups)
 

@@ -170,7 +170,7 @@ def _manifest(path: str, found: ListTable, options: ListOptions) -> Manifest:
     if not table.column_names:
         if not len(table) and suffix_of(path) != ".parquet":
             return Manifest("", [], table)
-        raise UsageError("has no columns; name one path")
+        raise UsageError("has no columns: expected one with paths, called path")
     bad = {
         number: UnreadableMedia(f"{path}: {reason}", source=path, stage="open") for number, reason in found.bad.items()
     }

@@ -16,6 +16,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from framefeed._checks import expected
 from framefeed._nearest import did_you_mean
 from framefeed.errors import UsageError
 
@@ -142,7 +143,8 @@ def pick_frames(pts: IntArray, ticks: ExactTimes, pick: Pick) -> IntArray:
         Ordinals, int64 [T]; ``NONE`` where there is nothing to pick.
     """
     if pick not in PICKS:
-        raise UsageError(f"unknown pick {pick!r}: use one of {', '.join(PICKS)}{did_you_mean(str(pick), PICKS)}")
+        error = expected("pick", f"one of {', '.join(PICKS)}", pick)
+        raise UsageError(f"{error}{did_you_mean(str(pick), PICKS)}")
     before = np.searchsorted(pts, _clamped(ticks.floors()), side="right") - 1
     if pick in ("played", "previous"):
         return before

@@ -161,8 +161,8 @@ def find_out(sources: Sources, known: Known, journal: Journal | None, options: S
         if journal is None or writer is None:
             raise
         raise KeyboardInterrupt(
-            f"interrupted; what was found about {tally.known + writer.num_written:,} of {len(held):,} files is kept: "
-            f"run the same scan again, and it goes on from {journal.folder}"
+            f"interrupted; the results of {tally.known + writer.num_written:,} of {len(held):,} files are saved in "
+            f"{journal.folder}: run the same scan again to continue"
         ) from interrupt
     found = _joined(known, held, new) if tally.known else new
     return Outcome(lambda: found, False, tally)

@@ -17,7 +17,7 @@ _REMEDY = (
     'Lists of numbers can come from JSON Lines ({"path": "a.mp4", "frame": [1, 5, 9]}) or Parquet; or make the '
     "requests yourself, with plan_requests"
 )
-_EXPECTED = "expected integers (frame numbers) or floats (seconds), one or a list a row"
+_EXPECTED = "expected integers (frame numbers) or floats (seconds), one number or a list of numbers per row"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,7 +83,7 @@ def _numbers(column: pa.Array, name: str) -> IntArray | FloatArray:
         try:
             numbers: IntArray = pc.fill_null(column.cast(pa.int64()), 0).to_numpy()
         except pa.ArrowInvalid as error:
-            raise UsageError(f"column {name!r} holds a number that is no frame number: {error}") from None
+            raise UsageError(f"column {name!r} holds a number that cannot be a frame number: {error}") from None
         return numbers
     raise UsageError(f"column {name!r} holds {_shown(column)}: {_EXPECTED}. {_REMEDY}")
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from framefeed._checks import check_path
+from framefeed._checks import check_path, expected
 from framefeed.errors import MediaError, UnreadableMedia, UsageError
 from framefeed.index.assembly import Rows, Wanted, assemble, catalog_data
 from framefeed.index.build import Verify
@@ -59,7 +59,7 @@ def scan(
     deadline_seconds: float | None = 60,
     classes: Sequence[str] | Sequence[int] | None = None,
 ) -> Catalog:
-    """Make a catalog of many media: one row per file, also for files that cannot be read.
+    """Make a catalog of many files: one row per file, also for files that cannot be read.
 
     With ``out``, results are written to a journal beside the catalog while the scan runs. A scan that was interrupted
     or killed continues where it stopped when it is run again. When a finished scan is run again, it opens only files
@@ -81,7 +81,7 @@ def scan(
             ``{"path": 0, "label": 1}``. Other columns keep their names. Most lists do not need it: see the guide.
         path_template: Path of each line, built from a list's columns: ``"{label}/{youtube_id}_{time_start:06d}.mp4"``.
         root: Store paths below this folder relative to it, so that a catalog can move with its data. Relative paths in
-            lists count from it too, and without it from the list's own folder.
+            lists start there too, or without it at the list's own folder.
         resume: Use the journal and the old catalog for files that have not changed; False opens all files again.
         progress: Show a bar; None shows it if standard error is a terminal.
         image_folders: "video" takes each folder of pictures as one video; None, or "image", gives a row to every
@@ -162,7 +162,7 @@ class ScanRequest:
 
     def __post_init__(self) -> None:
         if self.label_from not in (None, "parent"):
-            raise UsageError(f"label_from must be 'parent' or None, not {self.label_from!r}")
+            raise expected("label_from", "'parent' or None", self.label_from)
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +275,7 @@ def _checked_target(out: StrPath, roots: Roots) -> str:
     target = absolute(os.fsdecode(out))
     names = [roots] if isinstance(roots, (str, os.PathLike)) else roots
     if any(absolute(os.fsdecode(name)) == target for name in names):
-        raise UsageError(f"out={target} would overwrite the list that is scanned: choose another name")
+        raise UsageError(f"out={target} is one of the roots that are scanned: choose another name, such as cat.parquet")
     check_target(target)
     return target
 
@@ -287,10 +287,10 @@ def fps_of(image_folders: str, fps: float | Fraction | None) -> Fraction | None:
         UsageError: It is not so.
     """
     if image_folders not in get_args(ImageFolders):
-        raise UsageError(f"image_folders must be 'video' or None, not {image_folders!r}")
+        raise expected("image_folders", "'video', 'image' or None", image_folders)
     if (image_folders == "video") != (fps is not None):
         raise UsageError(
-            'image_folders="video" (--image-folders video) and fps=... (--fps) need each other: give both, or neither'
+            'expected image_folders="video" (--image-folders video) and fps=... (--fps) together: give both, or neither'
         )
     return None if fps is None else exact_rate(fps)
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Literal, get_args
 
 from framefeed._checks import expected
-from framefeed.errors import FramefeedError, LimitExceeded, MediaError, UnsupportedCodec, UsageError
+from framefeed.errors import FramefeedError, LimitExceeded, MediaError, UnsupportedCodec
 from framefeed.index.build import Verify, index_media
 from framefeed.index.frame_index import FrameIndex
 from framefeed.index.frame_rows import MOST_ITEMS
@@ -63,7 +63,7 @@ class SurveyOptions:
         if self.workers is not None and (not isinstance(self.workers, int) or self.workers < 0):
             raise expected("workers", "an integer of at least 0, or None for the thread budget", self.workers)
         if self.limits.max_packets > MOST_ITEMS:
-            raise UsageError(f"a catalog holds up to {MOST_ITEMS} packets of a video: max_packets must not be more")
+            raise expected("limits.max_packets", f"at most {MOST_ITEMS} for a catalog", self.limits.max_packets)
         check_deadline(self.deadline_seconds)
 
     @property
@@ -112,8 +112,9 @@ def survey(source: Any, options: SurveyOptions) -> Finding:
             return try_again_in_shortage(partial(_survey, source, options), name, "index")
     except RecursionError:
         message = (
-            f"{name}: its parts lie deeper in each other than the recursion limit allows ({sys.getrecursionlimit()}): "
-            "it may be damaged; raise it with sys.setrecursionlimit if the file is trusted"
+            f"{name}: its parts are nested more deeply than Python's recursion limit allows "
+            f"({sys.getrecursionlimit()}): the file may be damaged; if you trust it, give sys.setrecursionlimit a "
+            "larger number"
         )
         return Finding(error=LimitExceeded(message, limit="recursion limit", source=name, stage="index"))
     except FramefeedError:

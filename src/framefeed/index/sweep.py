@@ -134,8 +134,8 @@ def _told_of(chunks: Sequence[Chunk]) -> Iterator[None]:
     except WorkerLost as error:
         if error.position is None:
             raise WorkerLost(
-                f"no thread could be started ({error.__cause__}): the limit on memory or on threads (ulimit -v, "
-                "ulimit -u) allows none; with workers=1 (--workers 1) the scan needs none",
+                f"no thread could be started ({error.__cause__}): raise the limit on memory or on threads (ulimit -v, "
+                "ulimit -u), or scan with workers=1 (--workers 1), which starts no threads",
                 stage=error.stage,
             ) from error
         chunk = chunks[error.position]
@@ -143,9 +143,8 @@ def _told_of(chunks: Sequence[Chunk]) -> Iterator[None]:
             printable(f"{part.prefix}{part.names[at]}") for part, at in ((chunk.parts[0], 0), (chunk.parts[-1], -1))
         )
         raise WorkerLost(
-            f"{error.__cause__} while it looked at {len(chunk)} files, from {first} to {last}: run the "
-            "same scan again, which goes on where it stopped if it has out=...; with workers=1 (--workers 1) it needs "
-            "no processes",
+            f"{error.__cause__} while it read {len(chunk)} files, from {first} to {last}: run the same scan again, "
+            "which continues where it stopped if it has out=...; with workers=1 (--workers 1) it uses no processes",
             position=error.position,
             stage=error.stage,
         ) from error

@@ -26,14 +26,14 @@ _IN_FLIGHT_PER_WORKER = 2
 
 
 class Difference(NamedTuple):
-    """Something that a catalog says of a source, and that is not so.
+    """A value of a catalog that differs from the file.
 
     Attributes:
         source: Path or name.
         what: "file", "frames", "time_base", "times_from", "time_shift", "pts", "frame_packet", "damaged", "packets", or
             the name of a column.
-        expected: What the catalog says.
-        found: What the file says.
+        expected: The value in the catalog.
+        found: The value of the file.
     """
 
     source: str
@@ -56,12 +56,12 @@ class Failure(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What verifying a catalog found.
+    """Result of `Catalog.verify`.
 
     Attributes:
-        checked: How many rows were looked at.
-        differences: What is not as the catalog says, by row.
-        errors: Sources that could not be read, by row.
+        checked: Number of rows that were checked.
+        differences: Values that differ from the catalog, in the order of rows.
+        errors: Sources that could not be read, in the order of rows.
     """
 
     checked: int
@@ -70,7 +70,7 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Whether everything that was looked at is as the catalog says."""
+        """Whether no difference and no error was found."""
         return not self.differences and not self.errors
 
     def __repr__(self) -> str:
@@ -108,12 +108,14 @@ def sampled(rows: IntArray, sample: float | None, seed: int) -> IntArray:
         raise expected("sample", "a number of rows, a share of them such as 0.01, or None", sample)
     if isinstance(sample, float):
         if not 0 <= sample <= 1:
-            raise UsageError(f"sample as a share must be from 0.0 to 1.0, not {sample}; for that many rows give an int")
+            raise UsageError(
+                f"sample: expected a share from 0.0 to 1.0, got {sample}; for a number of rows, give an int"
+            )
         count = ceil(sample * len(rows))
     else:
         count = int(sample)
     if count < 0:
-        raise UsageError(f"sample must be 0 or more, not {sample}")
+        raise expected("sample", "a number of rows of at least 0", sample)
     drawn = np.random.default_rng(seed).permutation(len(rows))[:count]
     return rows[np.sort(drawn)]
 

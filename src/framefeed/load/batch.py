@@ -14,20 +14,20 @@ from framefeed.errors import FramefeedError, UsageError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClipBatch:
-    """B clips of T frames. Its arrays are the caller's for as long as any view of them lives.
+    """A batch of B clips, each of T frames. The arrays keep their values for as long as you hold any view of them.
 
     Attributes:
-        data: RGB pixels, uint8 [B, T, C, H, W]; with a transform [B, ...] of what that returned. Zeros where not ok.
-            Of a plan with ``unequal=True`` a list of B arrays, uint8 [T, C, H, W] or what the transform returned; where
-            not ok the zeros are uint8 [T, C, H, W] of the size that the clip's pictures have.
-        pts_seconds: Time of each frame on its stream's timeline, float64 [B, T]; NaN where unknown or not ok.
-        valid: False where the policy filled in for what lies past the end, and where not ok, bool [B, T].
+        data: RGB pixels, uint8 [B, T, C, H, W]. With a transform, the stacked results of the transform, [B, ...]. Zeros
+            for clips that failed. For a plan with ``unequal=True``, a list of B arrays: uint8 [T, C, H, W], or the
+            results of the transform; a clip that failed is zeros, uint8 [T, C, H, W] of its own picture size.
+        pts_seconds: Time of each frame in its stream, float64 [B, T]; NaN if unknown or if the clip failed.
+        valid: False for frames that replace frames past the end of a video, and for clips that failed, bool [B, T].
         positions: Global positions in the epoch, int64 [B].
-        columns: The plan's columns by name, [B] each; whole numbers and codes of text as int64.
-        sources: Path, URL or bytes that each clip came from, B of them; of an image sequence its folder, or its first
-            file and how many more.
+        columns: Columns of the plan by name, each [B]; integers and codes of text are int64.
+        sources: Path, URL or bytes of each clip, a list of B; for an image sequence, its folder, or its first file and
+            the number of further files.
         ok: Whether the clip could be loaded, bool [B].
-        errors: Why not, B of them; None where ok.
+        errors: Error of each clip, a list of B; None for clips that could be loaded.
     """
 
     data: Any
@@ -43,7 +43,7 @@ class ClipBatch:
         columns = (self.data, self.pts_seconds, self.valid, *self.columns.values(), self.ok)
         lengths = {len(self.positions), len(self.sources), len(self.errors), *map(len, columns)}
         if len(lengths) != 1 or self.pts_seconds.shape != self.valid.shape:
-            raise UsageError(f"the parts of a batch must have one length, not {sorted(lengths)}")
+            raise UsageError(f"expected parts of one length in a batch, got lengths {sorted(lengths)}")
 
     def __len__(self) -> int:
         return len(self.positions)

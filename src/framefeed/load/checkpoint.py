@@ -83,7 +83,8 @@ def _converted(delivered: int, shape: tuple[int, int], plan: EpochPlan, options:
     regrouped = world_size != plan.world_size and (clips // world_size % unit or clips // plan.world_size % unit)
     if clips % step or regrouped:
         raise UsageError(
-            f"this state lies after {delivered} batches of {batch_size} clips on {world_size} ranks, which is within a "
-            f"batch here (batch_size={options.batch_size}, world_size={plan.world_size}): resume with the same numbers"
+            f"state: expected a position between two batches of this loader (batch_size={options.batch_size}, "
+            f"world_size={plan.world_size}), got one after {delivered} batches with batch_size={batch_size}, "
+            f"world_size={world_size}: resume with the same numbers"
         )
     return clips // step

@@ -189,8 +189,8 @@ class Draft:
             return stack.zeros(self._example(transformed))
         for place in misfits:
             message = (
-                f"the transform returned another shape or type here than for the first clip of the batch, "
-                f"{array.dtype} {array.shape[1:]}: the results of a batch must be alike"
+                f"transform: expected {array.dtype} {list(array.shape[1:])} as for the first clip of the batch, got "
+                "another shape or dtype: return arrays of one shape and dtype"
             )
             self.fail(place, UsageError(message), "transform")
         return array

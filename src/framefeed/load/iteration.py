@@ -51,7 +51,7 @@ class Session:
 
 
 class BatchIterator(Iterator[ClipBatch]):
-    """Batches in order. The error of a clip is raised in the place of its batch; the next call goes on behind it."""
+    """Batches in order. The error of a clip is raised in place of its batch; the next call returns the next batch."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -126,7 +126,7 @@ class BatchIterator(Iterator[ClipBatch]):
                 else:
                     unit.fail(outcome.error)
         except BaseException:
-            self._why_ended = self._why_ended or "an error ended it; begin another, or restore a state"
+            self._why_ended = self._why_ended or "an error ended it: call iter(loader) again, or load a state"
             raise
         finally:
             self._session.meter.waited(costs)
@@ -149,7 +149,7 @@ class BatchIterator(Iterator[ClipBatch]):
             raise self._ended() from None
 
     def _ended(self) -> UsageError:
-        return UsageError(f"this iterator has ended and gives no more batches: {self._why_ended}")
+        return UsageError(f"this iterator has ended: {self._why_ended}")
 
     def _delivered(self, batch: ClipBatch) -> ClipBatch:
         for failed in batch.errors:
@@ -214,7 +214,7 @@ def _too_late(error: DeadlineExceeded, unit: Unit) -> DeadlineExceeded:
     """Say in the plan's words what ``parallel`` says in numbers of items."""
     position, name = unit.draft.name_of(unit.places[0])
     return DeadlineExceeded(
-        f"{name}: the clip at position {position} was not ready in time (stage: {unit.stage}); {error}",
+        f"{name}: the clip at position {position} was not ready within deadline_seconds (stage: {unit.stage}): {error}",
         position=position,
         source=name,
         stage=unit.stage,

@@ -1,4 +1,4 @@
-"""Ledger: which clips could not be loaded, why, and what was done instead."""
+"""Ledger: the clips that could not be loaded, the reasons, and what was done instead."""
 
 from __future__ import annotations
 
@@ -9,16 +9,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, overload
 
+from framefeed._checks import expected
 from framefeed.errors import FramefeedError, LoadError, UsageError
+from framefeed.index.names import visible
 from framefeed.parallel.forking import renew_after_fork
 from framefeed.parallel.shared_lines import SharedLines
 
 MAX_ENTRIES = 10_000
-"""Listed; further failures are only counted, in a few bytes each."""
+"""The first failures are listed; further ones are only counted, in a few bytes each."""
 _MAX_BYTES = 64 << 20
 _MAX_FRAMES = 256
 _MAX_REASON = 500
 """Characters of a reason that are kept."""
+_PRINTED_FILES = 20
+_PRINTED_REASON = 200
+"""Characters of a reason that ``print`` shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +32,11 @@ class LedgerEntry:
 
     Attributes:
         source: Path, URL or name of the file.
-        position: Global position in the epoch.
+        position: Global position of the clip in the epoch.
         epoch: Number of the epoch.
-        frames: Frames that the error names, the first 256; empty where it names none.
+        frames: Frame numbers that the error names, at most the first 256; empty if it names none.
         reason: Type and message of the error.
-        action: What was delivered in place of the clip: "skipped" is zeros with ``ok`` False.
+        action: What was done: "skipped" means that the clip was delivered as zeros with ``ok`` False.
     """
 
     source: str
@@ -49,10 +54,12 @@ class LedgerEntry:
 
 
 class Ledger(Sequence[LedgerEntry]):
-    """The clips that a loader could not load, in the order in which they failed; bounded to 10,000 entries.
+    """The clips that could not be loaded, in the order in which they failed; at most the first 10,000.
+
+    A ledger is a sequence of `LedgerEntry`. ``print(ledger)`` lists the files, each with the reason and what was done.
 
     Args:
-        lines: Where worker processes write their entries too, or None: there are none.
+        lines: File that worker processes write their entries to, or None if there are no worker processes.
     """
 
     def __init__(self, lines: SharedLines | None = None) -> None:
@@ -67,7 +74,7 @@ class Ledger(Sequence[LedgerEntry]):
         self._unlisted: Counter[int] = Counter()
 
     def begin_anew(self) -> None:
-        """Have another lock in a forked process; shared entries are read again, for a thread may have been at it."""
+        """Replace the lock in a forked process; read shared entries again, because a thread may have been reading."""
         self._lock = threading.Lock()
         if self._lines is not None:
             self._lines.rewind()
@@ -75,7 +82,7 @@ class Ledger(Sequence[LedgerEntry]):
 
     @classmethod
     def shared(cls) -> Ledger:
-        """Make one that is shared with worker processes; see `SharedLines`."""
+        """Make a ledger that is shared with worker processes; see `SharedLines`."""
         return cls(SharedLines(_MAX_BYTES))
 
     def __reduce__(self) -> tuple[Callable[..., Ledger], tuple[object, ...]]:
@@ -85,6 +92,27 @@ class Ledger(Sequence[LedgerEntry]):
         failed = self.num_failed
         listed = "" if failed == len(self._entries) else f", {len(self._entries)} of them listed"
         return f"Ledger({failed} failed clips{listed})"
+
+    def __str__(self) -> str:
+        failed = self.num_failed
+        if not failed:
+            return "no clip failed"
+        clips: Counter[tuple[str, str, str]] = Counter()
+        first: dict[tuple[str, str, str], LedgerEntry] = {}
+        for entry in self._entries:
+            key = entry.source, entry.action, entry.reason.partition(":")[0]
+            clips[key] += 1
+            first.setdefault(key, entry)
+        shown = list(first)[:_PRINTED_FILES]
+        lines = [
+            f"{_counted(failed, 'failed clip')} of {_counted(len({entry.source for entry in self._entries}), 'file')}"
+        ]
+        lines += [_line(first[key], clips[key]) for key in shown]
+        if len(first) > len(shown):
+            lines.append(f"  ... and {len(first) - len(shown):,} more")
+        if failed > len(self._entries):
+            lines.append(f"  only the first {len(self._entries):,} failures are listed")
+        return "\n".join(lines)
 
     def __len__(self) -> int:
         self._read()
@@ -100,12 +128,12 @@ class Ledger(Sequence[LedgerEntry]):
 
     @property
     def num_failed(self) -> int:
-        """Failures, also those that are not listed."""
+        """Number of failures, including those that are not listed."""
         self._read()
         return len(self._entries) + self._unlisted.total()
 
     def num_positions(self, epoch: int) -> int:
-        """Count the positions of an epoch that failed, each once; those that are not listed as often as they failed."""
+        """Count the positions of an epoch that failed, each once; unlisted failures count as often as they occurred."""
         self._read()
         return len(self._positions.get(epoch, ())) + self._unlisted[epoch]
 
@@ -113,7 +141,7 @@ class Ledger(Sequence[LedgerEntry]):
         """Add a failure.
 
         Raises:
-            LoadError: The file that is shared with other processes cannot be written.
+            LoadError: The file that is shared with worker processes cannot be written.
         """
         self._read()
         is_full = len(self._entries) >= MAX_ENTRIES
@@ -144,25 +172,44 @@ class Ledger(Sequence[LedgerEntry]):
         self._positions.setdefault(entry.epoch, set()).add(entry.position)
 
 
+def _line(entry: LedgerEntry, clips: int) -> str:
+    kind, _, message = entry.reason.partition(": ")
+    # Of several clips: the line names their file, and their number.
+    message = message.removeprefix(f"{entry.source}: ").removesuffix(f" (clip at position {entry.position})")
+    reason = visible(" ".join(message.split()))
+    shortened = reason if len(reason) <= _PRINTED_REASON else f"{reason[:_PRINTED_REASON]} ..."
+    return f"  {visible(entry.source)}: {_counted(clips, 'clip')} {entry.action}: {kind}: {shortened}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def check_max_failed(max_failed: int | float | None, on_error: str) -> None:
-    """Raise UsageError unless ``max_failed`` is None, a count or a share, and clips are skipped at all."""
+    """Check ``max_failed``.
+
+    Raises:
+        UsageError: It is not None, a count or a share, or ``on_error`` is "raise".
+    """
     if max_failed is None:
         return
     if on_error == "raise":
-        raise UsageError("max_failed is for on_error='skip': with on_error='raise' the first failed clip raises")
+        raise UsageError(
+            "max_failed needs on_error='skip': with on_error='raise' the first clip that fails raises its error"
+        )
     is_count = isinstance(max_failed, int) and not isinstance(max_failed, bool) and max_failed >= 0
     if not is_count and not (isinstance(max_failed, float) and 0 <= max_failed <= 1):
-        raise UsageError(f"max_failed must be a count (int) or a share from 0.0 to 1.0 (float), got {max_failed!r}")
+        raise expected("max_failed", "a count (int) such as 10, or a share (float) from 0.0 to 1.0", max_failed)
 
 
 def too_many_failed(ledger: Ledger, max_failed: int | float | None, epoch: int, clips: int) -> LoadError | None:
-    """Make the error that stops a run which loses too much, or None.
+    """Return the error that stops a run if more clips failed than ``max_failed`` allows, else None.
 
     Args:
-        ledger: What has failed.
+        ledger: The clips that failed.
         max_failed: Clips of an epoch that may fail: a count, or a share of ``clips``.
-        epoch: That is loaded.
-        clips: Of the epoch.
+        epoch: Number of the epoch that is loaded.
+        clips: Number of clips in the epoch.
     """
     if max_failed is None:
         return None
@@ -172,8 +219,8 @@ def too_many_failed(ledger: Ledger, max_failed: int | float | None, epoch: int, 
     last = ledger[-1]
     return LoadError(
         f"{failed} of {clips} clips of epoch {epoch} could not be loaded, more than max_failed={max_failed!r} allows; "
-        f"the last one listed: {last.source}: {last.reason}. Leave such files out with catalog.without(ledger), or "
-        "raise max_failed",
+        f"the last one listed: {last.source}: {last.reason}. print(ledger) lists the files; leave them out with "
+        "catalog.without(ledger), or raise max_failed",
         position=last.position,
         source=last.source,
         stage="load",

@@ -23,40 +23,40 @@ from framefeed.plan.epoch import EpochPlan
 
 
 class ClipLoader(ClosedByWith):
-    """Batches of the clips of a plan, decoded ahead in threads, in the plan's order for any number of threads.
+    """Iterates over batches of a plan's clips. Threads decode ahead, and keep the order of the plan.
 
-    Each ``iter()`` ends the iteration before it, and starts at the beginning of ``epoch``, or once at a restored
-    position. ``epoch`` increases when an iteration reaches its end, not when it is left early.
+    Each ``iter()`` ends the iteration before it, and starts at the beginning of ``epoch``, or once at a position from
+    ``load_state_dict``. ``epoch`` increases when an iteration reaches its end, not when you leave it early.
 
     When a clip fails, ``on_error="raise"`` raises its error in place of its batch. ``next()`` on the same iterator
-    continues with the next batch; a state that was saved before leads back to the failed batch. With "skip", the clip
-    is zeros in its batch, with ok False, pts NaN, valid False, and its error in ``errors``. A clip that is not ready
-    within ``deadline_seconds`` raises `DeadlineExceeded` with either option, and ends the iteration, because native
-    code that hangs cannot be stopped.
+    continues with the next batch; a state that was saved before the error resumes at the failed batch. With "skip", the
+    clip is zeros in its batch, with ok False, pts_seconds NaN, valid False, and its error in ``errors``. A clip that is
+    not ready within ``deadline_seconds`` raises `DeadlineExceeded` with either option, and ends the iteration, because
+    native code that hangs cannot be stopped.
 
     Example: ``for batch in ClipLoader(plan, batch_size=16): train(batch.data, batch.columns["label"])``
 
     Args:
         plan: From ``plan_clips`` or ``plan_requests``.
-        batch_size: B.
+        batch_size: Number of clips in a batch, B.
         drop_last: Leave out the last batch if it is smaller than B.
-        workers: Threads that decode; 0 decodes in the thread that iterates, "auto" takes the thread budget.
+        workers: Number of threads that decode; 0 decodes in the thread that iterates, "auto" is the thread budget.
         kind: "threads".
-        prefetch: Number of batches that are made ahead; fewer if they would take more than 2 GiB.
+        prefetch: Number of batches that are prepared ahead; fewer if they would take more than 2 GiB.
         backend: Name of a decoder, or a Decoder.
-        limits: What a file may claim before anything is allocated for it; None is ``Limits()``.
-        cache: A `FrameCache`: clips that it has are read from it, other clips are decoded and stored. Other processes
-            find stored frames at the end of an epoch, and after ``close``.
-        transform: Called with (clip [T, C, H, W], rng) in a worker; what it returns is stacked to a batch. ``rng`` is
-            the same for a seed, epoch and global position in every worker and on every machine.
+        limits: Limits on what a file may claim, such as the size of its pictures; None means ``Limits()``.
+        cache: A `FrameCache`: clips in it are read from it, other clips are decoded and stored. Other processes find
+            stored frames at the end of an epoch, and after ``close``.
+        transform: Called with (clip [T, C, H, W], rng) in a worker; the results are stacked to a batch. ``rng`` depends
+            on seed, epoch and global position only: it is the same in every worker and on every machine.
         on_error: "raise" or "skip".
-        max_failed: With "skip", clips of an epoch that may fail: a count (int), or a share of its clips (float). One
-            more is a LoadError, which ends the iteration.
+        max_failed: With "skip", number (int) or share (float) of an epoch's clips that may fail. If more fail, a
+            LoadError ends the iteration.
         deadline_seconds: Longest wait for one clip, or None. With workers=0 it has no effect, because the caller's own
             thread decodes and cannot be interrupted.
 
     Raises:
-        UsageError: The arguments do not fit together.
+        UsageError: An argument is wrong, or the arguments do not fit together.
     """
 
     def __init__(
@@ -108,28 +108,28 @@ class ClipLoader(ClosedByWith):
 
     @property
     def batch_size(self) -> int:
-        """B."""
+        """Number of clips in a batch."""
         return self._options.batch_size
 
     @property
     def epoch(self) -> int:
-        """The epoch that is being iterated, or that the next iteration is of."""
+        """Number of the epoch that is being iterated, or that the next iteration will use."""
         return self._cursor.epoch
 
     @property
     def ledger(self) -> Ledger:
-        """The clips that were skipped since the loader was made: file, position, epoch, frames, reason."""
+        """The clips that were skipped since the loader was made; ``print(loader.ledger)`` lists their files."""
         return self._ledger
 
     def __len__(self) -> int:
-        """Batches of an epoch."""
+        """Number of batches in an epoch."""
         return num_batches(self._plan, self._options)
 
     def __iter__(self) -> BatchIterator:
         """Begin an iteration, and end the one before it."""
         if self._is_closed:
-            raise UsageError("this ClipLoader is closed: make another one")
-        self._end_iteration("another iteration of this loader was begun")
+            raise UsageError("this ClipLoader is closed: make a new one")
+        self._end_iteration("a later iter(loader) replaced it: use one iterator at a time")
         start = self._cursor.delivered if self._cursor.is_restored else 0
         self._cursor = Cursor(self._cursor.epoch, start)
         session = Session(
@@ -146,11 +146,11 @@ class ClipLoader(ClosedByWith):
         return iterator
 
     def state_dict(self) -> dict[str, Any]:
-        """The position after the last delivered batch, as JSON under 1 KB; prefetched batches do not count."""
+        """Return the position after the last delivered batch, as JSON under 1 KB; prefetched batches do not count."""
         return state_at(self._cursor, self._plan, self._options)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Let the next iteration begin at a saved position; the number of workers may differ.
+        """Start the next iteration at a saved position; the number of workers may differ.
 
         Another batch size or number of ranks works if the position is not inside a batch.
 
@@ -158,18 +158,18 @@ class ClipLoader(ClosedByWith):
             UsageError: The state is from another plan, or not from a loader.
         """
         cursor = cursor_of(state, self._plan, self._options)
-        self._end_iteration("the loader was restored to another place")
+        self._end_iteration("load_state_dict was called: call iter(loader) again")
         self._cursor = cursor
 
     def stats(self) -> LoadStats:
-        """What was done since the loader was made, and what limits it."""
+        """Return counts and times since the loader was made, and the slowest part."""
         cache = self._options.cache
         return self._meter.snapshot(None if cache is None else cache.stats())
 
     def close(self) -> None:
-        """End the iteration and the threads, waiting for clips that are being decoded; batches stay valid."""
+        """End the iteration and the threads, after the clips that are being decoded; batches stay valid."""
         self._is_closed = True
-        self._end_iteration("the loader was closed")
+        self._end_iteration("the loader was closed: make a new one")
         self._workers.close()
         if self._options.cache is not None:
             self._options.cache.flush()

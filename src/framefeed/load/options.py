@@ -24,12 +24,12 @@ Transform = Callable[[npt.NDArray[Any], Generator], Any]
 OnError = Literal["raise", "skip"]
 
 MAX_PREFETCH_BYTES = 2 << 30
-"""Batches made ahead weigh no more than this, though one is always made: it is for clips, not for whole films."""
+"""Bytes of batches that are prepared ahead; one batch is always prepared."""
 
 
 @dataclass(frozen=True)
 class LoaderOptions:
-    """The options of ``ClipLoader``; their meaning stands there.
+    """The options of ``ClipLoader``, which describes them.
 
     Example: ``LoaderOptions(batch_size=16)``. The defaults are those of docs/reference.md.
     """
@@ -53,9 +53,11 @@ class LoaderOptions:
         if self.workers != "auto":
             self._put("workers", _at_least(0, "workers", self.workers, ', or "auto"'))
         if self.kind == "processes":
-            raise UsageError('not in this version: kind="processes"; use kind="threads", decoding runs in parallel')
+            raise UsageError(
+                'kind="processes" is not in this version: use kind="threads", which decodes in parallel too'
+            )
         if self.kind != "threads":
-            raise UsageError(f'kind must be "threads" (or "processes", not in this version), not {self.kind!r}')
+            raise expected("kind", '"threads"', self.kind)
         if self.cache is not None and not isinstance(self.cache, FrameCache):
             raise expected("cache", "an ff.FrameCache or None", self.cache)
         if self.transform is not None and not callable(self.transform):
@@ -88,14 +90,16 @@ class LoaderOptions:
 
 
 def check_on_error(on_error: str, max_failed: int | float | None) -> None:
-    """Check what is done about clips that fail, and how many may.
+    """Check ``on_error`` and ``max_failed``.
 
     Raises:
-        UsageError: Not such a word, or ``max_failed`` does not fit.
+        UsageError: One of them has no such value.
         NotInThisVersion: "substitute".
     """
     if on_error == "substitute":
-        raise NotInThisVersion('on_error="substitute" is not in this version: use "skip", and leave clips out by `ok`')
+        raise NotInThisVersion(
+            'on_error="substitute" is not in this version: use on_error="skip", and leave out clips where `ok` is False'
+        )
     if on_error not in ("raise", "skip"):
         raise expected("on_error", '"raise" or "skip"', on_error)
     check_max_failed(max_failed, on_error)

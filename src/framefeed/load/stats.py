@@ -52,20 +52,20 @@ class WorkCost:
 
 @dataclass(frozen=True, slots=True)
 class LoadStats:
-    """What a loader did since it was made, all epochs together. Seconds of workers add up over all workers.
+    """Counts and times of a loader since it was made, over all epochs. Seconds of workers are sums over all workers.
 
     Attributes:
-        batches: Batches delivered.
-        clips: Clips in them, failed ones included.
-        failed_clips: Clips in them that could not be loaded.
-        workers: How many work at once; 0 is the consumer itself.
-        plan_seconds: Of workers, making requests.
-        decode_seconds: Of workers, decoding to pictures of the wanted form.
-        transform_seconds: Of workers, in the user's transform.
-        wait_seconds: That the consumer spent waiting for batches.
-        outside_seconds: That the consumer spent elsewhere, between two batches: the training step.
-        counts: What the decoders counted.
-        cache: What the cache did in this process, for all its users; None without one.
+        batches: Number of delivered batches.
+        clips: Number of clips in them, including failed ones.
+        failed_clips: Number of clips in them that could not be loaded.
+        workers: Number of workers; 0 means that the consumer's thread does the work.
+        plan_seconds: Time of workers for making requests.
+        decode_seconds: Time of workers for decoding, conversion and resizing included.
+        transform_seconds: Time of workers in the user's transform.
+        wait_seconds: Time that the consumer waited for batches.
+        outside_seconds: Time of the consumer between two batches: the training step.
+        counts: Counts of the decoders.
+        cache: Counts of the cache in this process, for all its users; None without a cache.
     """
 
     batches: int = 0
@@ -82,32 +82,32 @@ class LoadStats:
 
     @property
     def wall_seconds(self) -> float:
-        """Seconds of the consumer's loop."""
+        """Duration of the consumer's loop in seconds."""
         return self.wait_seconds + self.outside_seconds
 
     @property
     def clips_per_second(self) -> float:
-        """Clips delivered in a second of the loop, the training step included; failed ones do not count."""
+        """Clips delivered per second of the loop, the training step included; failed clips do not count."""
         return (self.clips - self.failed_clips) / self.wall_seconds if self.wall_seconds else 0.0
 
     @property
     def wait_share(self) -> float:
-        """Share of the loop that the consumer waited, from 0 to 1."""
+        """Share of the loop's time that the consumer waited, from 0 to 1."""
         return self.wait_seconds / self.wall_seconds if self.wall_seconds else 0.0
 
     @property
     def cached_share(self) -> float:
-        """Share of the delivered frames that a cache had, from 0 to 1."""
+        """Share of the delivered frames that came from a cache, from 0 to 1."""
         return self.counts.frames_cached / max(1, self.counts.frames_delivered)
 
     @property
     def decoded_frames_per_delivered_frame(self) -> float:
-        """1 would be perfect; long distances between key frames cost more, clips that share frames less."""
+        """Frames decoded for each delivered frame: more with few key frames, less for clips that share frames."""
         return self.counts.frames_decoded / max(1, self.counts.frames_delivered)
 
     @property
     def bottleneck(self) -> str:
-        """What limits: "training step", "decode", "transform" or "plan"; "nothing yet" before the first batch."""
+        """The slowest part: "training step", "decode", "transform" or "plan"; "nothing yet" before the first batch."""
         if not self.batches:
             return "nothing yet"
         if self.wait_share < HIDDEN_SHARE:
@@ -117,7 +117,7 @@ class LoadStats:
 
     @property
     def evidence(self) -> str:
-        """The numbers that ``bottleneck`` rests on."""
+        """The numbers that ``bottleneck`` is based on, as a sentence."""
         stages = ", ".join(f"{name} {seconds:.3f} s" for name, seconds in self._stages().items())
         return (
             f"the loop waited {self.wait_seconds:.3f} s of {self.wall_seconds:.3f} s ({self.wait_share:.1%}); "

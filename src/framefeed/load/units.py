@@ -92,7 +92,9 @@ class ClipWorker:
         assert self._transform is not None
         result = np.asarray(self._transform(clip, self._plan.generator_at(position)))
         if result.dtype.hasobject or result.dtype.kind in "SU":
-            raise UsageError(f"transform: expected it to return an array of numbers, got {result.dtype} {result.shape}")
+            raise UsageError(
+                f"transform: expected an array of numbers as its result, got {result.dtype} {list(result.shape)}"
+            )
         return result
 
     def _decode(self, unit: Unit, requests: dict[int, DecodeRequest], counts: DecodeCounts) -> dict[int, Pixels]:

@@ -254,10 +254,12 @@ class VideoContainer:
         context = self.stream.codec_context
         name = self.source.name
         if self.is_encrypted:
-            raise UnsupportedCodec(f"{name}: its video is encrypted", source=name, stage="open")
+            raise UnsupportedCodec(f"{name}: its video is encrypted: decrypt the file first", source=name, stage="open")
         if context is None:
             raise UnsupportedCodec(
-                f"{name}: this build of FFmpeg has no decoder for its video", source=name, stage="open"
+                f"{name}: this build of FFmpeg has no decoder for its video: convert it, for example to H.264",
+                source=name,
+                stage="open",
             )
         self.limits.check_picture(context.width, context.height, name)
 
@@ -334,7 +336,7 @@ class VideoContainer:
                     self._input.bound_packet(self.limits)
         except IndexError as error:  # of PyAV, where a stream comes that the header has not
             raise UnreadableMedia(
-                f"{self.source.name}: its packets belong to other streams than its header says, so it is damaged",
+                f"{self.source.name}: has packets of a stream that is not in its header: the file is damaged",
                 source=self.source.name,
                 stage="index",
             ) from error

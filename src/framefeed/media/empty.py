@@ -20,7 +20,7 @@ def no_frame(container: VideoContainer, stage: str) -> MediaError:
     if size is not None:
         return too_large(container.limits, size, source.name, stage)
     return EmptyVideo(
-        f"{source.name}: its video stream gives no frame{log and f' ({log})'}",
+        f"{source.name}: its video stream gives no frame{log and f' ({log})'}: copy or record the file again",
         source=source.name,
         stage=stage,
     )

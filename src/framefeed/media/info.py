@@ -1,4 +1,4 @@
-"""MediaInfo: what headers claim."""
+"""MediaInfo: what the headers of a file claim."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ def shown_size(width: int, height: int, rotation: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class MediaInfo:
-    """What the headers of one file claim, before a frame was decoded.
+    """What the headers of one file claim.
 
     Attributes:
-        kind: "image" or "video", found by looking at the bytes, never at the name.
-        container: libav's or Pillow's format name.
+        kind: "image" or "video", decided by the bytes, not by the name.
+        container: Name of the format, as libav (videos) or Pillow (pictures) calls it.
         codec: Codec name.
         width: Columns as displayed: rotation and EXIF orientation applied, sample aspect ratio not.
         height: Rows as displayed.
         coded_width: Columns as stored.
         coded_height: Rows as stored.
-        rotation: Degrees counter-clockwise that are applied for display: 0, 90, 180 or 270.
-        mirrored: Whether the picture is flipped left to right after that rotation.
+        rotation: Degrees counter-clockwise by which the stored picture is rotated for display: 0, 90, 180 or 270.
+        mirrored: Whether left and right are swapped after that rotation.
         pixel_format: Name of the stored pixel format; empty where unknown.
-        num_frames_from_header: Frames that the header claims, or None. Not a count of frames.
+        num_frames_from_header: Number of frames that the header claims, or None. The frames were not counted.
         duration_seconds_from_header: Seconds that the header claims, or None.
-        average_fps_from_header: Frames a second that the header claims, or None.
-        bytes: Size of the source.
+        average_fps_from_header: Frames per second that the header claims, or None.
+        bytes: Size of the source in bytes.
     """
 
     kind: Literal["image", "video"]

@@ -68,7 +68,7 @@ class LibavInput:
             what = "its header" if self._limit == "max_header_bytes" else "what lies before the next packet"
             raise LimitExceeded(
                 f"{self._source_name}: {what} goes on for more bytes than {self._limit} allows: it may be damaged; "
-                f"raise Limits({self._limit}=...) if the file is trusted",
+                f"if you trust the file, give limits=ff.Limits({self._limit}=...) with a larger number",
                 limit=self._limit,
                 source=self._source_name,
                 stage="open" if self._limit == "max_header_bytes" else "index",

@@ -1,4 +1,4 @@
-"""Limits: how much a file may claim before anything is allocated for it."""
+"""Limits: how much a file may claim. They are checked before memory is allocated."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ _MULTIPLES = {"dirac": 5}
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds on what untrusted media may claim.
+    """Bounds on what a file may claim, checked before memory is allocated; more is LimitExceeded.
 
     Attributes:
         max_side: Columns or rows of one picture; 16384 covers 16K video.
         max_pixels: Columns times rows of one picture; 2**26 is 8192 x 8192.
         max_streams: Streams of one container.
-        max_packets: Packets of one stream; 2**25 is 155 hours at 60 frames a second.
+        max_packets: Packets of one stream; 2**25 is 155 hours at 60 frames per second.
         max_packet_bytes: Bytes of one packet.
-        max_header_bytes: Bytes that are read to understand a header; a frame in an MP4 file's header takes 8 to 32.
-            In other containers a byte that is read in search of a header counts as eight. Each read of a picture's
-            header counts as 1024 or more, each box of an MP4 file as 512 to 8192, so that neither goes on without end.
+        max_header_bytes: Bytes that are read to understand a header; each frame takes 8 to 32 bytes in the header of
+            an MP4 file. In other containers, a byte that is read while searching for a header counts as eight. Each
+            read of a picture's header counts as at least 1024, each box of an MP4 file as 512 to 8192, so that reading
+            a header always ends.
 
     Example:
         >>> Limits(max_pixels=1920 * 1080).max_side
@@ -104,8 +105,8 @@ def limit_exceeded(limits: Limits, limit: str, claim: str, name: str, stage: str
         option: Of the command line that raises the limit, behind a blank; empty where there is none.
     """
     return LimitExceeded(
-        f"{name}: {claim}, more than {limit}={getattr(limits, limit)} allows: "
-        f"raise Limits({limit}=...) if the file is trusted{option}",
+        f"{name}: has {claim}, more than {limit}={getattr(limits, limit)} allows: "
+        f"if you trust the file, give limits=ff.Limits({limit}=...) with a larger number{option}",
         limit=limit,
         source=name,
         stage=stage,

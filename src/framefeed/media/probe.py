@@ -1,4 +1,4 @@
-"""probe: what one file's headers claim."""
+"""probe: what the headers of one file claim."""
 
 from __future__ import annotations
 
@@ -24,21 +24,22 @@ from framefeed.parallel.shortage import try_again_in_shortage
 
 
 def probe(source: Any, *, limits: Limits | None = None) -> MediaInfo:
-    """Read what the headers of a file claim.
+    """Read what the headers of one file claim.
 
     Args:
-        source: Path, bytes or seekable binary file object, an image or a video, told apart by content; or an
-            `ImageSequence`.
+        source: Path, URL, bytes, seekable binary file object, `ImageSequence` or catalog entry. The content decides
+            whether it is a picture or a video.
         limits: What the file may claim; None for the defaults of `Limits`.
 
     Raises:
-        UnreadableMedia: Not media: text, empty, a folder, a FIFO, a playlist, missing, or a damaged header.
-        NoVideoStream: Audio only, or a cover picture only.
-        EmptyVideo: A video stream that gives no frame. Where the tables of an MP4 file say everything, none is decoded:
-            that its pictures are all damaged shows when it is indexed.
-        UnsupportedCodec: No decoder for it, or encrypted.
+        UnreadableMedia: It is not media: text, empty, a folder, a FIFO or a playlist, missing (MissingMedia), or its
+            header is damaged.
+        NoVideoStream: It has only sound, or only a cover picture.
+        EmptyVideo: Its video stream gives no frame. If the tables of an MP4 file suffice, no frame is decoded, and
+            damage to all of its pictures is found only when it is indexed.
+        UnsupportedCodec: There is no decoder for it, or it is encrypted.
         LimitExceeded: It claims more than ``limits``.
-        ResourceExhausted: Memory or file descriptors ran out, twice; it says nothing about the file.
+        ResourceExhausted: Memory or file descriptors ran out, also after a second try.
     """
     media = MediaSource.of(source)
     return try_again_in_shortage(partial(_probe, media, limits_or_default(limits)), media.name, "open")
@@ -100,7 +101,7 @@ def _clear(container: VideoContainer) -> Iterator[Packet]:
     name = container.source.name
     for packet in container.packets():
         if packet.has_sidedata("encryption_info"):
-            raise UnsupportedCodec(f"{name}: its video is encrypted", source=name, stage="open")
+            raise UnsupportedCodec(f"{name}: its video is encrypted: decrypt the file first", source=name, stage="open")
         yield packet
 
 

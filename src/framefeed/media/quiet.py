@@ -1,4 +1,4 @@
-"""Pillow's warnings about odd files, kept from everyone's eyes while any thread reads one."""
+"""Suppress Pillow's warnings about unusual files while any thread reads one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from framefeed.parallel.forking import renew_after_fork
 
 
 class Quiet:
-    """Keeps Pillow's warnings from everyone's eyes, and from being errors, while any thread is within its block.
+    """Suppress Pillow's warnings, so that they cannot become errors, while any thread is within the block.
 
     ``warnings.catch_warnings`` would put back, at the end of one thread's block, what another thread is still using.
     """

@@ -23,9 +23,13 @@ def stat_regular(path: str) -> os.stat_result:
     except OSError as error:
         raise_file_error(error, path, "open")
     if not stat.S_ISREG(facts.st_mode):
-        raise UnreadableMedia(f"{path}: is {_KINDS.get(stat.S_IFMT(facts.st_mode), 'special')}, "
-                              "not a file: name a media file, or ImageSequence(folder, fps=...)",
-                              source=path, stage="open")  # fmt: skip
+        kind = _KINDS.get(stat.S_IFMT(facts.st_mode), "a special file")
+        advice = (
+            "name a media file in it, or use ff.scan(folder), or ImageSequence(folder, fps=...) for a video of pictures"
+            if stat.S_ISDIR(facts.st_mode)
+            else "copy its bytes into a regular file first"
+        )
+        raise UnreadableMedia(f"{path}: is {kind}, not a file: {advice}", source=path, stage="open")
     return facts
 
 

@@ -44,20 +44,20 @@ def source_name(source: str | bytes | ImageSequence) -> str:
 
 @dataclass(frozen=True, slots=True, init=False)
 class ImageSequence:
-    """Picture files as the frames of one video. Frozen, hashable, picklable; a source wherever a path is one.
+    """Picture files as the frames of one video; can be used wherever a path can. Immutable, hashable, picklable.
 
-    The files of a folder are those that lie directly in it and have a picture's ending, in natural order: runs of
-    digits in their names compare as numbers (``img9.png`` before ``img10.png``), all else as bytes. A list keeps its
-    order. The folder is listed when the sequence is opened, not here; a change after indexing is StaleSource. All
-    pictures have one size as displayed. Of an animated GIF or WebP, the first picture is the frame.
+    A folder gives the pictures directly in it, chosen by file ending, in natural order: digits in names compare as
+    numbers (``img9.png`` before ``img10.png``), everything else compares as bytes. A list keeps its order. The folder
+    is listed when the sequence is opened, not here; a change after indexing is StaleSource. All pictures must have the
+    same displayed size. The first picture of an animated GIF or WebP is its frame.
 
     Example: ``VideoDecoder(ImageSequence("frames/", fps=25))``
 
     Attributes:
         folder: Absolute path, or None for an explicit list.
         paths: Absolute paths of an explicit list, or None for a folder.
-        fps: Frames a second, exact; a float means the rate that it is written as: 29.97 is 2997/100. None with times.
-        timestamps: Seconds of each frame, strictly increasing, or None with a rate.
+        fps: Frames per second, as an exact fraction (29.97 is 2997/100); None if ``timestamps`` are given.
+        timestamps: Time of each frame in seconds, strictly increasing; None if ``fps`` is given.
     """
 
     folder: str | None
@@ -72,18 +72,20 @@ class ImageSequence:
         fps: float | Fraction | None = None,
         timestamps: Sequence[float] | None = None,
     ) -> None:
-        """Name the files and their times; nothing is opened.
+        """Set the files and their times; no file is opened.
 
         Args:
             folder_or_paths: A folder, or the files in the order of the frames.
-            fps: Frames a second; either this or ``timestamps``.
-            timestamps: Seconds of each frame, one a file.
+            fps: Frames per second; give either this or ``timestamps``.
+            timestamps: Time of each frame in seconds, one per file.
 
         Raises:
-            UsageError: Not exactly one of ``fps`` and ``timestamps``, times that do not rise, or no file.
+            UsageError: Both or neither of ``fps`` and ``timestamps`` are given, times do not increase, or there is no
+                file.
         """
         if (fps is None) == (timestamps is None):
-            raise UsageError("an ImageSequence needs either fps=... or timestamps=[...], and not both")
+            given = "neither" if fps is None else "both"
+            raise UsageError(f"ImageSequence: expected either fps= or timestamps=, got {given}")
         folder, paths = _located(folder_or_paths)
         object.__setattr__(self, "folder", folder)
         object.__setattr__(self, "paths", paths)
@@ -104,7 +106,9 @@ class ImageSequence:
     @property
     def name(self) -> str:
         """The folder, or the first file and how many there are."""
-        return self.folder or f"{(self.paths or ('',))[0]} and {len(self.paths or ()) - 1} more"
+        if self.folder is not None or not self.paths:
+            return self.folder or ""
+        return self.paths[0] if len(self.paths) == 1 else f"{self.paths[0]} and {len(self.paths) - 1} more"
 
     @property
     def digest(self) -> str:
@@ -164,7 +168,7 @@ def exact_rate(fps: float | Fraction, name: str = "fps") -> Fraction:
         UsageError: Not a positive number, or one that no time base can hold.
     """
     if isinstance(fps, bool):
-        raise UsageError(f"{name} must be a positive number, not {fps!r}")
+        raise expected(name, "a number above 0", fps)
     try:
         rate = Fraction(fps) if not isinstance(fps, (str, bool)) else Fraction(0)
     except (TypeError, ValueError, OverflowError) as error:
@@ -282,7 +286,7 @@ class SequenceSource(MediaSource):
         return files
 
     def _stale(self, why: str) -> StaleSource:
-        message = f"{self.name}: is not the sequence that was indexed ({why}): scan or index it again"
+        message = f"{self.name}: the image sequence has changed since it was indexed ({why}): scan or index it again"
         return StaleSource(message, source=self.name, stage="open")
 
 

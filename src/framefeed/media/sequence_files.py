@@ -120,7 +120,7 @@ def list_folder(folder: str) -> SequenceFiles:
 
     Raises:
         MissingMedia: There is no such folder, or a link leads nowhere.
-        UnreadableMedia: It is no folder, may not be listed, or something that is no file bears a picture's name.
+        UnreadableMedia: It is not a folder or cannot be listed, or an entry with a picture's ending is not a file.
     """
     try:
         stamp, names = try_again_in_shortage(partial(_names_in, folder), folder, "open")

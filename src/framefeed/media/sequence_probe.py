@@ -61,7 +61,7 @@ def _codecs_of_alike(paths: Sequence[str], first: MediaInfo, limits: Limits) -> 
         if (info.width, info.height) != (first.width, first.height):
             raise FormatChanged(
                 f"{path}: is {info.width}x{info.height} as displayed, but the sequence begins with {first.width}x"
-                f"{first.height} ({paths[0]}): the pictures of a sequence have one size",
+                f"{first.height} ({paths[0]}): all pictures of a sequence must have the same size",
                 source=path,
                 stage="index",
             )

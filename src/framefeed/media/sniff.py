@@ -71,7 +71,7 @@ def sniff(head: bytes, name: str) -> Kind:
     if _NETPBM.match(head):  # P1 to P3 are text
         return "image"
     if all(byte in _TEXT_BYTES for byte in head) and not head.startswith(_IMAGE_MAGIC):
-        raise UnreadableMedia(f"{name}: is {_describe_text(head)}, not media", source=name, stage="open")
+        raise UnreadableMedia(f"{name}: is {_describe_text(head)}", source=name, stage="open")
     if head.startswith((*_IMAGE_MAGIC, *_OTHER_PICTURES)) or (head[:4] == b"RIFF" and head[8:12] == b"WEBP"):
         return "image"
     if head[4:8] == b"ftyp" and head[8:12] in _IMAGE_BRANDS:
@@ -104,7 +104,7 @@ def beyond_pillow(head: bytes) -> str | None:
 def _describe_text(head: bytes) -> str:
     text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
     if text.startswith(b"version https://git-lfs"):
-        return "a Git LFS pointer (run 'git lfs pull')"
+        return "a Git LFS pointer: run 'git lfs pull' to get the file"
     if text.startswith(_PLAYLISTS):
-        return "a playlist or description of other files, which is never followed"
-    return "text"
+        return "a playlist, which names other files: give those files"
+    return "text, not media"

@@ -345,15 +345,17 @@ class MediaSource:
             check_url(path)
             return cls("url", path, path=path)
         if not path or "\0" in path:
-            raise expected("source", "a path", path)
+            raise expected("source", "a path without NUL characters" if path else "a path", path)
         return cls("path", path, path=os.path.abspath(path))
 
     @classmethod
     def _of_file(cls, file: IO[bytes]) -> MediaSource:
         if isinstance(file, io.TextIOBase):
-            raise UsageError("a file object must be opened in binary mode: open(path, 'rb')")
+            raise UsageError(
+                "source: expected a file object opened in binary mode, got one in text mode: use open(path, 'rb')"
+            )
         if not getattr(file, "seekable", lambda: True)():
-            raise UsageError("a file object must be seekable: read it into bytes first")
+            raise UsageError("source: expected a seekable file object: give its bytes instead, file.read()")
         return cls("file", str(getattr(file, "name", repr(file))), file=file)
 
     def reader(self) -> ByteReader:

@@ -37,8 +37,8 @@ def decode_still(data: bytes, name: str, limits: Limits) -> Image.Image:
     """
     if ImageFile.LOAD_TRUNCATED_IMAGES:
         raise UsageError(
-            "PIL.ImageFile.LOAD_TRUNCATED_IMAGES is set somewhere in this program: Pillow then fills what is missing "
-            "of a picture with grey, for everyone; set it to False, and skip broken pictures with on_error='skip'"
+            "PIL.ImageFile.LOAD_TRUNCATED_IMAGES is True in this program, so Pillow replaces missing parts of pictures "
+            "with grey: set it to False; to skip broken pictures, use on_error='skip'"
         )
     file = PictureFile(BytesReader(data), len(data), name, limits, data)
     with (
@@ -76,7 +76,7 @@ def _translated(error: BaseException, data: bytes, name: str) -> MediaError:
 def _unidentified(data: bytes, name: str) -> MediaError:
     other = beyond_pillow(data[:HEAD_BYTES])
     if other is None:
-        message = f"{name}: is no picture that Pillow reads here ({', '.join(FORMATS)}), or its header is damaged"
+        message = f"{name}: is not a picture that Pillow can read here ({', '.join(FORMATS)}), or its header is damaged"
         return CorruptMedia(message, source=name, stage="decode")
-    message = f"{name}: is a {other} picture, which is not decoded: convert it to JPEG, PNG or AVIF"
+    message = f"{name}: is a {other} picture, which framefeed cannot decode: convert it to JPEG, PNG or AVIF"
     return UnsupportedCodec(message, source=name, stage="decode")

@@ -25,7 +25,7 @@ def check_url(url: str) -> None:
     """
     protocol, fsspec = url.split("::")[0].split("://")[0], _fsspec(url)
     if protocol not in fsspec.registry and protocol not in fsspec.available_protocols():
-        raise UsageError(f"no file system of fsspec is for {protocol}:// : download {url!r} first")
+        raise UsageError(f"{url}: fsspec cannot read URLs that begin with {protocol}:// : download the file first")
 
 
 def open_url(url: str) -> IO[bytes]:
@@ -61,7 +61,7 @@ def _raise_url_error(error: Exception, url: str, stage: Literal["open", "read"])
     if isinstance(error, OSError):
         raise_file_error(error, url, stage)
     if isinstance(error, ImportError):
-        raise MissingDependency(f"{url}: fsspec needs another package for it: {error}") from error
+        raise MissingDependency(f"{url}: fsspec needs another package to read it: {error}") from error
     done = "opened" if stage == "open" else "read"
     raise UnreadableMedia(
         f"{url}: cannot be {done} in pieces ({str(error) or type(error).__name__}): download it first",
@@ -74,5 +74,5 @@ def _fsspec(url: str) -> Any:
     try:
         import fsspec
     except ImportError as error:
-        raise MissingDependency(f"{url}: URLs are read by fsspec: pip install 'framefeed[url]'") from error
+        raise MissingDependency(f"{url}: reading a URL needs fsspec: pip install 'framefeed[url]'") from error
     return fsspec

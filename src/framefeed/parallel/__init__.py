@@ -1,4 +1,4 @@
-"""Doing many things at once, in order: the only room that starts threads and processes."""
+"""Call functions in threads or processes, and return the results in order."""
 
 from __future__ import annotations
 

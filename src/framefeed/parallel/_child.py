@@ -30,7 +30,7 @@ ENDING_SECONDS = 2.0
 # user has set one, that holds.
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
-_OUT_OF_MEMORY = ", as the kernel does where memory runs out"
+_OUT_OF_MEMORY = ", which the kernel sends when memory runs out"
 
 
 class ProcessDied(Exception):
@@ -160,7 +160,7 @@ class Child:
                 )
             except OSError as error:
                 self._close_sockets()
-                raise ProcessDied(f"no worker process could be started: {error}") from error
+                raise ProcessDied(f"cannot start a worker process: {error}") from error
         self._function = None
         self._poller = select.poll()
         self._poller.register(self._channel, select.POLLIN)

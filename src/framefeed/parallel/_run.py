@@ -57,7 +57,9 @@ class Limits(Generic[R]):
         if self.max_bytes is not None:
             check_integer("max_bytes", self.max_bytes, least=0)
         if self.max_bytes is not None and self.size_of is None:
-            raise UsageError("max_bytes needs size_of, the bytes of one result: size_of=lambda array: array.nbytes")
+            raise UsageError(
+                "max_bytes needs size_of, the bytes of one result, such as size_of=lambda array: array.nbytes"
+            )
         check_deadline(self.deadline_seconds)
 
 
@@ -213,10 +215,10 @@ class Run(Generic[T, R]):
         worker = self._late = self._workers.get(self._buffer.head)
         if worker is not None:
             self._pool.stop(worker)
-        state = "no worker was free for it" if worker is None else f"{worker.name} is still at it"
+        state = "no worker was free for it" if worker is None else f"{worker.name} is still working on it"
         return DeadlineExceeded(
             f"no result for {self._head_name()} within {self._deadline_seconds} s: {state}; "
-            "raise deadline_seconds if such an item may take that long",
+            "raise deadline_seconds if an item may take longer",
             position=self._buffer.head,
             stage=STAGE,
         )

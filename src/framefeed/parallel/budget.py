@@ -1,4 +1,4 @@
-"""One thread budget for the process: what the scheduler allows, not what the machine has.
+"""Thread budget of the process: the CPUs that the scheduler allows, which may be fewer than the machine has.
 
 A container on a 64-core host sees 64 CPUs and may use 2. The budget is the least of
 
@@ -29,11 +29,11 @@ _V1_MOUNTS = ("sys/fs/cgroup/cpu", "sys/fs/cgroup/cpu,cpuacct", "sys/fs/cgroup/c
 
 @dataclass(frozen=True, slots=True)
 class ThreadBudget:
-    """How many threads this process should keep busy, and why.
+    """Number of threads that this process should keep busy, with the reasons.
 
     Attributes:
         threads: The budget; at least 1.
-        reasons: One line for each thing that was looked at, the deciding one last.
+        reasons: One line for each limit that was found; the last one decides.
     """
 
     threads: int
@@ -41,22 +41,22 @@ class ThreadBudget:
 
     def __post_init__(self) -> None:
         if self.threads < 1:
-            raise UsageError(f"a budget of {self.threads} threads does no work; ask for at least 1")
+            raise UsageError(f"threads: expected at least 1, got {self.threads}")
 
     def __str__(self) -> str:
         noun = "thread" if self.threads == 1 else "threads"
         return "\n".join([f"{self.threads} {noun}", *(f"  {reason}" for reason in self.reasons)])
 
     def share(self, consumers: int) -> int:
-        """Threads for each of several consumers that are busy at once, such as decoders; at least 1."""
+        """Divide the budget by a number of consumers that work at the same time, such as decoders; at least 1 each."""
         return max(1, self.threads // max(1, consumers))
 
 
 def thread_budget() -> ThreadBudget:
-    """Work out the thread budget of this process, anew at each call: quotas change while a process runs.
+    """Compute the thread budget of this process. Each call computes it again, because quotas can change.
 
     Raises:
-        UsageError: If ``FRAMEFEED_THREADS`` is not a whole number of at least 1.
+        UsageError: If ``FRAMEFEED_THREADS`` is not an integer of at least 1.
     """
     return decide(_affinity(), cgroup_quotas(Path("/")), os.environ)
 
@@ -79,13 +79,15 @@ def decide(affinity: int, quotas: Mapping[str, float], environment: Mapping[str,
     reasons.sort(key=lambda reason: -reason[0])
     override = environment.get(VARIABLE, "").strip()
     if override:
-        reasons.append((_threads_asked_for(override), f"{VARIABLE}={override} decides alone"))
+        reasons.append((_threads_asked_for(override), f"{VARIABLE}={override} overrides all other limits"))
     return ThreadBudget(reasons[-1][0], tuple(text for _, text in reasons))
 
 
 def _threads_asked_for(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise UsageError(f"{VARIABLE}={text!r}; set it to a whole number of at least 1, or unset it")
+        raise UsageError(
+            f"environment variable {VARIABLE}: expected an integer of at least 1, got {text!r}: correct it, or unset it"
+        )
     return int(text)
 
 

@@ -11,13 +11,13 @@ SOON_SECONDS = 0.5
 
 
 class ClosedByWith(ABC):
-    """A context manager that is its own value and calls `close` at the end."""
+    """Context manager that returns itself and calls `close` at the end."""
 
     __slots__ = ()
 
     @abstractmethod
     def close(self) -> object:
-        """Release what is held."""
+        """Release all resources."""
 
     def __enter__(self) -> Self:
         return self

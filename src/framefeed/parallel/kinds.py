@@ -13,11 +13,11 @@ def open_pool(workers: int, kind: str = "threads") -> Pool:
     """Make a pool.
 
     Args:
-        workers: How many calls run at once; 0 runs them inline, whatever the kind.
+        workers: Number of calls that run at once; with 0, calls run inline for every kind.
         kind: "threads", "processes" or "inline".
 
     Raises:
-        UsageError: If there is no such kind, or the number is negative.
+        UsageError: If there is no such kind, or the number of workers is negative.
     """
     if kind not in KINDS:
         raise expected("kind", f"one of {', '.join(KINDS)}", kind)

@@ -1,4 +1,4 @@
-"""Many calls at once, their results in the order of the items.
+"""Call a function on many items at once, with results in the order of the items.
 
 What arrives where. An exception of the function is an `Err` at its item's position, whatever its class, with the
 traceback of the worker (from a process it comes as a copy, with that traceback as a note); so is one of ``size_of``.
@@ -31,7 +31,7 @@ R = TypeVar("R")
 
 
 class OrderedOutcomes(Iterator[Ok[R] | Err], ClosedByWith, Generic[T, R]):
-    """What `ordered_outcomes` returns: an iterator to be closed by ``with``, by `close`, or by dropping it."""
+    """Iterator that `ordered_outcomes` returns. Use it in ``with``, call `close`, or drop it to end it."""
 
     def __init__(self, run: Run[T, R], items: Iterator[T], pool: Pool) -> None:
         self._run = run
@@ -45,9 +45,9 @@ class OrderedOutcomes(Iterator[Ok[R] | Err], ClosedByWith, Generic[T, R]):
 
     def __next__(self) -> Ok[R] | Err:
         if os.getpid() != self._owner:
-            raise UsageError("the workers of this iterator are not in a forked process; make another iterator there")
+            raise UsageError("the workers of this iterator are not in a forked process: make a new iterator there")
         if not self._advancing.acquire(blocking=False):
-            raise UsageError("this iterator is being advanced already; give each thread an iterator of its own")
+            raise UsageError("another thread is already advancing this iterator: use one iterator for each thread")
         came = False
         try:
             outcome = self._next()
@@ -59,7 +59,7 @@ class OrderedOutcomes(Iterator[Ok[R] | Err], ClosedByWith, Generic[T, R]):
             self._advancing.release()
 
     def cancel(self) -> None:
-        """End the iteration without waiting: calls that have not begun are dropped, those that run go on unwatched."""
+        """End the iteration without waiting: calls that have not started are dropped, running calls continue."""
         self._ended = True
         self._items = None
         self._run.cancel()
@@ -113,7 +113,7 @@ class OrderedOutcomes(Iterator[Ok[R] | Err], ClosedByWith, Generic[T, R]):
 
 
 class OrderedValues(Iterator[R], ClosedByWith, Generic[T, R]):
-    """What `ordered_map` returns: an iterator to be closed by ``with``, by `close`, or by dropping it."""
+    """Iterator that `ordered_map` returns. Use it in ``with``, call `close`, or drop it to end it."""
 
     def __init__(self, outcomes: OrderedOutcomes[T, R]) -> None:
         self._outcomes = outcomes
@@ -159,38 +159,40 @@ def ordered_outcomes(
     deadline_seconds: float | None = None,
     pool: Pool | None = None,
 ) -> OrderedOutcomes[T, R]:
-    """Call a function on every item, several at once, and yield what became of each, in the order of the items.
+    """Call a function on every item, several at once, and yield an `Ok` or `Err` for each, in the order of the items.
 
-    Items are pulled in the thread that iterates, never two at a time and never more than ``max_in_flight`` ahead.
+    Items are read in the thread that iterates, one at a time and at most ``max_in_flight`` ahead.
 
     Args:
         function: Called with one item, in a worker.
         items: Any iterable, also an endless one.
-        workers: How many calls run at once; 0 runs each in the thread that iterates, when its outcome is asked for.
-            None takes the thread budget of the process, or the pool's number where one is given.
-        kind: "threads", "processes" or "inline"; what processes take and give is copied, as `ProcessPool` says.
-        max_in_flight: Most items pulled and not yet yielded: queued, running or finished.
-        max_bytes: While finished results that wait to be yielded weigh more than this, only the next one to be
-            yielded is worked on. So at most one result a worker comes on top.
-        size_of: Bytes of a result; needed with ``max_bytes``.
-        deadline_seconds: Longest wait for one next outcome. Inline there is no waiting, so it bounds nothing.
-        pool: Threads or processes to use, and to leave running for the next call; by default the iterator has its own.
+        workers: Number of calls that run at once; with 0, each call runs in the thread that iterates. None means the
+            number of the pool if there is one, else the thread budget of the process.
+        kind: "threads", "processes" or "inline"; arguments and results of processes are copied, see `ProcessPool`.
+        max_in_flight: Largest number of items that are read and not yet yielded: queued, running or finished.
+        max_bytes: While the finished results that wait to be yielded are larger than this, only the call for the next
+            result may start. The limit can be exceeded by at most one result for each worker.
+        size_of: Function that returns the bytes of a result; needed with ``max_bytes``.
+        deadline_seconds: Longest wait for one next outcome; without effect for inline calls.
+        pool: Pool to use, which stays open for the next call; by default, the iterator makes its own.
 
     Returns:
-        An iterator of `Ok` and `Err`. Dropping it cancels what has not begun; ``with`` or `close` also wait, for at
-        most `CLOSE_SECONDS`, until no call is running, so that what the calls use can be freed. Calls in processes
-        of the iterator's own are ended where they take longer than that, and at once where it is dropped.
+        An iterator of `Ok` and `Err`. Dropping it cancels calls that have not started; ``with`` and `close` also wait
+        until no call is running, for at most `CLOSE_SECONDS`, so that resources of the calls can be freed. If the
+        iterator has processes of its own, calls that take longer are ended, and at once if the iterator is dropped.
 
     Raises:
         UsageError: If the arguments do not fit together, or the function cannot be sent to a process.
-        DeadlineExceeded: While iterating, if an outcome does not come in time; the iteration is over then, without
-            waiting for the call that is late. In a process that call is ended.
+        DeadlineExceeded: While iterating, if an outcome is late. The iteration then ends without waiting for the late
+            call; a call in a process is ended.
     """
     if not callable(function):
         raise expected("function", "a function that takes one item", function)
     limits = Limits(max_in_flight, max_bytes, size_of, deadline_seconds)
     if pool is not None and workers is not None:
-        raise UsageError(f"workers={workers} and a pool: the pool has its own number of workers; leave one out")
+        raise UsageError(
+            f"expected workers= or pool=, got both (workers={workers}): a pool has its own number of workers"
+        )
     if pool is not None and (isinstance(pool, type) or not hasattr(pool, "submit")):
         raise expected("pool", "a pool such as ff.parallel.ThreadPool(4), or None", pool)
     source = _iterator_of(items)
@@ -224,26 +226,26 @@ def ordered_map(
     """Call a function on every item, several at once, and yield the results in the order of the items.
 
     The first item that fails raises its error at its position, after the results of all items before it, and ends
-    the iteration. StopIteration arrives as a `LoadError`, because an iterator cannot raise it. Everything else is as
-    in `ordered_outcomes`.
+    the iteration. StopIteration becomes a `LoadError`, because an iterator cannot raise it. Everything else is as in
+    `ordered_outcomes`.
 
     Args:
         function: Called with one item, in a worker.
         items: Any iterable, also an endless one.
-        workers: How many calls run at once; 0 runs them inline, None takes the thread budget.
-        kind: "threads", "processes" or "inline"; what processes take and give is copied, as `ProcessPool` says.
-        max_in_flight: Most items pulled and not yet yielded.
-        max_bytes: Weight of finished results above which only the next one is worked on.
-        size_of: Bytes of a result; needed with ``max_bytes``.
+        workers: Number of calls that run at once; 0 runs them inline, None means the thread budget.
+        kind: "threads", "processes" or "inline"; arguments and results of processes are copied, see `ProcessPool`.
+        max_in_flight: Largest number of items that are read and not yet yielded.
+        max_bytes: Bytes of finished results above which only the call for the next result may start.
+        size_of: Function that returns the bytes of a result; needed with ``max_bytes``.
         deadline_seconds: Longest wait for one next result.
-        pool: Threads or processes to use and to leave running.
+        pool: Pool to use, which stays open.
 
     Returns:
         An iterator of results.
 
     Raises:
         UsageError: If the arguments do not fit together.
-        DeadlineExceeded: While iterating, if a result does not come in time.
+        DeadlineExceeded: While iterating, if a result is late.
     """
     return OrderedValues(
         ordered_outcomes(

@@ -22,7 +22,7 @@ def shortened(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Ok(Generic[R_co]):
-    """The function returned ``value``."""
+    """Outcome of a call that succeeded: ``value`` is its result."""
 
     value: R_co
 
@@ -32,7 +32,7 @@ class Ok(Generic[R_co]):
 
 @dataclass(frozen=True, slots=True)
 class Err:
-    """The function raised ``error``, which keeps the traceback of the worker that ran it."""
+    """Outcome of a call that failed: ``error`` is the exception, with the traceback of the worker."""
 
     error: BaseException
 

@@ -114,13 +114,13 @@ class InlinePool(ClosedByWith):
 
 
 class ThreadPool(ClosedByWith):
-    """Runs tasks in threads, each started when first needed and reused until the pool is closed.
+    """Runs tasks in threads, which start when they are first needed and are reused until the pool is closed.
 
-    A pool that is closed, left by ``with``, collected as garbage or overtaken by the end of the interpreter drops what
-    is queued and lets its threads end.
+    When the pool is closed, left by ``with`` or garbage-collected, or the interpreter ends, queued tasks are dropped
+    and the threads end.
 
     Args:
-        workers: Most threads; at least 1.
+        workers: Largest number of threads; at least 1.
         name: Threads are called ``framefeed-{name}-{number}``.
         around: Makes the context in which a thread works from its start to its end; it must not know the pool.
     """
@@ -129,7 +129,7 @@ class ThreadPool(ClosedByWith):
         self, workers: int, name: str = "worker", around: Callable[[], AbstractContextManager[None]] = nullcontext
     ) -> None:
         if workers < 1:
-            raise UsageError(f"a pool of {workers} workers runs nothing; ask for at least 1, or for an InlinePool")
+            raise UsageError(f"workers: expected at least 1, got {workers}; to run without threads, use InlinePool()")
         self._workers = workers
         self._name = name
         self._around = around
@@ -169,9 +169,11 @@ class ThreadPool(ClosedByWith):
         if self._closed:
             raise _closed_error(self)
         if os.getpid() != self._owner:
-            raise UsageError(f"{self!r} has no threads in a forked process; make a pool after the fork")
+            raise UsageError(
+                f"{self!r} was made before a fork, and its threads are not in the forked process: make a new pool"
+            )
         if threading.current_thread() in self._threads:
-            raise UsageError(f"{self!r} was given work by one of its own threads; use another pool for nested work")
+            raise UsageError(f"{self!r} got work from one of its own threads: use another pool for nested calls")
         if self._ended or len(self._threads) < self._workers:
             self._grow()
         self._tasks.put(task)
@@ -220,14 +222,14 @@ class ThreadPool(ClosedByWith):
                 if not self._threads:
                     raise WorkerLost(
                         f"{self!r} has no thread and cannot start one: {error}: the limit on memory or on threads "
-                        "(ulimit -v, ulimit -u) allows none; workers=0 needs none"
+                        "(ulimit -v, ulimit -u) is reached: raise it, or use workers=0, which needs no threads"
                     ) from error
             else:
                 self._threads.append(thread)
 
 
 def _closed_error(pool: Pool) -> UsageError:
-    return UsageError(f"{pool!r} takes no more work; make another pool")
+    return UsageError(f"{pool!r} is closed and takes no more work: make a new pool")
 
 
 def _serve(tasks: _Tasks, ended: deque[threading.Thread], around: Callable[[], AbstractContextManager[None]]) -> None:
@@ -272,4 +274,4 @@ def _close_all() -> None:
     until = monotonic() + CLOSE_SECONDS
     for pool in pools:
         if not pool.close(wait_seconds=max(0.0, until - monotonic())):
-            _log.warning("the exit of the interpreter waits for a call that is still running in %r", pool)
+            _log.warning("the interpreter waits at exit for a call that is still running in %r", pool)

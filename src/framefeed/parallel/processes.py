@@ -108,12 +108,13 @@ class RemoteCalls(Generic[T, R]):
         sent = outcome_of(dumps, item)
         if isinstance(sent, Err):
             raise UsageError(
-                f"{shortened(item)} cannot be sent to a worker process ({_named(sent.error)})"
+                f"{shortened(item)} cannot be sent to a worker process ({_named(sent.error)}): "
+                'use items that can be pickled, or kind="threads"'
             ) from sent.error
         kind, answer = child_of_this_thread().ask(self._function, sent.value)
         received = outcome_of(loads, answer)
         if isinstance(received, Err):
-            message = f"an answer of a worker process cannot be rebuilt here ({_named(received.error)})"
+            message = f"the result of a worker process cannot be unpickled ({_named(received.error)})"
             raise LoadError(message, stage=STAGE) from received.error
         if kind != VALUE:
             _raise_remote(kind, *received.value)
@@ -124,8 +125,8 @@ class RemoteCalls(Generic[T, R]):
 _FAILURES = {
     FOREIGN: "{}",
     UNUSABLE: (
-        "a worker process cannot rebuild the function or its argument ({}): what is defined in the main program, or "
-        "where the worker cannot import it, has to move into a module"
+        "a worker process cannot unpickle the function or its argument ({}): define its functions and classes in a "
+        "module that the worker can import, not in the main program"
     ),
     UNSENDABLE: 'the result cannot be sent from the worker process ({}): return something else, or use kind="threads"',
 }
@@ -153,7 +154,7 @@ class _FunctionPickler(pickle.Pickler):
     def reducer_override(self, value: object) -> Any:
         if isinstance(value, type | FunctionType) and value.__module__ == "__main__":
             # Saved by name, it would be looked for in the worker's own main program.
-            raise UsageError(f"{value.__qualname__} is defined in the main program; move it into a module")
+            raise UsageError(f"{value.__qualname__} is defined in the main program: move it into a module")
         return NotImplemented
 
 

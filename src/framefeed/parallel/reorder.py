@@ -44,9 +44,9 @@ class ReorderBuffer(Generic[T, R]):
 
     def __init__(self, max_count: int, max_bytes: int | None = None) -> None:
         if max_count < 1:
-            raise UsageError(f"max_count is {max_count}; ask for at least 1")
+            raise UsageError(f"max_count: expected at least 1, got {max_count}")
         if max_bytes is not None and max_bytes < 0:
-            raise UsageError(f"max_bytes is {max_bytes}; ask for 0 or more, or None for no bound")
+            raise UsageError(f"max_bytes: expected 0 or more, or None for no limit, got {max_bytes}")
         self._max_count = max_count
         self._max_bytes = max_bytes
         self._head = 0

@@ -28,14 +28,14 @@ class ClipRule(Protocol):
         """T, the frames of one clip."""
 
     def choose(self, timeline: Timeline, place: Place) -> Chosen:
-        """Choose the frames of the clip at one place of the epoch."""
+        """Choose the frames of one clip."""
 
 
 @dataclass(frozen=True)
 class Uniform:
-    """The middles of ``num_frames`` equal parts: frame k has index floor((k + 0.5) * N / num_frames).
+    """The middle frames of ``num_frames`` equal parts: frame k has index floor((k + 0.5) * N / num_frames).
 
-    Nothing lies past the end, so that ``policy`` has no effect; of fewer than ``num_frames`` frames some repeat.
+    No frame is past the end, so ``policy`` has no effect. If the video has fewer frames, some of them repeat.
 
     Example: ``Uniform(3)`` takes the frames 1, 5 and 8 of 10.
     """
@@ -49,7 +49,7 @@ class Uniform:
         Picking(policy=self.policy)
 
     def choose(self, timeline: Timeline, place: Place) -> Chosen:
-        """Choose the frames of the clip at one place of the epoch."""
+        """Choose the frames of one clip."""
         parts = np.arange(self.num_frames, dtype=np.int64)
         numbers = (2 * parts + 1) * len(timeline) // (2 * self.num_frames)
         return choose_frames(timeline, numbers, np.zeros_like(parts), self.policy)
@@ -57,10 +57,10 @@ class Uniform:
 
 @dataclass(frozen=True)
 class RandomSegments:
-    """One frame drawn uniformly from each of ``num_frames`` parts, [floor(kN/n), floor((k+1)N/n)).
+    """One random frame from each of n = ``num_frames`` equal parts, [floor(kN/n), floor((k+1)N/n)).
 
-    An empty part, in a video of fewer than ``num_frames`` frames, gives its lower bound. Frame k is of segment k.
-    The sampling of temporal segment networks (Wang et al., 2016).
+    If the video has fewer frames, an empty part gives its lower bound. Frame k belongs to segment k. This is the
+    sampling of temporal segment networks (Wang et al., 2016).
     """
 
     num_frames: int
@@ -72,7 +72,7 @@ class RandomSegments:
         Picking(policy=self.policy)
 
     def choose(self, timeline: Timeline, place: Place) -> Chosen:
-        """Choose the frames of the clip at one place of the epoch."""
+        """Choose the frames of one clip."""
         bounds = np.arange(self.num_frames + 1, dtype=np.int64) * len(timeline) // self.num_frames
         numbers = place.generator.integers(bounds[:-1], np.maximum(bounds[1:], bounds[:-1] + 1))
         return choose_frames(timeline, numbers, np.arange(self.num_frames, dtype=np.int64), self.policy)
@@ -80,11 +80,11 @@ class RandomSegments:
 
 @dataclass(frozen=True)
 class AtIndices:
-    """The same frame numbers of every video; negative ones count from its end.
+    """The same frame numbers in every video; negative numbers count from the end.
 
     Attributes:
-        indices: Frame numbers in any order, repeats allowed; kept as a tuple.
-        policy: What stands in for numbers past the end.
+        indices: Frame numbers in any order, with repeats; kept as a tuple.
+        policy: Which frames replace those past the end.
     """
 
     indices: Sequence[int]
@@ -107,14 +107,14 @@ class AtIndices:
         return len(self.indices)
 
     def choose(self, timeline: Timeline, place: Place) -> Chosen:
-        """Choose the frames of the clip at one place of the epoch."""
+        """Choose the frames of one clip."""
         numbers = np.array(self.indices, dtype=np.int64)
         return choose_frames(timeline, numbers, np.zeros_like(numbers), self.policy)
 
 
 @dataclass(frozen=True)
 class EveryFrame:
-    """Clips of one frame, one position for each frame of each video. Nothing lies past the end."""
+    """Clips of one frame, with one position for each frame of each video; ``policy`` has no effect."""
 
     policy: Policy = "repeat_last"
     num_frames: ClassVar[int] = 1
@@ -123,7 +123,7 @@ class EveryFrame:
         Picking(policy=self.policy)
 
     def choose(self, timeline: Timeline, place: Place) -> Chosen:
-        """Choose the frame of one place of the epoch."""
+        """Choose the frame of one clip."""
         numbers = np.array([place.number], dtype=np.int64)
         return choose_frames(timeline, numbers, np.zeros_like(numbers), self.policy)
 

@@ -62,8 +62,8 @@ class _BoxOfSize:
     """What crops to a fixed size share.
 
     Attributes:
-        height: Rows.
-        width: Columns; as many as rows if not given.
+        height: Rows of the box.
+        width: Columns of the box; None for the same as ``height``.
     """
 
     height: int
@@ -81,11 +81,11 @@ class _BoxOfSize:
 
 @dataclass(frozen=True)
 class CenterCrop(_BoxOfSize):
-    """The middle of every picture, as torchvision's; a picture that is too small is an error, never padded.
+    """The middle of every picture, as in torchvision; a picture that is too small is an error, not padded.
 
     Attributes:
-        height: Rows.
-        width: Columns; as many as rows if not given.
+        height: Rows of the box.
+        width: Columns of the box; None for the same as ``height``.
     """
 
     def box(self, height: int, width: int, place: Place) -> Box:
@@ -96,11 +96,11 @@ class CenterCrop(_BoxOfSize):
 
 @dataclass(frozen=True)
 class RandomCrop(_BoxOfSize):
-    """A box at a random place, one draw per clip, uniform over all places at which it fits.
+    """A box at a random place, drawn once per clip, uniform over all places where it fits.
 
     Attributes:
-        height: Rows.
-        width: Columns; as many as rows if not given.
+        height: Rows of the box.
+        width: Columns of the box; None for the same as ``height``.
     """
 
     def box(self, height: int, width: int, place: Place) -> Box:
@@ -111,16 +111,16 @@ class RandomCrop(_BoxOfSize):
 
 @dataclass(frozen=True)
 class RandomResizedCrop:
-    """A box of random area and aspect ratio, resized: torchvision's, one draw per clip.
+    """A box of random area and aspect ratio, then resized, as in torchvision; drawn once per clip.
 
-    Example: ``RandomResizedCrop(224)``, ``RandomResizedCrop(112, 160, scale=(0.5, 1.0))``, or without a size of its
-    own beside ``size=(224, 224)`` of the plan.
+    Example: ``RandomResizedCrop(224)``, ``RandomResizedCrop(112, 160, scale=(0.5, 1.0))``, or ``RandomResizedCrop()``
+    if the plan has ``size=(224, 224)``.
 
     Attributes:
-        height: Rows of the delivered picture, or (height, width), or None: the plan's ``size`` says.
-        width: Columns; as many as rows if not given.
-        scale: Least and greatest area of the box, as parts of the picture's.
-        ratio: Least and greatest width / height of the box; its logarithm is drawn uniformly.
+        height: Rows of the delivered picture, or (height, width), or None if the plan has a ``size``.
+        width: Columns of the delivered picture; None for the same as ``height``.
+        scale: Smallest and largest area of the box, as shares of the picture's area.
+        ratio: Smallest and largest width / height of the box; its logarithm is drawn uniformly.
     """
 
     height: int | Size | None = None
@@ -219,7 +219,7 @@ def _interval(name: str, given: Sequence[float]) -> tuple[float, float]:
     try:
         bounds = tuple(float(bound) for bound in given)
     except (TypeError, ValueError):
-        raise expected(name, "(least, greatest), two numbers above 0", given) from None
+        raise expected(name, "(smallest, largest), two numbers above 0 in this order", given) from None
     if len(bounds) != 2 or not all(isfinite(bound) for bound in bounds) or not 0 < bounds[0] <= bounds[1]:
-        raise expected(name, "(least, greatest), two numbers above 0", given)
+        raise expected(name, "(smallest, largest), two numbers above 0 in this order", given)
     return bounds[0], bounds[1]

@@ -41,19 +41,19 @@ SECONDS_PER_FILE_PIXEL = 1e-8
 
 @dataclass(frozen=True, slots=True)
 class PlanDescription:
-    """A plan in numbers; ``str()`` says it in words.
+    """Estimated cost of an epoch; ``str()`` gives it as text.
 
     Attributes:
-        clips: Positions of this rank.
-        frames_per_clip: T; None where the requests differ.
-        decoded_frames_per_delivered_frame: 1 would be perfect; long GOPs and short clips cost more.
-        predicted_cpu_seconds: Of decoding and resizing all of this rank's clips of one epoch, on one core. Most files
-            take half to twice that; other machines differ by a factor of their own.
-        excluded_rows: Rows that failed, and so are not planned.
-        sampled_clips: What the estimates stand on.
-        unusable_clips: Of the sampled clips those that raise an error (tolerance, policy, no timestamps).
-        sampled_frames: Frames of the sampled clips.
-        damaged_frames: Of these frames those that the index knows never to come undamaged, see ``on_damaged``.
+        clips: Number of positions of this rank.
+        frames_per_clip: T; None if the requests differ in it.
+        decoded_frames_per_delivered_frame: 1 is best; long GOPs and short clips cost more.
+        predicted_cpu_seconds: CPU seconds of one core to decode and resize all clips of this rank in one epoch. Most
+            files take half to twice that; other machines are faster or slower.
+        excluded_rows: Number of rows that are not planned.
+        sampled_clips: Number of clips on which the estimate is based.
+        unusable_clips: How many of the sampled clips raise an error (tolerance, policy, no timestamps).
+        sampled_frames: Number of frames of the sampled clips.
+        damaged_frames: How many of these frames the index knows as damaged, see ``on_damaged``.
     """
 
     clips: int

@@ -47,15 +47,15 @@ class Located(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class EpochPlan:
-    """The clips of one epoch for one rank, as a sequence of requests, none of which exists before it is asked for.
+    """The clips of one epoch for one rank, as a sequence of requests, each made when it is asked for.
 
-    Made by ``plan_clips`` and ``plan_requests``. Its memory grows with the rows of the catalog, never with positions.
+    Made by ``plan_clips`` and ``plan_requests``. Its memory grows with the rows of the catalog, not with the positions.
 
     Attributes:
-        catalog: Where the media and their frames are.
-        rule: Which frames make a clip.
-        options: Seed, epoch, order, shard and form.
-        tables: What follows from these for all positions; made anew where the plan arrives in another process.
+        catalog: The files and their frame indexes.
+        rule: The clip rule: which frames make a clip.
+        options: Seed, epoch, order, rank and form.
+        tables: What follows from these for all positions; it is computed again in another process.
     """
 
     catalog: Catalog
@@ -95,7 +95,7 @@ class EpochPlan:
     @overload
     def global_position(self, position: IntArray) -> IntArray: ...
     def global_position(self, position: int | IntArray) -> int | IntArray:
-        """Map this rank's position, or an int64 array of them, to the one that counts over all ranks.
+        """Give the position counted over all ranks, for one position of this rank or an int64 array of them.
 
         Raises:
             IndexError: There is no such position.
@@ -139,14 +139,15 @@ class EpochPlan:
     @overload
     def __getitem__(self, position: slice) -> list[DecodeRequest]: ...
     def __getitem__(self, position: SupportsIndex | slice) -> DecodeRequest | list[DecodeRequest]:
-        """Make the request of one of this rank's positions, or the requests of a slice of them, as a list.
+        """Give the request of one position of this rank, or a list of the requests of a slice.
 
         Negative positions count from the end.
 
         Raises:
             IndexError: There is no such position.
-            FrameNotFound: The tolerance or policy="error" says so, or the clip's window is empty.
-            TimeUnavailable: The rule needs times, and the stream has no usable timestamps.
+            FrameNotFound: A frame is beyond the tolerance, or past the end with policy="error", or the clip's window is
+                empty.
+            TimeUnavailable: The rule needs times, but the stream has no usable timestamps.
         """
         if isinstance(position, slice):
             return [self[each] for each in range(*position.indices(len(self)))]
@@ -184,27 +185,27 @@ class EpochPlan:
         return planned_request(self.catalog.source(row), chosen.ordinals, columns, output, damaged, on_damaged)
 
     def columns_at(self, position: SupportsIndex) -> dict[str, np.generic]:
-        """Give the chosen columns of one position: numbers as they are, text as int64 codes."""
+        """Give the chosen columns of one position as a dict: numbers as they are, text as int64 codes."""
         line = self._locate(position).slot.line
         return {name: values[line] for name, values in self.tables.columns.items()}
 
     def row_at(self, position: SupportsIndex) -> int:
-        """Row of the catalog that a position's clip comes from."""
+        """Number of the catalog row of the clip at a position."""
         return self._locate(position).slot.row
 
     def entry_at(self, position: SupportsIndex) -> CatalogEntry:
-        """Entry of the catalog that a position's clip comes from."""
+        """Catalog entry of the clip at a position."""
         return self.catalog[self.row_at(position)]
 
     def generator_at(self, position: int) -> Generator:
-        """Make the generator for a user's transform of one position: a stream of its own in every epoch."""
+        """Make the random generator that a transform gets at one position; it differs in every epoch."""
         return generator_at(self.options.seed, self.options.epoch, self.global_position(position))
 
     # --- all positions --------------------------------------------------------------------------------
 
     @property
     def seed(self) -> int:
-        """Seed of all draws."""
+        """Seed of all random choices."""
         return self.options.seed
 
     @property
@@ -224,7 +225,7 @@ class EpochPlan:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names that ``columns_at`` gives."""
+        """Names of the columns that ``columns_at`` gives."""
         return tuple(self.tables.columns)
 
     @property
@@ -234,10 +235,10 @@ class EpochPlan:
 
     @property
     def num_frames_per_clip(self) -> int:
-        """T.
+        """T, the number of frames of every clip.
 
         Raises:
-            UsageError: The requests differ in it.
+            UsageError: The requests differ in their number of frames.
         """
         return self.rule.num_frames
 
@@ -250,10 +251,10 @@ class EpochPlan:
 
     @property
     def picture_shape(self) -> tuple[int, int, int]:
-        """(C, H, W) of every delivered picture.
+        """Shape of every delivered picture, (C, H, W).
 
         Raises:
-            UsageError: The plan has no positions, so that no picture has a shape, or they are unequal.
+            UsageError: The plan has no clips, or ``unequal=True``.
         """
         if self.options.unequal:
             raise UsageError("a plan with unequal=True has no common picture shape: use plan.clip_shape_at(position)")
@@ -266,29 +267,29 @@ class EpochPlan:
 
     @property
     def clip_shape(self) -> tuple[int, int, int, int]:
-        """(T, C, H, W) of every clip."""
+        """Shape of every clip, (T, C, H, W)."""
         return (self.num_frames_per_clip, *self.picture_shape)
 
     def clip_shape_at(self, position: SupportsIndex) -> tuple[int, int, int, int]:
-        """(T, C, H, W) of one position's clip, which differs between positions where ``unequal`` says so."""
+        """Shape of the clip at one position, (T, C, H, W); with ``unequal=True`` shapes may differ."""
         request, row = self[position], self.row_at(position)
         _, height, width = request.output.shape(int(self.catalog.heights[row]), int(self.catalog.widths[row]))
         return len(request), 3, height, width
 
     @property
     def excluded(self) -> list[Excluded]:
-        """(source, error) of each row that is not planned."""
+        """List of the rows that are not planned, each with ``source`` and ``error``."""
         return self.tables.excluded(self.catalog)
 
     def with_epoch(self, epoch: int) -> EpochPlan:
-        """The same plan at another epoch."""
+        """Give the same plan at another epoch."""
         return replace(self, options=replace(self.options, epoch=epoch))
 
     # --- checkpoints ----------------------------------------------------------------------------------
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of all that settles the clips of a global position: not of epoch, rank, world size and columns."""
+        """Hash of everything that decides the clip at a global position, except the epoch."""
         options = self.options
         parts = (
             f"framefeed plan {STATE_VERSION}",
@@ -300,7 +301,7 @@ class EpochPlan:
         return blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
     def state_dict(self) -> dict[str, Any]:
-        """The plan's part of a checkpoint: plain JSON, a few hundred bytes."""
+        """Give the plan's part of a checkpoint: a dict for JSON, of a few hundred bytes."""
         return {
             "version": STATE_VERSION,
             "fingerprint": self.fingerprint,
@@ -310,7 +311,7 @@ class EpochPlan:
         }
 
     def with_state(self, state: Mapping[str, Any]) -> EpochPlan:
-        """The plan at the epoch of a checkpoint, whatever rank and world size it was written by.
+        """Give the plan at the epoch of a checkpoint; rank and world size may differ from the checkpoint's.
 
         Raises:
             UsageError: The checkpoint belongs to another plan.
@@ -329,7 +330,7 @@ class EpochPlan:
     # --- cost -----------------------------------------------------------------------------------------
 
     def describe(self) -> PlanDescription:
-        """Estimate what this rank's epoch costs, from a few hundred of its clips."""
+        """Estimate the cost of this rank's epoch from at most a few hundred of its clips."""
         return described(self, self._shard.unit)
 
 
@@ -352,24 +353,27 @@ def plan_clips(
     on_damaged: OnDamaged = "error",
     columns: Sequence[str] = (),
 ) -> EpochPlan:
-    """Plan the clips of every epoch over the media of a catalog.
+    """Plan the clips of every epoch over the files of a catalog.
 
     Example: ``plan_clips(catalog, Rates([(1, 8), (2, 8)]), seed=0, size=(224, 224), columns=["label"])``
 
     Args:
-        catalog: With frame indexes. Rows that failed are left out with one warning; ``plan.excluded`` lists them.
-        rule: Which frames make a clip; None where ``at`` says it.
-        clips_per_video: Number of clips of each video in an epoch (c).
-        seed: From 0 to 2**64 - 1; all random choices depend on seed, epoch and global position only.
+        catalog: A catalog with frame indexes. Rows that failed are left out with one warning; ``plan.excluded`` lists
+            them.
+        rule: The clip rule, which says which frames make a clip; None if ``at`` is given.
+        clips_per_video: Number of clips of each video in an epoch.
+        seed: An integer from 0 to 2**64 - 1; random choices depend only on seed, epoch and global position.
         shuffle: True shuffles clips, False keeps the catalog's order, "videos" shuffles videos and keeps the clips of
             a video together on one rank, so that they share its decoding.
-        epoch: From 0; ``plan.with_epoch`` gives the others.
-        rank: This process among ``world_size``.
+        epoch: Number of the epoch, from 0; ``plan.with_epoch`` gives other epochs.
+        rank: Number of this process, from 0 to ``world_size`` - 1.
         world_size: Number of processes that share an epoch.
         tail: "pad" repeats global positions 0, 1, ... until all ranks have the same length, "drop" leaves out the rest.
-        size: (height, width) of the pictures, or an int for their short side, or None.
-        crop: (top, left, height, width) in displayed pixels, CenterCrop, RandomCrop or RandomResizedCrop, before size.
-        within: Names of two columns, start and end in seconds from the first frame; see ``Windows``. NaN is open.
+        size: (height, width) of the pictures, an int for their short side, or None for no resize.
+        crop: (top, left, height, width) in displayed pixels, CenterCrop, RandomCrop or RandomResizedCrop; it comes
+            before the resize.
+        within: Names of two columns with start and end in seconds from the first frame; clips are chosen as if the
+            video had only the frames with start <= t < end. Null or NaN means no bound.
         at: Name of the column with each row's frame numbers (integers) or seconds from the first frame (floats), one
             or a list a row, in place of a rule. A row with a null in it is left out. Seconds are taken with
             pick="played" and no tolerance, and the policy is "repeat_last"; for others make the requests yourself:
@@ -429,12 +433,12 @@ def _rule_or_column(catalog: object, rule: ClipRule | None, at: str | None) -> C
         raise expected("catalog", "a Catalog (from ff.scan or ff.Catalog.open)", catalog)
     if at is not None:
         if rule is not None:
-            raise UsageError(f"give a rule or at={at!r}, not both: both say which frames make a clip")
+            raise UsageError(f"expected a rule or at={at!r}, got both: each says which frames make a clip")
         if not isinstance(at, str):
             raise expected("at", "the name of a column", at)
         return at
     if rule is None:
-        raise UsageError("say which frames make a clip: give a rule, for example Uniform(8), or at= with a column")
+        raise UsageError("expected a clip rule such as ff.Uniform(8), or at= with the name of a column, got neither")
     if isinstance(rule, type) or not hasattr(rule, "choose"):
         raise expected("rule", "a clip rule such as ff.Uniform(8)", rule)
     return rule

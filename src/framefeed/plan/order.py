@@ -129,6 +129,8 @@ class Shard:
     unit: int = 1
 
     def __post_init__(self) -> None:
+        if self.world_size < 1:
+            raise expected("world_size", "an integer of at least 1", self.world_size)
         if not 0 <= self.rank < self.world_size:
             raise UsageError(f"rank: expected 0 to world_size - 1 (world_size={self.world_size}), got {self.rank}")
         if self.tail not in ("pad", "drop"):

@@ -33,10 +33,11 @@ class PictureRule:
             return
         if not isinstance(self.size or self.crop.size, tuple):
             raise UsageError(
-                f"{self.crop!r} gives pictures of different shapes: add size=(height, width), or give the crop a size"
+                f"expected one output size, got {self.crop!r} with size={self.size}: give either size=(height, width), "
+                "or the crop a height and width"
             )
         if self.size is not None and self.crop.size not in (None, self.size):
-            raise UsageError(f"size={self.size} contradicts {self.crop!r}: give the size once")
+            raise UsageError(f"size={self.size} contradicts {self.crop!r}: give the size in one place only")
 
     def output(self, height: int, width: int, place: Place) -> OutputSpec:
         """Settle the form for one clip.

@@ -24,11 +24,11 @@ OnDamaged = Literal["error", "skip", "deliver"]
 
 @dataclass(frozen=True, slots=True)
 class OutputSpec:
-    """The form of the delivered pixels: RGB uint8, cropped, then resized.
+    """The form of the delivered pixels (RGB, uint8): first cropped, then resized.
 
     Attributes:
-        size: (height, width) of the result, or None to keep that of the crop.
-        crop: (top, left, height, width) in displayed pixels of the source, or None for all of it.
+        size: (height, width) of the result, or None for no resize.
+        crop: (top, left, height, width) in displayed pixels of the source, or None for the whole picture.
         dimension_order: "NCHW" or "NHWC".
     """
 
@@ -47,7 +47,7 @@ class OutputSpec:
             raise expected("dimension_order", "'NCHW' or 'NHWC'", self.dimension_order)
 
     def shape(self, height: int, width: int) -> tuple[int, int, int]:
-        """Shape of one delivered frame of a source whose displayed picture is height x width."""
+        """Shape of one delivered frame, if the displayed picture of the source is height x width."""
         rows, columns = self.size or (self.crop[2:] if self.crop else (height, width))
         return (3, rows, columns) if self.dimension_order == "NCHW" else (rows, columns, 3)
 
@@ -73,25 +73,25 @@ class IndexedSource(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False, init=False)
 class DecodeRequest:
-    """Frames of one source, by index or by time. Frozen, hashable, picklable.
+    """Frames of one source, by frame number or by time. Immutable, hashable, picklable.
 
-    A user gives ``source`` and ``indices`` or ``seconds``; a plan gives the rest.
+    You give ``source``, and ``indices`` or ``seconds``; a plan gives the other attributes.
 
     Example: ``DecodeRequest(source="clip.mp4", seconds=[0.5, 1.0])``
 
     Attributes:
         source: Path, URL, bytes or image sequence.
-        entry: The catalog entry that was given as the source, or None; not compared, for it adds only knowledge.
-        indices: Ordinals of the output frames, int64 [T]; None in a request by time that no plan resolved yet.
-        seconds: Wanted times counted from the first output frame, float64 [T], or None.
-        pts_seconds: Time of each frame on the stream's timeline, float64 [T]; NaN where the stream has none.
+        entry: The catalog entry that was given as the source, or None; comparisons ignore it.
+        indices: Frame numbers, int64 [T]; None for a request by time that is not planned yet.
+        seconds: Wanted times in seconds from the first output frame, float64 [T], or None.
+        pts_seconds: Time of each frame on the stream's timeline, float64 [T]; NaN if the stream has no times.
         pick_error_seconds: Picked minus wanted time, float64 [T]; NaN where it has no meaning.
-        valid: False where the policy filled in for what lies past the end, bool [T].
-        segment: Number of the clip rule's segment that each frame belongs to, int64 [T].
+        valid: False where the policy replaced a frame past the end, bool [T].
+        segment: Number of the clip rule's segment of each frame, int64 [T].
         output: Form of the pixels.
-        damaged: True where the index knows that the frame never comes undamaged, bool [T]; None where it knows of none.
-        on_damaged: What is delivered there: "error" is `CorruptMedia`, "skip" zeros with ``valid`` False, "deliver" the
-            picture that the decoder gives.
+        damaged: True for frames that the index knows as damaged, bool [T]; None if there are none.
+        on_damaged: What is delivered for damaged frames: "error" raises `CorruptMedia`, "skip" gives zeros with
+            ``valid`` False, "deliver" gives the picture that the decoder gives.
     """
 
     source: str | bytes | ImageSequence
@@ -137,7 +137,8 @@ class DecodeRequest:
 
     def _check(self) -> None:
         if (self.indices is None) == (self.seconds is None) and self.pts_seconds is None:
-            raise UsageError("a DecodeRequest needs either indices=[...] or seconds=[...], and not both")
+            given = "neither" if self.indices is None else "both"
+            raise UsageError(f"DecodeRequest: expected either indices= or seconds=, got {given}")
         lengths = {len(column) for column in self._columns() if column is not None}
         if len(lengths) != 1:
             raise UsageError(f"the columns of a DecodeRequest must have the same length, got lengths {sorted(lengths)}")
@@ -171,10 +172,10 @@ class DecodeRequest:
 
     @property
     def ordinals(self) -> IntArray:
-        """The indices, int64 [T], of a request that a plan made or that is by index.
+        """The frame numbers, int64 [T], of a request that is by frame number or was planned.
 
         Raises:
-            UsageError: The request is by time, and no plan has resolved it.
+            UsageError: The request is by time and not planned yet.
         """
         if self.indices is None:
             raise UsageError(
@@ -184,12 +185,12 @@ class DecodeRequest:
 
     @property
     def skipped(self) -> BoolArray | None:
-        """Where zeros are delivered and nothing is decoded, bool [T]; None where nowhere."""
+        """True where zeros are delivered and no frame is decoded, bool [T]; None if nowhere."""
         return self.damaged if self.on_damaged == "skip" else None
 
     @property
     def storable(self) -> IntArray:
-        """Ordinals that a cache may keep, int64: not those of damaged frames that are skipped or delivered so."""
+        """Frame numbers that a cache may keep, int64: all but those of damaged frames that are skipped or delivered."""
         ordinals = self.ordinals
         return ordinals if self.damaged is None or self.on_damaged == "error" else ordinals[~self.damaged]
 

@@ -38,27 +38,28 @@ def plan_requests(
     world_size: int = 1,
     tail: Tail = "pad",
 ) -> EpochPlan:
-    """Plan a list of clips, one position for each; each source is indexed once, before planning.
+    """Plan your own list of clips, one position for each; each source is indexed once, in this call.
 
     Example: ``plan_requests([DecodeRequest(source="a.mp4", seconds=[0.0, 0.5])], columns={"label": ["dog"]})``
 
     Args:
-        requests: Each with ``indices`` (negative ones count from the end) or ``seconds`` from the first frame.
-        size: (height, width) of the pictures, or an int for their short side, or None: as the requests say.
+        requests: Each has ``indices`` (negative ones count from the end) or ``seconds`` from the first frame.
+        size: (height, width) of the pictures, an int for their short side, or None for no resize, or for the ``output``
+            of the requests.
         crop: (top, left, height, width) in displayed pixels, CenterCrop, RandomCrop or RandomResizedCrop, before size.
-        columns: Name -> one value for each request, numbers or text.
-        policy: What stands in for what lies past the end.
-        pick: How a time becomes a frame.
-        tolerance_seconds: Largest allowed distance between wanted and picked time, or None.
+        columns: Dict from a name to one value per request, numbers or text.
+        policy: Which frames replace those past the end: "repeat_last", "wrap" or "error".
+        pick: Which frame is taken for a time: "played", "nearest", "previous" or "next".
+        tolerance_seconds: Largest allowed distance between wanted and picked time; None for no limit.
         seed: Decides the order and the random crops.
-        shuffle: Whether each epoch has an order of its own.
-        rank: This process among ``world_size``.
+        shuffle: True shuffles the requests, in another order in each epoch.
+        rank: Number of this process, from 0 to ``world_size`` - 1.
         world_size: Number of processes that share an epoch.
         tail: "pad" repeats global positions 0, 1, ... until all ranks have the same length, "drop" leaves out the rest.
 
     Raises:
         MediaError: A source cannot be indexed.
-        UsageError: A request is empty, or the pictures would have different sizes.
+        UsageError: An argument is wrong, a request is empty, or the pictures would have different sizes.
     """
     options = PlanOptions(seed=seed, shuffle=shuffle, rank=rank, world_size=world_size, tail=tail, size=size, crop=crop)
     if shuffle not in (True, False):

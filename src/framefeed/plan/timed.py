@@ -27,13 +27,13 @@ Start = Literal["random"] | Seconds
 
 @dataclass(frozen=True)
 class AtSeconds:
-    """The same times of every video, counted from its first frame.
+    """The same times in every video, in seconds from its first frame.
 
     Attributes:
         seconds: Wanted times in any order; kept as a tuple.
-        pick: How a time becomes a frame.
-        tolerance_seconds: Largest allowed distance between wanted and picked time, or None.
-        policy: What stands in for times past the end.
+        pick: Which frame is taken for a time: "played", "nearest", "previous" or "next".
+        tolerance_seconds: Largest allowed distance between wanted and picked time; None for no limit.
+        policy: Which frames replace those past the end: "repeat_last", "wrap" or "error".
     """
 
     seconds: Sequence[Seconds]
@@ -73,19 +73,19 @@ class AtSeconds:
 
 @dataclass(frozen=True)
 class Rates:
-    """Several rates in one clip: X frames at one rate, then Y frames at another.
+    """Several rates in one clip: some frames at one rate, then some frames at another.
 
     Segment j begins at start + the sum of num_frames_i / fps_i of the segments before it.
 
     Example: ``Rates([(1, 2), (2, 2)], start=0)`` wants the times 0, 1, 2 and 2.5 s, in segments 0, 0, 1 and 1.
 
     Attributes:
-        rates: (fps, num_frames) of each segment; kept as a tuple.
-        start: Seconds counted from the first frame, or "random": the pts of a frame, uniform over those from which the
-            whole clip fits, else the first frame's and the policy.
-        pick: How a time becomes a frame.
-        tolerance_seconds: Largest allowed distance between wanted and picked time, or None.
-        policy: What stands in for times past the end.
+        rates: (frames per second, number of frames) of each segment; kept as a tuple.
+        start: Seconds from the first frame, or "random": the pts of a random frame from which the whole clip fits. If
+            it fits nowhere, the clip starts at the first frame, and the policy fills the rest.
+        pick: Which frame is taken for a time: "played", "nearest", "previous" or "next".
+        tolerance_seconds: Largest allowed distance between wanted and picked time; None for no limit.
+        policy: Which frames replace those past the end: "repeat_last", "wrap" or "error".
     """
 
     rates: Sequence[tuple[Seconds, int]]
@@ -141,20 +141,20 @@ class Rates:
 
 @dataclass(frozen=True)
 class Dense:
-    """Frames at even distances: every ``stride``-th by index, or ``fps`` a second by time.
+    """Frames at equal distances: every ``stride``-th frame, or ``fps`` frames per second.
 
     Example: ``Dense(16, stride=4)``, ``Dense(16, fps=8, start=1.5)``.
 
     Attributes:
-        num_frames: T.
-        stride: Distance in frames; 1 if neither is given.
-        fps: Frames a second of the clip, instead of ``stride``.
-        start: Seconds counted from the first frame, or "random": uniform over the frames from which the whole clip
-            fits, else the first frame and the policy. With ``stride``, seconds become a frame by ``pick`` and
-            ``tolerance_seconds``; on a stream without timestamps 0 is its first frame.
-        pick: How a time becomes a frame.
-        tolerance_seconds: Largest allowed distance between wanted and picked time, or None.
-        policy: What stands in for what lies past the end.
+        num_frames: T, the frames of one clip.
+        stride: Distance in frames; 1 if neither ``stride`` nor ``fps`` is given.
+        fps: Frames per second, instead of ``stride``.
+        start: Seconds from the first frame, or "random": a random frame from which the whole clip fits. If it fits
+            nowhere, the clip starts at the first frame, and the policy fills the rest. With ``stride``, ``pick`` and
+            ``tolerance_seconds`` choose the frame for the start; on a stream without timestamps, 0 is its first frame.
+        pick: Which frame is taken for a time: "played", "nearest", "previous" or "next".
+        tolerance_seconds: Largest allowed distance between wanted and picked time; None for no limit.
+        policy: Which frames replace those past the end: "repeat_last", "wrap" or "error".
     """
 
     num_frames: int
@@ -232,9 +232,9 @@ def _checked_start(start: Start) -> Start:
     if start == "random":
         return "random"
     if isinstance(start, str):
-        raise UsageError(f"start must be 'random' or seconds from the first frame, not {start!r}")
+        raise expected("start", "'random' or seconds from the first frame", start)
     if _number("start", start) < 0:
-        raise UsageError(f"start counts seconds from the first frame and must be at least 0, not {start!r}")
+        raise expected("start", "seconds from the first frame, at least 0", start)
     return _number("start", start)
 
 

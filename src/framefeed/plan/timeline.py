@@ -59,7 +59,7 @@ class Timeline:
         if first >= stop:
             raise FrameNotFound(
                 f"no frame in the window from {start_seconds} s to {end_seconds} s: the video's {len(index)} frames "
-                f"begin from 0 s to {float((int(index.pts[-1]) - whole.origin) * index.time_base):.6f} s; "
+                f"have times from 0 s to {float((int(index.pts[-1]) - whole.origin) * index.time_base):.6f} s; "
                 "correct the window's columns or filter the row out"
             )
         return cls(index, first, stop)

@@ -45,7 +45,7 @@ class Windows:
 def _seconds_column(catalog: Catalog, name: str) -> FloatArray:
     values = catalog.column_values(name)
     if name == "label" or values.dtype.kind not in "iuf":
-        raise UsageError(f"within needs columns of seconds, and column {name!r} does not hold numbers")
+        raise UsageError(f"within: expected columns of numbers (seconds), but column {name!r} does not hold numbers")
     return values if values.dtype == np.float64 else _checked_codes(catalog, name, values)
 
 
@@ -58,5 +58,7 @@ def _checked_codes(catalog: Catalog, name: str, values: AnyArray) -> FloatArray:
     if own is None:
         return np.full(len(values), np.nan)
     if isinstance(own, bool) or not isinstance(own, (int, float)):
-        raise UsageError(f"within needs columns of seconds, and column {name!r} holds {type(own).__name__}")
+        raise UsageError(
+            f"within: expected columns of numbers (seconds), but column {name!r} holds {type(own).__name__}"
+        )
     return values.astype(np.float64)

@@ -1,4 +1,4 @@
-"""HTML pages from a catalog: one file that works offline, drawn and escaped by construction."""
+"""HTML pages about a catalog: one file that works offline."""
 
 from framefeed.report.writing import write_report
 

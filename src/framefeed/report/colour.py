@@ -32,9 +32,9 @@ def colour_section(columns: Columns) -> Section | None:
     if not len(columns.videos):
         return None
     if not columns.catalog.has_frame_indexes:
-        told = "Colour tags are stored with frame indexes, which this catalog has not: scan with --depth frames."
+        told = "Colour tags are stored with frame indexes, which this catalog does not have: scan with --depth frames."
         return Section("colour", "Colour tags", (paragraph(told),))
-    told = "What streams say of their colours (ITU-T H.273). Players guess where nothing is tagged."
+    told = "Colour tags of the streams (ITU-T H.273). For streams without tags, players guess."
     figures = [count_list(heading, counts) for heading, counts in tag_counts(columns).items()]
     return Section("colour", "Colour tags", (paragraph(told), grid(*figures, class_="grid lists")))
 

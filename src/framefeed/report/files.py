@@ -34,22 +34,22 @@ SHOWN_DAMAGED = 200
 SHOWN_CODECS = 8
 RANDOM = "a random frame"
 ALL = "all frames"
-EQUALLY_OFTEN = "Share of all cost, if one frame of every file is read."
+EQUALLY_OFTEN = "Share of the total cost if one frame of each file is read."
 
 
 def failed_section(columns: Columns) -> Section:
-    """Files that cannot be read, with reasons."""
+    """List the files that cannot be read, with reasons."""
     rows = columns.failed
     if not len(rows):
-        return Section("failed", "Failed files", (paragraph("None: no file failed when it was scanned."),))
+        return Section("failed", "Failed files", (paragraph("None: every file could be read when it was scanned."),))
     shown = rows[:SHOWN_FAILED]
     texts = [columns.texts(name, shown) for name in ("source", "error_type", "error")]
     cells = [
         (name_cell(name, columns.common_folder), text_cell(kind), message_cell(_without_name(error, name)))
         for name, kind, error in zip(*texts, strict=True)
     ]
-    more = f"The first {SHOWN_FAILED} are listed; Catalog.errors has all." if len(rows) > len(shown) else ""
-    told = f"{quantities.count(len(rows))} of {quantities.count(len(columns.files))} files failed. {more}"
+    more = f"The first {SHOWN_FAILED} are listed; Catalog.errors lists all." if len(rows) > len(shown) else ""
+    told = f"{quantities.count(len(rows))} of {quantities.count_of(len(columns.files), 'file')} failed. {more}"
     return Section(
         "failed",
         "Failed files",
@@ -57,21 +57,21 @@ def failed_section(columns: Columns) -> Section:
             paragraph(told.strip()),
             count_list("Reasons", columns.counts("error_type", rows)),
             _folder_note(columns),
-            sortable_table("Failed files", ("file", "error", "what was found"), cells),
+            sortable_table("Failed files", ("file", "error", "message"), cells),
         ),
     )
 
 
 def damaged_section(columns: Columns) -> Section | None:
-    """Files that can be read, and some of whose frames never come undamaged."""
+    """Files that can be read, but have damaged frames."""
     known = columns.usable[np.isfinite(columns.numbers("num_damaged_frames", columns.usable))]
     if not len(known):
         return None
     damaged = columns.numbers("num_damaged_frames", known)
     rows, counts = known[damaged > 0], damaged[damaged > 0]
-    decoded = f"{quantities.count(len(known))} files whose frames were all decoded"
+    decoded = f"{quantities.count_of(len(known), 'file')} whose frames were all decoded"
     if not len(rows):
-        return Section("damaged", "Damaged frames", (paragraph(f"None in the {decoded}."),))
+        return Section("damaged", "Damaged frames", (paragraph(f"None in {decoded}."),))
     order = np.argsort(-counts, kind="stable")[:SHOWN_DAMAGED]
     frames = columns.numbers("num_frames", rows[order])
     cells = list(
@@ -83,10 +83,11 @@ def damaged_section(columns: Columns) -> Section | None:
             strict=True,
         )
     )
-    more = f" The {SHOWN_DAMAGED} with most are listed." if len(rows) > SHOWN_DAMAGED else ""
+    more = f" The {SHOWN_DAMAGED} files with the most damaged frames are listed." if len(rows) > SHOWN_DAMAGED else ""
     summary = (
-        f"{quantities.count(counts.sum())} frames of {quantities.count(len(rows))} files, of {decoded}. These frames "
-        f"never come undamaged; plan_clips(..., on_damaged=...) says what is delivered in their place.{more}"
+        f"{quantities.count_of(counts.sum(), 'frame')} in {quantities.count_of(len(rows), 'file')}, of {decoded}. "
+        "These frames cannot be decoded without damage; plan_clips(..., on_damaged=...) sets what is delivered instead."
+        f"{more}"
     )
     table = sortable_table(
         "Files with damaged frames", ("file", "damaged frames", "frames", "share"), cells, sorted_by=1
@@ -126,13 +127,13 @@ def _cost_told(by_random: bool) -> str:
     took = f"100 megapixels take about {100 * MILLISECONDS_PER_MEGAPIXEL:.0f} ms of one core"
     if not by_random:
         return (
-            "This catalog does not say where key frames are, so what a random frame costs is not known: files are "
-            "ordered by the megapixels of all their frames. Scan with --depth frames for more."
+            "This catalog does not have the positions of key frames, so the cost of a random frame is not known: files "
+            "are ordered by the megapixels of all their frames. Scan with --depth frames to see it."
         )
     return (
-        "About so many megapixels are decoded for one random frame: pixels of a picture × (GOP length + 1) / 2; for an "
-        "image, its pixels. It is a prediction from facts, assuming GOPs of equal length within a file. What a "
-        f"megapixel costs in time depends on the codec; for H.264, {took}."
+        "Cost is the predicted number of megapixels to decode for one random frame: pixels of a picture × (GOP length "
+        "+ 1) / 2; for an image, its pixels. The prediction assumes GOPs of equal length within a file. The time for a "
+        f"megapixel depends on the codec; for H.264, {took}."
     )
 
 
@@ -177,7 +178,7 @@ def _concentration(known: FloatArray) -> Node | None:
                     element("td", quantities.share(float(ascending[files - 1]), total), class_="number"),
                 )
             )
-    titles = ("", "files", "of all cost")
+    titles = ("", "files", "of total cost")
     head = element("tr", *(element("th", title, scope="col") if title else element("td") for title in titles))
     table = element("table", element("thead", head), element("tbody", *items), class_="numbers wide")
     note = element("p", EQUALLY_OFTEN, class_="note")

@@ -106,7 +106,7 @@ def _digest(content: str) -> str:
 
 def _header(columns: Columns, title: str, chosen: list[Section]) -> Node:
     rows, files = len(columns.catalog), len(columns.files)
-    what = f"{quantities.count(rows)} rows" + (f" about {quantities.count(files)} files" if rows != files else "")
+    what = quantities.count_of(rows, "row") + (f" for {quantities.count_of(files, 'file')}" if rows != files else "")
     depth = "with frame indexes" if columns.catalog.has_frame_indexes else "headers only"
     links = [element("li", element("a", section.heading, href=f"#{section.anchor}")) for section in chosen]
     return element(
@@ -120,7 +120,7 @@ def _header(columns: Columns, title: str, chosen: list[Section]) -> Node:
 
 def _footer() -> Node:
     told = (
-        "Made by framefeed report from the catalog alone; no media was opened. Each file is counted once. "
+        "Made by framefeed report from the catalog only; no media file was opened. Each file counts once. "
         "1 kB is 1000 bytes."
     )
     return element("footer", element("p", told))
@@ -150,7 +150,7 @@ def _tiles(columns: Columns) -> Node:
 def _damaged_tiles(columns: Columns) -> list[Tile]:
     damaged = columns.numbers("num_damaged_frames", columns.usable)
     files = int(np.count_nonzero(damaged > 0))
-    note = f"in {quantities.count(files)} files" if files else ""
+    note = f"in {quantities.count_of(files, 'file')}" if files else ""
     count = quantities.count(float(np.nansum(damaged)))
     return [Tile("Damaged frames", count, note, is_bad=files > 0)] if np.isfinite(damaged).any() else []
 
@@ -179,4 +179,4 @@ def _tile(tile: Tile) -> Node:
 
 def _unknown(values: FloatArray) -> str:
     missing = int(np.count_nonzero(np.isnan(values)))
-    return f"{quantities.count(missing)} files unknown" if missing else ""
+    return f"unknown for {quantities.count_of(missing, 'file')}" if missing else ""

@@ -11,7 +11,7 @@ import numpy as np
 from framefeed.report.axes import Axis, CountScale, Frame, spaced, text
 from framefeed.report.binning import Density, Histogram, Sizes
 from framefeed.report.markup import Node, element, elements
-from framefeed.report.quantities import count, share
+from framefeed.report.quantities import count, count_of, share
 
 HISTOGRAM = Frame(360, 206)
 DENSITY = Frame(420, 420, left=50, right=34, top=24, bottom=44)
@@ -69,7 +69,7 @@ def histogram_plot(heading: str, counted: Histogram, axis: Axis, unknown: int = 
     base = element("line", class_="axis", x1=frame.left, x2=frame.end, y1=frame.floor, y2=frame.floor)
     labels = _tick_labels(counted, axis, step)
     name = text(axis.name, frame.left + frame.inner_width / 2, frame.height - 4, "name", "middle")
-    drawing = _drawing(f"Histogram: {heading}, {count(counted.total)} files", frame,
+    drawing = _drawing(f"Histogram: {heading}, {count_of(counted.total, 'file')}", frame,
                        [*scale.drawing(), *drawn, base, *labels, name])  # fmt: skip
     caption = [_summary(counted, axis), *([f"{count(unknown)} unknown"] if unknown else [])]
     return figure(heading, drawing, "; ".join(caption), numbers_table(bars, counted.total, axis.name))
@@ -107,7 +107,7 @@ def _bar(bar: Bar, x: float, step: float, scale: CountScale, total: int) -> Node
         y=scale.frame.floor - height,
         width=step * 0.88,
         height=height,
-        data_tip=f"{bar.label}: {count(bar.count)} files, {share(bar.count, total)}",
+        data_tip=f"{bar.label}: {count_of(bar.count, 'file')}, {share(bar.count, total)}",
     )
 
 
@@ -130,12 +130,12 @@ def _tick_labels(counted: Histogram, axis: Axis, step: float) -> list[Node]:
 
 def _summary(counted: Histogram, axis: Axis) -> str:
     if not counted.total:
-        return "no file has this value"
+        return "this value is unknown for all files"
     least, low, median, high, greatest = (axis.show(value) for value in counted.quantiles.tolist())
     if least == greatest:
-        return f"{count(counted.total)} files, all {least}"
+        return f"{count_of(counted.total, 'file')}, all {least}"
     return (
-        f"{count(counted.total)} files; median {median}, 90 % between {low} and {high}, "
+        f"{count_of(counted.total, 'file')}; median {median}, 90 % between {low} and {high}, "
         f"least {least}, greatest {greatest}"
     )
 
@@ -160,10 +160,10 @@ def density_plot(heading: str, cells: Density, sizes: Sizes) -> Node:
     order = np.argsort(cells.counts, kind="stable").tolist()
     drawn = [plane.cell(cells, each, levels[each]) for each in order]
     parts = [*plane.grid(), *drawn, *plane.diagonals(), *plane.labels(sizes), *_names(frame)]
-    label = f"Density: {heading}, {count(int(cells.counts.sum()))} files of {count(len(sizes))} sizes"
+    label = f"Density: {heading}, {count_of(int(cells.counts.sum()), 'file')} of {count_of(len(sizes), 'size')}"
     drawing = _drawing(label, frame, parts)
     caption = (
-        "Both axes are logarithmic; a shade stands for a range of counts, named below. "
+        "Both axes are logarithmic; each shade means a range of counts, shown below. "
         f"Rings mark the most frequent of {count(len(sizes))} sizes."
     )
     return figure(heading, drawing, caption, _legend(cells.counts.tolist()), class_="plot density")
@@ -229,7 +229,7 @@ class _Plane:
             y=self.y(top),
             width=self.x(right) - self.x(left),
             height=self.y(bottom) - self.y(top),
-            data_tip=f"{spans[0]} wide, {spans[1]} high: {count(int(cells.counts[each]))} files",
+            data_tip=f"{spans[0]} wide, {spans[1]} high: {count_of(int(cells.counts[each]), 'file')}",
         )
 
     def grid(self) -> list[Node]:

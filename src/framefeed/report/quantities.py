@@ -18,6 +18,11 @@ def count(value: float) -> str:
     return f"{round(value):,}"
 
 
+def count_of(number: float, noun: str) -> str:
+    """Write a count with its noun: ``1 file``, ``2,000 files``."""
+    return f"{count(number)} {noun if number == 1 else f'{noun}s'}"
+
+
 def share(part: float, whole: float) -> str:
     """Write a share: ``12.3 %``; what is not nothing is never written as nothing, nor what is not all as all."""
     if not whole or not part:

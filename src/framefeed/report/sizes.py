@@ -46,7 +46,7 @@ def sizes_section(columns: Columns) -> Section | None:
         "sizes",
         "Sizes",
         (
-            paragraph(_shapes(widths, heights) + " Sizes are as displayed: rotation applied."),
+            paragraph(_shapes(widths, heights) + " Sizes are as displayed, after rotation."),
             grid(
                 density_plot("Width and height", density(widths, heights), sizes),
                 grid(_common_sizes(sizes), aspect_plot, class_="stack"),

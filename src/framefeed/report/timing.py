@@ -16,9 +16,9 @@ from framefeed.report.plots import histogram_plot
 from framefeed.report.section import Section, grid, paragraph
 from framefeed.report.tables import count_list
 
-TIMELESS = "Without times, clips can be chosen by frame number only: scan with --assume-fps to give such files a rate."
+TIMELESS = "Without times, clips can be chosen by frame number only: scan with --assume-fps to set their frame rate."
 SHOWN_RATES = 8
-VARIABLE = "Variable: the distances between frames differ by more than one tick."
+VARIABLE = "Variable: the times between frames differ by more than one tick of the time base."
 NOMINAL_RATES = {
     **{
         float(rate): str(rate)
@@ -40,7 +40,7 @@ def time_section(columns: Columns) -> Section | None:
     seconds, frames, rates = (columns.numbers(name, rows) for name in ("duration_seconds", "num_frames", "average_fps"))
     known = _positive(rates)
     bits = columns.numbers("bytes", rows) * 8 / np.where(seconds > 0, seconds, np.nan) / 1e6
-    told = "This catalog has no frame indexes: numbers of frames, durations and frame rates are what headers claim."
+    told = "This catalog has no frame indexes: numbers of frames, durations and frame rates come from headers."
     lead = () if columns.catalog.has_frame_indexes else (paragraph(told),)
     frame_axis = Axis("frames of a video", quantities.count, is_whole=True)
     rate_axis = Axis("frames per second", quantities.number)
@@ -105,7 +105,7 @@ def gop_section(columns: Columns) -> Section | None:
     lengths = gop_lengths(columns.numbers("num_frames", rows), columns.numbers("num_key_frames", rows))
     known = _positive(lengths)
     if not len(known):
-        told = "This catalog does not say where key frames are: scan with --depth frames to see GOP lengths."
+        told = "This catalog does not have the positions of key frames: scan with --depth frames to see GOP lengths."
         return Section("gops", "GOP lengths", (paragraph(told),))
     kinds = {
         "all key frames": int(np.count_nonzero(known == 1)),
@@ -115,7 +115,7 @@ def gop_section(columns: Columns) -> Section | None:
         "longer than 250": int(np.count_nonzero(known > 250)),
     }
     plot = _ladder_plot("GOP length", lengths, HALF_OCTAVES, Axis("frames per key frame", quantities.number))
-    told = "Frames per key frame, the mean of each video. One random frame costs about half a GOP of decoding."
+    told = "Frames per key frame, the mean of each video. To read one random frame, about half a GOP is decoded."
     classes = count_list("Classes", Counts(tuple(kinds), tuple(kinds.values()), len(lengths) - len(known)))
     seconds = columns.numbers("duration_seconds", rows) / columns.numbers("num_frames", rows) * lengths
     apart = _ladder_plot("Time between key frames", seconds, SECONDS, Axis("mean of a video", quantities.seconds))

@@ -16,15 +16,15 @@ _HEAD_BYTES = 4096
 
 
 def write_report(catalog: Catalog, path: StrPath, *, title: str | None = None) -> None:
-    """Write one HTML file that shows a catalog; no media is opened. The same catalog gives the same bytes.
+    """Write an HTML page about a catalog. No media file is opened; the same catalog gives the same bytes.
 
     Args:
-        catalog: Any, of images or videos, at either depth; columns are read, never row by row.
-        path: Of the HTML file. An earlier report is replaced; a crash leaves it, or all of the new one.
+        catalog: A catalog of images or videos, with or without frame indexes.
+        path: Path of the HTML file. An earlier report is replaced; after a crash, the old or the new one is complete.
         title: Heading of the page.
 
     Raises:
-        UsageError: There is no such folder, something that is no report stands there, or it cannot be written.
+        UsageError: The folder does not exist, another file is already there, or the page cannot be written.
     """
     name = os.path.abspath(os.fsdecode(path))
     check_writable(name, "report", "report.html", _is_report)

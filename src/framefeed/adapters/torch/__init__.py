@@ -1,4 +1,4 @@
-"""framefeed in PyTorch's clothes: ``ff.torch``."""
+"""framefeed for PyTorch: ``ff.torch``."""
 
 from framefeed.errors import MissingDependency
 

@@ -25,30 +25,32 @@ def checked_device(device: Any) -> torch.device:
     try:
         wanted = torch.get_default_device() if device is None else torch.device(device)
     except (RuntimeError, TypeError) as error:
-        raise WrongKind(f"device must be 'cpu' or None, not {device!r}") from error
+        raise WrongKind(f"device must be 'cpu' or None, got {device!r}") from error
     if wanted.type != "cpu" or wanted.index:
-        raise RefusedValue(f"device={str(wanted)!r} is not in this version: use device='cpu' and move the tensors")
+        raise RefusedValue(f"device={str(wanted)!r} is not in this version: use device='cpu', then tensor.to(device)")
     return wanted
 
 
 def checked_dtype(dtype: Any) -> torch.dtype:
     """Take TorchCodec's ``output_dtype``."""
     if isinstance(dtype, str) and dtype == "auto":
-        raise UsageError("output_dtype='auto' is not in this version: use torch.uint8, or torch.float32 of 8 bits")
+        raise UsageError(
+            "output_dtype='auto' is not in this version: use torch.uint8, or torch.float32 (of 8-bit pixels)"
+        )
     if dtype is not None and not isinstance(dtype, torch.dtype):
-        raise WrongKind(f"output_dtype must be torch.uint8 or torch.float32, not {dtype!r}")
+        raise WrongKind(f"output_dtype must be torch.uint8 or torch.float32, got {dtype!r}")
     if dtype not in _DTYPES:
-        raise UsageError(f"output_dtype must be torch.uint8 or torch.float32, not {dtype}")
+        raise UsageError(f"output_dtype must be torch.uint8 or torch.float32, got {dtype}")
     return _DTYPES[dtype]
 
 
 def checked_threads(threads: Any) -> int:
     """Take TorchCodec's ``num_ffmpeg_threads``: FFmpeg takes a negative number for one thread."""
     if threads is None:
-        raise UsageError("num_ffmpeg_threads must be a whole number, not None: 0 leaves it to FFmpeg")
+        raise UsageError("num_ffmpeg_threads must be an integer, got None: with 0, FFmpeg chooses the number")
     number = _whole(threads, "num_ffmpeg_threads")
     if number > _MOST_THREADS:
-        raise RefusedValue(f"num_ffmpeg_threads must be at most {_MOST_THREADS}, not {number}")
+        raise RefusedValue(f"num_ffmpeg_threads must be at most {_MOST_THREADS}, got {number}")
     return 1 if number < 0 else number
 
 
@@ -61,12 +63,12 @@ def as_source(source: Any) -> Any:
     """Take a tensor of encoded bytes too, and refuse what is no source."""
     if isinstance(source, torch.Tensor):
         if source.dtype != torch.uint8 or source.ndim != 1:
-            raise WrongKind("a tensor as a source must be flat and uint8: the encoded bytes of a file")
+            raise WrongKind("source: expected a 1-D uint8 tensor with the encoded bytes of a file")
         return source.cpu().numpy().tobytes()
     if isinstance(source, io.TextIOBase):
-        raise WrongKind("a file object must be opened in binary mode: open(path, 'rb')")
+        raise WrongKind("source: expected a file object in binary mode, got one in text mode: open(path, 'rb')")
     if isinstance(source, str) and not source:
-        raise RefusedValue("a source is a path, not the empty string")
+        raise RefusedValue("source: expected a path, got an empty string")
     if not isinstance(source, (str, bytes, bytearray, memoryview)) and not any(
         hasattr(source, name) for name in ("__fspath__", "read", "source", "kind", "as_media_source")
     ):
@@ -99,9 +101,9 @@ def as_ordinals(indices: Any) -> Any:
         return np.atleast_1d(values.numpy())
     numbers = np.atleast_1d(values.to(torch.float64).numpy())
     if not np.isfinite(numbers).all():
-        raise FrameNotFound(f"there is no frame {numbers[~np.isfinite(numbers)][0]}: frame indices are whole numbers")
+        raise FrameNotFound(f"there is no frame {numbers[~np.isfinite(numbers)][0]}: frame indices must be integers")
     if (numbers != np.floor(numbers)).any():
-        raise WrongKind(f"frame indices are whole numbers, not {indices!r}: round the tensor")
+        raise WrongKind(f"frame indices must be integers, got {indices!r}: round the tensor first")
     return np.clip(numbers, -_NO_ORDINAL, _NO_ORDINAL).astype(np.int64)
 
 
@@ -117,7 +119,7 @@ def as_scalar(value: Any) -> Any:
     """Take the number out of a tensor, and a rate or a time of any kind that has one."""
     if isinstance(value, torch.Tensor):
         if value.numel() != 1 or value.is_complex():
-            raise WrongKind(f"one number is needed, not {value!r}")
+            raise WrongKind(f"expected one number, got {value!r}")
         return value.item()
     return value
 
@@ -126,7 +128,7 @@ def _whole(value: Any, name: str) -> int:
     try:
         return operator.index(value)
     except TypeError as error:
-        raise WrongKind(f"{name} must be a whole number, not {value!r}") from error
+        raise WrongKind(f"{name} must be an integer, got {value!r}") from error
 
 
 def _items(values: Any) -> Any:

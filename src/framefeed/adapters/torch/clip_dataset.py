@@ -39,35 +39,34 @@ OWN_KEYS = ("data", "pts_seconds", "valid", "position", "source", "ok")
 
 
 class ClipDataset(Dataset[Any]):
-    """The clips of a plan by position, for any sampler and any number of workers, which decode them.
+    """Map-style dataset of the clips of a plan, for any sampler. Workers of the DataLoader decode the clips.
 
-    An item is ``(clip, target)``: uint8 [T, C, H, W], or what the transform returned, and an int64 scalar. Without
-    ``target`` it is a dict: data, pts_seconds float64 [T], valid bool [T], position (global, int64), source, ok (bool),
-    and one key for each column of the plan. Items collate with ``torch.utils.data.default_collate``.
+    An item is ``(clip, target)``: the clip is uint8 [T, C, H, W] or the result of the transform, the target an int64
+    scalar. Without ``target=`` it is a dict with data, pts_seconds (float64 [T]), valid (bool [T]), position (global,
+    int64), source, ok (bool), and one key for each column of the plan. ``torch.utils.data.default_collate`` takes both.
 
-    With ``on_error="skip"`` a clip that fails is zeros, with target -100 (the ``ignore_index`` of torch's losses), or
-    in a dict ``ok`` False, pts NaN, valid False; ``ledger`` lists it, in this process and whichever worker met it.
+    With ``on_error="skip"``, a clip that fails is zeros: its target is -100 (the ``ignore_index`` of torch's losses);
+    in a dict, ``ok`` is False, pts_seconds NaN and valid False. ``ledger`` lists the failed clips of all workers.
 
-    Clips of one source that are asked for together (``__getitems__``, a batch of the DataLoader) share its decoding.
+    Clips of one source in one batch of the DataLoader (``__getitems__``) are decoded together.
 
     Args:
         plan: From ``plan_clips`` or ``plan_requests``. Use ``shuffle=False`` there if the DataLoader shuffles.
         target: Name of a column of integers or text; ``classes`` lists the texts in the order of their codes.
-        transform: Called with a clip. Torch's generators are seeded for the call from (seed, epoch, position) and
-            restored afterwards, so that its random numbers do not depend on the workers, nor those of the training on
-            it.
-        cache: A `FrameCache`: clips that it has are read from it, other clips are decoded and stored, by any worker.
-            Others find what a worker has stored when it ends, after 64 MiB, or at the next epoch.
+        transform: Called with a clip. Torch's random generators are seeded from (seed, epoch, position) for the call
+            and restored after it, so that random numbers do not depend on the number of workers.
+        cache: A `FrameCache`: clips in it are read from it, other clips are decoded and stored by the workers. Other
+            processes find the frames that a worker stored when it ends, after 64 MiB, or at the next epoch.
         backend: Name of a decoder, or a Decoder.
-        limits: What a file may claim before anything is allocated for it; None is ``Limits()``.
-        on_error: "raise" or "skip". What runs out (memory, descriptors) is raised with either.
-        max_failed: With "skip", clips of an epoch that may fail: a count (int), or a share of its clips (float). One
-            more is a LoadError.
-        output: Form of a clip, before the transform: "tensor" [T, C, H, W], "numpy" [T, H, W, C], or "pil": a picture
-            for a clip of one frame, else a list of them.
+        limits: Limits on what a file may claim, such as the size of its pictures; None means ``Limits()``.
+        on_error: "raise" or "skip". A shortage of memory or file descriptors is raised with either.
+        max_failed: With "skip", number (int) or share (float) of an epoch's clips that may fail. If more fail, a
+            LoadError is raised.
+        output: Form of a clip before the transform: "tensor" [T, C, H, W], "numpy" [T, H, W, C], or "pil": one picture
+            for a clip of one frame, else a list of pictures.
 
     Raises:
-        UsageError: The plan has no such column, or rows without a value in it, or the arguments do not fit.
+        UsageError: The plan has no such column or rows without a value in it, or the arguments do not fit.
     """
 
     def __init__(
@@ -119,7 +118,7 @@ class ClipDataset(Dataset[Any]):
 
     @property
     def plan(self) -> EpochPlan:
-        """The plan, at the dataset's epoch."""
+        """The plan, at the epoch of the dataset."""
         epoch = self.epoch
         if self._plan.epoch != epoch:
             self._plan = self._plan.with_epoch(epoch)
@@ -127,7 +126,7 @@ class ClipDataset(Dataset[Any]):
 
     @property
     def ledger(self) -> Ledger:
-        """The clips that were skipped, by all processes, since the dataset was made."""
+        """The clips that any process skipped since the dataset was made; ``print(dataset.ledger)`` lists them."""
         return self._ledger
 
     @property
@@ -142,13 +141,13 @@ class ClipDataset(Dataset[Any]):
 
     @property
     def epoch(self) -> int:
-        """The epoch whose clips are given."""
+        """Number of the epoch whose clips are delivered."""
         return int(self._epoch[0])
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch, in this process and in its workers, also those that are running.
+        """Set the epoch in this process and in its workers, also in workers that are running.
 
-        Call it before ``iter(data_loader)``: what workers have fetched ahead is of the old epoch.
+        Call it before ``iter(data_loader)``: clips that workers have fetched ahead are of the old epoch.
         """
         # The plan knows what an epoch may be.
         self._plan = self._plan.with_epoch(epoch)
@@ -302,7 +301,7 @@ def _check(plan: EpochPlan, target: str | None, transform: object) -> None:
         taken = [name for name in plan.columns if name in OWN_KEYS]
         if taken:
             raise UsageError(
-                f"columns {taken} have the same names as keys of an item: give target=, or rename the columns"
+                f"columns {taken} have the same names as other keys of an item: give target=, or rename them"
             )
         return
     if target not in plan.columns:

@@ -1,4 +1,4 @@
-"""What TorchCodec's class tells of itself: metadata in its words, and ``cpu_fallback``."""
+"""Metadata under TorchCodec's names, and ``cpu_fallback``."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _RESERVED = (0, 3)
 
 @dataclass(frozen=True, slots=True)
 class CpuFallbackStatus:
-    """Whether a video that should be decoded on a GPU is decoded on the CPU; here none is asked of a GPU.
+    """Status of falling back from GPU to CPU decoding. This version always decodes on the CPU: there is no fallback.
 
-    ``bool()`` of it tells whether that happened, ``str()`` says it in words.
+    ``bool(status)`` is True if there was a fallback; ``str(status)`` describes it.
 
     Attributes:
-        status_known: Whether it is known yet.
+        status_known: Whether the status is known yet.
     """
 
     status_known: bool = True

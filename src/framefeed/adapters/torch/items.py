@@ -1,4 +1,4 @@
-"""What a ClipDataset hands to a transform, and what it gives in place of a clip that failed."""
+"""Input of a ClipDataset's transform, and replacements for clips that failed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ IGNORED_TARGET = -100
 def check_output(output: str) -> None:
     """Raise UsageError unless it names a form of clips."""
     if output not in get_args(Output):
-        raise UsageError(f"output must be 'tensor', 'numpy' or 'pil', not {output!r}")
+        raise UsageError(f"output must be 'tensor', 'numpy' or 'pil', got {output!r}")
 
 
 def as_output(clip: npt.NDArray[np.uint8], output: Output) -> Any:

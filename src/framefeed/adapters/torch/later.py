@@ -1,4 +1,4 @@
-"""Names that docs/reference.md promises for a later version, and names of TorchCodec that are not here."""
+"""Names that docs/reference.md promises for a later version, and names of TorchCodec that framefeed does not have."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from framefeed.errors import UsageError
 _SAMPLERS = ("clips_at_random_indices", "clips_at_regular_indices")
 _TIME_SAMPLERS = ("clips_at_random_timestamps", "clips_at_regular_timestamps")
 _ABSENT = {
-    **dict.fromkeys(("AudioDecoder", "AudioEncoder"), "framefeed reads no sound; torchcodec has one"),
-    "VideoEncoder": "framefeed writes no videos in this version; torchcodec has one",
+    **dict.fromkeys(("AudioDecoder", "AudioEncoder"), "framefeed does not read audio: use torchcodec for it"),
+    "VideoEncoder": "framefeed does not write videos in this version: use torchcodec for it",
     **dict.fromkeys(_SAMPLERS, "plan clips with ff.plan_clips and ff.Dense(..., stride=...)"),
     **dict.fromkeys(_TIME_SAMPLERS, "plan clips with ff.plan_clips and ff.Dense(..., fps=...)"),
 }

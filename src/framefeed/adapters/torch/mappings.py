@@ -39,7 +39,7 @@ def check_mappings(mappings: Any, index: FrameIndex) -> None:
     if not np.array_equal(claimed, np.sort(own)):
         raise UsageError(
             f"invalid custom frame mappings: they list {len(claimed)} frames, the stream has {len(index)}, "
-            "and their pts differ: make them anew from this file and stream"
+            "or their pts differ: make the mappings again from this file and stream"
         )
 
 
@@ -50,13 +50,15 @@ def _read_pts(mappings: Any) -> npt.NDArray[np.int64]:
         columns = [[int(frame[key]) for frame in frames] for key in keys]
         return np.array(columns[0], dtype=np.int64)
     except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
-        raise InvalidMappings(f"invalid custom frame mappings: not all frames have whole {_KEYS}: {error!r}") from error
+        raise InvalidMappings(
+            f"invalid custom frame mappings: each frame needs integers for {_KEYS}: {error!r}"
+        ) from error
 
 
 def _frames(mappings: Any) -> list[Any]:
     text = mappings.read(_MAX_BYTES + 1) if hasattr(mappings, "read") else mappings
     if not isinstance(text, (str, bytes, bytearray)):
-        raise InvalidMappings(f"custom frame mappings are JSON text, bytes or a file of it, not {type(text)}")
+        raise InvalidMappings(f"custom_frame_mappings: expected JSON as text, bytes or a file object, got {type(text)}")
     if len(text) > _MAX_BYTES:
         raise InvalidMappings(f"invalid custom frame mappings: more than {_MAX_BYTES} bytes")
     try:

@@ -41,8 +41,8 @@ class Served:
             return
         self._has_warned.fill_(True)
         warnings.warn(
-            f"this ClipDataset gave {given} items of an epoch of {epoch_items} without set_epoch: the random clips are "
-            "the same in every epoch; call dataset.set_epoch(epoch) before each epoch",
+            f"this ClipDataset delivered {given} items of an epoch of {epoch_items} without set_epoch: the random "
+            "clips are the same in every epoch; call dataset.set_epoch(epoch) before each epoch",
             UserWarning,
             stacklevel=4,
         )

@@ -80,12 +80,12 @@ def as_steps(transforms: Any, size: Size | int | None, crop: Any, displayed: Siz
     try:
         asked = list(transforms or ())
     except TypeError as error:
-        raise WrongKind(f"transforms must be a list of them, not {transforms!r}") from error
+        raise WrongKind(f"transforms: expected a list of transforms, got {transforms!r}") from error
     if not asked:
         output = PictureRule(size, as_crop(crop)).output(*displayed, Place(0, 0, 0))
         return Steps(output.size, output.crop)
     if size is not None or crop is not None:
-        raise UsageError("give either transforms or size and crop")
+        raise UsageError("transforms: expected either transforms=, or size= and crop=, got both")
     steps, current = Steps(), displayed
     for transform in asked:
         name = _known_name(transform)
@@ -102,12 +102,14 @@ def _known_name(transform: Any) -> str:
     # A class of the user's own may be derived from one of these.
     name = next((base.__name__ for base in type(transform).__mro__ if base.__name__ in _KNOWN), None)
     if name is None:
-        raise UsageError(f"unknown transform {transform!r}: use {', '.join(_KNOWN)}")
+        raise UsageError(
+            f"transforms: unknown transform {transform!r}: use {', '.join(_KNOWN)}, or a transform after decoding"
+        )
     for option, allowed in _OPTIONS[name].items():
         value = getattr(transform, option, allowed[0])
         if getattr(value, "value", value) not in allowed:
             raise UsageError(
-                f"{name} with {option}={value!r}: use {option}={allowed[0]!r}, or a transform after decoding"
+                f"{name} with {option}={value!r} is not supported: use {option}={allowed[0]!r}, or transform tensors"
             )
     return name
 
@@ -116,10 +118,10 @@ def _sides(transform: Any, name: str) -> Size:
     size: Any = getattr(transform, "size", None)
     sides = [_whole(side, name) for side in size] if hasattr(size, "__iter__") else []
     if len(sides) != 2:
-        raise WrongKind(f"the size of {name} must be (height, width), not {size!r}")
+        raise WrongKind(f"the size of {name} must be (height, width), got {size!r}")
     if min(sides) < 1 or sides[0] * sides[1] > DEFAULT_LIMITS.max_pixels:
         raise RefusedValue(
-            f"the size of {name} must be from 1x1 to {DEFAULT_LIMITS.max_pixels} pixels, not {sides[0]}x{sides[1]}"
+            f"the size of {name} must be from 1x1 to {DEFAULT_LIMITS.max_pixels} pixels, got {sides[0]}x{sides[1]}"
         )
     return sides[0], sides[1]
 
@@ -130,7 +132,7 @@ def _whole(side: Any, name: str) -> int:
     try:
         return operator.index(side)
     except TypeError as error:
-        raise WrongKind(f"the size of {name} must be whole numbers, not {side!r}") from error
+        raise WrongKind(f"the size of {name} must be integers, got {side!r}") from error
 
 
 def _box(name: str, sides: Size, current: Size) -> Box:
@@ -138,7 +140,7 @@ def _box(name: str, sides: Size, current: Size) -> Box:
     if rows > height or columns > width:
         # TorchCodec's RandomCrop raises ValueError, its CenterCrop RuntimeError.
         kind = UsageError if name == "RandomCrop" else RefusedValue
-        raise kind(f"{name} of {rows}x{columns} does not fit pictures of {height}x{width}")
+        raise kind(f"{name} of {rows}x{columns} is larger than the pictures, {height}x{width}: use a smaller one")
     if name == "CenterCrop":
         return round((height - rows) / 2), round((width - columns) / 2), rows, columns
     top = int(torch.randint(0, height - rows + 1, ()).item())

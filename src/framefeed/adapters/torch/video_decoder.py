@@ -1,4 +1,4 @@
-"""A drop-in for torchcodec.decoders.VideoDecoder: tensors, its keyword arguments with their meaning, exact frames."""
+"""A drop-in replacement for torchcodec.decoders.VideoDecoder: tensors, the same arguments, exact frames."""
 
 from __future__ import annotations
 
@@ -46,30 +46,30 @@ _NO_MEMORY = "can't allocate memory"
 
 
 class VideoDecoder:
-    """Decodes frames of one video into tensors; the names, arguments and errors of TorchCodec's class.
+    """Decodes frames of one video into tensors, with the names, arguments and errors of TorchCodec's class.
 
     Args:
         source: Path, bytes, uint8 tensor of encoded bytes, seekable binary file object, or ``ImageSequence``.
         stream_index: The stream to decode, or None for the best one.
         dimension_order: "NCHW" or "NHWC".
-        num_ffmpeg_threads: Threads of the decoder; 0 leaves the number to FFmpeg.
+        num_ffmpeg_threads: Number of decoder threads; with 0, FFmpeg chooses it.
         device: None or "cpu".
-        seek_mode: "exact" makes sure which frames come out; "approximate" believes the packets. Either way frame i is
-            frame i.
-        transforms: TorchCodec's or torchvision's Resize, CenterCrop and RandomCrop, in order, any of them several
-            times. A crop and a resize at the beginning are the decoder's own; what follows is done with its pictures.
+        seek_mode: "exact" verifies which frames the packets give; "approximate" trusts the packets and is faster to
+            open. Frame numbers are exact with either.
+        transforms: Resize, CenterCrop and RandomCrop of TorchCodec or torchvision, in order, each any number of times.
+            The decoder does a first crop and resize; later steps use its pictures.
         output_dtype: ``torch.uint8`` (also None), or ``torch.float32`` with values from 0 to 1.
         custom_frame_mappings: JSON of the frames' pts, duration and key_frame, as TorchCodec takes it: text, bytes or
             a file object. It must agree with the packets of the stream.
         size: (height, width), or the short side, to resize to.
         crop: (top, left, height, width) in displayed pixels, or a crop rule.
         backend: Name of a decoder, or a decoder.
-        frame_index: A ready index of the same source.
-        limits: What the file may claim before anything is allocated for it.
+        frame_index: Frame index of the same source, if you have one.
+        limits: Limits on what the file may claim, such as the size of its pictures.
 
     Raises:
         MediaError: The source cannot be read.
-        UsageError: Wrong arguments; also of the type that TorchCodec raises, which is ValueError, TypeError or
+        UsageError: An argument is wrong. The error also has the type that TorchCodec raises: ValueError, TypeError or
             RuntimeError.
     """
 
@@ -92,7 +92,7 @@ class VideoDecoder:
         limits: Limits | None = None,
     ) -> None:
         if dimension_order not in ("NCHW", "NHWC"):
-            raise UsageError(f"dimension_order must be 'NCHW' or 'NHWC', not {dimension_order!r}")
+            raise UsageError(f"dimension_order must be 'NCHW' or 'NHWC', got {dimension_order!r}")
         checked_device(device)
         self._dtype = checked_dtype(output_dtype)
         bounds = limits_or_default(limits)
@@ -120,12 +120,12 @@ class VideoDecoder:
 
     @cached_property
     def metadata(self) -> VideoMetadata:
-        """Facts of the stream under TorchCodec's names and in its words, and ours."""
+        """Facts of the stream, under the names of TorchCodec and of framefeed."""
         return in_torchcodecs_words(self._arrays.metadata)
 
     @property
     def cpu_fallback(self) -> CpuFallbackStatus:
-        """Whether the CPU stands in for another device: never, for no other is asked for in this version."""
+        """Status of falling back to the CPU: never in this version, which decodes on the CPU only."""
         return CpuFallbackStatus()
 
     @property
@@ -135,7 +135,7 @@ class VideoDecoder:
 
     @property
     def frame_index(self) -> FrameIndex:
-        """Where every frame is."""
+        """The frame index: times and positions of all frames."""
         return self._arrays.frame_index
 
     def __len__(self) -> int:
@@ -159,19 +159,19 @@ class VideoDecoder:
         return self._frame(self._arrays.get_frame_at(as_ordinal(index)))
 
     def get_frames_at(self, indices: Tensor | Sequence[int]) -> FrameBatch:
-        """Decode several frames; see ``framefeed.VideoDecoder.get_frames_at``. Whole floats of a tensor are taken."""
+        """Decode several frames; see ``framefeed.VideoDecoder.get_frames_at``. A tensor may hold integers as floats."""
         return self._batch(self._arrays.get_frames_at(as_ordinals(indices)))
 
     def get_frames_in_range(self, start: int, stop: int, step: int = 1) -> FrameBatch:
         """Decode a range of frames; see ``framefeed.VideoDecoder.get_frames_in_range``.
 
         Raises:
-            RefusedValue: It is turned round, or ``step`` is negative; a slice may be both.
+            RefusedValue: ``stop`` is before ``start``, or ``step`` is negative; a slice may be both.
         """
         frames = frame_range(slice(start, stop, step), len(self))
         if frames.step < 0 or frames.start > frames.stop:
             raise RefusedValue(
-                f"a range goes forward, not from {start} to {stop} by {step}: decoder[start:stop:step] goes back too"
+                f"expected start <= stop and step > 0, got {start}, {stop}, {step}: use decoder[start:stop:step]"
             )
         return self._batch(self._arrays.get_frames_in_range(start, stop, step))
 
@@ -186,7 +186,7 @@ class VideoDecoder:
     def get_frames_played_in_range(
         self, start_seconds: float, stop_seconds: float, fps: float | None = None
     ) -> FrameBatch:
-        """Decode what is shown in a range; see ``framefeed.VideoDecoder.get_frames_played_in_range``."""
+        """Decode the frames shown in a range of time; see ``framefeed.VideoDecoder.get_frames_played_in_range``."""
         start, stop, rate = as_scalar(start_seconds), as_scalar(stop_seconds), as_scalar(fps)
         return self._batch(self._arrays.get_frames_played_in_range(start, stop, rate))
 
@@ -195,7 +195,7 @@ class VideoDecoder:
         return self._batch(self._arrays.get_all_frames(as_scalar(fps)))
 
     def close(self) -> None:
-        """Release files and decoders; more than once is fine."""
+        """Release files and decoders; may be called more than once."""
         self._arrays.close()
 
     def __enter__(self) -> Self:
@@ -239,13 +239,13 @@ def _backend(backend: str | Decoder, threads: int, limits: Limits) -> str | Deco
     if threads == 1:
         return backend
     if backend != "auto":
-        raise UsageError(f"num_ffmpeg_threads={threads} is for backend='auto', not {backend!r}")
+        raise UsageError(f"num_ffmpeg_threads={threads} needs backend='auto', got backend={backend!r}")
     return auto_decoder(PyAVDecoder(threads=threads, limits=limits), limits)
 
 
 def _verify(seek_mode: str, mappings: Any) -> Literal["proof", "none"]:
     if seek_mode not in ("exact", "approximate"):
-        raise UsageError(f"seek_mode must be 'exact' or 'approximate', not {seek_mode!r}")
+        raise UsageError(f"seek_mode must be 'exact' or 'approximate', got {seek_mode!r}")
     if mappings is not None and seek_mode == "approximate":
         raise UsageError("custom_frame_mappings is incompatible with seek_mode='approximate'")
     return "proof" if seek_mode == "exact" else "none"

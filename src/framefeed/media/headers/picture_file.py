@@ -86,7 +86,7 @@ class PictureFile:
         if self._left < 0:
             raise LimitExceeded(
                 f"{self._name}: its header goes on for more bytes than max_header_bytes allows ({self._most}): it may "
-                "be damaged; raise Limits(max_header_bytes=...) if the file is trusted",
+                "be damaged; if you trust the file, give limits=ff.Limits(max_header_bytes=...) with a larger number",
                 limit="max_header_bytes",
                 source=self._name,
                 stage="open",
@@ -147,7 +147,8 @@ def pillow_reads(file: PictureFile, translate: Callable[[BaseException], MediaEr
 def bomb(error: Image.DecompressionBombError, name: str, stage: str) -> LimitExceeded:
     """Build the error for a picture that is beyond the bound which Pillow has for the whole program."""
     return LimitExceeded(
-        f"{name}: {error}: raise PIL.Image.MAX_IMAGE_PIXELS, and Limits(max_pixels=...), if the file is trusted",
+        f"{name}: {error}: if you trust the file, set PIL.Image.MAX_IMAGE_PIXELS and "
+        "limits=ff.Limits(max_pixels=...) to larger numbers",
         limit="max_pixels",
         source=name,
         stage=stage,

@@ -99,7 +99,7 @@ def without_rule(mode: str, name: str, stage: str) -> UnsupportedCodec:
 
 
 def _no_rule(mode: str, name: str) -> str:
-    return f"{name}: no rule leads from pixels of kind {mode!r} to RGB: convert it to PNG of 8 or 16 bits a channel"
+    return f"{name}: pixels of kind {mode!r} cannot be converted to RGB: save it as PNG with 8 or 16 bits per channel"
 
 
 def still_info(header: StillHeader, size_bytes: int) -> MediaInfo:
@@ -136,7 +136,7 @@ def check_decodable(info: MediaInfo, name: str) -> None:
 
 
 def _unsupported(kind: str, name: str) -> str:
-    return f"{name}: is a {kind}, which nothing here decodes: convert it to JPEG, PNG or AVIF"
+    return f"{name}: is a {kind}, which framefeed cannot decode: convert it to JPEG, PNG or AVIF"
 
 
 def _read(reader: ByteReader, count: int, offset: int) -> bytes:
@@ -177,5 +177,5 @@ def _translated(error: BaseException, name: str) -> MediaError:
     if isinstance(error, Image.DecompressionBombError):
         return bomb(error, name, "open")
     # Pillow's own words for this one are those of a file object.
-    what = "Pillow does not know it" if isinstance(error, UnidentifiedImageError) else error
+    what = "Pillow does not recognise it" if isinstance(error, UnidentifiedImageError) else error
     return UnreadableMedia(f"{name}: damaged picture header: {what}", source=name, stage="open")

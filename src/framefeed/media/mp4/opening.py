@@ -236,8 +236,8 @@ class _Bounded:
         if isinstance(error, TooManyBoxes):
             raise LimitExceeded(
                 f"{self._name}: its header goes on for more boxes than max_header_bytes allows "
-                f"({self._limits.max_header_bytes}): it may be damaged; raise Limits(max_header_bytes=...) if the "
-                "file is trusted",
+                f"({self._limits.max_header_bytes}): it may be damaged; if you trust the file, give "
+                "limits=ff.Limits(max_header_bytes=...) with a larger number",
                 limit="max_header_bytes",
                 source=self._name,
                 stage="open",
