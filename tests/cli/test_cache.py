@@ -201,7 +201,7 @@ def test_failed_files_are_listed_and_3(tmp_path: Path, cache: str, capfd: pytest
     files[0].unlink()
     out, err = said(capfd, "build", os.fspath(tmp_path / "cat.parquet"), cache, "--rates", "2:2", code=3)
     assert len(err) == 2
-    assert "1 row failed in the scan ('framefeed report' lists them with their errors)" in err[0]
+    assert err[0].startswith(f"framefeed: failed in the scan: {folder / 'bad.mp4'}: ")
     assert f"{files[0]}: no such file (MissingMedia)" in err[1]
     assert any("1 of 4 sampled clips cannot be decoded: MissingMedia" in line for line in out)
     assert any(line.endswith("; 2 failed") for line in out)
@@ -258,7 +258,7 @@ def test_a_full_cache_of_another_plan(catalog: str, cache: str, capfd: pytest.Ca
 def test_pictures_are_by_pillow(tmp_path: Path, cache: str, capfd: pytest.CaptureFixture[str]) -> None:
     Image.new("RGB", (40, 30)).save(tmp_path / "a.png")
     out, _ = said(capfd, "build", os.fspath(tmp_path / "a.png"), cache, "--no-estimate", "--size", "16")
-    assert out[0] == "1 video: 1 clip of 1 frame of 21x16"
+    assert out[0] == "1 picture: 1 clip of 1 frame of 21x16"
     assert any(line.startswith("pictures by Pillow ") for line in said(capfd, "info", cache)[0])
 
 

@@ -12,8 +12,15 @@ import pytest
 from PIL import Image
 
 from framefeed.cli import main
+from framefeed.index.build import build_index
+from framefeed.index.scanning import scan
+from framefeed.load.loader import ClipLoader
+from framefeed.plan.clips import AtIndices
+from framefeed.plan.epoch import plan_clips
 from framefeed.testing import ClipSpec, read_stamp
+from tests.cli.running import only_line
 from tests.corpus import clip_file, corpus_file
+from tests.damaged import damaged_clip
 
 NTSC = ClipSpec(num_frames=40, fps=Fraction(30000, 1001), start_seconds=1.4)
 
@@ -208,3 +215,81 @@ def test_where_nothing_can_be_written(tmp_path: Path, capfd: pytest.CaptureFixtu
         assert main(["clip", video, "--indices", "0", *map(os.fspath, words)]) == 1
         assert "cannot" in capfd.readouterr().err
     assert os.listdir(tmp_path) == ["taken"]
+
+
+# --- damaged frames, and what is no video -------------------------------------------------------------
+
+DAMAGE = (12, 13, 14, 15, 16, 30)
+
+
+def _loaded(video: Path, on_damaged: Any) -> np.ndarray:
+    """The frames of a damaged clip as a loader delivers them, [T, H, W, C]."""
+    plan = plan_clips(scan(video, verify="full"), AtIndices(range(40)), seed=0, shuffle=False, on_damaged=on_damaged)
+    (batch,) = ClipLoader(plan, batch_size=1, workers=0)
+    return np.asarray(batch.data[0]).transpose(0, 2, 3, 1)
+
+
+def test_D01_damaged_frames_are_skipped(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    video, out, sheet = damaged_clip("damage.mp4", DAMAGE), tmp_path / "out", tmp_path / "sheet.png"
+    damaged = np.flatnonzero(build_index(video, "full").is_damaged(np.arange(40))).tolist()
+    assert 0 < len(damaged) < 40
+    words = [video, "--fps", "25", "-o", out, "--sheet", sheet, "--on-damaged", "skip"]
+    frames = _document(capfd, *words)["frames"]
+    assert [frame["index"] for frame in frames] == list(range(40))
+    assert [frame["index"] for frame in frames if frame["file"] is None] == damaged
+    assert [frame["index"] for frame in frames if not frame["valid"]] == damaged
+    assert [frame["index"] for frame in frames if frame["damaged"]] == damaged
+    clip = _loaded(video, "skip")
+    for frame in frames:
+        assert frame["damaged"] or np.array_equal(_picture(frame["file"]), clip[frame["index"]]), frame
+    assert len(os.listdir(out)) == 40 - len(damaged)
+    assert sheet.exists()
+    assert main(["clip", *map(os.fspath, words)]) == 0
+    shown = capfd.readouterr()
+    assert f"{40 - len(damaged)} frames written to " in shown.out
+    assert shown.err.startswith(f"framefeed: {len(damaged)} frames damaged ({damaged[0]}, ")
+    assert "no file is written for them" in shown.err
+
+
+def test_D01_damaged_frames_are_delivered(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    video = damaged_clip("damage.mp4", DAMAGE)
+    index = build_index(video, "full")
+    damaged = np.flatnonzero(index.is_damaged(np.arange(len(index)))).tolist()
+    frames = _document(capfd, video, "--fps", "25", "-o", tmp_path, "--on-damaged", "deliver")["frames"]
+    assert all(frame["file"] and frame["valid"] for frame in frames)
+    clip = _loaded(video, "deliver")
+    for frame in frames:
+        assert np.array_equal(_picture(frame["file"]), clip[frame["index"]]), frame
+    assert [frame["index"] for frame in frames if frame["damaged"]] == damaged
+
+
+def test_D01_damaged_frames_fail_with_advice_for_the_command_line(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    video = os.fspath(damaged_clip("damage.mp4", DAMAGE))
+    for words in ([], ["--on-damaged", "error"]):
+        assert main(["clip", video, "--fps", "25", "-o", os.fspath(tmp_path), *words]) == 1
+        assert "(on the command line: --on-damaged skip" in only_line(capfd.readouterr().err)
+
+
+def test_a_size_that_changes_is_answered_with_an_option(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    video = os.fspath(corpus_file("size_change.ts"))
+    words = ["clip", video, "--indices", "0,-1", "-o", os.fspath(tmp_path)]
+    assert main(words) == 1
+    advice = only_line(capfd.readouterr().err)
+    assert "(on the command line: --size HEIGHTxWIDTH, such as --size " in advice
+    assert main([*words, "--size", advice.rsplit("--size ")[-1].removesuffix(")")]) == 0
+
+
+def test_a_catalog_and_a_folder_are_no_video(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    catalog = tmp_path / "cat.parquet"
+    scan(clip_file("good.mp4"), out=catalog)
+    tables = next(tmp_path.glob("*.arrow"))
+    for path, said in [
+        (catalog, "is a Parquet file, such as a catalog from scan, not media: .*framefeed feed, framefeed cache build"),
+        (tables, "is an Arrow file, such as the frame tables beside a catalog"),
+        (tmp_path, f"expected one video, got a folder: .*'framefeed scan {tmp_path} -o cat.parquet'"),
+    ]:
+        assert main(["clip", os.fspath(path), "--indices", "0", "-o", os.fspath(tmp_path / "out")]) == 1
+        assert re.search(said, only_line(capfd.readouterr().err))
+    assert not (tmp_path / "out").exists()

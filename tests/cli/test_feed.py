@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from framefeed.cli import main
 from framefeed.index.catalog import Catalog
@@ -62,11 +63,49 @@ def test_a_slow_step_hides_the_loader(catalog: str, capfd: pytest.CaptureFixture
     assert found["bottleneck"] == "training step" or found["wait_share"] >= 0.1
 
 
-def test_max_batches_counts_over_epochs(catalog: str, capfd: pytest.CaptureFixture[str]) -> None:
-    words = ["--rates", "2:2", "--batch-size", "4", "--size", "32", "--epochs", "5", "--max-batches", "3"]
-    found = _measured(capfd, catalog, *words)
-    assert found["batches"] == 3
-    assert [epoch["clips"] for epoch in found["epochs"]] == [6, 4]
+def test_max_batches_is_of_each_epoch(catalog: str, capfd: pytest.CaptureFixture[str]) -> None:
+    words = ["--rates", "2:2", "--batch-size", "2", "--size", "32", "--epochs", "3"]
+    for most, clips in [("1", 2), ("2", 4), ("3", 6), ("4", 6)]:
+        found = _measured(capfd, catalog, *words, "--max-batches", most)
+        assert [epoch["clips"] for epoch in found["epochs"]] == [clips] * 3
+        assert found["batches"] == 3 * clips // 2
+
+
+def test_epochs_that_are_cut_short_are_different_epochs(
+    catalog: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--rates", "4:2", "--batch-size", "5", "--size", "32", "--epochs", "2", "--max-batches", "1"]
+    found = _measured(capfd, catalog, *words, "--cache", os.fspath(tmp_path / "cache"), "--codec", "raw")
+    first, second = found["epochs"]
+    assert (first["frames"], second["frames"]) == (10, 10)
+    assert second["frames_cached"] < 10, "the same epoch again would be found as a whole"
+
+
+def test_pictures_are_called_pictures(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    make_folder(tmp_path / "media", videos_per_class=1, seconds=1)
+    for number in range(3):
+        Image.new("RGB", (40, 30)).save(tmp_path / "media" / f"{number}.png")
+    scan(tmp_path / "media", out=tmp_path / "cat.parquet")
+    assert main(["feed", os.fspath(tmp_path / "cat.parquet"), "--rates", "1:1", "--size", "32"]) == 0
+    assert capfd.readouterr().out.startswith("2 videos and 3 pictures: 5 clips of 1 frame of ")
+
+
+def test_an_empty_catalog_is_a_mistake(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty").mkdir()
+    empty = os.fspath(tmp_path / "cat.parquet")
+    scan(tmp_path / "empty", out=empty)
+    page, cache = tmp_path / "page.html", tmp_path / "cache"
+    for words in (
+        ["feed", empty, "--rates", "1:8"],
+        ["report", empty, "-o", os.fspath(page)],
+        ["cache", "build", empty, os.fspath(cache)],
+    ):
+        assert main(words) == 1
+        out, err = capfd.readouterr()
+        assert "no media in it" in only_line(err)
+        assert out == ""
+    assert not page.exists()
+    assert not cache.exists()
 
 
 @pytest.mark.parametrize(("on_damaged", "code"), [(None, 3), ("error", 3), ("skip", 0), ("deliver", 0)])
@@ -94,10 +133,12 @@ def test_failed_files_are_listed_and_3(tmp_path: Path) -> None:
     result = run(*words)
     lines = result.stderr.decode().splitlines()
     assert result.returncode == 3
-    assert lines[0] == "framefeed: 2 rows failed in the scan ('framefeed report' lists them with their errors)"
-    assert len(lines) == 2
-    assert os.fspath(files[0]) in lines[1]
-    assert lines[1].endswith("(StaleSource)")
+    assert len(lines) == 3
+    for line, name in zip(lines[:2], ("bad.mp4", "worse.mp4"), strict=True):
+        assert line.startswith(f"framefeed: failed in the scan: {folder / name}: ")
+        assert line.endswith("(UnreadableMedia)")
+    assert lines[2].startswith(f"framefeed: failed: {files[0]}: ")
+    assert lines[2].endswith("(StaleSource)")
     assert "epoch 0: 6 clips delivered, 2 failed, in " in result.stdout.decode()
     result = run(*words, "--json")
     assert (result.returncode, result.stderr) == (3, b"")
@@ -106,6 +147,22 @@ def test_failed_files_are_listed_and_3(tmp_path: Path) -> None:
     assert (found["clips"], found["failed_clips"]) == (8, 2)
     assert [(epoch["clips"], epoch["failed"]) for epoch in found["epochs"]] == [(6, 2)]
     assert found["clips_per_second"] == pytest.approx(6 / found["wall_seconds"])
+
+
+def test_of_many_rows_that_failed_in_the_scan_some_are_listed(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    make_folder(tmp_path / "videos", videos_per_class=1, seconds=1)
+    for number in range(5):
+        (tmp_path / "videos" / f"bad_{number}.mp4").write_text("no film")
+    scan(tmp_path / "videos", out=tmp_path / "cat.parquet")
+    assert main(["feed", os.fspath(tmp_path / "cat.parquet"), "--rates", "1:1", "--size", "32"]) == 3
+    lines = capfd.readouterr().err.splitlines()
+    assert [line.split(": ")[2] for line in lines[:3]] == [
+        os.fspath(tmp_path / "videos" / f"bad_{number}.mp4") for number in range(3)
+    ]
+    assert lines[3] == "framefeed: failed in the scan: 2 more, not shown ('framefeed report' lists all 5)"
+    assert len(lines) == 4
 
 
 def test_no_bottleneck_where_nothing_was_delivered(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

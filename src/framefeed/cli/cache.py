@@ -34,7 +34,7 @@ from framefeed.cli.caching import (
 from framefeed.cli.exits import Exit
 from framefeed.cli.failures import Failed, as_json, failures_of_plan, list_failed
 from framefeed.cli.limits import limits_of
-from framefeed.cli.plans import add_plan_arguments, num_workers, opened, planned
+from framefeed.cli.plans import add_plan_arguments, contents, num_workers, opened, planned
 from framefeed.cli.printing import counted, say, say_json
 from framefeed.cli.scan import as_hours
 from framefeed.errors import UsageError
@@ -159,8 +159,7 @@ def _announced(args: argparse.Namespace, catalog: Catalog, plan: EpochPlan) -> s
         return f"none of {counted(len(catalog), 'file')} can be read: there is nothing to store"
     _, height, width = plan.picture_shape
     frames = counted(plan.num_frames_per_clip, "frame")
-    videos = counted(len(catalog.usable_rows), "video")
-    what = f"{videos}: {counted(len(plan), 'clip')} of {frames} of {width}x{height}"
+    what = f"{contents(catalog)}: {counted(len(plan), 'clip')} of {frames} of {width}x{height}"
     if args.rates is None:
         return what
     epochs = counted(args.epochs, "epoch")
@@ -217,7 +216,8 @@ def _prospect(args: argparse.Namespace, plan: EpochPlan, cache: FrameCache) -> I
     """Say what the epoch after those that were built will find."""
     share = found_next(plan, cache, args.epochs, limits_of(args))
     if share is not None and share < _MOST:
-        yield f"after this build, the next epoch finds about {percent(share)} of its frames in the cache: {remedy(args)}"
+        found = f"about {percent(share)} of its frames in the cache"
+        yield f"after this build, the next epoch finds {found}: {remedy(args)}"
 
 
 def _plain(expected: CacheEstimate) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from framefeed.cli.parsing import at_least, indices, interval, rate, rates, size
 from framefeed.cli.printing import complain, counted, printable, say, say_json
 from framefeed.decode.asking import require_times
 from framefeed.decode.auto import AutoDecoder
-from framefeed.decode.decoder import Pixels
+from framefeed.decode.decoder import ClipSlot, Pixels
 from framefeed.decode.metadata import VideoMetadata
 from framefeed.decode.registry import decoder_named
 from framefeed.decode.video_decoder import VideoDecoder
@@ -42,6 +42,8 @@ from framefeed.plan.timed import AtSeconds, Rates
 
 FORMATS = ("png", "jpg", "webp")
 _LOSSY = ("jpg", "webp")
+_SHOWN = 8
+"""Numbers of damaged frames."""
 MAX_TIMES = 1_000_000
 """Of one command: more pictures are more than a folder holds well."""
 
@@ -72,6 +74,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--sheet", metavar="PICTURE", help="file to write a contact sheet of the frames to, such as sheet.png"
     )
     parser.add_argument("--size", type=size, metavar="SIZE", help="size of the frames: short side, or HEIGHTxWIDTH")
+    parser.add_argument("--on-damaged", choices=["error", "skip", "deliver"], default="error",
+                        help="for damaged frames: error (default) fails, skip writes no file (black on the sheet), "
+                        "deliver writes the damaged picture; skip and deliver decode the whole video first",
+                        )  # fmt: skip
     add_limit_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print the frames and their files as JSON")
 
@@ -111,7 +117,8 @@ class _Taken:
 def run(args: argparse.Namespace) -> int:
     """Find the frames, decode them, write them."""
     _check(args)
-    catalog = catalog_of([args.video], limits_of(args))
+    # Which frames are damaged is only known once all are decoded.
+    catalog = catalog_of([args.video], limits_of(args), "proof" if args.on_damaged == "error" else "full")
     request = _requested(catalog, args)
     folder = None if args.out is None else made_folder(args.out)
     taken = _Taken(folder, f".{args.format or 'png'}", args.quality or QUALITY, args.sheet is not None)
@@ -120,17 +127,24 @@ def run(args: argparse.Namespace) -> int:
         for ordinal, pts_seconds, picture in _pictures(decoder, catalog[0], request, limits_of(args)):
             taken.add(ordinal, pts_seconds, picture)
     if args.sheet is not None:
+        _blacken_skipped(request, catalog.frame_index(0), taken)
         save_still(args.sheet, contact_sheet([_sheet_clip(_title(args.video, about), request, taken)]))
     if args.json:
         say_json({"source": args.video, **_document(about, request, taken), "sheet": args.sheet})
     else:
         say(*_summary(args, taken))
         _mention_repeats(request)
+        _mention_damaged(request)
     return Exit.WELL
 
 
 def _check(args: argparse.Namespace) -> None:
     """Refuse options that contradict each other before the video is opened."""
+    if os.path.isdir(args.video):
+        raise UsageError(
+            f"{args.video}: expected one video, got a folder: name a video in it; to list all videos and pictures of a "
+            f"folder, use 'framefeed scan {args.video} -o cat.parquet'"
+        )
     if args.out is None and args.sheet is None:
         raise UsageError("expected -o FOLDER for the frames, --sheet PICTURE for a contact sheet, or both")
     if args.format is not None and args.out is None:
@@ -147,7 +161,7 @@ def _check(args: argparse.Namespace) -> None:
 
 def _requested(catalog: Catalog, args: argparse.Namespace) -> DecodeRequest:
     rule = _rule(args, catalog.frame_index(0))
-    request = plan_clips(catalog, rule, seed=0, shuffle=False, size=args.size)[0]
+    request = plan_clips(catalog, rule, seed=0, shuffle=False, size=args.size, on_damaged=args.on_damaged)[0]
     if args.sheet is not None and len(request) > MAX_FRAMES:
         raise UsageError(
             f"--sheet: expected at most {MAX_FRAMES} frames, got {len(request)}: choose fewer, or use -o FOLDER"
@@ -188,7 +202,8 @@ def _whole_video(args: argparse.Namespace, index: FrameIndex) -> tuple[Fraction,
 
 
 def _past(request: DecodeRequest) -> IntArray:
-    return np.flatnonzero(~np.asarray(request.valid))
+    invalid = ~np.asarray(request.valid)
+    return np.flatnonzero(invalid if request.skipped is None else invalid & ~request.skipped)
 
 
 def _length(index: FrameIndex) -> Fraction:
@@ -199,7 +214,10 @@ def _pictures(
     decoder: VideoDecoder, entry: CatalogEntry, request: DecodeRequest, limits: Limits
 ) -> Iterator[tuple[int, float, Pixels]]:
     """Decode each frame once and give it at once, mostly in order: one picture is held, however many there are."""
+    damaged = np.zeros(len(request), dtype=np.bool_) if request.damaged is None else request.damaged
     numbers, first = np.unique(request.ordinals, return_index=True)
+    if request.on_damaged != "error":
+        numbers, first = numbers[~damaged[first]], first[~damaged[first]]
     seconds = dict(zip(numbers.tolist(), np.asarray(request.pts_seconds)[first].tolist(), strict=True))
     stream = cast("AutoDecoder", decoder_named(limits=limits)).pictures(
         MediaSource.of(entry), decoder.frame_index, numbers.tolist(), replace(request.output, dimension_order="NHWC")
@@ -212,6 +230,32 @@ def _pictures(
     for ordinal, pts_seconds in seconds.items():
         # What the stream leaves out is damaged: asked for by itself, it says why.
         yield ordinal, pts_seconds, decoder.get_frame_at(ordinal).data
+    if request.on_damaged == "deliver":
+        yield from _as_they_come(entry, decoder.frame_index, request, limits)
+
+
+def _as_they_come(
+    entry: CatalogEntry, index: FrameIndex, request: DecodeRequest, limits: Limits
+) -> Iterator[tuple[int, float, Pixels]]:
+    """Decode the damaged frames, one picture at a time."""
+    if request.damaged is None:
+        return
+    output = replace(request.output, dimension_order="NHWC")
+    for ordinal in np.unique(request.ordinals[request.damaged]).tolist():
+        memory = np.empty((1, *output.shape(*index.stream.displayed)), dtype=np.uint8)
+        slot = ClipSlot(np.array([ordinal]), output, memory, accepts_damaged=True)
+        decoder_named(limits=limits).decode(MediaSource.of(entry), index, [slot]).raise_first()
+        yield ordinal, float(index.to_seconds(index.pts[[ordinal]])[0]), memory[0]
+
+
+def _blacken_skipped(request: DecodeRequest, index: FrameIndex, taken: _Taken) -> None:
+    """Put a black picture on the sheet for each frame that is skipped."""
+    if request.skipped is None:
+        return
+    output = replace(request.output, dimension_order="NHWC")
+    black = thumbnail(np.zeros(output.shape(*index.stream.displayed), dtype=np.uint8))
+    for ordinal in request.ordinals[request.skipped].tolist():
+        taken.small[ordinal] = black
 
 
 def _summary(args: argparse.Namespace, taken: _Taken) -> list[str]:
@@ -221,8 +265,11 @@ def _summary(args: argparse.Namespace, taken: _Taken) -> list[str]:
 
 
 def _document(about: VideoMetadata, request: DecodeRequest, taken: _Taken) -> dict[str, Any]:
-    columns = (request.ordinals, request.pts_seconds, request.pick_error_seconds, request.valid, request.segment)
-    names = ("index", "pts_seconds", "pick_error_seconds", "valid", "segment")
+    damaged = np.zeros(len(request), dtype=np.bool_) if request.damaged is None else request.damaged
+    columns = (
+        request.ordinals, request.pts_seconds, request.pick_error_seconds, request.valid, damaged, request.segment,
+    )  # fmt: skip
+    names = ("index", "pts_seconds", "pick_error_seconds", "valid", "damaged", "segment")
     rows = zip(*(np.asarray(column).tolist() for column in columns), strict=True)
     frames = [dict(zip(names, row, strict=True)) | {"file": taken.files.get(row[0])} for row in rows]
     return {
@@ -251,6 +298,15 @@ def _sheet_clip(title: str, request: DecodeRequest, taken: _Taken) -> SheetClip:
         captions(request),
         segments if len(set(segments)) > 1 else (),
     )
+
+
+def _mention_damaged(request: DecodeRequest) -> None:
+    if request.damaged is None:
+        return
+    what = "no file is written for them" if request.on_damaged == "skip" else "they are written as they were decoded"
+    numbers = np.unique(request.ordinals[request.damaged]).tolist()
+    shown = ", ".join(map(str, numbers[:_SHOWN])) + (", ..." if len(numbers) > _SHOWN else "")
+    complain(f"{counted(len(numbers), 'frame')} damaged ({shown}): {what}")
 
 
 def _mention_repeats(request: DecodeRequest) -> None:

@@ -6,12 +6,14 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from framefeed.cli.printing import complain, counted
+from framefeed.cli.printing import complain
 from framefeed.index.catalog import Catalog
 from framefeed.index.names import printable as utf8
 from framefeed.plan.clips import ClipRule
 from framefeed.plan.epoch import EpochPlan, plan_clips, unknown_damage
 
+KNOWN_SHOWN = 3
+"""Of the rows that failed in a scan, which has listed them all."""
 SHOWN = 100
 """More lines than this are not read; the catalog and ``--json`` have them all."""
 
@@ -24,12 +26,17 @@ def list_failed(failed: Sequence[Failed], *, known: int = 0) -> None:
 
     Args:
         failed: What failed.
-        known: How many of the first failed in a scan, which has listed them: one line for all.
+        known: How many of the first failed in a scan, which has listed them: only some are shown again.
     """
     shown = failed[known : known + SHOWN]
     lines = [f"failed: {_described(failure)}" for failure in shown]
     if known:
-        lines.insert(0, f"{counted(known, 'row')} failed in the scan ('framefeed report' lists them with their errors)")
+        told = [f"failed in the scan: {_described(failure)}" for failure in failed[:known][:KNOWN_SHOWN]]
+        if known > KNOWN_SHOWN:
+            told.append(
+                f"failed in the scan: {known - KNOWN_SHOWN:,} more, not shown ('framefeed report' lists all {known:,})"
+            )
+        lines = told + lines
     rest = len(failed) - known - len(shown)
     complain(*lines, *([f"failed: {rest:,} more, not shown"] if rest else []))
 

@@ -29,7 +29,7 @@ from framefeed.cli.exits import Exit
 from framefeed.cli.failures import Failed, as_json, failures_of_plan, list_failed
 from framefeed.cli.limits import limits_of
 from framefeed.cli.parsing import at_least, duration
-from framefeed.cli.plans import add_plan_arguments, num_workers, opened, planned
+from framefeed.cli.plans import add_plan_arguments, contents, num_workers, opened, planned
 from framefeed.cli.printing import counted, say, say_json, table
 from framefeed.decode.decoder import DecodeCounts
 from framefeed.errors import UsageError
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("catalog", metavar="CATALOG", help="catalog from 'framefeed scan', such as cat.parquet")
     add_plan_arguments(parser)
     parser.add_argument("--batch-size", type=at_least(1), default=16, metavar="N", help="clips per batch (default: 16)")
-    parser.add_argument("--max-batches", type=at_least(1), metavar="N", help="stop after this many batches")
+    parser.add_argument("--max-batches", type=at_least(1), metavar="N", help="stop each epoch after this many batches")
     parser.add_argument("--step-ms", type=duration, default=0.0, metavar="MS",
                         help="duration of a simulated training step in milliseconds (default: 0)")  # fmt: skip
     parser.add_argument(
@@ -166,24 +166,26 @@ def _cache(args: argparse.Namespace) -> FrameCache | None:
 
 
 def _loop(loader: ClipLoader, args: argparse.Namespace, measured: Measured) -> None:
-    total = min(len(loader) * args.epochs, args.max_batches or sys.maxsize)
+    total = args.epochs * min(len(loader), args.max_batches or sys.maxsize)
     with tqdm(total=total, unit="batch", file=sys.stderr, disable=not sys.stderr.isatty(), leave=False) as bar:
         for epoch in range(args.epochs):
+            if epoch and args.max_batches is not None:
+                # A loader whose iteration was broken off would begin the same epoch again.
+                planned_next = loader.plan.with_epoch(epoch)
+                loader.load_state_dict({**loader.state_dict(), "plan": planned_next.state_dict(), "delivered": 0})
             began, clips, failed = time.perf_counter(), 0, 0
-            for batch in _timed(loader, measured.waits):
+            for number, batch in enumerate(_timed(loader, measured.waits), start=1):
                 clips += int(batch.ok.sum())
                 failed += int((~batch.ok).sum())
                 measured.note_failures(batch)
                 del batch  # a training loop drops its batch too, and the memory is used again
                 time.sleep(args.step_ms / 1000)
                 bar.update()
-                if len(measured.waits) == total:
+                if number == args.max_batches:
                     break
             measured.add_epoch(Epoch(clips, failed, time.perf_counter() - began), loader.stats().counts)
             if not args.json:
                 say(f"epoch {epoch}: {measured.epochs[-1]}{_hits(args, measured.epochs[-1])}")
-            if len(measured.waits) == total:
-                return
 
 
 def _hits(args: argparse.Namespace, epoch: Epoch) -> str:
@@ -209,7 +211,7 @@ def _announced(args: argparse.Namespace, catalog: Catalog, plan: EpochPlan) -> s
         return f"none of {counted(len(catalog), 'file')} can be read: there is nothing to load"
     _, height, width = plan.picture_shape
     return (
-        f"{counted(len(catalog.usable_rows), 'video')}: {counted(len(plan), 'clip')} of "
+        f"{contents(catalog)}: {counted(len(plan), 'clip')} of "
         f"{counted(plan.num_frames_per_clip, 'frame')} of {width}x{height} per epoch, in batches of {args.batch_size}; "
         f"simulated training step: {args.step_ms:g} ms"
     )

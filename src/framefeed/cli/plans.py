@@ -6,9 +6,12 @@ import argparse
 from fractions import Fraction
 from typing import Literal
 
+import pyarrow as pa
+
 from framefeed.cli.failures import quietly_planned
 from framefeed.cli.limits import add_limit_arguments
 from framefeed.cli.parsing import at_least, rates, size, times, workers
+from framefeed.cli.printing import counted
 from framefeed.errors import UsageError
 from framefeed.index.catalog import Catalog
 from framefeed.index.catalog_rows import why_no_frames
@@ -79,9 +82,28 @@ def num_workers(args: argparse.Namespace) -> int | Literal["auto"]:
     return "auto" if args.workers is None else int(args.workers)
 
 
+def check_media(catalog: Catalog, path: str) -> None:
+    """Refuse a catalog without rows.
+
+    Raises:
+        UsageError: It has none.
+    """
+    if not len(catalog):
+        raise UsageError(f"{path}: this catalog has no media in it: scan a folder that holds videos or pictures")
+
+
+def contents(catalog: Catalog) -> str:
+    """Count what can be read, such as ``55 videos and 106 pictures``."""
+    kinds = catalog.table["kind"].take(pa.array(catalog.usable_rows)).to_pylist()
+    pictures = kinds.count("image")
+    counts = [(len(kinds) - pictures, "video"), (pictures, "picture")]
+    return " and ".join(counted(count, noun) for count, noun in counts if count)
+
+
 def opened(path: str, root: str | None) -> Catalog:
-    """Open a catalog whose frames are known."""
+    """Open a catalog that has media, and whose frames are known."""
     catalog = Catalog.open(path, root)
+    check_media(catalog, path)
     if not catalog.has_frame_indexes:
         raise UsageError(f"{path}: {why_no_frames(catalog, 'scan again, without --headers-only')}")
     return catalog

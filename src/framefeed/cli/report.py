@@ -6,7 +6,8 @@ import argparse
 import os
 
 from framefeed.cli.exits import Exit
-from framefeed.cli.printing import complain, printable, say, say_json
+from framefeed.cli.plans import check_media
+from framefeed.cli.printing import complain, counted, printable, say, say_json
 from framefeed.index.catalog import Catalog
 from framefeed.index.catalog_rows import missing_frames
 from framefeed.report import write_report
@@ -30,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Open the catalog, write the page, and say so."""
     catalog = Catalog.open(args.catalog, args.root)
+    check_media(catalog, args.catalog)
     if (path := missing_frames(catalog)) is not None:
         complain(
             f"the frame tables are missing, there is no file {path}: the page shows facts of headers only; put it back"
@@ -40,5 +42,5 @@ def run(args: argparse.Namespace) -> int:
         counts = {"rows": len(catalog), "usable": len(catalog.usable_rows), "failed": failed}
         say_json({"report": args.out, "catalog": args.catalog, "bytes": size, **counts})
     else:
-        say(f"{printable(args.out)} written: {len(catalog):,} rows, {failed:,} failed, {size / 1e3:,.0f} kB")
+        say(f"{printable(args.out)} written: {counted(len(catalog), 'row')}, {failed:,} failed, {size / 1e3:,.0f} kB")
     return Exit.WELL

@@ -79,9 +79,11 @@ class Converter:
 
     def _write(self, frame: VideoFrame, stream: StreamFacts, output: OutputSpec, out: Pixels) -> None:
         if (frame.width, frame.height) != (stream.width, stream.height) and (output.crop or not output.size):
+            height, width = stream.displayed
             raise FormatChanged(
                 f"the picture size changes mid-stream from {stream.width}x{stream.height} to "
-                f"{frame.width}x{frame.height}: give size=(height, width) without crop to bring all to one size"
+                f"{frame.width}x{frame.height}: give size=(height, width) without crop to bring all to one size "
+                f"(on the command line: --size HEIGHTxWIDTH, such as --size {height}x{width})"
             )
         planar = output.dimension_order == "NCHW"
         upright = out if planar else out.transpose(2, 0, 1)

@@ -143,8 +143,14 @@ def next_step(index: FrameIndex, ordinals: Sequence[int]) -> str:
     if index.num_damaged_frames is None:
         return (
             "scan (or build_index) with verify='full' finds such frames, and plan_clips(..., on_damaged='skip') then "
-            "skips them"
+            "skips them (on the command line: --on-damaged skip; for a catalog, framefeed scan --verify full before it)"
         )
     if index.is_damaged(np.array(ordinals, dtype=np.int64)).all():
-        return "plan_clips(..., on_damaged='skip') skips such frames, and on_damaged='deliver' takes them as they come"
-    return "its index does not know of it: scan it again with verify='full', or skip such clips with on_error='skip'"
+        return (
+            "plan_clips(..., on_damaged='skip') skips such frames, and on_damaged='deliver' takes them as they come "
+            "(on the command line: --on-damaged skip or --on-damaged deliver)"
+        )
+    return (
+        "its index does not know of it: scan it again with verify='full', or skip such clips with on_error='skip' (on "
+        "the command line: framefeed scan --verify full --anew)"
+    )

@@ -47,7 +47,8 @@ def write_still(frame: Any, expected: tuple[StreamFacts, str], output: OutputSpe
     if (frame.height, frame.width) != (height, width) and (output.crop or not output.size):
         raise FormatChanged(
             f"{name} is {frame.width}x{frame.height} as displayed, not {width}x{height}: give size=(height, width) "
-            "without crop to bring all to one size"
+            "without crop to bring all to one size (on the command line: --size HEIGHTxWIDTH, such as --size "
+            f"{height}x{width})"
         )
     upright = replace(stream, width=frame.width, height=frame.height, rotation=0, mirrored=False)
     thread_converter().write(frame, upright, output, out)

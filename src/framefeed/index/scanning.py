@@ -243,18 +243,19 @@ def _brought_up_to_date(
     return outcome.tally
 
 
-def catalog_of(sources: Sequence[Source], limits: Limits | None = None) -> Catalog:
+def catalog_of(sources: Sequence[Source], limits: Limits | None = None, verify: Verify = "proof") -> Catalog:
     """Index a few sources in memory: one row for each, in their order, also for those given twice.
 
     Args:
         sources: Paths, encoded bytes, image sequences, and catalog entries, whose frame index is taken as it is.
         limits: What a file may claim; None is ``Limits()``.
+        verify: As ``build_index`` takes it.
 
     Raises:
         MediaError: A source cannot be indexed.
         UsageError: One of them is no source.
     """
-    options = SurveyOptions(workers=0, limits=limits_or_default(limits))
+    options = SurveyOptions(verify=verify, workers=0, limits=limits_or_default(limits))
     texts: list[str] = []
     findings: dict[str, Finding] = {}
     buffers: dict[str, bytes | ImageSequence] = {}

@@ -46,6 +46,12 @@ _ARCHIVES = {
     b"\xfd7zXZ\0": "compressed by xz",
     b"(\xb5/\xfd": "compressed by Zstandard",
 }
+_TABLES = {
+    b"PAR1": "a Parquet file, such as a catalog from scan, not media: open a catalog with Catalog.open (on the command "
+    "line, these take a catalog: framefeed feed, framefeed cache build, framefeed report, framefeed doctor)",
+    b"ARROW1": "an Arrow file, such as the frame tables beside a catalog, not media: open the catalog itself, the file "
+    "that ends with .parquet",
+}
 _BZIP2 = re.compile(rb"BZh[1-9]1AY&SY")
 _TAR_MAGIC, _TAR_OFFSET = b"ustar", 257  # POSIX.1 ustar header
 _TEXT_BYTES = frozenset(range(0x20, 0x7F)) | set(b"\t\n\r\f") | frozenset(range(0x80, 0x100))
@@ -60,7 +66,7 @@ def sniff(head: bytes, name: str) -> Kind:
         name: Name for messages.
 
     Raises:
-        UnreadableMedia: Nothing at all, an archive, or text: a playlist, a Git LFS pointer, a web page.
+        UnreadableMedia: Nothing at all, an archive, a catalog, or text: a playlist, a Git LFS pointer, a web page.
     """
     if not head:
         raise UnreadableMedia(f"{name}: is empty (0 bytes)", source=name, stage="open")
@@ -68,6 +74,8 @@ def sniff(head: bytes, name: str) -> Kind:
         return "video"
     if (archive := _archive(head)) is not None:
         raise UnreadableMedia(f"{name}: is {archive}: unpack it first", source=name, stage="open")
+    if (table := next((kind for magic, kind in _TABLES.items() if head.startswith(magic)), None)) is not None:
+        raise UnreadableMedia(f"{name}: is {table}", source=name, stage="open")
     if _NETPBM.match(head):  # P1 to P3 are text
         return "image"
     if all(byte in _TEXT_BYTES for byte in head) and not head.startswith(_IMAGE_MAGIC):

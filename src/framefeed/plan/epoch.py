@@ -424,7 +424,8 @@ def unknown_damage(catalog: Catalog, on_damaged: OnDamaged) -> str | None:
         return None
     return (
         f"on_damaged={on_damaged!r} does not work for {count} of {len(catalog.usable_rows)} rows: their damaged frames "
-        "are not known, because they were not scanned with verify='full'; loading such a frame raises CorruptMedia"
+        "are not known, because they were not scanned with verify='full'; loading such a frame raises CorruptMedia "
+        "(on the command line: framefeed scan --verify full)"
     )
 
 
