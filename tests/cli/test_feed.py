@@ -165,6 +165,20 @@ def test_of_many_rows_that_failed_in_the_scan_some_are_listed(
     assert len(lines) == 4
 
 
+def test_a_failed_file_is_named_without_dots(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    make_folder(tmp_path / "videos", videos_per_class=1, seconds=1)
+    (tmp_path / "videos" / "bad.mp4").write_text("no film")
+    (tmp_path / "lists").mkdir()
+    catalog = os.fspath(tmp_path / "lists" / "cat.parquet")
+    scan(tmp_path / "videos", out=catalog)
+    assert main(["feed", catalog, "--rates", "1:1", "--size", "32"]) == 3
+    assert f"in the scan: {tmp_path / 'videos' / 'bad.mp4'}: is text" in only_line(capfd.readouterr().err)
+    page = tmp_path / "page.html"
+    assert main(["report", catalog, "-o", os.fspath(page)]) == 0
+    assert f"{tmp_path}/videos/" in page.read_text()
+    assert "lists/.." not in page.read_text()
+
+
 def test_no_bottleneck_where_nothing_was_delivered(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     out = os.fspath(tmp_path / "cat.parquet")
     scan(corpus_file("raw.h264"), out=out)

@@ -5,7 +5,18 @@ from fractions import Fraction
 
 import pytest
 
-from framefeed.cli.parsing import Parser, at_least, duration, indices, joined_numbers, rates, size, times, workers
+from framefeed.cli.parsing import (
+    Parser,
+    at_least,
+    duration,
+    indices,
+    joined_numbers,
+    rates,
+    rectangle,
+    size,
+    times,
+    workers,
+)
 from framefeed.errors import UsageError
 
 
@@ -37,6 +48,12 @@ def test_no_rates(text: str) -> None:
 def test_no_size(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="expected the short side"):
         size(text)
+    with pytest.raises(argparse.ArgumentTypeError, match="expected HEIGHTxWIDTH, such as 224x320, or one number for"):
+        rectangle(text)
+
+
+def test_one_number_for_both_sides() -> None:
+    assert (rectangle("64"), rectangle("64x32")) == ((64, 64), (64, 32))
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.5", "x", "1" * 5000, "nan"])

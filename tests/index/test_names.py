@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.index.names import absolute, escape, printable, resolved, stored, unescape
+from framefeed.index.names import absolute, escape, printable, resolved, stored, unescape, without_dots
 
 
 @given(st.binary().map(lambda name: name.replace(b"\0", b"\1")))
@@ -63,3 +64,18 @@ def test_stored_names_come_back(name: str, root: str | None, text: str) -> None:
 )
 def test_paths_are_completed_by_a_folder(name: str, path: str) -> None:
     assert absolute(name, "/data") == path
+
+
+def test_names_in_messages_have_no_dots_where_they_need_none(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "deep" / "er")
+    top = os.fspath(tmp_path)
+    for path, shown in [
+        (f"{top}/a/../gone.mp4", f"{top}/gone.mp4"),
+        (f"{top}/a/../", f"{top}/"),
+        (f"{top}/link/../x.mp4", f"{top}/link/../x.mp4"),
+        ("https://a/../b.mp4", "https://a/../b.mp4"),
+        ("a..b/c.mp4", "a..b/c.mp4"),
+    ]:
+        assert without_dots(path) == shown

@@ -30,7 +30,7 @@ from framefeed.bench.scan_media import make_stills, make_videos
 from framefeed.bench.scan_reports import scan_closing_lines, scan_row_lines
 from framefeed.cli.exits import Exit
 from framefeed.cli.folders import made_folder
-from framefeed.cli.parsing import at_least, positive_minutes, size
+from framefeed.cli.parsing import at_least, positive_minutes, rectangle
 from framefeed.cli.printing import complain, counted, say, table
 from framefeed.errors import UsageError
 from framefeed.index.targets import writing
@@ -94,7 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_cache_arguments(parser: argparse.ArgumentParser) -> None:
     cache = parser.add_argument_group("cache")
-    cache.add_argument("--size", type=size, default=(224, 224), metavar="SIZE",
+    cache.add_argument("--size", type=rectangle, default=(224, 224), metavar="SIZE",
                        help="size of outputs: HEIGHTxWIDTH, or one number for both (default: 224x224)")  # fmt: skip
     cache.add_argument("--frames", type=at_least(1), metavar="N",
                        help=f"frames, spread over the video (default: {FRAMES}; all: {_SMALL['frames']})")  # fmt: skip
@@ -253,9 +253,10 @@ def _scan(args: argparse.Namespace, media: tuple[Path, ...], rows: tuple[str, ..
 
 
 def _cache(args: argparse.Namespace, media: tuple[Path, ...], rows: tuple[str, ...]) -> Report:
-    side = (args.size, args.size) if isinstance(args.size, int) else args.size
     rounds = _rounds(args, PAIRS)
-    bench = CacheBench(media, args.work, args.disk, rows, args.frames, side, args.workers, rounds, _crops_file(args))
+    bench = CacheBench(
+        media, args.work, args.disk, rows, args.frames, args.size, args.workers, rounds, _crops_file(args)
+    )
     report = run_cache(bench, lambda row: say(*cache_row_lines(row, args.goals)), _progress(args))
     say(*cache_closing_lines(report))
     return report

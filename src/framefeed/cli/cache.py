@@ -45,6 +45,7 @@ from framefeed.plan.epoch import EpochPlan
 
 _PARQUET = b"PAR1"
 _MOST = 0.95
+_MOST_NAMES = 3
 _OWN_FILES = frozenset({"lock", FILE_NAME})
 """Besides the frames: empty files that processes lock."""
 
@@ -311,8 +312,10 @@ def _existing(folder: str) -> Iterator[FrameCache]:
         info = cache.info()
         is_ours = info.num_segments or info.refused or info.unfinished
         if not is_ours and (others := sorted({*os.listdir(folder)} - _OWN_FILES)):
+            shown = ", ".join(others[:_MOST_NAMES]) + (", ..." if len(others) > _MOST_NAMES else "")
             raise UsageError(
-                f"{folder}: expected a folder of a frame cache, but it has other files only ({others[0]}, ...)"
+                f"{folder}: expected the folder of a frame cache (from 'framefeed cache build'), but it has no files "
+                f"of a cache, only {shown}"
             )
         yield cache
 

@@ -9,6 +9,7 @@ from typing import Any
 from framefeed.cli.printing import complain
 from framefeed.index.catalog import Catalog
 from framefeed.index.names import printable as utf8
+from framefeed.index.names import without_dots
 from framefeed.plan.clips import ClipRule
 from framefeed.plan.epoch import EpochPlan, plan_clips, unknown_damage
 
@@ -65,4 +66,4 @@ def _described(failure: Failed) -> str:
     source, kind, message = failure
     # Most messages begin with the name, or with the form in which a catalog keeps it: then it is not said twice.
     told = message.removeprefix(f"{source}: ").removeprefix(f"{utf8(source)}: ")
-    return f"{source}: {told} ({kind})"
+    return f"{without_dots(source)}: {told} ({kind})"

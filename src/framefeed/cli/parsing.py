@@ -81,7 +81,16 @@ def rates(text: str) -> tuple[tuple[Fraction, int], ...]:
 
 def size(text: str) -> Size:
     """Read a size of pictures: the short side, or ``HEIGHTxWIDTH``."""
-    form = "the short side, such as 224, or HEIGHTxWIDTH, such as 224x320"
+    return _size(text, "the short side, such as 224, or HEIGHTxWIDTH, such as 224x320")
+
+
+def rectangle(text: str) -> tuple[int, int]:
+    """Read (height, width): ``HEIGHTxWIDTH``, or one number for both."""
+    read = _size(text, "HEIGHTxWIDTH, such as 224x320, or one number for both, such as 224")
+    return read if isinstance(read, tuple) else (read, read)
+
+
+def _size(text: str, form: str) -> Size:
     height, cross, width = text.partition("x")
     try:
         parsed = (int(height), int(width)) if cross else int(height)

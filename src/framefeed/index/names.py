@@ -45,6 +45,15 @@ def _escape_of(char: str) -> str:
     return char.encode("unicode_escape").decode()
 
 
+def without_dots(path: str) -> str:
+    """Write a path without ``..`` for a message, where the shorter path names the same file."""
+    if ".." not in path.split(os.sep) or is_url(path) or "\0" in path:
+        return path
+    short = os.path.normpath(path) + (os.sep if path.endswith(os.sep) else "")
+    # Behind a symbolic link, ".." is not the folder before it.
+    return short if os.path.realpath(short) == os.path.realpath(path) else path
+
+
 def is_url(name: str) -> bool:
     """Whether a name is an URL rather than a path."""
     return "://" in name

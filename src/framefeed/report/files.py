@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from framefeed.index.names import printable, unescape
+from framefeed.index.names import printable, unescape, without_dots
 from framefeed.report import quantities
 from framefeed.report.axes import Axis
 from framefeed.report.binning import ONE_TWO_FIVE, histogram, part_of
@@ -231,6 +231,6 @@ def _folder_note(columns: Columns) -> Node:
     folder = columns.common_folder
     if not folder:
         return element("p", class_="note")
-    full = quantities.full_name(folder)
+    full = quantities.full_name(without_dots(folder))
     bdi = element("bdi", quantities.shortened(full, quantities.SHOWN_NAME), title=full, dir="ltr")
     return element("p", "Names are relative to ", bdi, ".", class_="note")
