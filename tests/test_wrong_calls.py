@@ -202,7 +202,7 @@ def calls_of_decoding(media: Media) -> Iterator[Wrong]:
     yield Wrong("get_frame_at", video.get_frame_at, "index", ("3", 0.5, None, [1], Nothing()))
     yield Wrong("get_frames_at", video.get_frames_at, "indices", ("3", 0.5, None, ["1"], [[1], [1, 2]], Nothing()))
     yield Wrong("get_frames_in_range", video.get_frames_in_range, "start", ("3", 0.5), others={"stop": 3})
-    yield Wrong("get_frame_played_at", video.get_frame_played_at, "seconds", ("3", None, [1, 2], Nothing()), "time")
+    yield Wrong("get_frame_played_at", video.get_frame_played_at, "seconds", ("3", None, [1, 2], Nothing()))
     yield Wrong("get_frames_played_at", video.get_frames_played_at, "seconds", ("3", 3, None, ["1"], Nothing()))
     stop = {"stop_seconds": 0.3}
     yield Wrong("in_range", video.get_frames_played_in_range, "start_seconds", ("3", None, [1, 2]), others=stop)

@@ -1,4 +1,4 @@
-"""Frame and FrameBatch: decoded pixels with their times, shapes checked."""
+"""Frame and FrameBatch: decoded pixels with their times."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Frame:
 
     Attributes:
         data: RGB pixels, uint8 [C, H, W] or [H, W, C].
-        pts_seconds: Time on the stream's timeline; NaN where the stream has none.
-        duration_seconds: Time that it is shown; NaN where unknown.
-        indices: Its ordinal.
+        pts_seconds: Time of the frame on the stream's timeline; NaN if the stream has no timestamps.
+        duration_seconds: How long the frame is shown; NaN if unknown.
+        indices: Ordinal of the frame (TorchCodec's name has the plural too).
     """
 
     data: Any
@@ -33,7 +33,7 @@ class Frame:
 
     def __post_init__(self) -> None:
         if self.data.ndim != 3:
-            raise UsageError(f"data: expected three dimensions, got {self.data.ndim}")
+            raise UsageError(f"data: expected [C, H, W] or [H, W, C], got shape {list(self.data.shape)}")
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.data, self.pts_seconds, self.duration_seconds))
@@ -51,9 +51,9 @@ class FrameBatch:
 
     Attributes:
         data: RGB pixels, uint8 [N, C, H, W] or [N, H, W, C].
-        pts_seconds: Time of each on the stream's timeline, float64 [N].
-        duration_seconds: Time that each is shown, float64 [N].
-        indices: Ordinals, int64 [N].
+        pts_seconds: Time of each frame on the stream's timeline, float64 [N].
+        duration_seconds: How long each frame is shown, float64 [N].
+        indices: Ordinals of the frames, int64 [N].
     """
 
     data: Any
@@ -65,11 +65,18 @@ class FrameBatch:
         lead = self.data.shape[: self.data.ndim - 3]
         columns = (self.pts_seconds.shape, self.duration_seconds.shape, self.indices.shape)
         if self.data.ndim < 3 or any(tuple(shape) != tuple(lead) for shape in columns):
-            raise UsageError(f"pixels {tuple(self.data.shape)} and columns {columns} do not belong together")
+            shapes = ", ".join(str(list(shape)) for shape in columns)
+            raise UsageError(
+                "expected data [N, C, H, W] and pts_seconds, duration_seconds and indices [N] each, got data "
+                f"{list(self.data.shape)} and {shapes}"
+            )
 
     def __len__(self) -> int:
         if self.data.ndim < 4:
-            raise TypeError("a batch without a batch dimension has no length")
+            raise TypeError(
+                "this FrameBatch is one frame without a batch dimension and has no length: slice with [i:i+1] to keep "
+                "the dimension"
+            )
         return int(self.data.shape[0])
 
     def __getitem__(self, key: Any) -> FrameBatch:
@@ -81,10 +88,10 @@ class FrameBatch:
         )
 
     def __iter__(self) -> Iterator[Any]:
-        """Give batches of one frame each; ``data, pts_seconds, duration_seconds = batch`` gives the three columns.
+        """Yield batches of one frame each; ``data, pts_seconds, duration_seconds = batch`` gives the three columns.
 
-        Both are promised, and Python asks for both in the same way: what the caller does with the answer is read
-        from its code (design/0002-unpacking-a-batch.md).
+        Python calls this method for a loop and for unpacking. The bytecode of the caller says which of the two it is
+        (design/0002-unpacking-a-batch.md).
         """
         caller = inspect.currentframe()
         if caller is not None and _unpacks_three(caller.f_back):

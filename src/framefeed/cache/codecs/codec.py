@@ -89,9 +89,14 @@ class FrameCodec(Protocol):
 def check_planes(codec: FrameCodec, layout: PlaneLayout, planes: Pixels) -> None:
     """Raise UsageError if a codec is asked to store what it does not take."""
     if not codec.takes(layout):
-        raise UsageError(f"{codec.name} does not store {layout.text}")
+        raise UsageError(
+            f"layout: the codec {codec.name} cannot store {layout.text}: use codec 'zstd', which stores all"
+        )
     if planes.dtype != np.uint8 or planes.shape != (layout.nbytes,) or not planes.flags.c_contiguous:
-        raise UsageError(f"{layout.text} is {layout.nbytes} bytes in one piece, not {planes.dtype} {planes.shape}")
+        raise UsageError(
+            f"planes: expected contiguous uint8 [{layout.nbytes}] for {layout.text}, got {planes.dtype} "
+            f"{list(planes.shape)}"
+        )
 
 
 def new_memory(nbytes: int) -> Pixels:

@@ -50,10 +50,10 @@ def jpeg(quality: int | None = None) -> JpegCodec:
         UsageError: There is no such quality.
     """
     if not _IS_INSTALLED:
-        raise MissingDependency("the codec 'jpeg' needs simplejpeg: pip install 'framefeed[cache]'")
+        raise MissingDependency("the codec 'jpeg' needs simplejpeg: run pip install 'framefeed[cache]'")
     quality = DEFAULT_QUALITY if quality is None else quality
     if quality not in QUALITIES:
-        raise UsageError(f"jpeg:{quality} does not exist: qualities are 1 to 100")
+        raise UsageError(f"codec: expected a jpeg quality from 1 to 100, got 'jpeg:{quality}'")
     return JpegCodec(quality)
 
 

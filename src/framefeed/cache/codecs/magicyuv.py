@@ -59,9 +59,9 @@ def check_version(libavcodec: tuple[int, int, int]) -> None:
     """
     if libavcodec < _FIRST_SOUND:
         raise MissingDependency(
-            f"the codec 'magicyuv' needs the libavcodec of FFmpeg 8.1.2 or later ({'.'.join(map(str, _FIRST_SOUND))}), "
-            f"not {'.'.join(map(str, libavcodec))}, whose decoder writes beyond its memory (CVE-2026-8461): "
-            "pip install -U av, or use 'zstd'"
+            f"the codec 'magicyuv' needs libavcodec {'.'.join(map(str, _FIRST_SOUND))} (FFmpeg 8.1.2) or later, found "
+            f"{'.'.join(map(str, libavcodec))}, whose decoder can write outside its memory (CVE-2026-8461): run "
+            "pip install -U av, or use codec='zstd'"
         )
 
 

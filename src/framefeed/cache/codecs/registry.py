@@ -47,10 +47,9 @@ def codec_named(spec: str) -> FrameCodec:
         return _PLAIN[name]()
     if name in _NUMBERED and (not colon or _NUMBER.fullmatch(number)):
         return _NUMBERED[name](int(number) if colon else None)
-    known = ", ".join(known_codecs())
     raise UsageError(
-        f"unknown codec {spec[:80]!r}: use one of {known}; zstd takes a level ('zstd:3'), jpeg loses, and takes a "
-        f"quality ('jpeg:90'){did_you_mean(name, known_codecs())}"
+        f"unknown codec {spec[:80]!r}: use one of {', '.join(known_codecs())}; zstd can have a level, as in 'zstd:3', "
+        f"and jpeg, which is lossy, a quality, as in 'jpeg:90'{did_you_mean(name, known_codecs())}"
     )
 
 

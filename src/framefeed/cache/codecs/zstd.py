@@ -25,7 +25,7 @@ def zstd(level: int | None = None) -> ZstdCodec:
     """
     level = LEVELS.start if level is None else level
     if level not in LEVELS:
-        raise UsageError(f"zstd:{level} does not exist: levels are {LEVELS.start} to {LEVELS.stop - 1}")
+        raise UsageError(f"codec: expected a zstd level from {LEVELS.start} to {LEVELS.stop - 1}, got 'zstd:{level}'")
     return ZstdCodec(level)
 
 
