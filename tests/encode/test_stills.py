@@ -56,7 +56,7 @@ def test_names_sort_as_frames_do() -> None:
     ],
 )
 def test_what_is_no_picture(picture: np.ndarray, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"a picture is uint8 \[H, W, 3\], not "):
+    with pytest.raises(UsageError, match=r"picture: expected uint8 \[H, W, 3\], got "):
         save_still(tmp_path / "a.png", picture)
     assert not os.listdir(tmp_path)
 

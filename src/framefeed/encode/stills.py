@@ -1,4 +1,4 @@
-"""Stills: one RGB picture as a PNG or JPEG file, whole or not at all."""
+"""Write one RGB picture as a PNG or JPEG file; a file is written completely or not at all."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ JPEG_QUALITY = 95
 
 
 def still_name(ordinal: int, pts_seconds: float, suffix: str = ".png") -> str:
-    """Name of the file of one frame: ``frame_000037_1.480000000s.png``; without a time for a stream that has none."""
+    """Give the file name of one frame: ``frame_000037_1.480000000s.png``, or without a time if the stream has none."""
     time = f"_{pts_seconds:.9f}s" if math.isfinite(pts_seconds) else ""
     return f"frame_{ordinal:06d}{time}{suffix}"
 
@@ -36,11 +36,11 @@ def encode_still(picture: Pixels, form: StillFormat = "PNG", quality: int = JPEG
 
     Args:
         picture: RGB, uint8 [H, W, 3].
-        form: "PNG", which loses nothing, or "JPEG", without chroma subsampling.
-        quality: Of a JPEG, 1 to 100.
+        form: "PNG", which is lossless, or "JPEG", without chroma subsampling.
+        quality: Quality of a JPEG, 1 to 100.
 
     Raises:
-        UsageError: It is no picture.
+        UsageError: ``picture`` is not uint8 [H, W, 3].
     """
     image = as_image(picture)
     buffer = io.BytesIO()
@@ -52,18 +52,18 @@ def encode_still(picture: Pixels, form: StillFormat = "PNG", quality: int = JPEG
 
 
 def save_still(path: str | os.PathLike[str], picture: Pixels, quality: int = JPEG_QUALITY) -> int:
-    """Write one picture; its name's ending says how. A crash leaves what was there before, or all of the new.
+    """Write one picture in the format of the path's ending. After a crash, the file is the old or the new one.
 
     Args:
-        path: Ends in ``.png``, ``.jpg`` or ``.jpeg``.
+        path: File name that ends in ``.png``, ``.jpg`` or ``.jpeg``.
         picture: RGB, uint8 [H, W, 3].
-        quality: Of a JPEG, 1 to 100.
+        quality: Quality of a JPEG, 1 to 100.
 
     Returns:
         The size of the file in bytes.
 
     Raises:
-        UsageError: An ending of another format, no picture, or the file cannot be written.
+        UsageError: The ending is another one, ``picture`` is not uint8 [H, W, 3], or the file cannot be written.
     """
     name = os.fsdecode(path)
     form = still_format(name)
@@ -76,21 +76,23 @@ def save_still(path: str | os.PathLike[str], picture: Pixels, quality: int = JPE
 
 
 def still_format(path: str) -> StillFormat:
-    """The format that a name's ending means.
+    """Give the format that belongs to the ending of a file name.
 
     Raises:
-        UsageError: None that is known.
+        UsageError: The ending is not that of a PNG or JPEG file.
     """
     suffix = os.path.splitext(path)[1].lower()
     if suffix not in _FORMATS:
-        raise UsageError(f"{path}: the name of a picture ends in {', '.join(_FORMATS)}")
+        raise UsageError(
+            f"{path}: expected a file name that ends in {', '.join(_FORMATS)}, got {suffix or 'no ending'}"
+        )
     return _FORMATS[suffix]
 
 
 def as_image(picture: Pixels) -> Image.Image:
-    """Check a picture, and view it as Pillow's."""
+    """Check a picture, and make a Pillow image of it."""
     if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3 or not picture.size:
-        raise UsageError(f"a picture is uint8 [H, W, 3], not {picture.dtype} {list(picture.shape)}")
+        raise UsageError(f"picture: expected uint8 [H, W, 3], got {picture.dtype} {list(picture.shape)}")
     return Image.fromarray(picture)
 
 

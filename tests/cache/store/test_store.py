@@ -341,9 +341,9 @@ def test_wrong_questions_are_refused(tmp_path: Path) -> None:
             store.read(found, [0], [memoryview(bytearray(3))])
         with pytest.raises(UsageError, match="expected 16 bytes, got 3"):
             store.find(b"abc", np.arange(3))
-        with pytest.raises(UsageError, match="16 bytes, not 17"):
+        with pytest.raises(UsageError, match="expected 16 bytes, got 17"):
             store.add(bytes(17), "", [frame_of(KEYS[0], 1)])
-        with pytest.raises(TypeError, match="one process"):
+        with pytest.raises(TypeError, match="each process"):
             pickle.dumps(store)
         missing = store.find(KEYS[1], np.arange(1))
         assert missing.segment.tolist() == [MISS]
