@@ -202,6 +202,8 @@ def calls_of_decoding(media: Media) -> Iterator[Wrong]:
     yield Wrong("get_frame_at", video.get_frame_at, "index", ("3", 0.5, None, [1], Nothing()))
     yield Wrong("get_frames_at", video.get_frames_at, "indices", ("3", 0.5, None, ["1"], [[1], [1, 2]], Nothing()))
     yield Wrong("get_frames_in_range", video.get_frames_in_range, "start", ("3", 0.5), others={"stop": 3})
+    yield Wrong("in_range", video.get_frames_in_range, "stop", ("3", 0.5, Nothing()), others={"start": 0})
+    yield Wrong("in_range", video.get_frames_in_range, "step", ("3", 0.5, 0), others={"start": 0, "stop": 3})
     yield Wrong("get_frame_played_at", video.get_frame_played_at, "seconds", ("3", None, [1, 2], Nothing()))
     yield Wrong("get_frames_played_at", video.get_frames_played_at, "seconds", ("3", 3, None, ["1"], Nothing()))
     stop = {"stop_seconds": 0.3}
@@ -234,6 +236,8 @@ def calls_of_caching(media: Media) -> Iterator[Wrong]:
         yield Wrong("FrameCache", ff.FrameCache, argument, ("x", 3.5, -1, [1], {}, Nothing()), others={"path": "c"})
     yield Wrong("form_for", media.cache.form_for, "plan", (*NO_OBJECT, None))
     decoder = {"inner": as_decoder("auto")}
+    yield Wrong("decoder", media.cache.decoder, "inner", (*NO_OBJECT, None, ff.VideoDecoder))
+    yield Wrong("decoder", media.cache.decoder, "form", NO_CHOICE, others=decoder)
     yield Wrong("decoder_for", media.cache.decoder_for, "plan", (*NO_OBJECT, None), others=decoder)
     for function in (ff.cache.build, ff.cache.estimate):
         both = {"plan": media.plan, "cache": media.cache}

@@ -48,8 +48,9 @@ def codec_named(spec: str) -> FrameCodec:
     if name in _NUMBERED and (not colon or _NUMBER.fullmatch(number)):
         return _NUMBERED[name](int(number) if colon else None)
     raise UsageError(
-        f"unknown codec {spec[:80]!r}: use one of {', '.join(known_codecs())}; zstd can have a level, as in 'zstd:3', "
-        f"and jpeg, which is lossy, a quality, as in 'jpeg:90'{did_you_mean(name, known_codecs())}"
+        f"unknown codec {spec[:80]!r}: use one of {', '.join(known_codecs())}; zstd can have a level from "
+        f"1 to 19 ('zstd:3'), and jpeg, which is lossy, a quality from 1 to 100 ('jpeg:90')"
+        f"{did_you_mean(name, known_codecs())}"
     )
 
 
