@@ -102,7 +102,7 @@ def test_a_cache_must_be_a_folder(tmp_path: Path, folder: Path, capfd: pytest.Ca
     for words in (["info"], ["build", os.fspath(folder / "cat.parquet")]):
         assert main(["cache", *words, os.fspath(tmp_path / "pipe")]) == 1
         line = only_line(capfd.readouterr().err)
-        assert "pipe: " in line and "a FIFO" in line and "folder" in line
+        assert all(word in line for word in ("pipe: ", "a FIFO", "folder")), line
 
 
 def test_frame_tables_that_are_missing_are_named(
