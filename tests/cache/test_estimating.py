@@ -97,37 +97,39 @@ def test_whether_it_fits() -> None:
         assert said.codec == "zstd:1"
         assert said.fits is fits
         assert ("it does not fit" in str(said)) is not fits
-    assert "more than the 1.0 kB that the disk has for it" in str(of(room=Room(2, free_bytes=1000)))
-    assert "more than the 1.0 kB that it may take" in str(of(room=Room(2, max_bytes=1000)))
+    assert "more than the 1.0 kB that the disk has left for the cache" in str(of(room=Room(2, free_bytes=1000)))
+    assert "more than max_bytes, 1.0 kB" in str(of(room=Room(2, max_bytes=1000)))
 
 
 def test_why_a_codec() -> None:
-    assert of(room=MEMORY).reason.startswith("zstd:1: a frame costs 1 ms to read in memory, the least of 2")
+    assert of(room=MEMORY).reason.startswith("zstd:1: reads a frame from memory in 1 ms, the fastest of 2")
     quick = [replace(FIGURES[0], read_seconds=0.01), FIGURES[1]]
     for room, codec in [(MEMORY, "raw"), (replace(MEMORY, max_bytes=200_000), "zstd:1"),
                         (replace(MEMORY, free_bytes=150_000, bytes_there=50_000), "zstd:1")]:  # fmt: skip
         said = estimated(FOUND, "output", (DECODED, quick), room)
         assert said.codec == codec
-        assert ("the only one with which all frames fit the budget" in said.reason) is (codec == "zstd:1")
+        assert ("the only codec with which all frames fit the budget" in said.reason) is (codec == "zstd:1")
     asked = estimated(FOUND, "output", (DECODED, FIGURES[:1]), Room(2))
-    assert (asked.codec, asked.reason) == ("raw", "raw: as asked for")
+    assert (asked.codec, asked.reason) == ("raw", "raw: the codec that was given")
 
 
 def test_what_is_said() -> None:
     said = str(of()).splitlines()
-    assert said[0] == "100 clips want 500 different frames, stored in the plan's form:"
-    assert said[1].split() == ["a", "frame", "on", "disk", "to", "build", "then", "clips/s"]
+    assert said[0] == "100 clips need 500 different frames, stored after crop and resize:"
+    assert said[1].split() == ["a", "frame", "on", "disk", "build", "time", "then", "clips/s"]
     assert said[2].split()[0] == "raw"
     assert said[3].split()[:3] == [">", "zstd:1", "540"]
     assert said[4].split() == ["no", "cache", "2.5"]
-    assert said[5] == "measured on 20 frames of 5 clips, for 2 workers, all frames found, files in memory"
-    assert said[6].startswith("zstd:1: a frame costs ")
+    assert said[5] == (
+        "measured on 20 frames of 5 clips; clips/s with 2 workers, all frames in the cache and its files in memory"
+    )
+    assert said[6].startswith("zstd:1: reads a frame ")
     assert said[6].endswith("; it fits")
     assert len(said) == 7
     assert max(map(len, said)) <= 140
     varying = str(of(replace(FOUND, varies=True)))
-    assert "every epoch wants other frames: all together up to 5,000, 2.7 MB, which fit too" in varying
-    assert "there is no end of them" in str(of(replace(FOUND, varies=True, frames_at_most=None)))
+    assert "every epoch needs other frames: up to 5,000 in all, 2.7 MB, which fit too" in varying
+    assert "their number has no limit" in str(of(replace(FOUND, varies=True, frames_at_most=None)))
 
 
 def test_random_starts_fit_where_all_their_epochs_do() -> None:
@@ -137,7 +139,7 @@ def test_random_starts_fit_where_all_their_epochs_do() -> None:
         assert said.bytes_at_most == 10 * nbytes
         assert said.fits is fits
         assert ("which do not fit: that is more than" in str(said)) is not fits
-        assert "; of what these clips want: it fits" in str(said)
+        assert "; the frames of these epochs: it fits" in str(said)
     endless = of(replace(varies, frames_at_most=None))
     assert (endless.bytes_at_most, endless.fits) == (None, False)
     failing = replace(DECODED, failed=3, error="CorruptMedia: a.mp4: damaged")
@@ -160,19 +162,19 @@ def test_one_of_a_thing_is_no_plural() -> None:
     found = replace(FOUND, clips=1, clip_frames=1, frames=1, pictures=1, pieces=1)
     one = [replace(each, num_frames=1) for each in FIGURES]
     said = str(estimated(found, "output", (replace(DECODED, clips=1), one), Room(1))).splitlines()
-    assert said[0] == "1 clip wants 1 different frame, stored in the plan's form:"
-    assert said[5].startswith("measured on 1 frame of 1 clip, for 1 worker, ")
+    assert said[0] == "1 clip needs 1 different frame, stored after crop and resize:"
+    assert said[5].startswith("measured on 1 frame of 1 clip; clips/s with 1 worker, ")
 
 
 def test_what_is_there_already_is_said() -> None:
-    assert "holds 1 frame already" in str(of(room=Room(2, frames_there=1)))
+    assert "has 1 frame already" in str(of(room=Room(2, frames_there=1)))
     assert "already" not in str(of())
 
 
 def test_nothing_measured_is_no_division_by_zero() -> None:
     none = estimated(replace(FOUND, clips=0, clip_frames=0, frames=0), "planes", (Decoded(), []), Room(1))
     assert (none.chosen, none.fits, none.decode_clips_per_second) == (None, True, 0.0)
-    assert "measured on 0 frames of 0 clips, for 1 worker" in str(none)
+    assert "measured on 0 frames of 0 clips; clips/s with 1 worker" in str(none)
 
 
 # --- what is wanted -----------------------------------------------------------------------------------

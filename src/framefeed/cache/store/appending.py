@@ -135,8 +135,8 @@ class Appender:
                 return False
             self.is_full = True
             self.trouble = (
-                f"{self._folder.path}: the frame cache is full and stores no more; what it has stays in use: give it "
-                "a larger max_bytes"
+                f"{self._folder.path}: the frame cache is full (max_bytes is {reached.max_bytes:,}) and stores no more "
+                "frames; stored frames stay in use: give it a larger max_bytes"
             )
         except CacheError as error:
             self.trouble = str(error)
@@ -146,8 +146,8 @@ class Appender:
                 self.lost_by = self.shortage
             if self.shortage is None:
                 self.trouble = (
-                    f"{self._folder.path}: the frame cache stores no more, because it cannot be written: "
-                    f"{getattr(error, 'strerror', None) or error}; what it has stays in use"
+                    f"{self._folder.path}: the frame cache stores no more frames, because its folder cannot be "
+                    f"written: {getattr(error, 'strerror', None) or error}; stored frames stay in use"
                 )
         except BaseException:
             self._drop()
