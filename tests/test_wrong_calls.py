@@ -204,7 +204,9 @@ def calls_of_decoding(media: Media) -> Iterator[Wrong]:
     yield Wrong("get_frame_at", video.get_frame_at, "index", ("3", 0.5, None, [1], Nothing()))
     yield Wrong("get_frames_at", video.get_frames_at, "indices", ("3", 0.5, None, ["1"], [[1], [1, 2]], Nothing()))
     yield Wrong("get_frames_in_range", video.get_frames_in_range, "start", ("3", 0.5), others={"stop": 3})
-    yield Wrong("get_frame_played_at", video.get_frame_played_at, "seconds", ("3", None, [1, 2], Nothing()), "time")
+    yield Wrong("in_range", video.get_frames_in_range, "stop", ("3", 0.5, Nothing()), others={"start": 0})
+    yield Wrong("in_range", video.get_frames_in_range, "step", ("3", 0.5, 0), others={"start": 0, "stop": 3})
+    yield Wrong("get_frame_played_at", video.get_frame_played_at, "seconds", ("3", None, [1, 2], Nothing()))
     yield Wrong("get_frames_played_at", video.get_frames_played_at, "seconds", ("3", 3, None, ["1"], Nothing()))
     stop = {"stop_seconds": 0.3}
     yield Wrong("in_range", video.get_frames_played_in_range, "start_seconds", ("3", None, [1, 2]), others=stop)
@@ -286,6 +288,8 @@ def calls_of_caching(media: Media) -> Iterator[Wrong]:
         yield Wrong("FrameCache", ff.FrameCache, argument, ("x", 3.5, -1, [1], {}, Nothing()), others={"path": "c"})
     yield Wrong("form_for", media.cache.form_for, "plan", (*NO_OBJECT, None))
     decoder = {"inner": as_decoder("auto")}
+    yield Wrong("decoder", media.cache.decoder, "inner", (*NO_OBJECT, None, ff.VideoDecoder))
+    yield Wrong("decoder", media.cache.decoder, "form", NO_CHOICE, others=decoder)
     yield Wrong("decoder_for", media.cache.decoder_for, "plan", (*NO_OBJECT, None), others=decoder)
     yield Wrong("decoder_for", media.cache.decoder_for, "inner", (*NO_OBJECT, None), others={"plan": media.plan})
     yield Wrong(
@@ -389,13 +393,13 @@ def test_wrong_arguments_of_the_video_decoder_for_torch_are_named(media: Media) 
             video.__getitem__,
             "key",
             ("3", None, 0.5, [1], {}, Nothing(), slice("a", None)),
-            "key|slice|index",
+            "key|slice|index|start",
         ),
         Wrong("get_frame_at", video.get_frame_at, "index", ("3", 0.5, None, [1], Nothing())),
         Wrong("get_frames_at", video.get_frames_at, "indices", ("3", 0.5, None, ["1"], [[1], [1, 2]], Nothing())),
         Wrong("in_range", video.get_frames_in_range, "start", ("3", 0.5), others={"stop": 3}),
         Wrong("in_range", video.get_frames_in_range, "step", ("3", 0.5, 0, -1), others={"start": 0, "stop": 3}),
-        Wrong("get_frame_played_at", video.get_frame_played_at, "seconds", ("3", None, [1, 2], Nothing()), "time"),
+        Wrong("get_frame_played_at", video.get_frame_played_at, "seconds", ("3", None, [1, 2], Nothing())),
         Wrong("get_frames_played_at", video.get_frames_played_at, "seconds", ("3", None, ["1"], Nothing())),
         Wrong("in_range", video.get_frames_played_in_range, "start_seconds", ("3", None, [1, 2]), others=stop),
         Wrong("get_all_frames", video.get_all_frames, "fps", ("3", 0, -1, [1, 2], Nothing())),

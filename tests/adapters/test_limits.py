@@ -122,7 +122,7 @@ def test_a_decoder_has_limits_of_its_own(folder: Path) -> None:
     plan = plan_of(folder / "clip.mp4")
     for make in (ff.ClipLoader, ff.torch.ClipDataset):
         options: dict[str, Any] = {"batch_size": 1} if make is ff.ClipLoader else {}
-        with pytest.raises(UsageError, match="give limits to FlatDecoder itself"):
+        with pytest.raises(UsageError, match="give the limits to FlatDecoder"):
             make(plan, backend=FlatDecoder(), limits=WIDE, **options)
         with pytest.raises(UsageError, match=r"limits: expected an ff\.Limits"):
             make(plan, limits=5, **options)

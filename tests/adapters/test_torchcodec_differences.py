@@ -258,7 +258,7 @@ def test_times_at_a_rate(theirs: Any) -> None:
 @difference("More than a million frames, numbers from 2^63")
 def test_more_than_fits(theirs: Any) -> None:
     with VideoDecoder(base()) as decoder:
-        with pytest.raises(UsageError, match="at most"):
+        with pytest.raises(UsageError, match="use a lower fps"):
             decoder.get_all_frames(fps=1e6)
         with pytest.raises(IndexError):
             decoder.get_frames_at([2**63])

@@ -400,7 +400,7 @@ def test_wrong_calls(tmp_path: Path) -> None:
             wrong()
     taken = tmp_path / "taken"
     taken.write_text("")
-    with pytest.raises(CacheError, match="not a folder"):
+    with pytest.raises(CacheError, match="expected a folder"):
         build(plan, FrameCache(taken))
     assert sorted(os.listdir(tmp_path)) in (["taken"], ["c", "taken"])
 

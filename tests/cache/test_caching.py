@@ -257,7 +257,7 @@ def test_ordinals_that_do_not_exist_are_the_decoders_business(tmp_path: Path) ->
 
 def test_planes_of_a_decoder_that_gives_none_are_refused(tmp_path: Path) -> None:
     of = video()
-    with FrameCache(tmp_path / "c", form="planes") as cache, pytest.raises(UsageError, match="form='output'"):
+    with FrameCache(tmp_path / "c", form="planes") as cache, pytest.raises(UsageError, match='form="output"'):
         of.decoded(cache.decoder(FlatDecoder()), ([0], SMALL))
     with FrameCache(tmp_path / "c") as cache:
         clips, _ = of.decoded(cache.decoder(FlatDecoder()), ([3], WHOLE))

@@ -66,5 +66,5 @@ def test_an_estimate_goes_on_with_what_is_there(codec: str, tmp_path: Path) -> N
     with FrameCache(tmp_path / "c") as cache:
         said = estimate(plan, cache, clips=2)
         assert (said.codec, len(said.codecs)) == (codec, 1)
-        assert said.reason == f"{codec}: this cache stores such frames with it already"
+        assert said.reason == f"{codec}: the cache already has such frames with this codec"
         assert len(estimate(plan_of(size=(32, 32)), cache, clips=2).codecs) > 1

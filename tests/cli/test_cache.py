@@ -71,11 +71,11 @@ def test_build_says_what_is_expected_and_what_was_done(
     assert out[0] == (
         "6 videos: 6 clips of 4 frames of 48x32, seed 0, 1 epoch; use the same seed, clips and size in plan_clips"
     )
-    assert out[1].startswith("6 clips want 24 different frames, stored in the plan's form:")
+    assert out[1].startswith("6 clips need 24 different frames, stored after crop and resize:")
     assert [line.split()[0] for line in out[2:5]] == ["a", ">", "no"]
     assert out[5].startswith("measured on 24 frames of 6 clips; clips/s with ")
-    assert any(line.startswith("all frames of these clips fit: ") for line in out)
-    assert any(line.startswith("but each epoch wants other frames: all epochs together up to ") for line in out)
+    assert any(line.startswith("the frames of these clips fit: ") for line in out)
+    assert any(line.startswith("but every epoch needs other frames: up to ") for line in out)
     done = out[out.index("") + 1 :]
     assert done[0].startswith("24 frames stored with zstd:1, ")
     assert done[1].startswith(f"{cache}: 24 frames, ")
@@ -219,7 +219,7 @@ def test_failed_files_are_listed_and_3(tmp_path: Path, cache: str, capfd: pytest
 def test_C04_a_full_cache_is_said_and_no_failure(catalog: str, cache: str, capfd: pytest.CaptureFixture[str]) -> None:
     out, err = said(capfd, "build", catalog, cache, *RATES, "--max-bytes", "80kB", "--codec", "raw")
     assert err == []
-    assert any("these clips do not fit: " in line and "more than the 80.0 kB that it may take" in line for line in out)
+    assert any("these clips do not fit: " in line and "more than max_bytes, 80.0 kB" in line for line in out)
     assert any(line.startswith("stopped: ") and "full" in line for line in out)
     assert sum(entry.stat().st_size for entry in os.scandir(cache)) <= 80_000
     (part,) = (line for line in out if "of 24 frames of this plan" in line)
@@ -289,7 +289,7 @@ def test_C17_a_folder_that_cannot_be_written(catalog: str, capfd: pytest.Capture
         ),
         (["build", "{catalog}", "c", "--codec", "lz5"], "unknown codec 'lz5'"),
         (["build", "{catalog}", "c", "--max-bytes", "3XB"], "expected a size in bytes such as 200GB"),
-        (["build", "{catalog}", "{catalog}", "--rates", "1:2"], "not a folder"),
+        (["build", "{catalog}", "{catalog}", "--rates", "1:2"], "expected a folder"),
         (["build", "{catalog}", "c", "--rates", "1:2", "--frob"], "unknown option --frob"),
         (["info", "nope"], "nope: no such folder"),
         (["info", "{catalog}"], "is a file, not a folder"),

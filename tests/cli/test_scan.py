@@ -182,7 +182,7 @@ def test_M07_where_times_come_from_is_told(tiers: Path, tmp_path: Path, capfd: p
     out = os.fspath(tmp_path / "cat.parquet")
     assert main(["scan", os.fspath(tiers), "-o", out]) == 0
     told = (
-        "times: of the frames themselves (1); of decoding, the frames' own are wrong or missing (1); none (1): "
+        "times: of the frames (1); of decoding, because those of the frames are wrong or missing (1); no times (1): "
         "for clips by time, scan these files with --assume-fps"
     )
     assert told in capfd.readouterr().out.splitlines()
@@ -217,7 +217,7 @@ def test_M07_an_assumed_rate_is_told(tiers: Path, tmp_path: Path, capfd: pytest.
     assert main(["scan", os.fspath(tiers), "-o", out, "--assume-fps", "30000/1001"]) == 0
     lines = capfd.readouterr().out.splitlines()
     assert "--assume-fps 30000/1001: used for 1 video, not for 2 that have their own times" in lines
-    assert any(line.endswith("of an assumed rate (1)") for line in lines)
+    assert any(line.endswith("from an assumed rate (1)") for line in lines)
     assert Catalog.open(out).table.column("times_from").to_pylist() == ["pts", "dts", "assumed"]
     assert main(["scan", os.fspath(tiers / "base.mp4"), "--assume-fps", "25", "--json"]) == 0
     document = json.loads(capfd.readouterr().out)
@@ -244,7 +244,7 @@ def test_scan_doctor_and_report_have_the_same_totals(tmp_path: Path, capfd: pyte
     assert "frames known by: packets' headers (2)" in out
     shown = Page(page(Catalog.open(path), "T")).text
     assert "\nFrames of videos\n60\n" in shown
-    assert "\npackets+proof: packets' headers\n" in shown
+    assert "\npackets+proof (packets' headers)\n" in shown
     usable = sum(entry.info.bytes for entry in Catalog.open(path) if entry.info is not None)
     assert f"\nBytes, usable files\n{data_size(usable)}\n" in shown
     assert main(["scan", os.fspath(folder / "pictures"), "--verify", "full"]) == 0

@@ -565,7 +565,7 @@ def test_one_converter_serves_pictures_of_all_kinds() -> None:
 
 def test_memory_of_another_shape_is_refused() -> None:
     frame = frame_of(natural(33, 47))
-    with pytest.raises(UsageError, match="does not fit"):
+    with pytest.raises(UsageError, match="expected memory for"):
         Converter().write(frame, stream_of(frame), OutputSpec(), np.zeros((3, 33, 46), dtype=np.uint8))
 
 

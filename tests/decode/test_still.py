@@ -506,7 +506,7 @@ def test_another_size_fits_only_where_a_size_is_asked_for(tmp_path: Path) -> Non
     index = build_index(sequence, "none")
     slots, report = report_of(sequence, [[0], [1], [2, 1]], index=index)
     assert [error and type(error) for error in report.errors] == [None, FormatChanged, FormatChanged]
-    assert "img1.png is 50x40" in str(report.errors[1])
+    assert "img1.png: expected a picture of 64x48" in str(report.errors[1])
     assert read_stamps(slots[0].out) == [0]
     _, report = report_of(sequence, [[0, 1]], [OutputSpec(size=(24, 32))], index=index)
     report.raise_first()

@@ -74,7 +74,7 @@ def test_names_sort_as_frames_do() -> None:
     ],
 )
 def test_what_is_no_picture(picture: np.ndarray, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"expected a picture, uint8 \[H, W, 3\], got "):
+    with pytest.raises(UsageError, match=r"picture: expected uint8 \[H, W, 3\], got "):
         save_still(tmp_path / "a.png", picture)
     assert not os.listdir(tmp_path)
 

@@ -106,7 +106,7 @@ def test_an_error_is_what_they_are_by_default(
     plan = planned(catalog)
     assert plan.options.on_damaged == "error"
     cache = None if form is None else FrameCache(tmp_path / "cache", form=form, codec="raw")
-    with pytest.raises(CorruptMedia, match=r"frame\(s\) 13, 14"):
+    with pytest.raises(CorruptMedia, match=r"frames 13, 14"):
         loaded(make_loader(plan, batch_size=3, workers=1, cache=cache))
     batch = loaded(make_loader(plan, batch_size=3, workers=1, cache=cache, on_error="skip"))
     assert [type(error) for error in batch.errors] == [CorruptMedia, CorruptMedia, type(None)]

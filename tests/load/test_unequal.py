@@ -72,7 +72,7 @@ def test_without_it_the_error_names_it(pictures: Catalog) -> None:
             plan_of(pictures, size=size, unequal=False)
     with pytest.raises(UsageError, match="unequal: expected True or False"):
         plan_of(pictures, unequal="yes")
-    with pytest.raises(UsageError, match="does not fit"):
+    with pytest.raises(UsageError, match="expected one that fits into the picture"):
         plan_of(pictures, crop=CenterCrop(50, 50))
 
 

@@ -428,7 +428,7 @@ def test_failed_rows_do_not_count_for_the_pictures() -> None:
 def test_a_crop_that_does_not_fit_names_the_file() -> None:
     catalog = FakeCatalog([steady_index(5)] * 2, sizes=[(480, 640), (100, 640)])
     for crop in (CenterCrop(128), RandomCrop(128, 600), (0, 0, 101, 10)):
-        with pytest.raises(UsageError, match=r"video1\.mp4: a crop that needs"):
+        with pytest.raises(UsageError, match=r"video1\.mp4: crop: expected one that fits"):
             plan_clips(catalog, Uniform(2), seed=1, crop=crop)
 
 

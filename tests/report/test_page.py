@@ -347,8 +347,8 @@ def test_M07_where_times_come_from() -> None:
     tiers = ["pts", "pts", "dts", "rate", "assumed", "none", None]
     text = page(catalog(7, times_from=tiers), "T")
     assert "Where times come from" in text
-    assert [text.index(f">{tier}: ") for tier in ("pts", "dts", "rate", "assumed", "none")] == sorted(
-        text.index(f">{tier}: ") for tier in ("pts", "dts", "rate", "assumed", "none")
+    assert [text.index(f">{tier} (") for tier in ("pts", "dts", "rate", "assumed", "none")] == sorted(
+        text.index(f">{tier} (") for tier in ("pts", "dts", "rate", "assumed", "none")
     )
     assert "scan with --assume-fps" in text
     assert "--assume-fps" not in page(catalog(2, times_from="dts"), "T")

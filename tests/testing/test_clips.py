@@ -60,7 +60,7 @@ def test_own_pictures_are_drawn(tmp_path: Path) -> None:
 
 
 def test_contradictions_are_refused() -> None:
-    with pytest.raises(ValueError, match="as many pts"):
+    with pytest.raises(ValueError, match="pts: expected one for each"):
         ClipSpec(num_frames=3, pts=(0, 1))
     with pytest.raises(ValueError, match="90 degrees"):
         ClipSpec(rotation=45)

@@ -1,4 +1,4 @@
-"""A decoder that remembers: frames on disk and in memory, in the cheapest form that gives the same pixels."""
+"""Store decoded frames on disk and in memory, so that each frame is decoded only once."""
 
 from framefeed.cache.building import BuildReport, build
 from framefeed.cache.caching import CachingDecoder

@@ -1,4 +1,4 @@
-"""build: fill a cache ahead with all that a plan wants, each GOP decoded once."""
+"""build: fill a cache in advance with all frames of a plan; each GOP is decoded once."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ GROUP_BYTES = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class BuildReport:
-    """What ``build`` did.
+    """Result of ``build``.
 
     Attributes:
-        clips: Positions of the plan, all epochs together.
+        clips: Clips of the plan, all epochs together.
         frames_stored: Frames that were decoded and stored.
-        frames_present: Frames that the cache had already.
-        frames_failed: Frames that could not be had.
-        failed: (source, error type, message), the first of each source.
-        bytes_written: Stored bytes.
-        seconds: Of the whole.
-        workers: Threads that decoded; 0 is the caller's.
-        stopped_because: Why it ended before all was tried, or None.
+        frames_present: Frames that the cache already had.
+        frames_failed: Frames that could not be decoded or stored.
+        failed: (source, error type, message) of the first failure of each source.
+        bytes_written: Bytes stored.
+        seconds: Time of the whole call.
+        workers: Threads that decoded; 0 is the calling thread alone.
+        stopped_because: Why ``build`` stopped before the end of the plan, or None.
     """
 
     clips: int
@@ -58,7 +58,7 @@ class BuildReport:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the cache has all that the plan wants."""
+        """Whether the cache has all frames of the plan."""
         return self.stopped_because is None and not self.failed
 
 
@@ -72,32 +72,33 @@ def build(
     progress: bool | Show | None = None,
     limits: Limits | None = None,
 ) -> BuildReport:
-    """Decode and store all frames that this rank's clips need and the cache does not have.
+    """Decode and store all frames that this rank's clips need and the cache lacks.
 
-    Clips of one source are decoded together, whichever epoch they are of; sources come in the order of the catalog.
-    It ends when the cache can store no more. If it is interrupted or killed, it continues when it is run again. Several
-    processes, on several machines that share the folder, may build one plan at once and share the work.
+    Clips of one source are decoded together, also those of different epochs; sources come in the order of the catalog.
+    The build stops when the cache is full. If it is interrupted or killed, run it again and it continues from there.
+    Several processes, also on several machines that share the folder, can build one plan at the same time; each
+    decodes a part.
 
     Example: ``ff.cache.build(plan, ff.FrameCache("cache/", max_bytes="200GB"))``
 
     Args:
-        plan: At the first epoch.
-        cache: What to fill.
-        workers: Threads that decode; 0 decodes in this one, "auto" takes the thread budget.
+        plan: The plan at its first epoch.
+        cache: The cache to fill.
+        workers: Threads that decode; 0 decodes in the calling thread, "auto" uses the thread budget.
         backend: Name of a decoder, or a decoder.
-        epochs: How many epochs from the plan's on; more than one where they differ in their frames.
-        progress: Show a bar; None shows it if standard error is a terminal. Or a function that is called with the
-            frames that are done and those of all clips, None where clips differ in length.
-        limits: What a file may claim before anything is allocated for it; None is ``Limits()``.
+        epochs: Number of epochs to store, from the plan's epoch on; give more than 1 if epochs have different frames.
+        progress: True shows a progress bar, False none; None shows it if standard error is a terminal. Or a function,
+            called with the number of frames done and the number of all frames (None if clips differ in length).
+        limits: Largest sizes that a file may have, checked before memory is allocated; None is ``Limits()``.
 
     Returns:
-        What was done. Clips that fail are listed in it and do not end the work.
+        A report. Clips that fail are listed in it; the build continues with the others.
 
     Raises:
-        UsageError: An argument is wrong, this decoder cannot give what is to be stored, or the cache's ``max_bytes`` is
-            smaller than the first frames.
-        CacheError: The cache's folder cannot be used.
-        ResourceExhausted: The machine ran out of memory or files; stored frames are kept, and the next build continues.
+        UsageError: An argument is wrong, the decoder cannot give frames in the form to be stored, or ``max_bytes`` of
+            the cache is smaller than the first frames need.
+        CacheError: The folder of the cache cannot be used.
+        ResourceExhausted: Memory or file descriptors ran out; stored frames are kept, and the next build continues.
     """
     _check(plan, cache, epochs, progress)
     before, begin = replace(cache.store.counts), perf_counter()

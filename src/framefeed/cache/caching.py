@@ -1,4 +1,4 @@
-"""CachingDecoder: a decoder that remembers what another one decoded."""
+"""CachingDecoder: a decoder that stores what another decoder decoded, and reads it from the cache the next time."""
 
 from __future__ import annotations
 
@@ -35,23 +35,33 @@ _AHEAD = 16
 """Frames that are looked up, or stored, together where a source is read in order."""
 
 
-class CachingDecoder:
-    """Serves frames that the cache has, lets another decoder make the others, and stores these.
+def without_planes(decoder: Decoder) -> UsageError:
+    """Build the error for form="planes" with a decoder that has no method ``frames``."""
+    return UsageError(
+        f'form="planes" needs a decoder that gives pictures before their conversion (method frames), which '
+        f'{decoder.name!r} does not: use form="output", or backend="auto"'
+    )
 
-    With an exact codec the pixels are those of the other decoder, bit for bit; with a lossy one they are what the codec
-    makes of those, whether the cache had them or not. Errors are the other decoder's too: a frame that fails is never
-    stored. Sources without an identity, and frames whose packet is not known, pass by. Where the machine runs out of
-    something while the cache is read, frames are decoded and not stored; with a lossy codec ``ResourceExhausted`` says
-    so instead.
+
+class CachingDecoder:
+    """Read frames from a cache if it has them; else decode them with another decoder, and store them.
+
+    With an exact codec, the pixels are bit for bit those of the other decoder. With a lossy codec, every frame has the
+    pixels of a stored frame, also when it was just decoded. Errors are those of the other decoder; a frame that fails
+    is never stored. Sources that cannot be identified by their contents, and frames whose packet is unknown, are
+    decoded and not stored. If memory or file descriptors run out while the cache is read, frames are decoded and not
+    stored; with a lossy codec, ``ResourceExhausted`` is raised instead.
+
+    ``ff.FrameCache.decoder`` makes one.
 
     Args:
         inner: The other decoder.
-        keeper: The cache.
-        form: "output" stores the pixels that are asked for; "planes" stores the decoder's own at full size, from which
-            any crop and size is made; None takes planes where whole pictures are asked for.
+        keeper: State of the cache in this process.
+        form: "output" stores the requested pixels; "planes" stores the decoder's own pictures at full size, from which
+            any crop and size can be made; None stores planes where whole pictures are requested.
 
     Raises:
-        UsageError: Later, by ``decode``: planes of a decoder that does not give its pictures as they come.
+        UsageError: Raised by ``decode``: form="planes" with a decoder that has no method ``frames``.
     """
 
     name = "cached"
@@ -72,7 +82,7 @@ class CachingDecoder:
         return other
 
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
-        """Decode the clips of one source, or take them from the cache; see ``Decoder.decode``."""
+        """Read the clips of one source from the cache, and decode what it lacks; see ``Decoder.decode``."""
         if index.identity is None or not _is_known(index, slots):
             return self._inner.decode(source, index, slots)
         if any(slot.accepts_damaged for slot in slots):
@@ -125,7 +135,7 @@ class CachingDecoder:
     ) -> Iterator[tuple[int, Pixels]]:
         """Yield (ordinal, pixels) for consecutive frames; see ``PictureStream.pictures``.
 
-        Where frames are missing the other decoder goes on from there, without beginning anew, until some are there.
+        Frames that the cache lacks are decoded in order, up to the next frame that it has.
         """
         at = stretch.start
         while at < stretch.stop:
@@ -206,16 +216,18 @@ class CachingDecoder:
     def lacks(
         self, source: MediaSource, index: FrameIndex, ordinals: IntArray, output: OutputSpec
     ) -> npt.NDArray[np.bool_]:
-        """Which frames the cache does not have, or not of the source as it is now, bool [N]; nothing is decoded.
+        """Find the frames that the cache lacks, bool [N]; frames of a changed source count as lacking.
+
+        Nothing is decoded.
 
         Args:
-            source: Where the bytes are.
-            index: The source's frames.
-            ordinals: Frames of it, int64 [N].
-            output: The form in which they would be asked for.
+            source: The source.
+            index: Index of the source.
+            ordinals: Frames to look up, int64 [N].
+            output: Size, crop and dimension order of the pixels.
 
         Raises:
-            ResourceExhausted: Something ran out, so that it cannot be known.
+            ResourceExhausted: Memory or file descriptors ran out, so the cache cannot be read.
         """
         form, evidence = self._form_of(index, [output]), Evidence(source, index)
         if index.identity is None or (form == "output" and not _is_kept(output, index)):
@@ -225,11 +237,11 @@ class CachingDecoder:
         return try_again_in_shortage(lambda: shelf.lacks(ordinals, layout), source.name, "cache")
 
     def close(self) -> None:
-        """Release what the other decoder holds; the cache stays open."""
+        """Close the other decoder; the cache stays open."""
         self._inner.close()
 
     def recipe(self, index: FrameIndex) -> str:
-        """What decides the pixels besides the source: the other decoder."""
+        """Return the recipe of the other decoder."""
         return recipe_of(self._inner, index)
 
     def _form_of(self, index: FrameIndex, outputs: Sequence[OutputSpec]) -> Form:
@@ -238,10 +250,7 @@ class CachingDecoder:
             return "planes" if able and any(output.size is None for output in outputs) else "output"
         if self._form == "output" or able:
             return self._form
-        raise UsageError(
-            f"the decoder {self._inner.name!r} does not give its pictures as they come, so that their planes "
-            "cannot be stored: use form='output', or the backend 'auto'"
-        )
+        raise without_planes(self._inner)
 
     def _shelf(self, index: FrameIndex, evidence: Evidence, form: Form, output: OutputSpec | None) -> Shelf:
         assert index.identity is not None

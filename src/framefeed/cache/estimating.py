@@ -1,4 +1,4 @@
-"""estimate: what a cache of a plan would take and give, from a sample of its clips."""
+"""estimate: predict size, build time and speed of a cache for a plan, from a sample of its clips."""
 
 from __future__ import annotations
 
@@ -34,18 +34,19 @@ cores)."""
 _MOST_CLIPS = 1 / CLIP_SECONDS
 _GROUP_BYTES = 256 << 20
 _NO_CACHE = "no cache"
+_ASKED = "the codec that was given"
 
 
 @dataclass(frozen=True, slots=True)
 class CodecEstimate:
-    """What a cache would take and give with one codec.
+    """Estimate of a cache with one codec.
 
     Attributes:
-        codec: Its label.
-        nbytes: Of the files.
-        build_seconds: To decode and store all frames, where nothing else uses the processor.
-        build_cpu_seconds: Of the processor, all threads together, for the same.
-        clips_per_second: Read afterwards, files in memory.
+        codec: Label of the codec.
+        nbytes: Size of the files.
+        build_seconds: Time to decode and store all frames, if no other programs use the processor.
+        build_cpu_seconds: CPU time for it, of all threads together.
+        clips_per_second: Speed of reading from the finished cache, with its files in memory.
     """
 
     codec: str
@@ -57,15 +58,15 @@ class CodecEstimate:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What there is for a cache.
+    """Resources for a cache.
 
     Attributes:
-        workers: Threads.
-        max_bytes: Of its files, or None.
-        bytes_there: Of files that it has.
-        free_bytes: Of its disk, or None where unknown.
-        memory_bytes: Of the machine.
-        frames_there: Frames that it has.
+        workers: Number of threads.
+        max_bytes: Largest size of the cache, or None.
+        bytes_there: Size of the files that the cache already has.
+        free_bytes: Free space of its disk, or None if unknown.
+        memory_bytes: Memory of the machine.
+        frames_there: Frames that the cache already has.
     """
 
     workers: int
@@ -77,33 +78,33 @@ class Room:
 
     @property
     def most_bytes(self) -> int | None:
-        """What the cache can take at all, or None where there is no bound."""
+        """Largest possible size of the cache, or None if there is no limit."""
         bounds = [] if self.max_bytes is None else [self.max_bytes]
         bounds += [] if self.free_bytes is None else [self.free_bytes + self.bytes_there]
         return min(bounds, default=None)
 
     def lacks(self, nbytes: int) -> str:
-        """Say why there is no room for so much; empty where there is."""
+        """Say why a cache of this size does not fit; empty if it fits."""
         if self.max_bytes is not None and nbytes > self.max_bytes:
-            return f"more than the {readable_bytes(self.max_bytes)} that it may take"
+            return f"more than max_bytes, {readable_bytes(self.max_bytes)}"
         if self.most_bytes is not None and nbytes > self.most_bytes:
-            return f"more than the {readable_bytes(self.most_bytes)} that the disk has for it"
+            return f"more than the {readable_bytes(self.most_bytes)} that the disk has left for the cache"
         return ""
 
 
 @dataclass(frozen=True, slots=True)
 class CacheEstimate:
-    """What a cache of a plan would take and give; ``str()`` is a short table.
+    """Estimate of a cache for a plan; ``print`` shows it as a short table.
 
     Attributes:
-        outlook: What the plan wants.
-        form: In which frames are stored.
-        codecs: One entry a codec that was tried; empty where no sampled clip could be decoded.
-        codec: Label of the one to use: the cache's, or with codec="auto" the best for this plan.
-        reason: Why.
-        decode_clips_per_second: Without a cache.
-        room: What there is.
-        sample: What was decoded for it.
+        outlook: Clips and frames of the plan.
+        form: Form in which frames are stored: "output" or "planes".
+        codecs: One entry for each codec that was measured; empty if no sampled clip could be decoded.
+        codec: Label of the codec to use: the cache's own, or with codec="auto" the best for this plan.
+        reason: Why this codec.
+        decode_clips_per_second: Speed of decoding without a cache.
+        room: Memory, disk space and threads.
+        sample: Counts and times of the decoded sample.
         sampled_frames: Frames that each codec stored and read.
     """
 
@@ -119,19 +120,19 @@ class CacheEstimate:
 
     @property
     def chosen(self) -> CodecEstimate | None:
-        """The codec to use; None where nothing is known."""
+        """The entry of the codec to use; None if no clip could be decoded."""
         return next((each for each in self.codecs if each.codec == self.codec), None)
 
     @property
     def fits(self) -> bool:
-        """Whether the cache would hold all that the plan wants; where epochs differ, of all of them together."""
+        """Whether all frames of the plan fit; if epochs have different frames, those of all epochs together."""
         if self.chosen is None:
             return True
         return self.bytes_at_most is not None and not self.room.lacks(self.bytes_at_most)
 
     @property
     def bytes_at_most(self) -> int | None:
-        """Of the files once further epochs want nothing new, with the codec to use; None where there is no such end."""
+        """Size of a cache that has the frames of all epochs, with the codec to use; None if there is no limit."""
         if self.chosen is None:
             return None
         found, nbytes = self.outlook, self.chosen.nbytes
@@ -153,25 +154,26 @@ def estimate(
     clips: int = SAMPLED_CLIPS,
     limits: Limits | None = None,
 ) -> CacheEstimate:
-    """Estimate what ``build`` would take and what the cache would give: a few clips are decoded, nothing is stored.
+    """Estimate the size, build time and speed of a cache; a few clips are decoded, and no frame is stored.
 
-    A cache with codec="auto" chooses for itself, in the same way; with ``FrameCache(path, codec=estimate.codec)`` it
-    follows the estimate. Where the cache holds such frames, with an exact codec, it is that one.
+    A cache with codec="auto" chooses its codec in the same way, but measures again. To use the codec of the estimate,
+    make ``FrameCache(path, codec=estimate.codec)``. If the cache already has such frames with an exact codec, the
+    estimate is for that codec.
 
     Example: ``print(ff.cache.estimate(plan, cache))``
 
     Args:
-        plan: At the first epoch.
-        cache: That would be filled.
-        workers: Threads; "auto" takes the thread budget.
+        plan: The plan at its first epoch.
+        cache: The cache to be filled.
+        workers: Threads; "auto" uses the thread budget.
         backend: Name of a decoder, or a decoder.
-        epochs: How many epochs from the plan's on.
-        clips: How many clips are decoded, about.
-        limits: What a file may claim before anything is allocated for it; None is ``Limits()``.
+        epochs: Number of epochs to store, from the plan's epoch on.
+        clips: About how many clips are decoded.
+        limits: Largest sizes that a file may have, checked before memory is allocated; None is ``Limits()``.
 
     Raises:
-        UsageError: The arguments do not fit, or this decoder cannot give what is to be stored.
-        CacheError: The cache's folder cannot be used.
+        UsageError: An argument is wrong, or the decoder cannot give frames in the form to be stored.
+        CacheError: The folder of the cache cannot be used.
         ResourceExhausted: Memory ran out.
     """
     if not isinstance(plan, EpochPlan):
@@ -211,14 +213,14 @@ def _measured(sampler: Sampler, cache: FrameCache, clips: int) -> tuple[list[Cod
 def estimated(
     found: Outlook, form: Form, sample: tuple[Decoded, Sequence[CodecFigures]], room: Room, reason: str = ""
 ) -> CacheEstimate:
-    """Multiply what was measured by what is wanted; pure.
+    """Scale the measurements of a sample up to a plan; pure.
 
     Args:
-        found: What is wanted.
-        form: In which frames are stored.
-        sample: What decoding took, and what each codec did with the frames.
-        room: What there is.
-        reason: Why there is no choice; empty where there is.
+        found: Clips and frames of the plan.
+        form: Form in which frames are stored.
+        sample: Times of decoding, and the measurements of each codec.
+        room: Memory, disk space and threads.
+        reason: Why only one codec comes into question; empty if there is a choice.
     """
     decoded, figures = sample
     clip_frames = found.clip_frames / max(1, found.clips)
@@ -257,10 +259,10 @@ def estimated(
 def _choice(figures: Sequence[CodecFigures], num_frames: int, room: Room) -> tuple[str, str]:
     """Label of the codec to use, and why."""
     if not figures:
-        return "", "nothing could be measured"
+        return "", "no frame could be measured"
     first = figures[0]
     if len(figures) == 1:
-        return first.codec, f"{first.codec}: the codec that was asked for"
+        return first.codec, f"{first.codec}: {_ASKED}"
     raw_bytes = round(first.raw_bytes / first.num_frames * num_frames)
     choice = choose_codec(figures, Conditions(raw_bytes, room.most_bytes, room.memory_bytes))
     return choice.codec, choice.reason
@@ -269,10 +271,10 @@ def _choice(figures: Sequence[CodecFigures], num_frames: int, room: Room) -> tup
 def _candidates(cache: FrameCache, layout: PlaneLayout) -> tuple[list[FrameCodec], str]:
     """The codec that was asked for, or that such frames have already, and why; else all that are exact and here."""
     if cache.options.codec != AUTO:
-        return [codec_for(codec_named(cache.options.codec), layout)], "the codec that was asked for"
+        return [codec_for(codec_named(cache.options.codec), layout)], _ASKED
     kept = kept_codec(layout, cache.info().kinds)
     if kept is not None:
-        return [kept], "this cache stores such frames with it already"
+        return [kept], "the cache already has such frames with this codec"
     return exact_codecs({layout}), ""
 
 
@@ -294,9 +296,9 @@ def _room(cache: FrameCache, workers: int) -> Room:
 
 def _wanted(of: CacheEstimate) -> str:
     found = of.outlook
-    what = "in the plan's form" if of.form == "output" else "as whole pictures"
+    what = "after crop and resize" if of.form == "output" else "as whole pictures"
     clips, frames = _counted(found.clips, "clip"), _counted(found.frames, "different frame")
-    return f"{clips} {'wants' if found.clips == 1 else 'want'} {frames}, stored {what}:"
+    return f"{clips} {'needs' if found.clips == 1 else 'need'} {frames}, stored {what}:"
 
 
 def _table(of: CacheEstimate) -> list[str]:
@@ -322,19 +324,15 @@ def _remarks(of: CacheEstimate) -> list[str]:
     lines = [f"measured on {what}; clips/s with {workers}, all frames in the cache and its files in memory"]
     if of.room.frames_there:
         held = _counted(of.room.frames_there, "frame")
-        lines.append(f"the cache holds {held} already: frames of this plan among them need no time to build")
+        lines.append(f"the cache has {held} already; those that this plan needs are not decoded again")
     if done.failed:
         lines.append(f"{done.failed:,} of {done.failed + done.clips:,} sampled clips cannot be decoded: {done.error}")
     if chosen is None:
         return lines
     lacks, size = of.room.lacks(chosen.nbytes), readable_bytes(chosen.nbytes)
-    lines += [of.reason, _building(of, chosen)]
-    lines.append(
-        f"all frames of these clips do not fit: {size} is {lacks}"
-        if lacks
-        else f"all frames of these clips fit: {size}"
-    )
-    return [*lines, f"but each epoch wants other frames: {_all(of)}"] if found.varies else lines
+    fits = f"do not fit: {size} is {lacks}" if lacks else f"fit: {size}"
+    lines += [of.reason, _building(of, chosen), f"the frames of these clips {fits}"]
+    return [*lines, f"but every epoch needs other frames: {_all(of)}"] if found.varies else lines
 
 
 def _building(of: CacheEstimate, chosen: CodecEstimate) -> str:
@@ -346,13 +344,13 @@ def _building(of: CacheEstimate, chosen: CodecEstimate) -> str:
 
 
 def _all(of: CacheEstimate) -> str:
-    """What all epochs together want, and whether it fits."""
+    """Say how many frames all epochs together need, and whether they fit."""
     frames, nbytes = of.outlook.frames_at_most, of.bytes_at_most
     if frames is None or nbytes is None:
         return "their number has no limit, so no cache can hold them all"
     lacks = of.room.lacks(nbytes)
-    size = f"all epochs together up to {frames:,} frames, {readable_bytes(nbytes)}"
-    return f"{size}, which does not fit: that is {lacks}" if lacks else f"{size}, which fits too"
+    size = f"up to {frames:,} in all, {readable_bytes(nbytes)}"
+    return f"{size}, which do not fit: that is {lacks}" if lacks else f"{size}, which fit too"
 
 
 def _counted(count: int, noun: str) -> str:

@@ -123,8 +123,9 @@ class Filler:
             raise resource_exhausted(resource, self._cache.path, "store")
         if left and self._cache.is_filling:
             unknown = CacheError(
-                f"{source.name}: {left} frames cannot be stored: the file has no identity by which they would be found "
-                "again, or it was written to while it was read, or just before"
+                f"{source.name}: {left} frame{'' if left == 1 else 's'} cannot be stored: the source cannot be "
+                "identified by its contents, or the file was changed while it was read, or just before; if a program "
+                "writes to the file, build again when it has ended"
             )
             done.fail(source.name, errors[0][1] if errors else unknown, left)
 

@@ -1,4 +1,4 @@
-"""FrameCache: a folder of frames, and how it is filled."""
+"""FrameCache: decoded frames in a folder."""
 
 from __future__ import annotations
 
@@ -25,42 +25,43 @@ from framefeed.plan.epoch import EpochPlan
 
 
 class FrameCache(ClosedByWith):
-    """Frames on disk, and optionally in memory: a frame that was decoded once is read from then on.
+    """Store decoded frames on disk, and optionally in memory, so that each frame is decoded only once.
 
-    Give it as ``cache=`` to a loader: decoded frames are stored in it, and frames that it has are read from it. Or fill
+    Give it as ``cache=`` to a loader: the loader reads frames that the cache has, and stores the others in it. Or fill
     it in advance with ``ff.cache.build``. With an exact codec, the pixels are bit for bit those of decoding. A frame is
-    identified by the content of its source, not by its path: a cache and its data may be moved or copied.
+    identified by the content of its source, not by its path, so the cache and its sources may be moved or copied.
 
-    Any number of threads and processes may read and fill one cache at once. If it cannot store more, because the cache
-    or the disk is full, or the folder is read-only or missing, it warns once, and decoding goes on without it.
+    Any number of threads and processes may read and fill one cache at the same time. If no more can be stored, because
+    the cache or the disk is full, or the folder is read-only or missing, there is one warning, and decoding continues
+    without storing.
 
-    A cache pickles as its options: each process opens the folder for itself.
+    Pickling a cache sends its options; each process then opens the folder itself.
 
     Example: ``ff.ClipLoader(plan, batch_size=16, cache=ff.FrameCache("cache/", max_bytes="200GB"))``
 
     Args:
-        path: The folder; it is made when the first frame is stored. ``~`` is the home folder.
-        codec: How frames are stored: "auto" measures the exact codecs on the first clip and takes the one that reads
-            fastest on this machine; where all that a plan wants would not fit ``max_bytes`` as it is, it measures
-            frames from all over the plan, takes the fastest with which all fit, and a smaller one later if that turns
-            out wrong; or a name of ``ff.cache.known_codecs()``, such as "raw",
-            "lz4", "zstd" or, with loss, "jpeg:90". Loss is part of the pixels: what is decoded loses at once what it
-            will have lost when it is read, whether it can be stored or not.
+        path: The folder; it is created when the first frame is stored. ``~`` is the home folder.
+        codec: How frames are stored. "auto" measures the exact codecs on the first clip and uses the one that reads
+            fastest on this machine. If the frames of a plan do not fit ``max_bytes`` uncompressed, "auto" measures
+            frames from the whole plan and uses the fastest codec with which all fit; if frames turn out larger, it
+            changes to a smaller codec. Or a name from ``ff.cache.known_codecs()``, such as "raw", "lz4", "zstd" or the
+            lossy "jpeg:90". With a lossy codec, newly decoded frames get the same loss as stored ones, so that the
+            pixels do not depend on what the cache holds.
         max_bytes: Largest size of the files in the folder, by all processes together, as an int or "200GB"; None for no
             limit. Frames beyond it are not stored, and no stored frames are removed.
-        form: "output" stores the pixels that the plan asks for; "planes" stores whole pictures as the decoder made
-            them, from which any crop and size is made; "auto" stores planes where a plan draws random crops or asks
-            for whole pictures, else outputs.
-        memory_bytes: Also keep the last used frames in memory, up to this many bytes in each process.
-        strict: Compare the encoded bytes of a frame on every use; otherwise only if the file's size, times or inode
-            number have changed.
-        shared: Accept a folder that belongs to another user, or that others may write to. Damaged files in it are
-            found, but pixels that another user changed on purpose are not.
+        form: "output" stores the pixels after crop and resize; "planes" stores whole pictures as the decoder made
+            them, from which any crop and size can be made; "auto" stores planes if a plan draws random crops or has
+            neither crop nor size, else outputs.
+        memory_bytes: Also keep the last used frames in memory, up to this many bytes in each process; 0 keeps none.
+        strict: True compares the encoded bytes of a frame with its source on every use; False does so only if the
+            file's size, times or inode number have changed.
+        shared: True accepts a folder that belongs to another user, or that others may write to. Damaged files in it
+            are detected; pixels that another user changed on purpose are not.
 
     Raises:
-        UsageError: A wrong option.
+        UsageError: An option is wrong.
         MissingDependency: The codec needs a library that is not installed.
-        CacheError: The path is a file, or a folder that others may write to. Later, when the cache is first used.
+        CacheError: The path is a file, or a folder that others may write to. Raised when the cache is first used.
     """
 
     def __init__(
@@ -91,17 +92,17 @@ class FrameCache(ClosedByWith):
 
     @property
     def path(self) -> str:
-        """The folder, absolute."""
+        """Absolute path of the folder."""
         return self.keeper.options.path
 
     @property
     def options(self) -> CacheOptions:
-        """What the cache was made with."""
+        """The options that the cache was made with."""
         return self.keeper.options
 
     @property
     def store(self) -> FrameStore:
-        """The disk tier of this process.
+        """The store that keeps the files, in this process.
 
         Raises:
             CacheError: The path is a file, or a folder that others may write to.
@@ -110,7 +111,7 @@ class FrameCache(ClosedByWith):
 
     @property
     def is_filling(self) -> bool:
-        """Whether more frames are stored on disk."""
+        """Whether new frames are still stored on disk."""
         return self.keeper.is_filling
 
     # --- decoding -------------------------------------------------------------------------------------
@@ -119,27 +120,27 @@ class FrameCache(ClosedByWith):
         """Wrap a decoder so that it reads from this cache and fills it.
 
         Args:
-            inner: Makes the frames that the cache does not have.
-            form: For this decoder alone; None takes that of the cache.
+            inner: Decodes the frames that the cache lacks.
+            form: Form of this decoder's frames; None uses the form of the cache.
 
         Raises:
-            UsageError: ``inner`` or ``form`` is wrong.
             CacheError: The path is a file, or a folder that others may write to.
+            UsageError: ``inner`` is not a decoder, or there is no such form.
         """
         _check_inner(inner)
-        if form is not None and form not in FORMS:
-            raise expected("form", "'output', 'planes' or None", form)
+        if form not in (None, *FORMS):
+            raise expected("form", '"output", "planes" or None', form)
         self.keeper.store.refresh()
         own = None if self.keeper.options.form == "auto" else self.keeper.options.form
         return CachingDecoder(inner, self.keeper, form or own)
 
     def decoder_for(self, plan: EpochPlan, inner: Decoder, epochs: int = 1) -> CachingDecoder:
-        """Wrap a decoder for the clips of a plan, in the form that suits it.
+        """Wrap a decoder for the clips of a plan, with frames in the form that suits the plan.
 
         Args:
-            plan: At its first epoch.
-            inner: Makes the frames that the cache does not have.
-            epochs: How many epochs will be stored; what codec="auto" means depends on it.
+            plan: The plan at its first epoch.
+            inner: Decodes the frames that the cache lacks.
+            epochs: Number of epochs that will be stored; codec="auto" chooses by it.
 
         Raises:
             UsageError: An argument is wrong.
@@ -153,7 +154,7 @@ class FrameCache(ClosedByWith):
         return self.decoder(inner, form)
 
     def form_for(self, plan: EpochPlan) -> Form:
-        """The form in which frames of a plan are stored."""
+        """Return the form in which frames of a plan are stored: "output" or "planes"."""
         if not isinstance(plan, EpochPlan):
             raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)
         own = self.keeper.options.form
@@ -162,18 +163,18 @@ class FrameCache(ClosedByWith):
     # --- the folder -----------------------------------------------------------------------------------
 
     def stats(self) -> CacheStats:
-        """Counts of this process, and whether the cache still stores frames."""
+        """Return the counts of this process, and whether the cache still stores frames."""
         return self.keeper.stats()
 
     def info(self) -> StoreInfo:
-        """What is on disk."""
+        """Return the sizes and contents of the cache on disk."""
         return self.store.info()
 
     def verify(self, progress: Callable[[int], Any] | None = None) -> Verified:
-        """Read every stored byte and compare its checksum; nothing is changed.
+        """Read every stored frame and compare its checksum; no file is changed.
 
         Args:
-            progress: Called with the bytes that were checked since the last call.
+            progress: Called with the number of bytes checked since its last call.
 
         Raises:
             UsageError: ``progress`` is not a function.
@@ -183,16 +184,16 @@ class FrameCache(ClosedByWith):
         return self.store.verify(progress)
 
     def clear(self) -> int:
-        """Remove all frames of this cache, and no other files; return the number of freed bytes."""
+        """Remove all frames of this cache and no other files; return the number of bytes freed."""
         self.keeper.memory.clear()
         return self.store.clear()
 
     def flush(self) -> None:
-        """Make all stored frames visible to other processes, and safe against a loss of power."""
+        """Write all stored frames to disk, so that other processes see them and they survive a power failure."""
         self.keeper.flush()
 
     def close(self) -> None:
-        """Flush, and release files and memory; the cache may be used again afterwards."""
+        """Flush, and release files and memory; the cache can be used again after that."""
         self.keeper.close()
 
 

@@ -33,7 +33,7 @@ AUTO = "auto"
 
 @dataclass(frozen=True, slots=True)
 class CacheOptions:
-    """The options of a cache; their meaning stands at ``FrameCache``.
+    """The options of a cache; `FrameCache` describes them.
 
     Example: ``CacheOptions("/data/cache", max_bytes=200_000_000_000)``
     """

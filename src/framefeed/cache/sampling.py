@@ -10,6 +10,7 @@ from typing import Any, Self, cast
 
 import numpy as np
 
+from framefeed.cache.caching import without_planes
 from framefeed.cache.codecs import FrameCodec
 from framefeed.cache.codecs.choice import CodecFigures, measure_codec
 from framefeed.cache.keys import Form
@@ -155,7 +156,7 @@ class Sampler:
         elif gives_frames(self._decoder, index):
             self._take_planes(source, index, requests)
         else:
-            raise UsageError(f"the decoder {self._decoder.name!r} does not give planes: use form='output'")
+            raise without_planes(self._decoder)
 
     def _take_outputs(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> None:
         begin, cpu_begin = perf_counter(), thread_time()
@@ -195,7 +196,7 @@ class Sampler:
         seconds, cpu_seconds = perf_counter() - begin, thread_time() - cpu_begin - cpu_converting
         good = [clip for clip in clips if came.issuperset(clip.tolist())]
         if len(good) < len(clips):
-            message = f"{source.name}: frames do not come out of the decoder"
+            message = f"{source.name}: the decoder gives no frames of this clip"
             self.decoded.fail(len(clips) - len(good), CorruptMedia(message))
         if good:
             frames = sum(map(len, good))

@@ -132,19 +132,19 @@ class StoreCounts:
 
 @dataclass(frozen=True, slots=True)
 class StoreInfo:
-    """What is on disk.
+    """Sizes and contents of a cache on disk. A segment is one file of the cache.
 
     Attributes:
-        bytes_on_disk: Of all segments, unfinished ones included.
-        max_bytes: The budget, or None.
-        num_segments: Sealed ones that can be used.
-        num_frames: In them, twins counted twice.
-        stored_bytes: Of these frames.
-        raw_bytes: Of the same once decoded.
-        kinds: Codec label and layout -> (frames, stored bytes).
-        descriptions: Stream key in hex -> its description, as JSON text.
-        refused: File name -> why it cannot be used.
-        unfinished: Names of segments that are being written, or were left behind.
+        bytes_on_disk: Size of all segments, unfinished ones included.
+        max_bytes: Largest size of the cache, or None.
+        num_segments: Finished segments that can be used.
+        num_frames: Frames in them; a frame that was stored twice counts twice.
+        stored_bytes: Size of these frames as stored.
+        raw_bytes: Size of these frames uncompressed.
+        kinds: Maps codec label and layout to (frames, stored bytes).
+        descriptions: Maps the key of each stream (hex) to its description, JSON text.
+        refused: Maps the name of each file that cannot be used to the reason.
+        unfinished: Names of segments that are being written, or were left by a killed process.
     """
 
     bytes_on_disk: int
@@ -161,14 +161,14 @@ class StoreInfo:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What a check of every stored byte found.
+    """Result of ``FrameCache.verify``.
 
     Attributes:
-        num_segments: Checked.
-        num_frames: Checked.
-        num_bytes: Checked.
-        damaged: File name -> numbers of its damaged frames.
-        refused: File name -> why it cannot be used.
+        num_segments: Files that were checked.
+        num_frames: Frames that were checked.
+        num_bytes: Bytes that were checked.
+        damaged: Maps the name of each damaged file to the packet numbers of its damaged frames.
+        refused: Maps the name of each file that cannot be used to the reason.
     """
 
     num_segments: int

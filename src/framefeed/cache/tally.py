@@ -1,4 +1,4 @@
-"""Counts of what a cache did in this process."""
+"""CacheStats: counts of a cache in this process."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from framefeed.parallel.forking import renew_after_fork
 
 @dataclass(frozen=True, slots=True)
 class CacheStats:
-    """What a cache did in this process since it was made.
+    """Counts of a cache in this process since it was made.
 
-    ``ff.cache.build`` counts no hits and no misses, only what it stores: which frames it found is in its `BuildReport`.
+    ``ff.cache.build`` adds to the stored frames and bytes only, not to hits and misses: see its `BuildReport`.
 
     Attributes:
-        frames_hit: Frames that a loader or a decoder asked for and that were served from memory or disk.
-        frames_missed: Frames that a loader or a decoder asked for and that were not there, or not sound.
-        frames_from_memory: Those of the hits that came from the memory tier.
-        frames_stored: Frames that were written to disk; those of a file that could not be finished are taken off again.
-        frames_outdated: Frames that were there, but of a source that has changed since.
-        frames_damaged: Frames whose stored bytes were not what was stored.
+        frames_hit: Frames that a loader or a decoder asked for and that were read from memory or disk.
+        frames_missed: Frames that a loader or a decoder asked for and that the cache lacked, or that were damaged.
+        frames_from_memory: Hits that came from memory.
+        frames_stored: Frames written to disk; frames of a file that could not be finished are subtracted again.
+        frames_outdated: Frames that the cache had, but whose source has changed since.
+        frames_damaged: Frames whose stored bytes did not match their checksum.
         bytes_read: Stored bytes read from disk.
         bytes_written: Stored bytes written to disk.
-        codec: Label of the codec that frames are written with, or None before the first one.
-        is_full: Whether the byte budget is used up, so that nothing more is stored.
-        trouble: Why nothing more is stored, or None.
+        codec: Label of the codec that frames are written with, or None before the first frame.
+        is_full: Whether ``max_bytes`` is used up, so that no more frames are stored.
+        trouble: Why no more frames are stored, or None.
     """
 
     frames_hit: int = 0
@@ -43,7 +43,7 @@ class CacheStats:
 
     @property
     def hit_rate(self) -> float:
-        """Share of the frames asked for that the cache had, from 0 to 1; 0 before the first. Builds do not count."""
+        """Share of the requested frames that the cache had, from 0 to 1; 0 before the first. Builds do not count."""
         asked = self.frames_hit + self.frames_missed
         return self.frames_hit / asked if asked else 0.0
 

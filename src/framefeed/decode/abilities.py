@@ -1,4 +1,4 @@
-"""What a decoder may be able to do besides ``decode``."""
+"""Methods that a decoder may have besides ``decode``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from framefeed.media.source import MediaSource
 
 
 class FrameStream(Protocol):
-    """An ability: pictures as the decoder made them, before any conversion."""
+    """A decoder that also gives its pictures before their conversion to RGB."""
 
     def frames(
         self,
@@ -22,23 +22,23 @@ class FrameStream(Protocol):
         ordinals: npt.ArrayLike | range,
         counts: DecodeCounts | None = None,
     ) -> Iterator[tuple[int, Any]]:
-        """Yield (ordinal, picture) of some frames, each once; missing ones are left out.
+        """Yield (ordinal, picture) of some frames, each once; frames that cannot be decoded are left out.
 
-        A picture is libav's ``VideoFrame``, and only valid until the next one is asked for.
+        A picture is a PyAV ``VideoFrame``; it is valid until the next one is requested.
         """
         ...
 
 
 def gives_frames(decoder: Decoder, index: FrameIndex) -> bool:
-    """Whether a decoder has the ability of ``FrameStream`` for a source of this kind."""
+    """Whether a decoder has the methods of ``FrameStream`` for a source of this kind."""
     asked = getattr(decoder, "gives_frames", None)
     return bool(asked(index)) if asked is not None else hasattr(decoder, "frames")
 
 
 def recipe_of(decoder: Decoder, index: FrameIndex) -> str:
-    """Say what decides a decoder's pixels besides the source: its name, libraries and their versions.
+    """Name what decides a decoder's pixels besides the source: the decoder, its libraries and their versions.
 
-    A decoder tells by a method ``recipe(index) -> str``; one that has none is known by its name and class.
+    This is the text of the decoder's method ``recipe(index) -> str``; without that method, its name and class.
     """
     tell = getattr(decoder, "recipe", None)
     if tell is not None:

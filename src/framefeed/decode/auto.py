@@ -1,4 +1,4 @@
-"""AutoDecoder: each source by the backend that reads its kind."""
+"""AutoDecoder: decode each source with the backend for its kind."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _PICTURES, _VIDEOS = "still", "pyav"
 
 
 def check_kind(decoder: Decoder, index: FrameIndex, name: str) -> None:
-    """Raise UsageError where a built-in backend is asked for what the other one decodes."""
+    """Raise UsageError if a source is of the kind that only the other built-in backend decodes."""
     wanted, kind = (_PICTURES, "pictures") if holds_pictures(index) else (_VIDEOS, "videos")
     if decoder.name in (_PICTURES, _VIDEOS) and decoder.name != wanted:
-        raise UsageError(f'{name}: the backend "{decoder.name}" decodes no {kind}: use backend="{wanted}", or "auto"')
+        raise UsageError(f'{name}: backend="{decoder.name}" cannot decode {kind}: use backend="{wanted}" or "auto"')
 
 
 class AutoDecoder:
-    """Decodes videos with one backend, stills and image sequences with another.
+    """Decode videos with one backend, and still pictures and image sequences with another.
 
     Args:
         videos: Decodes videos.
@@ -46,7 +46,7 @@ class AutoDecoder:
     def pictures(
         self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], output: OutputSpec
     ) -> Iterator[tuple[int, Pixels]]:
-        """Yield (ordinal, pixels) of some frames, in memory of their own; missing ones are left out."""
+        """Yield (ordinal, pixels) of some frames, each in new memory; frames that cannot be decoded are left out."""
         chosen: Any = self._chosen(index)
         return cast("Iterator[tuple[int, Pixels]]", chosen.pictures(source, index, ordinals, output))
 
@@ -61,15 +61,15 @@ class AutoDecoder:
         return cast("FrameStream", self._chosen(index)).frames(source, index, ordinals, counts)
 
     def gives_frames(self, index: FrameIndex) -> bool:
-        """Whether the decoder for a source of this kind gives its pictures as they come."""
+        """Whether the backend for a source of this kind has a method ``frames``; see ``FrameStream``."""
         return gives_frames(self._chosen(index), index)
 
     def recipe(self, index: FrameIndex) -> str:
-        """What decides the pixels besides the source; see ``recipe_of``."""
+        """Name the libraries and versions that decide the pixels; see ``recipe_of``."""
         return recipe_of(self._chosen(index), index)
 
     def close(self) -> None:
-        """Release what both hold."""
+        """Close both backends."""
         self._videos.close()
         self._pictures.close()
 

@@ -1,4 +1,4 @@
-"""Decoded picture -> RGB in the caller's memory. One recipe, with a version.
+"""Convert a decoded picture to RGB in the caller's memory, by one recipe with a version.
 
 Recipe ``rgb/1``:
     - Not resized: swscale to rgb24 with bilinear flags and nothing else, the pixels of PyAV's own conversion and of
@@ -40,13 +40,13 @@ _GBRP_PLANES = (2, 0, 1)
 
 
 def conversion_recipe() -> str:
-    """What decides the pixels of a conversion: this recipe, and the library and processor that carry it out."""
+    """Name what decides the pixels of a conversion: this recipe, the library's version and the processor."""
     numbers = ".".join(map(str, av.library_versions["libswscale"]))
     return f"{RECIPE}, libswscale {numbers} on {platform.machine()}"
 
 
 class Converter:
-    """Writes decoded pictures as RGB; keeps swscale's set-up between calls, so: one a thread."""
+    """Write decoded pictures as RGB. It keeps swscale's set-up between calls, so each thread needs its own."""
 
     def __init__(self) -> None:
         self._scaled = VideoReformatter()
@@ -57,11 +57,11 @@ class Converter:
         """Convert one picture.
 
         Args:
-            frame: A decoded picture, as stored: not yet turned.
-            stream: Its stream; pictures of another size than it says are only taken where ``output.size`` is set
-                and ``output.crop`` is not.
-            output: Form of the pixels.
-            out: uint8 [3, H, W] or [H, W, 3], wholly overwritten.
+            frame: A decoded picture as stored, before it is turned.
+            stream: Its stream. A picture of another size is accepted only if ``output.size`` is set and
+                ``output.crop`` is not.
+            output: Size, crop and dimension order of the pixels.
+            out: Memory for the pixels, uint8 [3, H, W] or [H, W, 3]; all of it is overwritten.
 
         Raises:
             FormatChanged: The picture's size is not the stream's.
@@ -74,7 +74,8 @@ class Converter:
             if shortage_in(error) is not None:
                 raise
             raise UnsupportedCodec(
-                f"pictures of {frame.format.name}, {frame.width}x{frame.height}, cannot be converted: {error}"
+                f"pictures of {frame.width}x{frame.height} in pixel format {frame.format.name} cannot be converted to "
+                f"RGB: {error}: convert the file to a common pixel format such as yuv420p"
             ) from error
 
     def _write(self, frame: VideoFrame, stream: StreamFacts, output: OutputSpec, out: Pixels) -> None:
@@ -82,7 +83,7 @@ class Converter:
             height, width = stream.displayed
             raise FormatChanged(
                 f"the picture size changes mid-stream from {stream.width}x{stream.height} to "
-                f"{frame.width}x{frame.height}: give size=(height, width) without crop to bring all to one size "
+                f"{frame.width}x{frame.height}: give size=(height, width) without crop to resize all to one size "
                 f"(on the command line: --size HEIGHTxWIDTH, such as --size {height}x{width})"
             )
         planar = output.dimension_order == "NCHW"
@@ -90,12 +91,17 @@ class Converter:
         target = _unturned(upright, stream)
         box = (0, 0, frame.height, frame.width) if output.crop is None else _stored_box(output.crop, stream)
         if box[0] + box[2] > frame.height or box[1] + box[3] > frame.width:
-            raise UsageError(f"the crop {box} lies outside the stored picture of {frame.height}x{frame.width}")
+            raise UsageError(
+                f"crop: expected a box inside the picture, {frame.height} rows x {frame.width} columns as stored, got "
+                f"(top, left, height, width) {box}"
+            )
         if target.shape[1:] == box[2:]:
             self._write_unscaled(frame, box, target, planar)
         elif output.size is None:
             rows, columns = target.shape[1:]
-            raise UsageError(f"a picture of {box[2]}x{box[3]} does not fit memory of {rows}x{columns}")
+            raise UsageError(
+                f"out: expected memory for {box[2]} rows x {box[3]} columns as stored, got {rows} x {columns}"
+            )
         else:
             self._write_scaled(self._cropped(frame, box), target)
 
@@ -135,7 +141,7 @@ class Converter:
 
 
 def plane_view(plane: Any, row_bytes: int) -> Pixels:
-    """The bytes of a plane without its padding, top row first, uint8 [rows, row_bytes], not copied."""
+    """View the bytes of a plane without its padding, top row first, uint8 [rows, row_bytes]."""
     flat = np.frombuffer(plane, dtype=np.uint8)
     if not plane.line_size:  # a palette
         return flat.reshape(1, -1)
@@ -145,7 +151,7 @@ def plane_view(plane: Any, row_bytes: int) -> Pixels:
 
 
 def native_planes(frame: VideoFrame) -> list[bytes]:
-    """The picture's planes as the decoder made them, without padding: what exactness is measured on."""
+    """Return the planes of a picture as the decoder made them, without padding; tests compare these."""
     return [_without_padding(frame, number) for number in range(len(frame.planes))]
 
 

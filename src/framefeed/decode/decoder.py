@@ -1,4 +1,4 @@
-"""The Decoder protocol: frames of one source, for one clip or many, written where the caller wants them."""
+"""The Decoder protocol: decode frames of one source, for one clip or many, into the caller's memory."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ Pixels = npt.NDArray[np.uint8]
 def new_pixels(
     shape: Sequence[int], what: str, advice: str = "use a smaller size", source: str | None = None
 ) -> Pixels:
-    """Allocate memory for pictures, of any content; see ``allocate``."""
+    """Allocate memory for pictures without clearing it; see ``allocate``."""
     return allocate(lambda: np.empty(shape, dtype=np.uint8), math.prod(shape), what, advice, source)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClipSlot:
-    """One clip to decode and the memory that it goes to.
+    """One clip to decode, and the memory that its pixels are written to.
 
     Attributes:
-        indices: Ordinals of its frames in any order, repeats allowed, int64 [T].
-        output: Form of the pixels.
-        out: Memory for them, uint8 [T, C, H, W] or [T, H, W, C], C-contiguous frames; wholly overwritten on success.
-        accepts_damaged: Take each picture as a decoder gives it when it decodes in order from the frame's start on,
-            damaged or not, and store none of them. Else what does not come undamaged is `CorruptMedia`.
+        indices: Ordinals of the frames in any order, repeats allowed, int64 [T].
+        output: Size, crop and dimension order of the pixels.
+        out: Memory for the pixels, uint8 [T, C, H, W] or [T, H, W, C]; each frame is C-contiguous. On success all of
+            it is overwritten.
+        accepts_damaged: True also delivers damaged pictures, as the decoder gives them when it decodes in order; no
+            cache stores them. With False, a frame that is damaged is a `CorruptMedia` error.
     """
 
     indices: IntArray
@@ -62,19 +63,19 @@ class ClipSlot:
 
 @dataclass(slots=True)
 class DecodeCounts:
-    """What decoding cost; adding two gives their sum.
+    """Counts of the work that decoding took; ``+=`` adds two of them.
 
     Attributes:
         packets_sent: Packets given to a decoder.
-        frames_decoded: Frames that came out of it.
+        frames_decoded: Frames that the decoder gave.
         frames_delivered: Frames written to slots.
-        frames_converted: Conversions to RGB; fewer than delivered where clips share frames.
+        frames_converted: Frames converted to RGB; fewer than delivered if clips share frames.
         bytes_read: Bytes of packets read.
         opens: Containers opened.
         contexts_made: Decoder contexts set up.
-        runs: Times that decoding started anew.
-        frames_cached: Of the delivered frames, those that a cache had.
-        frames_stored: Frames that were put into a cache.
+        runs: How often decoding started at a new place.
+        frames_cached: Delivered frames that a cache had.
+        frames_stored: Frames that were stored in a cache.
     """
 
     packets_sent: int = 0
@@ -96,11 +97,11 @@ class DecodeCounts:
 
 @dataclass(slots=True)
 class DecodeReport:
-    """Outcome of one call.
+    """Result of one call of ``Decoder.decode``.
 
     Attributes:
-        errors: One entry a slot: None where all its frames were written, else why not.
-        counts: What it cost.
+        errors: One entry for each slot: None if all its frames were written, else the error.
+        counts: Counts of the work.
     """
 
     errors: list[FramefeedError | None]
@@ -115,30 +116,30 @@ class DecodeReport:
 
 @runtime_checkable
 class Decoder(Protocol):
-    """Anything that turns requests into pixels. Safe to call from several threads at once.
+    """Interface of a backend, which decodes frames. Several threads may call it at once.
 
     Attributes:
-        name: The name by which the registry knows it.
+        name: Name for messages, and for ``backend=`` if the decoder is registered.
     """
 
     name: str
 
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
-        """Decode the clips of one source, each wanted frame once.
+        """Decode the clips of one source, each frame once.
 
         Args:
-            source: Where the bytes are.
-            index: The source's frames; ordinals mean its ordinals.
-            slots: What is wanted, and where it goes.
+            source: The source to read.
+            index: The index of the source's frames; ``ClipSlot.indices`` are ordinals in it.
+            slots: The frames to decode, and the memory to write them to.
 
         Returns:
-            A report with one entry a slot: a frame that does not come spoils only the slots that want it.
+            A report with one entry for each slot. A frame that cannot be decoded fails only the slots that have it.
 
         Raises:
-            MediaError: The source as a whole cannot be read: missing, replaced since it was indexed, unreadable.
+            MediaError: The whole source cannot be read: it is missing, unreadable, or replaced since it was indexed.
         """
         ...
 
     def close(self) -> None:
-        """Release contexts and files; the decoder may be used again afterwards."""
+        """Release decoder contexts and files; the decoder can be used again after that."""
         ...

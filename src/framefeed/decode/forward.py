@@ -26,7 +26,7 @@ _MAX_STANDING = 16
 
 
 class PictureStream(Protocol):
-    """An ability that a decoder may have besides ``decode``: pictures one by one, in order."""
+    """A decoder that also decodes pictures one after the other, in order."""
 
     def pictures(
         self, source: MediaSource, index: FrameIndex, stretch: range, output: OutputSpec

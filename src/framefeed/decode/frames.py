@@ -1,4 +1,4 @@
-"""Frame and FrameBatch: decoded pixels with their times, shapes checked."""
+"""Frame and FrameBatch: decoded pixels with their times."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Frame:
 
     Attributes:
         data: RGB pixels, uint8 [C, H, W] or [H, W, C].
-        pts_seconds: Time on the stream's timeline; NaN where the stream has none.
-        duration_seconds: Time that it is shown; NaN where unknown.
-        indices: Its ordinal.
+        pts_seconds: Time of the frame on the stream's timeline; NaN if the stream has no timestamps.
+        duration_seconds: How long the frame is shown; NaN if unknown.
+        indices: Ordinal of the frame (TorchCodec's name has the plural too).
     """
 
     data: Any
@@ -37,7 +37,7 @@ class Frame:
         if not _is_array(self.data):
             raise expected("data", "an array or a tensor of pixels, [C, H, W] or [H, W, C]", self.data)
         if self.data.ndim != 3:
-            raise UsageError(f"data: expected three dimensions, got {self.data.ndim}")
+            raise UsageError(f"data: expected [C, H, W] or [H, W, C], got shape {list(self.data.shape)}")
         for name in ("pts_seconds", "duration_seconds"):
             if not isinstance(value := getattr(self, name), Real):
                 raise expected(name, "a number of seconds", value)
@@ -59,9 +59,9 @@ class FrameBatch:
 
     Attributes:
         data: RGB pixels, uint8 [N, C, H, W] or [N, H, W, C].
-        pts_seconds: Time of each on the stream's timeline, float64 [N].
-        duration_seconds: Time that each is shown, float64 [N].
-        indices: Ordinals, int64 [N].
+        pts_seconds: Time of each frame on the stream's timeline, float64 [N].
+        duration_seconds: How long each frame is shown, float64 [N].
+        indices: Ordinals of the frames, int64 [N].
     """
 
     data: Any
@@ -87,7 +87,10 @@ class FrameBatch:
 
     def __len__(self) -> int:
         if self.data.ndim < 4:
-            raise WrongType("len: this is one frame of a batch, without a batch dimension, and has no length")
+            raise WrongType(
+                "len: this FrameBatch is one frame without a batch dimension and has no length: slice with [i:i+1] to "
+                "keep the dimension"
+            )
         return int(self.data.shape[0])
 
     def __getitem__(self, key: Any) -> FrameBatch:
@@ -103,10 +106,10 @@ class FrameBatch:
             ) from error
 
     def __iter__(self) -> Iterator[Any]:
-        """Give batches of one frame each; ``data, pts_seconds, duration_seconds = batch`` gives the three columns.
+        """Yield batches of one frame each; ``data, pts_seconds, duration_seconds = batch`` gives the three columns.
 
-        Both are promised, and Python asks for both in the same way: what the caller does with the answer is read
-        from its code (design/0002-unpacking-a-batch.md).
+        Python calls this method for a loop and for unpacking. The bytecode of the caller says which of the two it is
+        (design/0002-unpacking-a-batch.md).
         """
         caller = inspect.currentframe()
         if caller is not None and _unpacks_three(caller.f_back):

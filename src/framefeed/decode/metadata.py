@@ -1,4 +1,4 @@
-"""VideoMetadata: TorchCodec's names for what is known of a stream, and ours."""
+"""VideoMetadata: facts of a stream, under the names that TorchCodec has, and more."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from framefeed.media.details import StreamDetails
 
 @dataclass(frozen=True, slots=True)
 class VideoMetadata:
-    """Facts of one video stream. Names that end in ``_from_header`` are claims; the others were found by indexing.
+    """Facts of one video stream. Names that end in ``_from_header`` are claims of the header, which may be wrong.
 
     Attributes:
-        num_frames: Frames that come out of the decoder.
-        duration_seconds: From the first frame's begin to the last one's end; None without timestamps.
+        num_frames: Frames that the decoder gives.
+        duration_seconds: From the begin of the first frame to the end of the last; None without timestamps.
         begin_stream_seconds: Time of the first frame on the stream's timeline; None without timestamps.
         end_stream_seconds: End of the last frame; None without timestamps.
-        average_fps: (frames - 1) / (last time - first time); None where that says nothing.
+        average_fps: (frames - 1) / (last time - first time); None without timestamps, or with fewer than two frames.
         width: Columns as displayed.
         height: Rows as displayed.
         codec: Codec name.
         stream_index: Number of the stream in its container.
-        pixel_format: libav's name.
-        rotation: Degrees counter-clockwise that are applied.
-        mirrored: Whether the picture is flipped left to right after that.
-        container: libav's name of the container format.
-        time_base: Seconds in a tick.
-        is_variable_frame_rate: Whether the distances between frames differ.
+        pixel_format: FFmpeg's name of the pixel format.
+        rotation: Degrees counter-clockwise by which frames are turned for display.
+        mirrored: Whether frames are flipped left to right after that.
+        container: FFmpeg's name of the container format.
+        time_base: Seconds of one tick of the stream's timestamps.
+        is_variable_frame_rate: Whether the times between frames differ.
         num_key_frames: Frames at which decoding can start.
         built_from: How the frames were found: "packets", "packets+proof", "packets+ends" or "decode".
         times_from: Where their times come from: "pts", "dts", "rate", "assumed" or "none".
-        bit_rate: Bits a second, as the header has it.
-        pixel_aspect_ratio: Width to height of one sample, or None.
-        color_primaries: ITU-T H.273 code; from ``ff.torch`` its name, as TorchCodec has it, or None where unspecified.
-        color_space: ITU-T H.273 matrix code, or its name.
-        color_transfer_characteristic: ITU-T H.273 code, or its name.
+        bit_rate: Bits per second, from the header, or None.
+        pixel_aspect_ratio: Width of one pixel divided by its height, or None.
+        color_primaries: ITU-T H.273 code. From ``ff.torch``: its name, as in TorchCodec, or None if unspecified.
+        color_space: ITU-T H.273 matrix code; from ``ff.torch`` its name or None.
+        color_transfer_characteristic: ITU-T H.273 code; from ``ff.torch`` its name or None.
         num_frames_from_header: The header's claim, or None.
         num_frames_from_content: As ``num_frames``.
         duration_seconds_from_header: The header's claim, or None.
@@ -79,7 +79,7 @@ class VideoMetadata:
 
 
 def describe(index: FrameIndex, details: StreamDetails) -> VideoMetadata:
-    """Join what the header claims and what indexing found."""
+    """Join the claims of the header and the facts found by indexing."""
     timed = index.has_timestamps
     begin = float(int(index.pts[0]) * index.time_base) if timed else None
     end = float(index.end_pts * index.time_base) if timed else None

@@ -1,4 +1,4 @@
-"""Where the frames of a call go: each is converted once for each form that is wanted, and copied to all its places."""
+"""Write the frames of a call to memory: convert each once for each output form, and copy it to all its slots."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ Write = Callable[[OutputSpec, Pixels], None]
 
 
 class Places:
-    """Where each ordinal goes: (slot, position in its clip).
+    """The (slot, number in its clip) that each ordinal is written to.
 
     Args:
-        slots: What is wanted.
-        report: Takes errors and counts.
+        slots: The clips to write.
+        report: Receives errors and counts.
         source: For messages.
-        chosen: Numbers of the slots that are meant; None for all.
+        chosen: Numbers of the slots to fill; None for all.
     """
 
     def __init__(
@@ -126,12 +126,15 @@ def retold(error: E, message: str, name: str) -> E:
 
 
 def missing_frames(source: MediaSource, index: FrameIndex, ordinals: Sequence[int]) -> CorruptMedia:
-    """Build the error for frames that the index promised and the decoder did not give."""
+    """Build the error for frames that the index lists and the decoder does not give."""
     listed = ", ".join(map(str, ordinals[:_LISTED_FRAMES])) + (", ..." if len(ordinals) > _LISTED_FRAMES else "")
-    why = "is damaged there" + (", or its tables have more than it gives" if index.built_from == "packets" else "")
+    why = "is damaged there" + (
+        ", or its header lists more frames than it has" if index.built_from == "packets" else ""
+    )
     return CorruptMedia(
-        f"{source.name}: frame(s) {listed} of {len(index)} did not come out of the decoder undamaged although the "
-        f"index (built from {index.built_from}) has them: the file {why}; " + next_step(index, ordinals),
+        f"{source.name}: frame{'s' if len(ordinals) > 1 else ''} {listed} of {len(index)} cannot be decoded without "
+        f"damage, although the frame index (built from {index.built_from}) lists "
+        f"{'them' if len(ordinals) > 1 else 'it'}: the file {why}; " + next_step(index, ordinals),
         frames=ordinals,
         source=source.name,
         stage="decode",
@@ -139,18 +142,19 @@ def missing_frames(source: MediaSource, index: FrameIndex, ordinals: Sequence[in
 
 
 def next_step(index: FrameIndex, ordinals: Sequence[int]) -> str:
-    """Say how to go on without frames that do not come, by what the index knows of them."""
+    """Say how to continue without frames that cannot be decoded."""
     if index.num_damaged_frames is None:
         return (
-            "scan (or build_index) with verify='full' finds such frames, and plan_clips(..., on_damaged='skip') then "
-            "skips them (on the command line: --on-damaged skip; for a catalog, framefeed scan --verify full before it)"
+            "run ff.scan (or ff.build_index) with verify='full' to find such frames; plan_clips(..., "
+            "on_damaged='skip') then skips them (on the command line: --on-damaged skip; for a catalog, framefeed scan "
+            "--verify full before it)"
         )
     if index.is_damaged(np.array(ordinals, dtype=np.int64)).all():
         return (
-            "plan_clips(..., on_damaged='skip') skips such frames, and on_damaged='deliver' takes them as they come "
+            "plan_clips(..., on_damaged='skip') skips such frames, on_damaged='deliver' delivers them as decoded "
             "(on the command line: --on-damaged skip or --on-damaged deliver)"
         )
     return (
-        "its index does not know of it: scan it again with verify='full', or skip such clips with on_error='skip' (on "
-        "the command line: framefeed scan --verify full --anew)"
+        "the frame index does not mark this damage: scan the file again with verify='full', or skip such clips with "
+        "on_error='skip' (on the command line: framefeed scan --verify full --anew)"
     )

@@ -1,4 +1,4 @@
-"""Decoders by name, loaded on first use; others bring theirs as entry points "framefeed.decoders"."""
+"""Find decoders by name; other packages add theirs as entry points in the group "framefeed.decoders"."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _made: dict[tuple[str, Limits], Decoder] = {}
 
 
 def decoder_named(name: str = AUTO, limits: Limits | None = None) -> Decoder:
-    """Find a decoder; each is made once a process for the same limits and serves all threads.
+    """Find a decoder by name; it is made once per process and limits, and all threads use it.
 
     Args:
         name: "auto" ("pyav" for videos, "still" for stills and image sequences), a built-in name, or the name of an
@@ -32,7 +32,7 @@ def decoder_named(name: str = AUTO, limits: Limits | None = None) -> Decoder:
         limits: What a file may claim; for built-in decoders. None is ``Limits()``.
 
     Raises:
-        UsageError: There is no such decoder, the message lists the known ones; or it takes no limits.
+        UsageError: There is no such decoder (the message lists all names), or it takes no limits.
         MissingDependency: Its entry point cannot be imported.
     """
     bounds = limits_or_default(limits)
@@ -42,22 +42,25 @@ def decoder_named(name: str = AUTO, limits: Limits | None = None) -> Decoder:
 
 
 def auto_decoder(videos: Decoder | None = None, limits: Limits | None = None) -> Decoder:
-    """Make the decoder that is known as "auto", with another decoder for videos if one is given."""
+    """Make the decoder "auto", with another decoder for videos if one is given."""
     return AutoDecoder(videos or decoder_named("pyav", limits), decoder_named("still", limits))
 
 
 def as_decoder(backend: str | Decoder, limits: Limits | None = None) -> Decoder:
-    """Take a decoder as it is, or find it by name.
+    """Return a decoder, or find one by its name.
 
     Raises:
-        UsageError: It is neither, or limits are given for a decoder that is made already and has its own.
+        UsageError: It is neither a decoder nor a name, or limits are given for a decoder that already has its own.
     """
     if isinstance(backend, str):
         return decoder_named(backend, limits)
     if isinstance(backend, type) or not isinstance(backend, Decoder):
-        raise expected("backend", "the name of a decoder, or a Decoder", backend)
+        raise expected("backend", "a name such as 'auto' or 'pyav', or a Decoder", backend)
     if limits_or_default(limits) != DEFAULT_LIMITS:
-        raise UsageError(f"limits= is for backends by name: give limits to {type(backend).__name__} itself")
+        raise UsageError(
+            f"limits: expected None beside a decoder that has its own limits, got a Limits: give the limits to "
+            f"{type(backend).__name__}(...), or give the backend by name"
+        )
     return backend
 
 
@@ -73,11 +76,16 @@ def _factory(name: str, limits: Limits) -> Callable[[], Decoder]:
         return partial(getattr(importlib.import_module(module), attribute), limits=limits)
     for point in entry_points(group=GROUP, name=name):
         if limits != DEFAULT_LIMITS:
-            raise UsageError(f"limits= is for built-in backends, and {name!r} is none: give its limits to it in code")
+            raise UsageError(
+                f"limits: the backend {name!r} of another package takes no limits by name: make it in code with limits "
+                "of its own and give it as backend="
+            )
         try:
             loaded: Callable[[], Decoder] = point.load()
         except ImportError as error:
-            raise MissingDependency(f"the backend {name!r} ({point.value}) cannot be imported: {error}") from error
+            raise MissingDependency(
+                f"the backend {name!r} ({point.value}) cannot be imported: {error}: install what its package needs"
+            ) from error
         return loaded
     known = ["auto", *known_decoders()]
     raise UsageError(f"unknown backend {name!r}: use one of {', '.join(known)}{did_you_mean(name, known)}")

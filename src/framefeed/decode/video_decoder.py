@@ -1,4 +1,4 @@
-"""VideoDecoder: the frames of one source as NumPy arrays, exact in any order."""
+"""VideoDecoder: decode frames of one source as NumPy arrays, exactly and in any order."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class DecoderOptions:
         size: (height, width), or the short side, or None.
         crop: (top, left, height, width) in displayed pixels, a crop rule, or None.
         backend: Name of a decoder, or a decoder.
-        frame_index: A ready index of the source, or None to build one.
-        limits: What the file may claim.
+        frame_index: An index of the source, or None to build one.
+        limits: Largest sizes that the file may have.
     """
 
     stream_index: int | None = None
@@ -67,26 +67,27 @@ class DecoderOptions:
 
 
 class VideoDecoder:
-    """Decodes frames of one video, by number or by time.
+    """Decode frames of one video, by number or by time.
 
     ``len()``, ``[i]``, ``[a:b:c]`` and iteration work as on a sequence of pictures, each uint8 [C, H, W] (or
-    [H, W, C]); the methods return Frame and FrameBatch, which carry times. Any order, repeats and negative numbers are
-    allowed; frames of one call are decoded together, each group of pictures once.
+    [H, W, C]). The methods return Frame and FrameBatch, which also have times. Frame numbers may come in any order, be
+    repeated, and be negative (counted from the end). The frames of one call are decoded together, each group of
+    pictures once.
 
     Args:
-        source: Path, bytes, seekable binary file object, `ImageSequence`, or catalog entry. A still picture is one
-            frame at 0 s.
+        source: Path, bytes, seekable binary file object, `ImageSequence`, or catalog entry. A still picture has one
+            frame, at 0 s.
         stream_index: The stream to decode, or None for the best one.
         dimension_order: "NCHW" (default) or "NHWC".
-        size: (height, width), or the short side, to resize to; None to keep.
+        size: (height, width), or the short side, to resize to; None keeps the size.
         crop: (top, left, height, width) in displayed pixels, or ``CenterCrop(h, w)``; applied before ``size``.
-        backend: Name of a decoder, or a decoder; "auto" is "pyav" for videos, "still" for pictures.
+        backend: Name of a decoder, or a decoder; "auto" is "pyav" for videos and "still" for pictures.
         frame_index: An index of the same source; None calls ``build_index(source)``.
-        limits: What the file may claim before anything is allocated for it; None is ``Limits()``.
+        limits: Largest sizes that the file may have, checked before memory is allocated; None is ``Limits()``.
 
     Raises:
         MediaError: The source cannot be read; see ``probe``.
-        UsageError: An argument is wrong, or two contradict each other.
+        UsageError: An argument is wrong, or two arguments contradict each other.
     """
 
     def __init__(
@@ -118,8 +119,8 @@ class VideoDecoder:
             self._info, known = index_media(self._source, stream_index=options.stream_index, limits=self._limits)
         elif options.stream_index not in (None, known.stream.stream_index):
             raise UsageError(
-                f"stream_index={options.stream_index} contradicts frame_index, which is of stream "
-                f"{known.stream.stream_index}"
+                f"stream_index: expected {known.stream.stream_index}, the stream of frame_index, or None; "
+                f"got {options.stream_index}"
             )
         self._index: FrameIndex = known
         check_kind(self._decoder, known, self._source.name)
@@ -135,7 +136,7 @@ class VideoDecoder:
 
     @property
     def frame_index(self) -> FrameIndex:
-        """Where every frame is."""
+        """The index that says where every frame is in the source."""
         return self._index
 
     @property
@@ -145,7 +146,7 @@ class VideoDecoder:
 
     @cached_property
     def metadata(self) -> VideoMetadata:
-        """Facts of the stream under TorchCodec's names, and ours."""
+        """Facts of the stream: size, rate, duration, codec; see `VideoMetadata`."""
         if holds_pictures(self._index):
             details = picture_details(self._info or probe(self._source, limits=self._limits))
         else:
@@ -167,16 +168,16 @@ class VideoDecoder:
         return (self._one(number) for number in range(len(self)))
 
     def get_frame_at(self, index: int) -> Frame:
-        """Decode frame ``index``; negative counts from the end.
+        """Decode frame ``index``; a negative number counts from the end.
 
         Raises:
             FrameNotFound: There is no such frame.
-            CorruptMedia: It does not come out of the decoder.
+            CorruptMedia: The frame cannot be decoded without damage.
         """
         return self._frame(ordinal(self._index, index, self._source.name))
 
     def get_frames_at(self, indices: Any) -> FrameBatch:
-        """Decode several frames in the order given, repeats allowed; errors as ``get_frame_at``."""
+        """Decode several frames in the order of ``indices``, repeats allowed; errors as ``get_frame_at``."""
         return self._batch(ordinals(self._index, indices, self._source.name))
 
     def get_frames_in_range(self, start: int, stop: int, step: int = 1) -> FrameBatch:
@@ -203,16 +204,16 @@ class VideoDecoder:
     def get_frames_played_in_range(
         self, start_seconds: float, stop_seconds: float, fps: float | None = None
     ) -> FrameBatch:
-        """Decode what is shown in [start, stop).
+        """Decode the frames shown in [start, stop).
 
         Args:
-            start_seconds: On the stream's timeline; the frame shown then is the first.
-            stop_seconds: Frames that begin at or after it are left out.
-            fps: Give the frames shown at start + k / fps instead, (stop - start) * fps of them, rounded, with those
-                times as ``pts_seconds``.
+            start_seconds: Time on the stream's timeline; the frame shown at this time is the first.
+            stop_seconds: Frames that begin at or after this time are left out.
+            fps: None decodes every frame. A number decodes the frames shown at start + k / fps: (stop - start) * fps
+                frames, rounded, with these times as ``pts_seconds``.
 
         Raises:
-            UsageError: The range does not lie inside the stream, or ``fps`` is not positive.
+            UsageError: The range does not lie inside the stream, or ``fps`` is not a finite number above 0.
         """
         if fps is None:
             return self._batch(played_in_range(self._index, start_seconds, stop_seconds, self._source.name))
@@ -220,7 +221,7 @@ class VideoDecoder:
         return FrameBatch(self._pixels(found), times, durations, found)
 
     def get_all_frames(self, fps: float | None = None) -> FrameBatch:
-        """Decode all frames, or those shown every 1 / fps seconds."""
+        """Decode all frames, or with ``fps`` the frames shown every 1 / fps seconds."""
         if fps is None:
             return self._batch(np.arange(len(self), dtype=np.int64))
         require_times(self._index, self._source.name)
@@ -230,14 +231,14 @@ class VideoDecoder:
         )
 
     def close(self) -> None:
-        """Release files and decoders; may be called more than once. Afterwards no frame can be decoded."""
+        """Release files and decoders; may be called more than once. After that, no frame can be decoded."""
         self._is_closed = True
         self._forward.close()
 
     def __reduce__(self) -> NoReturn:
         raise WrongKind(
-            f"{self._source.name}: a VideoDecoder cannot be sent to another process: send the path or the catalog "
-            "entry, and open it there"
+            f"{self._source.name}: a VideoDecoder cannot be pickled or sent to another process: send the path or the "
+            "catalog entry, and make a VideoDecoder from it there"
         )
 
     def __enter__(self) -> Self:
@@ -279,7 +280,7 @@ class VideoDecoder:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise UsageError(f"{self._source.name}: this VideoDecoder is closed")
+            raise UsageError(f"{self._source.name}: this VideoDecoder is closed: make a new one to decode more frames")
 
 
 def check_frame_index(frame_index: object) -> None:

@@ -1,4 +1,4 @@
-"""Any decoded picture -> RGB in the caller's memory, whichever kind of source it is of."""
+"""Convert a decoded picture of any kind of source to RGB in the caller's memory."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from framefeed.plan.request import OutputSpec
 
 
 def writer_of(frame: Any, index: FrameIndex, name: str) -> Write:
-    """Make what writes a decoded picture in any form, as the backend that decoded it would.
+    """Return a function that converts a decoded picture to any output form, as its backend does.
 
     Args:
-        frame: A ``VideoFrame``, as the backend's ``frames`` gives it.
-        index: Of its source.
-        name: Of the picture's file, for messages.
+        frame: A ``VideoFrame`` from the backend's ``frames``.
+        index: Index of its source.
+        name: Name of the picture's file, for messages.
     """
     if holds_pictures(index):
         return partial(write_still, frame, (index.stream, name))
@@ -37,18 +37,18 @@ def picture_name(source: MediaSource, number: int) -> str:
 
 
 def write_still(frame: Any, expected: tuple[StreamFacts, str], output: OutputSpec, out: Pixels) -> None:
-    """Write a still picture, which stands upright already and may differ in size from its neighbours.
+    """Write a still picture, which is upright already; pictures of one sequence may differ in size.
 
     Raises:
-        FormatChanged: It differs, and the form of the pixels follows from its size.
+        FormatChanged: The size differs from the first picture's, and ``output`` has no size, or has a crop.
     """
     stream, name = expected
     height, width = stream.displayed
     if (frame.height, frame.width) != (height, width) and (output.crop or not output.size):
         raise FormatChanged(
-            f"{name} is {frame.width}x{frame.height} as displayed, not {width}x{height}: give size=(height, width) "
-            "without crop to bring all to one size (on the command line: --size HEIGHTxWIDTH, such as --size "
-            f"{height}x{width})"
+            f"{name}: expected a picture of {width}x{height} like the first of its sequence, got "
+            f"{frame.width}x{frame.height}: give size=(height, width) without crop to resize all to one size "
+            f"(on the command line: --size HEIGHTxWIDTH, such as --size {height}x{width})"
         )
     upright = replace(stream, width=frame.width, height=frame.height, rotation=0, mirrored=False)
     thread_converter().write(frame, upright, output, out)

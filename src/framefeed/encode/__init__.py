@@ -1,1 +1,1 @@
-"""Frames -> bytes and files: stills and contact sheets."""
+"""Encode frames as bytes and files: still pictures and contact sheets."""

@@ -1,4 +1,4 @@
-"""Which codecs this build of FFmpeg can read and write."""
+"""List the codecs that this build of FFmpeg can read and write."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HARDWARE_ALONE = {"av1"}
 
 
 def ffmpeg_versions() -> dict[str, str]:
-    """FFmpeg's version, and those of its libraries, by name."""
+    """Give the versions of FFmpeg and of its libraries, by name."""
     libraries = {name: ".".join(map(str, numbers)) for name, numbers in sorted(av.library_versions.items())}
     return {"ffmpeg": av.ffmpeg_version_info, **libraries}
 
@@ -25,8 +25,8 @@ def codec_support(names: Sequence[str]) -> dict[str, dict[str, list[str]]]:
         names: Canonical codec names, such as ``"h264"``.
 
     Returns:
-        For each codec ``{"decoders": [...], "encoders": [...]}``. Those that need a device of their own are left
-        out: being built in does not say that the device is there.
+        For each codec ``{"decoders": [...], "encoders": [...]}``. Decoders and encoders of hardware devices are left
+        out, because FFmpeg lists them also where there is no such device.
     """
     found: dict[str, dict[str, list[str]]] = {name: {"decoders": [], "encoders": []} for name in names}
     for way, mode in (("decoders", "r"), ("encoders", "w")):

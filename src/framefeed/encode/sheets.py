@@ -1,4 +1,4 @@
-"""Contact sheets: clips as rows, their frames as columns, one picture to look at."""
+"""Contact sheets: one picture with a row for each clip and a column for each frame."""
 
 from __future__ import annotations
 
@@ -37,10 +37,11 @@ class SheetClip:
     """One clip of a contact sheet.
 
     Attributes:
-        title: Line above it, such as the name of its source and its label.
+        title: Line above the clip, such as the name of its source and its label.
         frames: RGB pictures, each uint8 [H, W, 3].
         captions: Text below each frame.
-        groups: A number for each frame, such as its segment; each number has its colour of bar. Empty for no bars.
+        groups: A number for each frame, such as its segment; frames of one number get a bar of one colour. Empty for
+            no bars.
     """
 
     title: str
@@ -50,9 +51,14 @@ class SheetClip:
 
     def __post_init__(self) -> None:
         if not len(self.frames) or len(self.captions) != len(self.frames):
-            raise UsageError(f"a clip of {len(self.frames)} frames cannot have {len(self.captions)} captions")
+            raise UsageError(
+                f"captions: expected one for each frame of at least one, got {len(self.captions)} for "
+                f"{len(self.frames)} frames"
+            )
         if len(self.groups) not in (0, len(self.frames)):
-            raise UsageError(f"a clip of {len(self.frames)} frames cannot have {len(self.groups)} groups")
+            raise UsageError(
+                f"groups: expected none, or one for each frame, got {len(self.groups)} for {len(self.frames)} frames"
+            )
 
 
 class _Layout(NamedTuple):
@@ -65,28 +71,29 @@ class _Layout(NamedTuple):
 
 
 def thumbnail(picture: Pixels) -> Pixels:
-    """Make a picture no larger than a sheet can show, so that hundreds can be held for one."""
+    """Shrink a picture to the largest size on a sheet, so that hundreds of them need little memory."""
     image = as_image(picture)
     image.thumbnail((MAX_CELL, 2 * MAX_CELL), Image.Resampling.LANCZOS)
     return np.asarray(image)
 
 
 def contact_sheet(clips: Sequence[SheetClip]) -> Pixels:
-    """Draw clips as rows and frames as columns, with captions; long clips go on in the next line.
+    """Draw clips as rows and frames as columns, with captions; long clips continue in the next line.
 
-    Frames are made smaller until the sheet fits on a screen, not below what a caption needs.
+    Frames are shrunk until the sheet fits on a screen, but never below the width of a caption.
 
     Args:
-        clips: At least one.
+        clips: The clips, at least one.
 
     Returns:
         RGB, uint8 [H, W, 3], at most ``MAX_HEIGHT`` x ``MAX_WIDTH``.
 
     Raises:
-        UsageError: More than fits.
+        UsageError: There are no frames, or more than fit.
     """
     if not clips or sum(len(clip.frames) for clip in clips) > MAX_FRAMES:
-        raise UsageError(f"a contact sheet shows 1 to {MAX_FRAMES} frames, not {sum(len(c.frames) for c in clips)}")
+        count = sum(len(clip.frames) for clip in clips)
+        raise UsageError(f"clips: expected 1 to {MAX_FRAMES} frames for a contact sheet, got {count}")
     layout = _laid_out(clips)
     sheet = Image.new("RGB", (layout.width, layout.height), _PAPER)
     top = _MARGIN
@@ -105,7 +112,9 @@ def _laid_out(clips: Sequence[SheetClip]) -> _Layout:
         if larger.height <= SCREEN_HEIGHT:
             layout = larger
     if layout.height > MAX_HEIGHT:
-        raise UsageError(f"{len(clips)} clips need a contact sheet {layout.height} pixels high, at most {MAX_HEIGHT}")
+        raise UsageError(
+            f"clips: {len(clips)} clips need a contact sheet of {layout.height} rows, more than {MAX_HEIGHT}: use fewer"
+        )
     return layout
 
 

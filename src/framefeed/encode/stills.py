@@ -1,4 +1,4 @@
-"""Stills: write one RGB picture as a PNG, JPEG or WebP file, whole or not at all."""
+"""Write one RGB picture as a PNG, JPEG or WebP file; a file is written completely or not at all."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ bytes."""
 
 
 def still_name(ordinal: int, pts_seconds: float, suffix: str = ".png") -> str:
-    """Name of the file of one frame: ``frame_000037_1.480000000s.png``; without a time for a stream that has none."""
+    """Give the file name of one frame: ``frame_000037_1.480000000s.png``, or without a time if the stream has none."""
     time = f"_{pts_seconds:.9f}s" if math.isfinite(pts_seconds) else ""
     return f"frame_{ordinal:06d}{time}{suffix}"
 
@@ -101,9 +101,9 @@ def still_format(path: str) -> StillFormat:
 
 
 def as_image(picture: Pixels) -> Image.Image:
-    """Check a picture, and wrap it as a Pillow image."""
+    """Check a picture, and make a Pillow image of it."""
     if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3 or not picture.size:
-        raise UsageError(f"expected a picture, uint8 [H, W, 3], got {picture.dtype} {list(picture.shape)}")
+        raise UsageError(f"picture: expected uint8 [H, W, 3], got {picture.dtype} {list(picture.shape)}")
     return Image.fromarray(picture)
 
 

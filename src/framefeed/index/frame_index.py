@@ -300,7 +300,7 @@ class FrameIndex:
         """
         self.require_timestamps()
         times = _as_times(seconds)
-        if tolerance_seconds is not None and not isinstance(tolerance_seconds, Real):
+        if tolerance_seconds is not None and not (isinstance(tolerance_seconds, Real) and tolerance_seconds >= 0):
             raise expected("tolerance_seconds", "a number of at least 0, or None", tolerance_seconds)
         ticks = as_ticks(self.pts, ExactTimes.of(times), self.time_base, self.end_pts)
         found = pick_frames(self.pts, ticks, pick)
@@ -314,9 +314,9 @@ class FrameIndex:
             wanted = float(ticks[number] * self.time_base)
             if at == NONE:
                 raise FrameNotFound(
-                    f"no frame to pick ({pick}) at {wanted:.6f} s: the stream runs "
+                    f"there is no frame at {wanted:.6f} s for pick={pick!r}: the stream runs "
                     f"from {self._as_seconds(int(self.pts[0])):.6f} s to {self._as_seconds(self.end_pts):.6f} s; use a "
-                    "time in it, or another pick"
+                    "time in this range, or another pick"
                 )
             error = float(abs(int(self.pts[at]) - ticks[number]) * self.time_base)
             if tolerance is not None and error > tolerance:

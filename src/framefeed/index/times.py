@@ -20,11 +20,11 @@ from framefeed.media.decoding import DecodedFact
 from framefeed.media.packets import PacketWalk
 
 TIMES_IN_WORDS: Mapping[TimesFrom, str] = {
-    "pts": "of the frames themselves",
-    "dts": "of decoding, the frames' own are wrong or missing",
-    "rate": "of a declared constant rate",
-    "assumed": "of an assumed rate",
-    "none": "none",
+    "pts": "of the frames",
+    "dts": "of decoding, because those of the frames are wrong or missing",
+    "rate": "from a declared constant rate",
+    "assumed": "from an assumed rate",
+    "none": "no times",
 }
 """What each tier means, for people."""
 _MAX_TICKS = 2**60

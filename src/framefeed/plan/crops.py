@@ -192,8 +192,8 @@ def check_fit(size: Size, height: int, width: int) -> Size:
     """Return the size; UsageError unless it fits into a picture of height x width."""
     if size[0] > height or size[1] > width:
         raise UsageError(
-            f"a crop that needs {size[0]} rows and {size[1]} columns does not fit into a picture of {height} x {width} "
-            "(height x width); crop less, or leave the small sources out with catalog.filter()"
+            f"crop: expected one that fits into the picture of {height} x {width} (height x width), got one of "
+            f"{size[0]} x {size[1]}: crop less, or leave out the small sources with catalog.filter()"
         )
     return size
 

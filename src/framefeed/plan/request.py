@@ -130,6 +130,8 @@ class DecodeRequest:
         put("pick_error_seconds", _column(pick_error_seconds, np.float64, "pick_error_seconds"))
         put("valid", _column(valid, np.bool_, "valid"))
         put("segment", _column(segment, np.int64, "segment"))
+        if output is not None and not isinstance(output, OutputSpec):
+            raise expected("output", "an ff.OutputSpec(...) or None", output)
         put("output", output or OutputSpec())
         put("damaged", _column(damaged, np.bool_, "damaged"))
         put("on_damaged", check_on_damaged(on_damaged))

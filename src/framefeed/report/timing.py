@@ -83,7 +83,7 @@ def _tiers(columns: Columns, rows: IntArray) -> tuple[Node, ...]:
     tiers = [tier for tier in TIMES_IN_WORDS if tier in counts]
     if not tiers:
         return ()
-    names = (f"{tier}: {TIMES_IN_WORDS[tier]}" for tier in tiers)
+    names = (f"{tier} ({TIMES_IN_WORDS[tier]})" for tier in tiers)
     shown = Counts(tuple(names), tuple(counts[tier] for tier in tiers), found.unknown)
     return (count_list("Where times come from", shown, note=TIMELESS if "none" in counts else None),)
 
@@ -93,7 +93,7 @@ def _known_by(columns: Columns, rows: IntArray) -> tuple[Node, ...]:
     counts = count_known_by(columns.catalog, rows)
     if not counts:
         return ()
-    names = tuple(f"{each}: {KNOWN_BY_IN_WORDS[each]}" for each in counts)
+    names = tuple(f"{each} ({KNOWN_BY_IN_WORDS[each]})" for each in counts)
     return (count_list("Frames known by", Counts(names, tuple(counts.values()), len(rows) - sum(counts.values()))),)
 
 

@@ -1,4 +1,4 @@
-"""Tiny synthetic media whose frames name themselves, for testing decoders, loaders and training loops."""
+"""Small synthetic videos whose frames show their own numbers, to test decoders, loaders and training loops."""
 
 from framefeed.testing.clips import AudioSpec, ClipSpec, clip_bytes, write_clip
 from framefeed.testing.codecs import CODECS, LEFT_OUT, CodecClip

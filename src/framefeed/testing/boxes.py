@@ -44,7 +44,7 @@ def find(data: bytes, path: str) -> tuple[int, int]:
                 start, end, inside = start_of, end_of, 8 + _PREFIX.get(kind, 0)
                 break
         else:
-            raise KeyError(f"no box {kind} of {path}")
+            raise KeyError(f"there is no box {kind} on the path {path}")
     return start, end
 
 

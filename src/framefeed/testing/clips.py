@@ -1,4 +1,4 @@
-"""Write tiny videos whose frames name themselves, through PyAV alone."""
+"""Write small videos whose frames show their own numbers, with PyAV alone."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Draw = Callable[[int], Picture]
 
 @dataclass(frozen=True, slots=True)
 class ClipSpec:
-    """One video stream of self-naming frames.
+    """Description of one video stream whose frames show their own numbers.
 
     Example:
         A phone video: portrait, variable rate::
@@ -55,28 +55,29 @@ class ClipSpec:
             ClipSpec(num_frames=3, rotation=90, pts=(0, 33, 71), time_base=Fraction(1, 1000))
 
     Attributes:
-        num_frames: How many frames.
+        num_frames: Number of frames.
         height: Coded rows.
         width: Coded columns.
-        fps: Frames a second; where `pts` is given, what the header claims.
+        fps: Frames per second; if `pts` is given, only the rate in the header.
         codec: Name of an encoder of PyAV.
-        pixel_format: As FFmpeg names it.
-        gop: Largest distance of key frames; None leaves the encoder's own.
-        b_frames: Most B-frames in a row; None leaves the encoder's own.
+        pixel_format: FFmpeg's name of the pixel format.
+        gop: Largest distance of key frames; None uses the encoder's default.
+        b_frames: Largest number of B-frames in a row; None uses the encoder's default.
         codec_options: Further encoder options, such as ``{"x264-params": "open-gop=1"}``.
         container_options: Muxer options, such as ``{"movflags": "+faststart"}``.
-        container_format: Muxer name, for a file name that does not say it.
+        container_format: Name of the muxer, if the ending of the file name does not decide it.
         pts: Time of each frame in units of `time_base`; None for a constant rate from 0.
         time_base: Unit of `pts`; None for 1/fps.
         start_seconds: Added to every time.
         rotation: Degrees counter-clockwise, a multiple of 90, by which a player turns the coded picture (written as
             a display matrix); frames are drawn so that they stand upright after it.
-        mirrored: Whether a player mirrors it left to right, after turning.
-        disposition: What the container says of the stream, such as ``"attached_pic"``; None leaves the muxer's own.
+        mirrored: Whether a player flips it left to right, after turning.
+        disposition: Disposition of the stream in the container, such as ``"attached_pic"``; None uses the muxer's
+            default.
         first_stamp: Number of the first frame; the others count on from it.
         style: Colour and motion of the background.
         seed: Texture of the background.
-        draw: Another source of pictures: ordinal to uint8 RGB [height, width, 3] as displayed.
+        draw: Function that draws the pictures instead: ordinal to uint8 RGB [height, width, 3] as displayed.
     """
 
     num_frames: int = 100
@@ -103,9 +104,9 @@ class ClipSpec:
 
     def __post_init__(self) -> None:
         if self.pts is not None and len(self.pts) != self.num_frames:
-            raise ValueError(f"{self.num_frames} frames need as many pts, not {len(self.pts)}")
+            raise ValueError(f"pts: expected one for each of num_frames={self.num_frames} frames, got {len(self.pts)}")
         if self.rotation % 90:
-            raise ValueError(f"rotation is a multiple of 90 degrees, not {self.rotation}")
+            raise ValueError(f"rotation: expected a multiple of 90 degrees, got {self.rotation}")
 
     @property
     def displayed_size(self) -> tuple[int, int]:
@@ -120,10 +121,10 @@ class ClipSpec:
 
 @dataclass(frozen=True, slots=True)
 class AudioSpec:
-    """One silent audio stream.
+    """Description of one silent audio stream.
 
     Attributes:
-        seconds: Its length, to the next 1024 samples.
+        seconds: Length of the stream, rounded to 1024 samples.
         codec: Name of an audio encoder of PyAV.
     """
 
@@ -132,18 +133,18 @@ class AudioSpec:
 
 
 def write_clip(path: str | os.PathLike[str], *specs: ClipSpec | AudioSpec) -> Path:
-    """Write a media file of one stream per spec.
+    """Write a media file with one stream per spec.
 
     Args:
-        path: Where to; the ending chooses the container unless the first clip names it.
-        *specs: The streams; container options are the first clip's. Without any, one `ClipSpec()`.
+        path: File to write; its ending chooses the container, unless the first clip has a ``container_format``.
+        *specs: The streams; the container options of the first clip are used. Without any spec, one `ClipSpec()`.
 
     Returns:
         The path.
 
     Raises:
-        ValueError: If a spec contradicts itself.
-        av.FFmpegError: If the encoder or the muxer refuses.
+        ValueError: Two values of a spec contradict each other.
+        av.FFmpegError: The encoder or the muxer does not accept the spec.
     """
     specs = specs or (ClipSpec(),)
     first = next((spec for spec in specs if isinstance(spec, ClipSpec)), ClipSpec())
@@ -153,7 +154,7 @@ def write_clip(path: str | os.PathLike[str], *specs: ClipSpec | AudioSpec) -> Pa
 
 
 def clip_bytes(spec: ClipSpec, container_format: str) -> bytes:
-    """Write a clip into memory."""
+    """Write a clip to memory and return its bytes."""
     buffer = io.BytesIO()
     with open_output(buffer, container_format, spec.container_options) as container:
         _write_streams(container, (spec,))

@@ -18,17 +18,17 @@ def make_folder(
     fps: Fraction | int = 30,
     size: tuple[int, int] = (120, 160),
 ) -> list[Path]:
-    """Write self-naming videos into one sub-folder per class.
+    """Write videos whose frames show their own numbers, in one sub-folder per class.
 
     Classes differ in the colour of the picture and the direction in which it moves; videos of a class in texture
     and speed. In every video frame k reads as stamp k.
 
     Args:
-        path: Folder to write into; made where it is missing.
-        classes: How many classes.
-        videos_per_class: How many videos each.
+        path: Folder to write to; created if missing.
+        classes: Number of classes.
+        videos_per_class: Number of videos of each class.
         seconds: Length of each video.
-        fps: Frames a second.
+        fps: Frames per second.
         size: (height, width) of the picture.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Files that are hard to read: what a pathology is, and the proof that a file is as hard as it claims."""
+"""Describe files that are hard to read, and prove that a file has the property that makes it hard."""
 
 from __future__ import annotations
 
@@ -275,14 +275,14 @@ def _display_turn(frame: av.VideoFrame) -> Turn:
 
 @dataclass(frozen=True, slots=True)
 class Pathology:
-    """A named recipe for one file that readers get wrong.
+    """Named recipe for one file that many readers read wrongly.
 
     Attributes:
         name: File name, with the ending that its container has.
-        number: Case of the failure catalogue, such as ``"M04"``.
-        trait: The property that makes it hard, as a sentence.
-        write: Writes the file to a path.
-        proof: Whether the file that was written has the property.
+        number: Case number of the failure catalogue, such as ``"M04"``.
+        trait: The property that makes the file hard, as a sentence.
+        write: Function that writes the file to a path.
+        proof: Function that tells whether the written file has the property.
         stamps: Numbers of the frames that a sequential decode gives, in its order; None where damage makes them
             unpredictable, empty where there is no video.
         stream_index: Index, among all streams, of the one that the stamps are about.
@@ -298,16 +298,16 @@ class Pathology:
 
 
 def verify(pathology: Pathology, facts: MediaFacts) -> None:
-    """Prove that a file has the property that its pathology is named for, and holds the frames that it promises.
+    """Check that a file has the property of its pathology, and the frames that the pathology lists.
 
     Args:
-        pathology: What the file should be.
-        facts: What is in the file: ``read_facts(path, pathology.stream_index)``.
+        pathology: The recipe of the file.
+        facts: Facts of the file: ``read_facts(path, pathology.stream_index)``.
 
     Raises:
-        AssertionError: If an encoder or muxer has made it harmless, or its frames are others.
+        AssertionError: The file lacks the property, for example after a change of an encoder, or has other frames.
     """
     if not pathology.proof(facts):
-        raise AssertionError(f"{pathology.name} is hollow, this does not hold: {pathology.trait}")
+        raise AssertionError(f"{pathology.name}: the file lacks its property: {pathology.trait}")
     if pathology.stamps is not None and facts.stamps != pathology.stamps:
-        raise AssertionError(f"{pathology.name} reads {facts.stamps}, not {pathology.stamps}")
+        raise AssertionError(f"{pathology.name}: expected the frames {pathology.stamps}, got {facts.stamps}")

@@ -1,4 +1,4 @@
-"""Frames that name themselves: a number drawn as black and white cells that lossy coding cannot blur away.
+"""Draw and read frame numbers as black and white cells, which stay readable after lossy coding.
 
 The upper half of a picture is a grid of 4 rows and 8 columns of cells; the lower half a moving texture, so that
 codecs make real P and B frames. In row order the cells hold::
@@ -67,14 +67,14 @@ class StampReading:
 
 
 def draw_stamp(number: int, height: int, width: int, *, style: int = 0, seed: int = 0) -> UInt8Array:
-    """Draw one self-naming frame.
+    """Draw one frame that shows its number.
 
     Args:
-        number: What the frame says, 0 to 65535.
+        number: The number to draw, 0 to 65535.
         height: Rows, at least 24 (cells are 8x8 pixels or more from 64x64 on).
         width: Columns, at least 32.
-        style: Colour and direction of the moving texture: the "class" of the video.
-        seed: Which texture moves.
+        style: Colour and direction of the moving texture, for example one for each class of videos.
+        seed: Seed of the texture.
 
     Returns:
         uint8 RGB picture [height, width, 3].
@@ -83,9 +83,11 @@ def draw_stamp(number: int, height: int, width: int, *, style: int = 0, seed: in
         ValueError: If the number or the size is out of range.
     """
     if not 0 <= number <= MAX_NUMBER:
-        raise ValueError(f"a stamp holds 0 to {MAX_NUMBER}, not {number}")
+        raise ValueError(f"number: expected 0 to {MAX_NUMBER}, got {number}")
     if height < MIN_HEIGHT or width < MIN_WIDTH:
-        raise ValueError(f"a stamp needs {MIN_HEIGHT}x{MIN_WIDTH} pixels (height x width), not {height}x{width}")
+        raise ValueError(
+            f"expected at least {MIN_HEIGHT}x{MIN_WIDTH} (height x width) for a stamp, got {height}x{width}"
+        )
     dy, dx = _DIRECTIONS[style % len(_DIRECTIONS)]
     speed = 2 + seed % 3
     picture = np.roll(_texture(height, width, style, seed), (dy * speed * number, dx * speed * number), axis=(0, 1))
@@ -131,7 +133,7 @@ def find_stamp(frame: npt.NDArray[Any]) -> StampReading:
             except ValueError:
                 continue
             return StampReading(number, 90 * turns, mirrored)
-    raise ValueError(f"no stamp in any orientation of the picture {frame.shape}")
+    raise ValueError(f"no stamp found in any orientation of the picture of shape {list(frame.shape)}")
 
 
 def read_stamps(frames: npt.NDArray[Any]) -> list[int]:
@@ -162,7 +164,7 @@ def _luma(frame: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         # Stamps are black and white: green, or the only channel, says it all.
         values = values[values.shape[0] // 2] if channels_first else values[:, :, values.shape[2] // 2]
     if values.ndim != 2 or values.shape[0] < ROWS * 2 or values.shape[1] < COLUMNS:
-        raise ValueError(f"not a picture with a stamp: shape {frame.shape}")
+        raise ValueError(f"frame: expected [H, W, 3], [3, H, W] or [H, W] with a stamp, got shape {list(frame.shape)}")
     return values.astype(np.float32, copy=False)
 
 
@@ -171,14 +173,17 @@ def _read_luma(luma: npt.NDArray[np.float32]) -> int:
     sides = levels[:, [0, -1]]
     light, dark = float(sides[_FINDER].mean()), float(sides[~_FINDER].mean())
     if light - dark < _NEEDED_CONTRAST:
-        raise ValueError("no stamp: the finder cells do not stand out")
+        raise ValueError("no stamp found: the cells at the left and right edges are not clearly black and white")
     shares = (levels - dark) / (light - dark)
     bits = shares > 0.5
     doubt = float(np.abs(shares - bits).max())
     if doubt > _CLEAR:
-        raise ValueError(f"stamp unreadable: a cell lies {doubt:.2f} of the contrast away from black or white")
+        raise ValueError(
+            f"stamp unreadable: a cell is {doubt:.0%} of the contrast away from black or white: it may be "
+            "blurred or blended"
+        )
     if not np.array_equal(bits[:, [0, -1]], _FINDER):
-        raise ValueError("no stamp: the finder cells show another pattern")
+        raise ValueError("no stamp found: the edge cells show another pattern; find_stamp also reads turned pictures")
     return _number(bits[:, 1:-1].ravel())
 
 
@@ -221,7 +226,7 @@ def _number(bits: npt.NDArray[np.bool_]) -> int:
         number ^= gray
         gray >>= 1
     if _crc8(number) != check:
-        raise ValueError(f"stamp damaged: its check does not belong to {number}")
+        raise ValueError(f"stamp damaged: its checksum does not match its number {number}")
     return number
 
 

@@ -129,25 +129,25 @@ def test_the_choice_says_why() -> None:
     choice = choose_codec(ALL, NOTHING_KNOWN)
     assert choice == Choice("lz4", tuple(ALL), choice.reason)
     assert choice.reason == (
-        "lz4: 0.6 ms to read a frame from disk, the quickest of 4 codecs; its files have 30 % of the uncompressed "
-        "size; not considered: jpeg:90 (loses detail), lz4hc (writes too slowly)"
+        "lz4: reads a frame from disk in 0.6 ms, the fastest of 4 codecs, 30 % of the uncompressed size; "
+        "not considered: jpeg:90 (lossy), lz4hc (slow to write)"
     )
     only = choose_codec(ALL, replace(NOTHING_KNOWN, expected_raw_bytes=10**12, max_bytes=16 * 10**10))
     assert only.reason == (
-        "magicyuv: the only codec with which all frames fit the budget; its files have 15 % of the uncompressed size; "
-        "not considered: jpeg:90 (loses detail), lz4hc (writes too slowly), raw, lz4, zstd:1 (too large)"
+        "magicyuv: the only codec with which all frames fit the budget, 15 % of the uncompressed size; "
+        "not considered: jpeg:90 (lossy), lz4hc (slow to write), raw, lz4, zstd:1 (too large)"
     )
     none = choose_codec(ALL, replace(NOTHING_KNOWN, expected_raw_bytes=10**12, max_bytes=1))
     assert none.reason == (
-        "magicyuv: no codec makes all frames fit the budget; this is the smallest, 15 % of the uncompressed size; "
-        "not considered: jpeg:90 (loses detail)"
+        "magicyuv: no codec is small enough for the budget; this one is the smallest, 15 % of the uncompressed size; "
+        "not considered: jpeg:90 (lossy)"
     )
     alike = choose_codec(
         [RAW, replace(LZ4, read_seconds=RAW.read_seconds)], replace(NOTHING_KNOWN, disk_bytes_per_second=1e12)
     )
     assert alike.reason == (
-        "lz4: 0.2 ms to read a frame from disk, about as quick as raw, "
-        "and the smallest of these, 30 % of the uncompressed size"
+        "lz4: reads a frame from disk in 0.2 ms, about as fast as raw, "
+        "and is the smallest of these, 30 % of the uncompressed size"
     )
 
 

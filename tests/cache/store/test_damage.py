@@ -247,7 +247,7 @@ def test_verify_names_what_is_damaged(tmp_path: Path) -> None:
     with FrameStore(os.fspath(tmp_path)) as store:
         verified = store.verify()
         assert sorted(number for numbers in verified.damaged.values() for number in numbers) == [3, 17]
-        assert verified.refused == {refused: "cut off, or no Arrow file"}
+        assert verified.refused == {refused: "the file is cut off, or is not an Arrow file"}
         missing = set(range(30)) - read_all(store, KEYS[0], range(30)).keys()
         assert {3, 17, 5} <= missing
         assert store.counts.frames_damaged == 0
@@ -296,17 +296,19 @@ def test_C12_C16_hostile_segments_are_missing_and_memory_is_bounded(tmp_path: Pa
     assert told["found"] == 0
     assert told["counted"] == told["files"] == len(told["refused"]) > 30
     reasons = told["refused"]
-    assert "of format 2, and this version of framefeed reads 1" in reasons["another format"]
-    assert {reasons[name] for name in ("compressed", "compressed too")} == {"its directory is compressed"}
+    assert "has format 2, and this version of framefeed reads format 1" in reasons["another format"]
+    assert {reasons[name] for name in ("compressed", "compressed too")} == {
+        "the directory of the file is compressed, and framefeed writes none like it"
+    }
     assert {reasons[name] for name in ("kinds that are none", "kinds below none")} == {
-        "a frame is of a kind that it does not name"
+        "the file is damaged: a frame has an unknown kind"
     }
     assert {reasons[name] for name in ("huge sizes", "negative sizes", "bombs", "negative bombs")} == {
-        "a frame has an impossible size"
+        "the file is damaged: a frame has an impossible size"
     }
     lies = ("beyond the end", "wrapping around", "before the beginning", "one over the other", "backwards")
     assert {reasons[name] for name in (*lies, "in the directory")} == {
-        "its frames lie outside of it, or not one behind the other"
+        "the file is damaged: its frames overlap, or lie outside the file"
     }
 
 

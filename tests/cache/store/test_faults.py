@@ -199,7 +199,7 @@ def test_C17_a_folder_that_is_removed_while_it_is_used(tmp_path: Path) -> None:
         assert assert_exact_or_missing(store, frames_of(KEYS[:2], range(3))) >= 3
         store.flush()
         assert store.trouble is not None
-        assert "stores no more, because it cannot be written: No such file or directory" in store.trouble
+        assert "stores no more frames, because its folder cannot be written: No such file or directory" in store.trouble
         assert not add(store, KEYS[0], range(3))
         store.refresh()
         assert read_all(store, KEYS[0], range(3)) == {}

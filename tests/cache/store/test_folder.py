@@ -75,7 +75,7 @@ def test_C07_a_folder_that_others_may_write_to_is_refused(tmp_path: Path) -> Non
     folder = tmp_path / "cache"
     sealed_file(folder, KEYS, range(3))
     folder.chmod(0o777)
-    with pytest.raises(CacheError, match=r"every user may change .*chmod o-w"):
+    with pytest.raises(CacheError, match=r"every user can write .*chmod o-w"):
         FrameStore(os.fspath(folder))
     assert len(read_all(FrameStore(os.fspath(folder), StoreOptions(shared=True)), KEYS[0], range(3))) == 3
     folder.chmod(0o1777)
@@ -90,7 +90,9 @@ def test_C07_C15_a_folder_or_file_of_somebody_else_is_refused(tmp_path: Path) ->
     os.chown(path, STRANGER, -1)
     store = FrameStore(os.fspath(folder))
     assert read_all(store, KEYS[0], range(3)) == {}
-    assert store.info().refused == {path.name: "no plain file, or another user's"}
+    assert store.info().refused == {
+        path.name: f"the file belongs to another user (id {STRANGER}): remove it, or pass shared=True to trust it"
+    }
     os.chown(folder, STRANGER, -1)
     with pytest.raises(CacheError, match="belongs to another user"):
         FrameStore(os.fspath(folder))
@@ -107,7 +109,7 @@ def test_C07_a_folder_that_somebody_makes_first_is_refused(tmp_path: Path) -> No
     assert not store.find(KEY, np.arange(3)).is_there.any()
     assert not add(store, KEYS[0], range(3))
     assert store.trouble is not None
-    assert "every user may change" in store.trouble
+    assert "every user can write" in store.trouble
 
 
 def test_C07_links_folders_and_pipes_are_left_alone(tmp_path: Path) -> None:
@@ -129,8 +131,10 @@ def test_C07_links_folders_and_pipes_are_left_alone(tmp_path: Path) -> None:
         store.flush()
         store.refresh()
         reasons = store.info().refused
-        assert reasons[name_of(1)] == reasons[name_of(4)] == "a symbolic link"
-        assert reasons[name_of(2)] == reasons[name_of(3)] == "no plain file, or another user's"
+        a_link = "the file is a symbolic link, and a cache reads regular files only: remove the link"
+        no_file = "expected a regular file, found a folder, pipe or device: remove it"
+        assert reasons[name_of(1)] == reasons[name_of(4)] == a_link
+        assert reasons[name_of(2)] == reasons[name_of(3)] == no_file
         assert store.verify().num_frames == 5
         assert store.clear() > 0
     after = {path.name: path.lstat() for path in folder.iterdir()}
@@ -167,7 +171,12 @@ def test_C13_segments_of_yesterday_are_read_and_those_of_tomorrow_left_alone(tmp
     with FrameStore(os.fspath(folder)) as store:
         assert assert_exact_or_missing(store, frames) == len(frames)
         told = store.info()
-        assert told.refused == {name_of(2): "of format 2, and this version of framefeed reads 1"}
+        assert told.refused == {
+            name_of(2): (
+                "the file has format 2, and this version of framefeed reads format 1: use the version that wrote it, "
+                "or another folder"
+            )
+        }
         assert told.descriptions == {key.hex(): description_of(key) for key in KEYS[:2]}
         assert store.counts.segments_refused == 1
         assert store.find(KEY, np.arange(3)).is_there.sum() == 0
@@ -256,7 +265,8 @@ def test_a_budget_leaves_room_for_others(tmp_path: Path) -> None:
     assert 0.7 * 200_000 < disk_bytes(tmp_path) <= 200_000
     assert stores[0].is_full
     assert stores[0].trouble == (
-        f"{tmp_path}: the frame cache is full and stores no more; what it has stays in use: give it a larger max_bytes"
+        f"{tmp_path}: the frame cache is full (max_bytes is 200,000) and stores no more frames; stored frames stay in "
+        "use: give it a larger max_bytes"
     )
     frames = frames_of(KEYS[:1], range(number))
     assert assert_exact_or_missing(stores[0], frames) == assert_exact_or_missing(stores[1], frames) == number

@@ -51,7 +51,7 @@ def test_C04_files_that_may_not_grow(tmp_path: Path) -> None:
     first = stored.index(False)
     assert 0 < first < len(stored) // 2
     assert not any(stored[first:])
-    assert "stores no more, because it cannot be written: File too large" in told["trouble"]
+    assert "stores no more frames, because its folder cannot be written: File too large" in told["trouble"]
     assert not told["is_full"]
     assert (told["found"], told["found again"]) == (20, 20)
     assert told["refused"] == told["unfinished"] == 0
@@ -61,6 +61,6 @@ def test_C17_a_folder_that_becomes_read_only(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     told = report_of("tests.cache.store.narrow", "read_only", os.fspath(tmp_path / "cache"))
     assert told["stored"] == [True, False]
-    assert "stores no more, because it cannot be written: Permission denied" in told["trouble"]
+    assert "stores no more frames, because its folder cannot be written: Permission denied" in told["trouble"]
     assert (told["found"], told["found again"]) == (20, 20)
     assert told["refused"] == 0

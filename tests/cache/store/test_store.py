@@ -337,19 +337,19 @@ def test_wrong_questions_are_refused(tmp_path: Path) -> None:
     with FrameStore(os.fspath(tmp_path)) as store:
         add(store, KEYS[0], range(3))
         found = store.find(KEYS[0], np.arange(3))
-        with pytest.raises(UsageError, match="buffers of"):
+        with pytest.raises(UsageError, match="buffers: expected"):
             store.read(found, [0], [memoryview(bytearray(3))])
-        with pytest.raises(UsageError, match="16 bytes, not 3"):
+        with pytest.raises(UsageError, match="expected 16 bytes, got 3"):
             store.find(b"abc", np.arange(3))
-        with pytest.raises(UsageError, match="16 bytes, not 17"):
+        with pytest.raises(UsageError, match="expected 16 bytes, got 17"):
             store.add(bytes(17), "", [frame_of(KEYS[0], 1)])
-        with pytest.raises(TypeError, match="one process"):
+        with pytest.raises(TypeError, match="each process"):
             pickle.dumps(store)
         missing = store.find(KEYS[1], np.arange(1))
         assert missing.segment.tolist() == [MISS]
         assert store.read(missing, [0], [memoryview(bytearray(0))]) == [False]
         assert repr(store) == f"FrameStore({os.fspath(tmp_path)!r})"
-    with pytest.raises(CacheError, match="not a folder"):
+    with pytest.raises(CacheError, match="expected a folder"):
         FrameStore(os.fspath(segments(tmp_path)[0]))
 
 

@@ -1,4 +1,4 @@
-"""How one stored frame becomes few bytes: exactly, or in a way that says what it loses."""
+"""Compress stored frames, without loss or with a known loss."""
 
 from framefeed.cache.codecs.choice import Choice, CodecFigures, Conditions, auto_codec, choose_codec, measure_codec
 from framefeed.cache.codecs.codec import BrokenFrame, FrameCodec

@@ -88,9 +88,9 @@ class Choice:
     """A codec, and what speaks for it.
 
     Attributes:
-        codec: Its label.
-        figures: Of all codecs that were measured.
-        reason: In one sentence.
+        codec: Label of the codec.
+        figures: Measurements of all codecs.
+        reason: Why this codec, in one sentence.
     """
 
     codec: str
@@ -163,32 +163,30 @@ def _moved(data: bytes | memoryview, scratch: Pixels) -> memoryview:
 
 
 def choose_codec(figures: Sequence[CodecFigures], conditions: Conditions) -> Choice:
-    """Choose the codec whose frames cost least to read, of those that all frames fit the budget in; pure.
+    """Choose the codec that reads frames fastest, of those with which all frames fit the budget; pure.
 
-    Lossy codecs are left out, and those that write too slowly, unless only with them all frames fit. If none fits, the
-    smallest is chosen: it keeps most frames. Of two that cost the same the smaller one is.
+    Lossy codecs are not considered, and slow writers only if all frames fit with no other codec. If no codec fits, the
+    smallest is chosen, because it keeps the most frames. Of two that are about as fast, the smaller one is chosen.
 
     Args:
-        figures: Of each codec, measured on the same frames.
-        conditions: What there is.
+        figures: Measurements of each codec on the same frames.
+        conditions: Budget, memory and disk.
 
     Raises:
-        UsageError: No exact codec among them.
+        UsageError: No exact codec is among them.
     """
     exact = [each for each in figures if each.is_exact]
     usable = _quick_writers(exact, conditions)
     if not usable:
-        raise UsageError('codec="auto" needs the figures of an exact codec')
+        raise UsageError("figures: expected those of at least one exact codec, got none")
     fitting = [each for each in usable if _fits(each, conditions)]
     if not fitting:
         usable = exact
         fitting = [each for each in usable if _fits(each, conditions)]
-    left_out = _left_out(
-        [("loses detail", figures), ("writes too slowly", exact), ("too large", usable)], fitting or usable
-    )
+    left_out = _left_out([("lossy", figures), ("slow to write", exact), ("too large", usable)], fitting or usable)
     if not fitting:
         smallest = min(usable, key=lambda each: (each.stored_bytes, each.read_seconds))
-        reason = f"no codec makes all frames fit the budget; this is the smallest, {_share(smallest)}{left_out}"
+        reason = f"no codec is small enough for the budget; this one is the smallest, {_share(smallest)}{left_out}"
         return Choice(smallest.codec, tuple(figures), f"{smallest.codec}: {reason}")
     least = min(_cost(each, conditions) for each in fitting)
     cheap = [each for each in fitting if _cost(each, conditions) <= _AS_CHEAP * least]
@@ -233,17 +231,17 @@ def _reason(
     """Say why; ``among`` are those that cost about as little, and all that fit."""
     cheap, fitting = among
     if len(fitting) == 1:
-        return f"the only codec with which all frames fit the budget; its files have {_share(chosen)}"
-    where = "in memory" if _stays_in_memory(chosen, conditions) else "from disk"
-    cost = f"{1e3 * _cost(chosen, conditions):.3g} ms to read a frame {where}"
+        return f"the only codec with which all frames fit the budget, {_share(chosen)}"
+    where = "memory" if _stays_in_memory(chosen, conditions) else "disk"
+    cost = f"reads a frame from {where} in {1e3 * _cost(chosen, conditions):.3g} ms"
     if len(cheap) == 1:
-        return f"{cost}, the quickest of {len(fitting)} codecs; its files have {_share(chosen)}"
+        return f"{cost}, the fastest of {len(fitting)} codecs, {_share(chosen)}"
     others = " and ".join(each.codec for each in cheap if each is not chosen)
-    return f"{cost}, about as quick as {others}, and the smallest of these, {_share(chosen)}"
+    return f"{cost}, about as fast as {others}, and is the smallest of these, {_share(chosen)}"
 
 
 def _left_out(steps: Sequence[tuple[str, Sequence[CodecFigures]]], left: Sequence[CodecFigures]) -> str:
-    """Say which were not considered: at each step those that are not among the next."""
+    """Name the codecs that were not considered, with the reason: at each step those that are not in the next."""
     after = [each for _, each in steps[1:]] + [left]
     said = [
         f"{', '.join(gone)} ({why})"

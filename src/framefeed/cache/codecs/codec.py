@@ -1,4 +1,4 @@
-"""What a frame codec is: the planes of one picture as few bytes, and back."""
+"""FrameCodec: the interface of codecs, which compress the planes of one picture and read them back."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Pixels = npt.NDArray[np.uint8]
 
 
 class BrokenFrame(Exception):
-    """Stored bytes are not what they claim to be: to the cache, the frame is not there."""
+    """Stored bytes cannot be decoded as their label says; the cache treats the frame as missing."""
 
 
 class FrameCodec(Protocol):
-    """Stores the planes of one picture. Safe to call from several threads at once.
+    """Interface of a codec for the planes of one picture. Several threads may call it at once.
 
     Damage to the bytes need not be noticed, for the cache has checksums: what comes out is then some picture of the
     same layout, or ``BrokenFrame``; never another error, and never more memory than the layout says.
@@ -27,26 +27,26 @@ class FrameCodec(Protocol):
 
     @property
     def name(self) -> str:
-        """What users call it."""
+        """Name of the codec in ``codec=``."""
         ...
 
     @property
     def is_exact(self) -> bool:
-        """Whether the planes come back bit for bit."""
+        """Whether decoding gives back the planes bit for bit."""
         ...
 
     @property
     def recipe(self) -> str:
-        """Of a lossy codec what decides its pixels: library, version, quality, subsampling; else empty."""
+        """What decides the pixels of a lossy codec: library, version, quality, subsampling; empty if lossless."""
         ...
 
     @property
     def label(self) -> str:
-        """Written beside each stored frame; ``codec_labelled`` finds a codec that reads what this one wrote."""
+        """Text that is stored with each frame; ``codec_labelled`` finds the codec that reads it."""
         ...
 
     def takes(self, layout: PlaneLayout) -> bool:
-        """Whether it can store such planes."""
+        """Whether the codec can store planes of this layout."""
         ...
 
     def encode(self, layout: PlaneLayout, planes: Pixels) -> bytes | memoryview:
@@ -87,11 +87,16 @@ class FrameCodec(Protocol):
 
 
 def check_planes(codec: FrameCodec, layout: PlaneLayout, planes: Pixels) -> None:
-    """Raise UsageError if a codec is asked to store what it does not take."""
+    """Raise UsageError if a codec cannot store planes of a layout, or the planes do not have that layout."""
     if not codec.takes(layout):
-        raise UsageError(f"{codec.name} does not store {layout.text}")
+        raise UsageError(
+            f"layout: the codec {codec.name} cannot store {layout.text}: use codec 'zstd', which stores all"
+        )
     if planes.dtype != np.uint8 or planes.shape != (layout.nbytes,) or not planes.flags.c_contiguous:
-        raise UsageError(f"{layout.text} is {layout.nbytes} bytes in one piece, not {planes.dtype} {planes.shape}")
+        raise UsageError(
+            f"planes: expected contiguous uint8 [{layout.nbytes}] for {layout.text}, got {planes.dtype} "
+            f"{list(planes.shape)}"
+        )
 
 
 def new_memory(nbytes: int) -> Pixels:

@@ -1,7 +1,7 @@
-"""JPEG, through simplejpeg: lossy, for those who accept that.
+"""JpegCodec: compress with JPEG through simplejpeg, which is lossy.
 
-RGB is stored as RGB with full chroma. Of YUV each plane is a grey picture of its own: JPEG takes samples to be of the
-full range, and converts between colours where it can; here samples are just samples, and none is converted.
+RGB is stored as RGB with full chroma. Each plane of YUV is stored as a grey picture of its own, so that JPEG converts
+neither colours nor range.
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ _START_OF_SCAN = 0xFFDA
 
 
 def jpeg(quality: int | None = None) -> JpegCodec:
-    """Make the codec.
+    """Make the JPEG codec.
 
     Args:
         quality: 1 to 100, or None for 90.
 
     Raises:
         MissingDependency: simplejpeg is not installed.
-        UsageError: There is no such quality.
+        UsageError: The quality is not from 1 to 100.
     """
     if not _IS_INSTALLED:
-        raise MissingDependency("the codec 'jpeg' needs simplejpeg: pip install 'framefeed[cache]'")
+        raise MissingDependency("the codec 'jpeg' needs simplejpeg: run pip install 'framefeed[cache]'")
     quality = DEFAULT_QUALITY if quality is None else quality
     if quality not in QUALITIES:
-        raise UsageError(f"jpeg:{quality} does not exist: qualities are 1 to 100")
+        raise UsageError(f"codec: expected a jpeg quality from 1 to 100, got 'jpeg:{quality}'")
     return JpegCodec(quality)
 
 
 @dataclass(frozen=True, slots=True)
 class JpegCodec:
-    """Baseline JPEG pictures: one of RGB, or one a plane.
+    """Compress RGB into one baseline JPEG picture, and other planes into one picture each.
 
     Attributes:
         quality: As libjpeg counts it, 1 to 100.
@@ -71,16 +71,16 @@ class JpegCodec:
 
     @property
     def label(self) -> str:
-        """Its name and quality."""
+        """Name and quality."""
         return f"{self.name}:{self.quality}"
 
     @property
     def recipe(self) -> str:
-        """Library, version, quality, and what becomes of chroma."""
+        """Library, version, quality and chroma subsampling."""
         return f"simplejpeg {version('simplejpeg')}, quality {self.quality}, RGB as 4:4:4, YUV planes apart"
 
     def takes(self, layout: PlaneLayout) -> bool:
-        """Planes of 8 bits in the usual arrangements, and RGB."""
+        """Accept 8-bit planes of YUV and grey in the usual formats, and RGB."""
         return layout.pixel_format in _PLANES_APART or layout.pixel_format in _RGB
 
     def encode(self, layout: PlaneLayout, planes: Pixels) -> bytes:

@@ -1,4 +1,4 @@
-"""LZ4, through Arrow: read faster than any other."""
+"""Lz4Codec: compress with LZ4 through Arrow; it decompresses fastest."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SEAL_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class Lz4Codec:
-    """One sealed LZ4 block. At a higher level it takes longer to write, and no longer to read.
+    """Compress planes into one LZ4 block with a hash. A higher level is slower to write and as fast to read.
 
     Attributes:
         level: Of LZ4; from 3 on it is its "HC" compressor.
@@ -33,7 +33,7 @@ class Lz4Codec:
         return self.name
 
     def takes(self, layout: PlaneLayout) -> bool:
-        """All."""
+        """Accept every layout."""
         return True
 
     def encode(self, layout: PlaneLayout, planes: Pixels) -> bytes:

@@ -55,25 +55,25 @@ def check_version(libavcodec: tuple[int, int, int]) -> None:
     """Refuse a libavcodec whose decoder is known to be unsafe.
 
     Raises:
-        MissingDependency: It is one.
+        MissingDependency: This libavcodec is unsafe.
     """
     if libavcodec < _FIRST_SOUND:
         raise MissingDependency(
-            f"the codec 'magicyuv' needs the libavcodec of FFmpeg 8.1.2 or later ({'.'.join(map(str, _FIRST_SOUND))}), "
-            f"not {'.'.join(map(str, libavcodec))}, whose decoder writes beyond its memory (CVE-2026-8461): "
-            "pip install -U av, or use 'zstd'"
+            f"the codec 'magicyuv' needs libavcodec {'.'.join(map(str, _FIRST_SOUND))} (FFmpeg 8.1.2) or later, found "
+            f"{'.'.join(map(str, libavcodec))}, whose decoder can write outside its memory (CVE-2026-8461): run "
+            "pip install -U av, or use codec='zstd'"
         )
 
 
 def magicyuv() -> MagicYuvCodec:
-    """Make the codec, where libavcodec is sound."""
+    """Make the MagicYUV codec, unless this libavcodec is unsafe."""
     check_version(av.library_versions["libavcodec"])
     return MagicYuvCodec()
 
 
 @dataclass(frozen=True, slots=True)
 class MagicYuvCodec:
-    """One MagicYUV packet, in a sealed LZ4 block: planes of 8 bits, YUV 4:2:0, 4:2:2 and 4:4:4, RGB and grey."""
+    """Compress 8-bit YUV 4:2:0, 4:2:2 and 4:4:4, RGB and grey with MagicYUV, and the result with LZ4."""
 
     name: str = "magicyuv"
     is_exact: bool = True
@@ -81,7 +81,7 @@ class MagicYuvCodec:
     label: str = "magicyuv"
 
     def takes(self, layout: PlaneLayout) -> bool:
-        """Planes of 8 bits in the usual arrangements, and RGB."""
+        """Accept 8-bit planes of YUV and grey in the usual formats, and RGB."""
         return layout.pixel_format in _CARRIERS
 
     def encode(self, layout: PlaneLayout, planes: Pixels) -> bytes:

@@ -1,4 +1,4 @@
-"""No compression."""
+"""RawCodec: store planes without compression."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from framefeed.decode.planes import PlaneLayout
 
 @dataclass(frozen=True, slots=True)
 class RawCodec:
-    """The planes as they are."""
+    """Store planes without compression."""
 
     name: str = "raw"
     is_exact: bool = True
@@ -20,11 +20,11 @@ class RawCodec:
     label: str = "raw"
 
     def takes(self, layout: PlaneLayout) -> bool:
-        """All."""
+        """Accept every layout."""
         return True
 
     def encode(self, layout: PlaneLayout, planes: Pixels) -> memoryview:
-        """Give the planes' own memory."""
+        """Return the memory of the planes itself."""
         check_planes(self, layout, planes)
         return planes.data
 

@@ -1,4 +1,4 @@
-"""Codecs by name, as users give it, and by label, as it stands beside each stored frame."""
+"""Find codecs by the name that users give, and by the label that is stored with each frame."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NUMBERED: dict[str, Callable[[int | None], FrameCodec]] = {"zstd": zstd, "jpeg"
 
 
 def known_codecs() -> tuple[str, ...]:
-    """Names of all codecs; "zstd" can be followed by a level, "jpeg" by a quality: "zstd:3"."""
+    """List the names of all codecs; "zstd" can be followed by a level ("zstd:3"), "jpeg" by a quality ("jpeg:90")."""
     return (*_PLAIN, *_NUMBERED)
 
 
@@ -36,7 +36,7 @@ def codec_named(spec: str) -> FrameCodec:
     """Find a codec.
 
     Args:
-        spec: A name of ``known_codecs``, with a number behind a colon where the codec has levels.
+        spec: A name from ``known_codecs``; "zstd" and "jpeg" may be followed by a colon and a number.
 
     Raises:
         UsageError: There is no such codec; the message lists the known ones.
@@ -47,15 +47,15 @@ def codec_named(spec: str) -> FrameCodec:
         return _PLAIN[name]()
     if name in _NUMBERED and (not colon or _NUMBER.fullmatch(number)):
         return _NUMBERED[name](int(number) if colon else None)
-    known = ", ".join(known_codecs())
     raise UsageError(
-        f"unknown codec {spec[:80]!r}: use one of {known}; zstd takes a level ('zstd:3'), jpeg loses, and takes a "
-        f"quality ('jpeg:90'){did_you_mean(name, known_codecs())}"
+        f"unknown codec {spec[:80]!r}: use one of {', '.join(known_codecs())}; zstd can have a level from "
+        f"1 to 19 ('zstd:3'), and jpeg, which is lossy, a quality from 1 to 100 ('jpeg:90')"
+        f"{did_you_mean(name, known_codecs())}"
     )
 
 
 def exact_codecs(layouts: Collection[PlaneLayout]) -> list[FrameCodec]:
-    """Find the codecs that are at hand, lose nothing, and take all of some layouts."""
+    """Find the codecs that are installed, are lossless, and accept all of some layouts."""
     found = []
     for name in known_codecs():
         try:
@@ -78,5 +78,5 @@ def codec_labelled(label: str) -> FrameCodec:
 
 
 def codec_for(codec: FrameCodec, layout: PlaneLayout) -> FrameCodec:
-    """The codec itself where it takes the layout, else Zstandard, which takes all."""
+    """Return the codec if it accepts the layout, else Zstandard, which accepts all."""
     return codec if codec.takes(layout) else codec_named("zstd")

@@ -1,4 +1,4 @@
-"""Zstandard, through Arrow."""
+"""ZstdCodec: compress with Zstandard through Arrow."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ LEVELS = range(1, 20)
 
 
 def zstd(level: int | None = None) -> ZstdCodec:
-    """Make the codec.
+    """Make the Zstandard codec.
 
     Args:
         level: 1 to 19, or None for 1.
 
     Raises:
-        UsageError: There is no such level.
+        UsageError: The level is not from 1 to 19.
     """
     level = LEVELS.start if level is None else level
     if level not in LEVELS:
-        raise UsageError(f"zstd:{level} does not exist: levels are {LEVELS.start} to {LEVELS.stop - 1}")
+        raise UsageError(f"codec: expected a zstd level from {LEVELS.start} to {LEVELS.stop - 1}, got 'zstd:{level}'")
     return ZstdCodec(level)
 
 
 @dataclass(frozen=True, slots=True)
 class ZstdCodec:
-    """One Zstandard frame, without its optional checksum.
+    """Compress planes into one Zstandard frame, without its optional checksum.
 
     Attributes:
         level: One of ``LEVELS``.
@@ -44,11 +44,11 @@ class ZstdCodec:
 
     @property
     def label(self) -> str:
-        """Its name and level."""
+        """Name and level."""
         return f"{self.name}:{self.level}"
 
     def takes(self, layout: PlaneLayout) -> bool:
-        """All."""
+        """Accept every layout."""
         return True
 
     def encode(self, layout: PlaneLayout, planes: Pixels) -> bytes:

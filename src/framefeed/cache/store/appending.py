@@ -136,7 +136,7 @@ class Appender:
                 # Others have claimed what is left, and may give some of it back.
                 return False
             self.is_full = True
-            self._note_budget(reached.needed)
+            self._note_budget(reached)
         except CacheError as error:
             self.trouble = str(error)
         except (OSError, MemoryError, ResourceExhausted) as error:
@@ -145,8 +145,8 @@ class Appender:
                 self.lost_by = self.shortage
             if self.shortage is None:
                 self.trouble = (
-                    f"{self._folder.path}: the frame cache stores no more, because it cannot be written: "
-                    f"{getattr(error, 'strerror', None) or error}; what it has stays in use"
+                    f"{self._folder.path}: the frame cache stores no more frames, because its folder cannot be "
+                    f"written: {getattr(error, 'strerror', None) or error}; stored frames stay in use"
                 )
         except BaseException:
             self._drop()
@@ -154,18 +154,19 @@ class Appender:
         self._drop()
         return False
 
-    def _note_budget(self, needed: int) -> None:
-        path, budget = self._folder.path, self._folder.max_bytes
-        if budget is not None and needed > budget:
+    def _note_budget(self, reached: BudgetReached) -> None:
+        path, needed = self._folder.path, reached.needed
+        if needed > reached.max_bytes:
             self.needed_bytes = needed
             self.trouble = (
-                f"{path}: max_bytes={budget} is too small for frames that need {needed} bytes: the cache stores no "
-                f"more; use max_bytes={needed} or more (on the command line: --max-bytes {needed})"
+                f"{path}: max_bytes={reached.max_bytes} is too small for frames that need {needed} bytes: the frame "
+                f"cache stores no more frames; use max_bytes={needed} or more (on the command line: --max-bytes "
+                f"{needed})"
             )
         else:
             self.trouble = (
-                f"{path}: the frame cache is full and stores no more; what it has stays in use: give it a larger "
-                "max_bytes"
+                f"{path}: the frame cache is full (max_bytes is {reached.max_bytes:,}) and stores no more frames; "
+                "stored frames stay in use: give it a larger max_bytes"
             )
 
     def _append(self, clip: Clip) -> bool:

@@ -11,13 +11,12 @@ import xxhash
 
 from framefeed.cache.store.folder import Folder
 from framefeed.cache.store.known import KnownSegments
-from framefeed.cache.store.segment_format import NO_FRAME, SEALED, Refused, Rows, frame_seed
+from framefeed.cache.store.segment_format import NO_FRAME, SEALED, OtherFormat, Refused, Rows, frame_seed
 from framefeed.cache.store.segment_reader import read_directory
 from framefeed.cache.stored import Kind, StoreInfo, Verified
 from framefeed.parallel.shortage import shortage_in
 
 _PIECE_BYTES = 1 << 20
-_OTHER_FORMAT = "of format "
 
 
 def look_at(folder: Folder, known: KnownSegments, max_bytes: int | None) -> StoreInfo:
@@ -138,8 +137,10 @@ def _is_torn(folder: Folder, name: str) -> bool:
         return False
     try:
         read_directory(descriptor)
-    except Refused as refused:
-        return not str(refused).startswith(_OTHER_FORMAT)
+    except OtherFormat:
+        return False
+    except Refused:
+        return True
     except OSError:
         return False
     finally:

@@ -70,9 +70,9 @@ def last_block(footer: bytes) -> Block:
     try:
         blocks = _Table.root(footer).structs(_RECORD_BATCHES, _BLOCK)
     except (struct.error, ValueError) as error:
-        raise Refused(f"its footer cannot be read: {error}") from error
+        raise Refused(f"the file is damaged: its footer cannot be read: {error}") from error
     if not len(blocks):
-        raise Refused("without record batches")
+        raise Refused("the file is damaged: its footer lists no record batch")
     return Block(*(int(blocks[-1][name]) for name in ("offset", "header", "body")))
 
 
@@ -87,13 +87,13 @@ def read_header(data: bytes) -> Header:
         message = _Table.root(data[8:])
         batch = message.table(2)
         if mark != _CONTINUES or message.number(1, "<B") != _RECORD_BATCH or batch is None:
-            raise Refused("its last block is no record batch")
+            raise Refused("the file is damaged: its last block is not a record batch")
         if batch.has(3):
-            raise Refused("its directory is compressed")
+            raise Refused("the directory of the file is compressed, and framefeed writes none like it")
         buffers = batch.structs(2, _BUFFER).tolist()
         return Header(batch.number(0, "<q"), buffers, dict(message.entries(4)))
     except (struct.error, ValueError) as error:
-        raise Refused(f"the header of its directory cannot be read: {error}") from error
+        raise Refused(f"the file is damaged: the header of its directory cannot be read: {error}") from error
 
 
 class _Table:

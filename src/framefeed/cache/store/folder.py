@@ -30,13 +30,15 @@ class BudgetReached(Exception):
     """There is no room for another clip.
 
     Args:
-        is_final: Whether what is on disk takes it; else others have claimed it for what they write.
+        is_final: Whether files on disk take all of it; else other writers have reserved a part.
+        max_bytes: The budget.
         needed: Bytes that the clip needs.
     """
 
-    def __init__(self, is_final: bool, needed: int) -> None:
-        super().__init__(is_final, needed)
+    def __init__(self, is_final: bool, max_bytes: int, needed: int) -> None:
+        super().__init__(is_final, max_bytes, needed)
         self.is_final = is_final
+        self.max_bytes = max_bytes
         self.needed = needed
 
 
@@ -79,7 +81,10 @@ class Folder:
             resource = shortage_in(error)
             if resource is not None:
                 raise resource_exhausted(resource, path, "open") from error
-            raise CacheError(f"{path}: cannot be read: {error.strerror or error}") from error
+            raise CacheError(
+                f"{path}: the cache folder cannot be read: {error.strerror or error}; give a folder that this user can "
+                "read and write"
+            ) from error
 
     def check(self) -> os.stat_result:
         """Make sure that no other user can put files here; give the facts of the folder.
@@ -90,19 +95,21 @@ class Folder:
         """
         found = os.stat(self.path)
         if not stat.S_ISDIR(found.st_mode):
-            what = f"is {kind_at(self.path) or 'a file'}, not a folder"
-            raise CacheError(f"{self.path}: {what}; name one for the cache, or one that is to be made")
+            raise CacheError(
+                f"{self.path}: expected a folder for the cache, found {kind_at(self.path) or 'a file'}: give an "
+                "existing or a new folder"
+            )
         if self._options.shared:
             return found
         if found.st_uid not in (os.geteuid(), 0):
             raise CacheError(
-                f"{self.path}: belongs to another user (id {found.st_uid}), who could change what is read from it; "
-                "choose a folder of your own, or pass shared=True to trust it"
+                f"{self.path}: the cache folder belongs to another user (id {found.st_uid}), who could change its "
+                "frames: use a folder of your own, or pass shared=True to trust this one"
             )
         if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
             raise CacheError(
-                f"{self.path}: every user may change what is read from it; run chmod o-w on it, or pass shared=True "
-                "to trust it"
+                f"{self.path}: every user can write to the cache folder and change its frames: run 'chmod o-w' on it, "
+                "or pass shared=True to trust it"
             )
         return found
 
@@ -149,13 +156,20 @@ class Folder:
             descriptor = os.open(self.file(name), flags)
         except OSError as error:
             if error.errno == errno.ELOOP:
-                raise Refused("a symbolic link") from error
+                raise Refused(
+                    "the file is a symbolic link, and a cache reads regular files only: remove the link"
+                ) from error
             raise
         found = os.fstat(descriptor)
-        if stat.S_ISREG(found.st_mode) and (self._options.shared or found.st_uid in (os.geteuid(), 0)):
+        is_file = stat.S_ISREG(found.st_mode)
+        if is_file and (self._options.shared or found.st_uid in (os.geteuid(), 0)):
             return descriptor
         os.close(descriptor)
-        raise Refused("no plain file, or another user's")
+        if is_file:
+            raise Refused(
+                f"the file belongs to another user (id {found.st_uid}): remove it, or pass shared=True to trust it"
+            )
+        raise Refused("expected a regular file, found a folder, pipe or device: remove it")
 
     def bytes_on_disk(self) -> int:
         """Bytes of all segments, parts included.
@@ -240,11 +254,6 @@ class Folder:
                     os.unlink(self.file(name))
 
     @property
-    def max_bytes(self) -> int | None:
-        """The budget, or None."""
-        return self._options.max_bytes
-
-    @property
     def _mode(self) -> int:
         return 0o666 if self._options.shared else 0o600
 
@@ -254,7 +263,8 @@ class Folder:
             return wanted
         left = self._options.max_bytes - self._claimed_bytes()
         if needed > left:
-            raise BudgetReached(needed > self._options.max_bytes - self.bytes_on_disk(), needed)
+            is_final = needed > self._options.max_bytes - self.bytes_on_disk()
+            raise BudgetReached(is_final, self._options.max_bytes, needed)
         return max(needed, min(wanted, left // _SHARES))
 
     @contextmanager
@@ -305,5 +315,5 @@ def _lock(descriptor: int) -> None:
         except BlockingIOError:
             if monotonic() > patience:
                 # Not chained: it is no shortage, though the lock is said to be unavailable for the moment.
-                raise TimeoutError(errno.ETIMEDOUT, "another process does not release its lock") from None
+                raise TimeoutError(errno.ETIMEDOUT, "another process holds the lock of the cache folder") from None
             sleep(_PAUSE_SECONDS)

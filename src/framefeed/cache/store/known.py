@@ -142,7 +142,7 @@ class KnownSegments:
         try:
             directory = read_directory(descriptor.number)
             if directory.checksum != self._segments[segment].checksum:
-                raise Refused("another file than before")
+                raise Refused("the file was replaced by another one while it was in use")
         except OSError as error:
             if shortage_in(error) is not None:
                 raise

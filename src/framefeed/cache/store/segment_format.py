@@ -111,7 +111,11 @@ Rows = npt.NDArray[Any]
 
 
 class Refused(Exception):
-    """A file is no sound segment of this version; the message says why."""
+    """A file cannot be used as a segment; the message says why."""
+
+
+class OtherFormat(Refused):
+    """A file was written by another version of framefeed; it may be sound."""
 
 
 def halves(key: bytes) -> tuple[int, int]:
@@ -144,21 +148,24 @@ def read_directory_text(text: bytes) -> tuple[int, tuple[Kind, ...]]:
     """Read what `directory_text` wrote.
 
     Raises:
-        Refused: Another format, or nothing of the sort.
+        Refused: The text is of another format, or damaged.
     """
     if len(text) > MAX_KINDS_BYTES:
-        raise Refused("its kinds are too many")
+        raise Refused("the file is damaged: the metadata of its directory are too long")
     try:
         said = json.loads(text)
         if said["format"] != FORMAT:
-            raise Refused(f"of format {said['format']}, and this version of framefeed reads {FORMAT}")
+            raise OtherFormat(
+                f"the file has format {said['format']}, and this version of framefeed reads format {FORMAT}: use the "
+                "version that wrote it, or another folder"
+            )
         created, kinds = said["created"], tuple(Kind(codec, layout) for codec, layout in said["kinds"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise Refused(f"its directory cannot be read: {error}") from error
+        raise Refused(f"the file is damaged: the metadata of its directory cannot be read: {error}") from error
     if type(created) is not int or not 0 <= created < 1 << 63:
-        raise Refused("its directory gives no time")
+        raise Refused("the file is damaged: its directory has no time of creation")
     if not all(isinstance(kind.codec, str) and isinstance(kind.layout, str) for kind in kinds):
-        raise Refused("its kinds are none")
+        raise Refused("the file is damaged: its directory has no valid kinds of frames")
     return created, kinds
 
 

@@ -24,6 +24,7 @@ from framefeed.cache.store.segment_format import (
 )
 from framefeed.cache.stored import Kind
 
+_CUT = "the file is cut off, or is not an Arrow file"
 _END_BYTES = 1 << 16
 """Read at once: footer and directory of most segments."""
 
@@ -60,11 +61,11 @@ def read_directory(descriptor: int) -> Directory:
     end = _End(descriptor)
     footer_size = int.from_bytes(end.read(end.size - TAIL_BYTES, 4), "little")
     if end.read(end.size - len(MAGIC), len(MAGIC)) != MAGIC:
-        raise Refused("cut off, or no Arrow file")
+        raise Refused(_CUT)
     footer_at = end.size - TAIL_BYTES - footer_size
     block = last_block(end.read(footer_at, footer_size))
     if min(block.offset, block.header, block.body) < 0 or block.offset + block.header + block.body > footer_at:
-        raise Refused("its directory lies outside of it")
+        raise Refused("the file is damaged: its directory lies outside the file")
     header = read_header(end.read(block.offset, block.header))
     return _directory(header, end.read(block.offset + block.header, block.body), block.offset)
 
@@ -85,13 +86,14 @@ class _End:
             Refused: They are not there, or too many.
         """
         if position < 0 or not 0 <= nbytes <= MAX_DIRECTORY_BYTES:
-            raise Refused(f"it claims {nbytes} bytes at {position}")
+            # A file shorter than its own footer, or a size that no directory has.
+            raise Refused(_CUT)
         if position >= self._begin:
             found = self._bytes[position - self._begin : position - self._begin + nbytes]
         else:
             found = os.pread(self._descriptor, nbytes, position)
         if len(found) != nbytes:
-            raise Refused("cut off")
+            raise Refused(_CUT)
         return found
 
 
@@ -106,11 +108,11 @@ def _directory(header: Header, body: bytes, end: int) -> Directory:
     text = header.metadata.get(METADATA, b"")
     created, kinds = read_directory_text(text)
     if not 0 < header.num_rows <= MAX_ROWS or len(header.buffers) != 2 * len(COLUMNS) + 3:
-        raise Refused("its directory has other columns, or too many rows")
+        raise Refused("the file is damaged: its directory has other columns, or too many rows")
     columns = [_column(header, body, number) for number in range(len(COLUMNS))]
     checksum = directory_checksum(text, columns)
     if header.metadata.get(CHECKSUM) != checksum.encode():
-        raise Refused("its directory is damaged")
+        raise Refused("the file is damaged: the checksum of its directory is wrong")
     rows = np.empty(header.num_rows, ROW)
     key = np.frombuffer(columns[0], "<u8").reshape(-1, 2)
     rows["head"], rows["tail"] = key[:, 0], key[:, 1]
@@ -125,16 +127,16 @@ def _column(header: Header, body: bytes, number: int) -> memoryview:
     offset, nbytes = header.buffers[2 * number + 1]
     needed = header.num_rows * np.dtype(COLUMNS[number][1]).itemsize
     if offset < 0 or nbytes < needed or offset + needed > len(body):
-        raise Refused("a column of its directory is cut off")
+        raise Refused("the file is damaged: a column of its directory is too short")
     return memoryview(body)[offset : offset + needed]
 
 
 def _check(rows: Rows, num_kinds: int, end: int) -> None:
     offset, nbytes, raw_nbytes = rows["offset"], rows["nbytes"], rows["raw_nbytes"]
     if min(nbytes.min(), raw_nbytes.min()) < 0 or max(nbytes.max(), raw_nbytes.max()) > MAX_FRAME_BYTES:
-        raise Refused("a frame has an impossible size")
+        raise Refused("the file is damaged: a frame has an impossible size")
     ends = np.minimum(offset, end) + nbytes
     if offset[0] < 0 or ends[-1] > end or (ends[:-1] > offset[1:]).any():
-        raise Refused("its frames lie outside of it, or not one behind the other")
+        raise Refused("the file is damaged: its frames overlap, or lie outside the file")
     if rows["kind"].min() < NO_FRAME or rows["kind"].max() >= num_kinds:
-        raise Refused("a frame is of a kind that it does not name")
+        raise Refused("the file is damaged: a frame has an unknown kind")

@@ -56,7 +56,7 @@ class FrameStore(ClosedByWith):
         return f"FrameStore({self._folder.path!r})"
 
     def __reduce__(self) -> str:
-        raise TypeError("a FrameStore belongs to one process: make one in each")
+        raise TypeError("a FrameStore cannot be pickled: make one in each process, or send the FrameCache")
 
     @property
     def counts(self) -> StoreCounts:
@@ -127,7 +127,7 @@ class FrameStore(ClosedByWith):
         sizes = [buffer.nbytes for buffer in buffers]
         stored = found.nbytes.tolist()
         if sizes != [stored[at] for at in where]:
-            raise UsageError(f"buffers of {sizes} bytes for frames of {found.nbytes[where]}")
+            raise UsageError(f"buffers: expected {found.nbytes[where].tolist()} bytes, got {sizes}")
         sound = read_frames(found, where, buffers, self._known.descriptor)
         num_sound = sum(sound)
         if num_sound < len(sound):
@@ -215,7 +215,10 @@ class FrameStore(ClosedByWith):
         try:
             return drop_damaged(self._folder, verified)
         except OSError as error:
-            raise CacheError(f"{self._folder.path}: cannot be repaired: {error.strerror or error}") from error
+            raise CacheError(
+                f"{self._folder.path}: a damaged file cannot be removed: {error.strerror or error}; check that you may "
+                "write to the folder"
+            ) from error
         finally:
             self.refresh()
 
@@ -231,7 +234,10 @@ class FrameStore(ClosedByWith):
             self._folder.clear()
             return before - self._folder.bytes_on_disk()
         except OSError as error:
-            raise CacheError(f"{self._folder.path}: cannot be cleared: {error.strerror or error}") from error
+            raise CacheError(
+                f"{self._folder.path}: the cache cannot be cleared: {error.strerror or error}; check that you may "
+                "write to the folder"
+            ) from error
         finally:
             self.refresh()
 
@@ -248,4 +254,4 @@ class FrameStore(ClosedByWith):
 
 def _check_key(key: bytes) -> None:
     if len(key) != KEY_BYTES:
-        raise UsageError(f"a stream's key has {KEY_BYTES} bytes, not {len(key)}")
+        raise UsageError(f"key: expected {KEY_BYTES} bytes, got {len(key)}")

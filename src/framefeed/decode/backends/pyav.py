@@ -1,4 +1,4 @@
-"""The PyAV backend: executes decode runs. The default, and the reference that others are compared with."""
+"""The PyAV backend, which decodes videos by default; other backends are compared with it."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from framefeed.plan.runs import plan_runs
 
 
 class PyAVDecoder:
-    """Decodes with libavcodec through PyAV, one thread a call; contexts and files are pooled per thread.
+    """Decode with libavcodec through PyAV, in the calling thread; each thread reuses its decoders and open files.
 
     Args:
-        skip: Leave out pictures that no other refers to, where that is proven exact.
-        direct: Read packets straight from the file where the index allows it, instead of through the container.
-        threads: Threads of libavcodec itself; 0 leaves the number to it. One decoder a thread is cheaper than many
+        skip: Do not decode pictures that no wanted picture refers to, where this gives exactly the same pixels.
+        direct: Read packets directly from the file where the index allows it, without FFmpeg's demuxer.
+        threads: Threads of libavcodec itself; 0 lets libavcodec choose. One decoder per thread is cheaper than many
             threads in one decoder.
-        limits: What a file may claim.
+        limits: Largest sizes that a file may have.
     """
 
     name = "pyav"
@@ -72,12 +72,12 @@ class PyAVDecoder:
         ordinals: npt.ArrayLike | range,
         counts: DecodeCounts | None = None,
     ) -> Iterator[NumberedFrame]:
-        """Yield (ordinal, picture) of some frames as they leave the decoder, each once; missing ones are left out.
+        """Yield (ordinal, picture) of some frames before conversion, each once; undecodable ones are left out.
 
-        The picture is only valid until the next one is asked for.
+        A picture is valid until the next one is requested.
 
         Raises:
-            ResourceExhausted: Memory, descriptors or the like ran out, also after what was idle had been released.
+            ResourceExhausted: Memory or file descriptors ran out, also after idle ones were released.
         """
         check_kind(self, index, source.name)
         counts = counts if counts is not None else DecodeCounts()
@@ -159,7 +159,7 @@ class PyAVDecoder:
     def pictures(
         self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], output: OutputSpec
     ) -> Iterator[tuple[int, Pixels]]:
-        """Yield (ordinal, pixels) of some frames, in memory of their own; missing ones are left out."""
+        """Yield (ordinal, pixels) of some frames, each in new memory; frames that cannot be decoded are left out."""
         converter = Converter()
         shape = output.shape(*index.stream.displayed)
         for ordinal, frame in self.frames(source, index, ordinals):
@@ -168,9 +168,9 @@ class PyAVDecoder:
             yield ordinal, pixels
 
     def recipe(self, index: FrameIndex) -> str:
-        """What decides the pixels besides the source; see ``recipe_of``.
+        """Name the libraries and versions that decide the pixels; see ``recipe_of``.
 
-        None of the options: frames are the same with any of them.
+        The options are not part of it: frames are the same with all of them.
         """
         numbers = ".".join(map(str, av.library_versions["libavcodec"]))
         return f"pyav {av.__version__}, libavcodec {numbers}, {conversion_recipe()}"

@@ -100,8 +100,8 @@ class DirectFeed:
             buffer = memoryview(bytearray(size + _PADDING))
             if self._reader.read_into(buffer[:size], offset) != size:
                 raise StaleSource(
-                    f"{self._source.name}: ends before packet {number}, which the index has: the file was cut or "
-                    "replaced since it was indexed; index it again",
+                    f"{self._source.name}: the file ends before packet {number} of the frame index: it was cut or "
+                    "replaced since it was indexed; index it again with ff.scan or ff.build_index",
                     source=self._source.name,
                     stage="decode",
                 )

@@ -1,14 +1,14 @@
-"""The still backend: pictures in files of their own, alone or as an image sequence, through Pillow.
+"""The still backend: decode picture files, alone or as an image sequence, with Pillow.
 
-What becomes of a picture that is not RGB of 8 bits:
-    - Alpha is dropped, as a video's is: the colour stored under it stays, nothing is blended. A palette's too.
+How a picture that is not 8-bit RGB is converted:
+    - Alpha is dropped, as in videos, also that of a palette: the stored colour is kept, nothing is blended.
     - Grey and black-and-white become three equal channels.
-    - Grey of 16 bits is v / 257, rounded: 65535 becomes 255. Colour of 16 bits is what Pillow makes of it: v >> 8.
-    - CMYK and YCbCr by Pillow's formulas, without an ICC profile. Profiles, gamma and chromaticities are not applied.
-    - 32-bit whole numbers, floats and L*a*b* have no rule: UnsupportedCodec, by ``probe`` and ``scan`` already.
+    - 16-bit grey is v / 257, rounded: 65535 becomes 255. 16-bit colour is v >> 8, which is Pillow's conversion.
+    - CMYK and YCbCr: Pillow's formulas. ICC profiles, gamma and chromaticities are not applied.
+    - 32-bit integers, floats and L*a*b* are not converted: UnsupportedCodec, already from ``probe`` and ``scan``.
 
-They are turned upright; then the one recipe of ``decode.convert`` applies, as for a video of rgb24 frames: how a file
-is stored makes no difference. JPEG is always decoded at full size: reduced decoding gives other pixels.
+Pictures are turned upright. Then the recipe of ``decode.convert`` applies, as for a video of rgb24 frames. JPEG is
+always decoded at full size, because reduced decoding gives other pixels.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ _UNMULTIPLIED = {"La": "LA", "RGBa": "RGBA"}
 
 
 class StillDecoder:
-    """Decodes stills and image sequences, one thread a call; files are opened when they are wanted, and not kept.
+    """Decode still pictures and image sequences, in the calling thread; no file stays open between calls.
 
     Args:
-        limits: What a file may claim.
+        limits: Largest sizes that a file may have.
     """
 
     name = "still"
@@ -97,18 +97,18 @@ class StillDecoder:
     def pictures(
         self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], output: OutputSpec
     ) -> Iterator[tuple[int, Pixels]]:
-        """Yield (ordinal, pixels) of some frames, in memory of their own; missing ones are left out."""
+        """Yield (ordinal, pixels) of some frames, each in new memory; frames that cannot be decoded are left out."""
         shape = output.shape(*index.stream.displayed)
         for ordinal, frame in self.frames(source, index, ordinals):
             write = writer_of(frame, index, self._name(source, index, ordinal))
             yield ordinal, converted(write, output, shape, source)
 
     def recipe(self, index: FrameIndex) -> str:
-        """What decides the pixels besides the source; see ``recipe_of``."""
+        """Name the libraries and versions that decide the pixels; see ``recipe_of``."""
         return f"still, Pillow {PIL.__version__}, {conversion_recipe()}"
 
     def close(self) -> None:
-        """Nothing is kept open."""
+        """Do nothing: no file stays open between calls."""
 
     def _check(self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int]) -> None:
         check_kind(self, index, source.name)
@@ -152,16 +152,20 @@ class StillDecoder:
         # What was read while another file took its place belongs to neither (D09).
         source.check_identity(index.identity)
         if len(data) != size:
-            raise StaleSource(f"{source.name}: has {len(data)} bytes, and {size} when it was indexed: index it again",
-                              source=source.name, stage="decode")  # fmt: skip
+            raise StaleSource(
+                f"{source.name}: has {len(data)} bytes now, and had {size} when it was indexed: index it again with "
+                "ff.scan or ff.build_index",
+                source=source.name,
+                stage="decode",
+            )
         return data, source.name
 
 
 def rgb_pixels(image: Image.Image, name: str) -> Pixels:
-    """Bring a decoded picture to RGB, uint8 [H, W, 3], by the rules at the top.
+    """Convert a decoded picture to RGB, uint8 [H, W, 3], by the rules at the top of this module.
 
     Raises:
-        UnsupportedCodec: There is no rule for its pixels.
+        UnsupportedCodec: The rules do not cover its pixel format.
     """
     mode = image.mode
     if mode.startswith("I;16"):
@@ -179,13 +183,13 @@ def rgb_pixels(image: Image.Image, name: str) -> Pixels:
 
 
 def _missing(source: MediaSource, index: FrameIndex, ordinals: Sequence[int], first: MediaError) -> MediaError:
-    """Build the error of one slot; each has its own, for loaders write into them where the clip lies."""
+    """Build the error of one slot; each slot needs its own, because loaders write the clip's position into it."""
     if not isinstance(first, CorruptMedia):
         return retold(first, str(first), source.name)
-    message = str(first) if len(ordinals) == 1 else f"{first} (and so are {len(ordinals) - 1} more of those asked for)"
-    advice = "scan with verify='full' lists such pictures as failed, and plans then leave them out"
+    more = "" if len(ordinals) == 1 else f" and {len(ordinals) - 1} more"
+    advice = "run ff.scan with verify='full' to list such pictures as failed; plans then leave them out"
     if isinstance(source, SequenceSource):
         advice = next_step(index, ordinals)
     return CorruptMedia(
-        f"{message}; frame {ordinals[0]}; {advice}", frames=ordinals, source=source.name, stage="decode"
+        f"{first}; frame {ordinals[0]}{more}; {advice}", frames=ordinals, source=source.name, stage="decode"
     )

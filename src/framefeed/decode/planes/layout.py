@@ -1,4 +1,4 @@
-"""Which planes a picture has, and what else decides the pixels that it is converted to; as text, too."""
+"""PlaneLayout: pixel format, size and colour properties of a decoded picture, as values and as text."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from av.video.format import VideoFormat
 
+from framefeed._checks import expected
 from framefeed.errors import UsageError
 from framefeed.media.limits import DEFAULT_LIMITS
 from framefeed.plan.request import OutputSpec
@@ -32,7 +33,7 @@ _SCAN = {"p": False, "i": True}
 
 @dataclass(frozen=True, slots=True)
 class PlaneLayout:
-    """What a flat run of bytes must be known by, so that the decoder's picture can be rebuilt from it.
+    """Properties from which a decoded picture can be rebuilt, together with the bytes of its planes.
 
     Example:
         >>> PlaneLayout("yuv420p", 1280, 720, color_space=1).text
@@ -44,8 +45,8 @@ class PlaneLayout:
         height: Rows.
         color_space: ITU-T H.273 code of the matrix; 2 is unspecified.
         color_range: libav's: 0 unspecified, 1 limited, 2 full.
-        interlaced: Whether odd and even rows are of two times.
-        chroma_location: Where chroma samples lie, an index into ``CHROMA_LOCATIONS``.
+        interlaced: Whether odd and even rows were recorded at two times.
+        chroma_location: Location of chroma samples, an index into ``CHROMA_LOCATIONS``.
     """
 
     pixel_format: str
@@ -59,11 +60,14 @@ class PlaneLayout:
     def __post_init__(self) -> None:
         _check_size(self.width, self.height)
         if not geometry(self.pixel_format, self.width, self.height):
-            raise UsageError(f"{self.pixel_format!r} is no pixel format with planes in memory")
+            raise expected("pixel_format", "an FFmpeg pixel format that is stored in memory", self.pixel_format)
         if not (0 <= self.color_space < 256 and 0 <= self.color_range < _RANGES):
-            raise UsageError(f"no matrix {self.color_space} with range {self.color_range}")
+            raise UsageError(
+                f"expected color_space 0 to 255 and color_range 0 to {_RANGES - 1}, got {self.color_space} and "
+                f"{self.color_range}"
+            )
         if not 0 <= self.chroma_location < len(CHROMA_LOCATIONS):
-            raise UsageError(f"no chroma location {self.chroma_location}")
+            raise expected("chroma_location", f"0 to {len(CHROMA_LOCATIONS) - 1}", self.chroma_location)
 
     @property
     def planes(self) -> tuple[tuple[int, int], ...]:
@@ -77,37 +81,37 @@ class PlaneLayout:
 
     @property
     def is_convertible(self) -> bool:
-        """Whether such pictures are known to be converted, wherever the layout comes from."""
+        """Whether swscale is known to convert such pictures safely."""
         return self.color_space in _MATRICES and _FORMATS.fullmatch(self.pixel_format) is not None
 
     @property
     def is_settled(self) -> bool:
-        """Whether conversion reads samples of the planes alone, so that a picture of the same planes gives its pixels.
+        """Whether conversion reads only samples of the planes, so that equal planes give equal pixels.
 
-        swscale takes the lower field of some interlaced pictures to have a row of chroma more than there is, and looks
-        around the samples of a Bayer pattern without regard to where an odd number of them ends.
+        It is False for two kinds: of some interlaced pictures swscale reads one row of chroma too many in the lower
+        field, and of a Bayer pattern with an odd number of rows or columns it reads beyond the last sample.
         """
         return _is_settled(self.pixel_format, self.width, self.height, self.interlaced)
 
     @property
     def text(self) -> str:
-        """The layout in one line, which ``parse`` reads."""
+        """The layout as one line of text for ``parse``."""
         scan = "i" if self.interlaced else "p"
         numbers = f"{self.color_space} {self.color_range} {scan} {self.chroma_location}"
         return f"{self.pixel_format} {self.width}x{self.height} {numbers}"
 
     @staticmethod
     def parse(text: str) -> PlaneLayout:
-        """Read what ``text`` writes, and nothing else.
+        """Read a layout from its ``text``.
 
         Raises:
-            UsageError: Not such a line, an unknown pixel format, or a picture larger than the limits.
+            UsageError: The text is not a layout, its pixel format is unknown, or its picture exceeds the limits.
         """
         return _parsed(text)
 
 
 def output_layout(output: OutputSpec, height: int, width: int) -> PlaneLayout:
-    """Describe one delivered picture of a source whose displayed picture is height x width."""
+    """Give the layout of an output picture, for a source that is displayed at height x width."""
     planar = output.dimension_order == "NCHW"
     shape = output.shape(height, width)
     rows, columns = shape[1:] if planar else shape[:2]
@@ -118,13 +122,14 @@ def _check_size(width: int, height: int) -> None:
     limits = DEFAULT_LIMITS
     if not (0 < width <= limits.max_side and 0 < height <= limits.max_side) or width * height > limits.max_pixels:
         raise UsageError(
-            f"a picture of {width}x{height}: sides are 1 to {limits.max_side}, and at most {limits.max_pixels} pixels"
+            f"expected a picture with sides of 1 to {limits.max_side} and at most {limits.max_pixels} pixels, got "
+            f"{width}x{height}"
         )
 
 
 @lru_cache(maxsize=1024)
 def geometry(pixel_format: str, width: int, height: int) -> tuple[tuple[int, int], ...]:
-    """(rows, bytes of a row) of each plane; empty for what is no pixel format, or has no planes in memory."""
+    """Give (rows, bytes of a row) of each plane; empty for an unknown format, or one that is not stored in memory."""
     if pixel_format == RGB_PLANAR:
         return ((height, width),) * 3
     try:
@@ -169,7 +174,7 @@ def _parsed(text: str) -> PlaneLayout:
             pixel_format, int(width), int(height), int(color_space), int(color_range), _SCAN[scan], int(location)
         )
     except (ValueError, KeyError) as error:
-        raise UsageError(f"{text[:80]!r} is no layout of planes: {error}") from error
+        raise UsageError(f"expected the text of a PlaneLayout, got {text[:80]!r}: {error}") from error
     if layout.text != text:
-        raise UsageError(f"{text[:80]!r} is no layout of planes, though much like {layout.text!r}")
+        raise UsageError(f"expected the text of a PlaneLayout such as {layout.text!r}, got {text[:80]!r}")
     return layout

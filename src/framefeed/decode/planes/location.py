@@ -1,4 +1,4 @@
-"""Where the chroma samples of a picture lie, which PyAV does not tell."""
+"""Find the location of a picture's chroma samples, which PyAV does not give."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from framefeed.media.foreign import FOREIGN
 
 
 class LocationProbe:
-    """Finds it out by what swscale makes of the picture; keeps swscale's set-up, so: one a thread.
+    """Find the location of chroma samples by a conversion with swscale. Each thread needs its own probe.
 
-    A resized copy inherits the property. Its samples are replaced by a pattern that swscale turns into other colours
-    for each location. Two locations that give the same colours are one to swscale.
+    A resized copy of the picture has the same chroma location. Its samples are replaced by a pattern that swscale
+    converts to different colours for each location. Locations with the same colours count as one.
     """
 
     _SIZES = (16, 20)
@@ -33,10 +33,10 @@ class LocationProbe:
         self._known: dict[tuple[int, bool, bytes], int] = {}
 
     def find(self, frame: VideoFrame) -> int:
-        """Index into ``CHROMA_LOCATIONS``; 0 where it makes no difference.
+        """Give the index into ``CHROMA_LOCATIONS``; 0 if the location makes no difference.
 
         Raises:
-            UsageError: It is none of them.
+            UsageError: The location is none of ``CHROMA_LOCATIONS``.
         """
         if not _is_subsampled(frame.format.name):
             return 0
@@ -53,7 +53,7 @@ class LocationProbe:
         try:
             return self._known[key]
         except KeyError:
-            raise UsageError(f"chroma samples of {frame} lie where libav has no name for") from None
+            raise UsageError(f"the chroma samples of {frame} have a location that FFmpeg does not name") from None
 
     def _readings(self, side: int, interlaced: bool) -> dict[tuple[int, bool, bytes], int]:
         found: dict[tuple[int, bool, bytes], int] = {}

@@ -79,7 +79,7 @@ def picture_of(layout: PlaneLayout, data: Pixels) -> VideoFrame:
     """
     _check_bytes(data, layout.nbytes)
     if layout.pixel_format == RGB_PLANAR:
-        raise UsageError(f"{layout.text} is an output, not a decoder's picture")
+        raise UsageError(f"layout: expected the layout of a decoded picture, got that of output pixels, {layout.text}")
     packet = Packet(cast("bytes", data))  # any buffer will do; the stub names bytes only
     (frame,) = _tools.wrapper(layout).decode(packet)
     if not _is_read_in_place(layout, data):
@@ -96,7 +96,7 @@ def _is_read_in_place(layout: PlaneLayout, data: Pixels) -> bool:
 
 def _check_bytes(data: Pixels, nbytes: int) -> None:
     if data.dtype != np.uint8 or data.shape != (nbytes,) or not data.flags.c_contiguous:
-        raise UsageError(f"the planes have {nbytes} bytes in one piece, not {data.dtype} {data.shape}")
+        raise UsageError(f"expected contiguous uint8 [{nbytes}] for the planes, got {data.dtype} {list(data.shape)}")
 
 
 class _Tools(threading.local):

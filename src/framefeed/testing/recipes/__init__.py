@@ -29,8 +29,8 @@ def pathology(name: str) -> Pathology:
     """Look up a pathology by file name.
 
     Raises:
-        KeyError: If there is none; the message lists the known.
+        KeyError: There is no pathology of this name; the message lists all names.
     """
     if name not in _ALL:
-        raise KeyError(f"no pathology {name!r}; known: {', '.join(sorted(_ALL))}")
+        raise KeyError(f"unknown pathology {name!r}: use one of {', '.join(sorted(_ALL))}")
     return _ALL[name]
