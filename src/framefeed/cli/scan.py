@@ -189,7 +189,8 @@ def sentences(facts: dict[str, Any]) -> list[str]:
     if facts["damaged_files"]:
         lines.append(
             f"damaged: {counted(facts['damaged_frames'], 'frame')} in {counted(facts['damaged_files'], 'file')}"
-            " that can be read: plan_clips(on_damaged=...) sets what is delivered for them"
+            " that can be read: --on-damaged of clip, feed and cache build says what is delivered for them (in Python: "
+            "plan_clips(on_damaged=...))"
         )
     if facts["classes"]:
         names = [str(name) for name in facts["classes"]]

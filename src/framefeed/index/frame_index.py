@@ -250,7 +250,7 @@ class FrameIndex:
             raise TimeUnavailable(
                 "the stream's timestamps are missing or go backwards, and it declares no constant rate: ask for frames "
                 "by number instead of by time; or, if you know the frame rate, give assume_fps= to scan or build_index "
-                "(--assume-fps)"
+                "(on the command line: --indices of clip; for a catalog framefeed scan --assume-fps)"
             )
 
     def to_seconds(self, ticks: IntArray) -> FloatArray:
