@@ -79,8 +79,8 @@ def test_D01_damaged_files_can_be_read_and_are_told(tmp_path: Path, capfd: pytes
     lines = capfd.readouterr().out.splitlines()
     assert lines[0].startswith("1 of 1 file can be read")
     assert (
-        "damaged: 3 frames in 1 file that can be read: --on-damaged of clip, feed and cache build says what is delivered "
-        "for them (in Python: plan_clips(on_damaged=...))" in lines
+        "damaged: 3 frames in 1 file that can be read: --on-damaged of clip, feed and cache build says what is "
+        "delivered for them (in Python: plan_clips(on_damaged=...))" in lines
     )
     assert main([*words, "--json"]) == 0
     document = json.loads(capfd.readouterr().out)
