@@ -254,7 +254,7 @@ def _facts_of(path: str, file: pq.ParquetFile, roll: Roll | None) -> Facts:
 def _header_of(path: str, schema: pa.Schema) -> Header:
     text = (schema.metadata or {}).get(_KEY)
     if text is None:
-        raise _unreadable(path, "not written by framefeed (as a manifest, pass it to framefeed.scan)")
+        raise _unreadable(path, "not written by framefeed (if it is a list of media, pass it to framefeed.scan)")
     try:
         found = json.loads(text)
         # Before the rest, which another format may have changed.
