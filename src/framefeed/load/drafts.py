@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from framefeed.decode.decoder import Pixels, new_pixels
 from framefeed.errors import FramefeedError, MissingMedia, UsageError
+from framefeed.index.catalog_rows import missing_hint
 from framefeed.load.batch import ClipBatch
 from framefeed.load.buffers import BufferPool
 from framefeed.load.failures import placed
@@ -140,7 +141,7 @@ class Draft:
             raise error
         position, name = self.name_of(place)
         if isinstance(error, MissingMedia) and error.position is None:
-            error.args = (f"{error}{self._plan.catalog.missing_hint(self._rows[place])}",)
+            error.args = (f"{error}{missing_hint(self._plan.catalog, self._rows[place])}",)
         self._errors[place] = placed(error, position=position, source=name, stage=stage)
         self._pts_seconds[place] = np.nan
         self._valid[place] = False
