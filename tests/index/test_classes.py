@@ -15,6 +15,7 @@ from tests.cli.running import run
 
 def write(folder: Path, name: str, *labels: object) -> Path:
     path = folder / name
+    (folder / "0.mp4").touch()
     path.write_text("path,label\n" + "".join(f"{number}.mp4,{label}\n" for number, label in enumerate(labels)))
     return path
 

@@ -119,7 +119,7 @@ STRAY = r"line {}: the label '{}' is text, but {} of {} labels are integers"
     [
         ("list.txt", "a.mp4 1\n\nb.mp4 x7\nc.mp4 3\n", STRAY.format(3, "x7", 2, 3)),
         ("list.csv", "path,label\na.mp4,1\n\nb.mp4,x\nc.mp4,3\n", STRAY.format(4, "x", 2, 3)),
-        ("list.csv", 'path,label\n"a\nb.mp4",1\nb.mp4,x\nc.mp4,3\n', STRAY.format(4, "x", 2, 3)),
+        ("list.csv", 'path,label\n"x\nb.mp4",1\na.mp4,x\nc.mp4,3\n', STRAY.format(4, "x", 2, 3)),
         ("list.csv", "a.mp4,1\nb.mp4,2\nc.mp4\nd.mp4,x\n", STRAY.format(4, "x", 2, 3)),
         ("list.json", '[{"path": "a.mp4", "label": "1"}, {"path": "b.mp4", "label": "2"}, {"path": "c", "label": "x"}]',
          STRAY.replace("line", "row").format(r"2 \(from 0\)", "x", 2, 3)),
@@ -129,6 +129,8 @@ STRAY = r"line {}: the label '{}' is text, but {} of {} labels are integers"
 )  # fmt: skip
 def test_a_text_among_integer_labels_is_told(tmp_path: Path, name: str, content: str, message: str) -> None:
     (tmp_path / name).write_text(content)
+    (tmp_path / "a.mp4").touch()
+    (tmp_path / "0.mp4").touch()
     with pytest.warns(UserWarning, match=message) as caught:
         scan(tmp_path / name, workers=0)
     assert len(caught) == 1
@@ -147,12 +149,14 @@ def test_a_text_among_integer_labels_is_told(tmp_path: Path, name: str, content:
 )
 def test_labels_that_are_no_mistake_are_not_told(tmp_path: Path, content: str) -> None:
     (tmp_path / "list.txt").write_text(content)
+    (tmp_path / "a.mp4").touch()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         scan(tmp_path / "list.txt", workers=0)
 
 
 def test_empty_labels_of_a_csv_are_told(tmp_path: Path) -> None:
+    (tmp_path / "a.mp4").touch()
     (tmp_path / "list.csv").write_text("path,label\na.mp4,1\n\nb.mp4,\nc.mp4\nd.mp4,4\ne.mp4,\n")
     message = r"list\.csv: line 4: the label is empty, as in 2 of 5 rows: .*add the labels, or remove the lines"
     with pytest.warns(UserWarning, match=message) as caught:
@@ -165,6 +169,7 @@ def test_empty_labels_of_a_csv_are_told(tmp_path: Path) -> None:
 
 
 def test_empty_labels_that_are_filled_or_asked_for_are_not_told(tmp_path: Path) -> None:
+    (tmp_path / "a.mp4").touch()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         (tmp_path / "list.csv").write_text("path,label\na.mp4,cat\nb.mp4,\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from framefeed.errors import CorruptMedia, MissingMedia, StaleSource
+from framefeed.index.catalog import Catalog
 from framefeed.index.scanning import scan
 from framefeed.load import ClipBatch, ClipLoader
 from framefeed.plan.clips import Uniform
@@ -102,6 +104,26 @@ def test_a_file_that_is_gone_is_told(plan: EpochPlan) -> None:
     with ClipLoader(plan, batch_size=6, workers=2) as loader, pytest.raises(MissingMedia) as caught:
         next(iter(loader))
     assert (caught.value.position, caught.value.source) == (1, plan[1].source)
+
+
+@pytest.mark.parametrize("is_relative", [True, False])
+def test_a_missing_file_of_a_catalog_says_where_its_paths_start(tmp_path: Path, is_relative: bool) -> None:
+    videos = tmp_path / "videos"
+    videos.mkdir()
+    write_clip(videos / "a.mp4", ClipSpec(num_frames=30, height=48, width=64))
+    scan(videos, root=videos if is_relative else None, out=tmp_path / "cat.parquet")
+    if not is_relative:
+        os.rename(videos, tmp_path / "moved")
+    lost = plan_clips(Catalog.open(tmp_path / "cat.parquet"), Uniform(2), seed=0)
+    hint = f'the paths of this catalog are relative to {tmp_path}: .*Catalog.open\\(..., root="FOLDER"\\)'
+    with ClipLoader(lost, batch_size=1, workers=1) as loader, pytest.raises(MissingMedia) as caught:
+        next(iter(loader))
+    assert bool(re.search(hint, str(caught.value))) == is_relative
+    assert str(caught.value).endswith("(clip at position 0)")
+    if is_relative:
+        found = plan_clips(Catalog.open(tmp_path / "cat.parquet", root=videos), Uniform(2), seed=0)
+        with ClipLoader(found, batch_size=1) as loader:
+            assert next(iter(loader)).ok.all()
 
 
 def test_bytes_are_sources_too(plan: EpochPlan) -> None:

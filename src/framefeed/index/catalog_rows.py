@@ -262,6 +262,17 @@ class CatalogRows:
         return text if text in self._data.buffers else resolved(text, self._data.root)
 
 
+def missing_hint(catalog: CatalogRows, row: int) -> str:
+    """Say where the path of a row starts if it is relative, for the message about a file that is missing."""
+    text, data = catalog.name(row), catalog._data
+    if data.root is None or os.path.isabs(text) or is_url(text) or text in data.buffers:
+        return ""
+    return (
+        f"; the paths of this catalog are relative to {data.root}: if the files are elsewhere, name their folder: "
+        'Catalog.open(..., root="FOLDER")'
+    )
+
+
 def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
 

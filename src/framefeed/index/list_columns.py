@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import string
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +15,10 @@ from framefeed._checks import shown
 from framefeed._nearest import did_you_mean
 from framefeed.errors import UsageError
 from framefeed.index.list_text import PATH_COLUMNS, ListTable, count_media
+from framefeed.index.list_values import ListText, is_number_format
 from framefeed.index.names import unescape
+
+_LABEL = "label"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,12 @@ class ListOptions:
         return [name for _, name, _, _ in parts if name]
 
     @property
+    def number_fields(self) -> set[str]:
+        """Columns that the template formats as numbers."""
+        parts = string.Formatter().parse(self.path_template or "")
+        return {name for _, name, spec, _ in parts if name and spec and is_number_format(spec)}
+
+    @property
     def wanted(self) -> set[str]:
         """Names that a list must have."""
         return {*self.template_fields, *(name for name in (self.columns or {}).values() if isinstance(name, str))}
@@ -75,35 +85,89 @@ def _is_mapping(columns: object) -> bool:
 def renamed(found: ListTable, options: ListOptions) -> ListTable:
     """Give columns the names that are asked for; without a header, the others get names by their numbers.
 
+    A column ``Label`` or ``LABEL`` is called ``label`` if no other column is.
+
     Raises:
-        UsageError: A column that is asked for is not there.
+        UsageError: A column that is asked for is not there, or two columns would have one name.
     """
-    names = found.table.column_names
-    chosen = {_column_at(names, old, has_header=found.has_header): new for new, old in (options.columns or {}).items()}
+    old = found.table.column_names
+    chosen = {_column_at(found, each, new): new for new, each in (options.columns or {}).items()}
+    names = list(old)
     if not found.has_header:
         # A path and one value: the value is the label.
-        plain = {1: "label"} if len(names) == 2 and not chosen else {}
+        plain = {1: _LABEL} if len(names) == 2 and not chosen else {}
         names = [plain.get(at, f"column_{at}") for at in range(len(names))]
     names = [chosen.get(at, name) for at, name in enumerate(names)]
-    if len(set(names)) < len(names):
-        raise UsageError(
-            f"two columns would have the same name ({', '.join(names)}): give the other one a name too, with columns="
-        )
+    if _LABEL not in names:
+        names = _with_label(names, chosen)
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise _two_of_one_name(twice, old, options.columns or {}, found.has_header)
     return replace(found, table=found.table.rename_columns(names))
 
 
-def _column_at(names: list[str], wanted: str | int, *, has_header: bool) -> int:
+def _with_label(names: list[str], chosen: Collection[int]) -> list[str]:
+    """Call a column "label" whose name is that but for capitals.
+
+    Raises:
+        UsageError: There are several.
+    """
+    alike = [at for at, name in enumerate(names) if at not in chosen and name.strip().lower() == _LABEL]
+    if len(alike) > 1:
+        first, second = (names[at] for at in alike[:2])
+        raise UsageError(
+            f"both columns {first!r} and {second!r} may be the label: say which one, as in "
+            f'columns={{"label": "{first}"}}'
+        )
+    return [_LABEL if at in alike else name for at, name in enumerate(names)]
+
+
+def _two_of_one_name(twice: str, old: Sequence[str], columns: Mapping[str, str | int], has_header: bool) -> UsageError:
+    asked = {new: each for new, each in columns.items() if new == twice}
+    if not asked:
+        return UsageError(f"two columns have one name ({twice!r}): give each column of the list another name")
+    other: str | int = twice if has_header else int(twice.removeprefix("column_"))
+    example = _quoted({**asked, f"other_{twice}": other})
+    return UsageError(
+        f"columns={_quoted(asked)} would give two columns one name, {twice!r}: the list has a column {other!r} too "
+        f"(it has {', '.join(map(repr, old))}): give that one another name, as in columns={example}"
+    )
+
+
+def _column_at(found: ListTable, wanted: str | int, new: str) -> int:
+    names = found.table.column_names
     if isinstance(wanted, int):
         if -len(names) <= wanted < len(names):
             return wanted % len(names)
-        raise UsageError(f"it has no column {wanted}: its {len(names)} columns are numbered 0 to {len(names) - 1}")
-    if not has_header:
+        count = f"{len(names)} column{'' if len(names) == 1 else 's'}, 0 to {len(names) - 1}"
+        raise UsageError(f"it has {count}, and no column {wanted}{_first_row(found)}")
+    if not found.has_header:
         raise UsageError(
-            f"it has no header, so columns have no names: in place of {wanted!r}, give the column's number from 0"
+            f"it has no header, and so no column {wanted!r}: give its number from 0, as in columns={{{_quoted(new)}: "
+            "0}"
         )
     if wanted in names:
-        return names.index(wanted)
+        return int(names.index(wanted))
+    alike = [at for at, name in enumerate(names) if name.strip().lower() == wanted.strip().lower()]
+    if len(alike) == 1:
+        return alike[0]
+    if new in names and not did_you_mean(wanted, names):
+        raise UsageError(
+            f"it has no column {wanted!r}, but {', '.join(map(repr, names))}: in columns= the new name comes first, "
+            f"then the name in the list: columns={_quoted({wanted: new})}"
+        )
     raise _unknown_column(names, wanted)
+
+
+def _first_row(found: ListTable) -> str:
+    """Show how the first good row was split, and what separates values."""
+    row = next((row for row in range(len(found.table)) if row not in found.bad), None)
+    if row is None:
+        return ""
+    values = [_plain(value) for value in found.table.slice(row, 1).to_pylist()[0].values()]
+    hint = "; blanks separate values only if all are numbers: use tabs or commas"
+    has_blank = found.line_of is not None and not found.has_header and " " in str(values[-1])
+    return f" ({found.place(row)} is read as {', '.join(map(repr, values))}{hint if has_blank else ''})"
 
 
 def _unknown_column(names: list[str], wanted: str) -> UsageError:
@@ -133,11 +197,11 @@ def path_column(table: pa.Table) -> str:
     )
 
 
-def built_paths(table: pa.Table, renamed_table: pa.Table, options: ListOptions) -> Iterator[str | UsageError]:
+def built_paths(found: ListTable, renamed_table: pa.Table, options: ListOptions) -> Iterator[str | UsageError]:
     """Build the path of each row by the template; an error where its values do not fit.
 
     Args:
-        table: Columns by the names of the list, which the template may use.
+        found: Columns by the names of the list, which the template may use.
         renamed_table: The same by the names that are asked for, which it may use too.
         options: Hold the template.
 
@@ -145,28 +209,52 @@ def built_paths(table: pa.Table, renamed_table: pa.Table, options: ListOptions) 
         UsageError: The template names a column that is not there, or more of it than its value.
     """
     template, fields = options.path_template or "", options.template_fields
-    known = {name: each.column(name) for each in (renamed_table, table) for name in each.column_names}
+    known = {name: each.column(name) for each in (renamed_table, found.table) for name in each.column_names}
     for field in fields:
         if field not in known:
             # Also "{label.name}" and "{label[0]}": values are text and numbers.
-            raise _unknown_column(table.column_names, field)
+            raise _unknown_column(found.table.column_names, field)
     columns = [known[name].to_pylist() for name in fields]
     for number, values in enumerate(zip(*columns, strict=True)):
         row = {name: _plain(value) for name, value in zip(fields, values, strict=True)}
-        missing = [name for name, value in row.items() if value is None]
-        if missing:
-            yield UsageError(f"row {number}: has no {missing[0]}, which path_template needs")
+        empty = [name for name, value in row.items() if value is None or value == ""]
+        if empty:
+            yield UsageError(
+                f"{found.place(number)}: {empty[0]} is empty, and path_template={template!r} needs it: add it, or "
+                "remove the line"
+            )
             continue
         try:
             yield template.format_map(row)
-        except ValueError as error:
-            yield UsageError(f"row {number}: {row} does not fit path_template={template!r}: {error}")
+        except (ValueError, TypeError) as error:
+            yield UsageError(f"{found.place(number)}: {_misfit(template, row, error)}")
+
+
+def _misfit(template: str, row: Mapping[str, Any], error: Exception) -> str:
+    """Say which value does not fit its place in the template."""
+    for _, name, spec, conversion in string.Formatter().parse(template):
+        if not name or conversion or not spec or "{" in spec:
+            continue
+        try:
+            format(row[name], spec)
+        except (ValueError, TypeError):
+            kind = "an integer" if spec[-1] in "bcdoxX" else "a number"
+            return (
+                f"{name} is {row[name]!r}, and {{{name}:{spec}}} in path_template needs {kind}: correct the line, or "
+                "the template"
+            )
+    return f"{dict(row)} does not fit path_template={template!r}: {error}"
+
+
+def _quoted(value: object) -> str:
+    """Write text, or a dict, as in the examples of messages."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
-        return os.fsdecode(value)
+        return ListText(os.fsdecode(value))
     if isinstance(value, str):
-        return unescape(value)
+        return ListText(unescape(value))
     # 12.0 of a column with fractions or gaps fits {:06d} as 12 does.
     return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -31,7 +31,7 @@ def stray_label(found: ListTable) -> str | None:
     first = visible(labels[row].as_py())
     others = f" ({stray - 1} more are text too)" if stray > 1 else ""
     return (
-        f"{_place(found, row)}: the label {first!r} is text, but {integers} of {count} labels are integers{others}: so "
+        f"{found.place(row)}: the label {first!r} is text, but {integers} of {count} labels are integers{others}: so "
         "all labels are text, and this one is a class of its own: correct it, or remove the line"
     )
 
@@ -47,10 +47,6 @@ def missing_label(found: ListTable) -> str | None:
     if not rows or len(rows) == len(labels):
         return None
     return (
-        f"{_place(found, rows[0])}: the label is empty, as in {len(rows)} of {len(labels)} rows: such rows stay "
+        f"{found.place(rows[0])}: the label is empty, as in {len(rows)} of {len(labels)} rows: such rows stay "
         "without a label, and plan_clips(columns=['label']) refuses them: add the labels, or remove the lines"
     )
-
-
-def _place(found: ListTable, row: int) -> str:
-    return f"row {row} (from 0)" if found.line_of is None else f"line {found.line_of(row)}"

@@ -122,7 +122,9 @@ class _Finder:
             self.bad |= manifest.bad
             # Where a list has no label, the name of the folder is the label.
             missing = None if self.by_parent else manifest.missing_label
-            self.remarks += [remark for remark in (manifest.stray_label, missing) if remark is not None]
+            self.remarks += [
+                remark for remark in (manifest.all_missing, manifest.stray_label, missing) if remark is not None
+            ]
             start = self.columns.num_rows if manifest.columns.column_names else BARE
             self.found.append(Found(Group(manifest.folder, manifest.names), first_column_row=start))
             self.columns = _joined(self.columns, manifest.columns)

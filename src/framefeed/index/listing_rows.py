@@ -54,7 +54,7 @@ class Listing:
         repeated_files: How many rows were left out because the same file has one.
         repeated_folders: How often a folder was met again, and not listed again.
         passed_over: How many files of folders have another ending than media, by ending.
-        remarks: What to warn of about the labels of lists.
+        remarks: What to warn of about the paths and labels of lists.
     """
 
     groups: list[Group] = field(default_factory=list)

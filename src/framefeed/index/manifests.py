@@ -10,11 +10,10 @@ relative to the list's folder, or to the one that is given.
 from __future__ import annotations
 
 import csv
-import json
 import os
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,11 +22,14 @@ import pyarrow.parquet as pq
 from framefeed.errors import MissingMedia, UnreadableMedia, UsageError
 from framefeed.index.facts import FACTS, decoded
 from framefeed.index.list_columns import ListOptions, built_paths, path_column, renamed
+from framefeed.index.list_csv import read_csv, separator_of
+from framefeed.index.list_json import read_json
 from framefeed.index.list_labels import missing_label, stray_label
 from framefeed.index.list_lines import Lines, check_paths_alone, has_values, look_like_fields, paths_alone, read_lines
-from framefeed.index.list_text import ListTable, in_utf8, read_csv, separator_of, split_fields, split_lines
+from framefeed.index.list_text import ListTable, in_utf8, split_fields, split_lines
+from framefeed.index.list_values import SAVE_AS_UTF8, first_not_utf8, strip_text, typed
 from framefeed.index.listing_suffixes import suffix_of
-from framefeed.index.names import absolute, escape, unescape
+from framefeed.index.names import absolute, escape, is_url, unescape, visible
 from framefeed.media.regular_files import stat_regular
 from framefeed.parallel.shortage import try_again_in_shortage
 
@@ -38,6 +40,8 @@ MANIFEST_SUFFIXES = TEXT_SUFFIXES | CSV_SUFFIXES | JSON_SUFFIXES | {".parquet"}
 
 # In lines of names: what makes `names.absolute` do more than to put a folder before a name. A false alarm costs time.
 _ODD = ("\0", "//", "/./", "/../", "/\n", "/.\n", "/..\n", "\n./", "\n../", "\n.\n", "\n..\n", "\n\n")
+
+_MAX_SHOWN = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,7 @@ class Manifest:
         bad: What is wrong with lines that do not fit, by the names that stand for them.
         stray_label: Warning of a label that is text among integers, or None.
         missing_label: Warning of rows without a label, or None.
+        all_missing: Warning that none of its relative paths exists, or None.
     """
 
     folder: str
@@ -59,6 +64,7 @@ class Manifest:
     bad: dict[str, UnreadableMedia] = field(default_factory=dict)
     stray_label: str | None = None
     missing_label: str | None = None
+    all_missing: str | None = None
 
     @property
     def paths(self) -> list[str]:
@@ -101,9 +107,9 @@ def _read_table(path: str, options: ListOptions) -> ListTable | Manifest:
     if suffix == ".parquet":
         return ListTable(_parquet_table(path))
     data = in_utf8(_read(path))
-    folder = options.folder or os.path.dirname(path)
     if suffix in JSON_SUFFIXES:
-        return ListTable(_json_table(data))
+        return read_json(data)
+    folder = options.folder or os.path.dirname(path)
     if suffix in CSV_SUFFIXES:
         text = os.fsdecode(data)
         separator = separator_of(text, "\t" if suffix == ".tsv" else ",")
@@ -135,27 +141,6 @@ def _path_names(options: ListOptions) -> set[str]:
     return {str((options.columns or {}).get("path", ""))}
 
 
-def _json_table(data: bytes) -> pa.Table:
-    """Read a list of objects, or one object a line."""
-    text = data.decode()
-    try:
-        found = json.loads(text)
-    except json.JSONDecodeError:
-        found = [json.loads(line) for line in text.splitlines() if line.strip()]
-    records = [found] if isinstance(found, dict) and "\n" not in text.strip() else found
-    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
-        raise UsageError('expected a list of objects such as [{"path": "a.mp4", "label": "cat"}, ...], or one a line')
-    names = dict.fromkeys(name for record in records for name in record)
-    return pa.table({name: _json_column([record.get(name) for record in records]) for name in names})
-
-
-def _json_column(values: list[Any]) -> pa.Array:
-    try:
-        return pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):  # of several types
-        return pa.array([None if value is None else json.dumps(value) for value in values], pa.string())
-
-
 def _parquet_table(path: str) -> pa.Table:
     table = pq.read_table(path, use_threads=False)
     if b"framefeed" in (table.schema.metadata or {}):
@@ -166,43 +151,101 @@ def _parquet_table(path: str) -> pa.Table:
 
 def _manifest(path: str, found: ListTable, options: ListOptions) -> Manifest:
     named = renamed(found, options)
-    table = named.table
-    if not table.column_names:
-        if not len(table) and suffix_of(path) != ".parquet":
-            return Manifest("", [], table)
+    if not named.table.column_names:
+        if not len(named.table) and suffix_of(path) != ".parquet":
+            return Manifest("", [], named.table)
         raise UsageError("has no columns: expected one with paths, called path")
-    bad = {
-        number: UnreadableMedia(f"{path}: {reason}", source=path, stage="open") for number, reason in found.bad.items()
-    }
+    if suffix_of(path) in CSV_SUFFIXES:
+        found, named = (_with_bare_labels(each, named.table.column_names) for each in (found, named))
     if options.path_template is not None:
-        names, used = list[str](), ""
-        for number, built in enumerate(built_paths(found.table, table, options)):
-            if isinstance(built, UsageError):
-                bad.setdefault(number, UnreadableMedia(f"{path}: {built}", source=path, stage="open"))
-            names.append("" if isinstance(built, UsageError) else built)
+        used, (names, bad) = "", _built(found, named, options)
+        named = _with_numbers(named, bad, options)
     else:
-        used = path_column(table)
-        names = [_path_of(value) for value in _text_column(table, used).to_pylist()]
-    others = {_free_name(other): _normal(table.column(other)) for other in table.column_names if other != used}
+        used = path_column(named.table)
+        names, bad = _named(named, used)
+    table = named.table
+    if suffix_of(path) != ".parquet":
+        _check_text(named, used)
     if bad and len(bad) == len(names):
         raise UsageError(f"no line fits: {bad[min(bad)]}")
+    others = {_free_name(other): _normal(table.column(other)) for other in table.column_names if other != used}
     manifest = _manifest_of(path, names, pa.table(others), options.folder)
-    manifest = _with_bad(path, manifest, bad) if bad else manifest
+    named = replace(named, bad=bad)
+    manifest = _with_bad(path, manifest, named) if bad else manifest
     stray, missing = stray_label(named), missing_label(named) if suffix_of(path) in CSV_SUFFIXES else None
     return replace(
         manifest,
+        all_missing=manifest.all_missing
+        and manifest.all_missing + ("; or correct path_template" if options.path_template else ""),
         stray_label=stray and f"list {path}: {stray}",
         missing_label=missing and f"list {path}: {missing}",
     )
 
 
-def _with_bad(path: str, manifest: Manifest, bad: dict[int, UnreadableMedia]) -> Manifest:
+def _with_bare_labels(found: ListTable, names: list[str]) -> ListTable:
+    """Remove blanks around labels: 'cat ' and 'cat' are one class.
+
+    Args:
+        found: The list.
+        names: What its columns are to be called, in order.
+    """
+    if "label" not in names:
+        return found
+    at = names.index("label")
+    name, column = found.table.column_names[at], strip_text(found.table.column(at))
+    return replace(found, table=found.table.set_column(at, name, column))
+
+
+def _built(found: ListTable, named: ListTable, options: ListOptions) -> tuple[list[str], dict[int, str]]:
+    """Build the names by the template, and say what is wrong with lines that do not fit."""
+    names, bad = list[str](), dict(found.bad)
+    for row, built in enumerate(built_paths(found, named.table, options)):
+        if isinstance(built, UsageError):
+            bad.setdefault(row, str(built))
+        names.append("" if isinstance(built, UsageError) else built)
+    return names, bad
+
+
+def _with_numbers(found: ListTable, bad: Collection[int], options: ListOptions) -> ListTable:
+    """Make columns numbers that are text because of bad lines alone, and that the template formats as numbers."""
+    table = found.table
+    for name in options.number_fields.intersection(table.column_names if bad else ()):
+        if pa.types.is_string(table.schema.field(name).type):
+            texts = table.column(name).to_pylist()
+            numbers = typed([None if row in bad else text for row, text in enumerate(texts)])
+            if not pa.types.is_string(numbers.type):
+                table = table.set_column(table.column_names.index(name), name, numbers)
+    return replace(found, table=table)
+
+
+def _named(found: ListTable, used: str) -> tuple[list[str], dict[int, str]]:
+    """Take the names from the column of paths, and say what is wrong with lines that do not fit."""
+    names, bad = [_path_of(value) for value in _text_column(found.table, used).to_pylist()], dict(found.bad)
+    for row, value in found.not_text.get(found.table.column_names.index(used), {}).items():
+        bad[row] = f"{found.place(row)}: the path ({used!r}) is {value}, expected text: correct or remove it"
+    if "" in names:
+        for row, name in enumerate(names):
+            if not name and row not in bad:
+                bad[row] = f"{found.place(row)}: the path ({used!r}) is missing: add it, or remove the line"
+    return names, bad
+
+
+def _check_text(found: ListTable, used: str) -> None:
+    """Refuse a list whose values are in an unknown encoding; the bytes of paths may be any."""
+    for name in found.table.column_names:
+        odd = None if name == used else first_not_utf8(found.table.column(name))
+        if odd is not None:
+            row, value = odd
+            raise UsageError(f"{found.place(row)}: the value '{value}' of column {name!r} is not UTF-8: {SAVE_AS_UTF8}")
+
+
+def _with_bad(path: str, manifest: Manifest, found: ListTable) -> Manifest:
     """Give lines that do not fit a name of their own, so that each is a row with its error."""
     names, errors = manifest.paths, dict[str, UnreadableMedia]()
-    for number, error in bad.items():
-        names[number] = f"{path} row {number}"
-        errors[names[number]] = error
-    return Manifest("", names, manifest.columns, errors)
+    for row, reason in found.bad.items():
+        names[row] = f"{path} {found.name_of(row)}"
+        errors[names[row]] = UnreadableMedia(f"{path}: {reason}", source=path, stage="open")
+    return replace(manifest, folder="", names=names, bad=errors)
 
 
 def _text_column(table: pa.Table, name: str) -> pa.ChunkedArray:
@@ -214,15 +257,35 @@ def _text_column(table: pa.Table, name: str) -> pa.ChunkedArray:
     return column
 
 
-def _manifest_of(path: str, names: list[str], columns: pa.Table, folder: str | None) -> Manifest:
-    folder, text = folder or os.path.dirname(path), "\n".join(["", *names, ""])
+def _manifest_of(path: str, names: list[str], columns: pa.Table, given: str | None) -> Manifest:
+    folder, text = given or os.path.dirname(path), "\n".join(["", *names, ""])
+    remark = _all_missing(path, names, folder, is_given=given is not None)
     # A name may hold line ends itself: then lines are no names.
     if text.count("\n") == len(names) + 1 and not any(odd in text for odd in _ODD):
         # A million names are not taken apart for nothing: `absolute` would only put the folder before each, or not.
         num_complete = text.count("\n/")
         if num_complete in (0, len(names)) and folder != os.sep:
-            return Manifest("" if num_complete else folder, names, columns)
-    return Manifest("", [absolute(name, folder) for name in names], columns)
+            return Manifest("" if num_complete else folder, names, columns, all_missing=remark)
+    return Manifest("", [absolute(name, folder) for name in names], columns, all_missing=remark)
+
+
+def _all_missing(path: str, names: list[str], folder: str, *, is_given: bool) -> str | None:
+    """Say where relative paths start if none of them exists."""
+    if is_url(folder):
+        return None
+    relative = [name for name in names if name and not name.startswith(os.sep) and not is_url(name)]
+    if not relative or any(os.path.exists(absolute(name, folder)) for name in relative):
+        return None
+    shown = visible(relative[0])
+    example = f"'{shown if len(shown) <= _MAX_SHOWN else shown[:_MAX_SHOWN] + '...'}'"
+    what = f"none of its {len(relative):,} relative paths exists, for example {example}"
+    if len(relative) == 1:
+        what = f"its relative path {example} does not exist"
+    start = f"root={folder}" if is_given else f"the folder of the list ({folder})"
+    return (
+        f"list {path}: {what}: relative paths start at {start}; if they start "
+        'elsewhere, name that folder: scan(..., root="FOLDER"), on the command line --root FOLDER'
+    )
 
 
 def _path_of(value: str | bytes | None) -> str:

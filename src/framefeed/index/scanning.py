@@ -172,7 +172,7 @@ class Scanned:
     Attributes:
         catalog: The catalog.
         tally: What it took.
-        remarks: What to warn of about the labels of lists.
+        remarks: What to warn of about the paths and labels of lists.
     """
 
     catalog: Catalog

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from framefeed.decode.decoder import Pixels, new_pixels
-from framefeed.errors import FramefeedError, UsageError
+from framefeed.errors import FramefeedError, MissingMedia, UsageError
+from framefeed.index.catalog_rows import missing_hint
 from framefeed.load.batch import ClipBatch
 from framefeed.load.buffers import BufferPool
 from framefeed.load.failures import placed
@@ -139,6 +140,8 @@ class Draft:
         if not isinstance(error, Exception):
             raise error
         position, name = self.name_of(place)
+        if isinstance(error, MissingMedia) and error.position is None:
+            error.args = (f"{error}{missing_hint(self._plan.catalog, self._rows[place])}",)
         self._errors[place] = placed(error, position=position, source=name, stage=stage)
         self._pts_seconds[place] = np.nan
         self._valid[place] = False
