@@ -73,7 +73,10 @@ def test_a_server_that_gives_no_pieces_is_refused() -> None:
 )
 def test_a_server_that_refuses_an_object_does_not_make_it_missing(status: int, advice: str) -> None:
     pytest.importorskip("aiohttp", reason="fsspec reads HTTP by aiohttp")
-    with served({}, status=status) as server, pytest.raises(UnreadableMedia, match=f"answered {status} .*{advice}") as e:
+    with (
+        served({}, status=status) as server,
+        pytest.raises(UnreadableMedia, match=f"answered {status} .*{advice}") as e,
+    ):
         ff.probe(f"{server}/a.mp4")
     assert not isinstance(e.value, MissingMedia)
 
