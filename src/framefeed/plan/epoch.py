@@ -15,7 +15,7 @@ from numpy.random import Generator
 from framefeed._checks import OutOfRange, check_integer, check_mapping, check_position, expected
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index.catalog import Catalog, CatalogEntry
-from framefeed.plan.annotated import is_named_as_times, requests_of_rows
+from framefeed.plan.annotated import remarks_on, requests_of_rows
 from framefeed.plan.asked import Requests
 from framefeed.plan.chance import Place, generator_at
 from framefeed.plan.clips import ClipRule, RandomSegments
@@ -373,7 +373,8 @@ def plan_clips(
         at: Name of the column with each row's frame numbers (integers) or seconds from the first frame (floats), one
             or a list a row, in place of a rule. A row with a null in it is left out. Seconds are taken with
             pick="played" and no tolerance, and the policy is "repeat_last"; for others make the requests yourself:
-            ``plan_requests`` takes pick, tolerance_seconds and policy.
+            ``plan_requests`` takes pick, tolerance_seconds and policy. A warning says if floats look like frame
+            numbers, or if all frames of a row lie past the end.
         unequal: Let the pictures of different clips differ in size; ``ClipBatch.data`` is then a list of clips.
         on_damaged: For frames that a scan with ``verify="full"`` found damaged: "error" plans them, and loading raises
             CorruptMedia; "skip" delivers zeros, with ``valid`` False; "deliver" delivers the picture that the decoder
@@ -391,12 +392,9 @@ def plan_clips(
     plan = _restored(catalog, _rule_or_column(catalog, rule, at), options)
     if excluded := plan.tables.num_excluded(catalog):
         warnings.warn(_left_out(plan, excluded), UserWarning, stacklevel=2)
-    if at is not None and isinstance(plan.rule, Requests) and is_named_as_times(at) and not plan.rule.by_time.any():
-        warnings.warn(
-            f"at={at!r}: integers are frame numbers, not seconds: for seconds write floats, such as 3.0",
-            UserWarning,
-            stacklevel=2,
-        )
+    if isinstance(plan.rule, Requests):
+        for suspicion in remarks_on(catalog, plan.rule):
+            warnings.warn(suspicion, UserWarning, stacklevel=2)
     if (remark := unknown_damage(catalog, on_damaged)) is not None:
         warnings.warn(remark, UserWarning, stacklevel=2)
     return plan
