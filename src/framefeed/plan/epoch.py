@@ -21,6 +21,7 @@ from framefeed.plan.chance import Place, generator_at
 from framefeed.plan.clips import ClipRule, RandomSegments
 from framefeed.plan.crops import Crop, RandomCrop, RandomResizedCrop, Size
 from framefeed.plan.description import PlanDescription, described
+from framefeed.plan.differences import differences, in_short
 from framefeed.plan.layout import Slot
 from framefeed.plan.options import PlanOptions, Shuffle
 from framefeed.plan.order import IntArray, Permutation, Shard, Tail, permutation
@@ -300,13 +301,17 @@ class EpochPlan:
         return blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
     def state_dict(self) -> dict[str, Any]:
-        """The plan's part of a checkpoint: plain JSON, a few hundred bytes."""
+        """The plan's part of a checkpoint: plain JSON, at most 600 bytes."""
         return {
             "version": STATE_VERSION,
             "fingerprint": self.fingerprint,
             "seed": self.options.seed,
             "epoch": self.options.epoch,
             "world_size": self.options.world_size,
+            "num_clips": len(self.tables.layout),
+            "rule": in_short(repr(self.rule)),
+            "options": in_short(self.options.shown),
+            "catalog": self.catalog.fingerprint,
         }
 
     def with_state(self, state: Mapping[str, Any]) -> EpochPlan:
@@ -320,9 +325,11 @@ class EpochPlan:
         if version != STATE_VERSION:
             raise UsageError(f"state: expected version {STATE_VERSION} of a plan's state, got version {version!r}")
         if state.get("fingerprint") != self.fingerprint:
+            found = "; ".join(differences(state, self.state_dict()))
+            prints = f"its fingerprint is {state.get('fingerprint')}, this plan's {self.fingerprint}"
             raise UsageError(
-                f"this checkpoint belongs to another plan: its fingerprint is {state.get('fingerprint')}, this plan's "
-                f"{self.fingerprint}; make the plan with the same catalog, rule, seed and options"
+                f"this checkpoint belongs to another plan: {f'these differ: {found}' if found else prints}. Make the "
+                "plan with the same catalog, rule, seed and options as before"
             )
         return self.with_epoch(int(state["epoch"]))
 
