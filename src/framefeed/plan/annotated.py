@@ -90,7 +90,7 @@ def _check_lists(catalog: Catalog, at: str, rows: IntArray, chosen: RowLists) ->
     if (unlike := lengths != lengths[0]).any():
         other = int(unlike.argmax())
         raise UsageError(
-            f"column {at!r} must have one number of frames in every row, but {_named(catalog, rows, 0)} has "
+            f"column {at!r} must have the same number of frames in every row, but {_named(catalog, rows, 0)} has "
             f"{lengths[0]} and {_named(catalog, rows, other)} has {lengths[other]}: repeat frames, or plan the "
             "lengths apart with catalog[mask]"
         )
