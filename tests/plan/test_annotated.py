@@ -147,7 +147,7 @@ def test_a_plan_travels_as_the_name_of_its_column(tmp_path: Path) -> None:
         ([[[1]], [[2]], [[3]]], "holds list"),
         (
             [[1], [2, 3], [4]],
-            r"same number of frames in every row, .* 0 \(.*annotated_6.mp4\) has 1 and row 1 \(.*annotated_9.mp4\) has 2",
+            r"same number of frames in every row, .* 0 \(.*annotated_6.mp4\) has 1 and row 1 \(.*_9.mp4\) has 2",
         ),
         ([0.0, float("inf"), 1.0], r"not finite in row 1 \(.*annotated_9.mp4\)"),
         (pa.array([1, 2, 2**63], pa.uint64()), "no frame number"),
