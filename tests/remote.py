@@ -61,6 +61,7 @@ def stored(**objects: bytes) -> Iterator[list[str]]:
 class _Handler(BaseHTTPRequestHandler):
     objects: dict[str, bytes]
     sends_pieces: bool
+    status: int
 
     def do_HEAD(self) -> None:
         self._answer(has_body=False)
@@ -71,7 +72,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, *, has_body: bool) -> None:
         data = self.objects.get(self.path)
         if data is None:
-            self.send_error(404)
+            self.send_error(self.status)
             return
         wanted = _RANGE.match(self.headers.get("Range", "")) if self.sends_pieces else None
         first, last = (int(wanted[1]), min(int(wanted[2]), len(data) - 1)) if wanted else (0, len(data) - 1)
@@ -90,9 +91,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def served(objects: dict[str, bytes], *, sends_pieces: bool = True) -> Iterator[str]:
-    """Serve objects by their paths; give the server's URL."""
-    handler = type("Handler", (_Handler,), {"objects": objects, "sends_pieces": sends_pieces})
+def served(objects: dict[str, bytes], *, sends_pieces: bool = True, status: int = 404) -> Iterator[str]:
+    """Serve objects by their paths, and answer ``status`` for other paths; give the server's URL."""
+    handler = type("Handler", (_Handler,), {"objects": objects, "sends_pieces": sends_pieces, "status": status})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()

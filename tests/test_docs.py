@@ -14,6 +14,7 @@ import linecache
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -27,7 +28,7 @@ import pytest
 import framefeed as ff
 from framefeed.cli import COMMANDS, main
 from framefeed.testing import make_folder
-from tests.cli.running import run
+from tests.cli.running import SECONDS, environment, run
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -112,6 +113,10 @@ def with_checks(source: str) -> ast.Module:
     """Turn ``expression  # -> text`` into a check that this is the expression's repr."""
     tree, lines, promises = ast.parse(source), source.splitlines(), source.count("# -> ")
     for node in tree.body:
+        # A page is no script, but what its scripts do is to be run.
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'":
+            node.test = ast.copy_location(ast.Constant(True), node.test)
+    for node in tree.body:
         said = re.search(r"  # -> (.*)$", lines[(node.end_lineno or 1) - 1])
         if said is not None:
             assert isinstance(node, ast.Expr), f"not an expression: {lines[node.lineno - 1]}"
@@ -141,6 +146,24 @@ def run_shell(block: Block) -> None:
 def test_a_promise_that_is_wrong_or_unchecked_is_caught(source: str) -> None:
     with pytest.raises(AssertionError):
         exec(compile(with_checks(source), "page", "exec"), {"check_shown": check_shown})  # noqa: S102 - see above
+
+
+def test_what_a_script_does_is_run() -> None:
+    found: dict[str, Any] = {"__name__": "page"}
+    exec(compile(with_checks('if __name__ == "__main__":\n    x = 2'), "page", "exec"), found)  # noqa: S102 - see above
+    assert found["x"] == 2
+
+
+@pytest.mark.slow
+def test_the_quick_start_is_a_script_that_spawned_workers_can_import(at_home: Path) -> None:
+    pytest.importorskip("torch")
+    block = next(block for block in blocks_of(ROOT / "README.md") if block.needs_torch)
+    spawned = 'import multiprocessing\n\nmultiprocessing.set_start_method("spawn", force=True)\n'
+    one_epoch = block.code.replace("range(3)", "range(1)")  # each epoch starts two workers, which import PyTorch
+    (at_home / "train.py").write_text(spawned + one_epoch)
+    command = [sys.executable, "train.py"]
+    result = subprocess.run(command, cwd=at_home, env=environment(), capture_output=True, timeout=SECONDS)
+    assert result.returncode == 0, result.stderr.decode()
 
 
 # What PyTorch thinks of the number of workers on a small machine, and Python of forking, is not the docs' matter.

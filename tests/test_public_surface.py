@@ -110,6 +110,9 @@ def test_later_modules_say_so_too(name: str, statement: str) -> None:
 def test_unknown_names_are_attribute_errors() -> None:
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = ff.no_such_name
+    with pytest.raises(AttributeError, match="no attribute 'Videodecoder'; did you mean 'VideoDecoder'"):
+        _ = ff.Videodecoder
+    assert not hasattr(ff, "planclips")
 
 
 def test_the_torch_adapter_comes_on_first_use() -> None:

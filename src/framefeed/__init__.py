@@ -176,7 +176,9 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"framefeed.adapters.{name}")
     if name in _LATER:
         raise NotInThisVersion(f"framefeed.{name} is not in this version ({__version__}): {_LATER[name]}")
-    raise AttributeError(f"module 'framefeed' has no attribute {name!r}")
+    from framefeed._nearest import did_you_mean
+
+    raise AttributeError(f"module 'framefeed' has no attribute {name!r}{did_you_mean(name, __dir__())}")
 
 
 def __dir__() -> list[str]:

@@ -224,6 +224,26 @@ def test_L11_a_trainers_own_draws_are_left_alone() -> None:
     assert got == expected
 
 
+@pytest.mark.parametrize(
+    ("output", "received"),
+    [
+        ("tensor", r'a tensor, uint8 \[T, C, H, W\]; ClipDataset\(output="pil"\) gives PIL pictures'),
+        ("numpy", r"a NumPy array, uint8 \[T, H, W, C\]"),
+        ("pil", "a PIL picture for a clip of one frame, else a list"),
+    ],
+)
+def test_a_transform_made_for_another_form_is_told_which_it_received(output: Any, received: str) -> None:
+    def gray(picture: Any) -> Any:
+        return picture.convert("L").no_such_method()
+
+    plan = plan_of(shuffle=False)
+    with pytest.raises(LoadError, match=f"AttributeError: .*received {received}"):
+        ClipDataset(plan, transform=gray, output=output)[2]
+    with pytest.raises(LoadError) as caught:
+        ClipDataset(plan, transform=broken, output=output)[2]
+    assert "received" not in str(caught.value)
+
+
 def test_what_a_transform_raises_leaves_the_generators_as_they_were() -> None:
     state = torch.get_rng_state()
     with pytest.raises(LoadError, match=r"transform failed .* position 2: KeyError: 'mean'") as caught:

@@ -506,6 +506,8 @@ def test_C04_a_full_cache_says_so_once_and_decoding_goes_on(tmp_path: Path) -> N
                 np.testing.assert_array_equal(pixels, of.fresh((clip, SMALL))[0])
         assert "stores no more" in str(seen[0].message)
         assert len(seen) == 1
+        # At the line that called framefeed, which is of a helper of the tests.
+        assert Path(seen[0].filename).is_relative_to(Path(__file__).parent.parent)
         assert cache.stats().is_full
         assert 0 < cache.stats().frames_stored < 20
         cache.flush()

@@ -65,6 +65,20 @@ def test_the_users_folder_with_bad_files(tmp_path: Path) -> None:
     assert _sheet(tmp_path / "out" / "first_batch.png").shape[1] <= 1920
 
 
+def test_a_clip_that_cannot_be_decoded_does_not_take_its_batch_along(tmp_path: Path) -> None:
+    bad = make_folder(tmp_path / "videos", videos_per_class=1, seconds=2)[0]
+    data = bytearray(bad.read_bytes())
+    data[2000:3000] = bytes(1000)  # of the first group of pictures: the headers stay
+    bad.write_bytes(data)
+    result = run("demo", tmp_path / "videos", "-o", tmp_path / "out")
+    assert result.returncode == 3
+    assert "(CorruptMedia)" in only_line(result.stderr)
+    out = result.stdout.decode()
+    # 24 clips of each file, shuffled, in batches of 8: nearly every batch has clips of both.
+    assert re.search(r"^\d+ clips of 2 epochs could not be decoded: the other clips of these", out, re.MULTILINE)
+    assert len(re.findall(r"^epoch \d   loss \d", out, re.MULTILINE)) == 2
+
+
 @pytest.mark.parametrize("words", [["missing"], ["empty"], ["-o", "file"], ["a", "b"], ["--epochs", "3"]])
 def test_mistakes(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                   capfd: pytest.CaptureFixture[str]) -> None:  # fmt: skip

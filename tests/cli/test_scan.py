@@ -125,6 +125,14 @@ def test_an_empty_folder_is_a_mistake(tmp_path: Path, capfd: pytest.CaptureFixtu
     assert "no media found in" in only_line(capfd.readouterr().err)
 
 
+def test_what_a_scan_will_lose_is_told(videos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    words = ["scan", os.fspath(videos), "-o", os.fspath(tmp_path / "cat.parquet")]
+    assert main([*words, "--verify", "full"]) == 0
+    assert capfd.readouterr().err == ""
+    assert main(words) == 0
+    assert "its counts of damaged frames will be lost" in only_line(capfd.readouterr().err)
+
+
 def test_failed_files_are_listed_and_the_others_kept(videos: Path, tmp_path: Path) -> None:
     folder = tmp_path / "mixed"
     shutil.copytree(videos, folder)

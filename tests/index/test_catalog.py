@@ -218,6 +218,17 @@ def test_split_by_another_column() -> None:
     assert not one & other
 
 
+def test_a_filter_over_an_unknown_column_says_which_was_meant(five: Catalog) -> None:
+    with pytest.raises(
+        UsageError, match=r"expression: this catalog has no column 'lable': .*did you mean 'label'\?$"
+    ) as e:
+        five.filter((pc.field("width") > 3) & (pc.field("lable") == "dog"))
+    assert "\n" not in str(e.value)
+    with pytest.raises(UsageError, match=r'expression: \(width == "dog"\) does not fit the columns: .*width') as e:
+        five.filter(pc.field("width") == "dog")
+    assert "\n" not in str(e.value)
+
+
 @pytest.mark.parametrize("fractions", [[0.5, 0.4], [0.5, 0.6], [1.5, -0.5], [], {"train": 0.9}])
 def test_fractions_must_add_up(fractions: list[float] | dict[str, float]) -> None:
     with pytest.raises(UsageError, match="add up to 1"):
@@ -232,6 +243,13 @@ def test_fractions_are_several(fractions: Any) -> None:
 
 def test_one_part_may_be_everything_or_nothing() -> None:
     assert [len(part) for part in catalog(names(20)).split([0, 1, 0], seed=0)] == [0, 20, 0]
+
+
+def test_a_part_without_a_row_is_warned_of() -> None:
+    with pytest.warns(UserWarning, match=r"of 20 rows, none came into part 'test' \(0.001\): .* larger fraction"):
+        parts = catalog(names(20)).split({"train": 0.999, "none": 0, "test": 0.001}, seed=0)
+    assert [len(part) for part in parts.values()] == [20, 0, 0]
+    assert [len(part) for part in catalog([]).split([0.5, 0.5], seed=0)] == [0, 0]
 
 
 def test_a_stratified_split_gives_each_part_its_share_of_every_class() -> None:

@@ -293,10 +293,6 @@ def test_the_manifest_is_not_overwritten(tmp_path: Path) -> None:
         scan(tmp_path / "cat.parquet", out=tmp_path / "cat.parquet")
 
 
-def test_nothing_to_scan(tmp_path: Path) -> None:
-    assert len(scan(tmp_path)) == len(scan([])) == 0
-
-
 @pytest.mark.parametrize(("progress", "shown"), [(True, True), (False, False), (None, False)])
 def test_progress(data: Path, capfd: pytest.CaptureFixture[str], progress: bool | None, shown: bool) -> None:
     scan(data, progress=progress)
@@ -456,3 +452,37 @@ def test_a_root_that_holds_nothing_is_a_mistake(data: Path, tmp_path: Path) -> N
     (tmp_path / "other").mkdir()
     with pytest.raises(UsageError, match="none of the 4 paths is inside"):
         scan(data, root=tmp_path / "other")
+
+
+def test_roots_without_media_are_warned_of(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "list.md").write_text("nothing")
+    with pytest.warns(UserWarning, match=r"no media found in .*empty, .*notes: check the path") as caught:
+        assert len(scan([tmp_path / "empty", tmp_path / "notes"], assume_fps=25)) == 0
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    with pytest.warns(UserWarning, match="no media found in an empty list of roots"):
+        scan([], out=tmp_path / "cat.parquet")
+    with pytest.warns(UserWarning, match=r"empty, .*empty, .*empty and 2 more: check"):
+        scan([tmp_path / "empty"] * 5)
+    scan([tmp_path / "empty", data])
+
+
+def test_a_scan_that_replaces_a_fuller_catalog_says_what_is_lost(data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "cat.parquet"
+    scan(data, out=out, verify="full")
+    scan(data, out=out, verify="full")
+    with pytest.warns(
+        UserWarning, match=r'cat.parquet: .* verify="proof", .*counts of damaged frames will be'
+    ) as caught:
+        assert scan(data, out=out).table["num_damaged_frames"].null_count == 4
+    assert [each.filename for each in caught] == [__file__]
+    scan(data, out=out)
+    with pytest.warns(UserWarning, match="reads headers only, and replaces a catalog with frame indexes"):
+        scan(data, out=out, depth="header")
+    scan(data, out=out, verify="full", depth="header")
+    scan(data, out=out)
+    out.write_bytes(out.read_bytes()[:-50])
+    with pytest.raises(UsageError):
+        scan(data, out=out)

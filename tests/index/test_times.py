@@ -385,6 +385,7 @@ def test_M07_a_scan_that_assumes_a_rate(mixed: Path, tmp_path: Path) -> None:
     assert assumed.verify().ok
     assert scan(mixed, out=out, root=mixed, assume_fps=12.5).fingerprint == assumed.fingerprint
     assert scan(mixed, out=out, root=mixed).fingerprint == plain.fingerprint, "nothing of the other rate is kept"
+    out.unlink()
     header = scan(mixed, out=out, root=mixed, depth="header", assume_fps=12.5)
     assert Catalog.open(out, mixed).with_frame_indexes().table.equals(assumed.table)
     assert pickle.loads(pickle.dumps(scan(mixed, depth="header", assume_fps=12.5))).with_frame_indexes()[3].frame_index

@@ -109,10 +109,13 @@ def test_a_scalar_is_a_result_too(make_loader: MakeLoader) -> None:
     assert batch.data.shape == (12,)
 
 
-@pytest.mark.parametrize("result", [None, {"a": 1}, "text"])
-def test_what_is_no_array_of_numbers_is_refused(make_loader: MakeLoader, result: Any) -> None:
+@pytest.mark.parametrize(
+    ("result", "found"),
+    [(None, "None: end the function with `return`"), ({"a": 1}, "dict {'a': 1}"), ("text", "'text'")],
+)
+def test_what_is_no_array_of_numbers_is_refused(make_loader: MakeLoader, result: Any, found: str) -> None:
     loader = make_loader(plan_of(), batch_size=12, workers=1, backend=FlatDecoder(), transform=lambda clip, rng: result)
-    with pytest.raises(UsageError, match="array of numbers") as caught:
+    with pytest.raises(UsageError, match=f"array of numbers, got .*{found}") as caught:
         next(iter(loader))
     assert (caught.value.stage, caught.value.position) == ("transform", 0)
 
@@ -173,6 +176,7 @@ def test_L05_an_error_of_the_transform_is_wrapped_and_chained(make_loader: MakeL
     error = caught.value
     assert isinstance(error.__cause__, KeyError)
     assert (error.position, error.stage, error.source) == (0, "transform", plan_of()[0].source)
+    assert "received" not in str(error)
     assert error.remote_traceback is not None
     assert 'raise KeyError("mean")' in error.remote_traceback
 
@@ -218,3 +222,10 @@ def test_transforms_run_in_the_workers(make_loader: MakeLoader) -> None:
     list(make_loader(plan_of(), batch_size=4, workers=1, backend=FlatDecoder(), transform=note))
     assert len(names) == 1
     assert threading.current_thread().name not in names
+
+
+def test_a_transform_made_for_something_else_is_told_what_it_received(make_loader: MakeLoader) -> None:
+    for transform in (lambda clip, rng: clip.convert("L"), lambda clip: clip):
+        loader = make_loader(plan_of(), batch_size=4, workers=1, backend=FlatDecoder(), transform=transform)
+        with pytest.raises(LoadError, match=r"received a NumPy array, uint8 \[T, C, H, W\], and a NumPy generator"):
+            next(iter(loader))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,6 +66,38 @@ def test_a_server_that_gives_no_pieces_is_refused() -> None:
         pytest.raises(UnreadableMedia, match=r"in pieces .*: download it first"),
     ):
         ff.build_index(f"{server}/a.mp4")
+
+
+@pytest.mark.parametrize(
+    ("status", "advice"), [(403, "check the URL and the rights"), (429, "try again later"), (503, "try again later")]
+)
+def test_a_server_that_refuses_an_object_does_not_make_it_missing(status: int, advice: str) -> None:
+    pytest.importorskip("aiohttp", reason="fsspec reads HTTP by aiohttp")
+    with (
+        served({}, status=status) as server,
+        pytest.raises(UnreadableMedia, match=f"answered {status} .*{advice}") as e,
+    ):
+        ff.probe(f"{server}/a.mp4")
+    assert not isinstance(e.value, MissingMedia)
+
+
+@pytest.mark.parametrize("status", [404, 410])
+def test_an_object_that_a_server_does_not_have_is_missing(status: int) -> None:
+    pytest.importorskip("aiohttp", reason="fsspec reads HTTP by aiohttp")
+    with served({}, status=status) as server, pytest.raises(MissingMedia, match=r"a\.mp4: no such file"):
+        ff.probe(f"{server}/a.mp4")
+
+
+def test_a_server_that_cannot_be_reached_is_not_a_missing_file() -> None:
+    pytest.importorskip("aiohttp", reason="fsspec reads HTTP by aiohttp")
+    with socket.socket() as closed:  # bound, so that the port stays free, and without listen() it refuses
+        closed.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}/a.mp4"
+        with pytest.raises(UnreadableMedia, match=r"a\.mp4: the server cannot be reached .*: check the URL") as caught:
+            ff.probe(url)
+        assert not isinstance(caught.value, MissingMedia)
+        assert caught.value.source == url
+        assert ff.scan([url], workers=0).table["error_type"].to_pylist() == ["UnreadableMedia"]
 
 
 def test_bytes_fingerprint_and_size_are_the_objects() -> None:

@@ -145,7 +145,10 @@ def test_a_plan_travels_as_the_name_of_its_column(tmp_path: Path) -> None:
         (["1;5;9", "2", "3"], r"column 'frame' holds text such as '1;5;9': expected integers .* plan_requests"),
         ([True, False, True], "holds bool"),
         ([[[1]], [[2]], [[3]]], "holds list"),
-        ([[1], [2, 3], [4]], r"row 0 \(.*annotated_6.mp4\) has 1 and row 1 \(.*annotated_9.mp4\) has 2"),
+        (
+            [[1], [2, 3], [4]],
+            r"same number of frames in every row, .* 0 \(.*annotated_6.mp4\) has 1 and row 1 \(.*_9.mp4\) has 2",
+        ),
         ([0.0, float("inf"), 1.0], r"not finite in row 1 \(.*annotated_9.mp4\)"),
         (pa.array([1, 2, 2**63], pa.uint64()), "cannot be a frame number"),
     ],
@@ -189,3 +192,50 @@ def test_integers_in_a_column_named_as_times_are_warned_of(tmp_path: Path) -> No
 def test_the_value_that_makes_a_column_text_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="text such as '1/2'"):
         planned(listed(tmp_path, frame=["99.5", "1/2", "3"]))
+
+
+WHOLE = "floats, which are seconds, but all of them are whole numbers"
+
+
+def test_frame_numbers_that_became_floats_are_warned_of(tmp_path: Path) -> None:
+    with pytest.warns(
+        UserWarning, match=rf"{WHOLE}, and 2 of 3 rows .* row 1 \(.*annotated_9.mp4\), with 3 s of 0."
+    ) as w:
+        plan = planned(listed(tmp_path, frame=[0.0, 3.0, 5.0]))
+    assert len(w) == 1
+    assert "cast the column to integers" in str(w[0].message)
+    assert frames(plan) == [[0], [8], [11]]
+
+
+def test_floats_that_can_be_seconds_are_not_warned_of(tmp_path: Path) -> None:
+    planned(listed(tmp_path, frame=[0.0, 0.0, 0.0]))
+    planned(listed(tmp_path, frame=[[0.0, 3.5], [0.0, 4.0], [0.0, 5.0]]))
+
+
+@pytest.mark.parametrize(
+    ("values", "example"),
+    [([1, 8, 12], "frame 12 of 12 frames"), ([[0.1, 9.5], [0.2, 9.5], [7.5, 9.5]], "7.5 s of 0.")],
+)
+def test_rows_whose_frames_all_lie_past_the_end_are_warned_of(tmp_path: Path, values: Any, example: str) -> None:
+    expected = (
+        rf"at='frame': in 1 of 3 rows, all frames .* row 2 \(.*annotated_12.mp4\), with {example}.*policy='error'"
+    )
+    with pytest.warns(UserWarning, match=expected) as caught:
+        plan = planned(listed(tmp_path, frame=values))
+    assert len(caught) == 1
+    assert [bool(request.valid.any()) for request in plan if request.valid is not None] == [True, True, False]
+
+
+def test_frames_from_the_end_and_a_view_of_the_rows_are_not_past_the_end(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="in 1 of 4 rows"):
+        catalog = planned(listed(tmp_path, frame=[-1, -9, 12, 2])).catalog
+    planned(catalog[[3, 0, 1]])
+    with pytest.warns(UserWarning, match=r"in 1 of 2 rows.* row 1 \(.*annotated_12"):
+        planned(catalog[[0, 2]])
+
+
+def test_a_description_counts_frames_past_the_end(tmp_path: Path) -> None:
+    plan = planned(listed(tmp_path, frame=[[0, 5], [0, 9], [0, 12]]))
+    assert (plan.describe().past_end_frames, plan.describe().sampled_frames) == (2, 6)
+    assert "frames past the end of the video: 2 of 6 sampled" in str(plan.describe())
+    assert "past the end" not in str(planned(plan.catalog[[0]]).describe())

@@ -18,7 +18,7 @@ from framefeed.index.frame_index import FrameIndex
 from framefeed.plan.chance import Place
 from framefeed.plan.choice import Chosen
 from framefeed.plan.clips import AtIndices, ClipRule, EveryFrame, RandomSegments, Uniform
-from framefeed.plan.crops import CenterCrop, RandomCrop
+from framefeed.plan.crops import CenterCrop, RandomCrop, RandomResizedCrop
 from framefeed.plan.epoch import EpochPlan, plan_clips
 from framefeed.plan.request import DecodeRequest
 from framefeed.plan.timed import AtSeconds, Dense, Rates
@@ -449,6 +449,22 @@ def test_L13_a_state_is_small_json_and_fits_every_world_size() -> None:
     assert (plan.epoch, plan.world_size, written["world_size"]) == (3, 4, 2)
 
 
+def test_the_state_of_a_plan_with_a_long_rule_is_small_too() -> None:
+    options: Any = {
+        "seed": 2**64 - 1,
+        "size": (224, 224),
+        "crop": RandomResizedCrop(224),
+        "within": ("a" * 99, "b" * 99),
+    }
+    catalog = FakeCatalog([steady_index(5)], columns={"a" * 99: [0.0], "b" * 99: [9.0]})
+    plans = [plan_clips(catalog, AtIndices([*range(1000), last]), **options) for last in (0, 1)]
+    text = json.dumps(plans[0].state_dict())
+    assert len(text) < 700
+    assert plans[0].with_state(json.loads(text)).epoch == 0
+    with pytest.raises(UsageError, match=r"differ: rule \(.*\.\.\. \(hash .*, here: .*\)\)\."):
+        plans[1].with_state(json.loads(text))
+
+
 def variations() -> Iterator[EpochPlan]:
     catalog, rule = catalog_of(5), Dense(3)
     yield plan_clips(catalog, rule, seed=2)
@@ -465,9 +481,24 @@ def test_L13_the_state_of_another_plan_is_refused() -> None:
     states = [plan.state_dict() for plan in variations()]
     assert len({state["fingerprint"] for state in states}) == len(states)
     plan = plan_clips(catalog_of(5), Dense(3), seed=1)
-    for state in states:
-        with pytest.raises(UsageError, match="another plan"):
+    named = [
+        r"differ: seed \(checkpoint: 2, here: 1\)\.",
+        r"differ: rule \(checkpoint: Dense\(num_frames=3, stride=2.*, here: Dense\(.*stride=1.*\)\)\.",
+        r"differ: number of clips \(checkpoint: 6, here: 5\); catalog \(other rows",
+        r"differ: options \(checkpoint: shuffle=False, .*, here: shuffle=True, .*\)\.",
+        r"differ: number of clips .*; options \(.*clips_per_video=2.*clips_per_video=1",
+        r"differ: options \(.*size=8",
+        r"differ: options \(.*RandomCrop",
+        r"differ: options \(.*CenterCrop",
+    ]
+    for state, expected in zip(states, named, strict=True):
+        with pytest.raises(UsageError, match=f"another plan: these {expected}"):
             plan.with_state(state)
+        old = {name: state[name] for name in ("version", "fingerprint", "seed", "epoch", "world_size")}
+        with pytest.raises(UsageError, match="another plan"):
+            plan.with_state(old)
+    with pytest.raises(UsageError, match=r"its fingerprint is 0+, this plan's"):
+        plan.with_state({**plan.state_dict(), "fingerprint": "0" * 32})
     with pytest.raises(UsageError, match="version"):
         plan.with_state({**plan.state_dict(), "version": 99})
 

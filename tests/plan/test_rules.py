@@ -218,6 +218,18 @@ def test_past_the_end_begins_at_the_last_frames_end_for_every_pick(pick: str) ->
     )
 
 
+def test_a_time_without_a_frame_is_named_by_its_value() -> None:
+    index = steady_index(5)
+    with pytest.raises(
+        FrameNotFound, match=r"the wanted time -1\.000000 s .* \(number 2 of the clip's 2 times; .*\) has no"
+    ):
+        AtSeconds([0, -1]).choose(Timeline.whole(index), Place(0, 0, 0))
+    with pytest.raises(FrameNotFound, match=r"the wanted time 9\.000000 s .* \(number 1 of .*\) lies past the end"):
+        AtSeconds([9], policy="error").choose(Timeline.whole(index), Place(0, 0, 0))
+    with pytest.raises(FrameNotFound, match=r"number 1 of the clip's 1 times; .*\) is 0.*away"):
+        AtSeconds([0.01], tolerance_seconds=0.001).choose(Timeline.whole(index), Place(0, 0, 0))
+
+
 def test_a_clip_that_lies_past_the_end_as_a_whole() -> None:
     index = steady_index(5)
     for rule in (AtSeconds([9, 10]), Dense(2, stride=3, start=9), AtIndices([7, 8])):

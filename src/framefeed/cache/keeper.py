@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import warnings
 from collections.abc import Callable, Sequence
@@ -183,7 +184,7 @@ class Keeper:
             return
         self._has_warned = True
         with suppress(UserWarning):  # Raised where warnings are errors: but this one is to stop nothing.
-            warnings.warn(trouble, UserWarning, stacklevel=2)
+            warnings.warn(trouble, UserWarning, stacklevel=_callers_level())
 
     def stats(self) -> CacheStats:
         """What was done in this process, and whether the cache still fills."""
@@ -200,3 +201,15 @@ class Keeper:
             is_full=self._store.is_full,
             trouble=self._store.trouble,
         )
+
+
+def _callers_level() -> int:
+    """Find the ``stacklevel`` of the line that called framefeed, for a warning of the caller of this function."""
+    frame, modules = inspect.currentframe(), list[str]()
+    while frame is not None:
+        modules.append(frame.f_globals.get("__name__", ""))
+        frame = frame.f_back
+    own = [level for level, name in enumerate(modules) if name.partition(".")[0] == "framefeed"]
+    called_by = own[-1] + 1
+    # In a thread of a loader no line of the user is on the stack, only Python's threading module.
+    return called_by if called_by < len(modules) and modules[called_by] != "threading" else 2

@@ -13,7 +13,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from framefeed.errors import FramefeedError, FrameNotFound, MediaError, MissingDependency, TimeUnavailable
+from framefeed.errors import MissingDependency
 
 try:
     import torch
@@ -43,8 +43,6 @@ EPOCH_SECONDS = 15.0
 """An epoch of large videos is cut off after this time."""
 STARTING, WAITING, TRAINING = "starting workers", "waiting for data", "training"
 
-BAD_CLIP = (MediaError, FrameNotFound, TimeUnavailable)
-
 Batch = dict[str, Any]
 
 
@@ -68,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         training = Training(plan, stages)
         for epoch in range(EPOCHS):
             say(training.epoch(epoch))
-        failed += training.failed.values()
+        failed += training.failed
         _show(training, Path(args.out) / "first_batch.png", reads_stamps=not media.is_users)
     list_failed(failed)
     return Exit.FAILED_FILES if failed else Exit.WELL
@@ -100,15 +98,13 @@ class Training:
 
     Attributes:
         first: The first batch.
-        failed: Clips that could not be decoded, one a file.
-        lost: Batches left out for them.
+        lost: Clips that could not be decoded.
     """
 
     def __init__(self, plan: EpochPlan, stages: Stages) -> None:
         self.plan = plan
         self.stages = stages
         self.first: Batch | None = None
-        self.failed: dict[str, Failed] = {}
         self.lost = 0
         with stages.timed("setting up PyTorch"):
             self._set_up(thread_budget().threads)
@@ -116,12 +112,21 @@ class Training:
     def _set_up(self, threads: int) -> None:
         torch.manual_seed(0)
         torch.set_num_threads(threads)
-        self._dataset = ClipDataset(self.plan)
+        self._dataset = ClipDataset(self.plan, on_error="skip")
         self._loader = torch.utils.data.DataLoader(
             self._dataset, batch_size=BATCH_SIZE, num_workers=min(4, threads), persistent_workers=True
         )
         self._net = small_network(len(self.plan.classes))
         self._optimiser = torch.optim.AdamW(self._net.parameters(), lr=3e-3)
+
+    @property
+    def failed(self) -> list[Failed]:
+        """Clips that could not be decoded, one a file."""
+        first: dict[str, Failed] = {}
+        for entry in self._dataset.ledger:
+            kind, _, message = entry.reason.partition(": ")
+            first.setdefault(entry.source, (entry.source, kind, message))
+        return list(first.values())
 
     def epoch(self, number: int) -> str:
         """Train for one epoch, and say how it went."""
@@ -136,7 +141,7 @@ class Training:
             loss += batch_loss.item() * len(scores)
         waited, seconds = self.stages.of(WAITING) - before, clock.total
         if not clips:
-            return f"epoch {number}   no batch could be decoded"
+            return f"epoch {number}   no clip could be decoded"
         return (
             f"epoch {number}   loss {loss / clips:.3f}   accuracy {right / clips:4.0%}   "
             f"{clips / seconds:5.1f} clips/s   "
@@ -144,6 +149,7 @@ class Training:
         )
 
     def _batches(self, clock: Stages) -> Iterator[Batch]:
+        """Give the clips of each batch that could be decoded."""
         with self.stages.timed(STARTING), _interrupts_held():
             batches = iter(self._loader)
         with tqdm(total=len(self._loader), unit="batch", disable=not sys.stderr.isatty(), leave=False) as bar:
@@ -153,14 +159,14 @@ class Training:
                         batch = next(batches)
                 except StopIteration:
                     return
-                except BAD_CLIP as error:
-                    self.lost += 1
-                    failure = _failure(error)
-                    self.failed.setdefault(failure[0], failure)
-                    continue
-                self.first = self.first or batch
-                yield batch
                 bar.update()
+                is_ok = batch["ok"]
+                self.lost += int((~is_ok).sum())
+                if not is_ok.any():
+                    continue
+                decoded = {name: batch[name][is_ok] for name in ("data", "label", "position")}
+                self.first = self.first or decoded
+                yield decoded
 
     def _step(self, clips: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """One step: clips are uint8 [B, T, C, H, W], labels int64 [B]."""
@@ -197,17 +203,11 @@ def small_network(classes: int) -> torch.nn.Module:
     )
 
 
-def _failure(error: FramefeedError) -> Failed:
-    # PyTorch rebuilds a worker's error around the text of its traceback, whose last line is the error itself.
-    message = str(error).strip().splitlines()[-1].removeprefix(f"{type(error).__module__}.{type(error).__name__}: ")
-    return message.split(": ", 1)[0], type(error).__name__, message
-
-
 def _show(training: Training, sheet: Path, reads_stamps: bool) -> None:
     plan, stages, batch = training.plan, training.stages, training.first
     if training.lost:
-        say(f"skipped: {counted(training.lost, 'batch', 'batches')} with a clip that could not be decoded; "
-            'ClipDataset(..., on_error="skip") skips the clip only')  # fmt: skip
+        say(f"{counted(training.lost, 'clip')} of {EPOCHS} epochs could not be decoded: the other clips of these "
+            'batches were trained on (on_error="skip")')  # fmt: skip
     if batch is not None:
         positions, clips = batch["position"].tolist(), batch["data"].numpy()
         if reads_stamps:

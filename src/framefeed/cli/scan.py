@@ -26,7 +26,7 @@ from framefeed.index.known_by import KNOWN_BY_IN_WORDS, count_known_by
 from framefeed.index.list_columns import ListOptions
 from framefeed.index.names import absolute
 from framefeed.index.resuming import Tally
-from framefeed.index.scanning import ScanRequest, count_times, fps_of, scanned
+from framefeed.index.scanning import ScanRequest, count_times, fps_of, no_media_in, scanned, what_is_lost
 from framefeed.index.survey import SurveyOptions
 from framefeed.index.times import TIMES_IN_WORDS
 from framefeed.media.sequence import exact_rate
@@ -77,17 +77,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Scan, save, and say what was found."""
-    begin = perf_counter()
+    begin, request = perf_counter(), _request(args)
+    lost = what_is_lost(args.out, request.options)
+    if lost is not None:
+        complain(lost)
     try:
-        done = scanned(args.roots, _request(args))
+        done = scanned(args.roots, request)
     except KeyboardInterrupt as interrupt:
         raise KeyboardInterrupt(str(interrupt) or _kept(args.out)) from None
     catalog, seconds = done.catalog, perf_counter() - begin
     if not len(catalog):
-        raise UsageError(
-            f"no media found in {', '.join(args.roots)}: expected files that end in .mp4, .jpg and so on in a folder, "
-            "or at least one row in a list"
-        )
+        raise UsageError(no_media_in(args.roots))
     complain(*done.remarks)
     facts = summary(catalog)
     if args.json:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -12,8 +14,10 @@ from typing import Any, SupportsIndex, overload
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from framefeed._checks import check_integer, check_path, shown
+from framefeed._nearest import did_you_mean
 from framefeed.errors import StaleSource, UsageError
 from framefeed.index.assembly import CatalogData, Wanted, assemble
 from framefeed.index.catalog_files import Header, as_text, frames_path, open_catalog, write_catalog
@@ -37,6 +41,8 @@ MAX_PICKLED_BYTES = 64_000_000
 BYTES_PER_PATH = 128
 """What a path of an image sequence adds to that, about."""
 _ROW = "\0row"
+_NO_FIELD = re.compile(r"No match for FieldRef\.Name\((.*?)\)")
+"""What Arrow says of a column that is not there; after it the whole schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,12 +258,7 @@ class Catalog(CatalogRows):
         try:
             rows = np.sort(numbered.filter(expression).column(_ROW).to_numpy())
         except (pa.ArrowException, TypeError) as error:
-            names = ", ".join(self._data.facts.names)
-            reason = str(error).partition(" in source: ")[0]  # Arrow goes on with the whole schema
-            raise UsageError(
-                f"expression: expected a pyarrow expression over columns of this catalog, such as "
-                f"pc.field('width') >= 640, got {shown(expression)}: {reason}; the columns are {names}"
-            ) from error
+            raise UsageError(_why_unfiltered(expression, str(error), self._data.facts.names)) from error
         return self.take(rows)
 
     @overload
@@ -278,7 +279,7 @@ class Catalog(CatalogRows):
         """Split into several catalogs; all rows of one source (or of one value of ``by``) are in the same part.
 
         A hash of that value and the seed decides the part, so rows that are added or removed later do not move other
-        rows. Sizes are near the fractions, not equal to them.
+        rows. Sizes are near the fractions, not equal to them. A warning names the parts that come out empty.
 
         Args:
             fractions: Share of each part, as a dict from names to shares or as a list; they add up to 1.
@@ -303,6 +304,16 @@ class Catalog(CatalogRows):
             rows_of_parts = part_rows(groups, shares, check_integer("seed", seed), *strata)
         except pa.ArrowException as error:
             raise UsageError(f"cannot split by column {by!r}: {error}") from error
+        names = list(fractions) if isinstance(fractions, Mapping) else range(len(shares))
+        sizes = zip(names, shares, map(len, rows_of_parts), strict=True)
+        empty = [f"{name!r} ({share:g})" for name, share, size in sizes if share > 0 and not size]
+        if empty and len(self):
+            warnings.warn(
+                f"split: of {len(self)} rows, none came into part {', '.join(empty)}: sizes are only near the "
+                "fractions. Give the part a larger fraction, use another seed, or choose its rows with catalog[mask]",
+                UserWarning,
+                stacklevel=2,
+            )
         parts = [self.take(rows) for rows in rows_of_parts]
         return dict(zip(fractions, parts, strict=True)) if isinstance(fractions, Mapping) else parts
 
@@ -383,6 +394,17 @@ def _rows_of(rows: object) -> npt.NDArray[Any]:
     if found.ndim == 1 and (found.dtype == bool or not len(found) or np.issubdtype(found.dtype, np.integer)):
         return found if found.dtype == bool else found.astype(np.int64)
     raise UsageError(f"row: expected an integer, a slice, row numbers or a mask of all rows, got {shown(rows)}")
+
+
+def _why_unfiltered(expression: object, reason: str, names: Sequence[str]) -> str:
+    """Say why Arrow could not filter the columns of these names."""
+    columns = f"the columns are {', '.join(names)}"
+    if not isinstance(expression, pc.Expression):
+        example = "such as pc.field('width') >= 640 (with import pyarrow.compute as pc)"
+        return f"expression: expected a pyarrow expression, {example}, got {shown(expression)}; {columns}"
+    if (missing := _NO_FIELD.search(reason)) is not None:
+        return f"expression: this catalog has no column {missing[1]!r}: {columns}{did_you_mean(missing[1], names)}"
+    return f"expression: {expression} does not fit the columns: {reason.splitlines()[0]}; {columns}"
 
 
 def _nbytes(media: Iterable[bytes | ImageSequence]) -> int:

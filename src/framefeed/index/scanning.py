@@ -27,7 +27,7 @@ from framefeed.index.journal import Journal
 from framefeed.index.known import Known
 from framefeed.index.list_columns import ListOptions
 from framefeed.index.listing import Group, ImageFolders, Listing, Roots, list_roots
-from framefeed.index.names import absolute, escape, is_url
+from framefeed.index.names import absolute, escape, is_url, printable
 from framefeed.index.resuming import Sources, Tally, find_out, parts_left, what_is_known
 from framefeed.index.survey import Depth, Finding, SurveyOptions, survey
 from framefeed.media.limits import Limits, limits_or_default
@@ -37,6 +37,8 @@ from framefeed.media.urls import check_url
 
 StrPath = str | os.PathLike[str]
 Source = str | bytes | os.PathLike[str] | ImageSequence | CatalogEntry
+_MOST_ROOTS = 3
+"""Named in a message."""
 
 
 def scan(
@@ -82,7 +84,8 @@ def scan(
         path_template: Path of each line, built from a list's columns: ``"{label}/{youtube_id}_{time_start:06d}.mp4"``.
         root: Store paths below this folder relative to it, so that a catalog can move with its data. Relative paths in
             lists start there too, or without it at the list's own folder.
-        resume: Use the journal and the old catalog for files that have not changed; False opens all files again.
+        resume: Use the journal and the old catalog for files that have not changed; False opens all files again. A
+            warning says if the old catalog knows more than the new one will, such as damaged frames by verify="full".
         progress: Show a bar; None shows it if standard error is a terminal.
         image_folders: "video" takes each folder of pictures as one video; None, or "image", gives a row to every
             picture.
@@ -118,14 +121,48 @@ def scan(
     lists = ListOptions(columns, path_template, base)
     known = None if classes is None else check_classes(classes)
     request = ScanRequest(options, out, label_from, base, resume, folders, lists, known)
+    lost = what_is_lost(out, options)
+    if lost is not None:
+        warnings.warn(lost, UserWarning, stacklevel=2)
     done = scanned(roots, request)
     catalog = done.catalog
-    for remark in done.remarks:
+    for remark in done.remarks if len(catalog) else [no_media_in(roots)]:
         warnings.warn(remark, UserWarning, stacklevel=2)
-    if assumed is not None and depth == "frames" and not count_times(catalog).get("assumed"):
+    if assumed is not None and depth == "frames" and len(catalog) and not count_times(catalog).get("assumed"):
         message = f"assume_fps={assume_fps} was not used: all readable files have times of their own"
         warnings.warn(message, UserWarning, stacklevel=2)
     return catalog
+
+
+def no_media_in(roots: Roots) -> str:
+    """Say that roots have no media, and what to look at."""
+    names = [roots] if isinstance(roots, (str, bytes, os.PathLike)) else list(roots)
+    shown = ", ".join(printable(os.fsdecode(name)) for name in names[:_MOST_ROOTS])
+    more = f" and {len(names) - _MOST_ROOTS} more" if len(names) > _MOST_ROOTS else ""
+    return (
+        f"no media found in {shown or 'an empty list of roots'}{more}: check the path; a list needs lines, and in "
+        "folders only files with the ending of a video or a picture are taken (name other files, or give a glob)"
+    )
+
+
+def what_is_lost(out: StrPath | None, options: SurveyOptions) -> str | None:
+    """Say what the catalog at ``out`` knows and the one that replaces it will not; None if there is nothing."""
+    if out is None:
+        return None
+    header = None
+    with suppress(MediaError, ValueError):  # It is read, or refused with a message, later.
+        header = open_catalog(absolute(os.fsdecode(out)))[1]
+    if header is None or header.depth != "frames":
+        return None
+    name, advice = printable(os.fsdecode(out)), "To keep them, stop this scan, and scan to another file"
+    if options.depth == "header":
+        return f"{name}: this scan reads headers only, and replaces a catalog with frame indexes. {advice}"
+    if header.verify == "full" and options.verify != "full":
+        return (
+            f'{name}: this scan has verify="{options.verify}", and replaces a catalog that was made with '
+            f'verify="full": its counts of damaged frames will be lost. {advice}, or with verify="full" (--verify full)'
+        )
+    return None
 
 
 def count_times(catalog: Catalog) -> dict[TimesFrom, int]:

@@ -8,8 +8,13 @@ from traceback import format_exception
 from framefeed.errors import FramefeedError, LoadError
 from framefeed.parallel.shortage import resource_exhausted, shortage_in
 
+_TO_A_LOADERS = "a NumPy array, uint8 [T, C, H, W], and a NumPy generator"
+"""What a ClipLoader calls a transform with."""
 
-def placed(error: Exception, *, position: int, source: str | None, stage: str) -> FramefeedError:
+
+def placed(
+    error: Exception, *, position: int, source: str | None, stage: str, given: str = _TO_A_LOADERS
+) -> FramefeedError:
     """Say of an error which clip it belongs to.
 
     Args:
@@ -17,6 +22,7 @@ def placed(error: Exception, *, position: int, source: str | None, stage: str) -
         position: Global position of the clip.
         source: Name of its source.
         stage: What was being done; kept where the error itself knows better.
+        given: What a transform received, which is told where it seems to be made for something else.
 
     Returns:
         The error itself, a copy of it where it has a position already, for one error may spoil several clips, or what
@@ -30,7 +36,8 @@ def placed(error: Exception, *, position: int, source: str | None, stage: str) -
         shortage.__cause__ = error
         error = shortage
     if not isinstance(error, FramefeedError):
-        return _wrapped(error, position, source, stage)
+        is_of_type = stage == "transform" and isinstance(error, (AttributeError, TypeError))
+        return _wrapped(error, position, source, stage, f" (the transform received {given})" if is_of_type else "")
     if error.position not in (None, position):
         cause, traceback = error.__cause__, error.__traceback__
         error = copy.copy(error).with_traceback(traceback)
@@ -44,9 +51,9 @@ def placed(error: Exception, *, position: int, source: str | None, stage: str) -
     return error
 
 
-def _wrapped(error: Exception, position: int, source: str | None, stage: str) -> LoadError:
+def _wrapped(error: Exception, position: int, source: str | None, stage: str, remark: str) -> LoadError:
     wrapped = LoadError(
-        f"{source}: {stage} failed for the clip at position {position}: {type(error).__name__}: {error}",
+        f"{source}: {stage} failed for the clip at position {position}: {type(error).__name__}: {error}{remark}",
         position=position,
         source=source,
         stage=stage,

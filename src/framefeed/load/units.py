@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from framefeed._checks import shown
 from framefeed.decode.decoder import ClipSlot, DecodeCounts, Decoder, DecodeReport, Pixels, new_pixels
 from framefeed.errors import UsageError
 from framefeed.load.batch import ClipBatch
@@ -90,11 +91,10 @@ class ClipWorker:
         """Call the transform on the clip of one of this rank's positions."""
         clip, position = clip_and_position
         assert self._transform is not None
-        result = np.asarray(self._transform(clip, self._plan.generator_at(position)))
+        returned = self._transform(clip, self._plan.generator_at(position))
+        result = np.asarray(returned)
         if result.dtype.hasobject or result.dtype.kind in "SU":
-            raise UsageError(
-                f"transform: expected an array of numbers as its result, got {result.dtype} {list(result.shape)}"
-            )
+            raise _no_array(returned, result)
         return result
 
     def _decode(self, unit: Unit, requests: dict[int, DecodeRequest], counts: DecodeCounts) -> dict[int, Pixels]:
@@ -139,6 +139,14 @@ class ClipWorker:
             else:
                 unit.draft.fail(place, outcome.error, unit.stage)
         return nbytes
+
+
+def _no_array(returned: object, result: npt.NDArray[Any]) -> UsageError:
+    if returned is None:
+        found = "None: end the function with `return` and the transformed clip"
+    else:
+        found = f"{shown(returned)}, which as an array has the type {result.dtype}"
+    return UsageError(f"transform: expected it to return an array of numbers, got {found}")
 
 
 class _Part(NamedTuple):

@@ -9,11 +9,14 @@ from typing import IO, Any, Literal, cast
 
 from framefeed.errors import FramefeedError, MissingDependency, UnreadableMedia, UsageError
 from framefeed.media.regular_files import raise_file_error
+from framefeed.parallel.shortage import shortage_in
 
 BLOCK_BYTES = 2**17
 """Fetched at once, and kept: libav reads sound and pictures of some files from two places in turns."""
 _MOST_BLOCKS = 16
 """Kept of an open object."""
+_NO_OBJECT = (404, 410)
+"""Answers of an HTTP server that has no such object."""
 
 
 def check_url(url: str) -> None:
@@ -33,7 +36,8 @@ def open_url(url: str) -> IO[bytes]:
 
     Raises:
         MissingMedia: There is no such object.
-        UnreadableMedia: It cannot be opened, or only be read from its beginning to its end.
+        UnreadableMedia: The server cannot be reached or refuses, or the object can only be read from its beginning to
+            its end.
         MissingDependency: fsspec, or what it needs for this protocol, is not installed.
     """
     fsspec = _fsspec(url)
@@ -58,6 +62,8 @@ def url_errors(url: str, stage: Literal["open", "read"]) -> Iterator[None]:
 def _raise_url_error(error: Exception, url: str, stage: Literal["open", "read"]) -> None:
     if isinstance(error, (FramefeedError, MemoryError)):
         return
+    if (reason := _why_unreachable(error)) is not None:
+        raise UnreadableMedia(f"{url}: {reason}", source=url, stage=stage) from error
     if isinstance(error, OSError):
         raise_file_error(error, url, stage)
     if isinstance(error, ImportError):
@@ -68,6 +74,22 @@ def _raise_url_error(error: Exception, url: str, stage: Literal["open", "read"])
         source=url,
         stage=stage,
     ) from error
+
+
+def _why_unreachable(error: Exception) -> str | None:
+    """Say why a server did not give an object that it may have; None where the error says something else."""
+    # fsspec's HTTP file system raises FileNotFoundError for everything that went wrong; the cause says what it was.
+    cause = error.__cause__ if isinstance(error, FileNotFoundError) and shortage_in(error) is None else None
+    status = getattr(cause, "status", None)
+    if isinstance(status, int):
+        answer = f"{status} {getattr(cause, 'message', '')}".rstrip()
+        advice = "try again later" if status == 429 or status >= 500 else "check the URL and the rights to read it"
+        return None if status in _NO_OBJECT else f"the server answered {answer}: {advice}"
+    is_of_http = type(cause).__module__.partition(".")[0] == "aiohttp"
+    if is_of_http or (isinstance(cause, OSError) and not isinstance(cause, FileNotFoundError)):
+        reason = str(cause) or type(cause).__name__
+        return f"the server cannot be reached ({reason}): check the URL and the network, then try again"
+    return None
 
 
 def _fsspec(url: str) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from framefeed.errors import UsageError
@@ -48,9 +50,37 @@ def requests_of_rows(catalog: Catalog, at: str, options: PlanOptions) -> Request
     )
 
 
-def is_named_as_times(column: str) -> bool:
-    """Whether a column's name says that it holds times."""
-    return any(word in column.lower() for word in ("second", "time"))
+def remarks_on(catalog: Catalog, asked: Requests) -> Iterator[str]:
+    """Say what looks like a mistake in the column that requests were made of."""
+    at, rows = asked.at or "", asked.rows
+    if not len(rows):
+        return
+    by_time = bool(asked.by_time.any())
+    if not by_time and any(word in at.lower() for word in ("second", "time")):
+        yield f"at={at!r}: integers are frame numbers, not seconds: for seconds write floats, such as 3.0"
+    wanted = (asked.seconds if by_time else asked.indices).reshape(len(rows), -1)
+    # NaN, and so past nothing, where a file has no times.
+    ends = catalog.column_values("duration_seconds")[rows] if by_time else catalog.num_frames[rows]
+    past = wanted >= ends[:, np.newaxis]
+    if by_time and past.any() and np.array_equal(wanted, np.floor(wanted)):
+        number, place = divmod(int(past.argmax()), past.shape[1])
+        yield (
+            f"at={at!r}: this column holds floats, which are seconds, but all of them are whole numbers, and "
+            f"{np.count_nonzero(past.any(1))} of {len(rows)} rows ask for a time past the end of the video: the first "
+            f"is {_named(catalog, rows, number)}, with {wanted[number, place]:g} s of {ends[number]:.2f} s. If they "
+            "are frame numbers, cast the column to integers (pandas: astype('int64')), so that the list has 30 and not "
+            "30.0, and scan again"
+        )
+    elif (lost := past.all(1)).any():
+        number = int(lost.argmax())
+        first, end = wanted[number, 0], ends[number]
+        example = f"{first:g} s of {end:.2f} s" if by_time else f"frame {first} of {end} frames"
+        yield (
+            f"at={at!r}: in {np.count_nonzero(lost)} of {len(rows)} rows, all frames lie past the end of the video: "
+            f"the first is {_named(catalog, rows, number)}, with {example}. The last frame of the video is delivered "
+            "in their place, with valid False. Correct these rows or leave them out; ff.plan_requests with "
+            "policy='error' makes such a clip an error"
+        )
 
 
 def _check_lists(catalog: Catalog, at: str, rows: IntArray, chosen: RowLists) -> None:
@@ -60,7 +90,7 @@ def _check_lists(catalog: Catalog, at: str, rows: IntArray, chosen: RowLists) ->
     if (unlike := lengths != lengths[0]).any():
         other = int(unlike.argmax())
         raise UsageError(
-            f"column {at!r} must have one number of frames in every row, but {_named(catalog, rows, 0)} has "
+            f"column {at!r} must have the same number of frames in every row, but {_named(catalog, rows, 0)} has "
             f"{lengths[0]} and {_named(catalog, rows, other)} has {lengths[other]}: repeat frames, or plan the "
             "lengths apart with catalog[mask]"
         )

@@ -162,8 +162,8 @@ def _check_tolerance(timeline: Timeline, ticks: ExactTimes, found: Found, pickin
 def _wanted(timeline: Timeline, ticks: ExactTimes, number: int) -> str:
     first, end = _shown(timeline, timeline.origin), _shown(timeline, timeline.end_pts)
     return (
-        f"wanted time {number} of the clip, {float(ticks[number] * timeline.index.time_base):.6f} s on the stream's "
-        f"timeline (frames from {first:.6f} s to {end:.6f} s),"
+        f"the wanted time {float(ticks[number] * timeline.index.time_base):.6f} s on the stream's timeline (number "
+        f"{number + 1} of the clip's {len(ticks)} times; the video's frames go from {first:.6f} s to {end:.6f} s)"
     )
 
 

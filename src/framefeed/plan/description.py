@@ -54,6 +54,7 @@ class PlanDescription:
         unusable_clips: How many of the sampled clips raise an error (tolerance, policy, no timestamps).
         sampled_frames: Number of frames of the sampled clips.
         damaged_frames: How many of these frames the index knows as damaged, see ``on_damaged``.
+        past_end_frames: How many of these frames stand in for times or numbers past the end, see ``policy``.
     """
 
     clips: int
@@ -65,6 +66,7 @@ class PlanDescription:
     unusable_clips: int
     sampled_frames: int = 0
     damaged_frames: int = 0
+    past_end_frames: int = 0
 
     def __str__(self) -> str:
         frames = "frames as requested" if self.frames_per_clip is None else f"{self.frames_per_clip} frames"
@@ -78,6 +80,11 @@ class PlanDescription:
             lines.append(f"clips that will fail: {self.unusable_clips} of {self.sampled_clips} sampled")
         if self.damaged_frames:
             lines.append(f"damaged frames: {self.damaged_frames} of {self.sampled_frames} sampled (see on_damaged)")
+        if self.past_end_frames:
+            lines.append(
+                f"frames past the end of the video: {self.past_end_frames} of {self.sampled_frames} sampled (valid is "
+                "False there, see policy)"
+            )
         return "\n".join(lines)
 
 
@@ -130,6 +137,7 @@ def described(plan: Plan, unit: int) -> PlanDescription:
         unusable_clips=sampled - cost.clips,
         sampled_frames=cost.delivered,
         damaged_frames=cost.damaged,
+        past_end_frames=cost.past_end,
     )
 
 
@@ -148,6 +156,7 @@ class _Cost:
     delivered: int = 0
     decoded: int = 0
     damaged: int = 0
+    past_end: int = 0
     seconds: float = 0.0
 
     def add(self, plan: Plan, positions: Sequence[int]) -> None:
@@ -165,6 +174,10 @@ class _Cost:
         self.clips += len(clips)
         self.delivered += sum(map(len, clips))
         self.damaged += sum(int(np.count_nonzero(clip.damaged)) for clip in clips if clip.damaged is not None)
+        invalid = sum(int(np.count_nonzero(~clip.valid)) for clip in clips if clip.valid is not None)
+        self.past_end += invalid - sum(
+            int(np.count_nonzero(clip.skipped)) for clip in clips if clip.skipped is not None
+        )
         self.decoded += runs.num_decoded
         self.seconds += predicted_seconds(index, runs)
 

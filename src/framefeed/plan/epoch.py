@@ -15,12 +15,13 @@ from numpy.random import Generator
 from framefeed._checks import OutOfRange, check_integer, check_mapping, check_position, expected
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index.catalog import Catalog, CatalogEntry
-from framefeed.plan.annotated import is_named_as_times, requests_of_rows
+from framefeed.plan.annotated import remarks_on, requests_of_rows
 from framefeed.plan.asked import Requests
 from framefeed.plan.chance import Place, generator_at
 from framefeed.plan.clips import ClipRule, RandomSegments
 from framefeed.plan.crops import Crop, RandomCrop, RandomResizedCrop, Size
 from framefeed.plan.description import PlanDescription, described
+from framefeed.plan.differences import differences, in_short
 from framefeed.plan.layout import Slot
 from framefeed.plan.options import PlanOptions, Shuffle
 from framefeed.plan.order import IntArray, Permutation, Shard, Tail, permutation
@@ -301,13 +302,17 @@ class EpochPlan:
         return blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
     def state_dict(self) -> dict[str, Any]:
-        """Give the plan's part of a checkpoint: a dict for JSON, of a few hundred bytes."""
+        """Give the plan's part of a checkpoint: a dict for JSON, of at most 600 bytes."""
         return {
             "version": STATE_VERSION,
             "fingerprint": self.fingerprint,
             "seed": self.options.seed,
             "epoch": self.options.epoch,
             "world_size": self.options.world_size,
+            "num_clips": len(self.tables.layout),
+            "rule": in_short(repr(self.rule)),
+            "options": in_short(self.options.shown),
+            "catalog": self.catalog.fingerprint,
         }
 
     def with_state(self, state: Mapping[str, Any]) -> EpochPlan:
@@ -321,9 +326,11 @@ class EpochPlan:
         if version != STATE_VERSION:
             raise UsageError(f"state: expected version {STATE_VERSION} of a plan's state, got version {version!r}")
         if state.get("fingerprint") != self.fingerprint:
+            found = "; ".join(differences(state, self.state_dict()))
+            prints = f"its fingerprint is {state.get('fingerprint')}, this plan's {self.fingerprint}"
             raise UsageError(
-                f"this checkpoint belongs to another plan: its fingerprint is {state.get('fingerprint')}, this plan's "
-                f"{self.fingerprint}; make the plan with the same catalog, rule, seed and options"
+                f"this checkpoint belongs to another plan: {f'these differ: {found}' if found else prints}. Make the "
+                "plan with the same catalog, rule, seed and options as before"
             )
         return self.with_epoch(int(state["epoch"]))
 
@@ -377,7 +384,8 @@ def plan_clips(
         at: Name of the column with each row's frame numbers (integers) or seconds from the first frame (floats), one
             or a list a row, in place of a rule. A row with a null in it is left out. Seconds are taken with
             pick="played" and no tolerance, and the policy is "repeat_last"; for others make the requests yourself:
-            ``plan_requests`` takes pick, tolerance_seconds and policy.
+            ``plan_requests`` takes pick, tolerance_seconds and policy. A warning says if floats look like frame
+            numbers, or if all frames of a row lie past the end.
         unequal: Let the pictures of different clips differ in size; ``ClipBatch.data`` is then a list of clips.
         on_damaged: For frames that a scan with ``verify="full"`` found damaged: "error" plans them, and loading raises
             CorruptMedia; "skip" delivers zeros, with ``valid`` False; "deliver" delivers the picture that the decoder
@@ -395,12 +403,9 @@ def plan_clips(
     plan = _restored(catalog, _rule_or_column(catalog, rule, at), options)
     if excluded := plan.tables.num_excluded(catalog):
         warnings.warn(_left_out(plan, excluded), UserWarning, stacklevel=2)
-    if at is not None and isinstance(plan.rule, Requests) and is_named_as_times(at) and not plan.rule.by_time.any():
-        warnings.warn(
-            f"at={at!r}: integers are frame numbers, not seconds: for seconds write floats, such as 3.0",
-            UserWarning,
-            stacklevel=2,
-        )
+    if isinstance(plan.rule, Requests):
+        for suspicion in remarks_on(catalog, plan.rule):
+            warnings.warn(suspicion, UserWarning, stacklevel=2)
     if (remark := unknown_damage(catalog, on_damaged)) is not None:
         warnings.warn(remark, UserWarning, stacklevel=2)
     return plan

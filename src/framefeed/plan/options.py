@@ -60,6 +60,13 @@ class PlanOptions:
         """Size and crop as one rule."""
         return PictureRule(self.size, as_crop(self.crop))
 
+    @property
+    def shown(self) -> str:
+        """What settles the clips besides seed and rule, as text; what was not given is left out."""
+        names = ("shuffle", "clips_per_video", "size", "crop", "within", "on_damaged")
+        given = {name: getattr(self, name) for name in names}
+        return ", ".join(f"{name}={value!r}" for name, value in given.items() if value is not None)
+
     def shard(self, count: int) -> Shard:
         """This rank's share of ``count`` global positions."""
         unit = self.clips_per_video if self.shuffle == "videos" else 1

@@ -11,7 +11,7 @@ import torch
 from torch.utils.data import Dataset
 
 from framefeed._checks import check_position, expected
-from framefeed.adapters.torch.items import IGNORED_TARGET, Output, as_output, check_output, zeros_like
+from framefeed.adapters.torch.items import GIVEN, IGNORED_TARGET, Output, as_output, check_output, zeros_like
 from framefeed.adapters.torch.served import Served
 from framefeed.cache.frame_cache import FrameCache
 from framefeed.decode.decoder import Decoder
@@ -236,7 +236,7 @@ class ClipDataset(Dataset[Any]):
             outcome = self._transformed(plan, as_output(batch.data[place], self._output), number)
             if isinstance(outcome, Ok):
                 return outcome.value, True
-            error = _of_transform(outcome, batch, place)
+            error = self._of_transform(outcome, batch, place)
             if self._ends(error):
                 try:
                     raise error
@@ -248,7 +248,14 @@ class ClipDataset(Dataset[Any]):
         outcome = self._transformed(plan, black, number)
         if isinstance(outcome, Ok):
             return (outcome.value if self._transform is None else zeros_like(outcome.value)), False
-        raise _of_transform(outcome, batch, place)
+        raise self._of_transform(outcome, batch, place)
+
+    def _of_transform(self, outcome: Err, batch: ClipBatch, place: int) -> FramefeedError:
+        """Say of what a transform raised which clip it was; a wish to stop is raised."""
+        if not isinstance(outcome.error, Exception):
+            raise outcome.error
+        name, position = source_name(batch.sources[place]), int(batch.positions[place])
+        return placed(outcome.error, position=position, source=name, stage="transform", given=GIVEN[self._output])
 
     def _transformed(self, plan: EpochPlan, clip: Any, number: int) -> Ok[Any] | Err:
         if self._transform is None:
@@ -265,14 +272,6 @@ class ClipDataset(Dataset[Any]):
                 raise too_many
             finally:
                 del too_many
-
-
-def _of_transform(outcome: Err, batch: ClipBatch, place: int) -> FramefeedError:
-    """Say of what a transform raised which clip it was; a wish to stop is raised."""
-    if not isinstance(outcome.error, Exception):
-        raise outcome.error
-    name = source_name(batch.sources[place])
-    return placed(outcome.error, position=int(batch.positions[place]), source=name, stage="transform")
 
 
 @contextmanager

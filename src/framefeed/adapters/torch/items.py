@@ -17,6 +17,14 @@ IGNORED_TARGET = -100
 """The default ``ignore_index`` of torch's losses."""
 
 
+GIVEN = {
+    "tensor": 'a tensor, uint8 [T, C, H, W]; ClipDataset(output="pil") gives PIL pictures, output="numpy" NumPy arrays',
+    "numpy": 'a NumPy array, uint8 [T, H, W, C]; ClipDataset(output="pil") gives PIL pictures, output="tensor" tensors',
+    "pil": 'a PIL picture for a clip of one frame, else a list of them; ClipDataset(output="tensor") gives tensors',
+}
+"""What a transform receives, for messages."""
+
+
 def check_output(output: str) -> None:
     """Raise UsageError unless it names a form of clips."""
     if output not in get_args(Output):
