@@ -93,7 +93,8 @@ def test_pictures_are_called_pictures(tmp_path: Path, capfd: pytest.CaptureFixtu
 def test_an_empty_catalog_is_a_mistake(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "empty").mkdir()
     empty = os.fspath(tmp_path / "cat.parquet")
-    scan(tmp_path / "empty", out=empty)
+    with pytest.warns(UserWarning, match="no media found"):
+        scan(tmp_path / "empty", out=empty)
     page, cache = tmp_path / "page.html", tmp_path / "cache"
     for words in (
         ["feed", empty, "--rates", "1:8"],
