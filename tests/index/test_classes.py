@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from framefeed.errors import UsageError
@@ -36,6 +37,12 @@ def test_classes_are_kept_in_the_order_given(tmp_path: Path) -> None:
     assert list(catalog.take([1]).column_values("label")) == [2]
 
 
+def test_classes_may_be_an_array(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.csv", "b", "a")
+    assert scan(path, classes=np.array(["b", "a"])).classes == ["b", "a"]
+    assert scan(write(tmp_path, "b.csv", 3, 1), classes=np.array([1, 2, 3])).classes == [1, 2, 3]
+
+
 def test_other_classes_renew_a_saved_catalog(tmp_path: Path) -> None:
     path, out = write(tmp_path, "a.csv", "b", "a"), tmp_path / "cat.parquet"
     for classes, codes in ((None, [1, 0]), (["b", "a"], [0, 1]), (["b", "a"], [0, 1]), (None, [1, 0])):
@@ -53,6 +60,11 @@ def test_other_classes_renew_a_saved_catalog(tmp_path: Path) -> None:
         (["a", 1], "classes: expected a list of all labels"),
         ([], "classes: expected a list of all labels"),
         (3, "classes: expected a list of all labels"),
+        ({"a", "b"}, "classes: expected a list of all labels"),
+        ({"a": 0, "b": 1}, "classes: expected a list of all labels"),
+        (iter(["a", "b"]), "classes: expected a list of all labels"),
+        ([["a"], ["b"]], "classes: expected a list of all labels"),
+        (np.array([0.5, 1.5]), "classes: expected a list of all labels"),
     ],
 )
 def test_wrong_classes_are_refused(tmp_path: Path, classes: Any, message: str) -> None:

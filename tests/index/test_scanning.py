@@ -22,7 +22,7 @@ from framefeed.index.catalog import Catalog
 from framefeed.index.scanning import catalog_of, scan
 from framefeed.media.limits import Limits
 from framefeed.media.probe import probe
-from framefeed.testing import CODECS, ClipSpec
+from framefeed.testing import CODECS, ClipSpec, make_folder
 from tests.corpus import clip_file
 from tests.index.synthetic import same
 
@@ -486,3 +486,12 @@ def test_a_scan_that_replaces_a_fuller_catalog_says_what_is_lost(data: Path, tmp
     out.write_bytes(out.read_bytes()[:-50])
     with pytest.raises(UsageError):
         scan(data, out=out)
+
+
+def test_an_iterator_of_roots_is_read_once(tmp_path: Path) -> None:
+    make_folder(tmp_path / "videos", classes=1, videos_per_class=2, seconds=0.2)
+    videos = sorted((tmp_path / "videos").rglob("*.mp4"))
+    assert len(scan(iter(videos), out=tmp_path / "cat.parquet")) == 2  # type: ignore[arg-type]
+    (tmp_path / "empty").mkdir()
+    with pytest.warns(UserWarning, match="no media found in .*empty"):
+        scan(iter([tmp_path / "empty"]))  # type: ignore[arg-type]

@@ -187,6 +187,7 @@ def test_integers_in_a_column_named_as_times_are_warned_of(tmp_path: Path) -> No
     with pytest.warns(UserWarning, match="integers are frame numbers, not seconds"):
         assert frames(planned(listed(tmp_path, start_seconds=[1, 2, 3]), "start_seconds")) == [[1], [2], [3]]
     planned(listed(tmp_path, start_seconds=[0.0, 0.04, 0.08]), "start_seconds")
+    planned(listed(tmp_path, timestep=[1, 2, 3]), "timestep")
 
 
 def test_the_value_that_makes_a_column_text_is_named(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from threading import RLock
@@ -185,10 +185,11 @@ def check_classes(classes: object) -> tuple[Label, ...]:
         UsageError: It is not a list of different strings, or of different integers.
     """
     what = "a list of all labels in the order of their numbers, all strings or all integers, each once"
-    if isinstance(classes, (str, bytes)) or not isinstance(classes, Iterable):
+    # A set has another order in each run.
+    if not isinstance(classes, (Sequence, np.ndarray)) or isinstance(classes, (str, bytes)):
         raise expected("classes", what, classes)
-    labels = tuple(classes)
-    if not labels or len(set(labels)) < len(labels) or {type(each) for each in labels} not in ({str}, {int}):
+    labels = tuple(classes.tolist() if isinstance(classes, np.ndarray) else classes)
+    if {type(each) for each in labels} not in ({str}, {int}) or len(set(labels)) < len(labels):
         raise expected("classes", what, list(labels))
     return labels
 
@@ -202,7 +203,8 @@ def classes_of(labels: pa.ChunkedArray, classes: Sequence[Label] | None) -> tupl
     found = tuple(distinct(labels))
     if classes is None:
         return found
-    missing = [label for label in found if label not in set(classes)]
+    known_labels = set(classes)
+    missing = [label for label in found if label not in known_labels]
     if missing:
         known = ", ".join(map(repr, classes[:_SHOWN_CLASSES])) + (", ..." if len(classes) > _SHOWN_CLASSES else "")
         raise UsageError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -108,6 +108,8 @@ def scan(
         ResourceExhausted: Memory or file descriptors ran out, twice. Results so far are kept, and the next scan
             continues from them.
     """
+    if not isinstance(roots, (str, bytes, os.PathLike, Sequence)) and isinstance(roots, Iterable):
+        roots = list(roots)  # they are looked at more than once
     if out is not None:
         check_path("out", out, "cat.parquet")
     if root is not None:

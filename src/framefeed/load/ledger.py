@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from textwrap import shorten
 from typing import Any, overload
 
 from framefeed._checks import expected
@@ -176,9 +177,8 @@ def _line(entry: LedgerEntry, clips: int) -> str:
     kind, _, message = entry.reason.partition(": ")
     # Of several clips: the line names their file, and their number.
     message = message.removeprefix(f"{entry.source}: ").removesuffix(f" (clip at position {entry.position})")
-    reason = visible(" ".join(message.split()))
-    shortened = reason if len(reason) <= _PRINTED_REASON else f"{reason[:_PRINTED_REASON]} ..."
-    return f"  {visible(entry.source)}: {_counted(clips, 'clip')} {entry.action}: {kind}: {shortened}"
+    reason = shorten(visible(" ".join(message.split())), _PRINTED_REASON, placeholder=" ...")
+    return f"  {visible(entry.source)}: {_counted(clips, 'clip')} {entry.action}: {kind}: {reason}"
 
 
 def _counted(count: int, noun: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -15,6 +16,9 @@ from framefeed.plan.asked import Requests
 from framefeed.plan.choice import Picking
 from framefeed.plan.options import PlanOptions
 from framefeed.plan.request import OutputSpec
+
+# As a word of a column's name: start_time, but not timestep.
+_SECONDS = re.compile(r"(?<![a-z])(times?|timestamps?|seconds?)(?![a-z])")
 
 
 def requests_of_rows(catalog: Catalog, at: str, options: PlanOptions) -> Requests:
@@ -56,7 +60,7 @@ def remarks_on(catalog: Catalog, asked: Requests) -> Iterator[str]:
     if not len(rows):
         return
     by_time = bool(asked.by_time.any())
-    if not by_time and any(word in at.lower() for word in ("second", "time")):
+    if not by_time and _SECONDS.search(at.lower()):
         yield f"at={at!r}: integers are frame numbers, not seconds: for seconds write floats, such as 3.0"
     wanted = (asked.seconds if by_time else asked.indices).reshape(len(rows), -1)
     # NaN, and so past nothing, where a file has no times.

@@ -29,4 +29,4 @@ def differences(state: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[s
         if name in state and state[name] != here[name]:
             yield f"{word} (checkpoint: {in_short(str(state[name]))}, here: {here[name]})"
     if "catalog" in state and state["catalog"] != here["catalog"]:
-        yield "catalog (other rows, another order, or files that were scanned again after they changed)"
+        yield "catalog (other rows, labels or columns, another order, or files that changed and were scanned again)"
