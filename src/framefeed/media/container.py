@@ -41,7 +41,6 @@ from framefeed.media.libav_options import (
     known_format,
     libav_options,
     needs_decoders,
-    will_need_decoders,
     without_withheld,
 )
 from framefeed.media.limits import DEFAULT_LIMITS, Limits, allows, limit_exceeded, padded_pixels
@@ -143,7 +142,6 @@ class VideoContainer:
     def _opened(self) -> InputContainer:
         head = read_bytes(self._input.reader, 0, HEAD_BYTES)
         known = known_format(head)
-        self._headers_only = self._headers_only and not will_need_decoders(head)
         try:
             return self._opened_as(known, head)
         except UnreadableMedia:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
@@ -25,8 +24,8 @@ WITHHELD = frozenset({"vp9", "av1", "h264", "hevc"})
 the same in its header."""
 _WITH_TIMES = ("mov", "matroska", "flv")
 """Containers that have the times of each packet."""
-_WITHOUT_TIMES = re.compile(rb"RIFF|\0{2,3}\x01|\x47|.{4}\x47", re.DOTALL)
-"""How files begin that have not: AVI, streams of NAL units alone, MPEG-PS, MPEG-TS without and with arrival times."""
+
+
 HEAD_BYTES = 64
 """Of a file, by which ``known_format`` tells its format."""
 
@@ -58,11 +57,6 @@ def libav_options(limits: Limits, headers_only: bool) -> dict[str, str]:
         "max_pixels": str(padded_pixels(limits)),
     }
     return options | ({"codec_whitelist": _names_of_others()} if headers_only else {})
-
-
-def will_need_decoders(head: bytes) -> bool:
-    """Guess by the first bytes of a file what ``needs_decoders`` will say, to save opening it twice."""
-    return _WITHOUT_TIMES.match(head) is not None
 
 
 def needs_decoders(container: InputContainer) -> bool:
