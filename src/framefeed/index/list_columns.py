@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import string
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +14,7 @@ import pyarrow as pa
 from framefeed._checks import shown
 from framefeed._nearest import did_you_mean
 from framefeed.errors import UsageError
+from framefeed.index.list_template import TemplatePart, fill_template, template_parts
 from framefeed.index.list_text import PATH_COLUMNS, ListTable, count_media
 from framefeed.index.list_values import ListText, is_number_format
 from framefeed.index.names import unescape
@@ -55,19 +56,20 @@ class ListOptions:
             raise UsageError("both columns['path'] and path_template say what the paths are: give one of the two")
 
     @property
+    def template_parts(self) -> list[TemplatePart]:
+        """The template, taken apart."""
+        return template_parts(self.path_template or "")
+
+    @property
     def template_fields(self) -> list[str]:
         """Columns that the template names."""
-        try:
-            parts = list(string.Formatter().parse(self.path_template or ""))
-        except ValueError as error:
-            raise UsageError(f"path_template={self.path_template!r} cannot be read: {error}") from error
-        return [name for _, name, _, _ in parts if name]
+        return [part.name for part in self.template_parts if part.name is not None]
 
     @property
     def number_fields(self) -> set[str]:
         """Columns that the template formats as numbers."""
-        parts = string.Formatter().parse(self.path_template or "")
-        return {name for _, name, spec, _ in parts if name and spec and is_number_format(spec)}
+        parts = self.template_parts
+        return {part.name for part in parts if part.name is not None and part.spec and is_number_format(part.spec)}
 
     @property
     def wanted(self) -> set[str]:
@@ -100,7 +102,7 @@ def renamed(found: ListTable, options: ListOptions) -> ListTable:
     names = [chosen.get(at, name) for at, name in enumerate(names)]
     if _LABEL not in names:
         names = _with_label(names, chosen)
-    twice = next((name for name in names if names.count(name) > 1), None)
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:
         raise _two_of_one_name(twice, old, options.columns or {}, found.has_header)
     return replace(found, table=found.table.rename_columns(names))
@@ -206,44 +208,39 @@ def built_paths(found: ListTable, renamed_table: pa.Table, options: ListOptions)
         options: Hold the template.
 
     Raises:
-        UsageError: The template names a column that is not there, or more of it than its value.
+        UsageError: The template names a column that is not there.
     """
-    template, fields = options.path_template or "", options.template_fields
-    known = {name: each.column(name) for each in (renamed_table, found.table) for name in each.column_names}
+    parts, fields = options.template_parts, options.template_fields
+    # Without a header, the names of the list are only the numbers of its columns.
+    tables = (renamed_table, found.table) if found.has_header else (renamed_table,)
+    known = {name: each.column(name) for each in tables for name in each.column_names}
     for field in fields:
         if field not in known:
-            # Also "{label.name}" and "{label[0]}": values are text and numbers.
-            raise _unknown_column(found.table.column_names, field)
+            raise _not_in_template(field, tables[-1].column_names)
     columns = [known[name].to_pylist() for name in fields]
     for number, values in enumerate(zip(*columns, strict=True)):
         row = {name: _plain(value) for name, value in zip(fields, values, strict=True)}
         empty = [name for name, value in row.items() if value is None or value == ""]
         if empty:
             yield UsageError(
-                f"{found.place(number)}: {empty[0]} is empty, and path_template={template!r} needs it: add it, or "
-                "remove the line"
+                f"{found.place(number)}: {empty[0]} is empty, and path_template={options.path_template!r} needs it: "
+                "add it, or remove the line"
             )
             continue
         try:
-            yield template.format_map(row)
-        except (ValueError, TypeError) as error:
-            yield UsageError(f"{found.place(number)}: {_misfit(template, row, error)}")
+            yield fill_template(parts, row)
+        except UsageError as error:
+            yield UsageError(f"{found.place(number)}: {error}")
 
 
-def _misfit(template: str, row: Mapping[str, Any], error: Exception) -> str:
-    """Say which value does not fit its place in the template."""
-    for _, name, spec, conversion in string.Formatter().parse(template):
-        if not name or conversion or not spec or "{" in spec:
-            continue
-        try:
-            format(row[name], spec)
-        except (ValueError, TypeError):
-            kind = "an integer" if spec[-1] in "bcdoxX" else "a number"
-            return (
-                f"{name} is {row[name]!r}, and {{{name}:{spec}}} in path_template needs {kind}: correct the line, or "
-                "the template"
-            )
-    return f"{dict(row)} does not fit path_template={template!r}: {error}"
+def _not_in_template(field: str, names: list[str]) -> UsageError:
+    by_number = {str(number): name for number, name in enumerate(names)}
+    if field in by_number:
+        return UsageError(
+            f"path_template takes the names of columns, not their numbers: write {{{by_number[field]}}} in place of "
+            f"{{{field}}}"
+        )
+    return _unknown_column(names, field)
 
 
 def _quoted(value: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,8 @@ from framefeed.index.names import escape
 
 _EXAMPLE = '{"path": "a.mp4", "label": "cat"}'
 _MAX_SHOWN = 60
+_MAX_DEPTH = 20
+"""Levels of objects and lists in a value: Arrow does not open Parquet files with more than about 40."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +51,22 @@ def read_json(data: bytes) -> ListTable:
         raise UsageError(f"line {line} is not UTF-8: {SAVE_AS_UTF8}") from error
     records = _records(text)
     names = dict.fromkeys(name for record in records.objects for name in record)
-    columns, not_text = list[pa.Array](), dict[int, dict[int, str]]()
+    if records.objects and not names:
+        raise UsageError(f"all of its objects are empty: expected objects such as {_EXAMPLE}")
+    columns, not_text, scalars = list[pa.Array](), dict[int, dict[int, str]](), dict[int, pa.Array]()
     for at, name in enumerate(names):
-        column, others = _column([record.get(name) for record in records.objects])
+        values = [record.get(name) for record in records.objects]
+        column, others = _column(values)
         columns.append(column)
         not_text[at] = others
+        if any(isinstance(value, (dict, list)) for value in values):
+            scalars[at], _ = _column([None if isinstance(value, (dict, list)) else value for value in values])
     return ListTable(
         pa.table(dict(zip(map(escape, names), columns, strict=True))),
         bad=records.bad,
         line_of=None if records.lines is None else records.lines.__getitem__,
         not_text=not_text,
+        scalars=scalars,
     )
 
 
@@ -122,18 +131,38 @@ def _shown(text: str) -> str:
 def _column(values: list[Any]) -> tuple[pa.Array, dict[int, str]]:
     """Make a column of the values of one name, and list the rows that are not text though others are.
 
-    Values of several types become text: each keeps its own, a number its digits.
+    Values of several types become text: each keeps its own, a number its digits. Objects and lists that Parquet files
+    cannot hold become JSON text.
     """
-    try:
-        return pa.array(values), {}
-    except (ValueError, TypeError, OverflowError, pa.ArrowException):
-        texts = [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
+    with suppress(ValueError, TypeError, OverflowError, pa.ArrowException):
+        # The depth first: building a column of thousands of levels could overflow the stack.
+        column = None if _is_too_deep(values) else pa.array(values)
+        if column is not None and not _has_empty_object(column.type):
+            return column, {}
+    texts = [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
     # Text may hold half of a pair of surrogates, as json.dumps writes a file name that is not UTF-8.
     column = pa.array([text and escape(text) for text in texts], pa.string())
     has_text = any(isinstance(value, str) for value in values)
     others = {
-        row: str(text)
+        row: _shown(str(text))
         for row, (text, value) in enumerate(zip(texts, values, strict=True))
-        if has_text and value is not None and not isinstance(value, str)
+        if isinstance(value, (dict, list)) or (has_text and value is not None and not isinstance(value, str))
     }
     return column, others
+
+
+def _is_too_deep(values: list[Any]) -> bool:
+    """Whether objects and lists are inside each other at more levels than a Parquet file can hold."""
+    level = [value for value in values if isinstance(value, (dict, list))]
+    for _ in range(_MAX_DEPTH):
+        if not level:
+            return False
+        inner = (each for value in level for each in (value.values() if isinstance(value, dict) else value))
+        level = [each for each in inner if isinstance(each, (dict, list))]
+    return bool(level)
+
+
+def _has_empty_object(kind: pa.DataType) -> bool:
+    if pa.types.is_struct(kind):
+        return not kind.num_fields or any(_has_empty_object(field.type) for field in kind)
+    return pa.types.is_list(kind) and _has_empty_object(kind.value_type)

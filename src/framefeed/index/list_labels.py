@@ -1,6 +1,9 @@
-"""What is odd about the labels of a list: text among integers, and rows without a label."""
+"""What is odd about the labels of a list: objects and lists, text among integers, and rows without a label."""
 
 from __future__ import annotations
+
+import json
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,6 +15,28 @@ _INTEGER = r"^\s*[-+]?\d+\s*$"
 _MOST_STRAY = 0.2
 """Share of labels that may be mistakes: where more are text, numbers are names of classes too."""
 _LABEL = "label"
+_MAX_SHOWN = 60
+
+
+def without_nested_labels(found: ListTable) -> ListTable:
+    """Make a row whose label is an object or a list a bad row without a label."""
+    if _LABEL not in found.table.column_names:
+        return found
+    at = found.table.column_names.index(_LABEL)
+    labels = found.table.column(at)
+    scalars = found.scalars.get(at, pa.nulls(len(labels)) if pa.types.is_nested(labels.type) else labels)
+    bad = {
+        row: f"{found.place(row)}: the label is {_as_json(labels[row].as_py())}, expected text or a number: correct or "
+        "remove it"
+        for row in pc.indices_nonzero(pc.and_(labels.is_valid(), scalars.is_null())).to_pylist()
+    }
+    return replace(found, table=found.table.set_column(at, _LABEL, scalars), bad={**found.bad, **bad}) if bad else found
+
+
+def _as_json(value: object) -> str:
+    # In a column of several types, an object is JSON text.
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
 
 
 def stray_label(found: ListTable) -> str | None:

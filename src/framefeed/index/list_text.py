@@ -39,6 +39,7 @@ class ListTable:
         bad: What is wrong with a row, by its number; its values are null.
         line_of: Gives the line of a row in its file, from 1; None where the file has no lines.
         not_text: In columns of several types, by their number, the rows whose value is not text, and the value.
+        scalars: Columns that hold objects or lists, by their number: the same with null in their place.
     """
 
     table: pa.Table
@@ -46,6 +47,7 @@ class ListTable:
     bad: dict[int, str] = field(default_factory=dict)
     line_of: Callable[[int], int] | None = field(default=None, compare=False)
     not_text: Mapping[int, Mapping[int, str]] = field(default_factory=dict)
+    scalars: Mapping[int, pa.Array] = field(default_factory=dict)
 
     def name_of(self, row: int) -> str:
         """Name a row by its line in the file, or by its number where there are no lines."""
@@ -152,6 +154,8 @@ def split_fields(lines: Lines) -> ListTable:
     Raises:
         UsageError: Nothing does.
     """
+    if not lines.texts:
+        return ListTable(pa.table({}), has_header=False)
     for separator in ("\t", ",", ";", " "):
         rows = [_fields(line, separator) for line in lines.texts]
         width = len(rows[0])

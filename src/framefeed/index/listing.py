@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -149,5 +150,8 @@ def _joined(first: pa.Table, second: pa.Table) -> pa.Table:
 
 
 def _as_strings(table: pa.Table, name: str) -> pa.Table:
-    at = table.column_names.index(name)
-    return table.set_column(at, name, table.column(name).cast(pa.string()))
+    at, column = table.column_names.index(name), table.column(name)
+    if not pa.types.is_nested(column.type):
+        return table.set_column(at, name, column.cast(pa.string()))
+    texts = [None if value is None else json.dumps(value, default=str) for value in column.to_pylist()]
+    return table.set_column(at, name, pa.array(texts, pa.string()))

@@ -24,7 +24,7 @@ from framefeed.index.facts import FACTS, decoded
 from framefeed.index.list_columns import ListOptions, built_paths, path_column, renamed
 from framefeed.index.list_csv import read_csv, separator_of
 from framefeed.index.list_json import read_json
-from framefeed.index.list_labels import missing_label, stray_label
+from framefeed.index.list_labels import missing_label, stray_label, without_nested_labels
 from framefeed.index.list_lines import Lines, check_paths_alone, has_values, look_like_fields, paths_alone, read_lines
 from framefeed.index.list_text import ListTable, in_utf8, split_fields, split_lines
 from framefeed.index.list_values import SAVE_AS_UTF8, first_not_utf8, strip_text, typed
@@ -150,11 +150,12 @@ def _parquet_table(path: str) -> pa.Table:
 
 
 def _manifest(path: str, found: ListTable, options: ListOptions) -> Manifest:
-    named = renamed(found, options)
-    if not named.table.column_names:
-        if not len(named.table) and suffix_of(path) != ".parquet":
-            return Manifest("", [], named.table)
+    if not found.table.column_names:
+        if suffix_of(path) != ".parquet":
+            return Manifest("", [], found.table)
         raise UsageError("has no columns: expected one with paths, called path")
+    named = without_nested_labels(renamed(found, options))
+    found = replace(found, bad=named.bad)
     if suffix_of(path) in CSV_SUFFIXES:
         found, named = (_with_bare_labels(each, named.table.column_names) for each in (found, named))
     if options.path_template is not None:
