@@ -21,7 +21,7 @@ class OutOfRange(UsageError, IndexError):
 
 
 class WrongType(UsageError, TypeError):
-    """A number that is of another type."""
+    """A number that is of another type, or an argument that does not exist."""
 
 
 def expected(name: str, what: str, found: object) -> UsageError:
