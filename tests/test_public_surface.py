@@ -113,6 +113,8 @@ def test_unknown_names_are_attribute_errors() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Videodecoder'; did you mean 'VideoDecoder'"):
         _ = ff.Videodecoder
     assert not hasattr(ff, "planclips")
+    with pytest.raises(AttributeError, match=r"no attribute 'ClipDataset'; did you mean 'torch\.ClipDataset'"):
+        _ = ff.ClipDataset
 
 
 def test_the_torch_adapter_comes_on_first_use() -> None:

@@ -409,6 +409,17 @@ def test_wrong_arguments_of_the_video_decoder_for_torch_are_named(media: Media) 
     assert "\n".join(each for each in found if each) == ""
 
 
+@pytest.mark.parametrize(
+    "take",
+    [ff.VideoDecoder, ff.probe, ff.build_index, partial(ff.DecodeRequest, indices=[0])],
+    ids=["VideoDecoder", "probe", "build_index", "DecodeRequest"],
+)
+def test_a_catalog_in_place_of_one_source_is_told_from_an_entry(take: Callable[[Any], Any], media: Media) -> None:
+    with pytest.raises(UsageError, match=r"^source: expected .*, got a Catalog: take one entry, such as catalog\[0\]"):
+        take(media.catalog)
+    take(media.catalog[0])
+
+
 def test_a_call_that_is_accepted_or_fails_in_another_way_is_caught() -> None:
     def accepts(**_: object) -> None:
         return None

@@ -178,7 +178,8 @@ def __getattr__(name: str) -> Any:
         raise NotInThisVersion(f"framefeed.{name} is not in this version ({__version__}): {_LATER[name]}")
     from framefeed._nearest import did_you_mean
 
-    raise AttributeError(f"module 'framefeed' has no attribute {name!r}{did_you_mean(name, __dir__())}")
+    known = [*__dir__(), "torch.ClipDataset"]
+    raise AttributeError(f"module 'framefeed' has no attribute {name!r}{did_you_mean(name, known)}")
 
 
 def __dir__() -> list[str]:

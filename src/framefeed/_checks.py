@@ -21,7 +21,7 @@ class OutOfRange(UsageError, IndexError):
 
 
 class WrongType(UsageError, TypeError):
-    """A number that is of another type."""
+    """A number that is of another type, or an argument that does not exist."""
 
 
 def expected(name: str, what: str, found: object) -> UsageError:
@@ -119,3 +119,19 @@ def check_mapping(name: str, given: Any, example: str) -> None:
     """
     if isinstance(given, type) or not hasattr(given, "keys") or not hasattr(given, "items"):
         raise expected(name, f"a dict such as {example}", given)
+
+
+def refuse_catalog(source: Any, what: str) -> None:
+    """Refuse a whole catalog where one source is expected.
+
+    Args:
+        source: What the user passed.
+        what: Was expected.
+
+    Raises:
+        UsageError: It is a catalog.
+    """
+    # By its attribute: this module does not import the class.
+    if hasattr(source, "usable_rows"):
+        kind = type(source).__name__
+        raise UsageError(f"source: expected {what}, got a {kind}: take one entry, such as catalog[0]")

@@ -363,6 +363,10 @@ def test_a_target_is_of_whole_numbers() -> None:
     plan = plan_requests(requests, columns={"weight": [0.5, 1.0, 2.0], "data": [1, 2, 3]})
     with pytest.raises(UsageError, match="integers, but 'weight' holds float64"):
         ClipDataset(plan, target="weight")
+    with pytest.raises(UsageError, match=r"no column 'weights', only \[.*\]; did you mean 'weight'\?$"):
+        ClipDataset(plan, target="weights")
+    with pytest.raises(UsageError, match=r"no column 'label', only \[.*\]: plan with columns=\['label'\]$"):
+        ClipDataset(plan, target="label")
     with pytest.raises(UsageError, match=r"\['data'\] have the same names as other keys of an item"):
         ClipDataset(plan)
     assert [int(target) for _, target in ClipDataset(plan, target="data")] == [1, 2, 3]

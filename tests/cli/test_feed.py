@@ -214,4 +214,4 @@ def test_a_catalog_whose_damage_is_unknown_is_said_to_be_that(catalog: str, capf
     words = ["feed", catalog, "--rates", "2:2", "--size", "32x48", "--max-batches", "1", "--on-damaged", "skip"]
     assert main(words) == 0
     line = only_line(capfd.readouterr().err)
-    assert "on_damaged='skip' does not work for 6 of 6 rows" in line
+    assert "on_damaged='skip': damage is not known for 6 of 6 rows" in line

@@ -130,7 +130,7 @@ def test_what_a_scan_will_lose_is_told(videos: Path, tmp_path: Path, capfd: pyte
     assert main([*words, "--verify", "full"]) == 0
     assert capfd.readouterr().err == ""
     assert main(words) == 0
-    assert "its counts of damaged frames will be lost" in only_line(capfd.readouterr().err)
+    assert "its counts of damaged frames are not kept" in only_line(capfd.readouterr().err)
 
 
 def test_failed_files_are_listed_and_the_others_kept(videos: Path, tmp_path: Path) -> None:

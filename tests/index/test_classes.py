@@ -54,7 +54,7 @@ def test_other_classes_renew_a_saved_catalog(tmp_path: Path) -> None:
     ("classes", "message"),
     [
         (["a"], "1 of the 2 labels found are not in it, for example 'b'"),
-        ([1, 2], "2 of the 2 labels found are not in it, for example 'a'"),
+        ([1, 2], "2 of the 2 labels found are not in it, .* 'a' is a string, and 1 is an integer: .*each as a string"),
         ("ab", "classes: expected a list of all labels"),
         (["a", "a", "b"], "classes: expected a list of all labels"),
         (["a", 1], "classes: expected a list of all labels"),
@@ -70,6 +70,18 @@ def test_other_classes_renew_a_saved_catalog(tmp_path: Path) -> None:
 def test_wrong_classes_are_refused(tmp_path: Path, classes: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         scan(write(tmp_path, "a.csv", "a", "b"), classes=classes)
+
+
+def test_classes_of_the_other_type_say_so(tmp_path: Path) -> None:
+    message = "3 of the 3 labels found .* 1 is an integer, and '1' is a string: .*each as an integer"
+    with pytest.raises(UsageError, match=message):
+        scan(write(tmp_path, "a.csv", 1, 4, 7), classes=["1", "4", "7"])
+
+
+def test_a_catalog_as_classes_says_what_to_give(tmp_path: Path) -> None:
+    train = scan(write(tmp_path, "a.csv", "a", "b"))
+    with pytest.raises(UsageError, match=r"got a Catalog: .*classes=train_catalog\.classes"):
+        scan(tmp_path / "a.csv", classes=train)  # type: ignore[arg-type]
 
 
 def test_integers_written_as_floats_are_integers(tmp_path: Path) -> None:

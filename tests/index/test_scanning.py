@@ -462,7 +462,7 @@ def test_roots_without_media_are_warned_of(data: Path, tmp_path: Path) -> None:
         assert len(scan([tmp_path / "empty", tmp_path / "notes"], assume_fps=25)) == 0
     assert len(caught) == 1
     assert caught[0].filename == __file__
-    with pytest.warns(UserWarning, match="no media found in an empty list of roots"):
+    with pytest.warns(UserWarning, match="the list of roots is empty: give at least one file"):
         scan([], out=tmp_path / "cat.parquet")
     with pytest.warns(UserWarning, match=r"empty, .*empty, .*empty and 2 more: check"):
         scan([tmp_path / "empty"] * 5)
@@ -474,7 +474,8 @@ def test_a_scan_that_replaces_a_fuller_catalog_says_what_is_lost(data: Path, tmp
     scan(data, out=out, verify="full")
     scan(data, out=out, verify="full")
     with pytest.warns(
-        UserWarning, match=r'cat.parquet: .* verify="proof", .*counts of damaged frames will be'
+        UserWarning,
+        match=r'cat.parquet: .* verify="proof", .*counts of damaged frames are not kept.*to have the counts again',
     ) as caught:
         assert scan(data, out=out).table["num_damaged_frames"].null_count == 4
     assert [each.filename for each in caught] == [__file__]

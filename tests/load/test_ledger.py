@@ -83,6 +83,17 @@ def test_wrong_arguments(options: dict[str, Any], message: str) -> None:
         ClipLoader(plan_of(), batch_size=2, **options)
 
 
+@pytest.mark.parametrize(
+    ("name", "advice"), [("num_workers", "use workers="), ("prefetch_factor", "prefetch="), ("shuffle", "in the plan")]
+)
+def test_arguments_of_torch_say_what_to_use_instead(name: str, advice: str) -> None:
+    with pytest.raises(UsageError, match=f"^ClipLoader: there is no argument {name}=: .*{advice}") as raised:
+        ClipLoader(plan_of(), batch_size=2, **{name: 1})
+    assert isinstance(raised.value, TypeError)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'num_threads'"):
+        ClipLoader(plan_of(), batch_size=2, num_threads=1)  # type: ignore[call-arg]
+
+
 def test_substitute_is_not_in_this_version() -> None:
     with pytest.raises(NotInThisVersion, match="not in this version"):
         ClipLoader(plan_of(), batch_size=2, on_error="substitute")  # type: ignore[arg-type]

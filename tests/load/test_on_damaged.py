@@ -22,6 +22,7 @@ from framefeed.index.catalog import Catalog
 from framefeed.index.scanning import scan
 from framefeed.load import ClipLoader
 from framefeed.load.batch import ClipBatch
+from framefeed.load.ledger import Ledger, LedgerEntry
 from framefeed.media.source import MediaSource
 from framefeed.plan.clips import AtIndices
 from framefeed.plan.epoch import EpochPlan, plan_clips
@@ -214,7 +215,7 @@ def test_a_description_counts_the_damaged_frames(catalog: Catalog) -> None:
 def test_D01_a_plan_warns_once_where_damage_was_not_looked_for(catalog: Catalog, on_damaged: Any) -> None:
     folder = Path(str(catalog.source(0))).parent
     partly = scan(folder, verify="ends", workers=0)  # the first two are decoded anyway, because of what they are
-    with pytest.warns(UserWarning, match=r"for 1 of 3 rows: .* not scanned with verify='full'") as told:
+    with pytest.warns(UserWarning, match=r"for 1 of 3 rows, .* not scanned with verify='full'") as told:
         planned(partly, on_damaged=on_damaged)
     assert len(told) == 1
     with pytest.warns(UserWarning, match="for 1 of 1 rows"):
@@ -229,5 +230,10 @@ def test_D01_a_damaged_frame_says_how_to_train_without_it(catalog: Catalog, make
     far_from_the_ends = damaged_clip("long.mp4", (100,), replace(SPEC, num_frames=160))
     unknown = planned(scan(far_from_the_ends, workers=0), tuple(range(98, 106)))
     for plan, advice in ((known, r"^(?!.*verify).*on_damaged='skip'"), (unknown, "verify='full'.*on_damaged='skip'")):
-        with pytest.raises(CorruptMedia, match=advice):
+        with pytest.raises(CorruptMedia, match=advice) as raised:
             next(iter(make_loader(plan, batch_size=1)))
+        assert "although" not in str(raised.value)
+        ledger = Ledger()
+        ledger.record(LedgerEntry.of(raised.value, "a.mp4", 0, 0))
+        assert "on_damaged" in ledger[0].reason
+        assert str(ledger).endswith("cannot be decoded without damage")

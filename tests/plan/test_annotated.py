@@ -190,6 +190,19 @@ def test_integers_in_a_column_named_as_times_are_warned_of(tmp_path: Path) -> No
     planned(listed(tmp_path, timestep=[1, 2, 3]), "timestep")
 
 
+@pytest.mark.parametrize(
+    "name", ["timestamp_frame", "seconds_frames", "time_idx", "second_id", "time_index", "Time ID"]
+)
+def test_integers_in_a_column_named_as_numbers_are_not_warned_of(tmp_path: Path, name: str) -> None:
+    planned(listed(tmp_path, **{name: [1, 2, 3]}), name)
+
+
+@pytest.mark.parametrize("name", ["valid_time", "time_framed"])
+def test_only_whole_words_of_a_name_count(tmp_path: Path, name: str) -> None:
+    with pytest.warns(UserWarning, match="integers are frame numbers, not seconds"):
+        planned(listed(tmp_path, **{name: [1, 2, 3]}), name)
+
+
 def test_the_value_that_makes_a_column_text_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="text such as '1/2'"):
         planned(listed(tmp_path, frame=["99.5", "1/2", "3"]))
@@ -215,7 +228,10 @@ def test_floats_that_can_be_seconds_are_not_warned_of(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("values", "example"),
-    [([1, 8, 12], "frame 12 of 12 frames"), ([[0.1, 9.5], [0.2, 9.5], [7.5, 9.5]], "7.5 s of 0.")],
+    [
+        ([1, 8, 12], "frame 12, but the video's frames go from 0 to 11"),
+        ([[0.1, 9.5], [0.2, 9.5], [7.5, 9.5]], "7.5 s, but the video is 0.[0-9]* s long"),
+    ],
 )
 def test_rows_whose_frames_all_lie_past_the_end_are_warned_of(tmp_path: Path, values: Any, example: str) -> None:
     expected = (

@@ -19,7 +19,9 @@ from framefeed.plan.chance import Place
 from framefeed.plan.choice import Chosen
 from framefeed.plan.clips import AtIndices, ClipRule, EveryFrame, RandomSegments, Uniform
 from framefeed.plan.crops import CenterCrop, RandomCrop, RandomResizedCrop
+from framefeed.plan.differences import differences, in_short
 from framefeed.plan.epoch import EpochPlan, plan_clips
+from framefeed.plan.options import PlanOptions
 from framefeed.plan.request import DecodeRequest
 from framefeed.plan.timed import AtSeconds, Dense, Rates
 from framefeed.plan.timeline import Timeline
@@ -485,11 +487,11 @@ def test_L13_the_state_of_another_plan_is_refused() -> None:
         r"differ: seed \(checkpoint: 2, here: 1\)\.",
         r"differ: rule \(checkpoint: Dense\(num_frames=3, stride=2.*, here: Dense\(.*stride=1.*\)\)\.",
         r"differ: number of clips \(checkpoint: 6, here: 5\); catalog \(other rows",
-        r"differ: options \(checkpoint: shuffle=False, .*, here: shuffle=True, .*\)\.",
-        r"differ: number of clips .*; options \(.*clips_per_video=2.*clips_per_video=1",
-        r"differ: options \(.*size=8",
-        r"differ: options \(.*RandomCrop",
-        r"differ: options \(.*CenterCrop",
+        r"differ: options \(checkpoint: shuffle=False, here: shuffle=True\)\.",
+        r"differ: number of clips .*; options \(checkpoint: clips_per_video=2, here: clips_per_video=1\)\.",
+        r"differ: options \(checkpoint: size=8, here: size=None\)\.",
+        r"differ: options \(checkpoint: crop=RandomCrop\(.*\), here: crop=None\)\.",
+        r"differ: options \(checkpoint: crop=CenterCrop\(.*\), here: crop=None\)\.",
     ]
     for state, expected in zip(states, named, strict=True):
         with pytest.raises(UsageError, match=f"another plan: these {expected}"):
@@ -501,6 +503,21 @@ def test_L13_the_state_of_another_plan_is_refused() -> None:
         plan.with_state({**plan.state_dict(), "fingerprint": "0" * 32})
     with pytest.raises(UsageError, match="version"):
         plan.with_state({**plan.state_dict(), "version": 99})
+
+
+def test_L13_options_that_a_state_holds_in_part_are_compared_as_far_as_they_go() -> None:
+    long = {"crop": RandomResizedCrop(8), "within": ("a_column_of_seconds", "another_column_of_seconds")}
+
+    def options(**given: Any) -> str:
+        return in_short(PlanOptions(1, **{**long, **given}).shown)
+
+    assert all("(hash " in options(**given) for given in ({}, {"clips_per_video": 2}, {"on_damaged": "skip"}))
+    here = {"options": PlanOptions(1, **long).shown}
+    assert list(differences({"options": options(clips_per_video=2)}, here)) == [
+        "options (checkpoint: clips_per_video=2, ..., here: clips_per_video=1, ...)"
+    ]
+    (late,) = differences({"options": options(on_damaged="skip")}, here)
+    assert late == f"options (checkpoint: {options(on_damaged='skip')}, here: {here['options']})"
 
 
 def test_transforms_draw_from_a_stream_of_their_own() -> None:

@@ -128,13 +128,10 @@ def retold(error: E, message: str, name: str) -> E:
 def missing_frames(source: MediaSource, index: FrameIndex, ordinals: Sequence[int]) -> CorruptMedia:
     """Build the error for frames that the index lists and the decoder does not give."""
     listed = ", ".join(map(str, ordinals[:_LISTED_FRAMES])) + (", ..." if len(ordinals) > _LISTED_FRAMES else "")
-    why = "is damaged there" + (
-        ", or its header lists more frames than it has" if index.built_from == "packets" else ""
-    )
+    why = ", or the header of the file lists more frames than it has" if index.built_from == "packets" else ""
     return CorruptMedia(
         f"{source.name}: frame{'s' if len(ordinals) > 1 else ''} {listed} of {len(index)} cannot be decoded without "
-        f"damage, although the frame index (built from {index.built_from}) lists "
-        f"{'them' if len(ordinals) > 1 else 'it'}: the file {why}; " + next_step(index, ordinals),
+        f"damage{why}; {next_step(index, ordinals)}",
         frames=ordinals,
         source=source.name,
         stage="decode",

@@ -185,6 +185,9 @@ def check_classes(classes: object) -> tuple[Label, ...]:
         UsageError: It is not a list of different strings, or of different integers.
     """
     what = "a list of all labels in the order of their numbers, all strings or all integers, each once"
+    if hasattr(classes, "classes") and not isinstance(classes, type):
+        kind = type(classes).__name__
+        raise UsageError(f"classes: expected {what}, got a {kind}: give its list, as in classes=train_catalog.classes")
     # A set has another order in each run.
     if not isinstance(classes, (Sequence, np.ndarray)) or isinstance(classes, (str, bytes)):
         raise expected("classes", what, classes)
@@ -207,9 +210,16 @@ def classes_of(labels: pa.ChunkedArray, classes: Sequence[Label] | None) -> tupl
     missing = [label for label in found if label not in known_labels]
     if missing:
         known = ", ".join(map(repr, classes[:_SHOWN_CLASSES])) + (", ..." if len(classes) > _SHOWN_CLASSES else "")
+        advice = "give classes= all labels, in the same spelling"
+        if type(missing[0]) is not type(classes[0]):
+            kinds = ("a string", "an integer") if isinstance(missing[0], str) else ("an integer", "a string")
+            advice = (
+                f"{missing[0]!r} is {kinds[0]}, and {classes[0]!r} is {kinds[1]}: give classes= all labels, each as "
+                f"{kinds[0]}"
+            )
         raise UsageError(
             f"classes: {len(missing):,} of the {len(found):,} labels found are not in it, for example {missing[0]!r} "
-            f"(it has {known}); give classes= all labels, in the same spelling and type"
+            f"(it has {known}); {advice}"
         )
     return tuple(classes)
 

@@ -315,8 +315,8 @@ class FrameIndex:
             if at == NONE:
                 raise FrameNotFound(
                     f"there is no frame at {wanted:.6f} s for pick={pick!r}: the stream runs "
-                    f"from {self._as_seconds(int(self.pts[0])):.6f} s to {self._as_seconds(self.end_pts):.6f} s; use a "
-                    "time in this range, or another pick"
+                    f"from {self._as_seconds(int(self.pts[0])):.6f} s to {self._as_seconds(self.end_pts):.6f} s "
+                    "(the end is not included); use a time in this range, or another pick"
                 )
             error = float(abs(int(self.pts[at]) - ticks[number]) * self.time_base)
             if tolerance is not None and error > tolerance:

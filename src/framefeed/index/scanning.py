@@ -108,7 +108,7 @@ def scan(
         ResourceExhausted: Memory or file descriptors ran out, twice. Results so far are kept, and the next scan
             continues from them.
     """
-    if not isinstance(roots, (str, bytes, os.PathLike, Sequence)) and isinstance(roots, Iterable):
+    if not isinstance(roots, (str, bytes, os.PathLike, Sequence, Mapping)) and isinstance(roots, Iterable):
         roots = list(roots)  # they are looked at more than once
     if out is not None:
         check_path("out", out, "cat.parquet")
@@ -139,10 +139,12 @@ def scan(
 def no_media_in(roots: Roots) -> str:
     """Say that roots have no media, and what to look at."""
     names = [roots] if isinstance(roots, (str, bytes, os.PathLike)) else list(roots)
+    if not names:
+        return "no media found, because the list of roots is empty: give at least one file, folder or list of files"
     shown = ", ".join(printable(os.fsdecode(name)) for name in names[:_MOST_ROOTS])
     more = f" and {len(names) - _MOST_ROOTS} more" if len(names) > _MOST_ROOTS else ""
     return (
-        f"no media found in {shown or 'an empty list of roots'}{more}: check the path; a list needs lines, and in "
+        f"no media found in {shown}{more}: check the path; a list needs lines, and in "
         "folders only files with the ending of a video or a picture are taken (name other files, or give a glob)"
     )
 
@@ -156,13 +158,17 @@ def what_is_lost(out: StrPath | None, options: SurveyOptions) -> str | None:
         header = open_catalog(absolute(os.fsdecode(out)))[1]
     if header is None or header.depth != "frames":
         return None
-    name, advice = printable(os.fsdecode(out)), "To keep them, stop this scan, and scan to another file"
+    name, advice = printable(os.fsdecode(out)), "To have both catalogs, scan to another file"
     if options.depth == "header":
-        return f"{name}: this scan reads headers only, and replaces a catalog with frame indexes. {advice}"
+        return (
+            f"{name}: this scan reads headers only, and replaces a catalog with frame indexes. {advice}; to have the "
+            'frame indexes again, scan with depth="frames"'
+        )
     if header.verify == "full" and options.verify != "full":
         return (
             f'{name}: this scan has verify="{options.verify}", and replaces a catalog that was made with '
-            f'verify="full": its counts of damaged frames will be lost. {advice}, or with verify="full" (--verify full)'
+            f'verify="full": its counts of damaged frames are not kept. {advice}; to have the counts again, scan with '
+            'verify="full" (--verify full)'
         )
     return None
 

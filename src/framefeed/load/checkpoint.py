@@ -82,9 +82,14 @@ def _converted(delivered: int, shape: tuple[int, int], plan: EpochPlan, options:
     unit = plan.options.clips_per_video if plan.options.shuffle == "videos" else 1
     regrouped = world_size != plan.world_size and (clips // world_size % unit or clips // plan.world_size % unit)
     if clips % step or regrouped:
+        before = f"{delivered} batch{'' if delivered == 1 else 'es'} of {batch_size}"
+        now, same = f"batch_size={options.batch_size}", ""
+        if (world_size, plan.world_size) != (1, 1):
+            before += f" on {'1 rank' if world_size == 1 else f'each of {world_size} ranks'}"
+            now += f" and world_size={plan.world_size}"
+            same = f" and world_size={world_size}"
         raise UsageError(
-            f"state: expected a position between two batches of this loader (batch_size={options.batch_size}, "
-            f"world_size={plan.world_size}), got one after {delivered} batches with batch_size={batch_size}, "
-            f"world_size={world_size}: resume with the same numbers"
+            f"state: {clips} clips were delivered ({before}); with {now} no batch begins there: resume with "
+            f"batch_size={batch_size}{same}"
         )
     return clips // step

@@ -177,8 +177,16 @@ def _line(entry: LedgerEntry, clips: int) -> str:
     kind, _, message = entry.reason.partition(": ")
     # Of several clips: the line names their file, and their number.
     message = message.removeprefix(f"{entry.source}: ").removesuffix(f" (clip at position {entry.position})")
-    reason = shorten(visible(" ".join(message.split())), _PRINTED_REASON, placeholder=" ...")
+    reason = _in_short(visible(" ".join(message.split())))
     return f"  {visible(entry.source)}: {_counted(clips, 'clip')} {entry.action}: {kind}: {reason}"
+
+
+def _in_short(message: str) -> str:
+    """Leave out the advice at the end of a long message rather than cut it; a long first part is cut."""
+    parts = message.split("; ")
+    while len(parts) > 1 and len("; ".join(parts)) > _PRINTED_REASON:
+        parts.pop()
+    return shorten("; ".join(parts), _PRINTED_REASON, placeholder=" ...")
 
 
 def _counted(count: int, noun: str) -> str:

@@ -14,7 +14,7 @@ from framefeed.load.checkpoint import Cursor, cursor_of, num_batches, state_at
 from framefeed.load.drafts import Memory
 from framefeed.load.iteration import BatchIterator, Session
 from framefeed.load.ledger import Ledger
-from framefeed.load.options import LoaderOptions, OnError, Transform
+from framefeed.load.options import LoaderOptions, OnError, Transform, refusing_torch_names
 from framefeed.load.stats import LoadStats, Meter
 from framefeed.load.workers import Workers
 from framefeed.media.limits import Limits
@@ -59,6 +59,7 @@ class ClipLoader(ClosedByWith):
         UsageError: An argument is wrong, or the arguments do not fit together.
     """
 
+    @refusing_torch_names
     def __init__(
         self,
         plan: EpochPlan,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import wraps
+from typing import Any, Literal, ParamSpec
 
 import numpy.typing as npt
 from numpy.random import Generator
 
-from framefeed._checks import check_integer, expected
+from framefeed._checks import WrongType, check_integer, expected
 from framefeed.cache.frame_cache import FrameCache
 from framefeed.decode.decoder import Decoder
 from framefeed.decode.registry import as_decoder
@@ -22,9 +23,29 @@ from framefeed.plan.epoch import EpochPlan
 
 Transform = Callable[[npt.NDArray[Any], Generator], Any]
 OnError = Literal["raise", "skip"]
+P = ParamSpec("P")
 
 MAX_PREFETCH_BYTES = 2 << 30
 """Bytes of batches that are prepared ahead; one batch is always prepared."""
+_OF_TORCH = {
+    "num_workers": "use workers=, a number of threads",
+    "prefetch_factor": "use prefetch=, a number of batches",
+    "shuffle": "shuffle in the plan, as in ff.plan_clips(..., shuffle=True)",
+}
+"""Arguments of torch's DataLoader -> what a ClipLoader has instead."""
+
+
+def refusing_torch_names(make: Callable[P, None]) -> Callable[P, None]:
+    """Make a constructor say, of an argument that only torch's DataLoader has, what to use instead."""
+
+    @wraps(make)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> None:
+        for name, advice in _OF_TORCH.items():
+            if name in kwargs:
+                raise WrongType(f"ClipLoader: there is no argument {name}=: {advice}")
+        make(*args, **kwargs)
+
+    return checked
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import IO, Any, Literal, Protocol
 
 import xxhash
 
-from framefeed._checks import expected
+from framefeed._checks import expected, refuse_catalog
 from framefeed.errors import StaleSource, UsageError
 from framefeed.media.regular_files import open_regular, raise_file_error, stat_regular
 from framefeed.media.sniff import HEAD_BYTES
@@ -324,8 +324,9 @@ class MediaSource:
         """
         if isinstance(source, MediaSource):
             return source
+        what = "a path, URL, bytes, binary file object, ImageSequence or CatalogEntry"
         if isinstance(source, type):
-            raise expected("source", "a path, URL, bytes, binary file object, ImageSequence or CatalogEntry", source)
+            raise expected("source", what, source)
         if hasattr(source, "as_media_source"):
             known: MediaSource = source.as_media_source()
             return known
@@ -335,9 +336,10 @@ class MediaSource:
             return cls("bytes", f"<{len(source)} bytes>", data=bytes(source))
         if hasattr(source, "read") and hasattr(source, "seek"):
             return cls._of_file(source)
+        refuse_catalog(source, what)
         if hasattr(source, "source"):
             return cls.of(source.source)
-        raise expected("source", "a path, URL, bytes, binary file object, ImageSequence or CatalogEntry", source)
+        raise expected("source", what, source)
 
     @classmethod
     def _of_path(cls, path: str) -> MediaSource:

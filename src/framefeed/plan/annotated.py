@@ -19,6 +19,7 @@ from framefeed.plan.request import OutputSpec
 
 # As a word of a column's name: start_time, but not timestep.
 _SECONDS = re.compile(r"(?<![a-z])(times?|timestamps?|seconds?)(?![a-z])")
+_NUMBERS = re.compile(r"(?<![a-z])(frames?|index|indices|indexes|idx|ids?|numbers?)(?![a-z])")
 
 
 def requests_of_rows(catalog: Catalog, at: str, options: PlanOptions) -> Requests:
@@ -60,7 +61,7 @@ def remarks_on(catalog: Catalog, asked: Requests) -> Iterator[str]:
     if not len(rows):
         return
     by_time = bool(asked.by_time.any())
-    if not by_time and _SECONDS.search(at.lower()):
+    if not by_time and _SECONDS.search(at.lower()) and not _NUMBERS.search(at.lower()):
         yield f"at={at!r}: integers are frame numbers, not seconds: for seconds write floats, such as 3.0"
     wanted = (asked.seconds if by_time else asked.indices).reshape(len(rows), -1)
     # NaN, and so past nothing, where a file has no times.
@@ -78,7 +79,8 @@ def remarks_on(catalog: Catalog, asked: Requests) -> Iterator[str]:
     elif (lost := past.all(1)).any():
         number = int(lost.argmax())
         first, end = wanted[number, 0], ends[number]
-        example = f"{first:g} s of {end:.2f} s" if by_time else f"frame {first} of {end} frames"
+        asks = f"{first:g} s, but the video is {end:.2f} s long"
+        example = asks if by_time else f"frame {first}, but the video's frames go from 0 to {end - 1}"
         yield (
             f"at={at!r}: in {np.count_nonzero(lost)} of {len(rows)} rows, all frames lie past the end of the video: "
             f"the first is {_named(catalog, rows, number)}, with {example}. The last frame of the video is delivered "

@@ -428,9 +428,9 @@ def unknown_damage(catalog: Catalog, on_damaged: OnDamaged) -> str | None:
     if not count:
         return None
     return (
-        f"on_damaged={on_damaged!r} does not work for {count} of {len(catalog.usable_rows)} rows: their damaged frames "
-        "are not known, because they were not scanned with verify='full'; loading such a frame raises CorruptMedia "
-        "(on the command line: framefeed scan --verify full)"
+        f"on_damaged={on_damaged!r}: damage is not known for {count} of {len(catalog.usable_rows)} rows, because they "
+        "were not scanned with verify='full' (on the command line: framefeed scan --verify full); loading a damaged "
+        "frame of these rows raises CorruptMedia"
     )
 
 

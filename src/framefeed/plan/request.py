@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, cast, get_args
 import numpy as np
 import numpy.typing as npt
 
-from framefeed._checks import expected
+from framefeed._checks import expected, refuse_catalog
 from framefeed.errors import UsageError
 from framefeed.media.sequence import ImageSequence, source_name
 
@@ -264,13 +264,17 @@ def check_on_damaged(on_damaged: str) -> OnDamaged:
 
 
 def _resolved(source: Any) -> tuple[IndexedSource | None, str | bytes | ImageSequence]:
+    what = "a path, URL, bytes, ImageSequence or CatalogEntry"
     if isinstance(source, (str, bytes, ImageSequence)):
         return None, source
     if hasattr(source, "__fspath__") and not isinstance(source, type):
         return None, source.__fspath__()
-    if hasattr(source, "source") and hasattr(source, "frame_index") and not isinstance(source, type):
+    if isinstance(source, type):
+        raise expected("source", what, source)
+    refuse_catalog(source, what)
+    if hasattr(source, "source") and hasattr(source, "frame_index"):
         return source, source.source
-    raise expected("source", "a path, URL, bytes, ImageSequence or CatalogEntry", source)
+    raise expected("source", what, source)
 
 
 def _whole(name: str, values: Any, wanted: str, count: int) -> tuple[int, ...]:

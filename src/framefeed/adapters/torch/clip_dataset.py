@@ -11,6 +11,7 @@ import torch
 from torch.utils.data import Dataset
 
 from framefeed._checks import check_position, expected
+from framefeed._nearest import did_you_mean
 from framefeed.adapters.torch.items import GIVEN, IGNORED_TARGET, Output, as_output, check_output, zeros_like
 from framefeed.adapters.torch.served import Served
 from framefeed.cache.frame_cache import FrameCache
@@ -304,9 +305,10 @@ def _check(plan: EpochPlan, target: str | None, transform: object) -> None:
             )
         return
     if target not in plan.columns:
-        raise UsageError(
-            f"target: the plan has no column {target!r}, only {list(plan.columns)}: plan with columns=[{target!r}]"
-        )
+        known = plan.catalog.table.column_names
+        near = "" if target in known else did_you_mean(str(target), plan.columns)
+        advice = near or f": plan with columns=[{target!r}]"
+        raise UsageError(f"target: the plan has no column {target!r}, only {list(plan.columns)}{advice}")
     if not isinstance(plan.rule, Requests):
         check_targets(plan.catalog, target, plan.catalog.usable_rows)
     kind = plan.columns_at(0)[target].dtype if len(plan) else None

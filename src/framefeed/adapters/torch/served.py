@@ -42,7 +42,8 @@ class Served:
         self._has_warned.fill_(True)
         warnings.warn(
             f"this ClipDataset delivered {given} items of an epoch of {epoch_items} without set_epoch: the random "
-            "clips are the same in every epoch; call dataset.set_epoch(epoch) before each epoch",
+            "clips are the same in every epoch; call dataset.set_epoch(epoch) before each epoch, or, if you want the "
+            "same clips each time (as for validation), dataset.set_epoch(0)",
             UserWarning,
             stacklevel=4,
         )
