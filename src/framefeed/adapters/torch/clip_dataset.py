@@ -53,7 +53,7 @@ class ClipDataset(Dataset[Any]):
 
     Args:
         plan: From ``plan_clips`` or ``plan_requests``. Use ``shuffle=False`` there if the DataLoader shuffles.
-        target: Name of a column of integers, or of text, which becomes codes; ``classes`` has the texts of "label" alone.
+        target: Name of a column of integers, or of text, which becomes codes; ``classes`` is of "label" alone.
         transform: Called with a clip. Torch's random generators are seeded from (seed, epoch, position) for the call
             and restored after it, so that random numbers do not depend on the number of workers.
         cache: A `FrameCache`: clips in it are read from it, other clips are decoded and stored by the workers. Other
