@@ -89,7 +89,7 @@ def test_integers_written_as_floats_are_integers(tmp_path: Path) -> None:
         catalog = scan(write(tmp_path, "a.csv", *(f"{number}.0" for number in range(12)), ""))
     assert catalog.classes == list(range(12))
     assert list(catalog.column_values("label")) == [*range(12), -1]
-    assert scan(write(tmp_path, "b.csv", 0.5, 1.0)).classes == ["0.5", "1"]
+    assert scan(write(tmp_path, "b.csv", 0.5, 1.0)).classes == ["0.5", "1.0"]
 
 
 def test_the_command_takes_the_classes_of_a_catalog(tmp_path: Path) -> None:

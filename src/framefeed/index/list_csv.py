@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import os
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache, partial
+from itertools import islice
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
 from framefeed.errors import UsageError
 from framefeed.index.list_lines import NUMBER, is_media
-from framefeed.index.list_text import MOST, PATH_COLUMNS, SAMPLE, ListTable
-from framefeed.index.list_values import SAVE_AS_UTF8, is_number_column, loses_text
+from framefeed.index.list_quotes import check_quotes, has_line_end, rows_of
+from framefeed.index.list_text import MOST, PATH_COLUMNS, SAMPLE, ListTable, is_path_among
+from framefeed.index.list_values import SAVE_AS_UTF8, brief, is_number_column, loses_text, shortened, text_as_it_stands
 from framefeed.index.names import escape, unescape, visible
 
 _BLOCK_LIMIT = 2**31 - 1
@@ -23,20 +26,22 @@ _BLOCK_LIMIT = 2**31 - 1
 def separator_of(text: str, likely: str) -> str:
     """Find what separates the fields of most lines of CSV; ``likely`` where nothing else does."""
     for separator in dict.fromkeys((likely, ",", ";", "\t")):
-        widths = [len(row) for _, row in _rows(text, separator)]
+        rows = [row for _, row in _rows(text, separator)]
+        # A quote that is not closed takes up many lines as one.
+        widths = [len(row) for row in rows if not has_line_end(row)] or [len(row) for row in rows]
         if widths and widths[0] > 1 and widths.count(widths[0]) >= MOST * len(widths):
             return separator
     return likely
 
 
 def _rows(text: str, separator: str) -> Iterator[tuple[int, list[str]]]:
-    """Give the first rows, each with the number of its last line, without empty lines."""
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
-    for number, row in enumerate(reader):
-        if number == SAMPLE:
+    """Give the first rows, each with the number of its last line, without empty lines and fields without end."""
+    for start, end, row in islice(rows_of(text, separator), SAMPLE):
+        if row is None and end - start > 1:
+            # Behind a quote that is not closed: `check_quotes` names it.
             return
         if row:
-            yield reader.line_num, row
+            yield end, row
 
 
 def read_csv(
@@ -52,16 +57,21 @@ def read_csv(
         is_numbered: Columns are asked for by number: a first line that may be a header or not is none.
 
     Raises:
-        UsageError: It cannot be told whether the first line is a header; columns of one name; no line fits.
+        UsageError: It cannot be told whether the first line is a header; columns of one name; no line fits; a quote is
+            not closed.
     """
-    sample = list(_rows(os.fsdecode(data), separator))
+    text = os.fsdecode(data)
+    sample = list(_rows(text, separator))
+    if not sample or any(has_line_end(row) for _, row in sample):
+        check_quotes(text, separator)
     if not sample:
         return ListTable(pa.table({}))
+    data = _escaped(data, text)
     first_line, first = sample[0][0], [escape(cell.strip()) for cell in sample[0][1]]
     has_header = _is_header(first, [row for _, row in sample[1:]], wanted, is_numbered=is_numbered)
     names = first if has_header else [str(number) for number in range(len(first))]
     _check_header(names, first_line)
-    line_of = partial(_line_of, _row_lines(data, separator, has_header=has_header))
+    line_of = partial(_line_of, _row_lines(text, separator, has_header=has_header))
     found: dict[int, pcsv.InvalidRow] = {}
 
     def note(row: pcsv.InvalidRow) -> str:
@@ -82,52 +92,79 @@ def read_csv(
         parse_options=pcsv.ParseOptions(delimiter=separator, newlines_in_values=True, invalid_row_handler=note),
     )
     is_path = [name for name in names if name in binary or name.lower() in PATH_COLUMNS]
-    # As bytes: "007" stays "007", and names need not be UTF-8.
-    kinds = dict.fromkeys(is_path, pa.binary())
+    # "007" stays "007".
+    kinds = dict.fromkeys(is_path, pa.string())
     table = read(io.BytesIO(data), convert_options=pcsv.ConvertOptions(column_types=kinds))
-    table = _with_texts(table, lambda options: read(io.BytesIO(data), convert_options=options))
+    if any("\n" in invalid.text for invalid in found.values()) or any(map(_has_line_end, table.columns)):
+        check_quotes(text, separator)
+    table, texts = _with_texts(table, lambda options: read(io.BytesIO(data), convert_options=options))
     bad = {
-        row: f"line {line_of(row)} ({invalid.text!r}): expected {invalid.expected_columns} fields, found "
-        f"{invalid.actual_columns}: correct the line"
+        row: f"line {line_of(row)} ({brief(unescape(invalid.text))}): expected {invalid.expected_columns} fields, "
+        f"found {invalid.actual_columns}: correct the line"
         for row, invalid in found.items()
     }
     if bad and not len(table):
         raise UsageError(f"no line fits: {next(iter(bad.values()))}")
-    return ListTable(_with_gaps(table, bad), has_header, bad, line_of)
+    texts = {at: _with_gaps(pa.table({"": text}), bad).column(0) for at, text in texts.items()}
+    return ListTable(_with_gaps(table, bad), has_header, bad, line_of, texts=texts)
+
+
+def _escaped(data: bytes, text: str) -> bytes:
+    """Escape what is not UTF-8: Arrow gives no text of a line that it cannot decode."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return escape(text).encode()
+    return data
+
+
+def _has_line_end(column: pa.ChunkedArray) -> bool:
+    """Whether a value holds a line end."""
+    return pa.types.is_string(column.type) and bool(pc.any(pc.match_substring(column, "\n")).as_py())
 
 
 def _check_header(names: Sequence[str], line: int) -> None:
     odd = next((name for name in names if unescape(name) != name), None)
     if odd is not None:
-        raise UsageError(f"line {line}: the header '{visible(unescape(odd))}' is not UTF-8: {SAVE_AS_UTF8}")
+        raise UsageError(f"line {line}: the header '{visible(shortened(unescape(odd)))}' is not UTF-8: {SAVE_AS_UTF8}")
     if len(set(names)) < len(names):
-        raise UsageError(f"its header has two columns of the same name ({', '.join(names)}): rename one of them")
+        raise UsageError(
+            f"its header has two columns of the same name ({shortened(', '.join(names))}): rename one of them"
+        )
 
 
-def _with_texts(table: pa.Table, read: Callable[[pcsv.ConvertOptions], pa.Table]) -> pa.Table:
-    """Put the text in place of numbers that lose some of it, such as leading zeros."""
-    names = [name for name in table.column_names if is_number_column(table.schema.field(name).type)]
+def _with_texts(
+    table: pa.Table, read: Callable[[pcsv.ConvertOptions], pa.Table]
+) -> tuple[pa.Table, dict[int, pa.ChunkedArray]]:
+    """Put the text in place of numbers that lose some of it, such as leading zeros.
+
+    Returns:
+        The table, and by their numbers the text of columns whose values would be written in another way.
+    """
+    kept = dict[int, pa.ChunkedArray]()
+    is_text = (pa.types.is_string, pa.types.is_null)
+    names = [each.name for each in table.schema if not any(is_kind(each.type) for is_kind in is_text)]
     if not names:
-        return table
+        return table, kept
     kinds = dict.fromkeys(names, pa.string())
     texts = read(pcsv.ConvertOptions(include_columns=names, column_types=kinds))
     for name in names:
-        if loses_text(table.column(name), texts.column(name)):
-            table = table.set_column(table.column_names.index(name), name, texts.column(name))
-    return table
+        at, values, text = table.column_names.index(name), table.column(name), texts.column(name)
+        if is_number_column(values.type) and loses_text(values, text):
+            table = table.set_column(at, name, text)
+            continue
+        as_it_stands = text_as_it_stands(values, text)
+        if as_it_stands is not None:
+            kept[at] = as_it_stands
+    return table, kept
 
 
-def _row_lines(data: bytes, separator: str, *, has_header: bool) -> Callable[[], list[int]]:
+def _row_lines(text: str, separator: str, *, has_header: bool) -> Callable[[], list[int]]:
     """Give what finds the lines of all rows; fields may hold line ends, and empty lines are no rows."""
 
     @cache
     def lines() -> list[int]:
-        reader = csv.reader(io.StringIO(os.fsdecode(data), newline=""), delimiter=separator)
-        found, start = list[int](), 0
-        for fields in reader:
-            if fields:
-                found.append(start + 1)
-            start = reader.line_num
+        found = [start + 1 for start, _, row in rows_of(text, separator) if row != []]
         return found[int(has_header) :]
 
     return lines
@@ -151,14 +188,22 @@ def _is_header(
         name.strip().lower() for name in wanted
     }:
         return True
+    if any(is_path_among(first, at) for at in _path_fields(others) if at < len(first)):
+        return False
     if any(is_media(cell) or NUMBER.fullmatch(cell.strip()) for row in others for cell in row):
         return True
     if is_numbered or not others or len(first) == 1:
         return False
     raise UsageError(
-        f"cannot tell whether its first line ({', '.join(first)}) is a header: name the column of paths, as in "
-        f'columns={{"path": "{first[0]}"}} with a header or columns={{"path": 0}} without one'
+        f"cannot tell whether its first line ({shortened(', '.join(first))}) is a header: name the column of paths, as "
+        f'in columns={{"path": "{shortened(first[0])}"}} with a header or columns={{"path": 0}} without one'
     )
+
+
+def _path_fields(rows: Sequence[Sequence[str]]) -> list[int]:
+    """List the fields that hold paths in most rows: names of media files, or texts with a slash."""
+    counts = Counter(at for row in rows for at, cell in enumerate(row) if "/" in cell or is_media(cell))
+    return [at for at, count in counts.items() if count >= MOST * len(rows)]
 
 
 def _with_gaps(table: pa.Table, bad: Collection[int]) -> pa.Table:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from framefeed.index.list_text import ListTable
+from framefeed.index.list_values import shortened
 from framefeed.index.names import visible
 
 _INTEGER = r"^\s*[-+]?\d+\s*$"
@@ -53,7 +54,7 @@ def stray_label(found: ListTable) -> str | None:
     if not stray or integers < 2 or stray > max(1, _MOST_STRAY * count):
         return None
     row = pc.index(pc.and_(is_label, pc.invert(is_integer)), True).as_py()
-    first = visible(labels[row].as_py())
+    first = visible(shortened(labels[row].as_py()))
     others = f" ({stray - 1} more are text too)" if stray > 1 else ""
     return (
         f"{found.place(row)}: the label {first!r} is text, but {integers} of {count} labels are integers{others}: so "

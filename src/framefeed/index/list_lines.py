@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from framefeed.errors import UsageError
+from framefeed.index.list_values import brief
 from framefeed.index.listing_suffixes import ALL_MEDIA_SUFFIXES, suffix_of
 
 _SAMPLE = 1000
 """Lines by which a list is recognised."""
 _ENDINGS = "|".join(suffix[1:] for suffix in sorted(ALL_MEDIA_SUFFIXES))
-_SEPARATOR = r"[ \t]*[,;\t][ \t]*|[ ]+"
+# No run of blanks can be split in two ways: to try them all would take time that grows with the square of its length.
+_SEPARATOR = r"[ \t]*[,;][ \t]*|[ ]*\t[ \t]*|[ ]+"
 # The shortest beginning of a line that ends like a media file, then what separates it from the values behind it.
 _PATH_AND_VALUES = re.compile(rf"(.+?\.(?:{_ENDINGS}))({_SEPARATOR})(\S.*)", re.IGNORECASE)
 _HAS_VALUES = re.compile(rf"\.(?:{_ENDINGS})(?:{_SEPARATOR})\S", re.IGNORECASE)
@@ -54,7 +56,7 @@ class Lines:
 
     def shown(self, number: int) -> str:
         """Name a line for a message, as in "line 3 ('a.mp4 1')"."""
-        return f"line {self.numbers[number]} ({self.texts[number]!r})"
+        return f"line {self.numbers[number]} ({brief(self.texts[number])})"
 
 
 def read_lines(data: bytes, folder: str) -> Lines:
@@ -108,8 +110,9 @@ def parts_of(line: str) -> Parts | None:
     quoted = _QUOTED.fullmatch(line) if line.startswith('"') else None
     if quoted is not None:
         return None if quoted[3] is None else Parts(quoted[1].replace('""', '"'), quoted[2], quoted[3])
-    found = _PATH_AND_VALUES.fullmatch(line)
-    return None if found is None else Parts(found[1].strip("\"'"), found[2], found[3])
+    # Names between NULs may hold line ends: the pattern fits none of them, but would try each ending in them.
+    found = None if "\n" in line else _PATH_AND_VALUES.fullmatch(line)
+    return None if found is None else Parts(found[1].strip('"'), found[2], found[3])
 
 
 def has_values(lines: Lines) -> bool:

@@ -6,7 +6,7 @@ import codecs
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from framefeed.errors import UsageError
 from framefeed.index.list_lines import NUMBER, Lines, Parts, is_media, parts_of, unquoted
-from framefeed.index.list_values import typed
+from framefeed.index.list_values import brief, typed_and_text
 
 PATH_COLUMNS = (
     *("source", "path", "file", "video", "image", "filename", "file_name", "filepath", "file_path"),
@@ -27,6 +27,8 @@ MOST = 0.8
 """Of them, that have to agree: a few may be damaged."""
 _Value = TypeVar("_Value")
 _NAME = re.compile(r"[^\W\d][\w .:/()-]*")
+_ENDING = re.compile(r".+\.\w{1,5}")
+_IN_APOSTROPHES = re.compile(r"'([^']*)'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ class ListTable:
         line_of: Gives the line of a row in its file, from 1; None where the file has no lines.
         not_text: In columns of several types, by their number, the rows whose value is not text, and the value.
         scalars: Columns that hold objects or lists, by their number: the same with null in their place.
+        texts: Columns as text, by their number, whose values would be written in another way, such as 1.1 for 1.10.
     """
 
     table: pa.Table
@@ -48,6 +51,7 @@ class ListTable:
     line_of: Callable[[int], int] | None = field(default=None, compare=False)
     not_text: Mapping[int, Mapping[int, str]] = field(default_factory=dict)
     scalars: Mapping[int, pa.Array] = field(default_factory=dict)
+    texts: Mapping[int, pa.ChunkedArray] = field(default_factory=dict)
 
     def name_of(self, row: int) -> str:
         """Name a row by its line in the file, or by its number where there are no lines."""
@@ -81,12 +85,23 @@ def split_lines(lines: Lines) -> ListTable:
     }
     columns = list(zip(*(row if row and len(row) == width else [None] * width for row in rows[first:]), strict=True))
     names = header or [str(number) for number in range(width)]
+    table, texts = _table(names, columns)
     return ListTable(
-        pa.table(dict(zip(names, map(typed, columns), strict=True))),
+        table,
         has_header=header is not None,
         bad=bad,
         line_of=lambda row: lines.numbers[row + first],
+        texts=texts,
     )
+
+
+def _table(
+    names: Iterable[str], columns: Iterable[Sequence[str | None]]
+) -> tuple[pa.Table, dict[int, pa.ChunkedArray]]:
+    """Make a table of columns, and give the text of those whose values would be written in another way."""
+    typed = [typed_and_text(column) for column in columns]
+    table = pa.table(dict(zip(names, (values for values, _ in typed), strict=True)))
+    return table, {at: pa.chunked_array([text]) for at, (_, text) in enumerate(typed) if text is not None}
 
 
 def _most_common(values: Iterable[_Value]) -> _Value:
@@ -97,7 +112,7 @@ def _misfit(line: str, row: list[str] | None, count: int, separator: str) -> str
     """Say what is wrong with a line that is not a path with so many values behind it."""
     wanted = f"expected a path and {count} value{'' if count == 1 else 's'} behind it"
     if row is not None and separator == " " and not NUMBER.fullmatch(row[1]):
-        return f"expected a path and {count} numbers behind it, found {row[1]!r}: correct the line"
+        return f"expected a path and {count} numbers behind it, found {brief(row[1])}: correct the line"
     if row is not None:
         return f"{wanted}, found {len(row) - 1}: correct the line"
     if is_media(unquoted(line)):
@@ -139,13 +154,31 @@ def _count_numbers(values: str) -> int:
 
 
 def _split(text: str, separator: str) -> list[str]:
-    return text.split() if separator == " " else [part.strip(" \"'") for part in text.split(separator)]
+    return text.split() if separator == " " else [_bare(part) for part in text.split(separator)]
+
+
+def _bare(text: str) -> str:
+    """Remove blanks and quotes around a value; a single apostrophe is part of it, as in '80s."""
+    bare = text.strip(' "')
+    quoted = _IN_APOSTROPHES.fullmatch(bare) if bare.startswith("'") else None
+    return bare if quoted is None else quoted[1].strip()
 
 
 def _header(line: str, separator: str, width: int) -> list[str] | None:
     names = _split(line, separator)
     is_header = len(names) == len(set(names)) == width and all(_NAME.fullmatch(name) for name in names)
-    return names if is_header else None
+    return names if is_header and not is_path_among(names, 0) else None
+
+
+def is_path_among(names: Sequence[str], at: int) -> bool:
+    """Whether the first line of a list has a path with an unknown ending where others have theirs, and is no header.
+
+    Args:
+        names: The fields of the line. If each of several seems to have an ending, they are names such as ``video.id``.
+        at: Number of the field where other lines have their path.
+    """
+    has_ending = [_ENDING.fullmatch(name) is not None for name in names]
+    return "/" in names[at] or (has_ending[at] and not (len(names) > 1 and all(has_ending)))
 
 
 def split_fields(lines: Lines) -> ListTable:
@@ -163,7 +196,7 @@ def split_fields(lines: Lines) -> ListTable:
             break
     else:
         raise UsageError(
-            f"expected lines with fields separated by tabs, commas, semicolons or blanks, found {lines.texts[0]!r}"
+            f"expected lines with fields separated by tabs, commas, semicolons or blanks, found {brief(lines.texts[0])}"
         )
     bad = {
         number: f"{lines.shown(number)}: expected {width} fields, found {len(row)}: correct the line"
@@ -171,8 +204,8 @@ def split_fields(lines: Lines) -> ListTable:
         if len(row) != width
     }
     columns = zip(*(row if len(row) == width else [None] * width for row in rows), strict=True)
-    table = pa.table({str(at): typed(column) for at, column in enumerate(columns)})
-    return ListTable(table, False, bad, lines.numbers.__getitem__)
+    table, texts = _table(map(str, range(width)), columns)
+    return ListTable(table, False, bad, lines.numbers.__getitem__, texts=texts)
 
 
 def _fields(line: str, separator: str) -> list[str]:

@@ -17,21 +17,39 @@ SAVE_AS_UTF8 = 'save the list as UTF-8 (in Excel: Save As, "CSV UTF-8")'
 _LEADING_ZERO = r"^\s*[-+]?0[0-9xX]"
 _INEXACT = r"^\s*[-+]?[0-9]+([0-9]{15}|[eE][0-9])"
 _ESCAPED = "\\x00d[89a-f][0-9a-f]{2}"
+# As pandas writes integers of a column with gaps.
+_WHOLE = r"^-?[0-9]+(\.0)?$"
+_MOST_SHOWN = 100
 _NUMBER_FORMATS = tuple("bcdeEfFgGnoxX%")
 _INTEGER = re.compile(r"\s*[+-]?\d+(\.0*)?\s*")
 _FLOAT = re.compile(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*")
 
 
+def brief(text: str) -> str:
+    """Quote text for a message, and shorten it."""
+    return repr(shortened(text))
+
+
+def shortened(text: str) -> str:
+    """Shorten text for a message."""
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+
+
 def typed(values: Sequence[str | None]) -> pa.Array:
     """Make a column of integers if all values are integers, else of floats, else of text."""
+    return typed_and_text(values)[0]
+
+
+def typed_and_text(values: Sequence[str | None]) -> tuple[pa.Array, pa.Array | None]:
+    """Make a column as `typed` does, and give its text where `text_as_it_stands` does."""
     texts = pa.array([None if value is None else escape(value) for value in values], pa.string())
     for kind in (pa.int64(), pa.float64()):
         try:
             numbers = texts.cast(kind)
         except pa.ArrowInvalid:
             continue
-        return texts if loses_text(numbers, texts) else numbers
-    return texts
+        return (texts, None) if loses_text(numbers, texts) else (numbers, text_as_it_stands(numbers, texts))
+    return texts, None
 
 
 def is_number_column(kind: pa.DataType) -> bool:
@@ -54,6 +72,24 @@ def loses_text(numbers: pa.Array | pa.ChunkedArray, texts: pa.Array | pa.Chunked
     return bool(is_inexact or pc.any(pc.invert(pc.is_finite(numbers))).as_py())
 
 
+def text_as_it_stands(
+    values: pa.Array | pa.ChunkedArray, texts: pa.Array | pa.ChunkedArray
+) -> pa.Array | pa.ChunkedArray | None:
+    """Give the text of values that would be written in another way, such as 1.1 for 1.10; None if none would be.
+
+    Args:
+        values: The column as numbers, truth values, dates or times.
+        texts: The same as text.
+    """
+    bare = pc.if_else(values.is_valid(), pc.utf8_trim_whitespace(texts), pa.scalar(None, pa.string()))
+    if is_number_column(values.type):
+        if pa.types.is_floating(values.type) and pc.all(pc.match_substring_regex(bare, _WHOLE)).as_py():
+            return None
+        if not pc.any(pc.not_equal(values.cast(pa.string()), bare)).as_py():
+            return None
+    return bare
+
+
 def strip_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Remove blanks around the values of a column, if it holds text."""
     is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
@@ -64,12 +100,12 @@ def first_not_utf8(column: pa.ChunkedArray) -> tuple[int, str] | None:
     """Find the first value that is not UTF-8: its row, and the value as a message can show it."""
     if pa.types.is_string(column.type):
         row = pc.index(pc.match_substring_regex(column, _ESCAPED), True).as_py()
-        return None if row < 0 else (row, visible(unescape(column[row].as_py())))
+        return None if row < 0 else (row, visible(shortened(unescape(column[row].as_py()))))
     if pa.types.is_binary(column.type):
         for row, value in enumerate(column.to_pylist()):
             text = (value or b"").decode("utf-8", "surrogateescape")
             if escape(text) != text:
-                return row, visible(text)
+                return row, visible(shortened(text))
     return None
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import csv
 import os
+import string
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -27,7 +28,7 @@ from framefeed.index.list_json import read_json
 from framefeed.index.list_labels import missing_label, stray_label, without_nested_labels
 from framefeed.index.list_lines import Lines, check_paths_alone, has_values, look_like_fields, paths_alone, read_lines
 from framefeed.index.list_text import ListTable, in_utf8, split_fields, split_lines
-from framefeed.index.list_values import SAVE_AS_UTF8, first_not_utf8, strip_text, typed
+from framefeed.index.list_values import SAVE_AS_UTF8, brief, first_not_utf8, strip_text, typed
 from framefeed.index.listing_suffixes import suffix_of
 from framefeed.index.names import absolute, escape, is_url, unescape, visible
 from framefeed.media.regular_files import stat_regular
@@ -125,7 +126,7 @@ def _read_table(path: str, options: ListOptions) -> ListTable | Manifest:
         return split_fields(lines)
     if lines.texts and look_like_fields(lines.texts):
         raise UsageError(
-            f"its first line ({lines.texts[0]!r}) seems to hold more than a path: say which field is what, as in "
+            f"its first line ({brief(lines.texts[0])}) seems to hold more than a path: say which field is what, as in "
             'columns={"path": 0, "label": 1}; if it is a path as a whole, put the list into a CSV file with one column'
         )
     check_paths_alone(lines, folder)
@@ -164,12 +165,14 @@ def _manifest(path: str, found: ListTable, options: ListOptions) -> Manifest:
     else:
         used = path_column(named.table)
         names, bad = _named(named, used)
+    named = _as_it_stands(named, {"label"})
     table = named.table
     if suffix_of(path) != ".parquet":
         _check_text(named, used)
     if bad and len(bad) == len(names):
         raise UsageError(f"no line fits: {bad[min(bad)]}")
-    others = {_free_name(other): _normal(table.column(other)) for other in table.column_names if other != used}
+    free = _free_names([other for other in table.column_names if other != used])
+    others = {new: _normal(table.column(other)) for other, new in free.items()}
     manifest = _manifest_of(path, names, pa.table(others), options.folder)
     named = replace(named, bad=bad)
     manifest = _with_bad(path, manifest, named) if bad else manifest
@@ -200,11 +203,31 @@ def _with_bare_labels(found: ListTable, names: list[str]) -> ListTable:
 def _built(found: ListTable, named: ListTable, options: ListOptions) -> tuple[list[str], dict[int, str]]:
     """Build the names by the template, and say what is wrong with lines that do not fit."""
     names, bad = list[str](), dict(found.bad)
+    fields = _fields_of_text(options)
+    found, named = _as_it_stands(found, fields), _as_it_stands(named, fields)
     for row, built in enumerate(built_paths(found, named.table, options)):
         if isinstance(built, UsageError):
             bad.setdefault(row, str(built))
         names.append("" if isinstance(built, UsageError) else built)
     return names, bad
+
+
+def _fields_of_text(options: ListOptions) -> set[str]:
+    """Give the columns that the template writes as they stand, and not in a format of dates such as ``%Y``."""
+    parts = list(string.Formatter().parse(options.path_template or ""))
+    return {name for _, name, _, _ in parts if name} - {
+        name for _, name, spec, _ in parts if name and "%" in (spec or "")
+    }
+
+
+def _as_it_stands(found: ListTable, names: Collection[str]) -> ListTable:
+    """Put the text of the list in place of values that would be written in another way, such as 1.1 for 1.10."""
+    table = found.table
+    for at, text in found.texts.items():
+        name = table.column_names[at]
+        if name in names:
+            table = table.set_column(at, name, text)
+    return replace(found, table=table)
 
 
 def _with_numbers(found: ListTable, bad: Collection[int], options: ListOptions) -> ListTable:
@@ -293,9 +316,18 @@ def _path_of(value: str | bytes | None) -> str:
     return os.fsdecode(value) if isinstance(value, bytes) else unescape(value or "")
 
 
-def _free_name(name: str) -> str:
-    """Keep a manifest's column apart from the fact of the same name."""
-    return f"manifest_{name}" if name in FACTS and name != "label" else name
+def _free_names(names: Collection[str]) -> dict[str, str]:
+    """Keep a manifest's columns apart from the facts of the same names, and from each other."""
+    facts = FACTS.keys() - {"label"}
+    taken = set(names) | facts
+    free = dict[str, str]()
+    for name in names:
+        new = name
+        while new in taken and (new != name or new in facts):
+            new = f"manifest_{new}"
+        taken.add(new)
+        free[name] = new
+    return free
 
 
 def _normal(column: pa.ChunkedArray) -> pa.ChunkedArray:
