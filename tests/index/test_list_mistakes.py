@@ -366,3 +366,30 @@ def test_a_list_of_missing_relative_paths_says_where_they_start(tmp_path: Path, 
 def test_absolute_paths_that_are_missing_are_rows_alone(tmp_path: Path) -> None:
     (tmp_path / "list.txt").write_text("/no/a.mp4 1\nhttps://host/b.mp4 2\n")
     assert read_manifest(str(tmp_path / "list.txt")).all_missing is None
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", "# made by me\npath,label\nx.mp4,1\n", "line 1 .* looks like a comment, and CSV has none: remove it"),
+        ("a.csv", "# a, b\npath,label\nx.mp4,1\n", "line 1 .* looks like a comment"),
+        ("a.csv", "id,left,right\n1,a.mp4,b.mp4\n2,c.mp4,d.mp4\n", "'left', 'right' all hold names of media files"),
+    ],
+)
+def test_what_the_path_is_must_be_clear(tmp_path: Path, name: str, content: str, message: str) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(UsageError, match=message):
+        read_manifest(os.fspath(tmp_path / name))
+
+
+@pytest.mark.parametrize("values", [("", ""), (" 0", " 1")])
+def test_a_missing_ending_is_named_and_added(tmp_path: Path, values: tuple[str, str]) -> None:
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "a.mp4").write_bytes(b"")
+    path = tmp_path / "list.txt"
+    path.write_text(f"x/a{values[0]}\nx/b{values[1]}\n")
+    lacking = read_manifest(os.fspath(path), ListOptions({"path": 0}))
+    assert lacking.all_missing is not None
+    assert 'columns={"name": 0}, path_template="{name}.mp4"' in lacking.all_missing
+    found = read_manifest(os.fspath(path), ListOptions({"name": 0}, "{name}.mp4"))
+    assert (found.all_missing, names(tmp_path, found)) == (None, ["x/a.mp4", "x/b.mp4"])

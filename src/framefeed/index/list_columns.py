@@ -190,7 +190,13 @@ def path_column(table: pa.Table) -> str:
         return by_name or str(names[0])
     counts = {name: count_media(table.column(name)) for name in names}
     best = max(names, key=counts.__getitem__)
-    if counts[best]:
+    both = [name for name in names if 2 * counts[name] >= counts[best] > 0]
+    if len(both) > 1:
+        raise UsageError(
+            f"its columns {', '.join(map(repr, both))} all hold names of media files: say which one holds the paths, "
+            f'as in columns={{"path": "{both[0]}"}}'
+        )
+    if both:
         return str(best)
     raise UsageError(
         f"none of its columns ({', '.join(names)}) holds names of media files: say which one holds the paths, as in "

@@ -66,6 +66,9 @@ def read_csv(
         check_quotes(text, separator)
     if not sample:
         return ListTable(pa.table({}))
+    if sample[0][1][0].startswith("# "):
+        shown = brief(separator.join(sample[0][1]))
+        raise UsageError(f"line {sample[0][0]} ({shown}) looks like a comment, and CSV has none: remove it")
     data = _escaped(data, text)
     first_line, first = sample[0][0], [escape(cell.strip()) for cell in sample[0][1]]
     has_header = _is_header(first, [row for _, row in sample[1:]], wanted, is_numbered=is_numbered)

@@ -182,7 +182,7 @@ def is_path_among(names: Sequence[str], at: int) -> bool:
 
 
 def split_fields(lines: Lines) -> ListTable:
-    """Take lines apart at what separates them all: tabs, commas, semicolons or blanks.
+    """Take lines apart at what separates them all: tabs, commas, semicolons or blanks; or each is one field.
 
     Raises:
         UsageError: Nothing does.
@@ -195,9 +195,11 @@ def split_fields(lines: Lines) -> ListTable:
         if width > 1 and sum(len(row) == width for row in rows) >= MOST * len(rows):
             break
     else:
-        raise UsageError(
-            f"expected lines with fields separated by tabs, commas, semicolons or blanks, found {brief(lines.texts[0])}"
-        )
+        rows = [[line] for line in lines.texts]
+        width = 1
+        if any(set(line) & set("\t,; ") for line in lines.texts):
+            found = brief(lines.texts[0])
+            raise UsageError(f"expected lines with fields separated by tabs, commas, semicolons or blanks, found {found}")
     bad = {
         number: f"{lines.shown(number)}: expected {width} fields, found {len(row)}: correct the line"
         for number, row in enumerate(rows)

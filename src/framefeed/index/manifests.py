@@ -305,10 +305,14 @@ def _all_missing(path: str, names: list[str], folder: str, *, is_given: bool) ->
     what = f"none of its {len(relative):,} relative paths exists, for example {example}"
     if len(relative) == 1:
         what = f"its relative path {example} does not exist"
+    ending = ""
+    if not any(os.path.splitext(name)[1] for name in relative):
+        ending = '; if only their ending is missing, add it: columns={"name": 0}, path_template="{name}.mp4"'
     start = f"root={folder}" if is_given else f"the folder of the list ({folder})"
     return (
         f"list {path}: {what}: relative paths start at {start}; if they start "
         'elsewhere, name that folder: scan(..., root="FOLDER"), on the command line --root FOLDER'
+        f"{ending}"
     )
 
 
