@@ -79,7 +79,7 @@ def test_a_frame_that_is_asked_for_by_itself_must_be_there(capfd: pytest.Capture
     video = os.fspath(clip_file("good.mp4"))
     for words, said in [
         (["--at", "0,4.0"], "no frame at 4 s: the video is 4.000 s long"),
-        (["--at", "-0.5"], "no frame to pick"),
+        (["--at", "-0.5"], "no frame at -0.5 s: times are seconds from the first frame"),
         (["--indices", "100"], "no frame 100: the video has 100 frames"),
         (["--indices", "-101"], "no frame -101"),
     ]:
@@ -215,6 +215,26 @@ def test_where_nothing_can_be_written(tmp_path: Path, capfd: pytest.CaptureFixtu
         assert main(["clip", video, "--indices", "0", *map(os.fspath, words)]) == 1
         assert "cannot" in capfd.readouterr().err
     assert os.listdir(tmp_path) == ["taken"]
+
+
+@pytest.mark.parametrize("ending", ["png", "jpg", "webp"])
+def test_a_sheet_replaces_nothing_but_a_sheet(tmp_path: Path, capfd: pytest.CaptureFixture[str], ending: str) -> None:
+    video, sheet = os.fspath(clip_file("good.mp4")), tmp_path / f"sheet.{ending}"
+    for frames in ("0", "0,5"):
+        assert main(["clip", video, "--indices", frames, "--sheet", os.fspath(sheet)]) == 0
+    two = sheet.read_bytes()
+    capfd.readouterr()
+    (frame,) = _clip(capfd, video, "--indices", "0", "-o", tmp_path, "--format", ending)
+    text = tmp_path / f"text.{ending}"
+    text.write_text("no picture")
+    for other in (frame, text):
+        before = Path(other).read_bytes()
+        assert main(["clip", video, "--indices", "0", "--sheet", os.fspath(other)]) == 1
+        line = only_line(capfd.readouterr().err)
+        assert "is already there is not a contact sheet of framefeed, and is not overwritten" in line
+        assert Path(other).read_bytes() == before
+    assert main(["clip", video, "--indices", "0", "--sheet", os.fspath(sheet)]) == 0
+    assert sheet.read_bytes() != two
 
 
 # --- damaged frames, and what is no video -------------------------------------------------------------

@@ -28,11 +28,12 @@ from framefeed.decode.metadata import VideoMetadata
 from framefeed.decode.registry import decoder_named
 from framefeed.decode.video_decoder import VideoDecoder
 from framefeed.encode.sheets import MAX_FRAMES, SheetClip, contact_sheet, thumbnail
-from framefeed.encode.stills import QUALITY, save_still, still_format, still_name
+from framefeed.encode.stills import QUALITY, save_still, software_of, still_format, still_name
 from framefeed.errors import FrameNotFound, UsageError
 from framefeed.index.catalog import Catalog, CatalogEntry
 from framefeed.index.frame_index import FrameIndex, IntArray
 from framefeed.index.scanning import catalog_of
+from framefeed.index.targets import check_writable
 from framefeed.media.limits import Limits
 from framefeed.media.source import MediaSource
 from framefeed.plan.clips import AtIndices, ClipRule
@@ -44,6 +45,8 @@ FORMATS = ("png", "jpg", "webp")
 _LOSSY = ("jpg", "webp")
 _SHOWN = 8
 """Numbers of damaged frames."""
+_SHEET = "framefeed clip --sheet"
+"""Exif tag of contact sheets, the only pictures that a new sheet replaces."""
 MAX_TIMES = 1_000_000
 """Of one command: more pictures are more than a folder holds well."""
 
@@ -128,7 +131,8 @@ def run(args: argparse.Namespace) -> int:
             taken.add(ordinal, pts_seconds, picture)
     if args.sheet is not None:
         _blacken_skipped(request, catalog.frame_index(0), taken)
-        save_still(args.sheet, contact_sheet([_sheet_clip(_title(args.video, about), request, taken)]))
+        sheet = contact_sheet([_sheet_clip(_title(args.video, about), request, taken)])
+        save_still(args.sheet, sheet, software=_SHEET)
     if args.json:
         say_json({"source": args.video, **_document(about, request, taken), "sheet": args.sheet})
     else:
@@ -157,9 +161,11 @@ def _check(args: argparse.Namespace) -> None:
         raise UsageError(f"argument --quality: expected a number from 1 to 100, got {args.quality}")
     if args.sheet is not None:
         still_format(args.sheet)
+        check_writable(args.sheet, "contact sheet of framefeed", "sheet.png", lambda path: software_of(path) == _SHEET)
 
 
 def _requested(catalog: Catalog, args: argparse.Namespace) -> DecodeRequest:
+    _check_times(args, catalog.frame_index(0))
     rule = _rule(args, catalog.frame_index(0))
     request = plan_clips(catalog, rule, seed=0, shuffle=False, size=args.size, on_damaged=args.on_damaged)[0]
     if args.sheet is not None and len(request) > MAX_FRAMES:
@@ -176,6 +182,17 @@ def _requested(catalog: Catalog, args: argparse.Namespace) -> DecodeRequest:
             asked = f"no frame {args.indices[past[0]]}: the video has {counted(len(index), 'frame')}"
         raise FrameNotFound(f"{request.name}: {asked}")
     return request
+
+
+def _check_times(args: argparse.Namespace, index: FrameIndex) -> None:
+    """Refuse a time before the first frame."""
+    before = [time for time in args.at or () if time < 0]
+    if before:
+        require_times(index, args.video)
+        raise FrameNotFound(
+            f"{args.video}: no frame at {float(before[0]):g} s: times are seconds from the first frame, and the video is "
+            f"{float(_length(index)):.3f} s long: use a time from 0 on"
+        )
 
 
 def _rule(args: argparse.Namespace, index: FrameIndex) -> ClipRule:
