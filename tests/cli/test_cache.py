@@ -558,6 +558,21 @@ def test_feed_says_that_other_frames_are_wanted() -> None:
         assert _advice(args, plan, None, (stats, measured)) == ADVICE["decode"]
 
 
+@pytest.mark.parametrize("start", ["random", 0])
+@pytest.mark.parametrize(
+    ("is_empty", "why"), [(True, "it was empty at the start"), (False, "it did not have the others")]
+)
+def test_feed_says_of_one_epoch_what_the_cache_had_before(start: Any, is_empty: bool, why: str) -> None:
+    catalog = FakeCatalog([steady_index(500) for _ in range(4)])
+    plan = plan_clips(catalog, Rates([(1, 2)], start=start), seed=0, size=(8, 8))  # type: ignore[arg-type]
+    measured = Measured(begins_empty=is_empty)
+    measured.add_epoch(Epoch(50, 0, 1.0), DecodeCounts(frames_cached=0, frames_delivered=100))
+    stats = LoadStats(batches=1, wait_seconds=1.0, decode_seconds=1.0)
+    advice = _advice(argparse.Namespace(size=None), plan, FrameCache("nowhere"), (stats, measured))
+    assert advice.startswith(f"0 % of the epoch's frames came from the cache, because {why}")
+    assert "each epoch has other frames" not in advice
+
+
 def test_feed_goes_on_without_a_cache_that_is_full(catalog: str, cache: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["feed", catalog, *RATES, "--cache", cache, "--codec", "raw", "--max-bytes", "80kB"]) == 0
     out, err = capfd.readouterr()

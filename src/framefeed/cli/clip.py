@@ -29,7 +29,7 @@ from framefeed.decode.registry import decoder_named
 from framefeed.decode.video_decoder import VideoDecoder
 from framefeed.encode.sheets import MAX_FRAMES, SheetClip, contact_sheet, thumbnail
 from framefeed.encode.stills import QUALITY, save_still, software_of, still_format, still_name
-from framefeed.errors import FrameNotFound, UsageError
+from framefeed.errors import FramefeedError, FrameNotFound, UsageError
 from framefeed.index.catalog import Catalog, CatalogEntry
 from framefeed.index.frame_index import FrameIndex, IntArray
 from framefeed.index.scanning import catalog_of
@@ -127,8 +127,13 @@ def run(args: argparse.Namespace) -> int:
     taken = _Taken(folder, f".{args.format or 'png'}", args.quality or QUALITY, args.sheet is not None)
     with VideoDecoder(catalog[0], size=args.size, dimension_order="NHWC", limits=limits_of(args)) as decoder:
         about = decoder.metadata
-        for ordinal, pts_seconds, picture in _pictures(decoder, catalog[0], request, limits_of(args)):
-            taken.add(ordinal, pts_seconds, picture)
+        try:
+            for ordinal, pts_seconds, picture in _pictures(decoder, catalog[0], request, limits_of(args)):
+                taken.add(ordinal, pts_seconds, picture)
+        except (FramefeedError, KeyboardInterrupt):
+            if taken.files and not args.json:
+                say(f"{counted(len(taken.files), 'frame')} written to {args.out} before the command stopped")
+            raise
     if args.sheet is not None:
         _blacken_skipped(request, catalog.frame_index(0), taken)
         sheet = contact_sheet([_sheet_clip(_title(args.video, about), request, taken)])
@@ -190,8 +195,8 @@ def _check_times(args: argparse.Namespace, index: FrameIndex) -> None:
     if before:
         require_times(index, args.video)
         raise FrameNotFound(
-            f"{args.video}: no frame at {float(before[0]):g} s: times are seconds from the first frame, and the video is "
-            f"{float(_length(index)):.3f} s long: use a time from 0 on"
+            f"{args.video}: no frame at {float(before[0]):g} s: the first frame is at 0 s, and the video is "
+            f"{float(_length(index)):.3f} s long"
         )
 
 
@@ -277,6 +282,8 @@ def _blacken_skipped(request: DecodeRequest, index: FrameIndex, taken: _Taken) -
 
 def _summary(args: argparse.Namespace, taken: _Taken) -> list[str]:
     written = f"{counted(len(taken.files), 'frame')} written to {args.out}, {readable_bytes(taken.bytes_written)}"
+    if not taken.files:
+        written = f"no frame written to {args.out}: all chosen frames are damaged, and are skipped (--on-damaged skip)"
     sheet = f"contact sheet written to {args.sheet}"
     return [*([] if args.out is None else [written]), *([] if args.sheet is None else [sheet])]
 
@@ -320,10 +327,11 @@ def _sheet_clip(title: str, request: DecodeRequest, taken: _Taken) -> SheetClip:
 def _mention_damaged(request: DecodeRequest) -> None:
     if request.damaged is None:
         return
-    what = "no file is written for them" if request.on_damaged == "skip" else "they are written as they were decoded"
     numbers = np.unique(request.ordinals[request.damaged]).tolist()
+    verb, them, they = ("is", "it", "it is") if len(numbers) == 1 else ("are", "them", "they are")
+    what = f"no file is written for {them}" if request.on_damaged == "skip" else f"{they} written as decoded"
     shown = ", ".join(map(str, numbers[:_SHOWN])) + (", ..." if len(numbers) > _SHOWN else "")
-    complain(f"{counted(len(numbers), 'frame')} damaged ({shown}): {what}")
+    complain(f"{counted(len(numbers), 'frame')} {verb} damaged ({shown}): {what}")
 
 
 def _mention_repeats(request: DecodeRequest) -> None:

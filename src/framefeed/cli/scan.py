@@ -178,8 +178,10 @@ def sentences(facts: dict[str, Any]) -> list[str]:
     if facts["codecs"]:
         lines.append(f"codecs: {_counted(facts['codecs'])}; width x height: {_counted(facts['sizes'])}")
     if facts["frames_known_by"]:
-        known = (f"{KNOWN_BY_IN_WORDS[each]} ({count:,})" for each, count in facts["frames_known_by"].items())
-        lines.append(f"frames known by: {', '.join(known)}")
+        known = (
+            f"{KNOWN_BY_IN_WORDS[each]} ({counted(count, 'video')})" for each, count in facts["frames_known_by"].items()
+        )
+        lines.append(f"frames found by: {'; '.join(known)}")
     if facts["missing_frame_tables"] is not None:
         lines.append(
             f"the frame tables are missing, there is no file {facts['missing_frame_tables']}: restore it, or scan again"
@@ -199,8 +201,9 @@ def sentences(facts: dict[str, Any]) -> list[str]:
 
 
 def _times(counts: dict[TimesFrom, int]) -> str:
-    told = "; ".join(f"{TIMES_IN_WORDS[tier]} ({count:,})" for tier, count in counts.items())
-    return f"times: {told}" + (": for clips by time, scan these files with --assume-fps" if "none" in counts else "")
+    told = "; ".join(f"{TIMES_IN_WORDS[tier]} ({counted(count, 'video')})" for tier, count in counts.items())
+    advice = "; for clips by time, scan the files without times with --assume-fps" if "none" in counts else ""
+    return f"times come from: {told}{advice}"
 
 
 def _assumed(fps: Fraction | None, facts: dict[str, Any]) -> list[str]:
@@ -235,7 +238,12 @@ def _contents(facts: dict[str, Any]) -> str:
 def work_of(tally: Tally, seconds: float) -> str:
     """Describe what the scan did."""
     known = f"; {counted(tally.known, 'unchanged file')} skipped" if tally.known else ""
-    gone = f"; {counted(tally.gone, 'file')} of the earlier catalog not found any more" if tally.gone else ""
+    gone = (
+        f"; {counted(tally.gone, 'file')} of the earlier catalog {'is' if tally.gone == 1 else 'are'} not in the new one, "
+        "because this scan did not find them (they were removed, or are not in the folders that were scanned)"
+        if tally.gone
+        else ""
+    )
     read = f"read {tally.bytes_read / 1e6:,.1f} MB"
     return f"opened {counted(tally.surveyed, 'file')} in {as_hours(seconds)}, {read}{known}{gone}"
 
