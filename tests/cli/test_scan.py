@@ -272,3 +272,34 @@ def test_facts_of_a_catalog_without_its_frame_tables_are_not_claims(
     assert "4 of 4 files can be read: 120 frames, 4.0 s of video" in out
     assert "according to headers" not in out
     assert f"the frame tables are missing, there is no file {tmp_path / 'cat.frames.arrow'}: restore it" in out
+
+
+def test_files_that_another_scan_found_are_counted_as_left_out(
+    videos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out = os.fspath(tmp_path / "cat.parquet")
+    first, *others = sorted(os.fspath(path) for path in videos.rglob("*.mp4"))
+    assert main(["scan", first, *others, "-o", out]) == 0
+    capfd.readouterr()
+    assert main(["scan", first, "-o", out]) == 0
+    left_out = f"; {len(others)} files of the earlier catalog left out, because they were removed or are not among"
+    assert left_out in capfd.readouterr().out
+
+
+def test_messages_about_classes_name_the_option(
+    videos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    plain, train = (os.fspath(tmp_path / name) for name in ("plain.parquet", "train.parquet"))
+    folder = sorted(os.fspath(path) for path in videos.iterdir())[0]
+    assert main(["scan", folder, "-o", plain]) == 0
+    assert main(["scan", folder, "-o", train, "--label-from", "parent"]) == 0
+    capfd.readouterr()
+    words = ["scan", os.fspath(videos), "--label-from", "parent", "--classes-of"]
+    assert main([*words, plain]) == 1
+    line = only_line(capfd.readouterr().err)
+    assert line.startswith(f"framefeed: --classes-of {plain}: this catalog has no labels: ")
+    assert main([*words, train]) == 1
+    line = only_line(capfd.readouterr().err)
+    assert line.startswith(f"framefeed: --classes-of {train}: ")
+    assert "labels found are not in it, for example" in line
+    assert "classes=" not in line

@@ -310,7 +310,7 @@ def _title(path: str, about: VideoMetadata) -> str:
     length = "" if about.duration_seconds is None else f", {about.duration_seconds:.3f} s"
     return (
         f"{printable(os.path.basename(path))}    {about.codec} {about.width}x{about.height}, "
-        f"{about.num_frames} frames{length}"
+        f"{counted(about.num_frames, 'frame')}{length}"
     )
 
 

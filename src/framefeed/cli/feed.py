@@ -46,8 +46,8 @@ ADVICE = {
 }
 
 _SAME_OPTIONS = (
-    "run the same command again to measure with stored frames; frames stored before are found only with the same rates, "
-    "start, clips per video, seed, shuffle and size"
+    "run the same command again to measure with stored frames; a cache from 'framefeed cache build' has these frames "
+    "only if rates, start, clips per video, seed, shuffle and size are the same"
 )
 _LOW = 0.5
 """Share of an epoch's frames: where a cache has less, it is not what makes the loader quick."""

@@ -214,7 +214,7 @@ def _seconds(text: str) -> Fraction:
 def _rate(text: str) -> tuple[Fraction, int]:
     fps, _, count = text.partition(":")
     above, stroke, below = fps.partition("/")
-    found = _seconds(above) / (_seconds(below) if stroke else 1), int(count)
-    if min(found) <= 0:
+    frames_per_second, frames = _seconds(above) / (_seconds(below) if stroke else 1), int(count)
+    if frames_per_second <= 0 or frames <= 0:
         raise ValueError(text)
-    return found
+    return frames_per_second, frames

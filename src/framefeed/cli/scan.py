@@ -20,7 +20,7 @@ from framefeed.cli.printing import complain, counted, printable, say, say_json
 from framefeed.errors import UsageError
 from framefeed.index.catalog import Catalog
 from framefeed.index.catalog_rows import missing_frames
-from framefeed.index.facts import check_classes
+from framefeed.index.facts import Label, check_classes
 from framefeed.index.frame_index import TimesFrom
 from framefeed.index.known_by import KNOWN_BY_IN_WORDS, count_known_by
 from framefeed.index.list_columns import ListOptions
@@ -32,6 +32,9 @@ from framefeed.index.times import TIMES_IN_WORDS
 from framefeed.media.sequence import exact_rate
 
 _SHOWN_KINDS = 5
+_CLASSES = "classes: "
+"""How a message about the argument ``classes`` begins."""
+_GONE = "of the earlier catalog left out, because they were removed or are not among the files of this scan"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -85,6 +88,10 @@ def run(args: argparse.Namespace) -> int:
         done = scanned(args.roots, request)
     except KeyboardInterrupt as interrupt:
         raise KeyboardInterrupt(str(interrupt) or _kept(args.out)) from None
+    except UsageError as error:
+        if args.classes_of is None or not str(error).startswith(_CLASSES):
+            raise
+        raise _other_labels(args.classes_of, error) from error
     catalog, seconds = done.catalog, perf_counter() - begin
     if not len(catalog):
         raise UsageError(no_media_in(args.roots))
@@ -125,8 +132,27 @@ def _request(args: argparse.Namespace) -> ScanRequest:
         assume_fps=None if args.assume_fps is None else exact_rate(args.assume_fps),
     )
     lists = ListOptions(args.columns, args.path_template, args.root and absolute(args.root))
-    known = None if args.classes_of is None else check_classes(Catalog.open(args.classes_of).classes)
+    known = None if args.classes_of is None else _classes_of(args.classes_of)
     return ScanRequest(options, args.out, args.label_from, args.root, args.resume, args.image_folders, lists, known)
+
+
+def _classes_of(path: str) -> tuple[Label, ...]:
+    classes = Catalog.open(path).classes
+    if not classes:
+        raise UsageError(
+            f"--classes-of {path}: this catalog has no labels: name one that was made with --label-from parent, or "
+            "from a list with labels"
+        )
+    return check_classes(classes)
+
+
+def _other_labels(path: str, error: UsageError) -> UsageError:
+    """Say of labels that are not in the catalog of --classes-of what to do on the command line."""
+    found = str(error).removeprefix(_CLASSES).partition("; give classes=")[0]
+    return UsageError(
+        f"--classes-of {path}: {found}; remove the files or lines with other labels, or scan without --classes-of, "
+        "which gives labels new numbers"
+    )
 
 
 def summary(catalog: Catalog) -> dict[str, Any]:
@@ -224,7 +250,7 @@ def _contents(facts: dict[str, Any]) -> str:
     claimed = " according to headers" if is_claimed else ""
     is_known = facts["seconds"] or not videos
     length = f"{as_hours(facts['seconds'])} of video{claimed}" if is_known else "length of the video unknown"
-    frames = f"{facts['video_frames']:,} frames, {length}"
+    frames = f"{counted(facts['video_frames'], 'frame')}, {length}"
     if not pictures:
         return frames
     if facts["decoded_pictures"] == pictures:
@@ -238,12 +264,7 @@ def _contents(facts: dict[str, Any]) -> str:
 def work_of(tally: Tally, seconds: float) -> str:
     """Describe what the scan did."""
     known = f"; {counted(tally.known, 'unchanged file')} skipped" if tally.known else ""
-    gone = (
-        f"; {counted(tally.gone, 'file')} of the earlier catalog {'is' if tally.gone == 1 else 'are'} not in the new one, "
-        "because this scan did not find them (they were removed, or are not in the folders that were scanned)"
-        if tally.gone
-        else ""
-    )
+    gone = f"; {counted(tally.gone, 'file')} {_GONE}" if tally.gone else ""
     read = f"read {tally.bytes_read / 1e6:,.1f} MB"
     return f"opened {counted(tally.surveyed, 'file')} in {as_hours(seconds)}, {read}{known}{gone}"
 
