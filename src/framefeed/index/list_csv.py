@@ -87,7 +87,7 @@ def read_csv(
     table = read(io.BytesIO(data), convert_options=pcsv.ConvertOptions(column_types=kinds))
     table = _with_texts(table, lambda options: read(io.BytesIO(data), convert_options=options))
     bad = {
-        row: f"line {line_of(row)} ({invalid.text!r}): expected {invalid.expected_columns} fields, found "
+        row: f"line {line_of(row)} ({invalid.text!r}): expected {_fields(invalid.expected_columns)}, found "
         f"{invalid.actual_columns}: correct the line"
         for row, invalid in found.items()
     }
@@ -169,3 +169,7 @@ def _with_gaps(table: pa.Table, bad: Collection[int]) -> pa.Table:
     for number in range(len(table) + len(bad)):
         rows.append(None if number in bad else next(good))
     return table.take(pa.array(rows, pa.int64()))
+
+
+def _fields(count: int) -> str:
+    return "1 field" if count == 1 else f"{count} fields"

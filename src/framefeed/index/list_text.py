@@ -161,8 +161,9 @@ def split_fields(lines: Lines) -> ListTable:
         raise UsageError(
             f"expected lines with fields separated by tabs, commas, semicolons or blanks, found {lines.texts[0]!r}"
         )
+    fields = "1 field" if width == 1 else f"{width} fields"
     bad = {
-        number: f"{lines.shown(number)}: expected {width} fields, found {len(row)}: correct the line"
+        number: f"{lines.shown(number)}: expected {fields}, found {len(row)}: correct the line"
         for number, row in enumerate(rows)
         if len(row) != width
     }
