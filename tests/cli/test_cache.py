@@ -16,13 +16,16 @@ import framefeed.cli.cache
 from framefeed.cache.building import build
 from framefeed.cache.codecs import known_codecs
 from framefeed.cache.frame_cache import FrameCache
+from framefeed.cache.prospect import share_found
 from framefeed.cache.stored import Kind, StoredFrame
 from framefeed.cli import main
 from framefeed.cli.feed import ADVICE, Epoch, Measured, _advice
 from framefeed.decode.decoder import DecodeCounts
+from framefeed.decode.registry import as_decoder
 from framefeed.index.catalog import Catalog
 from framefeed.index.scanning import scan
 from framefeed.load.stats import LoadStats
+from framefeed.media.limits import Limits
 from framefeed.plan.epoch import plan_clips
 from framefeed.plan.timed import AtSeconds, Rates
 from framefeed.testing import ClipSpec, make_folder, write_clip
@@ -69,13 +72,14 @@ def test_build_says_what_is_expected_and_what_was_done(
     out, err = said(capfd, "build", catalog, cache, *RATES, "--codec", "zstd")
     assert err == []
     assert out[0] == (
-        "6 videos: 6 clips of 4 frames of 48x32, seed 0, 1 epoch; use the same seed, clips and size in plan_clips"
+        "6 videos: 6 clips of 4 frames of 48x32, 1 epoch; for these frames, give plan_clips the same catalog, the same "
+        "rates and start, clips_per_video=1, size=(32, 48), seed=0, shuffle=True (here --shuffle), and no crop"
     )
     assert out[1].startswith("6 clips need 24 different frames, stored after crop and resize:")
     assert [line.split()[0] for line in out[2:5]] == ["a", ">", "no"]
     assert out[5].startswith("measured on 24 frames of 6 clips; clips/s with ")
     assert any(line.startswith("the frames of these clips fit: ") for line in out)
-    assert any(line.startswith("but every epoch needs other frames: up to ") for line in out)
+    assert any(line.startswith("each epoch needs other frames: all epochs together need up to ") for line in out)
     done = out[out.index("") + 1 :]
     assert done[0].startswith("24 frames stored with zstd:1, ")
     assert done[1].startswith(f"{cache}: 24 frames, ")
@@ -83,6 +87,53 @@ def test_build_says_what_is_expected_and_what_was_done(
     assert len(out) == 4
     assert out[1].startswith("0 frames stored, 0 bytes, in ")
     assert out[1].endswith("; 24 were stored before")
+
+
+def test_an_estimate_of_stored_frames_says_that_there_is_nothing_to_build(
+    catalog: str, cache: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    nothing = "all frames of these clips are in the cache already: a build has nothing to store"
+    out, _ = said(capfd, "build", catalog, cache, *RATES, "--codec", "raw", "--epochs", "2")
+    assert nothing not in out
+    for epochs, is_stored in (("2", True), ("9", False)):
+        out, _ = said(capfd, "build", catalog, cache, *RATES, "--codec", "raw", "--epochs", epochs)
+        assert (nothing in out) is is_stored
+        assert any(line.startswith("to build with raw: about ") for line in out) is not is_stored
+
+
+@pytest.mark.parametrize(("word", "shuffle"), [(None, True), ("yes", True), ("no", False), ("videos", "videos")])
+def test_the_frames_of_a_build_are_those_of_the_plan_with_the_same_shuffle(
+    catalog: str, cache: str, capfd: pytest.CaptureFixture[str], word: str | None, shuffle: Any
+) -> None:
+    words = [] if word is None else ["--shuffle", word]
+    out, _ = said(capfd, "build", catalog, cache, *RATES, "--clips-per-video", "2", "--seed", "3", "--no-estimate",
+                  *words)  # fmt: skip
+    assert f"clips_per_video=2, size=(32, 48), seed=3, shuffle={shuffle!r} " in out[0]
+    for other in (True, False, "videos"):
+        plan = plan_clips(Catalog.open(catalog), Rates([(2, 2), (4, 2)]), clips_per_video=2, size=(32, 48), seed=3,
+                          shuffle=other)  # fmt: skip
+        share = share_found(plan, FrameCache(cache), as_decoder("auto", Limits()))
+        assert (share == 1) is (other == shuffle), (word, other)
+
+
+def test_shuffle_is_named_where_frames_depend_on_it(
+    catalog: str, cache: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out, _ = said(capfd, "build", catalog, cache, *RATES, "--start", "0", "--no-estimate")
+    assert "shuffle" not in out[0]
+    assert "seed" not in out[0]
+    _, err = said(capfd, "build", catalog, cache, "--shuffle", "no", code=1)
+    assert err[0].startswith("framefeed: --shuffle needs --rates: ")
+
+
+def test_feed_reads_what_a_build_with_the_same_shuffle_stored(
+    catalog: str, cache: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    said(capfd, "build", catalog, cache, *RATES, "--shuffle", "no", "--no-estimate")
+    for word, had in (("no", 24), ("yes", None)):
+        assert main(["feed", catalog, *RATES, "--shuffle", word, "--cache", cache, "--json"]) == 0
+        (epoch,) = json.loads(capfd.readouterr().out)["epochs"]
+        assert epoch["frames_cached"] == had if had else epoch["frames_cached"] < 24
 
 
 def test_help_names_all_codecs(capfd: pytest.CaptureFixture[str]) -> None:
@@ -259,7 +310,7 @@ def test_pictures_are_by_pillow(tmp_path: Path, cache: str, capfd: pytest.Captur
     Image.new("RGB", (40, 30)).save(tmp_path / "a.png")
     out, _ = said(capfd, "build", os.fspath(tmp_path / "a.png"), cache, "--no-estimate", "--size", "16")
     assert out[0] == "1 picture: 1 clip of 1 frame of 21x16"
-    assert any(line.startswith("pictures by Pillow ") for line in said(capfd, "info", cache)[0])
+    assert any(" decoded by Pillow " in line for line in said(capfd, "info", cache)[0])
 
 
 def test_C17_a_folder_that_cannot_be_written(catalog: str, capfd: pytest.CaptureFixture[str]) -> None:
@@ -353,8 +404,8 @@ def test_info(filled: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert out[0].startswith(f"{filled}: 48 frames of 6 sources in 2 files, ")
     assert {line.split()[0]: line.split()[1:4] for line in out[2:4]} == {
         "lz4": ["48x32", "RGB", "24"], "raw": ["26x20", "RGB", "24"]}  # fmt: skip
-    assert out[4].startswith("made by pyav ")
-    assert out[4].endswith(": 12 streams")
+    assert " decoded by pyav " in out[4]
+    assert out[4].startswith("12 video streams decoded by ")
     found = document(capfd, "info", filled)
     assert (found["frames"], found["sources"], found["streams"], found["files"]) == (48, 6, 12, 2)
     assert (found["forms"], found["unfinished"], found["refused"]) == ({"output": 12}, [], {})
@@ -505,6 +556,21 @@ def test_feed_says_that_other_frames_are_wanted() -> None:
         ) is said_so
         assert (advice == ADVICE["decode"]) is not said_so
         assert _advice(args, plan, None, (stats, measured)) == ADVICE["decode"]
+
+
+@pytest.mark.parametrize("start", ["random", 0])
+@pytest.mark.parametrize(
+    ("is_empty", "why"), [(True, "it was empty at the start"), (False, "it did not have the others")]
+)
+def test_feed_says_of_one_epoch_what_the_cache_had_before(start: Any, is_empty: bool, why: str) -> None:
+    catalog = FakeCatalog([steady_index(500) for _ in range(4)])
+    plan = plan_clips(catalog, Rates([(1, 2)], start=start), seed=0, size=(8, 8))  # type: ignore[arg-type]
+    measured = Measured(begins_empty=is_empty)
+    measured.add_epoch(Epoch(50, 0, 1.0), DecodeCounts(frames_cached=0, frames_delivered=100))
+    stats = LoadStats(batches=1, wait_seconds=1.0, decode_seconds=1.0)
+    advice = _advice(argparse.Namespace(size=None), plan, FrameCache("nowhere"), (stats, measured))
+    assert advice.startswith(f"0 % of the epoch's frames came from the cache, because {why}")
+    assert "each epoch has other frames" not in advice
 
 
 def test_feed_goes_on_without_a_cache_that_is_full(catalog: str, cache: str, capfd: pytest.CaptureFixture[str]) -> None:

@@ -79,7 +79,7 @@ def test_a_frame_that_is_asked_for_by_itself_must_be_there(capfd: pytest.Capture
     video = os.fspath(clip_file("good.mp4"))
     for words, said in [
         (["--at", "0,4.0"], "no frame at 4 s: the video is 4.000 s long"),
-        (["--at", "-0.5"], "no frame to pick"),
+        (["--at", "-0.5"], "no frame at -0.5 s: the first frame is at 0 s, and the video is 4.000 s long"),
         (["--indices", "100"], "no frame 100: the video has 100 frames"),
         (["--indices", "-101"], "no frame -101"),
     ]:
@@ -217,6 +217,26 @@ def test_where_nothing_can_be_written(tmp_path: Path, capfd: pytest.CaptureFixtu
     assert os.listdir(tmp_path) == ["taken"]
 
 
+@pytest.mark.parametrize("ending", ["png", "jpg", "webp"])
+def test_a_sheet_replaces_nothing_but_a_sheet(tmp_path: Path, capfd: pytest.CaptureFixture[str], ending: str) -> None:
+    video, sheet = os.fspath(clip_file("good.mp4")), tmp_path / f"sheet.{ending}"
+    for frames in ("0", "0,5"):
+        assert main(["clip", video, "--indices", frames, "--sheet", os.fspath(sheet)]) == 0
+    two = sheet.read_bytes()
+    capfd.readouterr()
+    (frame,) = _clip(capfd, video, "--indices", "0", "-o", tmp_path, "--format", ending)
+    text = tmp_path / f"text.{ending}"
+    text.write_text("no picture")
+    for other in (frame, text):
+        before = Path(other).read_bytes()
+        assert main(["clip", video, "--indices", "0", "--sheet", os.fspath(other)]) == 1
+        line = only_line(capfd.readouterr().err)
+        assert "is already there is not a contact sheet of framefeed, and is not overwritten" in line
+        assert Path(other).read_bytes() == before
+    assert main(["clip", video, "--indices", "0", "--sheet", os.fspath(sheet)]) == 0
+    assert sheet.read_bytes() != two
+
+
 # --- damaged frames, and what is no video -------------------------------------------------------------
 
 DAMAGE = (12, 13, 14, 15, 16, 30)
@@ -247,8 +267,25 @@ def test_D01_damaged_frames_are_skipped(tmp_path: Path, capfd: pytest.CaptureFix
     assert main(["clip", *map(os.fspath, words)]) == 0
     shown = capfd.readouterr()
     assert f"{40 - len(damaged)} frames written to " in shown.out
-    assert shown.err.startswith(f"framefeed: {len(damaged)} frames damaged ({damaged[0]}, ")
+    assert shown.err.startswith(f"framefeed: {len(damaged)} frames are damaged ({damaged[0]}, ")
     assert "no file is written for them" in shown.err
+
+
+def test_D01_if_no_frame_is_written_the_reason_is_said(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    video, out = damaged_clip("damage.mp4", DAMAGE), os.fspath(tmp_path / "out")
+    bad = int(np.flatnonzero(build_index(video, "full").is_damaged(np.arange(40)))[0])
+    words = ["clip", os.fspath(video), "-o", out, "--indices"]
+    assert main([*words, str(bad), "--on-damaged", "skip"]) == 0
+    shown = capfd.readouterr()
+    assert (
+        shown.out == f"no frame written to {out}: all chosen frames are damaged, and are skipped (--on-damaged skip)\n"
+    )
+    assert shown.err == f"framefeed: 1 frame is damaged ({bad}): no file is written for it\n"
+    assert main([*words, f"0,1,2,{bad}"]) == 1
+    shown = capfd.readouterr()
+    assert shown.out == f"3 frames written to {out} before the command stopped\n"
+    assert f"frame {bad} of 40 cannot be decoded" in only_line(shown.err)
+    assert len(os.listdir(out)) == 3
 
 
 def test_D01_damaged_frames_are_delivered(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

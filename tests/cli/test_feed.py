@@ -205,7 +205,12 @@ def test_what_is_no_catalog(catalog: str, tmp_path: Path, capfd: pytest.CaptureF
     text, headers = tmp_path / "text.parquet", tmp_path / "headers.parquet"
     text.write_text("no catalog")
     scan(Catalog.open(catalog).source(0), out=headers, depth="header")
-    for path, said in [(text, "not readable as a catalog"), (tmp_path, ""), (headers, "holds headers only")]:
+    for path, said in [
+        (text, "if it is a list or a media file, scan it first"),
+        (text, "not readable as a catalog"),
+        (tmp_path, ""),
+        (headers, "holds headers only"),
+    ]:
         assert main(["feed", os.fspath(path), "--rates", "1:8"]) == 1
         assert said in only_line(capfd.readouterr().err)
 

@@ -38,7 +38,9 @@ def test_no_times(text: str) -> None:
         times(text)
 
 
-@pytest.mark.parametrize("text", ["", "1", "1:", ":8", "1:8:2", "1/0:8", "x:8", "1:x", "1:8,", "nan:8", "1/2/3:8"])
+@pytest.mark.parametrize(
+    "text", ["", "1", "1:", ":8", "1:8:2", "1/0:8", "x:8", "1:x", "1:8,", "nan:8", "1/2/3:8", "0:4", "1:0"]
+)
 def test_no_rates(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="expected FPS:FRAMES"):
         rates(text)

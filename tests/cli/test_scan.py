@@ -41,7 +41,7 @@ def test_what_was_found(videos: Path, tmp_path: Path, capfd: pytest.CaptureFixtu
     assert lines[:4] == [
         "4 of 4 files can be read: 120 frames, 4.0 s of video, 0.0 MB",
         "codecs: h264 (4); width x height: 160x120 (4)",
-        "frames known by: packets' headers (4)",
+        "frames found by: reading the headers of all packets (4 videos)",
         "2 classes: blue, red",
     ]
     assert lines[4].startswith("opened 4 files in ")
@@ -190,8 +190,9 @@ def test_M07_where_times_come_from_is_told(tiers: Path, tmp_path: Path, capfd: p
     out = os.fspath(tmp_path / "cat.parquet")
     assert main(["scan", os.fspath(tiers), "-o", out]) == 0
     told = (
-        "times: of the frames (1); of decoding, because those of the frames are wrong or missing (1); no times (1): "
-        "for clips by time, scan these files with --assume-fps"
+        "times come from: presentation times in the file (1 video); decoding times in the file, because presentation "
+        "times are wrong or missing (1 video); no times are known (1 video); for clips by time, scan the files without "
+        "times with --assume-fps"
     )
     assert told in capfd.readouterr().out.splitlines()
     assert main(["doctor", out]) == 0
@@ -225,7 +226,7 @@ def test_M07_an_assumed_rate_is_told(tiers: Path, tmp_path: Path, capfd: pytest.
     assert main(["scan", os.fspath(tiers), "-o", out, "--assume-fps", "30000/1001"]) == 0
     lines = capfd.readouterr().out.splitlines()
     assert "--assume-fps 30000/1001: used for 1 video, not for 2 that have their own times" in lines
-    assert any(line.endswith("from an assumed rate (1)") for line in lines)
+    assert any(line.endswith("the rate that was given as assume_fps (1 video)") for line in lines)
     assert Catalog.open(out).table.column("times_from").to_pylist() == ["pts", "dts", "assumed"]
     assert main(["scan", os.fspath(tiers / "base.mp4"), "--assume-fps", "25", "--json"]) == 0
     document = json.loads(capfd.readouterr().out)
@@ -249,10 +250,10 @@ def test_scan_doctor_and_report_have_the_same_totals(tmp_path: Path, capfd: pyte
     assert main(["doctor", path]) == 0
     out = capfd.readouterr().out
     assert first in out
-    assert "frames known by: packets' headers (2)" in out
+    assert "frames found by: reading the headers of all packets (2 videos)" in out
     shown = Page(page(Catalog.open(path), "T")).text
     assert "\nFrames of videos\n60\n" in shown
-    assert "\npackets+proof (packets' headers)\n" in shown
+    assert "\npackets+proof (reading the headers of all packets)\n" in shown
     usable = sum(entry.info.bytes for entry in Catalog.open(path) if entry.info is not None)
     assert f"\nBytes, usable files\n{data_size(usable)}\n" in shown
     assert main(["scan", os.fspath(folder / "pictures"), "--verify", "full"]) == 0
@@ -271,3 +272,34 @@ def test_facts_of_a_catalog_without_its_frame_tables_are_not_claims(
     assert "4 of 4 files can be read: 120 frames, 4.0 s of video" in out
     assert "according to headers" not in out
     assert f"the frame tables are missing, there is no file {tmp_path / 'cat.frames.arrow'}: restore it" in out
+
+
+def test_files_that_another_scan_found_are_counted_as_left_out(
+    videos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out = os.fspath(tmp_path / "cat.parquet")
+    first, *others = sorted(os.fspath(path) for path in videos.rglob("*.mp4"))
+    assert main(["scan", first, *others, "-o", out]) == 0
+    capfd.readouterr()
+    assert main(["scan", first, "-o", out]) == 0
+    left_out = f"; {len(others)} files of the earlier catalog left out, because they were removed or are not among"
+    assert left_out in capfd.readouterr().out
+
+
+def test_messages_about_classes_name_the_option(
+    videos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    plain, train = (os.fspath(tmp_path / name) for name in ("plain.parquet", "train.parquet"))
+    folder = sorted(os.fspath(path) for path in videos.iterdir())[0]
+    assert main(["scan", folder, "-o", plain]) == 0
+    assert main(["scan", folder, "-o", train, "--label-from", "parent"]) == 0
+    capfd.readouterr()
+    words = ["scan", os.fspath(videos), "--label-from", "parent", "--classes-of"]
+    assert main([*words, plain]) == 1
+    line = only_line(capfd.readouterr().err)
+    assert line.startswith(f"framefeed: --classes-of {plain}: this catalog has no labels: ")
+    assert main([*words, train]) == 1
+    line = only_line(capfd.readouterr().err)
+    assert line.startswith(f"framefeed: --classes-of {train}: ")
+    assert "labels found are not in it, for example" in line
+    assert "classes=" not in line

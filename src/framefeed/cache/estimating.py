@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -17,6 +17,7 @@ from framefeed.cache.frame_cache import FrameCache
 from framefeed.cache.keeper import AUTO
 from framefeed.cache.keys import Form
 from framefeed.cache.outlook import Outlook, outlook
+from framefeed.cache.prospect import share_found
 from framefeed.cache.sampling import Decoded, Sampler, converting_seconds, measured
 from framefeed.cache.wanted import Gathering
 from framefeed.decode.decoder import Decoder
@@ -67,6 +68,7 @@ class Room:
         free_bytes: Free space of its disk, or None if unknown.
         memory_bytes: Memory of the machine.
         frames_there: Frames that the cache already has.
+        share_there: Share of the plan's frames that are among them, from 0 to 1.
     """
 
     workers: int
@@ -75,6 +77,7 @@ class Room:
     free_bytes: int | None = None
     memory_bytes: int = 0
     frames_there: int = 0
+    share_there: float = 0.0
 
     @property
     def most_bytes(self) -> int | None:
@@ -191,6 +194,10 @@ def estimate(
     room = _room(cache, thread_budget().threads if workers == "auto" else max(1, workers))
     sampler = Sampler(plan, inner, form)
     try:
+        if room.frames_there and len(plan):
+            ends = {0, epochs - 1}
+            share = sum(share_found(plan.with_epoch(plan.epoch + number), cache, inner) for number in ends) / len(ends)
+            room = replace(room, share_there=share)
         figures, reason = _measured(sampler, cache, clips if len(plan) else 0)
     except MemoryError as error:
         raise resource_exhausted("memory", cache.path, "estimate") from error
@@ -302,7 +309,7 @@ def _wanted(of: CacheEstimate) -> str:
 
 
 def _table(of: CacheEstimate) -> list[str]:
-    rows = [("", "a frame", "on disk", "CPU to build", "then clips/s")]
+    rows = [("", "a frame", "on disk", "CPU to build", "then clips/s, at most")]
     for each in of.codecs:
         a_frame = readable_bytes(each.nbytes / max(1, of.outlook.frames))
         mark = "> " if each.codec == of.codec else "  "
@@ -322,6 +329,7 @@ def _remarks(of: CacheEstimate) -> list[str]:
     what = f"{_counted(of.sampled_frames, 'frame')} of {_counted(done.clips, 'clip')}"
     workers = _counted(of.room.workers, "worker")
     lines = [f"measured on {what}; clips/s with {workers}, all frames in the cache and its files in memory"]
+    lines += _limit(of)
     if of.room.frames_there:
         held = _counted(of.room.frames_there, "frame")
         lines.append(f"the cache has {held} already; those that this plan needs are not decoded again")
@@ -332,10 +340,28 @@ def _remarks(of: CacheEstimate) -> list[str]:
     lacks, size = of.room.lacks(chosen.nbytes), readable_bytes(chosen.nbytes)
     fits = f"do not fit: {size} is {lacks}" if lacks else f"fit: {size}"
     lines += [of.reason, _building(of, chosen), f"the frames of these clips {fits}"]
-    return [*lines, f"but every epoch needs other frames: {_all(of)}"] if found.varies else lines
+    return [*lines, f"each epoch needs other frames: {_all(of)}"] if found.varies else lines
+
+
+def _limit(of: CacheEstimate) -> list[str]:
+    """Explain the highest speed that is shown, if it is shown."""
+    if not any(each.clips_per_second == _MOST_CLIPS for each in of.codecs):
+        return []
+    lines = [
+        f"{_speed(_MOST_CLIPS)} clips/s is the limit of this estimate: to plan and deliver a clip takes at least "
+        f"{1e3 * CLIP_SECONDS:.2f} ms in Python, in one worker at a time"
+    ]
+    if of.decode_clips_per_second == _MOST_CLIPS:
+        lines.append(
+            "no cache reaches this limit too, so these clips cannot show what a cache gains: estimate a plan of longer "
+            "clips"
+        )
+    return lines
 
 
 def _building(of: CacheEstimate, chosen: CodecEstimate) -> str:
+    if of.room.share_there == 1:
+        return "all frames of these clips are in the cache already: a build has nothing to store"
     workers = _counted(of.room.workers, "worker")
     return (
         f"to build with {chosen.codec}: about {_duration(chosen.build_cpu_seconds)} of CPU time; with {workers} about "
@@ -349,8 +375,8 @@ def _all(of: CacheEstimate) -> str:
     if frames is None or nbytes is None:
         return "their number has no limit, so no cache can hold them all"
     lacks = of.room.lacks(nbytes)
-    size = f"up to {frames:,} in all, {readable_bytes(nbytes)}"
-    return f"{size}, which do not fit: that is {lacks}" if lacks else f"{size}, which fit too"
+    size = f"all epochs together need up to {_counted(frames, 'frame')}, {readable_bytes(nbytes)}"
+    return f"{size}: they do not fit, because this is {lacks}" if lacks else f"{size}: they fit too"
 
 
 def _counted(count: int, noun: str) -> str:

@@ -34,7 +34,7 @@ from framefeed.cli.caching import (
 from framefeed.cli.exits import Exit
 from framefeed.cli.failures import Failed, as_json, failures_of_plan, list_failed
 from framefeed.cli.limits import limits_of
-from framefeed.cli.plans import add_plan_arguments, contents, num_workers, opened, planned
+from framefeed.cli.plans import SIZE, add_plan_arguments, contents, num_workers, opened, planned, shuffle_of
 from framefeed.cli.printing import counted, say, say_json
 from framefeed.cli.scan import as_hours
 from framefeed.errors import UsageError
@@ -163,8 +163,18 @@ def _announced(args: argparse.Namespace, catalog: Catalog, plan: EpochPlan) -> s
     what = f"{contents(catalog)}: {counted(len(plan), 'clip')} of {frames} of {width}x{height}"
     if args.rates is None:
         return what
-    epochs = counted(args.epochs, "epoch")
-    return f"{what}, seed {args.seed}, {epochs}; use the same seed, clips and size in plan_clips"
+    return f"{what}, {counted(args.epochs, 'epoch')}; {_to_find(args)}"
+
+
+def _to_find(args: argparse.Namespace) -> str:
+    """Say how to plan the clips whose frames are stored."""
+    size = SIZE if args.size is None else args.size
+    is_random = args.start is None or args.start == "random"
+    drawn = f", seed={args.seed}, shuffle={shuffle_of(args)!r} (here --shuffle)" if is_random else ""
+    return (
+        f"for these frames, give plan_clips the same catalog, the same rates and start, "
+        f"clips_per_video={args.clips_per_video}, size={size}{drawn}, and no crop"
+    )
 
 
 def _estimated(args: argparse.Namespace, plan: EpochPlan, cache: FrameCache) -> CacheEstimate | None:

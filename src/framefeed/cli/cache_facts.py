@@ -75,7 +75,7 @@ def sentences(folder: str, facts: Mapping[str, Any]) -> list[str]:
         lines += table(rows, "llrrr", indent="  ")
         if len(facts["kinds"]) > _SHOWN:
             lines.append(f"  and {len(facts['kinds']) - _SHOWN:,} more kinds")
-    lines += [f"{_maker(recipe)}: {counted(count, 'stream')}" for recipe, count in facts["made_by"].items()]
+    lines += [_decoded_by(recipe, count) for recipe, count in facts["made_by"].items()]
     for recipe, count in facts["not_read_any_more"].items():
         lines.append(
             f"not used any more: {counted(count, 'stream')} by {recipe}, which is not the version that is installed"
@@ -93,13 +93,15 @@ def _size(folder: str, facts: Mapping[str, Any]) -> str:
         return f"{folder}: no frames"
     what = f"{counted(facts['frames'], 'frame')} of {counted(facts['sources'], 'source')}"
     disk = f"{counted(facts['files'], 'file')}, {readable_bytes(facts['bytes_on_disk'])}"
-    times = facts["raw_bytes"] / max(1, facts["stored_bytes"])
-    return f"{folder}: {what} in {disk}; uncompressed {readable_bytes(facts['raw_bytes'])}, {times:.1f} times as much"
+    times = f"{facts['raw_bytes'] / max(1, facts['stored_bytes']):.1f}"
+    more = "" if times == "1.0" else f" ({times} times as much)"
+    return f"{folder}: {what} in {disk}; without compression: {readable_bytes(facts['raw_bytes'])}{more}"
 
 
-def _maker(recipe: str) -> str:
+def _decoded_by(recipe: str, count: int) -> str:
     library = recipe.removeprefix("still, ")
-    return f"made by {recipe}" if library == recipe else f"pictures by {library}"
+    what = counted(count, "video stream" if library == recipe else "picture stream")
+    return f"{what} decoded by {library}"
 
 
 def _kind(kind: Mapping[str, Any]) -> tuple[str, str, str, str, str]:

@@ -28,11 +28,12 @@ from framefeed.decode.metadata import VideoMetadata
 from framefeed.decode.registry import decoder_named
 from framefeed.decode.video_decoder import VideoDecoder
 from framefeed.encode.sheets import MAX_FRAMES, SheetClip, contact_sheet, thumbnail
-from framefeed.encode.stills import QUALITY, save_still, still_format, still_name
-from framefeed.errors import FrameNotFound, UsageError
+from framefeed.encode.stills import QUALITY, save_still, software_of, still_format, still_name
+from framefeed.errors import FramefeedError, FrameNotFound, UsageError
 from framefeed.index.catalog import Catalog, CatalogEntry
 from framefeed.index.frame_index import FrameIndex, IntArray
 from framefeed.index.scanning import catalog_of
+from framefeed.index.targets import check_writable
 from framefeed.media.limits import Limits
 from framefeed.media.source import MediaSource
 from framefeed.plan.clips import AtIndices, ClipRule
@@ -44,6 +45,8 @@ FORMATS = ("png", "jpg", "webp")
 _LOSSY = ("jpg", "webp")
 _SHOWN = 8
 """Numbers of damaged frames."""
+_SHEET = "framefeed clip --sheet"
+"""Exif tag of contact sheets, the only pictures that a new sheet replaces."""
 MAX_TIMES = 1_000_000
 """Of one command: more pictures are more than a folder holds well."""
 
@@ -124,11 +127,17 @@ def run(args: argparse.Namespace) -> int:
     taken = _Taken(folder, f".{args.format or 'png'}", args.quality or QUALITY, args.sheet is not None)
     with VideoDecoder(catalog[0], size=args.size, dimension_order="NHWC", limits=limits_of(args)) as decoder:
         about = decoder.metadata
-        for ordinal, pts_seconds, picture in _pictures(decoder, catalog[0], request, limits_of(args)):
-            taken.add(ordinal, pts_seconds, picture)
+        try:
+            for ordinal, pts_seconds, picture in _pictures(decoder, catalog[0], request, limits_of(args)):
+                taken.add(ordinal, pts_seconds, picture)
+        except (FramefeedError, KeyboardInterrupt):
+            if taken.files and not args.json:
+                say(f"{counted(len(taken.files), 'frame')} written to {args.out} before the command stopped")
+            raise
     if args.sheet is not None:
         _blacken_skipped(request, catalog.frame_index(0), taken)
-        save_still(args.sheet, contact_sheet([_sheet_clip(_title(args.video, about), request, taken)]))
+        sheet = contact_sheet([_sheet_clip(_title(args.video, about), request, taken)])
+        save_still(args.sheet, sheet, software=_SHEET)
     if args.json:
         say_json({"source": args.video, **_document(about, request, taken), "sheet": args.sheet})
     else:
@@ -157,9 +166,11 @@ def _check(args: argparse.Namespace) -> None:
         raise UsageError(f"argument --quality: expected a number from 1 to 100, got {args.quality}")
     if args.sheet is not None:
         still_format(args.sheet)
+        check_writable(args.sheet, "contact sheet of framefeed", "sheet.png", lambda path: software_of(path) == _SHEET)
 
 
 def _requested(catalog: Catalog, args: argparse.Namespace) -> DecodeRequest:
+    _check_times(args, catalog.frame_index(0))
     rule = _rule(args, catalog.frame_index(0))
     request = plan_clips(catalog, rule, seed=0, shuffle=False, size=args.size, on_damaged=args.on_damaged)[0]
     if args.sheet is not None and len(request) > MAX_FRAMES:
@@ -176,6 +187,17 @@ def _requested(catalog: Catalog, args: argparse.Namespace) -> DecodeRequest:
             asked = f"no frame {args.indices[past[0]]}: the video has {counted(len(index), 'frame')}"
         raise FrameNotFound(f"{request.name}: {asked}")
     return request
+
+
+def _check_times(args: argparse.Namespace, index: FrameIndex) -> None:
+    """Refuse a time before the first frame."""
+    before = [time for time in args.at or () if time < 0]
+    if before:
+        require_times(index, args.video)
+        raise FrameNotFound(
+            f"{args.video}: no frame at {float(before[0]):g} s: the first frame is at 0 s, and the video is "
+            f"{float(_length(index)):.3f} s long"
+        )
 
 
 def _rule(args: argparse.Namespace, index: FrameIndex) -> ClipRule:
@@ -260,6 +282,8 @@ def _blacken_skipped(request: DecodeRequest, index: FrameIndex, taken: _Taken) -
 
 def _summary(args: argparse.Namespace, taken: _Taken) -> list[str]:
     written = f"{counted(len(taken.files), 'frame')} written to {args.out}, {readable_bytes(taken.bytes_written)}"
+    if not taken.files:
+        written = f"no frame written to {args.out}: all chosen frames are damaged, and are skipped (--on-damaged skip)"
     sheet = f"contact sheet written to {args.sheet}"
     return [*([] if args.out is None else [written]), *([] if args.sheet is None else [sheet])]
 
@@ -286,7 +310,7 @@ def _title(path: str, about: VideoMetadata) -> str:
     length = "" if about.duration_seconds is None else f", {about.duration_seconds:.3f} s"
     return (
         f"{printable(os.path.basename(path))}    {about.codec} {about.width}x{about.height}, "
-        f"{about.num_frames} frames{length}"
+        f"{counted(about.num_frames, 'frame')}{length}"
     )
 
 
@@ -303,10 +327,11 @@ def _sheet_clip(title: str, request: DecodeRequest, taken: _Taken) -> SheetClip:
 def _mention_damaged(request: DecodeRequest) -> None:
     if request.damaged is None:
         return
-    what = "no file is written for them" if request.on_damaged == "skip" else "they are written as they were decoded"
     numbers = np.unique(request.ordinals[request.damaged]).tolist()
+    verb, them, they = ("is", "it", "it is") if len(numbers) == 1 else ("are", "them", "they are")
+    what = f"no file is written for {them}" if request.on_damaged == "skip" else f"{they} written as decoded"
     shown = ", ".join(map(str, numbers[:_SHOWN])) + (", ..." if len(numbers) > _SHOWN else "")
-    complain(f"{counted(len(numbers), 'frame')} damaged ({shown}): {what}")
+    complain(f"{counted(len(numbers), 'frame')} {verb} damaged ({shown}): {what}")
 
 
 def _mention_repeats(request: DecodeRequest) -> None:

@@ -45,6 +45,10 @@ ADVICE = {
     "plan": "planning takes the most time: fewer, longer clips would help",
 }
 
+_SAME_OPTIONS = (
+    "run the same command again to measure with stored frames; a cache from 'framefeed cache build' has these frames "
+    "only if rates, start, clips per video, seed, shuffle and size are the same"
+)
 _LOW = 0.5
 """Share of an epoch's frames: where a cache has less, it is not what makes the loader quick."""
 
@@ -102,11 +106,13 @@ class Measured:
         waits: Seconds that each batch was waited for.
         epochs: Of each epoch.
         failed: Clips that could not be loaded, one for each source.
+        begins_empty: Whether there was a cache, without any frames.
     """
 
     waits: list[float] = field(default_factory=list)
     epochs: list[Epoch] = field(default_factory=list)
     failed: dict[str, Failed] = field(default_factory=dict)
+    begins_empty: bool = False
 
     @property
     def last_share(self) -> float:
@@ -138,7 +144,7 @@ def run(args: argparse.Namespace) -> int:
     plan, cache = planned(args, catalog), _cache(args)
     if not args.json:
         say(_announced(args, catalog, plan))
-    measured, stats = Measured(), LoadStats()
+    measured, stats = Measured(begins_empty=cache is not None and not cache.info().num_frames), LoadStats()
     if len(plan):
         with quietly(), ClipLoader(
             plan, batch_size=args.batch_size, workers=num_workers(args), limits=limits_of(args), cache=cache,
@@ -222,9 +228,13 @@ def _advice(
 ) -> str:
     stats, measured = seen
     share = measured.last_share
-    if stats.bottleneck == "decode" and cache is not None and share < _LOW and wants_other_frames(plan, cache):
-        had = f"{percent(share)} of the last epoch's frames came from the cache, because each epoch has other frames"
-        return f"{had}: {remedy(args)}"
+    if stats.bottleneck == "decode" and cache is not None and share < _LOW:
+        had = f"{percent(share)} of the {'last ' if len(measured.epochs) > 1 else ''}epoch's frames came from the cache"
+        if len(measured.epochs) > 1 and wants_other_frames(plan, cache):
+            return f"{had}, because each epoch has other frames: {remedy(args)}"
+        if len(measured.epochs) == 1 and cache.stats().trouble is None:
+            why = "was empty" if measured.begins_empty else "did not have the others"
+            return f"{had}, because it {why} at the start of this run: {_SAME_OPTIONS}"
     return ADVICE.get(stats.bottleneck, stats.evidence)
 
 

@@ -76,7 +76,7 @@ def indices(text: str) -> tuple[int, ...]:
 
 def rates(text: str) -> tuple[tuple[Fraction, int], ...]:
     """Read several rates in one clip: ``1:8,2:8`` is 8 frames at 1 per second, then 8 at 2 per second."""
-    return tuple(_items(text, _rate, "FPS:FRAMES, such as 1:8,2:8"))
+    return tuple(_items(text, _rate, "FPS:FRAMES, both more than 0, such as 1:8,2:8"))
 
 
 def size(text: str) -> Size:
@@ -214,4 +214,7 @@ def _seconds(text: str) -> Fraction:
 def _rate(text: str) -> tuple[Fraction, int]:
     fps, _, count = text.partition(":")
     above, stroke, below = fps.partition("/")
-    return _seconds(above) / (_seconds(below) if stroke else 1), int(count)
+    frames_per_second, frames = _seconds(above) / (_seconds(below) if stroke else 1), int(count)
+    if frames_per_second <= 0 or frames <= 0:
+        raise ValueError(text)
+    return frames_per_second, frames

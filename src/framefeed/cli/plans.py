@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Literal
 
@@ -17,9 +18,12 @@ from framefeed.index.catalog import Catalog
 from framefeed.index.catalog_rows import why_no_frames
 from framefeed.plan.clips import EveryFrame
 from framefeed.plan.epoch import EpochPlan
+from framefeed.plan.options import Shuffle
 from framefeed.plan.timed import Rates
 
 SIZE = (224, 224)
+SHUFFLES: Mapping[str, Shuffle] = {"yes": True, "no": False, "videos": "videos"}
+"""Words of --shuffle, and the ``shuffle`` of plan_clips that they stand for; the default first."""
 
 
 def add_plan_arguments(parser: argparse.ArgumentParser, *, every_frame: bool = False) -> None:
@@ -60,6 +64,10 @@ def add_plan_arguments(parser: argparse.ArgumentParser, *, every_frame: bool = F
     parser.add_argument(
         "--seed", type=at_least(0), default=0, metavar="N", help="seed of the order and of random clips (default: 0)"
     )
+    parser.add_argument("--shuffle", choices=list(SHUFFLES),
+                        help="shuffle of the plan, as in plan_clips: yes (default, shuffle=True), no (shuffle=False), "
+                        "videos (shuffle='videos'); the frames of random starts depend on it",
+                        )  # fmt: skip
     parser.add_argument(
         "--root",
         metavar="FOLDER",
@@ -80,6 +88,11 @@ def _start(text: str) -> Literal["random"] | Fraction:
 def num_workers(args: argparse.Namespace) -> int | Literal["auto"]:
     """Return the number of threads, in the form that the library takes."""
     return "auto" if args.workers is None else int(args.workers)
+
+
+def shuffle_of(args: argparse.Namespace) -> Shuffle:
+    """Return the ``shuffle`` of plan_clips that the options stand for."""
+    return SHUFFLES["yes" if args.shuffle is None else args.shuffle]
 
 
 def check_media(catalog: Catalog, path: str) -> None:
@@ -116,6 +129,8 @@ def planned(args: argparse.Namespace, catalog: Catalog) -> EpochPlan:
             raise UsageError("--clips-per-video needs --rates: without --rates, each frame is one clip")
         if args.start is not None:
             raise UsageError("--start needs --rates: without --rates, each frame is one clip")
+        if args.shuffle is not None:
+            raise UsageError("--shuffle needs --rates: without --rates, every frame is stored")
         return quietly_planned(
             catalog, EveryFrame(), seed=args.seed, size=args.size, shuffle=False, on_damaged=args.on_damaged
         )
@@ -123,6 +138,7 @@ def planned(args: argparse.Namespace, catalog: Catalog) -> EpochPlan:
         catalog,
         Rates(args.rates, "random" if args.start is None else args.start),
         seed=args.seed,
+        shuffle=shuffle_of(args),
         clips_per_video=args.clips_per_video,
         size=SIZE if args.size is None else args.size,
         on_damaged=args.on_damaged,

@@ -20,7 +20,7 @@ from framefeed.cli.printing import complain, counted, printable, say, say_json
 from framefeed.errors import UsageError
 from framefeed.index.catalog import Catalog
 from framefeed.index.catalog_rows import missing_frames
-from framefeed.index.facts import check_classes
+from framefeed.index.facts import Label, check_classes
 from framefeed.index.frame_index import TimesFrom
 from framefeed.index.known_by import KNOWN_BY_IN_WORDS, count_known_by
 from framefeed.index.list_columns import ListOptions
@@ -32,6 +32,9 @@ from framefeed.index.times import TIMES_IN_WORDS
 from framefeed.media.sequence import exact_rate
 
 _SHOWN_KINDS = 5
+_CLASSES = "classes: "
+"""How a message about the argument ``classes`` begins."""
+_GONE = "of the earlier catalog left out, because they were removed or are not among the files of this scan"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -85,6 +88,10 @@ def run(args: argparse.Namespace) -> int:
         done = scanned(args.roots, request)
     except KeyboardInterrupt as interrupt:
         raise KeyboardInterrupt(str(interrupt) or _kept(args.out)) from None
+    except UsageError as error:
+        if args.classes_of is None or not str(error).startswith(_CLASSES):
+            raise
+        raise _other_labels(args.classes_of, error) from error
     catalog, seconds = done.catalog, perf_counter() - begin
     if not len(catalog):
         raise UsageError(no_media_in(args.roots))
@@ -125,8 +132,27 @@ def _request(args: argparse.Namespace) -> ScanRequest:
         assume_fps=None if args.assume_fps is None else exact_rate(args.assume_fps),
     )
     lists = ListOptions(args.columns, args.path_template, args.root and absolute(args.root))
-    known = None if args.classes_of is None else check_classes(Catalog.open(args.classes_of).classes)
+    known = None if args.classes_of is None else _classes_of(args.classes_of)
     return ScanRequest(options, args.out, args.label_from, args.root, args.resume, args.image_folders, lists, known)
+
+
+def _classes_of(path: str) -> tuple[Label, ...]:
+    classes = Catalog.open(path).classes
+    if not classes:
+        raise UsageError(
+            f"--classes-of {path}: this catalog has no labels: name one that was made with --label-from parent, or "
+            "from a list with labels"
+        )
+    return check_classes(classes)
+
+
+def _other_labels(path: str, error: UsageError) -> UsageError:
+    """Say of labels that are not in the catalog of --classes-of what to do on the command line."""
+    found = str(error).removeprefix(_CLASSES).partition("; give classes=")[0]
+    return UsageError(
+        f"--classes-of {path}: {found}; remove the files or lines with other labels, or scan without --classes-of, "
+        "which gives labels new numbers"
+    )
 
 
 def summary(catalog: Catalog) -> dict[str, Any]:
@@ -178,8 +204,10 @@ def sentences(facts: dict[str, Any]) -> list[str]:
     if facts["codecs"]:
         lines.append(f"codecs: {_counted(facts['codecs'])}; width x height: {_counted(facts['sizes'])}")
     if facts["frames_known_by"]:
-        known = (f"{KNOWN_BY_IN_WORDS[each]} ({count:,})" for each, count in facts["frames_known_by"].items())
-        lines.append(f"frames known by: {', '.join(known)}")
+        known = (
+            f"{KNOWN_BY_IN_WORDS[each]} ({counted(count, 'video')})" for each, count in facts["frames_known_by"].items()
+        )
+        lines.append(f"frames found by: {'; '.join(known)}")
     if facts["missing_frame_tables"] is not None:
         lines.append(
             f"the frame tables are missing, there is no file {facts['missing_frame_tables']}: restore it, or scan again"
@@ -199,8 +227,9 @@ def sentences(facts: dict[str, Any]) -> list[str]:
 
 
 def _times(counts: dict[TimesFrom, int]) -> str:
-    told = "; ".join(f"{TIMES_IN_WORDS[tier]} ({count:,})" for tier, count in counts.items())
-    return f"times: {told}" + (": for clips by time, scan these files with --assume-fps" if "none" in counts else "")
+    told = "; ".join(f"{TIMES_IN_WORDS[tier]} ({counted(count, 'video')})" for tier, count in counts.items())
+    advice = "; for clips by time, scan the files without times with --assume-fps" if "none" in counts else ""
+    return f"times come from: {told}{advice}"
 
 
 def _assumed(fps: Fraction | None, facts: dict[str, Any]) -> list[str]:
@@ -221,7 +250,7 @@ def _contents(facts: dict[str, Any]) -> str:
     claimed = " according to headers" if is_claimed else ""
     is_known = facts["seconds"] or not videos
     length = f"{as_hours(facts['seconds'])} of video{claimed}" if is_known else "length of the video unknown"
-    frames = f"{facts['video_frames']:,} frames, {length}"
+    frames = f"{counted(facts['video_frames'], 'frame')}, {length}"
     if not pictures:
         return frames
     if facts["decoded_pictures"] == pictures:
@@ -235,7 +264,7 @@ def _contents(facts: dict[str, Any]) -> str:
 def work_of(tally: Tally, seconds: float) -> str:
     """Describe what the scan did."""
     known = f"; {counted(tally.known, 'unchanged file')} skipped" if tally.known else ""
-    gone = f"; {counted(tally.gone, 'file')} of the earlier catalog not found any more" if tally.gone else ""
+    gone = f"; {counted(tally.gone, 'file')} {_GONE}" if tally.gone else ""
     read = f"read {tally.bytes_read / 1e6:,.1f} MB"
     return f"opened {counted(tally.surveyed, 'file')} in {as_hours(seconds)}, {read}{known}{gone}"
 

@@ -6,8 +6,10 @@ import io
 import math
 import os
 import secrets
+import struct
+import warnings
 from contextlib import suppress
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +29,8 @@ QUALITY = 95
 """Of JPEG the highest that Pillow's documentation advises: above it, files grow and pictures hardly gain. WebP of this
 quality is as near to the original as JPEG of quality 90 (45 to 49 dB on frames of two 720p videos), in 60 % of its
 bytes."""
+_SOFTWARE = 0x0131
+"""Exif tag."""
 
 
 def still_name(ordinal: int, pts_seconds: float, suffix: str = ".png") -> str:
@@ -35,13 +39,14 @@ def still_name(ordinal: int, pts_seconds: float, suffix: str = ".png") -> str:
     return f"frame_{ordinal:06d}{time}{suffix}"
 
 
-def encode_still(picture: Pixels, form: StillFormat = "PNG", quality: int = QUALITY) -> bytes:
+def encode_still(picture: Pixels, form: StillFormat = "PNG", quality: int = QUALITY, software: str = "") -> bytes:
     """Encode one picture.
 
     Args:
         picture: RGB, uint8 [H, W, 3].
         form: "PNG", which is lossless; "JPEG", without chroma subsampling; or "WEBP", lossy, with 4:2:0 chroma.
         quality: Quality of a JPEG or WebP file, 1 to 100.
+        software: Value of the Exif tag "Software"; empty for a file without Exif data.
 
     Raises:
         UsageError: The array is not a picture, or larger than the format allows.
@@ -54,22 +59,26 @@ def encode_still(picture: Pixels, form: StillFormat = "PNG", quality: int = QUAL
             "(width x height): use PNG, or a smaller size"
         )
     buffer = io.BytesIO()
+    options: dict[str, Any] = {}
+    if software:
+        options["exif"] = exif = Image.Exif()
+        exif[_SOFTWARE] = software
     if form == "JPEG":
-        image.save(buffer, form, quality=quality, subsampling=0)
+        options |= {"quality": quality, "subsampling": 0}
     elif form == "WEBP":
-        image.save(buffer, form, quality=quality)
-    else:
-        image.save(buffer, form)
+        options["quality"] = quality
+    image.save(buffer, form, **options)
     return buffer.getvalue()
 
 
-def save_still(path: str | os.PathLike[str], picture: Pixels, quality: int = QUALITY) -> int:
+def save_still(path: str | os.PathLike[str], picture: Pixels, quality: int = QUALITY, software: str = "") -> int:
     """Write one picture in the format that its file name ends in. After a crash the old or the new file is complete.
 
     Args:
         path: Ends in ``.png``, ``.jpg``, ``.jpeg`` or ``.webp``.
         picture: RGB, uint8 [H, W, 3].
         quality: Quality of a JPEG or WebP file, 1 to 100.
+        software: Value of the Exif tag "Software"; empty for a file without Exif data.
 
     Returns:
         The size of the file in bytes.
@@ -79,12 +88,22 @@ def save_still(path: str | os.PathLike[str], picture: Pixels, quality: int = QUA
     """
     name = os.fsdecode(path)
     form = still_format(name)
-    data = encode_still(picture, form, quality)
+    data = encode_still(picture, form, quality, software)
     if (kind := kind_at(name)) is not None:
         raise UsageError(f"cannot write {name}: {kind} is already there; choose another name")
     with writing(name):
         _replace(name, data)
     return len(data)
+
+
+def software_of(path: str) -> str:
+    """Read the Exif tag "Software" of a picture; empty if it has none, or is no picture that Pillow reads."""
+    try:
+        with warnings.catch_warnings(), Image.open(path) as image:
+            warnings.simplefilter("ignore")
+            return str(image.getexif().get(_SOFTWARE, ""))
+    except (OSError, ValueError, SyntaxError, struct.error, Image.DecompressionBombError):
+        return ""
 
 
 def still_format(path: str) -> StillFormat:

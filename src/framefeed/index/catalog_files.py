@@ -232,8 +232,20 @@ def _open_parquet(path: str) -> tuple[pq.ParquetFile, Header]:
     try:
         file = try_again_in_shortage(lambda: pq.ParquetFile(path, page_checksum_verification=True), path, "open")
     except (pa.ArrowException, OSError, ValueError) as error:
+        if not _is_parquet(path):
+            what = "a catalog is a Parquet file, and this file is none; if it is a list or a media file, scan it first"
+            raise _unreadable(path, what, f"framefeed scan {path} -o cat.parquet, or framefeed.scan") from error
         raise _unreadable(path, str(error).rstrip(".")) from error
     return file, _header_of(path, file.schema_arrow)
+
+
+def _is_parquet(path: str) -> bool:
+    """Whether a file begins as Parquet files do; True if it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+    except OSError:
+        return True
 
 
 def _facts_of(path: str, file: pq.ParquetFile, roll: Roll | None) -> Facts:
@@ -286,6 +298,8 @@ def _check_header(path: str, header: Header, schema: pa.Schema) -> None:
         raise _unreadable(path, f"without the columns {', '.join(wrong or ['label'])} of a catalog")
 
 
+_MAGIC = b"PAR1"
+"""First bytes of a Parquet file."""
 _SCAN_HINT = "make one with 'framefeed scan FOLDER -o cat.parquet' or framefeed.scan"
 
 

@@ -269,7 +269,7 @@ def missing_hint(catalog: CatalogRows, row: int) -> str:
         return ""
     return (
         f"; the paths of this catalog are relative to {data.root}: if the files are elsewhere, name their folder: "
-        'Catalog.open(..., root="FOLDER")'
+        'Catalog.open(..., root="FOLDER"), on the command line --root FOLDER'
     )
 
 

@@ -11,10 +11,10 @@ from framefeed.index.catalog_rows import CatalogRows, IntArray, built_from_codes
 from framefeed.index.frame_index import BuiltFrom
 
 KNOWN_BY_IN_WORDS: Mapping[BuiltFrom, str] = {
-    "packets+proof": "packets' headers",
-    "packets": "packets alone",
-    "packets+ends": "packets, with both ends decoded",
-    "decode": "decoding",
+    "packets+proof": "reading the headers of all packets",
+    "packets": "listing the packets or pictures, without verifying them",
+    "packets+ends": "listing the packets, and decoding both ends of the video",
+    "decode": "decoding all frames",
 }
 """What each ``FrameIndex.built_from`` means, for people; the default of ``verify`` first."""
 

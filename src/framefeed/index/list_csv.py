@@ -102,7 +102,7 @@ def read_csv(
         check_quotes(text, separator)
     table, texts = _with_texts(table, lambda options: read(io.BytesIO(data), convert_options=options))
     bad = {
-        row: f"line {line_of(row)} ({brief(unescape(invalid.text))}): expected {invalid.expected_columns} fields, "
+        row: f"line {line_of(row)} ({brief(unescape(invalid.text))}): expected {_fields(invalid.expected_columns)}, "
         f"found {invalid.actual_columns}: correct the line"
         for row, invalid in found.items()
     }
@@ -217,3 +217,7 @@ def _with_gaps(table: pa.Table, bad: Collection[int]) -> pa.Table:
     for number in range(len(table) + len(bad)):
         rows.append(None if number in bad else next(good))
     return table.take(pa.array(rows, pa.int64()))
+
+
+def _fields(count: int) -> str:
+    return "1 field" if count == 1 else f"{count} fields"

@@ -197,11 +197,14 @@ def split_fields(lines: Lines) -> ListTable:
     else:
         rows = [[line] for line in lines.texts]
         width = 1
-        if any(set(line) & set("\t,; ") for line in lines.texts):
-            found = brief(lines.texts[0])
-            raise UsageError(f"expected lines with fields separated by tabs, commas, semicolons or blanks, found {found}")
+        if any(set(line) & set("\\t,; ") for line in lines.texts):
+            raise UsageError(
+                "expected lines with fields separated by tabs, commas, semicolons or blanks, found "
+                f"{brief(lines.texts[0])}"
+            )
+    fields = "1 field" if width == 1 else f"{width} fields"
     bad = {
-        number: f"{lines.shown(number)}: expected {width} fields, found {len(row)}: correct the line"
+        number: f"{lines.shown(number)}: expected {fields}, found {len(row)}: correct the line"
         for number, row in enumerate(rows)
         if len(row) != width
     }

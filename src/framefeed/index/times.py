@@ -20,11 +20,11 @@ from framefeed.media.decoding import DecodedFact
 from framefeed.media.packets import PacketWalk
 
 TIMES_IN_WORDS: Mapping[TimesFrom, str] = {
-    "pts": "of the frames",
-    "dts": "of decoding, because those of the frames are wrong or missing",
-    "rate": "from a declared constant rate",
-    "assumed": "from an assumed rate",
-    "none": "no times",
+    "pts": "presentation times in the file",
+    "dts": "decoding times in the file, because presentation times are wrong or missing",
+    "rate": "the constant rate that the file declares",
+    "assumed": "the rate that was given as assume_fps",
+    "none": "no times are known",
 }
 """What each tier means, for people."""
 _MAX_TICKS = 2**60

@@ -131,16 +131,17 @@ def check_targets(catalog: Catalog, name: str, rows: IntArray) -> None:
         advice = f"leave them out with catalog.filter(pyarrow.compute.field({name!r}).is_valid())"
     elif len(missing) == len(rows):
         advice = (
-            "give labels to scan, with label_from='parent' for one folder a class, or with columns={'label': ...} for "
-            "a list that has them; or plan without the column"
+            "give labels to scan, with label_from='parent' if each class has its own folder, or with "
+            "columns={'label': ...} for a list that has them; or plan without the column"
         )
     else:
         advice = (
             "leave them out with catalog.filter(pyarrow.compute.field('label').is_valid()), or plan without the column"
         )
+    rows_of = "the only row" if len(rows) == 1 else f"each of {len(rows)} rows"
     count = "none" if len(missing) == len(rows) else f"only {len(rows) - len(missing)}"
     raise UsageError(
-        f"expected a value of the column {name!r} in each of {len(rows)} rows, found {count} (missing in "
+        f"expected a value of the column {name!r} in {rows_of}, found {count} (missing in "
         f"{source_name(catalog, int(missing[0]))}): {advice}"
     )
 

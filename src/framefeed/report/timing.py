@@ -94,7 +94,9 @@ def _known_by(columns: Columns, rows: IntArray) -> tuple[Node, ...]:
     if not counts:
         return ()
     names = tuple(f"{each} ({KNOWN_BY_IN_WORDS[each]})" for each in counts)
-    return (count_list("Frames known by", Counts(names, tuple(counts.values()), len(rows) - sum(counts.values()))),)
+    return (
+        count_list("How frames were found", Counts(names, tuple(counts.values()), len(rows) - sum(counts.values()))),
+    )
 
 
 def gop_section(columns: Columns) -> Section | None:
