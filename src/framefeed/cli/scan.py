@@ -32,8 +32,6 @@ from framefeed.index.times import TIMES_IN_WORDS
 from framefeed.media.sequence import exact_rate
 
 _SHOWN_KINDS = 5
-_CLASSES = "classes: "
-"""How a message about the argument ``classes`` begins."""
 _GONE = "of the earlier catalog left out, because they were removed or are not among the files of this scan"
 
 
@@ -88,10 +86,6 @@ def run(args: argparse.Namespace) -> int:
         done = scanned(args.roots, request)
     except KeyboardInterrupt as interrupt:
         raise KeyboardInterrupt(str(interrupt) or _kept(args.out)) from None
-    except UsageError as error:
-        if args.classes_of is None or not str(error).startswith(_CLASSES):
-            raise
-        raise _other_labels(args.classes_of, error) from error
     catalog, seconds = done.catalog, perf_counter() - begin
     if not len(catalog):
         raise UsageError(no_media_in(args.roots))
@@ -144,15 +138,6 @@ def _classes_of(path: str) -> tuple[Label, ...]:
             "from a list with labels"
         )
     return check_classes(classes)
-
-
-def _other_labels(path: str, error: UsageError) -> UsageError:
-    """Say of labels that are not in the catalog of --classes-of what to do on the command line."""
-    found = str(error).removeprefix(_CLASSES).partition("; give classes=")[0]
-    return UsageError(
-        f"--classes-of {path}: {found}; remove the files or lines with other labels, or scan without --classes-of, "
-        "which gives labels new numbers"
-    )
 
 
 def summary(catalog: Catalog) -> dict[str, Any]:

@@ -197,7 +197,7 @@ def split_fields(lines: Lines) -> ListTable:
     else:
         rows = [[line] for line in lines.texts]
         width = 1
-        if any(set(line) & set("\\t,; ") for line in lines.texts):
+        if any(set(line) & set("\t,; ") for line in lines.texts):
             raise UsageError(
                 "expected lines with fields separated by tabs, commas, semicolons or blanks, found "
                 f"{brief(lines.texts[0])}"
