@@ -219,8 +219,8 @@ def classes_of(labels: pa.ChunkedArray, classes: Sequence[Label] | None) -> tupl
             )
         raise UsageError(
             f"classes: {len(missing):,} of the {len(found):,} labels found are not in it, for example {missing[0]!r} "
-            f"(it has {known}); {advice} (on the command line: name a catalog with all labels in --classes-of, or leave "
-            "it out)"
+            f"(it has {known}); {advice} (on the command line: name a catalog with all labels in --classes-of, or "
+            "leave it out)"
         )
     return tuple(classes)
 
