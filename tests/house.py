@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property  # noqa: TID251 - no process is forked here
 from pathlib import Path
 
 PACKAGE = "framefeed"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
+from framefeed._cached import cached_property
 from framefeed.bench.media import TRAILER, BenchVideo, MediaStore
 from framefeed.bench.psnr import spread_ordinals
 from framefeed.decode.backends.pyav import PyAVDecoder

@@ -9,10 +9,10 @@ import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
+from framefeed._cached import cached_property
 from framefeed.bench.digits import numbered_picture
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import MissingMedia

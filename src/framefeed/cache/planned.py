@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from time import perf_counter
 from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
+from framefeed._cached import cached_property
 from framefeed.cache.codecs.choice import Sample
 from framefeed.cache.codecs.codec import new_memory
 from framefeed.cache.keys import Form

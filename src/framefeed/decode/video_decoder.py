@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal, NoReturn, Self
 
 import numpy as np
 
+from framefeed._cached import cached_property
 from framefeed._checks import expected
 from framefeed.decode.asking import (
     FloatArray,

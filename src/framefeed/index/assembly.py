@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from framefeed._cached import cached_property
 from framefeed.index.build import Verify
 from framefeed.index.chunks import Part, Surveyed
 from framefeed.index.facts import FACTS, Facts, Label, classes_of, encode_labels, normal_labels, source_numbers

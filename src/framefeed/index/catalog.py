@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, SupportsIndex, overload
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from framefeed._cached import cached_property
 from framefeed._checks import check_integer, check_path, shown
 from framefeed._nearest import did_you_mean
 from framefeed.errors import StaleSource, UsageError

@@ -5,13 +5,13 @@ It lies in the frame tables' file as the one list of its last batch: each column
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from framefeed._cached import cached_property
 from framefeed.errors import UnreadableMedia
 from framefeed.index.arrow_views import IntArray, primitive_view, ragged_view
 

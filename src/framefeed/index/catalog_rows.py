@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from framefeed._cached import cached_property
 from framefeed._checks import check_position
 from framefeed.errors import UsageError
 from framefeed.index.assembly import CatalogData

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import cached_property
 from threading import RLock
 from typing import Any
 
@@ -14,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
+from framefeed._cached import cached_property
 from framefeed._checks import expected
 from framefeed._nearest import did_you_mean
 from framefeed.errors import UsageError

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from math import isfinite
 from numbers import Real
 from typing import Literal, overload
@@ -12,6 +11,7 @@ from typing import Literal, overload
 import numpy as np
 import numpy.typing as npt
 
+from framefeed._cached import cached_property
 from framefeed._checks import expected
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index.picking import NONE, ExactTimes, Pick, as_ticks, pick_frames

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from framefeed._cached import cached_property
 from framefeed._checks import expected
 from framefeed.errors import UsageError
 from framefeed.index.frame_index import FloatArray, IntArray

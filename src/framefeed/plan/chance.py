@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 from numpy.random import Generator, Philox
 
+from framefeed._cached import cached_property
 from framefeed._checks import expected
 
 WORD = (1 << 64) - 1

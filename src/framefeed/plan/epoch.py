@@ -5,13 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from hashlib import blake2b
 from typing import Any, NamedTuple, SupportsIndex, overload
 
 import numpy as np
 from numpy.random import Generator
 
+from framefeed._cached import cached_property
 from framefeed._checks import OutOfRange, check_integer, check_mapping, check_position, expected
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index.catalog import Catalog, CatalogEntry

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
-from functools import cached_property
 from math import isfinite
 from numbers import Real
 from typing import Literal
 
 import numpy as np
 
+from framefeed._cached import cached_property
 from framefeed._checks import expected
 from framefeed.errors import UsageError
 from framefeed.index.frame_index import IntArray

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from framefeed._cached import cached_property
 from framefeed.index.catalog import Catalog
 
 FloatArray = npt.NDArray[np.float64]

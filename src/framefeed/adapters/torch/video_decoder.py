@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from numbers import Integral
 from typing import Any, Literal, Self, cast
 
 import numpy as np
 import torch
 
+from framefeed._cached import cached_property
 from framefeed.adapters.torch.arguments import (
     as_ordinal,
     as_ordinals,

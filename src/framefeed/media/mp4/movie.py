@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from struct import Struct
 
+from framefeed._cached import cached_property
 from framefeed.media.limits import Limits
 from framefeed.media.mp4.boxes import Box, OddMovie, boxes, by_kind, need, unpack
 from framefeed.media.mp4.layout import FileLayout

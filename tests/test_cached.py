@@ -1,0 +1,76 @@
+"""A cached property: computed once, one value for all threads, and no lock that a fork could leave held (L01)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import warnings
+
+import pytest
+
+from framefeed._cached import cached_property
+
+
+class Slow:
+    """Waits in its property for as long as it is told to."""
+
+    def __init__(self, may_end: threading.Event) -> None:
+        self.has_begun, self.may_end, self.times = threading.Event(), may_end, 0
+
+    @cached_property
+    def value(self) -> object:
+        """Something."""
+        self.times += 1
+        self.has_begun.set()
+        assert self.may_end.wait(60)
+        return object()
+
+
+def ended() -> threading.Event:
+    event = threading.Event()
+    event.set()
+    return event
+
+
+def test_it_is_computed_once_and_documented() -> None:
+    slow = Slow(ended())
+    assert slow.value is slow.value
+    assert slow.times == 1
+    assert Slow.value.__doc__ == "Something."
+
+
+def test_threads_that_compute_at_once_get_one_value() -> None:
+    slow = Slow(threading.Event())
+    values: list[object] = []
+    threads = [threading.Thread(target=lambda: values.append(slow.value)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    assert slow.has_begun.wait(60)
+    slow.may_end.set()
+    for thread in threads:
+        thread.join(60)
+    assert len(values) == 4
+    assert all(value is slow.value for value in values)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_L01_a_process_forked_while_a_thread_computes_can_compute() -> None:
+    slow = Slow(threading.Event())
+    thread = threading.Thread(target=lambda: slow.value)
+    thread.start()
+    assert slow.has_begun.wait(60)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of forks beside threads
+        child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        done = False
+        try:
+            done = Slow(ended()).value is not None
+        finally:
+            os._exit(0 if done else 1)
+    status = os.waitpid(child, 0)[1]
+    slow.may_end.set()
+    thread.join(60)
+    assert status == 0
