@@ -1,4 +1,4 @@
-"""Sizes as people write them: ``200GB`` is 200 x 1000**3 bytes, ``64MiB`` is 64 x 1024**2."""
+"""Sizes and counts as people write them: ``200GB`` is 200 x 1000**3 bytes, ``64MiB`` is 64 x 1024**2."""
 
 from __future__ import annotations
 
@@ -43,6 +43,11 @@ def parse_bytes(size: str | SupportsIndex, name: str = "") -> int:
     if count < 1:
         raise expected(name, "a size of at least one byte", size)
     return count
+
+
+def counted(count: int, noun: str, nouns: str = "") -> str:
+    """Write a count: ``1 file``, ``2,000 files``."""
+    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
 
 
 def readable_bytes(count: float) -> str:

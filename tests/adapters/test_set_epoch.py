@@ -7,12 +7,14 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from torch.utils.data import DataLoader, RandomSampler
 
-from framefeed.adapters.torch import ClipDataset
+from framefeed.adapters.torch import ClipDataset, served
+from framefeed.adapters.torch.served import Served
 from framefeed.plan.clips import AtIndices, RandomSegments, Uniform
 from framefeed.plan.crops import CenterCrop, RandomCrop, RandomResizedCrop
 from framefeed.plan.timed import Dense, Rates
@@ -25,7 +27,8 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import sys
 from torch.utils.data import DataLoader
-from framefeed.adapters.torch import ClipDataset
+from framefeed.adapters.torch import ClipDataset, served
+from framefeed.adapters.torch.served import Served
 from tests.load.media import plan_of
 
 if __name__ == "__main__":
@@ -123,6 +126,21 @@ def test_nothing_is_said_within_an_epoch_and_a_half() -> None:
     dataset.__getitems__([0] * 4)
     with pytest.warns(UserWarning, match="delivered 19 items of an epoch of 12"):
         dataset[0]
+
+
+def test_of_workers_that_count_at_once_the_first_alone_warns(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = Served()
+
+    def deliver(worker: int) -> None:
+        monkeypatch.setattr(served, "get_worker_info", lambda: SimpleNamespace(id=worker))
+        counts.add(12, epoch_items=12)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for worker in (1, 2, 3):
+            deliver(worker)
+    with pytest.warns(UserWarning, match=SAYS):
+        deliver(0)
 
 
 def test_set_epoch_begins_to_count_again() -> None:

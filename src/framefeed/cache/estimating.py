@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from framefeed._checks import check_integer, expected
-from framefeed._units import readable_bytes
+from framefeed._units import counted, readable_bytes
 from framefeed.cache.choosing import FRAME_OVERHEAD, PIECE_OVERHEAD, kept_codec, memory_bytes
 from framefeed.cache.codecs import FrameCodec, codec_for, codec_named, exact_codecs
 from framefeed.cache.codecs.choice import CodecFigures, Conditions, choose_codec
@@ -304,7 +304,7 @@ def _room(cache: FrameCache, workers: int) -> Room:
 def _wanted(of: CacheEstimate) -> str:
     found = of.outlook
     what = "after crop and resize" if of.form == "output" else "as whole pictures"
-    clips, frames = _counted(found.clips, "clip"), _counted(found.frames, "different frame")
+    clips, frames = counted(found.clips, "clip"), counted(found.frames, "different frame")
     return f"{clips} {'needs' if found.clips == 1 else 'need'} {frames}, stored {what}:"
 
 
@@ -326,12 +326,12 @@ def _table(of: CacheEstimate) -> list[str]:
 
 def _remarks(of: CacheEstimate) -> list[str]:
     found, done, chosen = of.outlook, of.sample, of.chosen
-    what = f"{_counted(of.sampled_frames, 'frame')} of {_counted(done.clips, 'clip')}"
-    workers = _counted(of.room.workers, "worker")
+    what = f"{counted(of.sampled_frames, 'frame')} of {counted(done.clips, 'clip')}"
+    workers = counted(of.room.workers, "worker")
     lines = [f"measured on {what}; clips/s with {workers}, all frames in the cache and its files in memory"]
     lines += _limit(of)
     if of.room.frames_there:
-        held = _counted(of.room.frames_there, "frame")
+        held = counted(of.room.frames_there, "frame")
         lines.append(f"the cache has {held} already; those that this plan needs are not decoded again")
     if done.failed:
         lines.append(f"{done.failed:,} of {done.failed + done.clips:,} sampled clips cannot be decoded: {done.error}")
@@ -362,7 +362,7 @@ def _limit(of: CacheEstimate) -> list[str]:
 def _building(of: CacheEstimate, chosen: CodecEstimate) -> str:
     if of.room.share_there == 1:
         return "all frames of these clips are in the cache already: a build has nothing to store"
-    workers = _counted(of.room.workers, "worker")
+    workers = counted(of.room.workers, "worker")
     return (
         f"to build with {chosen.codec}: about {_duration(chosen.build_cpu_seconds)} of CPU time; with {workers} about "
         f"{_duration(chosen.build_seconds)}, longer if other programs use the processor"
@@ -375,12 +375,8 @@ def _all(of: CacheEstimate) -> str:
     if frames is None or nbytes is None:
         return "their number has no limit, so no cache can hold them all"
     lacks = of.room.lacks(nbytes)
-    size = f"all epochs together need up to {_counted(frames, 'frame')}, {readable_bytes(nbytes)}"
+    size = f"all epochs together need up to {counted(frames, 'frame')}, {readable_bytes(nbytes)}"
     return f"{size}: they do not fit, because this is {lacks}" if lacks else f"{size}: they fit too"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _speed(clips_per_second: float) -> str:

@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from framefeed._nearest import did_you_mean
+from framefeed._units import counted
 from framefeed.bench.cache import FRAMES, PAIRS, CacheBench, run_cache
 from framefeed.bench.cache import ROW_SECONDS as CACHE_SECONDS
 from framefeed.bench.cache import ROWS as CACHE_ROWS
@@ -31,7 +32,7 @@ from framefeed.bench.scan_reports import scan_closing_lines, scan_row_lines
 from framefeed.cli.exits import Exit
 from framefeed.cli.folders import made_folder
 from framefeed.cli.parsing import at_least, positive_minutes, rectangle
-from framefeed.cli.printing import complain, counted, say, table
+from framefeed.cli.printing import complain, say, table
 from framefeed.errors import UsageError
 from framefeed.index.targets import writing
 from framefeed.media.regular_files import kind_at

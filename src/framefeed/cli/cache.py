@@ -12,7 +12,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from framefeed._units import readable_bytes
+from framefeed._units import counted, readable_bytes
 from framefeed.cache.building import GROUP_BYTES, BuildReport, build
 from framefeed.cache.claims import FILE_NAME
 from framefeed.cache.estimating import CacheEstimate, estimate
@@ -35,7 +35,7 @@ from framefeed.cli.exits import Exit
 from framefeed.cli.failures import Failed, as_json, failures_of_plan, list_failed
 from framefeed.cli.limits import limits_of
 from framefeed.cli.plans import SIZE, add_plan_arguments, contents, num_workers, opened, planned, shuffle_of
-from framefeed.cli.printing import counted, say, say_json
+from framefeed.cli.printing import say, say_json
 from framefeed.cli.scan import as_hours
 from framefeed.errors import UsageError
 from framefeed.index.catalog import Catalog

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, cast
 
-from framefeed._units import readable_bytes
+from framefeed._units import counted, readable_bytes
 from framefeed.cache.frame_cache import FrameCache
 from framefeed.cache.keys import SCHEMA
-from framefeed.cli.printing import counted, table
+from framefeed.cli.printing import table
 from framefeed.decode.abilities import recipe_of
 from framefeed.decode.registry import decoder_named
 from framefeed.index.frame_index import FrameIndex

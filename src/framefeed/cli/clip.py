@@ -14,13 +14,13 @@ from typing import Any, cast
 import numpy as np
 from tqdm import tqdm
 
-from framefeed._units import readable_bytes
+from framefeed._units import counted, readable_bytes
 from framefeed.cli.captions import captions
 from framefeed.cli.exits import Exit
 from framefeed.cli.folders import made_folder
 from framefeed.cli.limits import add_limit_arguments, limits_of
 from framefeed.cli.parsing import at_least, indices, interval, rate, rates, size, times
-from framefeed.cli.printing import complain, counted, printable, say, say_json
+from framefeed.cli.printing import complain, printable, say, say_json
 from framefeed.decode.asking import require_times
 from framefeed.decode.auto import AutoDecoder
 from framefeed.decode.decoder import ClipSlot, Pixels

@@ -13,6 +13,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from framefeed._units import counted
 from framefeed.errors import MissingDependency
 
 try:
@@ -26,7 +27,7 @@ from framefeed.adapters.torch import ClipDataset
 from framefeed.cli.demo_media import DemoMedia, common_size, count_right, find_media, save_batch
 from framefeed.cli.exits import Exit
 from framefeed.cli.failures import Failed, list_failed, quietly_planned
-from framefeed.cli.printing import counted, say, table
+from framefeed.cli.printing import say, table
 from framefeed.cli.timing import Stages
 from framefeed.cli.versions import framefeed_version
 from framefeed.parallel.budget import thread_budget

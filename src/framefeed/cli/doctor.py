@@ -9,8 +9,9 @@ import resource
 from collections.abc import Iterator
 from typing import Any
 
+from framefeed._units import counted
 from framefeed.cli.exits import Exit
-from framefeed.cli.printing import counted, printable, say, say_json, table
+from framefeed.cli.printing import printable, say, say_json, table
 from framefeed.cli.scan import sentences, summary
 from framefeed.cli.versions import Requirement, framefeed_version, installed_version, requirements
 from framefeed.encode.codecs import codec_support, ffmpeg_versions

@@ -12,7 +12,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from framefeed._units import readable_bytes
+from framefeed._units import counted, readable_bytes
 from framefeed.cache.frame_cache import FrameCache
 from framefeed.cache.tally import CacheStats
 from framefeed.cli.caching import (
@@ -30,7 +30,7 @@ from framefeed.cli.failures import Failed, as_json, failures_of_plan, list_faile
 from framefeed.cli.limits import limits_of
 from framefeed.cli.parsing import at_least, duration
 from framefeed.cli.plans import add_plan_arguments, contents, num_workers, opened, planned
-from framefeed.cli.printing import counted, say, say_json, table
+from framefeed.cli.printing import say, say_json, table
 from framefeed.decode.decoder import DecodeCounts
 from framefeed.errors import UsageError
 from framefeed.index.catalog import Catalog

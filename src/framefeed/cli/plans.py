@@ -9,10 +9,10 @@ from typing import Literal
 
 import pyarrow as pa
 
+from framefeed._units import counted
 from framefeed.cli.failures import quietly_planned
 from framefeed.cli.limits import add_limit_arguments
 from framefeed.cli.parsing import at_least, rates, size, times, workers
-from framefeed.cli.printing import counted
 from framefeed.errors import UsageError
 from framefeed.index.catalog import Catalog
 from framefeed.index.catalog_rows import why_no_frames

@@ -64,11 +64,6 @@ def _naming_standard_output() -> Iterator[None]:
         raise cannot_write("standard output", error) from error
 
 
-def counted(count: int, noun: str, nouns: str = "") -> str:
-    """Write a count: ``1 file``, ``2,000 files``."""
-    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
-
-
 def table(rows: Sequence[Sequence[str]], alignment: str, indent: str = "") -> list[str]:
     """Align columns.
 

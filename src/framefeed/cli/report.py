@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 
+from framefeed._units import counted
 from framefeed.cli.exits import Exit
 from framefeed.cli.plans import check_media
-from framefeed.cli.printing import complain, counted, printable, say, say_json
+from framefeed.cli.printing import complain, printable, say, say_json
 from framefeed.index.catalog import Catalog
 from framefeed.index.catalog_rows import missing_frames
 from framefeed.report import write_report

@@ -12,11 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from framefeed._units import counted
 from framefeed.cli.exits import Exit
 from framefeed.cli.failures import as_json, list_failed
 from framefeed.cli.limits import add_limit_arguments, limits_of
 from framefeed.cli.parsing import columns, positive_seconds, rate, workers
-from framefeed.cli.printing import complain, counted, printable, say, say_json
+from framefeed.cli.printing import complain, printable, say, say_json
 from framefeed.errors import UsageError
 from framefeed.index.catalog import Catalog
 from framefeed.index.catalog_rows import missing_frames

@@ -14,10 +14,18 @@ import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
 from framefeed.errors import UsageError
-from framefeed.index.list_lines import NUMBER, is_media
+from framefeed.index.list_lines import NUMBER, SAMPLE, is_media
 from framefeed.index.list_quotes import check_quotes, has_line_end, rows_of
-from framefeed.index.list_text import MOST, PATH_COLUMNS, SAMPLE, ListTable, is_path_among
-from framefeed.index.list_values import SAVE_AS_UTF8, brief, is_number_column, loses_text, shortened, text_as_it_stands
+from framefeed.index.list_text import MOST, PATH_COLUMNS, ListTable, is_path_among
+from framefeed.index.list_values import (
+    SAVE_AS_UTF8,
+    brief,
+    count_fields,
+    is_number_column,
+    loses_text,
+    shortened,
+    text_as_it_stands,
+)
 from framefeed.index.names import escape, unescape, visible
 
 _BLOCK_LIMIT = 2**31 - 1
@@ -102,8 +110,8 @@ def read_csv(
         check_quotes(text, separator)
     table, texts = _with_texts(table, lambda options: read(io.BytesIO(data), convert_options=options))
     bad = {
-        row: f"line {line_of(row)} ({brief(unescape(invalid.text))}): expected {_fields(invalid.expected_columns)}, "
-        f"found {invalid.actual_columns}: correct the line"
+        row: f"line {line_of(row)} ({brief(unescape(invalid.text))}): expected "
+        f"{count_fields(invalid.expected_columns)}, found {invalid.actual_columns}: correct the line"
         for row, invalid in found.items()
     }
     if bad and not len(table):
@@ -217,7 +225,3 @@ def _with_gaps(table: pa.Table, bad: Collection[int]) -> pa.Table:
     for number in range(len(table) + len(bad)):
         rows.append(None if number in bad else next(good))
     return table.take(pa.array(rows, pa.int64()))
-
-
-def _fields(count: int) -> str:
-    return "1 field" if count == 1 else f"{count} fields"

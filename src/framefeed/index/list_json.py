@@ -11,11 +11,10 @@ import pyarrow as pa
 
 from framefeed.errors import UsageError
 from framefeed.index.list_text import ListTable
-from framefeed.index.list_values import SAVE_AS_UTF8
+from framefeed.index.list_values import MOST_JSON, SAVE_AS_UTF8, brief, shortened
 from framefeed.index.names import escape
 
 _EXAMPLE = '{"path": "a.mp4", "label": "cat"}'
-_MAX_SHOWN = 60
 _MAX_DEPTH = 20
 """Levels of objects and lists in a value: Arrow does not open Parquet files with more than about 40."""
 
@@ -104,7 +103,7 @@ def _records_of_lines(text: str, error: Exception) -> _Records:
             found = json.loads(line)
             reason = "" if isinstance(found, dict) else _not_an_object(found)
         except (ValueError, RecursionError) as wrong:
-            reason = f"not readable as JSON ({_where(wrong)}): {_shown(line.strip())!r}: correct the line"
+            reason = f"not readable as JSON ({_where(wrong)}): {brief(line.strip(), MOST_JSON)}: correct the line"
         if reason:
             bad[len(objects)] = f"line {number}: {reason}"
         objects.append({} if reason else found)
@@ -121,11 +120,9 @@ def _where(error: Exception) -> str:
 
 
 def _not_an_object(found: object) -> str:
-    return f"expected an object such as {_EXAMPLE}, found {_shown(json.dumps(found))}: correct or remove it"
-
-
-def _shown(text: str) -> str:
-    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
+    return (
+        f"expected an object such as {_EXAMPLE}, found {shortened(json.dumps(found), MOST_JSON)}: correct or remove it"
+    )
 
 
 def _column(values: list[Any]) -> tuple[pa.Array, dict[int, str]]:
@@ -144,7 +141,7 @@ def _column(values: list[Any]) -> tuple[pa.Array, dict[int, str]]:
     column = pa.array([text and escape(text) for text in texts], pa.string())
     has_text = any(isinstance(value, str) for value in values)
     others = {
-        row: _shown(str(text))
+        row: shortened(str(text), MOST_JSON)
         for row, (text, value) in enumerate(zip(texts, values, strict=True))
         if isinstance(value, (dict, list)) or (has_text and value is not None and not isinstance(value, str))
     }

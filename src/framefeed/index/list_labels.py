@@ -9,14 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from framefeed.index.list_text import ListTable
-from framefeed.index.list_values import shortened
+from framefeed.index.list_values import MOST_JSON, shortened
 from framefeed.index.names import visible
 
 _INTEGER = r"^\s*[-+]?\d+\s*$"
 _MOST_STRAY = 0.2
 """Share of labels that may be mistakes: where more are text, numbers are names of classes too."""
 _LABEL = "label"
-_MAX_SHOWN = 60
 
 
 def without_nested_labels(found: ListTable) -> ListTable:
@@ -37,7 +36,7 @@ def without_nested_labels(found: ListTable) -> ListTable:
 def _as_json(value: object) -> str:
     # In a column of several types, an object is JSON text.
     text = value if isinstance(value, str) else json.dumps(value, default=str)
-    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
+    return shortened(text, MOST_JSON)
 
 
 def stray_label(found: ListTable) -> str | None:

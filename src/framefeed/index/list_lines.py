@@ -12,7 +12,7 @@ from framefeed.errors import UsageError
 from framefeed.index.list_values import brief
 from framefeed.index.listing_suffixes import ALL_MEDIA_SUFFIXES, suffix_of
 
-_SAMPLE = 1000
+SAMPLE = 1000
 """Lines by which a list is recognised."""
 _ENDINGS = "|".join(suffix[1:] for suffix in sorted(ALL_MEDIA_SUFFIXES))
 # No run of blanks can be split in two ways: to try them all would take time that grows with the square of its length.
@@ -117,7 +117,7 @@ def parts_of(line: str) -> Parts | None:
 
 def has_values(lines: Lines) -> bool:
     """Whether most lines are a path with values behind it, and not a path alone."""
-    sample = lines.texts[:_SAMPLE]
+    sample = lines.texts[:SAMPLE]
     return bool(sample) and 2 * sum(parts_of(line) is not None for line in sample) >= len(sample)
 
 
@@ -168,7 +168,7 @@ def unquoted(text: str) -> str:
 
 def look_like_fields(lines: Sequence[str]) -> bool:
     """Whether lines seem to hold more than a path, though none of them names a media file."""
-    return all(_has_suffixless_label(line) for line in lines[:_SAMPLE])
+    return all(_has_suffixless_label(line) for line in lines[:SAMPLE])
 
 
 def _has_suffixless_label(line: str) -> bool:

@@ -14,17 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from framefeed.errors import UsageError
-from framefeed.index.list_lines import NUMBER, Lines, Parts, is_media, parts_of, unquoted
-from framefeed.index.list_values import brief, typed_and_text
+from framefeed.index.list_lines import NUMBER, SAMPLE, Lines, Parts, is_media, parts_of, unquoted
+from framefeed.index.list_values import brief, count_fields, typed_and_text
 
 PATH_COLUMNS = (
     *("source", "path", "file", "video", "image", "filename", "file_name", "filepath", "file_path"),
     *("video_path", "image_path", "img_path", "clip_path"),
 )
-SAMPLE = 1000
-"""Lines by which a list is recognised."""
 MOST = 0.8
-"""Of them, that have to agree: a few may be damaged."""
+"""Share of the first lines that have to agree: a few may be damaged."""
 _Value = TypeVar("_Value")
 _NAME = re.compile(r"[^\W\d][\w .:/()-]*")
 _ENDING = re.compile(r".+\.\w{1,5}")
@@ -202,9 +200,8 @@ def split_fields(lines: Lines) -> ListTable:
                 "expected lines with fields separated by tabs, commas, semicolons or blanks, found "
                 f"{brief(lines.texts[0])}"
             )
-    fields = "1 field" if width == 1 else f"{width} fields"
     bad = {
-        number: f"{lines.shown(number)}: expected {fields}, found {len(row)}: correct the line"
+        number: f"{lines.shown(number)}: expected {count_fields(width)}, found {len(row)}: correct the line"
         for number, row in enumerate(rows)
         if len(row) != width
     }

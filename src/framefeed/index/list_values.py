@@ -20,19 +20,26 @@ _ESCAPED = "\\x00d[89a-f][0-9a-f]{2}"
 # As pandas writes integers of a column with gaps.
 _WHOLE = r"^-?[0-9]+(\.0)?$"
 _MOST_SHOWN = 100
+MOST_JSON = 60
+"""Characters of an object that a message shows."""
 _NUMBER_FORMATS = tuple("bcdeEfFgGnoxX%")
 _INTEGER = re.compile(r"\s*[+-]?\d+(\.0*)?\s*")
 _FLOAT = re.compile(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*")
 
 
-def brief(text: str) -> str:
-    """Quote text for a message, and shorten it."""
-    return repr(shortened(text))
+def brief(text: str, most: int = _MOST_SHOWN) -> str:
+    """Quote text for a message, and shorten it to so many characters."""
+    return repr(shortened(text, most))
 
 
-def shortened(text: str) -> str:
-    """Shorten text for a message."""
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+def shortened(text: str, most: int = _MOST_SHOWN) -> str:
+    """Shorten text for a message to so many characters."""
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
+def count_fields(count: int) -> str:
+    """Write how many fields a line has."""
+    return "1 field" if count == 1 else f"{count} fields"
 
 
 def typed(values: Sequence[str | None]) -> pa.Array:

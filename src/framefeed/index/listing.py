@@ -51,7 +51,7 @@ def list_roots(
         MissingMedia: A manifest is missing; or a root is that is the only one, or that has no ending of media: a
             mistyped folder. Among several files that are named, a missing one is a row.
     """
-    names = _listed(roots)
+    names = listed_roots(roots)
     finder = _Finder(Walk(suffixes, image_folders, by_parent=by_parent), without, lists, by_parent=by_parent)
     for root in names:
         path = absolute(os.fsdecode(root))
@@ -70,7 +70,12 @@ def list_roots(
     return listing
 
 
-def _listed(roots: object) -> list[str | os.PathLike[str]]:
+def listed_roots(roots: object) -> list[str | os.PathLike[str]]:
+    """Take what was given as roots as a list of paths.
+
+    Raises:
+        UsageError: Something is not a path.
+    """
     what = 'the path of a folder, a media file or a list of files, such as "videos/", or several such paths'
     if isinstance(roots, (str, os.PathLike)):
         return [roots]

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import csv
 import os
-import string
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -28,7 +27,7 @@ from framefeed.index.list_json import read_json
 from framefeed.index.list_labels import missing_label, stray_label, without_nested_labels
 from framefeed.index.list_lines import Lines, check_paths_alone, has_values, look_like_fields, paths_alone, read_lines
 from framefeed.index.list_text import ListTable, in_utf8, split_fields, split_lines
-from framefeed.index.list_values import SAVE_AS_UTF8, brief, first_not_utf8, strip_text, typed
+from framefeed.index.list_values import SAVE_AS_UTF8, brief, first_not_utf8, shortened, strip_text, typed
 from framefeed.index.listing_suffixes import suffix_of
 from framefeed.index.names import absolute, escape, is_url, unescape, visible
 from framefeed.media.regular_files import stat_regular
@@ -41,8 +40,6 @@ MANIFEST_SUFFIXES = TEXT_SUFFIXES | CSV_SUFFIXES | JSON_SUFFIXES | {".parquet"}
 
 # In lines of names: what makes `names.absolute` do more than to put a folder before a name. A false alarm costs time.
 _ODD = ("\0", "//", "/./", "/../", "/\n", "/.\n", "/..\n", "\n./", "\n../", "\n.\n", "\n..\n", "\n\n")
-
-_MAX_SHOWN = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,10 +211,8 @@ def _built(found: ListTable, named: ListTable, options: ListOptions) -> tuple[li
 
 def _fields_of_text(options: ListOptions) -> set[str]:
     """Give the columns that the template writes as they stand, and not in a format of dates such as ``%Y``."""
-    parts = list(string.Formatter().parse(options.path_template or ""))
-    return {name for _, name, _, _ in parts if name} - {
-        name for _, name, spec, _ in parts if name and "%" in (spec or "")
-    }
+    as_dates = {part.name for part in options.template_parts if "%" in part.spec}
+    return set(options.template_fields) - as_dates
 
 
 def _as_it_stands(found: ListTable, names: Collection[str]) -> ListTable:
@@ -297,11 +292,13 @@ def _all_missing(path: str, names: list[str], folder: str, *, is_given: bool) ->
     """Say where relative paths start if none of them exists."""
     if is_url(folder):
         return None
-    relative = [name for name in names if name and not name.startswith(os.sep) and not is_url(name)]
-    if not relative or any(os.path.exists(absolute(name, folder)) for name in relative):
+    # Of a million names, those behind the first that exists are not looked at.
+    if any(os.path.exists(absolute(name, folder)) for name in names if _is_relative(name)):
         return None
-    shown = visible(relative[0])
-    example = f"'{shown if len(shown) <= _MAX_SHOWN else shown[:_MAX_SHOWN] + '...'}'"
+    relative = [name for name in names if _is_relative(name)]
+    if not relative:
+        return None
+    example = f"'{shortened(visible(relative[0]))}'"
     what = f"none of its {len(relative):,} relative paths exists, for example {example}"
     if len(relative) == 1:
         what = f"its relative path {example} does not exist"
@@ -314,6 +311,10 @@ def _all_missing(path: str, names: list[str], folder: str, *, is_given: bool) ->
         'elsewhere, name that folder: scan(..., root="FOLDER"), on the command line --root FOLDER'
         f"{ending}"
     )
+
+
+def _is_relative(name: str) -> bool:
+    return bool(name) and not name.startswith(os.sep) and not is_url(name)
 
 
 def _path_of(value: str | bytes | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -26,7 +26,7 @@ from framefeed.index.frame_index import TimesFrom
 from framefeed.index.journal import Journal
 from framefeed.index.known import Known
 from framefeed.index.list_columns import ListOptions
-from framefeed.index.listing import Group, ImageFolders, Listing, Roots, list_roots
+from framefeed.index.listing import Group, ImageFolders, Listing, Roots, list_roots, listed_roots
 from framefeed.index.names import absolute, escape, is_url, printable
 from framefeed.index.resuming import Sources, Tally, find_out, parts_left, what_is_known
 from framefeed.index.survey import Depth, Finding, SurveyOptions, survey
@@ -108,8 +108,7 @@ def scan(
         ResourceExhausted: Memory or file descriptors ran out, twice. Results so far are kept, and the next scan
             continues from them.
     """
-    if not isinstance(roots, (str, bytes, os.PathLike, Sequence, Mapping)) and isinstance(roots, Iterable):
-        roots = list(roots)  # they are looked at more than once
+    names = listed_roots(roots)
     if out is not None:
         check_path("out", out, "cat.parquet")
     if root is not None:
@@ -126,9 +125,9 @@ def scan(
     lost = what_is_lost(out, options)
     if lost is not None:
         warnings.warn(lost, UserWarning, stacklevel=2)
-    done = scanned(roots, request)
+    done = scanned(names, request)
     catalog = done.catalog
-    for remark in done.remarks if len(catalog) else [no_media_in(roots)]:
+    for remark in done.remarks if len(catalog) else [no_media_in(names)]:
         warnings.warn(remark, UserWarning, stacklevel=2)
     if assumed is not None and depth == "frames" and len(catalog) and not count_times(catalog).get("assumed"):
         message = f"assume_fps={assume_fps} was not used: all readable files have times of their own"
@@ -136,9 +135,8 @@ def scan(
     return catalog
 
 
-def no_media_in(roots: Roots) -> str:
+def no_media_in(names: Sequence[StrPath]) -> str:
     """Say that roots have no media, and what to look at."""
-    names = [roots] if isinstance(roots, (str, bytes, os.PathLike)) else list(roots)
     if not names:
         return "no media found, because the list of roots is empty: give at least one file, folder or list of files"
     shown = ", ".join(printable(os.fsdecode(name)) for name in names[:_MOST_ROOTS])
@@ -225,7 +223,7 @@ class Scanned:
     remarks: list[str] = field(default_factory=list)
 
 
-def scanned(roots: Roots, request: ScanRequest) -> Scanned:
+def scanned(roots: Sequence[StrPath], request: ScanRequest) -> Scanned:
     """Scan, and count; see `scan`."""
     base = None if request.root is None else absolute(os.fsdecode(request.root))
     target = None if request.out is None else _checked_target(request.out, roots)
@@ -236,7 +234,8 @@ def scanned(roots: Roots, request: ScanRequest) -> Scanned:
     )
     _check_urls(roots)
     rows = replace(_rows(listing, request.label_from, base), classes=request.classes)
-    classes_of(rows.plain_labels(), rows.classes)  # before hours of scanning
+    if rows.classes is not None:
+        classes_of(rows.plain_labels(), rows.classes)  # before hours of scanning
     sources = _sources(listing, rows)
     if target is not None:
         done = _scanned_to(target, rows, sources, request)
@@ -248,10 +247,9 @@ def scanned(roots: Roots, request: ScanRequest) -> Scanned:
     return replace(done, remarks=listing.remarks)
 
 
-def _check_urls(roots: Roots) -> None:
+def _check_urls(roots: Sequence[StrPath]) -> None:
     """Raise for a URL that is named as a root what `probe` raises where no URL, or none of its kind, can be read."""
-    names = [roots] if isinstance(roots, (str, os.PathLike)) else roots
-    for name in (os.fsdecode(each) for each in names if isinstance(each, (str, os.PathLike))):
+    for name in map(os.fsdecode, roots):
         if is_url(name):
             check_url(name)
 
@@ -314,13 +312,12 @@ def catalog_of(sources: Sequence[Source], limits: Limits | None = None, verify: 
     return Catalog(assemble(Wanted(texts, list(findings.values()), buffers=buffers), options))
 
 
-def _checked_target(out: StrPath, roots: Roots) -> str:
+def _checked_target(out: StrPath, roots: Sequence[StrPath]) -> str:
     """Refuse early what would fail after hours of scanning."""
     if os.fsdecode(out).endswith(os.sep):
         raise UsageError(f"out={os.fsdecode(out)} names a folder: expected a file, such as cat.parquet in it")
     target = absolute(os.fsdecode(out))
-    names = [roots] if isinstance(roots, (str, os.PathLike)) else roots
-    if any(absolute(os.fsdecode(name)) == target for name in names):
+    if any(absolute(os.fsdecode(name)) == target for name in roots):
         raise UsageError(f"out={target} is one of the roots that are scanned: choose another name, such as cat.parquet")
     check_target(target)
     return target

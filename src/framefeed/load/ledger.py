@@ -11,6 +11,7 @@ from textwrap import shorten
 from typing import Any, overload
 
 from framefeed._checks import expected
+from framefeed._units import counted
 from framefeed.errors import FramefeedError, LoadError, UsageError
 from framefeed.index.names import visible
 from framefeed.parallel.forking import renew_after_fork
@@ -106,7 +107,7 @@ class Ledger(Sequence[LedgerEntry]):
             first.setdefault(key, entry)
         shown = list(first)[:_PRINTED_FILES]
         lines = [
-            f"{_counted(failed, 'failed clip')} of {_counted(len({entry.source for entry in self._entries}), 'file')}"
+            f"{counted(failed, 'failed clip')} of {counted(len({entry.source for entry in self._entries}), 'file')}"
         ]
         lines += [_line(first[key], clips[key]) for key in shown]
         if len(first) > len(shown):
@@ -178,7 +179,7 @@ def _line(entry: LedgerEntry, clips: int) -> str:
     # Of several clips: the line names their file, and their number.
     message = message.removeprefix(f"{entry.source}: ").removesuffix(f" (clip at position {entry.position})")
     reason = _in_short(visible(" ".join(message.split())))
-    return f"  {visible(entry.source)}: {_counted(clips, 'clip')} {entry.action}: {kind}: {reason}"
+    return f"  {visible(entry.source)}: {counted(clips, 'clip')} {entry.action}: {kind}: {reason}"
 
 
 def _in_short(message: str) -> str:
@@ -187,10 +188,6 @@ def _in_short(message: str) -> str:
     while len(parts) > 1 and len("; ".join(parts)) > _PRINTED_REASON:
         parts.pop()
     return shorten("; ".join(parts), _PRINTED_REASON, placeholder=" ...")
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def check_max_failed(max_failed: int | float | None, on_error: str) -> None:
