@@ -49,7 +49,7 @@ def owners_of_locks(tree: ast.Module) -> dict[str, bool]:
 
 
 def test_every_lock_that_lasts_is_renewed_in_forked_processes() -> None:
-    """L02: a thread that holds a lock when the process forks is not in the child, and never releases it there."""
+    """L01: a thread that holds a lock when the process forks is not in the child, and never releases it there."""
     root = Path(framefeed.__file__).parent
     texts = {path.relative_to(root).as_posix(): path.read_text() for path in root.rglob("*.py")}
     with_locks = {name: text for name, text in texts.items() if any(lock in text for lock in LOCKS)}
