@@ -1,0 +1,106 @@
+"""docs/formats.md names the versions, columns and limits of the code, so that a changed format changes its page."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import get_args
+
+import pyarrow as pa
+
+import framefeed as ff
+from framefeed.cache.codecs import known_codecs
+from framefeed.cache.keys import SCHEMA as KEY_SCHEMA
+from framefeed.cache.keys import Recipe, stream_key
+from framefeed.cache.store import segment_format
+from framefeed.cache.stored import StoreOptions
+from framefeed.index.catalog_files import FORMAT, Header
+from framefeed.index.catalog_roll import ROLL
+from framefeed.index.facts import FACTS
+from framefeed.index.frame_index import BuiltFrom, StreamFacts, TimesFrom
+from framefeed.index.frame_reading import NUMBERS
+from framefeed.index.frame_tables import SCHEMA as FRAMES_SCHEMA
+from framefeed.index.journal import JOURNALED
+from framefeed.load.checkpoint import STATE_VERSION as LOADER_VERSION
+from framefeed.plan.epoch import STATE_VERSION as PLAN_VERSION
+from framefeed.testing import make_folder
+
+PAGE = (Path(__file__).resolve().parent.parent / "docs" / "formats.md").read_text(encoding="utf-8")
+TEXT = " ".join(PAGE.split())
+
+
+def table(section: str, number: int = 0) -> list[list[str]]:
+    """Rows of a table under a heading, without its header; cells without their outer backquotes."""
+    under = re.split(rf"^#+ {re.escape(section)}$", PAGE, flags=re.M)[1]
+    block = re.findall(r"(?:^\|.*\|\n)+", re.split(r"^#+ ", under, maxsplit=1, flags=re.M)[0], re.M)[number]
+    return [[cell.strip().strip("`") for cell in line[1:-1].split(" | ")] for line in block.splitlines()[2:]]
+
+
+def first_cells(section: str, number: int = 0) -> list[str]:
+    return [row[0] for row in table(section, number)]
+
+
+def columns(section: str, number: int = 0) -> list[tuple[str, str]]:
+    return [(row[0], row[1]) for row in table(section, number)]
+
+
+def written(schema: pa.Schema | pa.StructType) -> list[tuple[str, str]]:
+    return [(each.name, str(each.type).replace(", ordered=0", "")) for each in schema]
+
+
+def listed(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def test_versions() -> None:
+    assert [row[:2] for row in table("Files and versions", 1)] == [
+        ["catalog file and frame tables", str(FORMAT)],
+        ["journal", str(FORMAT)],
+        ["cache segment", str(segment_format.FORMAT)],
+        ["cache key", str(KEY_SCHEMA)],
+        ["state of a loader", str(LOADER_VERSION)],
+        ["state of a plan", str(PLAN_VERSION)],
+    ]
+
+
+def test_catalog_file() -> None:
+    assert columns("Catalog file: cat.parquet") == written(pa.schema(FACTS))
+    assert JOURNALED.names == [name for name in FACTS if name != "label"]
+    metadata = table("Metadata of the schema")
+    assert [row[0] for row in metadata] == [field.name for field in fields(Header)]
+    assert metadata[-1] == ["format", "integer", str(FORMAT)]
+
+
+def test_frame_tables() -> None:
+    assert columns("Frame tables: cat.frames.arrow") == [*written(FRAMES_SCHEMA), ("roll", "list")]
+    assert columns("Frame tables: cat.frames.arrow", 1) == written(ROLL)
+    numbers = list(NUMBERS.names or ())
+    assert f"one after the other: {listed(numbers)}." in TEXT
+    texts = [field.name for field in fields(StreamFacts) if field.name not in numbers]
+    assert f"| bytes | {listed(texts)}, fingerprint |" in TEXT
+    for names in (get_args(BuiltFrom), get_args(TimesFrom)):
+        assert ", ".join(f"{number} `{name}`" for number, name in enumerate(names)) in TEXT
+
+
+def test_cache_folder() -> None:
+    assert columns("A segment") == written(segment_format.SCHEMA)
+    limits = [int(row[1]) for row in table("A segment", 3)]
+    formats = segment_format
+    in_a_segment = [formats.MAX_ROWS, formats.MAX_DIRECTORY_BYTES, formats.MAX_KINDS_BYTES, formats.MAX_FRAME_BYTES]
+    assert limits == [*in_a_segment, StoreOptions().segment_bytes]
+    names = re.findall(r"`(\w+)", " ".join(f"`{cell}" for cell in first_cells("Labels and bytes of codecs")))
+    assert set(names) == set(known_codecs())
+    stream = StreamFacts(0, "mp4", "h264", None, 16, 16, "yuv420p")
+    described = json.loads(stream_key(1, "0", stream, Recipe("planes", None, "pyav")).description)
+    assert sorted(first_cells("Keys")) == sorted(described)
+
+
+def test_checkpoints(tmp_path: Path) -> None:
+    make_folder(tmp_path / "videos", videos_per_class=1, seconds=1.0)
+    plan = ff.plan_clips(ff.scan(tmp_path / "videos", workers=0), ff.Uniform(2), seed=0)
+    with ff.ClipLoader(plan, batch_size=1, workers=0) as loader:
+        state = loader.state_dict()
+    assert first_cells("Checkpoints") == list(state)
+    assert first_cells("Checkpoints", 1) == list(state["plan"])
