@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,12 +90,12 @@ class Seen:
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def browser() -> Iterator[Any]:
     if CHROMIUM is None:
         pytest.skip("no chromium here: apt-get install chromium, or name one in FRAMEFEED_CHROMIUM")
     with pytest.MonkeyPatch.context() as patch:
-        # Where the driver makes the browser's empty profile.
-        patch.setenv("TMPDIR", os.fspath(tmp_path_factory.mktemp("chromium")))
+        # Where the driver makes the browser's empty profile; the path of a socket in it must be shorter than 108 bytes.
+        patch.setenv("TMPDIR", tempfile.mkdtemp())
         with playwright.sync_playwright() as driver:
             browser = driver.chromium.launch(executable_path=CHROMIUM, args=[*QUIET])
             yield browser
