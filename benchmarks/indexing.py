@@ -22,7 +22,7 @@ from typing import Any
 import av
 
 import framefeed as ff
-from framefeed.index.build import index_media
+from framefeed.index import index_media
 
 GROUPS = {
     "H.264 + HEVC": ("h264", "hevc"),

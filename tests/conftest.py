@@ -82,7 +82,7 @@ _GENERATIONS_OF_GARBAGE = 4
 def hand_clock(monkeypatch: pytest.MonkeyPatch) -> HandClock:
     """The clock of deadlines: stands still until the test moves it."""
     clock = HandClock()
-    monkeypatch.setattr("framefeed.parallel._run.monotonic", clock)
+    monkeypatch.setattr("framefeed.parallel._ordered.monotonic", clock)
     return clock
 
 

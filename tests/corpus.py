@@ -12,7 +12,8 @@ import tempfile
 from functools import lru_cache
 from pathlib import Path
 
-from framefeed.testing import ClipSpec, pathology, write_clip
+from framefeed.testing import ClipSpec, write_clip
+from framefeed.testing.recipes import pathology
 
 
 def corpus_file(name: str) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from framefeed.index.build import build_index
+from framefeed.index import build_index
 from framefeed.testing import ClipSpec
 from tests.corpus import clip_file
 

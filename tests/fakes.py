@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from framefeed.decode.decoder import ClipSlot, DecodeCounts, DecodeReport
+from framefeed.decode import ClipSlot, DecodeCounts, DecodeReport
 from framefeed.errors import FramefeedError, UsageError
-from framefeed.index.frame_index import MISSING_PTS, FrameIndex, PacketTable, StreamFacts
-from framefeed.media.source import MediaSource
+from framefeed.index import MISSING_PTS, FrameIndex, PacketTable, StreamFacts
+from framefeed.media import MediaSource
 
 
 class FlatDecoder:

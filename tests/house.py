@@ -51,7 +51,7 @@ class Source:
 
     @property
     def room(self) -> str:
-        """`framefeed.media.info` is in `media`; the facade is in ``""``."""
+        """`framefeed.media._info` is in `media`; the facade is in ``""``."""
         return [*self.module.split("."), ""][1]
 
     def within(self, package: str) -> bool:
@@ -63,15 +63,35 @@ class Source:
 
 Rule = Callable[[Source], list[str]]
 
+MODULE_FILES = {
+    ".".join(path.relative_to(SRC).with_suffix("").parts): path for path in sorted((SRC / PACKAGE).rglob("*.py"))
+}
+"""Every file of the package by its dotted name, ``__init__`` included."""
+
 
 def package_sources() -> list[Source]:
     """Every module of the package, by name."""
-    sources = []
-    for path in sorted((SRC / PACKAGE).rglob("*.py")):
-        parts = path.relative_to(SRC).with_suffix("").parts
-        module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        sources.append(Source(module, path.read_text(encoding="utf-8")))
-    return sources
+    return [
+        Source(name.removesuffix(".__init__"), path.read_text(encoding="utf-8")) for name, path in MODULE_FILES.items()
+    ]
+
+
+# These see inside several rooms.
+SEES_INSIDE = {"tests.test_formats": "compares the page about formats with the constants of each room"}
+
+
+def outside_sources() -> list[Source]:
+    """Every file of tests and benchmarks; a test of a room is in that room."""
+    tests = SRC.parent / "tests"
+    sources = [
+        Source(".".join(path.relative_to(tests.parent).with_suffix("").parts), path.read_text(encoding="utf-8"))
+        for path in sorted(tests.rglob("*.py"))
+    ]
+    sources = [source for source in sources if source.module not in SEES_INSIDE]
+    return sources + [
+        Source("benchmarks", path.read_text(encoding="utf-8"))
+        for path in sorted((SRC.parent / "benchmarks").rglob("*.py"))
+    ]
 
 
 # --- reading the tree -----------------------------------------------------------------------------
@@ -177,7 +197,7 @@ LONG_SIGNATURES = {
     ("cache", "build"),
     ("cache", "estimate"),
     ("decode", "VideoDecoder.__init__"),
-    ("index", "scan"),
+    ("catalog", "scan"),
     ("load", "ClipLoader.__init__"),
     ("load", "VideoDecoder.__init__"),
     ("parallel", "ordered_map"),
@@ -273,7 +293,7 @@ LOADS_BY_NAME = {
     "framefeed": "each public name at its first use, through the module __getattr__",
     "framefeed.bench.baselines": "baselines by name",
     "framefeed.cli": "a command's module when it is asked for",
-    "framefeed.decode.registry": "decoders by name, entry points",
+    "framefeed.decode._registry": "decoders by name, entry points",
 }
 
 
@@ -301,7 +321,7 @@ def lazy_imports(source: Source) -> list[str]:
 
 # `except Exception` that does not raise again: where code that is not ours runs, and the error travels on as a value.
 BROAD_EXCEPT = {
-    "framefeed.parallel.outcome": "the worker border: any error of the user's function becomes an Err at its position",
+    "framefeed.parallel._outcome": "the worker border: any error of the user's function becomes an Err at its position",
     "framefeed.parallel._worker": "the same border in a worker process, which imports the standard library alone",
     "framefeed.cli": "whatever reaches the top is our bug: traceback and exit 70",
 }
@@ -392,21 +412,56 @@ def one_framework(source: Source) -> list[str]:
     return [f"{source.module}: imports {' and '.join(met)}"] if len(met) > 1 else []
 
 
-GUESTS = {"bench", "cli", "report", "testing"}
+# Modules of rooms that are known by name: the commands, one module a codec library, one module a peer.
+KNOWN_BY_NAME = {"framefeed.cli", "framefeed.decode.backends", "framefeed.bench.baselines"}
 
 
-def private_modules(source: Source) -> list[str]:
-    """The rooms that are clients of the others use what those show."""
-    if source.room not in GUESTS:
-        return []
+def doors(source: Source) -> list[str]:
+    """Other rooms, and tests of other rooms, import from a package; the modules inside it are its own."""
     found = []
     for node, name in source.imports:
-        parts = name.split(".")
-        if parts[0] == PACKAGE and len(parts) > 2 and parts[1] != source.room:
-            found += [
-                source.at(node, f"imports {name}") for part in parts[2:] if part.startswith("_") and part[1] != "_"
-            ]
+        package, room, *inner = [*name.split("."), ""]
+        if package == PACKAGE and room != source.room and any(_is_private(part) for part in inner):
+            found.append(source.at(node, f"imports {name}, which is inside {room}"))
     return found
+
+
+def underscored(source: Source) -> list[str]:
+    """A module of a room is private, so that its package says what others may use."""
+    parent, _, name = source.module.rpartition(".")
+    is_package = "." not in parent or f"{source.module}.__init__" in MODULE_FILES
+    if is_package or name.startswith("_") or parent in KNOWN_BY_NAME:
+        return []
+    return [f"{source.module}: is a module of a room, but is not called _{name}"]
+
+
+# Room -> modules of other rooms whose names it may not take, also not from a package: decoding starts nothing and
+# orders nothing. The same contract stands in .importlinter for the modules themselves.
+CLOSED = {"decode": ("parallel._ordered", "parallel._pools", "parallel._processes", "plan._order")}
+
+
+def closed_names(source: Source) -> list[str]:
+    """What a contract keeps from a room stays out of it when another package offers it."""
+    found = []
+    for module in CLOSED.get(source.room, ()):
+        room = module.partition(".")[0]
+        names = {f"{PACKAGE}.{room}.{name}" for name in offered(room).get(f"{PACKAGE}.{module}", ())}
+        found += [source.at(node, f"imports {name}") for node, name in source.imports if name in names]
+    return found
+
+
+def offered(room: str) -> dict[str, list[str]]:
+    """Module inside a room -> the names of it that the room's package offers."""
+    tree = ast.parse((SRC / PACKAGE / room / "__init__.py").read_text(encoding="utf-8"))
+    names: dict[str, list[str]] = {}
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            names.setdefault(node.module, []).extend(alias.name for alias in node.names)
+    return names
+
+
+def _is_private(part: str) -> bool:
+    return part.startswith("_") and not part.startswith("__")
 
 
 RULES: dict[str, Rule] = {
@@ -420,7 +475,9 @@ RULES: dict[str, Rule] = {
     "broad except": broad_except,
     "starts workers": starts_workers,
     "one framework": one_framework,
-    "private modules": private_modules,
+    "doors": doors,
+    "underscored": underscored,
+    "closed names": closed_names,
     "plain words": plain_words,
 }
 

@@ -11,20 +11,18 @@ from typing import get_args
 import pyarrow as pa
 
 import framefeed as ff
-from framefeed.cache.codecs import known_codecs
-from framefeed.cache.keys import SCHEMA as KEY_SCHEMA
-from framefeed.cache.keys import Recipe, stream_key
-from framefeed.cache.store import segment_format
-from framefeed.cache.stored import StoreOptions
-from framefeed.index.catalog_files import FORMAT, Header
-from framefeed.index.catalog_roll import ROLL
-from framefeed.index.facts import FACTS
-from framefeed.index.frame_index import BuiltFrom, StreamFacts, TimesFrom
-from framefeed.index.frame_reading import NUMBERS
-from framefeed.index.frame_tables import SCHEMA as FRAMES_SCHEMA
-from framefeed.index.journal import JOURNALED
-from framefeed.load.checkpoint import STATE_VERSION as LOADER_VERSION
-from framefeed.plan.epoch import STATE_VERSION as PLAN_VERSION
+from framefeed.cache import StoreOptions, known_codecs
+from framefeed.cache._keys import KEY_VERSION, Recipe, stream_key
+from framefeed.cache.store import _format
+from framefeed.catalog import FACTS, Header
+from framefeed.catalog._catalog_file import FORMAT
+from framefeed.catalog._frame_tables import NUMBERS
+from framefeed.catalog._frame_tables import SCHEMA as FRAMES_SCHEMA
+from framefeed.catalog._roll import ROLL
+from framefeed.catalog.scan._journal import JOURNALED
+from framefeed.index import BuiltFrom, StreamFacts, TimesFrom
+from framefeed.load._iteration import STATE_VERSION as LOADER_VERSION
+from framefeed.plan._epoch import STATE_VERSION as PLAN_VERSION
 from framefeed.testing import make_folder
 
 PAGE = (Path(__file__).resolve().parent.parent / "docs" / "formats.md").read_text(encoding="utf-8")
@@ -58,8 +56,8 @@ def test_versions() -> None:
     assert [row[:2] for row in table("Files and versions", 1)] == [
         ["catalog file and frame tables", str(FORMAT)],
         ["journal", str(FORMAT)],
-        ["cache segment", str(segment_format.FORMAT)],
-        ["cache key", str(KEY_SCHEMA)],
+        ["cache segment", str(_format.FORMAT)],
+        ["cache key", str(KEY_VERSION)],
         ["state of a loader", str(LOADER_VERSION)],
         ["state of a plan", str(PLAN_VERSION)],
     ]
@@ -85,9 +83,9 @@ def test_frame_tables() -> None:
 
 
 def test_cache_folder() -> None:
-    assert columns("A segment") == written(segment_format.SCHEMA)
+    assert columns("A segment") == written(_format.SCHEMA)
     limits = [int(row[1]) for row in table("A segment", 3)]
-    formats = segment_format
+    formats = _format
     in_a_segment = [formats.MAX_ROWS, formats.MAX_DIRECTORY_BYTES, formats.MAX_KINDS_BYTES, formats.MAX_FRAME_BYTES]
     assert limits == [*in_a_segment, StoreOptions().segment_bytes]
     names = re.findall(r"`(\w+)", " ".join(f"`{cell}" for cell in first_cells("Labels and bytes of codecs")))

@@ -19,12 +19,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from framefeed.decode import VideoDecoder
 from framefeed.decode.backends.pyav import PyAVDecoder
-from framefeed.decode.video_decoder import VideoDecoder
-from framefeed.index.build import build_index
-from framefeed.index.frame_index import DISPOSABLE, FrameIndex
-from framefeed.media.source import MediaSource
-from framefeed.testing import Pathology, iter_pathologies, pathology, read_stamp, read_stamps
+from framefeed.index import DISPOSABLE, FrameIndex, build_index
+from framefeed.media import MediaSource
+from framefeed.testing import Pathology, read_stamp, read_stamps
+from framefeed.testing.recipes import iter_pathologies, pathology
 from tests.corpus import corpus_file
 from tests.decode.law import Product, check_clips, check_frames
 from tests.media.files import READABLE, readable_path

@@ -13,9 +13,7 @@ import torch
 
 import framefeed as ff
 from framefeed.cli import main
-from framefeed.decode.registry import decoder_named
-from framefeed.load import buffers
-from framefeed.parallel.shortage import register_releasable
+from framefeed.decode import decoder_named
 from tests.cli.running import only_line
 from tests.load.media import catalog, folder, plan_of
 
@@ -107,26 +105,6 @@ def test_a_float_tensor_that_does_not_fit(clip: Path, monkeypatch: pytest.Monkey
         patch.setattr(torch.Tensor, "to", lambda *_: (_ for _ in ()).throw(RuntimeError("another error")))
         with pytest.raises(RuntimeError, match="another error"):
             frames[0]
-
-
-def test_what_is_idle_is_released_before_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Idle:
-        released = 0
-
-        def release_idle(self) -> None:
-            self.released += 1
-
-    idle, empty = Idle(), np.empty
-    register_releasable(idle)
-
-    def empty_once_released(*given: Any, **options: Any) -> Any:
-        if not idle.released:
-            raise MemoryError
-        return empty(*given, **options)
-
-    monkeypatch.setattr(np, "empty", empty_once_released)
-    assert buffers.BufferPool(1).lease((2, 3)).shape == (2, 3)
-    assert idle.released == 1
 
 
 def test_the_command_line_says_it_in_one_line(

@@ -19,15 +19,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from framefeed.decode.backends.pyav import PyAVDecoder
-from framefeed.decode.backends.pyav_pools import thread_pools
-from framefeed.decode.video_decoder import VideoDecoder
+from framefeed.decode import VideoDecoder
+from framefeed.decode.backends.pyav import PyAVDecoder, thread_pools
 from framefeed.errors import EmptyVideo, MediaError, UnreadableMedia
-from framefeed.index.build import build_index, index_media
-from framefeed.index.frame_index import FrameIndex
-from framefeed.media.probe import probe
-from framefeed.media.source import MediaSource
-from framefeed.plan.runs import plan_runs
+from framefeed.index import FrameIndex, build_index, index_media
+from framefeed.media import MediaSource, probe
+from framefeed.plan import plan_runs
 from tests.conftest import CHECKOUT
 from tests.decode.law import Product, check_frames
 from tests.lengths import IS_LONG, either

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import framefeed as ff
-from framefeed.decode.registry import as_decoder
+from framefeed.decode import as_decoder
 from framefeed.errors import FramefeedError, UsageError
 from framefeed.testing import make_folder
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from framefeed.decode.backends.pyav import PyAVDecoder
-from framefeed.index.build import build_index
-from framefeed.media.source import MediaSource
+from framefeed.index import build_index
+from framefeed.media import MediaSource
 from framefeed.testing import CODECS
 from tests.corpus import clip_file, corpus_file
 from tests.decode.law import Product, check_frames, known_pts

@@ -44,27 +44,39 @@ from framefeed.errors import (
 
 if TYPE_CHECKING:
     from framefeed import cache, parallel
-    from framefeed.cache.frame_cache import FrameCache
-    from framefeed.decode.decoder import ClipSlot, DecodeCounts, Decoder, DecodeReport
-    from framefeed.decode.frames import Frame, FrameBatch
-    from framefeed.decode.metadata import VideoMetadata
-    from framefeed.decode.video_decoder import VideoDecoder
-    from framefeed.index.build import build_index
-    from framefeed.index.catalog import Catalog, CatalogEntry
-    from framefeed.index.frame_index import FrameIndex
-    from framefeed.index.scanning import scan
-    from framefeed.load.batch import ClipBatch
-    from framefeed.load.loader import ClipLoader
-    from framefeed.media.info import MediaInfo
-    from framefeed.media.limits import Limits
-    from framefeed.media.probe import probe
-    from framefeed.media.sequence import ImageSequence
-    from framefeed.plan.clips import AtIndices, EveryFrame, RandomSegments, Uniform
-    from framefeed.plan.crops import CenterCrop, RandomCrop, RandomResizedCrop
-    from framefeed.plan.epoch import EpochPlan, plan_clips
-    from framefeed.plan.request import DecodeRequest, OutputSpec
-    from framefeed.plan.requests import plan_requests
-    from framefeed.plan.timed import AtSeconds, Dense, Rates
+    from framefeed.cache import FrameCache
+    from framefeed.catalog import Catalog, CatalogEntry
+    from framefeed.catalog.scan import scan
+    from framefeed.decode import (
+        ClipSlot,
+        DecodeCounts,
+        Decoder,
+        DecodeReport,
+        Frame,
+        FrameBatch,
+        VideoDecoder,
+        VideoMetadata,
+    )
+    from framefeed.index import FrameIndex, build_index
+    from framefeed.load import ClipBatch, ClipLoader
+    from framefeed.media import ImageSequence, Limits, MediaInfo, probe
+    from framefeed.plan import (
+        AtIndices,
+        AtSeconds,
+        CenterCrop,
+        DecodeRequest,
+        Dense,
+        EpochPlan,
+        EveryFrame,
+        OutputSpec,
+        RandomCrop,
+        RandomResizedCrop,
+        RandomSegments,
+        Rates,
+        Uniform,
+        plan_clips,
+        plan_requests,
+    )
 
 __version__ = "0.1.0"
 
@@ -130,31 +142,43 @@ __all__ = [
     "scan",
 ]
 
-# Where each name is defined; its module is imported at the name's first use (design/0015).
-_MODULES = {
-    "cache.frame_cache": ("FrameCache",),
-    "decode.decoder": ("ClipSlot", "DecodeCounts", "Decoder", "DecodeReport"),
-    "decode.frames": ("Frame", "FrameBatch"),
-    "decode.metadata": ("VideoMetadata",),
-    "decode.video_decoder": ("VideoDecoder",),
-    "index.build": ("build_index",),
-    "index.catalog": ("Catalog", "CatalogEntry"),
-    "index.frame_index": ("FrameIndex",),
-    "index.scanning": ("scan",),
-    "load.batch": ("ClipBatch",),
-    "load.loader": ("ClipLoader",),
-    "media.info": ("MediaInfo",),
-    "media.limits": ("Limits",),
-    "media.probe": ("probe",),
-    "media.sequence": ("ImageSequence",),
-    "plan.clips": ("AtIndices", "EveryFrame", "RandomSegments", "Uniform"),
-    "plan.crops": ("CenterCrop", "RandomCrop", "RandomResizedCrop"),
-    "plan.epoch": ("EpochPlan", "plan_clips"),
-    "plan.request": ("DecodeRequest", "OutputSpec"),
-    "plan.requests": ("plan_requests",),
-    "plan.timed": ("AtSeconds", "Dense", "Rates"),
+# The room whose door has each name; it is imported at the name's first use (design/0015).
+_DOORS = {
+    "cache": ("FrameCache",),
+    "catalog": ("Catalog", "CatalogEntry"),
+    "catalog.scan": ("scan",),
+    "decode": (
+        "ClipSlot",
+        "DecodeCounts",
+        "Decoder",
+        "DecodeReport",
+        "Frame",
+        "FrameBatch",
+        "VideoDecoder",
+        "VideoMetadata",
+    ),
+    "index": ("FrameIndex", "build_index"),
+    "load": ("ClipBatch", "ClipLoader"),
+    "media": ("ImageSequence", "Limits", "MediaInfo", "probe"),
+    "plan": (
+        "AtIndices",
+        "AtSeconds",
+        "CenterCrop",
+        "DecodeRequest",
+        "Dense",
+        "EpochPlan",
+        "EveryFrame",
+        "OutputSpec",
+        "RandomCrop",
+        "RandomResizedCrop",
+        "RandomSegments",
+        "Rates",
+        "Uniform",
+        "plan_clips",
+        "plan_requests",
+    ),
 }
-_HOMES = {name: f"framefeed.{module}" for module, names in _MODULES.items() for name in names}
+_HOMES = {name: f"framefeed.{room}" for room, names in _DOORS.items() for name in names}
 _PACKAGES = frozenset({"cache", "parallel"})
 _ADAPTERS = frozenset({"torch"})
 _ARRAYS = "ff.ClipLoader gives NumPy arrays, which every framework takes"

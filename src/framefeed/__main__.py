@@ -1,5 +1,7 @@
 """``python -m framefeed``: the same command as ``framefeed``."""
 
+from __future__ import annotations
+
 import sys
 
 from _framefeed_command import main

@@ -1,5 +1,7 @@
 """Not in this version: ``from framefeed.dali import external_source`` says so, as ``ff.dali`` does."""
 
+from __future__ import annotations
+
 from framefeed.errors import NotInThisVersion
 
 raise NotInThisVersion(

@@ -1,5 +1,7 @@
 """Not in this version: ``from framefeed.jax import iterate`` says so, as ``ff.jax`` does."""
 
+from __future__ import annotations
+
 from framefeed.errors import NotInThisVersion
 
 raise NotInThisVersion(

@@ -1,5 +1,7 @@
 """Not in this version: ``from framefeed.ray import dataset`` says so, as ``ff.ray`` does."""
 
+from __future__ import annotations
+
 from framefeed.errors import NotInThisVersion
 
 raise NotInThisVersion(

@@ -1,5 +1,7 @@
 """Not in this version: ``from framefeed.tensorflow import dataset`` says so, as ``ff.tensorflow`` does."""
 
+from __future__ import annotations
+
 from framefeed.errors import NotInThisVersion
 
 raise NotInThisVersion(

@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from framefeed.adapters.torch import ClipDataset
-from framefeed.cache.frame_cache import FrameCache
+from framefeed.adapters.torch._clip_dataset import ClipDataset
+from framefeed.cache import FrameCache
 from framefeed.errors import UsageError
-from framefeed.plan.timed import Dense
+from framefeed.plan import Dense
 from tests.load.media import plan_of
 
 pytestmark = [

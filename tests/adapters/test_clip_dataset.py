@@ -26,16 +26,14 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
-from framefeed.adapters.torch import ClipDataset, to_device
-from framefeed.adapters.torch import DataLoader as OurDataLoader
+from framefeed.adapters.torch._clip_dataset import ClipDataset
+from framefeed.adapters.torch._later import DataLoader as OurDataLoader
+from framefeed.adapters.torch._later import to_device
+from framefeed.catalog.scan import scan
 from framefeed.errors import CorruptMedia, FrameNotFound, LoadError, StaleSource, UsageError
-from framefeed.index.scanning import scan
 from framefeed.load import ClipLoader
 from framefeed.parallel import ordered_map
-from framefeed.plan.clips import AtIndices, Uniform
-from framefeed.plan.epoch import EpochPlan, plan_clips
-from framefeed.plan.request import DecodeRequest
-from framefeed.plan.requests import plan_requests
+from framefeed.plan import AtIndices, DecodeRequest, EpochPlan, Uniform, plan_clips, plan_requests
 from framefeed.testing import ClipSpec, write_clip
 from tests.fakes import FlatDecoder
 from tests.load.media import assert_stamps, catalog, folder, plan_of

@@ -15,9 +15,8 @@ from torch.utils.data import DataLoader
 import framefeed as ff
 from framefeed.errors import LimitExceeded, UsageError
 from framefeed.load import ClipLoader
-from framefeed.media.limits import Limits
-from framefeed.plan.clips import Uniform
-from framefeed.plan.epoch import EpochPlan, plan_clips
+from framefeed.media import Limits
+from framefeed.plan import EpochPlan, Uniform, plan_clips
 from framefeed.testing import ClipSpec, write_clip
 from tests.fakes import FlatDecoder
 

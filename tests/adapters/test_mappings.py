@@ -8,9 +8,9 @@ import pytest
 
 pytest.importorskip("torch")
 
-from framefeed.adapters.torch.mappings import check_mappings
+from framefeed.adapters.torch._video_decoder import check_mappings
 from framefeed.errors import UsageError
-from framefeed.index.build import build_index
+from framefeed.index import build_index
 from tests.corpus import corpus_file
 
 

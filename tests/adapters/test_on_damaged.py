@@ -12,14 +12,13 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from framefeed.adapters.torch import ClipDataset
-from framefeed.cache.frame_cache import FrameCache
+from framefeed.adapters.torch._clip_dataset import ClipDataset
+from framefeed.cache import FrameCache
+from framefeed.catalog import Catalog
+from framefeed.catalog.scan import scan
 from framefeed.errors import CorruptMedia
-from framefeed.index.catalog import Catalog
-from framefeed.index.scanning import scan
 from framefeed.load import ClipLoader
-from framefeed.plan.clips import AtIndices
-from framefeed.plan.epoch import EpochPlan, plan_clips
+from framefeed.plan import AtIndices, EpochPlan, plan_clips
 from tests.damaged import SPEC, damaged_clip
 
 pytestmark = [

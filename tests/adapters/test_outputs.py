@@ -11,12 +11,11 @@ import torch
 from PIL import Image
 from torch.utils.data import DataLoader
 
-from framefeed.adapters.torch import ClipDataset
+from framefeed.adapters.torch._clip_dataset import ClipDataset
+from framefeed.catalog import Catalog
+from framefeed.catalog.scan import scan
 from framefeed.errors import CorruptMedia, UsageError
-from framefeed.index.catalog import Catalog
-from framefeed.index.scanning import scan
-from framefeed.plan.clips import Uniform
-from framefeed.plan.epoch import plan_clips
+from framefeed.plan import Uniform, plan_clips
 from tests.fakes import FlatDecoder
 from tests.load.media import plan_of
 

@@ -10,13 +10,11 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from framefeed.adapters.torch import ClipDataset, VideoDecoder
-from framefeed.index.scanning import scan
-from framefeed.media.sequence import ImageSequence
-from framefeed.plan.clips import Uniform
-from framefeed.plan.epoch import plan_clips
-from framefeed.plan.request import DecodeRequest
-from framefeed.plan.requests import plan_requests
+from framefeed.adapters.torch._clip_dataset import ClipDataset
+from framefeed.adapters.torch._video_decoder import VideoDecoder
+from framefeed.catalog.scan import scan
+from framefeed.media import ImageSequence
+from framefeed.plan import DecodeRequest, Uniform, plan_clips, plan_requests
 from framefeed.testing import read_stamps
 from tests.media.pictures import write_folder
 

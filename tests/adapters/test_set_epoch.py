@@ -13,11 +13,9 @@ from typing import Any
 import pytest
 from torch.utils.data import DataLoader, RandomSampler
 
-from framefeed.adapters.torch import ClipDataset, served
-from framefeed.adapters.torch.served import Served
-from framefeed.plan.clips import AtIndices, RandomSegments, Uniform
-from framefeed.plan.crops import CenterCrop, RandomCrop, RandomResizedCrop
-from framefeed.plan.timed import Dense, Rates
+from framefeed.adapters.torch import _clip_dataset
+from framefeed.adapters.torch._clip_dataset import ClipDataset, Served
+from framefeed.plan import AtIndices, CenterCrop, Dense, RandomCrop, RandomResizedCrop, RandomSegments, Rates, Uniform
 from tests.fakes import FlatDecoder
 from tests.load.media import plan_of
 
@@ -27,8 +25,7 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import sys
 from torch.utils.data import DataLoader
-from framefeed.adapters.torch import ClipDataset, served
-from framefeed.adapters.torch.served import Served
+from framefeed.adapters.torch._clip_dataset import ClipDataset, Served
 from tests.load.media import plan_of
 
 if __name__ == "__main__":
@@ -132,7 +129,7 @@ def test_of_workers_that_count_at_once_the_first_alone_warns(monkeypatch: pytest
     counts = Served()
 
     def deliver(worker: int) -> None:
-        monkeypatch.setattr(served, "get_worker_info", lambda: SimpleNamespace(id=worker))
+        monkeypatch.setattr(_clip_dataset, "get_worker_info", lambda: SimpleNamespace(id=worker))
         counts.add(12, epoch_items=12)
 
     with warnings.catch_warnings():

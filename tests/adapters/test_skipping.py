@@ -15,11 +15,10 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from framefeed.adapters.torch import ClipDataset
+from framefeed.adapters.torch._clip_dataset import ClipDataset
+from framefeed.catalog.scan import scan
 from framefeed.errors import CorruptMedia, LoadError, NotInThisVersion, ResourceExhausted, StaleSource, UsageError
-from framefeed.index.scanning import scan
-from framefeed.plan.clips import AtIndices, Uniform
-from framefeed.plan.epoch import EpochPlan, plan_clips
+from framefeed.plan import AtIndices, EpochPlan, Uniform, plan_clips
 from framefeed.testing import ClipSpec, write_clip
 from tests.fakes import FlatDecoder
 from tests.load.media import catalog, folder, plan_of

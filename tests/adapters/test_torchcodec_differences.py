@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 
-from framefeed.adapters.torch import VideoDecoder
+from framefeed.adapters.torch._video_decoder import VideoDecoder
 from framefeed.errors import (
     CorruptMedia,
     EmptyVideo,

@@ -12,9 +12,8 @@ import pytest
 import torch
 
 import framefeed as ff
-from framefeed.adapters.torch import VideoDecoder
-from framefeed.adapters.torch.mappings import InvalidMappings
-from framefeed.decode.asking import NoSuchFrame, RefusedValue, WrongKind
+from framefeed.adapters.torch._video_decoder import InvalidMappings, VideoDecoder
+from framefeed.decode import NoSuchFrame, RefusedValue, WrongKind
 from framefeed.errors import FramefeedError, UsageError
 from tests.adapters.torchcodec_calls import CALLS, OPENINGS, STAND_INS, RandomCrop, Resize, names
 from tests.corpus import corpus_file

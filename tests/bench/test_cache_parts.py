@@ -10,22 +10,31 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from framefeed.bench._cache_samples import near_keys, take_sample, video_of
+from framefeed.bench._measuring import Interval, Sample, Samples
+from framefeed.bench._media import BenchVideo
 from framefeed.bench.baselines import load_module
-from framefeed.bench.cache_advice import Advice, Pick, Setting, Way, advise, busy_cores, way_of
-from framefeed.bench.cache_advising import advice_lines, loss_lines
-from framefeed.bench.cache_checking import CROP, Look, check, crops_sheet
-from framefeed.bench.cache_exact import Figures, winner
-from framefeed.bench.cache_field import FRAME_BASELINES, find_frames
-from framefeed.bench.cache_original import percent
-from framefeed.bench.cache_pages import disk_speed, forget, num_pages, resident_pages
-from framefeed.bench.cache_passes import overhead
-from framefeed.bench.cache_samples import near_keys, take_sample, video_of
-from framefeed.bench.measuring import Interval, Sample, Samples
-from framefeed.bench.media import BenchVideo
-from framefeed.cache.codecs.choice import Choice, CodecFigures, Conditions, choose_codec
-from framefeed.decode.decoder import Pixels
+from framefeed.bench.cache._advice import (
+    Advice,
+    Pick,
+    Setting,
+    Way,
+    advice_lines,
+    advise,
+    busy_cores,
+    loss_lines,
+    way_of,
+)
+from framefeed.bench.cache._checking import CROP, Look, check, crops_sheet
+from framefeed.bench.cache._exact import Figures, winner
+from framefeed.bench.cache._field import FRAME_BASELINES, find_frames
+from framefeed.bench.cache._original import percent
+from framefeed.bench.cache._pages import disk_speed, forget, num_pages, resident_pages
+from framefeed.bench.cache._passes import overhead
+from framefeed.cache import Choice, CodecFigures, Conditions, choose_codec
+from framefeed.decode import Pixels
 from framefeed.errors import MissingMedia
-from framefeed.testing.clips import ClipSpec, write_clip
+from framefeed.testing import ClipSpec, write_clip
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +57,7 @@ def test_a_sample_holds_each_frame_as_the_decoder_gives_it(video: BenchVideo) ->
 
 
 def test_a_sample_is_no_larger_than_fits(video: BenchVideo, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("framefeed.bench.cache_samples.MAX_BYTES", 3 * 48 * 64 * 2)
+    monkeypatch.setattr("framefeed.bench._cache_samples.MAX_BYTES", 3 * 48 * 64 * 2)
     assert len(take_sample(video, 7, (24, 32))) == 2
     assert len(take_sample(video, 1000, (24, 32))) == 2
 
@@ -62,7 +71,7 @@ def test_where_decoding_would_take_long_frames_move_towards_their_key_frames(
         return np.searchsorted(keys, ordinals, side="right").tolist()
 
     spread = near_keys(video, 8)
-    monkeypatch.setattr("framefeed.bench.cache_samples._AHEAD_PIXELS", 48 * 64 * 12)
+    monkeypatch.setattr("framefeed.bench._cache_samples._AHEAD_PIXELS", 48 * 64 * 12)
     moved = near_keys(video, 8)
     assert moved == sorted(set(moved)) != spread
     assert groups(moved) == groups(spread)
@@ -287,7 +296,7 @@ def test_a_choice_that_is_neither_that_of_memory_nor_that_of_the_disk_is_told(
         codec = {0: "raw", HERE.memory_bytes: "lz4"}.get(conditions.memory_bytes, "zstd")
         return Choice(codec, tuple(figures), f"{codec}: so it is")
 
-    monkeypatch.setattr("framefeed.bench.cache_advice.choose_codec", choose)
+    monkeypatch.setattr("framefeed.bench.cache._advice.choose_codec", choose)
     ways = [RAW, LZ4, replace(LZ4, codec="zstd")]
     (advice,) = advise(DECODING, ways, HERE)
     assert picked(advice) == {"memory": "zstd", "disk": "raw", "here": "lz4"}

@@ -11,27 +11,36 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from framefeed.bench import cache, cache_batches, cache_decoding, cache_exact, cache_original, cache_passes, cache_table
+from framefeed.bench._cache_formats import FileFormat, OriginalReader
+from framefeed.bench._cache_samples import Sample, SampledFrame, refuse_pictures, take_sample, video_of
+from framefeed.bench._measuring import Rounds
+from framefeed.bench._media import BenchVideo
 from framefeed.bench.baselines import load_module
-from framefeed.bench.cache import ROWS, CacheBench, run_cache
-from framefeed.bench.cache_field import FrameField, find_frames
-from framefeed.bench.cache_formats import FileFormat, OriginalReader
-from framefeed.bench.cache_holdings import FileHolding, Gives
-from framefeed.bench.cache_ours import StoreHolding
-from framefeed.bench.cache_reports import cache_closing_lines, cache_row_lines
-from framefeed.bench.cache_samples import Sample, SampledFrame, refuse_pictures, take_sample, video_of
-from framefeed.bench.cache_scene import CachedSample, Scene
-from framefeed.bench.cache_table import all_formats, measure_table, our_codecs
-from framefeed.bench.measuring import Rounds
-from framefeed.bench.media import BenchVideo
-from framefeed.cache.caching import CachingDecoder
-from framefeed.cache.codecs import known_codecs
+from framefeed.bench.cache import (
+    ROWS,
+    CacheBench,
+    _batches,
+    _cache,
+    _decoding,
+    _exact,
+    _original,
+    _passes,
+    _table,
+    run_cache,
+)
+from framefeed.bench.cache._field import FrameField, find_frames
+from framefeed.bench.cache._holdings import FileHolding, Gives
+from framefeed.bench.cache._ours import StoreHolding
+from framefeed.bench.cache._reports import cache_closing_lines, cache_row_lines
+from framefeed.bench.cache._scene import CachedSample, Scene
+from framefeed.bench.cache._table import all_formats, measure_table, our_codecs
+from framefeed.cache import CachingDecoder, known_codecs
 from framefeed.cli import main
-from framefeed.decode.decoder import ClipSlot, DecodeReport, Pixels
+from framefeed.decode import ClipSlot, DecodeReport, Pixels
 from framefeed.errors import UsageError
-from framefeed.index.frame_index import FrameIndex
-from framefeed.media.source import MediaSource
-from framefeed.testing.clips import ClipSpec, write_clip
+from framefeed.index import FrameIndex
+from framefeed.media import MediaSource
+from framefeed.testing import ClipSpec, write_clip
 
 SIZE = (16, 24)
 
@@ -59,13 +68,13 @@ def scene(sample: Sample, found: FrameField, tmp_path: Path) -> Scene:
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "DISK_BYTES", 1 << 20)
-    monkeypatch.setattr(cache_table, "LEAST_SECONDS", 0)
-    monkeypatch.setattr(cache_decoding, "CLIPS", 1)
+    monkeypatch.setattr(_cache, "DISK_BYTES", 1 << 20)
+    monkeypatch.setattr(_table, "LEAST_SECONDS", 0)
+    monkeypatch.setattr(_decoding, "CLIPS", 1)
     for name, count in (("CLIPS", 2), ("ALONE_CLIPS", 1), ("FILLED_CLIPS", 2), ("REPEATS", 2)):
-        monkeypatch.setattr(cache_passes, name, count)
+        monkeypatch.setattr(_passes, name, count)
     for name in ("BATCHES", "BATCH_SIZE"):
-        monkeypatch.setattr(cache_batches, name, 2)
+        monkeypatch.setattr(_batches, name, 2)
 
 
 def text_of(row: object) -> str:
@@ -172,19 +181,19 @@ def test_a_store_that_gives_another_frame_is_wrong_in_the_table(sample: Sample, 
 
 
 def test_exact_codecs_are_compared_with_all_of_theirs(scene: Scene) -> None:
-    row = cache_exact.exact_row(scene)
+    row = _exact.exact_row(scene)
     assert row["wrong"] == []
     names = {way["name"] for way in row["ways"]}
     assert names >= {"framefeed lz4, RGB", *(f"framefeed {codec}, planes" for codec in scene.exact_codecs())}
     if not isinstance(load_module("frames_joblib"), str):
         assert names >= {f"joblib lz4 {level}" for level in (1, 2, 3, 5)}
-        assert [goal["what"] for goal in row["goals"][:2]] == [cache_exact.BYTES.what, cache_exact.SPEED.what]
+        assert [goal["what"] for goal in row["goals"][:2]] == [_exact.BYTES.what, _exact.SPEED.what]
     assert {len(way["cpu_seconds"]) for way in row["ways"]} == {2}
     assert text_of(row)
 
 
 def test_decoding_and_peers_are_compared_on_the_same_frames(scene: Scene) -> None:
-    row = cache_original.original_row(scene)
+    row = _original.original_row(scene)
     assert row["wrong"] == []
     assert len(row["goals"]) == 1 + bool(scene.field.originals)
     assert {reader.name for reader in scene.field.originals} < {way["name"] for way in row["ways"]}
@@ -200,7 +209,7 @@ def test_a_peer_that_gives_another_frame_is_caught(scene: Scene) -> None:
         return lambda ordinals: read([(ordinal + 9) % len(video) for ordinal in ordinals])
 
     wrong = replace(reader, open=open_wrongly)
-    row = cache_original.original_row(replace(scene, field=FrameField(originals=[wrong])))
+    row = _original.original_row(replace(scene, field=FrameField(originals=[wrong])))
     assert [line for line in row["wrong"] if "other frames" in line]
     assert len(row["goals"]) == 1
 
@@ -216,7 +225,7 @@ def test_a_peer_that_fails_is_named_and_left_out(scene: Scene, calls: int) -> No
         return [frame.rgb for frame in scene.sample.frames if frame.ordinal in ordinals]
 
     readers = [OriginalReader("failing", lambda video: fail_in_time)]
-    row = cache_original.original_row(replace(scene, field=FrameField(originals=readers)))
+    row = _original.original_row(replace(scene, field=FrameField(originals=readers)))
     assert row["failed"] == {"failing": "RuntimeError: no such frame"}
     assert len(row["goals"]) == 1
     assert "failing" not in {way["name"] for way in row["ways"]}
@@ -245,13 +254,13 @@ def test_a_cache_that_has_nothing_is_not_timed(scene: Scene) -> None:
 
 
 def test_checksums_are_a_share_of_reading(scene: Scene) -> None:
-    row = cache_original.checksums_row(scene)
+    row = _original.checksums_row(scene)
     assert len(row["goals"][0]["figures"]) == len(scene.exact_codecs())
     assert all(figure["median"] > 0 for figure in row["goals"][0]["figures"].values())
 
 
 def test_a_second_pass_reads_what_the_first_stored(scene: Scene) -> None:
-    row = cache_passes.second_row(scene)
+    row = _passes.second_row(scene)
     assert row["wrong"] == []
     assert row["stored"]["bytes"] > 0
     assert len(row["ways"]) == 5
@@ -259,13 +268,13 @@ def test_a_second_pass_reads_what_the_first_stored(scene: Scene) -> None:
 
 
 def test_filling_is_measured_in_both_forms(scene: Scene) -> None:
-    row = cache_passes.filling_row(scene)
+    row = _passes.filling_row(scene)
     assert [len(goal["figures"]) for goal in row["goals"]] == [2, 2]
     assert text_of(row).count(": without") == 2
 
 
 def test_batches_are_compared_with_memcpy(scene: Scene) -> None:
-    row = cache_batches.batches_row(scene)
+    row = _batches.batches_row(scene)
     assert row["wrong"] == []
     assert all(value > 0 for value in row["milliseconds_a_batch"].values())
     assert "memcpy" in text_of(row)
@@ -275,7 +284,7 @@ def test_batches_are_compared_with_memcpy(scene: Scene) -> None:
 
 
 def test_what_is_aimed_at_is_told_to_those_who_ask(scene: Scene) -> None:
-    row = cache_original.checksums_row(scene)
+    row = _original.checksums_row(scene)
     plain, asked = text_of(row), "\n".join(cache_row_lines(row, with_goals=True))
     standing = row["goals"][0]["standing"]
     assert standing in asked

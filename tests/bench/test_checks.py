@@ -1,16 +1,14 @@
 import numpy as np
 import pytest
 
+from framefeed.bench._media import BenchVideo, MediaStore, numbered_picture
+from framefeed.bench._ours import WAY, decode_clips
+from framefeed.bench._peer import Way
+from framefeed.bench._psnr import compare_resizing, psnr, spread_ordinals
+from framefeed.bench._rules import Clip, all_ordinals
+from framefeed.bench._workloads import NUM_FRAMES, WORKLOADS
 from framefeed.bench.baselines import NAMES, load_baseline, load_module
-from framefeed.bench.checks import Reference
-from framefeed.bench.comparing import check_ways, find_field
-from framefeed.bench.digits import numbered_picture
-from framefeed.bench.media import BenchVideo, MediaStore
-from framefeed.bench.ours import WAY, decode_clips
-from framefeed.bench.peer import Way
-from framefeed.bench.psnr import compare_resizing, psnr, spread_ordinals
-from framefeed.bench.rules import Clip, all_ordinals
-from framefeed.bench.workloads import NUM_FRAMES, WORKLOADS
+from framefeed.bench.decode._comparing import Reference, check_ways, find_field
 from framefeed.errors import MissingMedia
 
 ORDINALS = list(range(3, 40, 4))

@@ -6,14 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from framefeed.bench.lengths import clips_of, counted
-from framefeed.bench.media import BenchVideo, MediaStore
-from framefeed.bench.ours import OUTPUT
-from framefeed.bench.peer import SIZE
+from framefeed.bench._media import BenchVideo, MediaStore
+from framefeed.bench._ours import OUTPUT
+from framefeed.bench._peer import SIZE
+from framefeed.bench.decode._lengths import clips_of, counted
+from framefeed.decode import ClipSlot, DecodeCounts
 from framefeed.decode.backends.pyav import PyAVDecoder
-from framefeed.decode.decoder import ClipSlot, DecodeCounts
-from framefeed.index.frame_index import DISPOSABLE, KEY
-from framefeed.testing.clips import ClipSpec, write_clip
+from framefeed.index import DISPOSABLE, KEY
+from framefeed.testing import ClipSpec, write_clip
 
 FRAMES = 300
 T = 16

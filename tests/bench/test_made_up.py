@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from framefeed.bench.made_up import made_up_index, make_catalog
-from framefeed.bench.planning import RULES, planning_memory
-from framefeed.index.catalog import Catalog
-from framefeed.plan.epoch import plan_clips
-from tests.index.synthetic import same
+from framefeed.bench._planning import RULES, planning_memory
+from framefeed.bench.scan._made_up import made_up_index, make_catalog
+from framefeed.catalog import Catalog
+from framefeed.plan import plan_clips
+from tests.catalog.synthetic import same
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@ from math import comb
 
 import pytest
 
-from framefeed.bench.measuring import (
+from framefeed.bench._measuring import (
     Contender,
     Rounds,
     Sample,
@@ -101,7 +101,7 @@ def test_twenty_values_give_the_sixth_and_the_fifteenth() -> None:
 
 def test_no_round_is_begun_that_would_end_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [100.0]
-    monkeypatch.setattr("framefeed.bench.measuring.time.perf_counter", lambda: clock[0])
+    monkeypatch.setattr("framefeed.bench._measuring.time.perf_counter", lambda: clock[0])
 
     def work(number: int) -> None:
         clock[0] += 4.0

@@ -1,12 +1,12 @@
 import pytest
 
-from framefeed.bench.comparing import Entry, Field, outcome_against
-from framefeed.bench.indexing import index_rows, pays_after
-from framefeed.bench.measuring import Contender, Sample, Samples
-from framefeed.bench.memory import judged
-from framefeed.bench.peer import Way
-from framefeed.bench.reports import closing_lines, row_lines, verdict
-from framefeed.bench.workloads import Goal
+from framefeed.bench._measuring import Contender, Sample, Samples
+from framefeed.bench._memory import judged
+from framefeed.bench._peer import Way
+from framefeed.bench._reports import closing_lines, row_lines, verdict
+from framefeed.bench._workloads import Goal
+from framefeed.bench.decode._comparing import Entry, Field, outcome_against
+from framefeed.bench.decode._indexing import index_rows, pays_after
 
 
 def way(name: str, *, resizes_itself: bool = True) -> Way:

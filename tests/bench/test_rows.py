@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from framefeed.bench import loader, memory
+from framefeed.bench import _memory
+from framefeed.bench._measuring import Rounds
+from framefeed.bench._media import BenchVideo
+from framefeed.bench._ready import CopyingDecoder, plan_of_files, ready_clips
 from framefeed.bench.baselines import load_module
-from framefeed.bench.decode import DecodeBench, known_rows, run_decode
-from framefeed.bench.measuring import Rounds
-from framefeed.bench.media import BenchVideo
-from framefeed.bench.owned import own_workloads
-from framefeed.bench.ready import CopyingDecoder, plan_of_files, ready_clips
+from framefeed.bench.decode import DecodeBench, _loader, known_rows, run_decode
+from framefeed.bench.decode._owned import own_workloads
 from framefeed.cli import main
 from framefeed.errors import UsageError
-from framefeed.load.loader import ClipLoader
-from framefeed.testing.clips import ClipSpec, write_clip
+from framefeed.load import ClipLoader
+from framefeed.testing import ClipSpec, write_clip
 
 
 def test_ready_clips_come_out_of_the_loader_as_they_are(tmp_path: Path) -> None:
@@ -27,18 +27,18 @@ def test_ready_clips_come_out_of_the_loader_as_they_are(tmp_path: Path) -> None:
 
 
 def test_overhead_is_measured_against_decoding_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loader, "OVERHEAD_CLIPS", 16)
-    monkeypatch.setattr(loader, "DECODE_SECONDS", 0.002)
-    row = loader.loader_overhead(tmp_path, Rounds(2, 2))
+    monkeypatch.setattr(_loader, "OVERHEAD_CLIPS", 16)
+    monkeypatch.setattr(_loader, "DECODE_SECONDS", 0.002)
+    row = _loader.loader_overhead(tmp_path, Rounds(2, 2))
     assert row["overhead"].keys() == {"1", "2", "8"}
     assert -0.2 < row["overhead"]["1"]["median"] < 2
 
 
 @pytest.mark.slow
 def test_moving_is_measured_against_torch_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loader, "MOVED_BATCHES", 2)
-    monkeypatch.setattr(loader, "READY_CLIPS", 4)
-    row = loader.moving_batches(tmp_path, Rounds(1, 1))
+    monkeypatch.setattr(_loader, "MOVED_BATCHES", 2)
+    monkeypatch.setattr(_loader, "READY_CLIPS", 4)
+    row = _loader.moving_batches(tmp_path, Rounds(1, 1))
     assert row["milliseconds"]["framefeed 2"] > 0
     assert ("torch 2" in row["wall"]) == (not isinstance(load_module("torch_loader"), str))
 
@@ -46,7 +46,7 @@ def test_moving_is_measured_against_torch_where_it_is(tmp_path: Path, monkeypatc
 @pytest.mark.slow
 def test_memory_is_measured_in_a_process_of_its_own(tmp_path: Path) -> None:
     video = BenchVideo(write_clip(tmp_path / "a.mp4", ClipSpec(num_frames=40)))
-    row = memory.feed_memory([video], tmp_path / "cat.parquet", stride=2, clips=40)
+    row = _memory.feed_memory([video], tmp_path / "cat.parquet", stride=2, clips=40)
     assert row["batches"] == len(row["series_mb"]) == 3
     assert 20 < row["peak_mb"] < row["limit_mb"]
 

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from framefeed.bench import scan_trees
+from framefeed.bench._goals import SMALLEST, Mark, per_file, steady
+from framefeed.bench._measuring import Interval, Sample, Samples, settle
 from framefeed.bench.baselines import load_module
-from framefeed.bench.family import descendants, family_megabytes, family_now, peak_megabytes
-from framefeed.bench.measuring import Interval, Sample, Samples, settle
-from framefeed.bench.scan_goals import SMALLEST, Mark, per_file, steady
-from framefeed.bench.scan_media import find_originals, make_stills
-from framefeed.bench.scan_trees import linked_tree
-from framefeed.bench.scan_watching import count_opened
+from framefeed.bench.scan import _trees
+from framefeed.bench.scan._family import descendants, family_megabytes, family_now, peak_megabytes
+from framefeed.bench.scan._media import find_originals, make_stills
+from framefeed.bench.scan._trees import linked_tree
+from framefeed.bench.scan._whole import count_opened
 
 BUSY = "import time\nwhile time.process_time() < 0.3: pass\n"
 
@@ -85,7 +85,7 @@ def test_trees_vanish_when_interrupted(
             raise error
         link(source, target)
 
-    monkeypatch.setattr(scan_trees.os, "link", failing)
+    monkeypatch.setattr(_trees.os, "link", failing)
     with pytest.raises(error), linked_tree(stills, root, 20):
         pytest.fail("never made")
     assert not root.exists()
@@ -101,7 +101,7 @@ def test_a_file_with_too_many_names_is_copied(
             raise OSError(31, "Too many links")
         link(source, target)
 
-    monkeypatch.setattr(scan_trees.os, "link", limited)
+    monkeypatch.setattr(_trees.os, "link", limited)
     with linked_tree(stills[:2], tmp_path / "tree", 20) as tree:
         contents = [Path(path).read_bytes() for path in tree.paths()]
         assert contents == [stills[number % 2].read_bytes() for number in range(20)]

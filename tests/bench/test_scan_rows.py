@@ -6,26 +6,25 @@ from pathlib import Path
 
 import pytest
 
-from framefeed.bench import scan_headers, scan_media, scan_videos
+from framefeed.bench._measuring import Rounds
+from framefeed.bench._sizing import Engine, Size, in_process
 from framefeed.bench.baselines import load_module
-from framefeed.bench.made_up import make_catalog
-from framefeed.bench.measuring import Rounds
-from framefeed.bench.scan import ROWS, ScanBench, run_scan
-from framefeed.bench.scan_charts import rates_chart
-from framefeed.bench.scan_headers import OURS, find_engines, headers_row
-from framefeed.bench.scan_media import Originals, find_originals, make_stills
-from framefeed.bench.scan_memory import memory_row
-from framefeed.bench.scan_mp4 import mp4_row
-from framefeed.bench.scan_ours import size_of
-from framefeed.bench.scan_reports import scan_closing_lines, scan_row_lines
-from framefeed.bench.scan_trees import Tree, linked_tree
-from framefeed.bench.scan_videos import videos_row
-from framefeed.bench.scan_whole import Pair, scan_row, second_row, wrong_rows
-from framefeed.bench.sizing import Engine, Size, in_process
+from framefeed.bench.scan import _headers, _media, _videos
+from framefeed.bench.scan._charts import rates_chart
+from framefeed.bench.scan._headers import OURS, find_engines, headers_row, size_of
+from framefeed.bench.scan._made_up import make_catalog
+from framefeed.bench.scan._media import Originals, find_originals, make_stills
+from framefeed.bench.scan._memory import memory_row
+from framefeed.bench.scan._mp4 import mp4_row
+from framefeed.bench.scan._reports import scan_closing_lines, scan_row_lines
+from framefeed.bench.scan._scan import ROWS, ScanBench, run_scan
+from framefeed.bench.scan._trees import Tree, linked_tree
+from framefeed.bench.scan._videos import videos_row
+from framefeed.bench.scan._whole import Pair, scan_row, second_row, wrong_rows
+from framefeed.catalog.scan import scan
 from framefeed.cli import main
 from framefeed.errors import UnreadableMedia, UsageError
-from framefeed.index.scanning import scan
-from framefeed.testing.clips import ClipSpec, write_clip
+from framefeed.testing import ClipSpec, write_clip
 
 ONCE = Rounds(1)
 
@@ -50,7 +49,7 @@ def in_process_engines() -> list[Engine]:
 def test_engines_agree_and_are_held_to_the_marks(tree: Tree, originals: Originals) -> None:
     row = headers_row(tree, originals, in_process_engines(), ONCE, 1)
     assert {engine["name"]: engine["wrong"] for engine in row["engines"] if engine["num_wrong"]} == {}
-    assert {goal["what"] for goal in row["goals"]} >= {scan_headers.MARKS[scan_headers.LIMIT][1].what}
+    assert {goal["what"] for goal in row["goals"]} >= {_headers.MARKS[_headers.LIMIT][1].what}
     text = "\n".join(scan_row_lines(row))
     assert OURS in text
     assert "WRONG" not in text
@@ -145,7 +144,7 @@ def test_memory_of_a_scan(tree: Tree, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_facts_of_videos_agree(originals: Originals, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("framefeed.bench.scan_mp4.READS", 1)
+    monkeypatch.setattr("framefeed.bench.scan._mp4.READS", 1)
     row = mp4_row(originals.videos, ONCE)
     assert [engine["wrong"] for engine in row["engines"] if engine["num_wrong"]] == []
     assert len(row["goals"]) == 2 - isinstance(load_module("table_torchcodec"), str)
@@ -155,8 +154,8 @@ def test_facts_of_videos_agree(originals: Originals, monkeypatch: pytest.MonkeyP
 def test_memory_of_planning_is_of_workers_that_still_hold_everything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scan_videos, "OPENINGS", 1)
-    monkeypatch.setattr(scan_videos, "WORKERS", 2)
+    monkeypatch.setattr(_videos, "OPENINGS", 1)
+    monkeypatch.setattr(_videos, "WORKERS", 2)
     row = videos_row(make_catalog, 10, tmp_path)
     assert row["wrong"] == []
     assert sum(row["planned"]["positions"]) == 10
@@ -175,7 +174,7 @@ def test_unknown_rows_are_refused_with_the_known_ones(capsys: pytest.CaptureFixt
 def test_the_command_writes_report_and_picture(
     originals: Originals, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scan_media, "LEAST_ORIGINALS", 4)
+    monkeypatch.setattr(_media, "LEAST_ORIGINALS", 4)
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0})
     out = tmp_path / "out" / "scan.json"
     own = str(originals.stills[0])
@@ -195,8 +194,8 @@ def test_a_row_that_fails_leaves_the_others(monkeypatch: pytest.MonkeyPatch, tmp
     def failing(videos: object, rounds: object) -> None:
         raise UnreadableMedia("no facts today")
 
-    monkeypatch.setattr("framefeed.bench.scan.mp4_row", failing)
-    monkeypatch.setattr("framefeed.bench.scan.make_videos", lambda work: [])
+    monkeypatch.setattr("framefeed.bench.scan._scan.mp4_row", failing)
+    monkeypatch.setattr("framefeed.bench.scan._scan.make_videos", lambda work: [])
     report = run_scan(ScanBench(work=tmp_path, rows=("scan", "mp4"), files=16, rounds=ONCE))
     assert [row["key"] for row in report["rows"]] == ["scan"]
     assert report["skipped"] == {"mp4": "UnreadableMedia: no facts today"}

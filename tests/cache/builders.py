@@ -9,16 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from framefeed.cache.building import BuildReport, build
-from framefeed.cache.frame_cache import FrameCache
-from framefeed.decode.abilities import gives_frames, recipe_of
-from framefeed.decode.decoder import ClipSlot, DecodeCounts, DecodeReport
-from framefeed.decode.registry import decoder_named
+from framefeed.cache._frame_cache import FrameCache
+from framefeed.cache.prefill._build import BuildReport, build
+from framefeed.decode import ClipSlot, DecodeCounts, DecodeReport, decoder_named, gives_frames, recipe_of
 from framefeed.errors import MediaError
-from framefeed.index.frame_index import FrameIndex
-from framefeed.media.source import MediaSource
-from framefeed.plan.epoch import EpochPlan
-from framefeed.plan.runs import plan_runs
+from framefeed.index import FrameIndex
+from framefeed.media import MediaSource
+from framefeed.plan import EpochPlan, plan_runs
 
 Builder = Callable[..., BuildReport]
 

@@ -25,12 +25,11 @@ from typing import Any, NoReturn
 import numpy as np
 import pyarrow as pa
 
-from framefeed.cache.frame_cache import FrameCache
-from framefeed.cli.versions import framefeed_version
-from framefeed.decode.registry import decoder_named
-from framefeed.index.scanning import scan
-from framefeed.plan.clips import RandomSegments
-from framefeed.plan.epoch import EpochPlan, plan_clips
+from framefeed.cache._frame_cache import FrameCache
+from framefeed.catalog.scan import scan
+from framefeed.cli import framefeed_version
+from framefeed.decode import decoder_named
+from framefeed.plan import EpochPlan, RandomSegments, plan_clips
 from framefeed.testing import ClipSpec, write_clip
 from tests.cache.builders import Watched, assert_served, built, clips_through, num_wanted
 

@@ -9,12 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from framefeed.decode.decoder import ClipSlot, Decoder, DecodeReport
-from framefeed.decode.registry import decoder_named
-from framefeed.index.build import build_index
-from framefeed.index.frame_index import FrameIndex
-from framefeed.media.source import MediaSource
-from framefeed.plan.request import OutputSpec
+from framefeed.decode import ClipSlot, Decoder, DecodeReport, decoder_named
+from framefeed.index import FrameIndex, build_index
+from framefeed.media import MediaSource
+from framefeed.plan import OutputSpec
 from tests.corpus import corpus_file
 
 SMALL = OutputSpec(size=(24, 32))

@@ -17,19 +17,25 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import framefeed.cache.building
-from framefeed.cache.building import BuildReport, build
-from framefeed.cache.frame_cache import FrameCache
-from framefeed.decode.registry import decoder_named
+import framefeed.cache.prefill._build
+from framefeed.cache._frame_cache import FrameCache
+from framefeed.cache.prefill._build import BuildReport, build
+from framefeed.catalog.scan import scan
+from framefeed.decode import decoder_named
 from framefeed.errors import CacheError, UsageError
-from framefeed.index.scanning import scan
-from framefeed.media.sequence import ImageSequence
-from framefeed.plan.clips import EveryFrame, Uniform
-from framefeed.plan.crops import RandomCrop
-from framefeed.plan.epoch import EpochPlan, plan_clips
-from framefeed.plan.request import DecodeRequest
-from framefeed.plan.requests import plan_requests
-from framefeed.plan.timed import AtSeconds, Dense, Rates
+from framefeed.media import ImageSequence
+from framefeed.plan import (
+    AtSeconds,
+    DecodeRequest,
+    Dense,
+    EpochPlan,
+    EveryFrame,
+    RandomCrop,
+    Rates,
+    Uniform,
+    plan_clips,
+    plan_requests,
+)
 from framefeed.testing import ClipSpec, make_folder, write_clip
 from tests.cache.builders import (
     Builder,
@@ -149,7 +155,7 @@ def test_pictures_and_sequences(form: Any, tmp_path: Path) -> None:
 def test_groups_bound_memory_and_change_nothing(form: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_clip(tmp_path / "v.mp4", ClipSpec(num_frames=40, height=48, width=64, gop=6))
     plan = plan_clips(scan(tmp_path / "v.mp4", workers=0), EveryFrame(), seed=0)
-    monkeypatch.setattr(framefeed.cache.building, "GROUP_BYTES", 5 * 3 * 48 * 64)
+    monkeypatch.setattr(framefeed.cache.prefill._build, "GROUP_BYTES", 5 * 3 * 48 * 64)
     with FrameCache(tmp_path / "c", form=form) as cache:
         watched = Watched()
         assert built(plan, cache, backend=watched).frames_stored == num_wanted(plan)
@@ -293,7 +299,7 @@ def test_C17_a_folder_that_cannot_be_made(folder: str) -> None:
 
 LIMITED = """
 import resource, signal, sys
-from framefeed.cache.frame_cache import FrameCache
+from framefeed.cache._frame_cache import FrameCache
 from tests.cache.builders import built
 from tests.cache.test_building import PLANS
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -339,7 +345,7 @@ def test_C01_a_store_that_leaves_half_a_file_is_found_out() -> None:
 
 BUILDING = """
 import sys
-from framefeed.cache.frame_cache import FrameCache
+from framefeed.cache._frame_cache import FrameCache
 from tests.cache.builders import built
 from tests.cache.test_building import PLANS
 with FrameCache(sys.argv[1]) as cache:

@@ -16,17 +16,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framefeed.cache import evidence
-from framefeed.cache.codecs import known_codecs
-from framefeed.cache.frame_cache import FrameCache
-from framefeed.decode.decoder import ClipSlot, DecodeReport
-from framefeed.decode.registry import decoder_named
-from framefeed.decode.video_decoder import VideoDecoder
+from framefeed.cache import _keys
+from framefeed.cache._frame_cache import FrameCache
+from framefeed.cache.codecs._registry import known_codecs
+from framefeed.decode import ClipSlot, DecodeReport, VideoDecoder, decoder_named
 from framefeed.errors import CorruptMedia, FrameNotFound, StaleSource, UsageError
-from framefeed.index.frame_index import FrameIndex
-from framefeed.media.sequence import ImageSequence
-from framefeed.media.source import MediaSource
-from framefeed.plan.request import OutputSpec
+from framefeed.index import FrameIndex
+from framefeed.media import ImageSequence, MediaSource
+from framefeed.plan import OutputSpec
 from framefeed.testing import ClipSpec, write_clip
 from tests.cache.media import SMALL, Video, copied
 from tests.corpus import clip_file, corpus_file
@@ -333,7 +330,7 @@ def test_C03_only_a_strict_cache_sees_a_change_that_leaves_no_mark(
     hurt = int(of.index.frame_packet.tolist().index(packet))
     before = path.stat()
     for name in ("stamp_of", "lasting_stamp_of"):
-        monkeypatch.setattr(evidence, name, lambda path: 7)
+        monkeypatch.setattr(_keys, name, lambda path: 7)
     for number, (strict, codec, memory) in enumerate(product((False, True), ("raw", "lz4"), (0, 10**7))):
         with FrameCache(tmp_path / f"c{number}", codec=codec, strict=strict, memory_bytes=memory) as cache:
             filled(cache, of, [hurt])
@@ -357,7 +354,7 @@ class WholeSeconds:
 def test_C14_a_file_that_is_written_read_and_written_in_the_same_second(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evidence, "os", WholeSeconds)
+    monkeypatch.setattr(_keys, "os", WholeSeconds)
     path = long_clip(tmp_path)
     of = Video.of(path)
     place = int(of.index.packets.offset[0]) + (path.stat().st_size - int(of.index.packets.offset[0])) // 4
@@ -365,7 +362,7 @@ def test_C14_a_file_that_is_written_read_and_written_in_the_same_second(
     hurt = int(of.index.frame_packet.tolist().index(packet))
     before = path.stat()
     now = [before.st_ctime_ns // 10**9 * 10**9 + 10**9 - 1]
-    monkeypatch.setattr(evidence, "time_ns", lambda: now[0])
+    monkeypatch.setattr(_keys, "time_ns", lambda: now[0])
     with FrameCache(tmp_path / "c", codec="raw") as cache:
         _, report = of.decoded(cache.decoder(decoder_named()), ([hurt], SMALL))
         assert report.counts.frames_stored == 0, "the file may change without a mark"
@@ -389,8 +386,8 @@ def test_C14_a_tick_of_the_clock_is_waited_for(tmp_path: Path, monkeypatch: pyte
         slept.append(seconds)
         now[0] += round(seconds * 1e9)
 
-    monkeypatch.setattr(evidence, "time_ns", lambda: now[0])
-    monkeypatch.setattr(evidence, "sleep", sleep)
+    monkeypatch.setattr(_keys, "time_ns", lambda: now[0])
+    monkeypatch.setattr(_keys, "sleep", sleep)
     with FrameCache(tmp_path / "c", codec="raw") as cache:
         filled(cache, of, [0, 1])
         assert len(slept) == 1
@@ -602,7 +599,7 @@ def test_C09_a_source_that_cannot_be_hashed_is_decoded_all_the_same(
     def failing(self: Any, ordinals: Any) -> Any:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("framefeed.cache.evidence.Evidence.contents", failing)
+    monkeypatch.setattr("framefeed.cache._keys.Evidence.contents", failing)
     for form in ("output", "planes"):
         with FrameCache(tmp_path / form, form=form, strict=True) as cache:  # type: ignore[arg-type]
             for _ in range(2):

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import framefeed.cache.choosing
-from framefeed.cache.choosing import chosen_codec, kept_codec
-from framefeed.cache.estimating import estimate
-from framefeed.cache.frame_cache import FrameCache
-from framefeed.cache.stored import Kind
-from framefeed.decode.planes import PlaneLayout
+import framefeed.cache._choosing
+from framefeed.cache._choosing import chosen_codec, kept_codec
+from framefeed.cache._frame_cache import FrameCache
+from framefeed.cache.prefill._estimate import estimate
+from framefeed.cache.store._format import Kind
+from framefeed.decode import PlaneLayout
 from tests.cache.builders import built
 from tests.load.media import plan_of
 
@@ -24,7 +24,7 @@ def kind(codec: str, layout: PlaneLayout = LAYOUT) -> Kind:
 
 
 def test_a_cache_goes_on_as_it_began(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(framefeed.cache.choosing, "auto_codec", None)  # Nothing is measured.
+    monkeypatch.setattr(framefeed.cache._choosing, "auto_codec", None)  # Nothing is measured.
     samples = [np.zeros(LAYOUT.nbytes, np.uint8)]
     for label in ("raw", "lz4hc", "zstd:3"):
         kinds = {kind(label): (3, 100), kind("jpeg:90"): (9, 100), kind("lz5"): (9, 9), kind("zstd:2"): (1, 10**6)}

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from framefeed.cache.claims import FILE_NAME, Claims
+from framefeed.cache.prefill._build import FILE_NAME, Claims
 from tests.conftest import CHECKOUT
 
 OTHER = """
 import sys
-from framefeed.cache.claims import Claims
+from framefeed.cache.prefill._build import Claims
 with Claims(sys.argv[1], sys.argv[2]) as claims:
     for line in sys.stdin:
         word, number = line.split()

@@ -12,28 +12,18 @@ from typing import Any
 
 import pytest
 
-import framefeed.cache.outlook
-import framefeed.cache.sampling
-from framefeed.cache.choosing import FRAME_OVERHEAD, PIECE_OVERHEAD
-from framefeed.cache.codecs import codec_named, known_codecs
-from framefeed.cache.codecs.choice import CodecFigures
-from framefeed.cache.estimating import (
-    CLIP_SECONDS,
-    CacheEstimate,
-    Room,
-    estimate,
-    estimated,
-)
-from framefeed.cache.frame_cache import FrameCache
-from framefeed.cache.outlook import Outlook, outlook
-from framefeed.cache.sampling import Decoded
-from framefeed.cache.wanted import Gathering
+import framefeed.cache._demand
+import framefeed.cache.prefill._sampling
+from framefeed.cache._choosing import FRAME_OVERHEAD, PIECE_OVERHEAD
+from framefeed.cache._demand import Gathering, Outlook, outlook
+from framefeed.cache._frame_cache import FrameCache
+from framefeed.cache.codecs._auto import CodecFigures
+from framefeed.cache.codecs._registry import codec_named, known_codecs
+from framefeed.cache.prefill._estimate import CLIP_SECONDS, CacheEstimate, Room, estimate, estimated
+from framefeed.cache.prefill._sampling import Decoded
+from framefeed.catalog.scan import scan
 from framefeed.errors import UsageError
-from framefeed.index.scanning import scan
-from framefeed.plan.clips import EveryFrame, RandomSegments, Uniform
-from framefeed.plan.crops import RandomCrop
-from framefeed.plan.epoch import EpochPlan, plan_clips
-from framefeed.plan.timed import AtSeconds, Dense
+from framefeed.plan import AtSeconds, Dense, EpochPlan, EveryFrame, RandomCrop, RandomSegments, Uniform, plan_clips
 from framefeed.testing import ClipSpec, make_folder, write_clip
 from tests.cache.builders import built, fewest_decoded, num_wanted, wanted_frames
 from tests.cache.test_building import quiet
@@ -237,14 +227,14 @@ def check_outlook(look: Looker, rule: Any, epochs: int, share: float) -> None:
 @pytest.mark.parametrize("is_sampled", [False, True])
 def test_outlook(rule: Any, epochs: int, is_sampled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if is_sampled:
-        monkeypatch.setattr(framefeed.cache.outlook, "PLANNED_CLIPS", 400)
+        monkeypatch.setattr(framefeed.cache._demand, "PLANNED_CLIPS", 400)
     plan = big_plan(rule)
-    is_whole = not is_sampled and len(plan) * epochs <= framefeed.cache.outlook.PLANNED_CLIPS
+    is_whole = not is_sampled and len(plan) * epochs <= framefeed.cache._demand.PLANNED_CLIPS
     check_outlook(outlook, rule, epochs, 0 if is_whole else 0.12)
 
 
 def test_a_rank_wants_its_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(framefeed.cache.outlook, "PLANNED_CLIPS", 300)
+    monkeypatch.setattr(framefeed.cache._demand, "PLANNED_CLIPS", 300)
     plan = big_plan(Uniform(4), rank=1, world_size=2, shuffle="videos")
     found = outlook(plan, 1, Gathering(False, 1 << 30))
     assert found.frames == pytest.approx(num_wanted(plan), rel=0.12)
@@ -323,7 +313,7 @@ def test_what_fails_is_said(tmp_path: Path) -> None:
 def test_the_sample_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_clip(tmp_path / "v.mp4", ClipSpec(num_frames=50, height=480, width=640))
     plan = plan_clips(scan(path, workers=0), EveryFrame(), seed=0)
-    monkeypatch.setattr(framefeed.cache.sampling, "MAX_BYTES", 10 * 640 * 480 * 3 // 2)
+    monkeypatch.setattr(framefeed.cache.prefill._sampling, "MAX_BYTES", 10 * 640 * 480 * 3 // 2)
     with FrameCache(tmp_path / "c") as cache:
         said = estimate(plan, cache, clips=100)
     assert 0 < said.sampled_frames <= 11

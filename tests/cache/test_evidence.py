@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from framefeed.cache.evidence import NO_STAMP, Evidence, stamp_of
-from framefeed.decode.registry import decoder_named
+from framefeed.cache._keys import NO_STAMP, Evidence, stamp_of
+from framefeed.decode import decoder_named
 from framefeed.errors import FramefeedError
-from framefeed.media.source import MediaSource
-from framefeed.plan.request import OutputSpec
+from framefeed.media import MediaSource
+from framefeed.plan import OutputSpec
 from tests.cache.media import Video
 from tests.corpus import corpus_file
 

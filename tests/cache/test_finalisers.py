@@ -16,10 +16,9 @@ import numpy as np
 import pytest
 
 import framefeed.cache
-from framefeed.cache.frame_cache import FrameCache
-from framefeed.cache.store import FrameStore
-from framefeed.decode.registry import decoder_named
-from framefeed.decode.video_decoder import VideoDecoder
+from framefeed.cache._frame_cache import FrameCache
+from framefeed.cache.store._store import FrameStore
+from framefeed.decode import VideoDecoder, decoder_named
 from framefeed.testing import ClipSpec, write_clip
 from tests.cache.media import SMALL, Video
 from tests.cache.store.made import KEYS, add, frames_of, parts, read_all
@@ -87,7 +86,7 @@ def test_only_two_classes_have_finalisers_and_those_take_no_lock() -> None:
                         names = [ast.unparse(item.context_expr) for item in getattr(each, "items", [])]
                         assert not getattr(each, "finalbody", []), f"{path.name}: {node.name} cleans up when collected"
                         assert all("lock" not in name for name in names), f"{path.name}: {node.name}"
-    assert set(found) == {"appending.py", "descriptors.py"}
+    assert set(found) == {"_store.py", "_files.py"}
     assert all("lock" not in text.split('"""')[-1] for text in found.values())
 
 

@@ -16,19 +16,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.bench.made_up import make_catalog
-from framefeed.cache import choosing, planned
-from framefeed.cache.codecs import CodecFigures, Conditions, codec_named
-from framefeed.cache.fitting import Fitting
-from framefeed.cache.frame_cache import FrameCache
-from framefeed.cache.planned import PlannedFrames
-from framefeed.cache.wanted import Gathering, gathered
-from framefeed.decode.planes import copy_planes, layout_of
-from framefeed.decode.registry import decoder_named
-from framefeed.index.catalog import Catalog
-from framefeed.index.scanning import scan
-from framefeed.plan.clips import EveryFrame, RandomSegments, Uniform
-from framefeed.plan.epoch import EpochPlan, plan_clips
+from framefeed.bench.scan import make_catalog
+from framefeed.cache import _choosing, _planned
+from framefeed.cache._choosing import Fitting
+from framefeed.cache._demand import Gathering, gathered
+from framefeed.cache._frame_cache import FrameCache
+from framefeed.cache._planned import PlannedFrames
+from framefeed.cache.codecs._auto import CodecFigures, Conditions
+from framefeed.cache.codecs._registry import codec_named
+from framefeed.catalog import Catalog
+from framefeed.catalog.scan import scan
+from framefeed.decode import copy_planes, decoder_named, layout_of
+from framefeed.plan import EpochPlan, EveryFrame, RandomSegments, Uniform, plan_clips
 from framefeed.testing import ClipSpec, write_clip
 from tests.cache.builders import Watched, assert_served, built, clips_through
 from tests.cache.media import Video
@@ -193,7 +192,7 @@ def many() -> Catalog:
 def test_the_demand_of_clips_that_have_frames_in_common(
     monkeypatch: pytest.MonkeyPatch, rule: Any, clips_per_video: int, epochs: int, ranks: int, places: int
 ) -> None:
-    monkeypatch.setattr(planned, "_POSITIONS", places)
+    monkeypatch.setattr(_planned, "_POSITIONS", places)
     plan = plan_clips(many(), rule, seed=0, size=(32, 32), clips_per_video=clips_per_video, world_size=ranks)
     groups = gathered(plan, epochs, Gathering(by_output=False, max_bytes=1 << 30))
     truth = sum(group.num_frames for group in groups)
@@ -299,8 +298,8 @@ def test_ratios_are_of_the_whole_mixture_and_times_are_of_the_clock() -> None:
     frames = PlannedFrames(plan, decoder, "planes")
     samples, demand = frames.samples(), frames.demand()
     ticks = iter(range(10**6))
-    chosen = choosing.fitting_of(samples, demand, demand.raw_bytes // 2, clock=lambda: float(next(ticks)))
-    again = choosing.fitting_of(samples[::-1], demand, demand.raw_bytes // 2, clock=lambda: float(next(ticks)))
+    chosen = _choosing.fitting_of(samples, demand, demand.raw_bytes // 2, clock=lambda: float(next(ticks)))
+    again = _choosing.fitting_of(samples[::-1], demand, demand.raw_bytes // 2, clock=lambda: float(next(ticks)))
     assert chosen.codec == again.codec
     pictures = []
     for row in range(len(plan.catalog)):

@@ -8,14 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from framefeed.cache.codecs import codec_named
-from framefeed.cache.evidence import Evidence
-from framefeed.cache.frame_cache import FrameCache
-from framefeed.cache.keys import Form, Recipe, key_of
-from framefeed.cache.stored import Kind, StoredFrame
-from framefeed.decode.abilities import recipe_of
-from framefeed.decode.planes import PlaneLayout, output_layout
-from framefeed.decode.registry import decoder_named
+from framefeed.cache._frame_cache import FrameCache
+from framefeed.cache._keys import Evidence, Form, Recipe, key_of
+from framefeed.cache.codecs._registry import codec_named
+from framefeed.cache.store._format import Kind, StoredFrame
+from framefeed.decode import PlaneLayout, decoder_named, output_layout, recipe_of
 from tests.cache.media import SMALL, Video
 from tests.corpus import corpus_file
 

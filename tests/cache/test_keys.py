@@ -7,10 +7,10 @@ from dataclasses import fields, replace
 
 import pytest
 
-from framefeed.cache.keys import EXACT, Recipe, key_of
-from framefeed.index.frame_index import StreamFacts
-from framefeed.media.source import SourceIdentity
-from framefeed.plan.request import OutputSpec
+from framefeed.cache._keys import EXACT, Recipe, key_of
+from framefeed.index import StreamFacts
+from framefeed.media import SourceIdentity
+from framefeed.plan import OutputSpec
 
 IDENTITY = SourceIdentity(1000, 5, "abcd")
 STREAM = StreamFacts(0, "mov", "h264", b"\x01\x02", 64, 48, "yuv420p")

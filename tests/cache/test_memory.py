@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.cache.memory import Held, MemoryTier
-from framefeed.cache.stored import Kind
+from framefeed.cache._state import Held, MemoryTier
+from framefeed.cache.store._format import Kind
 
 KIND = Kind("raw", "rgbp 1x1 2 0 p 0")
 OVERHEAD = 400

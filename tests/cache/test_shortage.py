@@ -13,14 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from framefeed.cache import caching, evidence, shelf
-from framefeed.cache.frame_cache import FrameCache
-from framefeed.decode.registry import decoder_named
-from framefeed.decode.video_decoder import VideoDecoder
+from framefeed.cache import _caching, _keys, _stream_frames
+from framefeed.cache._frame_cache import FrameCache
+from framefeed.decode import VideoDecoder, decoder_named
 from framefeed.errors import ResourceExhausted
-from framefeed.parallel.outcome import Ok, outcome_of
-from framefeed.parallel.shortage import shortage_in
-from framefeed.plan.request import OutputSpec
+from framefeed.parallel import Ok, outcome_of, shortage_in
+from framefeed.plan import OutputSpec
 from framefeed.testing import ClipSpec, write_clip
 from tests.cache.builders import built
 from tests.cache.media import SMALL, Video
@@ -122,7 +120,9 @@ def failing(module: Any, name: str, at: int) -> Iterator[list[int]]:
         yield calls
 
 
-@pytest.mark.parametrize(("module", "name", "form"), [(shelf, "_scratch", "output"), (caching, "picture_of", "planes")])
+@pytest.mark.parametrize(
+    ("module", "name", "form"), [(_stream_frames, "_scratch", "output"), (_caching, "picture_of", "planes")]
+)
 def test_memory_runs_out(module: Any, name: str, form: Any, tmp_path: Path) -> None:
     of = clip(tmp_path / "v")
     expected = of.fresh(*ASKED)
@@ -243,6 +243,6 @@ class NoStat:
 def test_a_build_blames_no_source_where_it_cannot_be_stamped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_of(size=(24, 32))
     for number in range(0, 12, 3):
-        monkeypatch.setattr(evidence, "os", NoStat(number))
+        monkeypatch.setattr(_keys, "os", NoStat(number))
         with FrameCache(tmp_path / f"c{number}", codec="raw") as cache, pytest.raises(ResourceExhausted):
             built(plan, cache, workers=0)

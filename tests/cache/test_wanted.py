@@ -9,11 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.cache.wanted import GROUP_FRAMES, JOINED_FRAMES, Gathering, Group, Piece, gathered
-from framefeed.plan.clips import ClipRule, EveryFrame, RandomSegments, Uniform
-from framefeed.plan.crops import RandomCrop
-from framefeed.plan.epoch import EpochPlan, plan_clips
-from framefeed.plan.timed import AtSeconds, Dense, Rates
+from framefeed.cache._demand import GROUP_FRAMES, JOINED_FRAMES, Gathering, Group, Piece, gathered
+from framefeed.plan import (
+    AtSeconds,
+    ClipRule,
+    Dense,
+    EpochPlan,
+    EveryFrame,
+    RandomCrop,
+    RandomSegments,
+    Rates,
+    Uniform,
+    plan_clips,
+)
 from tests.fakes import FakeCatalog, steady_index
 
 FRAME_BYTES = 3 * 8 * 8

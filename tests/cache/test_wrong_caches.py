@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from framefeed.cache import caching, evidence, keys, shelf
-from framefeed.cache.codecs import codec_named
-from framefeed.cache.frame_cache import FrameCache
-from framefeed.decode import planes
-from framefeed.decode.registry import decoder_named
-from framefeed.plan.request import OutputSpec
+from framefeed.cache import _caching, _keys, _stream_frames
+from framefeed.cache._frame_cache import FrameCache
+from framefeed.cache.codecs._registry import codec_named
+from framefeed.decode import decoder_named, picture_of
+from framefeed.plan import OutputSpec
 from framefeed.testing import ClipSpec, write_clip
 from tests.cache.media import Video
 
@@ -64,34 +63,36 @@ def key_of_nothing(name: str) -> Patch:
                 identity = replace(identity, fingerprint="", bytes=0)
             elif recipe.output is not None:
                 recipe = replace(recipe, output=replace(recipe.output, **{name: OutputSpec().__getattribute__(name)}))
-            return keys.stream_key(identity.bytes, identity.fingerprint, stream, recipe)
+            return _keys.stream_key(identity.bytes, identity.fingerprint, stream, recipe)
 
-        patcher.setattr(caching, "key_of", forgetful)
+        patcher.setattr(_caching, "key_of", forgetful)
 
     return patch
 
 
 def believing(patcher: pytest.MonkeyPatch) -> None:
-    patcher.setattr(shelf.Shelf, "_agrees", lambda self, ordinals, stamps, contents: np.ones(len(ordinals), bool))
+    patcher.setattr(
+        _stream_frames.Shelf, "_agrees", lambda self, ordinals, stamps, contents: np.ones(len(ordinals), bool)
+    )
 
 
 def times_alone(patcher: pytest.MonkeyPatch) -> None:
-    patcher.setattr(evidence, "_hash_facts", lambda facts: facts.st_mtime_ns)
-    patcher.setattr(shelf, "read_straight", lambda *_: np.zeros(0, np.int64))
+    patcher.setattr(_keys, "_hash_facts", lambda facts: facts.st_mtime_ns)
+    patcher.setattr(_stream_frames, "read_straight", lambda *_: np.zeros(0, np.int64))
 
 
 def head_alone(patcher: pytest.MonkeyPatch) -> None:
-    patcher.setattr(evidence, "_spans", lambda index, ordinals, size: [(0, 40)] * len(ordinals))
+    patcher.setattr(_keys, "_spans", lambda index, ordinals, size: [(0, 40)] * len(ordinals))
 
 
 def ordinals_for_packets(patcher: pytest.MonkeyPatch) -> None:
     def take(self: Any, ordinals: Any, targets: Any = None, layout: Any = None) -> Any:
         return ORIGINAL_TAKE(self, np.minimum(ordinals + 1, 11), targets, layout)
 
-    patcher.setattr(shelf.Shelf, "take", take)
+    patcher.setattr(_stream_frames.Shelf, "take", take)
 
 
-ORIGINAL_TAKE = shelf.Shelf.take
+ORIGINAL_TAKE = _stream_frames.Shelf.take
 
 
 def misplaced(patcher: pytest.MonkeyPatch) -> None:
@@ -100,7 +101,7 @@ def misplaced(patcher: pytest.MonkeyPatch) -> None:
             places = np.flatnonzero(missing)
             whole.out[places] = np.resize(part.out, (len(places), *part.out.shape[1:]))
 
-    patcher.setattr(caching, "_spread", spread)
+    patcher.setattr(_caching, "_spread", spread)
 
 
 def rounding(patcher: pytest.MonkeyPatch) -> None:
@@ -115,9 +116,9 @@ def swapped_planes(patcher: pytest.MonkeyPatch) -> None:
         flat = np.array(data)
         if layout.pixel_format == "yuv420p":
             flat[half : half * 5 // 4], flat[half * 5 // 4 :] = data[half * 5 // 4 :], data[half : half * 5 // 4]
-        return planes.picture_of(layout, flat)
+        return picture_of(layout, flat)
 
-    patcher.setattr(caching, "picture_of", wrong)
+    patcher.setattr(_caching, "picture_of", wrong)
 
 
 def both(first: Patch, second: Patch) -> Patch:

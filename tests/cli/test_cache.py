@@ -11,23 +11,16 @@ from typing import Any
 import pytest
 from PIL import Image
 
-import framefeed.cache.prospect
 import framefeed.cli.cache
-from framefeed.cache.building import build
-from framefeed.cache.codecs import known_codecs
-from framefeed.cache.frame_cache import FrameCache
-from framefeed.cache.prospect import share_found
-from framefeed.cache.stored import Kind, StoredFrame
+from framefeed.cache import FrameCache, Kind, StoredFrame, build, known_codecs, share_found
+from framefeed.catalog import Catalog
+from framefeed.catalog.scan import scan
 from framefeed.cli import main
 from framefeed.cli.feed import ADVICE, Epoch, Measured, _advice
-from framefeed.decode.decoder import DecodeCounts
-from framefeed.decode.registry import as_decoder
-from framefeed.index.catalog import Catalog
-from framefeed.index.scanning import scan
-from framefeed.load.stats import LoadStats
-from framefeed.media.limits import Limits
-from framefeed.plan.epoch import plan_clips
-from framefeed.plan.timed import AtSeconds, Rates
+from framefeed.decode import DecodeCounts, as_decoder
+from framefeed.load import LoadStats
+from framefeed.media import Limits
+from framefeed.plan import AtSeconds, Rates, plan_clips
 from framefeed.testing import ClipSpec, make_folder, write_clip
 from tests.cache.builders import assert_served, built
 from tests.cli.running import only_line
@@ -206,7 +199,7 @@ def test_short_videos_are_found_again_in_every_epoch(tmp_path: Path, capfd: pyte
 def test_a_long_plan_is_forecast_from_some_of_its_clips(
     catalog: str, cache: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(framefeed.cache.prospect, "LOOKED_UP_CLIPS", 40)
+    monkeypatch.setattr("framefeed.cache.prefill._estimate.LOOKED_UP_CLIPS", 40)
     words = [*RATES, "--clips-per-video", "20"]
     (line,) = again(said(capfd, "build", catalog, cache, *words, "--no-estimate")[0])
     found = shares_of_feed(capfd, catalog, cache, *words, "--epochs", "2")[1]

@@ -6,7 +6,7 @@ import pytest
 
 import framefeed.cli.doctor
 from framefeed.cli import main
-from framefeed.cli.versions import Requirement, requirements
+from framefeed.cli._versions import Requirement, requirements
 
 
 def test_what_is_there(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from framefeed.catalog import Catalog
+from framefeed.catalog.scan import scan
 from framefeed.cli import main
-from framefeed.index.catalog import Catalog
-from framefeed.index.scanning import scan
 from framefeed.testing import make_folder
 from tests.cli.running import only_line, run
 from tests.corpus import corpus_file

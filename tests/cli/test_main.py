@@ -187,7 +187,7 @@ def test_an_interruption_that_a_library_wrapped(
 INTERRUPTS_ITSELF = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, where the tests ignore it
-import framefeed.index.survey as survey
+import framefeed.catalog._survey as survey
 from framefeed.cli import main
 index = survey.index_media
 def interrupted(source, *rest, **options):
@@ -249,7 +249,7 @@ def test_a_script_with_an_option_of_that_name_keeps_its_own_handling_of_interrup
 ENDS_AMONG_PACKETS = """
 import itertools, os, signal, sys, threading
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, where the tests ignore it
-import framefeed.media.decoding as decoding
+import framefeed.media._decoding as decoding
 decode, decoded, after = decoding.decode_packet, itertools.count(), itertools.count()
 sent = threading.Event()
 def counted(*rest):

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from framefeed.cli.parsing import (
+from framefeed.cli._arguments import (
     Parser,
     at_least,
     duration,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.cli.printing import MAX_LINE, complain, printable, say, say_json, table
+from framefeed.cli._io import MAX_LINE, complain, printable, say, say_json, table
 
 
 @given(st.text())

@@ -12,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from framefeed.catalog import Catalog
 from framefeed.cli import main
 from framefeed.cli.scan import as_hours
-from framefeed.index.catalog import Catalog
-from framefeed.report.page import page
-from framefeed.report.quantities import data_size
+from framefeed.report import data_size, page
 from framefeed.testing import make_folder
 from tests.cli.running import SECONDS, environment, only_line, run
 from tests.corpus import corpus_file

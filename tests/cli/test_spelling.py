@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 import framefeed as ff
-from framefeed.cache.codecs import codec_named
+from framefeed.cache import codec_named
 from framefeed.cli import main
-from framefeed.decode.registry import decoder_named
+from framefeed.decode import decoder_named
 from tests.corpus import clip_file
 
 

@@ -19,10 +19,10 @@ from typing import TextIO
 import av
 import numpy as np
 
-from framefeed.cli.versions import framefeed_version
+from framefeed.cli import framefeed_version
 from framefeed.errors import FramefeedError
-from framefeed.index.build import build_index
-from framefeed.media.source import MediaSource
+from framefeed.index import build_index
+from framefeed.media import MediaSource
 from tests.conftest import CHECKOUT
 from tests.decode.damaged import DAMAGES, differences, packet_ranges
 from tests.decode.forks import read_on_in_children

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
+from framefeed.decode._convert import native_planes
+from framefeed.decode.backends._pyav_pools import thread_pools
 from framefeed.decode.backends.pyav import PyAVDecoder
-from framefeed.decode.backends.pyav_pools import thread_pools
-from framefeed.decode.convert import native_planes
-from framefeed.index.frame_index import FrameIndex
-from framefeed.media.source import MediaSource
+from framefeed.index import FrameIndex
+from framefeed.media import MediaSource
 
 Seen = dict[int, str]
 """Hash of the planes of each frame that came, by ordinal."""

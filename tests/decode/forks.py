@@ -11,10 +11,9 @@ from pathlib import Path
 from time import monotonic
 from traceback import format_exc
 
-from framefeed.decode.video_decoder import VideoDecoder
+from framefeed.decode._video_decoder import VideoDecoder
 from framefeed.errors import FramefeedError
-from framefeed.index.build import build_index
-from framefeed.index.frame_index import FrameIndex
+from framefeed.index import FrameIndex, build_index
 
 DEADLINE_SECONDS = 60.0
 Work = Callable[[], str]

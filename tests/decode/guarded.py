@@ -12,11 +12,12 @@ import sys
 
 import numpy as np
 
-from framefeed.decode.convert import Converter
-from framefeed.decode.decoder import Pixels
-from framefeed.decode.planes import PlaneLayout, picture_of, pictures
-from framefeed.index.frame_index import StreamFacts
-from framefeed.plan.request import OutputSpec
+from framefeed.decode import _planes
+from framefeed.decode._convert import Converter
+from framefeed.decode._decoder import Pixels
+from framefeed.decode._planes import PlaneLayout, picture_of
+from framefeed.index import StreamFacts
+from framefeed.plan import OutputSpec
 
 PAGE = mmap.PAGESIZE
 SIZES = [(64, 1), (64, 37), (128, 2), (192, 18), (256, 16), (320, 64), (640, 5)]
@@ -52,11 +53,11 @@ def convert(layout: PlaneLayout) -> int:
 
 def main(what: str) -> None:
     if what == "overrun":
-        pictures._ALIGNMENT = 1
+        _planes._ALIGNMENT = 1
         convert(PlaneLayout("yuv420p", 6, 1))
         return
     in_place = 0
-    for pixel_format, (width, height) in itertools.product(sorted(pictures._READ_IN_PLACE), SIZES):
+    for pixel_format, (width, height) in itertools.product(sorted(_planes._READ_IN_PLACE), SIZES):
         in_place += convert(PlaneLayout(pixel_format, width, height, chroma_location=1))
     print(in_place)
 

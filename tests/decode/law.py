@@ -11,12 +11,12 @@ from typing import Protocol
 
 import numpy as np
 
+from framefeed.decode._decoder import ClipSlot
 from framefeed.decode.backends.pyav import PyAVDecoder
-from framefeed.decode.decoder import ClipSlot
 from framefeed.errors import CorruptMedia
-from framefeed.index.frame_index import MISSING_PTS, FrameIndex
-from framefeed.media.source import MediaSource
-from framefeed.plan.request import OutputSpec
+from framefeed.index import MISSING_PTS, FrameIndex
+from framefeed.media import MediaSource
+from framefeed.plan import OutputSpec
 from tests.reference import Planes, Reference, ReferenceFrame, planes_of, rgb_digest
 
 

@@ -17,12 +17,12 @@ from pathlib import Path
 
 import numpy as np
 
+from framefeed.decode._decoder import ClipSlot
+from framefeed.decode._video_decoder import VideoDecoder
 from framefeed.decode.backends.pyav import PyAVDecoder
-from framefeed.decode.decoder import ClipSlot
-from framefeed.decode.video_decoder import VideoDecoder
-from framefeed.index.build import build_index
-from framefeed.media.source import MediaSource
-from framefeed.plan.request import OutputSpec
+from framefeed.index import build_index
+from framefeed.media import MediaSource
+from framefeed.plan import OutputSpec
 from framefeed.testing import read_stamp
 
 CONTAINED, THREADED, ALIVE, DROPPED = 250, 150, 160, 130

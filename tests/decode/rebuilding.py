@@ -10,11 +10,11 @@ import av
 import numpy as np
 from av.video.frame import VideoFrame
 
-from framefeed.decode.convert import Converter
-from framefeed.decode.decoder import Pixels
-from framefeed.decode.planes import copy_planes, layout_of, picture_of
-from framefeed.index.frame_index import StreamFacts
-from framefeed.plan.request import OutputSpec
+from framefeed.decode._convert import Converter
+from framefeed.decode._decoder import Pixels
+from framefeed.decode._planes import copy_planes, layout_of, picture_of
+from framefeed.index import StreamFacts
+from framefeed.plan import OutputSpec
 
 Rebuild = Callable[[VideoFrame], VideoFrame]
 

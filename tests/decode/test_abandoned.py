@@ -8,20 +8,18 @@ from typing import Any
 
 import pytest
 
+from framefeed.decode._decoder import DecodeCounts
+from framefeed.decode._forward import ForwardReader
+from framefeed.decode._video_decoder import VideoDecoder
 from framefeed.decode.backends import pyav
+from framefeed.decode.backends._pyav_pools import MAX_CONTAINERS, MAX_READERS, Pool, thread_pools
 from framefeed.decode.backends.pyav import PyAVDecoder
-from framefeed.decode.backends.pyav_pools import MAX_CONTAINERS, MAX_READERS, Pool, thread_pools
-from framefeed.decode.decoder import DecodeCounts
-from framefeed.decode.forward import ForwardReader
-from framefeed.decode.video_decoder import VideoDecoder
 from framefeed.errors import CorruptMedia
-from framefeed.index.build import build_index
-from framefeed.load.loader import ClipLoader
-from framefeed.media.container import VideoContainer
-from framefeed.media.source import FileReader, MediaSource
-from framefeed.parallel.collecting import is_collecting
-from framefeed.plan.request import DecodeRequest
-from framefeed.plan.requests import plan_requests
+from framefeed.index import build_index
+from framefeed.load import ClipLoader
+from framefeed.media import FileReader, MediaSource, VideoContainer
+from framefeed.parallel import is_collecting
+from framefeed.plan import DecodeRequest, plan_requests
 from framefeed.testing import read_stamp
 from tests.corpus import corpus_file, expected_stamps
 

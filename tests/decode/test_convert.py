@@ -18,12 +18,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from framefeed.decode.convert import Converter, native_planes
-from framefeed.decode.video_decoder import VideoDecoder
+from framefeed.decode._convert import Converter, native_planes
+from framefeed.decode._video_decoder import VideoDecoder
 from framefeed.errors import FormatChanged, UsageError
-from framefeed.index.build import build_index
-from framefeed.index.frame_index import StreamFacts
-from framefeed.plan.request import OutputSpec
+from framefeed.index import StreamFacts, build_index
+from framefeed.plan import OutputSpec
 from framefeed.testing import ClipSpec, find_stamp, read_stamp, write_clip
 from tests.corpus import clip_file, corpus_file
 from tests.media.files import READABLE, readable_path

@@ -10,16 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from framefeed.decode._decoder import ClipSlot
+from framefeed.decode._video_decoder import VideoDecoder
 from framefeed.decode.backends.pyav import PyAVDecoder
-from framefeed.decode.decoder import ClipSlot
-from framefeed.decode.video_decoder import VideoDecoder
 from framefeed.errors import CorruptMedia
-from framefeed.index.build import build_index
-from framefeed.index.frame_index import FrameIndex
-from framefeed.media.source import MediaSource
-from framefeed.plan.request import OutputSpec
-from framefeed.testing import ClipSpec, clip_bytes
-from framefeed.testing.clips import take_packets
+from framefeed.index import FrameIndex, build_index
+from framefeed.media import MediaSource
+from framefeed.plan import OutputSpec
+from framefeed.testing import ClipSpec, clip_bytes, take_packets
 from tests.media import vpx_mutants as vpx
 from tests.media.nal_mutants import Stream, h264, hevc, join, split
 

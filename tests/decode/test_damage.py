@@ -9,20 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from framefeed.decode._decoder import ClipSlot
+from framefeed.decode._video_decoder import VideoDecoder
 from framefeed.decode.backends.pyav import PyAVDecoder
-from framefeed.decode.decoder import ClipSlot
-from framefeed.decode.video_decoder import VideoDecoder
 from framefeed.errors import CorruptMedia
-from framefeed.index.build import Verify, build_index
-from framefeed.index.damage import find_damaged_frames, packet_start
-from framefeed.index.frame_index import DISPOSABLE, KEY, FrameIndex
-from framefeed.media.container import VideoContainer
-from framefeed.media.decoding import decode_facts
-from framefeed.media.source import MediaSource
-from framefeed.plan.request import OutputSpec
+from framefeed.index import DISPOSABLE, KEY, FrameIndex, Verify, build_index, find_damaged_frames, packet_start
+from framefeed.media import MediaSource, VideoContainer, decode_facts
+from framefeed.plan import OutputSpec
+from tests.catalog.synthetic import frame_index
 from tests.corpus import clip_file, corpus_file
 from tests.damaged import SPEC, damaged_clip
-from tests.index.synthetic import frame_index
 from tests.reference import kept_reference, rgb_digest
 
 OTHER = replace(SPEC, b_frames=None)

@@ -11,15 +11,13 @@ import numpy as np
 import pytest
 
 from framefeed.cache import FrameCache
+from framefeed.decode._decoder import DecodeCounts
+from framefeed.decode.backends._pyav_pools import thread_pools
 from framefeed.decode.backends.pyav import PyAVDecoder
-from framefeed.decode.backends.pyav_pools import thread_pools
-from framefeed.decode.decoder import DecodeCounts
-from framefeed.index.build import build_index
-from framefeed.index.frame_index import FrameIndex
+from framefeed.index import FrameIndex, build_index
 from framefeed.load import ClipLoader
-from framefeed.media.source import MediaSource
-from framefeed.plan.request import DecodeRequest
-from framefeed.plan.requests import plan_requests
+from framefeed.media import MediaSource
+from framefeed.plan import DecodeRequest, plan_requests
 from tests.corpus import corpus_file
 from tests.damaged import SPEC, damaged_clip
 from tests.decode.chaos import ROOT

@@ -17,8 +17,7 @@ from av.video.frame import VideoFrame
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.decode.backends.still import rgb_pixels
-from framefeed.decode.planes import (
+from framefeed.decode._planes import (
     CHROMA_LOCATIONS,
     RGB_PLANAR,
     PlaneLayout,
@@ -27,10 +26,10 @@ from framefeed.decode.planes import (
     output_layout,
     picture_of,
 )
+from framefeed.decode.backends.still import rgb_pixels
 from framefeed.errors import MediaError, UsageError
-from framefeed.media.limits import Limits
-from framefeed.media.stills import decode_still
-from framefeed.plan.request import OutputSpec
+from framefeed.media import Limits, decode_still
+from framefeed.plan import OutputSpec
 from framefeed.testing import ClipSpec
 from tests.conftest import CHECKOUT
 from tests.corpus import clip_file, corpus_file

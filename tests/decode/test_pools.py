@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from framefeed.decode.backends.pyav_pools import MAX_IDLE_PIXELS, Pool
+from framefeed.decode.backends._pyav_pools import MAX_IDLE_PIXELS, Pool
 
 
 def _pool(closed: list[int], capacity: int = 3) -> Pool[int]:

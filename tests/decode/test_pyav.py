@@ -12,16 +12,15 @@ import numpy.typing as npt
 import pytest
 from av.video.frame import VideoFrame
 
+from framefeed.decode._decoder import ClipSlot, DecodeCounts, Decoder, DecodeReport
+from framefeed.decode._forward import ForwardReader
+from framefeed.decode._registry import decoder_named, known_decoders
+from framefeed.decode._video_decoder import VideoDecoder
 from framefeed.decode.backends.pyav import PyAVDecoder
-from framefeed.decode.decoder import ClipSlot, DecodeCounts, Decoder, DecodeReport
-from framefeed.decode.forward import ForwardReader
-from framefeed.decode.registry import decoder_named, known_decoders
-from framefeed.decode.video_decoder import VideoDecoder
 from framefeed.errors import CorruptMedia, FrameNotFound, StaleSource, UsageError
-from framefeed.index.build import build_index
-from framefeed.index.frame_index import FrameIndex
-from framefeed.media.source import MediaSource
-from framefeed.plan.request import OutputSpec
+from framefeed.index import FrameIndex, build_index
+from framefeed.media import MediaSource
+from framefeed.plan import OutputSpec
 from framefeed.testing import ClipSpec, read_stamp, read_stamps, write_clip
 from tests.corpus import corpus_file
 

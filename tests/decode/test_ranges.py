@@ -9,9 +9,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from framefeed.decode.asking import played_in_range
+from framefeed.decode._queries import played_in_range
 from framefeed.errors import FrameNotFound, UsageError
-from framefeed.index.frame_index import FrameIndex
+from framefeed.index import FrameIndex
 from tests.fakes import index_of
 from tests.plan.timelines import indexes, stream_seconds
 

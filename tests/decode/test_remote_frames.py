@@ -14,11 +14,10 @@ import pytest
 
 import framefeed as ff
 from framefeed.decode.backends import pyav
-from framefeed.decode.backends.pyav_proofs import prove_starts
+from framefeed.decode.backends._pyav_runs import prove_starts
 from framefeed.errors import CorruptMedia
-from framefeed.index.frame_index import KEY
-from framefeed.testing import CODECS, write_clip
-from framefeed.testing.clips import put_packets, take_packets
+from framefeed.index import KEY
+from framefeed.testing import CODECS, put_packets, take_packets, write_clip
 from tests.corpus import corpus_file
 from tests.lengths import either
 from tests.media import nal_mutants as mutants

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from framefeed import AtSeconds, plan_clips, scan
-from framefeed.decode.video_decoder import VideoDecoder
+from framefeed.decode._video_decoder import VideoDecoder
 from framefeed.testing import ClipSpec
 from tests.corpus import clip_file, corpus_file
 

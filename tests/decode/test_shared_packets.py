@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from framefeed import VideoDecoder, build_index
-from tests.index.vpx_cases import MUTANTS
+from tests.media.vpx_cases import MUTANTS
 
 SHARED = [name for name, mutant in MUTANTS.items() if mutant.reason == "two frames"]
 

@@ -15,22 +15,21 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from framefeed.decode.backends import pyav_runs
+from framefeed.catalog.scan import scan
+from framefeed.decode._convert import Converter
+from framefeed.decode._decoder import ClipSlot, DecodeCounts
+from framefeed.decode._video_decoder import VideoDecoder
+from framefeed.decode.backends import _pyav_runs
+from framefeed.decode.backends._pyav_pools import thread_pools
 from framefeed.decode.backends.pyav import PyAVDecoder
-from framefeed.decode.backends.pyav_pools import thread_pools
-from framefeed.decode.convert import Converter
-from framefeed.decode.decoder import ClipSlot, DecodeCounts
-from framefeed.decode.video_decoder import VideoDecoder
 from framefeed.errors import CorruptMedia, ResourceExhausted, UnreadableMedia, UnsupportedCodec
-from framefeed.index.build import build_index
-from framefeed.index.scanning import scan
-from framefeed.media import foreign
-from framefeed.media.sequence import ImageSequence
-from framefeed.media.source import MediaSource
-from framefeed.plan.request import OutputSpec
+from framefeed.index import build_index
+from framefeed.media import ImageSequence, MediaSource
+from framefeed.plan import OutputSpec
 from framefeed.testing import read_stamps
 from tests.corpus import corpus_file, expected_stamps
-from tests.media.faults import CALLS, Fault, changed_decoders, failing_calls, failing_decoders
+from tests.decode.faults import changed_decoders
+from tests.media.faults import CALLS, Fault, failing_calls, failing_decoders
 
 SHORTAGES = (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN)
 WANTED = (0, 1, 9)
@@ -141,7 +140,7 @@ def test_what_swscale_refuses_is_an_unsupported_codec() -> None:
 
 def test_a_lack_of_memory_that_a_decoder_calls_invalid_data_is_no_damage(monkeypatch: pytest.MonkeyPatch) -> None:
     """libavcodec's H.264 decoder says "invalid data" where it gets no buffer; only its log tells."""
-    real, calls = pyav_runs.libav_log, 0
+    real, calls = _pyav_runs.libav_log, 0
 
     class Log:
         def __init__(self) -> None:
@@ -158,8 +157,8 @@ def test_a_lack_of_memory_that_a_decoder_calls_invalid_data_is_no_damage(monkeyp
         def __exit__(self, *given: object) -> None:
             self.log.__exit__(*given)
 
-    monkeypatch.setattr(pyav_runs, "libav_log", Log)
-    monkeypatch.setattr(foreign, "is_memory_there", lambda _: calls not in failing_at)
+    monkeypatch.setattr(_pyav_runs, "libav_log", Log)
+    monkeypatch.setattr("framefeed.media._libav_errors.is_memory_there", lambda _: calls not in failing_at)
     expected = expected_stamps("base.mp4")
     with VideoDecoder(corpus_file("base.mp4")) as decoder:
         failing_at = {3}
@@ -196,7 +195,7 @@ def test_D01_a_packet_that_claims_more_than_libav_ever_gives_is_damage_while_mem
         with VideoDecoder(path, frame_index=index) as decoder, pytest.raises(CorruptMedia) as caught:
             decoder[lost]
         assert list(caught.value.frames) == [lost]
-        monkeypatch.setattr(foreign, "is_memory_there", lacks_memory)
+        monkeypatch.setattr("framefeed.media._libav_errors.is_memory_there", lacks_memory)
         for ask in (lambda: scan(path, verify="full", workers=0), lambda: VideoDecoder(path, frame_index=index)[lost]):
             with pytest.raises(ResourceExhausted):
                 ask()

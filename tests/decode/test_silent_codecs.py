@@ -10,15 +10,14 @@ import numpy as np
 import pytest
 from av.video.frame import VideoFrame
 
+from framefeed.decode._convert import Converter
+from framefeed.decode._decoder import DecodeCounts, Pixels
+from framefeed.decode._video_decoder import VideoDecoder
+from framefeed.decode.backends._pyav_pools import thread_pools
 from framefeed.decode.backends.pyav import PyAVDecoder
-from framefeed.decode.backends.pyav_pools import thread_pools
-from framefeed.decode.convert import Converter
-from framefeed.decode.decoder import DecodeCounts, Pixels
-from framefeed.decode.video_decoder import VideoDecoder
-from framefeed.index.build import build_index
-from framefeed.index.frame_index import StreamFacts
-from framefeed.media.source import MediaSource
-from framefeed.plan.request import OutputSpec
+from framefeed.index import StreamFacts, build_index
+from framefeed.media import MediaSource
+from framefeed.plan import OutputSpec
 
 GOP = 5
 

@@ -18,12 +18,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import ExifTags, Image, ImageFile, ImageOps
 
-from framefeed.decode.auto import AutoDecoder
+from framefeed.catalog.scan import scan
+from framefeed.decode._auto import AutoDecoder
+from framefeed.decode._decoder import ClipSlot, Decoder, DecodeReport
+from framefeed.decode._registry import decoder_named, known_decoders
+from framefeed.decode._video_decoder import VideoDecoder
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.decode.backends.still import StillDecoder
-from framefeed.decode.decoder import ClipSlot, Decoder, DecodeReport
-from framefeed.decode.registry import decoder_named, known_decoders
-from framefeed.decode.video_decoder import VideoDecoder
 from framefeed.errors import (
     CorruptMedia,
     FormatChanged,
@@ -34,15 +35,9 @@ from framefeed.errors import (
     UnsupportedCodec,
     UsageError,
 )
-from framefeed.index.build import build_index
-from framefeed.index.scanning import scan
-from framefeed.media.limits import DEFAULT_LIMITS, Limits
-from framefeed.media.probe import probe
-from framefeed.media.quiet import QUIET
-from framefeed.media.sequence import ImageSequence
-from framefeed.media.source import MediaSource
-from framefeed.media.stills import decode_still
-from framefeed.plan.request import OutputSpec
+from framefeed.index import build_index
+from framefeed.media import DEFAULT_LIMITS, QUIET, ImageSequence, Limits, MediaSource, decode_still, probe
+from framefeed.plan import OutputSpec
 from framefeed.testing import ClipSpec, read_stamp, read_stamps, write_clip
 from tests.corpus import corpus_file
 from tests.media.pictures import SIZE, noise, write_folder

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import av
 
-from framefeed.encode.codecs import codec_support, ffmpeg_versions
+from framefeed.encode._stills import codec_support, ffmpeg_versions
 
 
 def test_what_this_build_can_do() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from framefeed.encode.lettering import CAPTION, TITLE, drawable, fitted
+from framefeed.encode._sheets import CAPTION, TITLE, drawable, fitted
 
 
 @pytest.mark.parametrize("text", ["video_000.mp4", "a b/c-d_e#%'\"", "1.480 s"])

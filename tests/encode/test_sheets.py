@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.encode.sheets import MAX_FRAMES, MAX_HEIGHT, MAX_WIDTH, SheetClip, contact_sheet, thumbnail
+from framefeed.encode._sheets import MAX_FRAMES, MAX_HEIGHT, MAX_WIDTH, SheetClip, contact_sheet, thumbnail
 from framefeed.errors import UsageError
 
 COLOURS = [(200, 30, 40), (30, 200, 40), (30, 40, 200), (200, 200, 40), (150, 40, 200), (40, 190, 180)]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import framefeed.encode.stills
-from framefeed.encode.stills import StillFormat, encode_still, save_still, still_name
+import framefeed.encode._stills
+from framefeed.encode._stills import StillFormat, encode_still, save_still, still_name
 from framefeed.errors import UsageError
 
 PICTURE = np.random.default_rng(7).integers(0, 256, (48, 65, 3), dtype=np.uint8)
@@ -98,7 +98,7 @@ def test_a_failure_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.Mon
         def fail(*_: object, error: BaseException = error) -> None:
             raise error
 
-        monkeypatch.setattr(framefeed.encode.stills.os, "replace", fail)
+        monkeypatch.setattr(framefeed.encode._stills.os, "replace", fail)
         with pytest.raises((UsageError, KeyboardInterrupt)):
             save_still(path, PICTURE)
         monkeypatch.undo()

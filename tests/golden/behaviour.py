@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 
 import framefeed as ff
-from framefeed.testing import make_folder, pathology
+from framefeed.testing import make_folder
+from framefeed.testing.recipes import pathology
 
 HASHES = Path(__file__).with_name("hashes.json")
 CHECKOUT = Path(__file__).resolve().parents[2]

@@ -11,19 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from framefeed.decode.video_decoder import VideoDecoder
+from framefeed.catalog.scan import scan
+from framefeed.decode import VideoDecoder
 from framefeed.errors import FramefeedError, TimeUnavailable
-from framefeed.index.build import Verify, build_index
-from framefeed.index.frame_index import FrameIndex
-from framefeed.index.scanning import scan
-from framefeed.media.container import VideoContainer
-from framefeed.media.source import MediaSource
-from framefeed.testing import ClipSpec, boxes, clip_bytes, read_stamp
-from framefeed.testing.bits import escape, join_units, split_units, unescape
-from framefeed.testing.clips import put_packets, take_packets
+from framefeed.index._build import Verify, build_index
+from framefeed.index._frame_index import FrameIndex
+from framefeed.media import MediaSource, VideoContainer
+from framefeed.testing import ClipSpec, bitstreams, clip_bytes, put_packets, read_stamp, take_packets
+from framefeed.testing.bitstreams import escape, join_units, split_units, unescape
 from tests.corpus import clip_file
-from tests.index.test_proof_nal import differences
 from tests.lengths import either
+from tests.media.test_proof_nal import differences
 
 VERIFY: list[Verify] = ["proof", "ends", "full"]
 
@@ -204,9 +202,9 @@ EDITS: dict[str, list[tuple[int, int, int]]] = {
 @pytest.mark.parametrize("name", EDITS)
 def test_M06_edits_that_dwell(name: str, codec: str, tmp_path: Path) -> None:
     clip = clip_bytes(ClipSpec(60, codec=codec, b_frames=2 if codec == "libx264" else None, gop=10), "mp4")
-    rows = boxes.table("elst", *EDITS[name])
+    rows = bitstreams.table("elst", *EDITS[name])
     path = tmp_path / "dwell.mp4"
-    path.write_bytes(boxes.replace(clip, "moov.trak.edts", boxes.box("edts", rows)))
+    path.write_bytes(bitstreams.replace(clip, "moov.trak.edts", bitstreams.box("edts", rows)))
     index = index_of(path)
     check_times(index)
     with VideoDecoder(path, frame_index=build_index(path)) as decoder, VideoDecoder(path, frame_index=index) as other:

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from framefeed.errors import EmptyVideo, MediaError, NoVideoStream, UnreadableMedia, UnsupportedCodec, UsageError
-from framefeed.index.build import Verify, build_index, index_media
-from framefeed.index.frame_index import DISCARD, MISSING_PTS, FrameIndex
-from framefeed.index.joining import frame_starts
-from framefeed.media.packets import PacketWalk
+from framefeed.index._build import Verify, build_index, index_media
+from framefeed.index._frame_index import DISCARD, MISSING_PTS, FrameIndex
+from framefeed.index._joining import frame_starts
+from framefeed.media import PacketWalk
 from framefeed.testing import ClipSpec, clip_bytes
 from tests.corpus import corpus_file, expected_stamps
 from tests.media.encrypted import encrypted_clip

@@ -10,7 +10,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
-from framefeed.index.frame_index import MISSING_PTS, FrameIndex
+from framefeed.index._frame_index import MISSING_PTS, FrameIndex
 from tests.fakes import index_of, steady_index
 from tests.plan import oracle
 from tests.plan.timelines import clock, indexes, stream_seconds

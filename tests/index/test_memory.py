@@ -14,12 +14,9 @@ import numpy as np
 import pytest
 from av.bitstream import BitStreamFilterContext
 
-from framefeed.decode.video_decoder import VideoDecoder
-from framefeed.index.build import build_index
-from framefeed.media.container import VideoContainer
-from framefeed.media.decoding import decode_facts
-from framefeed.media.probe import probe
-from framefeed.media.source import MediaSource
+from framefeed.decode import VideoDecoder
+from framefeed.index._build import build_index
+from framefeed.media import MediaSource, VideoContainer, decode_facts, probe
 from framefeed.testing import ClipSpec, clip_bytes
 from tests.cli.running import environment
 

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from framefeed import build_index
-from framefeed.index import build
-from framefeed.index.build import Verify
-from framefeed.testing import ClipSpec, boxes, clip_bytes
-from framefeed.testing.clips import Coded, take_packets
-from tests.index.synthetic import same
+from framefeed.index import _build
+from framefeed.index._build import Verify
+from framefeed.testing import ClipSpec, Coded, bitstreams, clip_bytes, take_packets
+from tests.catalog.synthetic import same
 from tests.media.nal_mutants import Stream, cut_at, edit, h264, hevc, joined, late_b, with_depth, with_sets
 
 FRAMES, MIDDLE = 150, 74
@@ -86,7 +85,7 @@ def test_M22_times_that_go_backwards_in_the_middle(clip: Clip, verify: Verify, t
 def test_M22_a_ctts_table_that_goes_backwards_in_the_middle(tmp_path: Path) -> None:
     spec = ClipSpec(FRAMES, codec="mpeg4", b_frames=2, gop=25)
     clip = clip_bytes(spec, "mp4")
-    clip = boxes.replace(clip, "moov.trak.edts", boxes.box("free", b""))
+    clip = bitstreams.replace(clip, "moov.trak.edts", bitstreams.box("free", b""))
     packets, _ = take_packets(clip)
     offsets = [(packet.pts or 0) - (packet.dts or 0) for packet in packets]
     step = (packets[1].dts or 0) - (packets[0].dts or 0)
@@ -95,7 +94,9 @@ def test_M22_a_ctts_table_that_goes_backwards_in_the_middle(tmp_path: Path) -> N
     wrong[MIDDLE], wrong[MIDDLE + 1] = right[MIDDLE + 1] + step, right[MIDDLE] - step
     for rows, built_from, times_from in ((right, "packets+ends", "pts"), (wrong, "decode", "dts")):
         path = tmp_path / "edited.mp4"
-        path.write_bytes(boxes.replace(clip, f"{boxes.STBL}.ctts", boxes.table("ctts", *((1, row) for row in rows))))
+        path.write_bytes(
+            bitstreams.replace(clip, f"{bitstreams.STBL}.ctts", bitstreams.table("ctts", *((1, row) for row in rows)))
+        )
         for verify in ("proof", "ends"):
             assert check(path, verify) == built_from
             assert build_index(path, verify).times_from == times_from
@@ -195,7 +196,7 @@ def test_ends_that_do_not_ask_for_the_order_are_caught(
     make: Callable[[], Stream], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = make().write(tmp_path / "wrong.mkv")
-    monkeypatch.setattr(build, "comes_in_order_of_times", lambda *_: True)
+    monkeypatch.setattr(_build, "comes_in_order_of_times", lambda *_: True)
     misled = build_index(path, "ends")
     assert (misled.built_from, misled.times_from) == ("packets+ends", "pts")
     assert not same(replace(misled, built_from="decode"), build_index(path, "full"))

@@ -11,13 +11,11 @@ import numpy as np
 import pytest
 
 import framefeed as ff
-from framefeed.index import build
-from framefeed.index.build import Verify
-from framefeed.media.source import FINGERPRINT_BLOCK
-from framefeed.media.urls import BLOCK_BYTES
-from framefeed.testing import CODECS, write_clip
-from framefeed.testing.boxes import find
-from framefeed.testing.clips import put_packets, take_packets
+from framefeed.index import _build
+from framefeed.index._build import Verify
+from framefeed.media import BLOCK_BYTES, FINGERPRINT_BLOCK
+from framefeed.testing import CODECS, put_packets, take_packets, write_clip
+from framefeed.testing.bitstreams import find
 from tests.corpus import corpus_file
 from tests.media.nal_mutants import edit, h264, hevc
 from tests.remote import CountedFiles, stored
@@ -53,12 +51,12 @@ def test_a_long_movie_is_indexed_without_its_pictures(codec: str, tmp_path: Path
 
 def test_reading_packets_for_an_index_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The way that is wrong for an object: all packets are read to prove their frames."""
-    data, real = long_movie(tmp_path / "long.mp4", "h264"), build.open_movie
+    data, real = long_movie(tmp_path / "long.mp4", "h264"), _build.open_movie
 
     def read_all(*args: Any, **_: Any) -> Any:
         return real(*args)
 
-    monkeypatch.setattr(build, "open_movie", read_all)
+    monkeypatch.setattr(_build, "open_movie", read_all)
     assert read_for(data, ff.build_index) > _MOST
 
 

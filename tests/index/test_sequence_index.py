@@ -13,13 +13,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from framefeed.errors import CorruptMedia, EmptyVideo, FormatChanged, NoVideoStream, UnreadableMedia
-from framefeed.index.build import Verify, build_index, index_media
-from framefeed.index.frame_index import FrameIndex
-from framefeed.index.sequence_index import holds_pictures, sequence_of, still_index
-from framefeed.media.info import MediaInfo
-from framefeed.media.probe import probe
-from framefeed.media.sequence import ImageSequence
-from framefeed.media.source import MediaSource
+from framefeed.index._build import Verify, build_index, index_media
+from framefeed.index._frame_index import FrameIndex
+from framefeed.index._pictures import holds_pictures, sequence_of, still_index
+from framefeed.media import ImageSequence, MediaInfo, MediaSource, probe
 from tests.corpus import corpus_file
 from tests.media.pictures import SIZE, write_folder, write_named
 

@@ -20,23 +20,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from framefeed.decode.video_decoder import VideoDecoder
+from framefeed.catalog import Catalog
+from framefeed.catalog.scan import count_times, scan
+from framefeed.decode import VideoDecoder
 from framefeed.errors import TimeUnavailable, UnreadableMedia, UsageError
-from framefeed.index.assembly import Wanted, assemble
-from framefeed.index.build import Verify, build_index, index_media
-from framefeed.index.catalog import Catalog
-from framefeed.index.frame_index import MISSING_PTS, FrameIndex
-from framefeed.index.scanning import count_times, scan
-from framefeed.index.survey import Finding, SurveyOptions
-from framefeed.index.times import DecodingTimes, FrameTimes, assume_rate, find_times
-from framefeed.media.container import VideoContainer
-from framefeed.media.packets import walk_packets
-from framefeed.media.source import MediaSource, SourceStat
-from framefeed.testing import ClipSpec, clip_bytes, write_clip
-from framefeed.testing.clips import Coded, put_packets, take_packets
+from framefeed.index._build import Verify, build_index, index_media
+from framefeed.index._frame_index import MISSING_PTS, FrameIndex
+from framefeed.index._times import DecodingTimes, FrameTimes, assume_rate, find_times
+from framefeed.media import MediaSource, SourceStat, VideoContainer, walk_packets
+from framefeed.testing import ClipSpec, Coded, clip_bytes, put_packets, take_packets, write_clip
+from tests.catalog.synthetic import catalog_of_index, same
 from tests.corpus import clip_file, corpus_file
 from tests.index.record_times import FILES, TIMES, times_of
-from tests.index.synthetic import same
 from tests.media.rated import with_avi_rate
 
 Ticks = list[int | None]
@@ -403,9 +398,7 @@ def test_verification_tells_times_of_another_tier(mixed: Path) -> None:
     own = index.packets.pts[index.frame_packet]
     false = replace(index, pts=np.sort(own), times_from="pts", time_shift=0)
     stat = SourceStat(source.stat().st_size, source.stat().st_mtime_ns)
-    finding = Finding(info, false, stat, index.identity.fingerprint if index.identity else None)
-    catalog = Catalog(assemble(Wanted([str(source)], [finding]), SurveyOptions(workers=0)))
-    found = catalog.verify()
+    found = catalog_of_index(str(source), info, false, stat).verify()
     assert {difference.what for difference in found.differences} == {"times_from", "time_shift", "pts"}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from framefeed.load import ClipLoader
+from framefeed.load._loader import ClipLoader
 
 
 @pytest.fixture

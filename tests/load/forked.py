@@ -8,7 +8,7 @@ import sys
 import warnings
 from typing import Any
 
-from framefeed.load import ClipLoader
+from framefeed.load._loader import ClipLoader
 from tests.load.laws import content
 from tests.load.media import plan_of
 

@@ -10,7 +10,8 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from framefeed.load import ClipBatch, ClipLoader
+from framefeed.load._batch import ClipBatch
+from framefeed.load._loader import ClipLoader
 
 EPOCHS = 2
 

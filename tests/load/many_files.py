@@ -9,10 +9,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from framefeed.index.scanning import scan
-from framefeed.load import ClipLoader
-from framefeed.plan.clips import AtIndices
-from framefeed.plan.epoch import plan_clips
+from framefeed.catalog.scan import scan
+from framefeed.load._loader import ClipLoader
+from framefeed.plan import AtIndices, plan_clips
 from framefeed.testing import ClipSpec, write_clip
 
 FILES = 100

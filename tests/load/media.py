@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from framefeed.index.catalog import Catalog
-from framefeed.index.scanning import scan
-from framefeed.plan.clips import ClipRule, RandomSegments
-from framefeed.plan.epoch import EpochPlan, plan_clips
+from framefeed.catalog import Catalog
+from framefeed.catalog.scan import scan
+from framefeed.plan import ClipRule, EpochPlan, RandomSegments, plan_clips
 from framefeed.testing import make_folder, read_stamps
 
 SIZE = (48, 64)

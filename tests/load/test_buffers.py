@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 import torch
 
-from framefeed.load.buffers import BufferPool
-from framefeed.load.options import LoaderOptions
+from framefeed.load._batch import BufferPool
+from framefeed.load._options import LoaderOptions
+from framefeed.parallel import register_releasable
 
 SHAPE = (2, 3, 4)
 
@@ -150,3 +151,23 @@ def test_memory_that_the_collector_comes_upon_is_not_lent_again() -> None:
     revived[0][:] = 1
     pool.lease((8,))[:] = 2
     assert revived[0].tolist() == [1] * 8
+
+
+def test_what_is_idle_is_released_before_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Idle:
+        released = 0
+
+        def release_idle(self) -> None:
+            self.released += 1
+
+    idle, empty = Idle(), np.empty
+    register_releasable(idle)
+
+    def empty_once_released(*given: Any, **options: Any) -> Any:
+        if not idle.released:
+            raise MemoryError
+        return empty(*given, **options)
+
+    monkeypatch.setattr(np, "empty", empty_once_released)
+    assert BufferPool(1).lease((2, 3)).shape == (2, 3)
+    assert idle.released == 1

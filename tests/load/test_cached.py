@@ -11,12 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from framefeed.cache.frame_cache import FrameCache, form_for
+from framefeed.cache import FrameCache, form_for
 from framefeed.errors import UsageError
-from framefeed.load import ClipLoader
-from framefeed.plan.clips import RandomSegments, Uniform
-from framefeed.plan.crops import CenterCrop, RandomCrop, RandomResizedCrop
-from framefeed.plan.timed import Dense
+from framefeed.load._loader import ClipLoader
+from framefeed.plan import CenterCrop, Dense, RandomCrop, RandomResizedCrop, RandomSegments, Uniform
 from tests.load.laws import check_resume, content, run
 from tests.load.media import assert_stamps, plan_of
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from framefeed.errors import LoadError, UsageError
-from framefeed.load import ClipLoader
+from framefeed.load._loader import ClipLoader
 from framefeed.parallel import ordered_map
 from tests.fakes import FlatDecoder
 from tests.load.laws import content

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from framefeed.decode.decoder import DecodeReport
+from framefeed.decode import DecodeReport
 from framefeed.errors import (
     CorruptMedia,
     DeadlineExceeded,
@@ -25,12 +25,10 @@ from framefeed.errors import (
     StaleSource,
     UsageError,
 )
-from framefeed.load import ClipBatch, ClipLoader
+from framefeed.load._batch import ClipBatch
+from framefeed.load._loader import ClipLoader
 from framefeed.parallel import OrderedOutcomes
-from framefeed.plan.clips import AtIndices
-from framefeed.plan.epoch import EpochPlan
-from framefeed.plan.request import DecodeRequest
-from framefeed.plan.requests import plan_requests
+from framefeed.plan import AtIndices, DecodeRequest, EpochPlan, plan_requests
 from tests.fakes import FlatDecoder
 from tests.load.laws import content
 from tests.load.media import catalog, plan_of

@@ -12,14 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from framefeed.catalog import Catalog
+from framefeed.catalog.scan import scan
 from framefeed.errors import CorruptMedia, FramefeedError
-from framefeed.index.catalog import Catalog
-from framefeed.index.scanning import scan
-from framefeed.load import ClipLoader
-from framefeed.plan.clips import EveryFrame
-from framefeed.plan.epoch import plan_clips
-from framefeed.plan.request import DecodeRequest
-from framefeed.plan.requests import plan_requests
+from framefeed.load._loader import ClipLoader
+from framefeed.plan import DecodeRequest, EveryFrame, plan_clips, plan_requests
 from tests.fakes import FlatDecoder
 from tests.load.laws import MakeLoader, check_resume, check_successive, content, resumed, run, saved
 from tests.load.media import catalog, plan_of

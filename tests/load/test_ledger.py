@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from framefeed.errors import CorruptMedia, LoadError, NotInThisVersion, StaleSource, UsageError
-from framefeed.load import ClipLoader
-from framefeed.load import ledger as ledger_module
-from framefeed.load.ledger import Ledger, LedgerEntry
-from framefeed.plan.clips import AtIndices
+from framefeed.load import _ledger
+from framefeed.load._ledger import Ledger, LedgerEntry
+from framefeed.load._loader import ClipLoader
+from framefeed.plan import AtIndices
 from tests.fakes import FlatDecoder
 from tests.load.media import catalog, plan_of
 
@@ -101,7 +101,7 @@ def test_substitute_is_not_in_this_version() -> None:
 
 @pytest.mark.parametrize("make", [Ledger, Ledger.shared])
 def test_it_is_bounded_and_still_counts(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger_module, "MAX_ENTRIES", 3)
+    monkeypatch.setattr(_ledger, "MAX_ENTRIES", 3)
     ledger = make()
     for position in range(5):
         ledger.record(LedgerEntry.of(CorruptMedia("x" * 9000, frames=[7] * 9000), "a\udcff.mp4", position, 2))
@@ -128,7 +128,7 @@ def test_printing_lists_the_files_with_the_reason_and_what_was_done() -> None:
 
 
 def test_printing_is_bounded_and_leaves_nothing_uncounted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger_module, "MAX_ENTRIES", 33)
+    monkeypatch.setattr(_ledger, "MAX_ENTRIES", 33)
     ledger = Ledger()
     for number in range(40):
         error = CorruptMedia("torn\nand " + "long " * 90) if number % 32 else StaleSource("changed\x1b[2J")
@@ -153,6 +153,6 @@ def test_a_ledger_that_cannot_be_written_says_so(monkeypatch: pytest.MonkeyPatch
         raise OSError(errno.ENOSPC, "No space left on device")
 
     ledger = Ledger.shared()
-    monkeypatch.setattr("framefeed.parallel.shared_lines.os.write", full)
+    monkeypatch.setattr("framefeed.parallel._shared_lines.os.write", full)
     with pytest.raises(LoadError, match=r"cannot write the ledger .*No space left.* set TMPDIR"):
         ledger.record(LedgerEntry("a.mp4", 5, 0, (), "CorruptMedia: "))

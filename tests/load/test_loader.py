@@ -9,12 +9,9 @@ import numpy as np
 import pytest
 
 from framefeed.errors import CorruptMedia, UsageError
-from framefeed.load import ClipLoader
-from framefeed.load.options import MAX_PREFETCH_BYTES, LoaderOptions
-from framefeed.plan.clips import AtIndices, EveryFrame
-from framefeed.plan.request import DecodeRequest
-from framefeed.plan.requests import plan_requests
-from framefeed.plan.timed import Rates
+from framefeed.load._loader import ClipLoader
+from framefeed.load._options import MAX_PREFETCH_BYTES, LoaderOptions
+from framefeed.plan import AtIndices, DecodeRequest, EveryFrame, Rates, plan_requests
 from tests.fakes import FlatDecoder
 from tests.load.media import FRAMES, assert_stamps, catalog, plan_of
 

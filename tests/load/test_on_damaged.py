@@ -12,21 +12,17 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from framefeed.cache.building import build
-from framefeed.cache.estimating import estimate
-from framefeed.cache.frame_cache import FrameCache
+from framefeed.cache import FrameCache, build, estimate
+from framefeed.catalog import Catalog
+from framefeed.catalog.scan import scan
+from framefeed.decode import ClipSlot
 from framefeed.decode.backends.pyav import PyAVDecoder
-from framefeed.decode.decoder import ClipSlot
 from framefeed.errors import CorruptMedia
-from framefeed.index.catalog import Catalog
-from framefeed.index.scanning import scan
-from framefeed.load import ClipLoader
-from framefeed.load.batch import ClipBatch
-from framefeed.load.ledger import Ledger, LedgerEntry
-from framefeed.media.source import MediaSource
-from framefeed.plan.clips import AtIndices
-from framefeed.plan.epoch import EpochPlan, plan_clips
-from framefeed.plan.request import OutputSpec
+from framefeed.load._batch import ClipBatch
+from framefeed.load._ledger import Ledger, LedgerEntry
+from framefeed.load._loader import ClipLoader
+from framefeed.media import MediaSource
+from framefeed.plan import AtIndices, EpochPlan, OutputSpec, plan_clips
 from tests.damaged import SPEC, damaged_clip
 
 MakeLoader = Callable[..., ClipLoader]

@@ -10,16 +10,12 @@ from typing import Any
 
 import pytest
 
+from framefeed.catalog import Catalog
+from framefeed.catalog.scan import catalog_of, scan
 from framefeed.errors import CorruptMedia, StaleSource, UsageError
-from framefeed.index.catalog import Catalog
-from framefeed.index.scanning import catalog_of, scan
-from framefeed.load.loader import ClipLoader
-from framefeed.media.sequence import ImageSequence
-from framefeed.plan.clips import AtIndices, Uniform
-from framefeed.plan.epoch import EpochPlan, plan_clips
-from framefeed.plan.request import DecodeRequest
-from framefeed.plan.requests import plan_requests
-from framefeed.plan.timed import Dense
+from framefeed.load._loader import ClipLoader
+from framefeed.media import ImageSequence
+from framefeed.plan import AtIndices, DecodeRequest, Dense, EpochPlan, Uniform, plan_clips, plan_requests
 from framefeed.testing import ClipSpec, read_stamps, write_clip
 from tests.load.laws import check_resume, run
 from tests.media.pictures import SIZE, write_folder

@@ -13,14 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from framefeed.catalog import Catalog
+from framefeed.catalog.scan import scan
 from framefeed.errors import CorruptMedia, MissingMedia, StaleSource
-from framefeed.index.catalog import Catalog
-from framefeed.index.scanning import scan
-from framefeed.load import ClipBatch, ClipLoader
-from framefeed.plan.clips import Uniform
-from framefeed.plan.epoch import EpochPlan, plan_clips
-from framefeed.plan.request import DecodeRequest
-from framefeed.plan.requests import plan_requests
+from framefeed.load._batch import ClipBatch
+from framefeed.load._loader import ClipLoader
+from framefeed.plan import DecodeRequest, EpochPlan, Uniform, plan_clips, plan_requests
 from framefeed.testing import ClipSpec, write_clip
 from tests.lengths import either
 from tests.load.media import assert_stamps, folder

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from framefeed.decode.decoder import DecodeCounts
+from framefeed.decode import DecodeCounts
 from framefeed.errors import CorruptMedia
-from framefeed.load import ClipLoader, LoadStats
-from framefeed.load.stats import Meter, WorkCost
+from framefeed.load._loader import ClipLoader
+from framefeed.load._stats import LoadStats, Meter, WorkCost
 from tests.fakes import FlatDecoder
 from tests.load.media import plan_of
 

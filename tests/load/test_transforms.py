@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from framefeed.errors import CorruptMedia, LoadError, UsageError
-from framefeed.load import ClipLoader
-from framefeed.load.buffers import BufferPool
-from framefeed.load.stack import Stack
-from framefeed.plan.chance import generator_at
+from framefeed.load._batch import BufferPool, Stack
+from framefeed.load._loader import ClipLoader
+from framefeed.plan import generator_at
 from tests.fakes import FlatDecoder
 from tests.load.media import assert_stamps, plan_of
 from tests.parallel.laws import PATIENCE
@@ -185,7 +184,7 @@ def test_L19_large_results_are_not_made_ahead_of_a_slow_consumer(
     make_loader: MakeLoader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     result = np.zeros(1000)
-    monkeypatch.setattr("framefeed.load.iteration.MAX_PREFETCH_BYTES", result.nbytes)
+    monkeypatch.setattr("framefeed.load._iteration.MAX_PREFETCH_BYTES", result.nbytes)
     changed = threading.Condition()
     asked_for, made, made_too_early = 0, 0, []
 

@@ -11,13 +11,11 @@ import pytest
 from PIL import Image
 
 import framefeed as ff
+from framefeed.catalog import Catalog
+from framefeed.catalog.scan import scan
 from framefeed.errors import UsageError
-from framefeed.index.catalog import Catalog
-from framefeed.index.scanning import scan
-from framefeed.load import ClipLoader
-from framefeed.plan.clips import AtIndices, Uniform
-from framefeed.plan.crops import CenterCrop, RandomCrop
-from framefeed.plan.epoch import EpochPlan, plan_clips
+from framefeed.load._loader import ClipLoader
+from framefeed.plan import AtIndices, CenterCrop, EpochPlan, RandomCrop, Uniform, plan_clips
 from framefeed.testing import ClipSpec, read_stamps, write_clip
 from tests.fakes import FlatDecoder
 

@@ -11,9 +11,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from framefeed.testing import ClipSpec, boxes, clip_bytes
-from framefeed.testing.bits import BitWriter, escape, join_units, split_units
-from framefeed.testing.clips import Coded, put_packets, take_packets
+from framefeed.testing import ClipSpec, Coded, bitstreams, clip_bytes, put_packets, take_packets
+from framefeed.testing.bitstreams import BitWriter, escape, join_units, split_units
 
 SIDE = 100_000
 SPEC = ClipSpec(num_frames=6, gop=3, b_frames=0)
@@ -35,11 +34,11 @@ def h264_stream() -> bytes:
 
 def h264_in_mp4() -> bytes:
     data = clip_bytes(SPEC, "mp4")
-    old = boxes.payload_of(data, boxes.AVCC)
+    old = bitstreams.payload_of(data, bitstreams.AVCC)
     size = int.from_bytes(old[6:8], "big")
     sps = huge_sps()
     new = old[:6] + len(sps).to_bytes(2, "big") + sps + old[8 + size :]
-    return boxes.replace(data, boxes.AVCC, boxes.box("avcC", new))
+    return bitstreams.replace(data, bitstreams.AVCC, bitstreams.box("avcC", new))
 
 
 def sample_entry(codec: str, kind: bytes) -> bytes:

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from framefeed.decode.video_decoder import VideoDecoder
+from framefeed.decode import VideoDecoder
 from framefeed.errors import FramefeedError
-from framefeed.index.build import build_index
-from framefeed.media.probe import probe
+from framefeed.index import build_index
+from framefeed.media._probe import probe
 
 
 def first_frame(path: Path) -> list[int]:

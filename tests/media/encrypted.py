@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import struct
 
-from framefeed.testing import ClipSpec, boxes, clip_bytes
+from framefeed.testing import ClipSpec, bitstreams, clip_bytes
 
 
 def encrypted_clip() -> bytes:
     """Common encryption (ISO/IEC 23001-7): the entry is called encv, and names what it was in a box sinf."""
     clip = clip_bytes(ClipSpec(num_frames=3), "mp4")
-    entry = boxes.payload_of(clip, f"{boxes.STBL}.stsd.avc1")
+    entry = bitstreams.payload_of(clip, f"{bitstreams.STBL}.stsd.avc1")
     scheme = struct.pack(">I4sI", 0, b"cenc", 1 << 16)
     key = struct.pack(">IHBB16s", 0, 0, 1, 8, bytes(16))
-    sinf = boxes.box("frma", b"avc1") + boxes.box("schm", scheme) + boxes.box("schi", boxes.box("tenc", key))
-    return boxes.replace(clip, f"{boxes.STBL}.stsd.avc1", boxes.box("encv", entry + boxes.box("sinf", sinf)))
+    sinf = (
+        bitstreams.box("frma", b"avc1")
+        + bitstreams.box("schm", scheme)
+        + bitstreams.box("schi", bitstreams.box("tenc", key))
+    )
+    return bitstreams.replace(
+        clip, f"{bitstreams.STBL}.stsd.avc1", bitstreams.box("encv", entry + bitstreams.box("sinf", sinf))
+    )

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from framefeed.testing.boxes import box
+from framefeed.testing.bitstreams import box
 from tests.media.headers.made import chunk, picture, saved, segment
 
 SIZE = 100 * 10**9

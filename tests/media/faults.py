@@ -12,10 +12,8 @@ import av
 import av.error
 import pytest
 
-from framefeed.decode.backends import pyav_pools
-from framefeed.decode.backends.pyav_pools import thread_pools
-from framefeed.media import foreign
-from framefeed.media.container import VideoContainer
+from framefeed.media import _libav_errors
+from tests.decode.faults import changed_decoders
 
 CALLS = {"open": ("open",), "stat": ("stat", "fstat"), "read": ("pread", "preadv")}
 
@@ -63,45 +61,10 @@ def _failing(real: Callable[..., Any], fault: Fault) -> Callable[..., Any]:
     return call
 
 
-class ChangedDecoder:
-    """A decoder of which only ``decode`` is another.
-
-    Args:
-        real: The decoder.
-        decode: Called with it and each packet.
-    """
-
-    def __init__(self, real: Any, decode: Callable[[Any, Any], Any]) -> None:
-        object.__setattr__(self, "_real", real)
-        object.__setattr__(self, "_decode", decode)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._real, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self._real, name, value)
-
-    def decode(self, packet: Any) -> Any:
-        return self._decode(self._real, packet)
-
-
-@contextmanager
-def changed_decoders(decode: Callable[[Any, Any], Any]) -> Iterator[None]:
-    """Have another function decode, for containers' own decoders, for those beside them and for those without."""
-    own, beside, bare = VideoContainer.decoder, VideoContainer.make_decoder, pyav_pools.bare_context
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(VideoContainer, "decoder", lambda container: ChangedDecoder(own(container), decode))
-        patch.setattr(VideoContainer, "make_decoder", lambda container: ChangedDecoder(beside(container), decode))
-        patch.setattr(pyav_pools, "bare_context", lambda *given: ChangedDecoder(bare(*given), decode))
-        thread_pools().clear()
-        yield
-        thread_pools().clear()
-
-
 @contextmanager
 def failing_decoders(fault: Fault) -> Iterator[None]:
     """Have decoders fail; as they lack memory, so does the system."""
-    real = foreign.is_memory_there
+    real = _libav_errors.is_memory_there
 
     def decode(decoder: Any, packet: Any) -> Any:
         if fault.is_due:
@@ -111,5 +74,5 @@ def failing_decoders(fault: Fault) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch, changed_decoders(decode):
         if fault.number == errno.ENOMEM:
-            patch.setattr(foreign, "is_memory_there", lambda nbytes: not fault.is_failing and real(nbytes))
+            patch.setattr(_libav_errors, "is_memory_there", lambda nbytes: not fault.is_failing and real(nbytes))
         yield

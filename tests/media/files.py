@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from framefeed.testing import CODECS, iter_pathologies
+from framefeed.testing import CODECS
+from framefeed.testing.recipes import iter_pathologies
 from tests.corpus import clip_file, corpus_file
 
 # Stills by their first bytes, and a game's format that nobody trains on: not on the list of containers.

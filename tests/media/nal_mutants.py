@@ -13,10 +13,17 @@ from typing import Any
 import av
 from av.video.frame import PictureType
 
-from framefeed.testing import ClipSpec, clip_bytes
-from framefeed.testing.bits import BitReader, BitWriter, escape, join_units, split_units, unescape
-from framefeed.testing.clips import Coded, frames_of, put_packets, take_packets
-from framefeed.testing.h264 import skip_to_usability_flag, without_usability_information
+from framefeed.testing import ClipSpec, Coded, clip_bytes, frames_of, put_packets, take_packets
+from framefeed.testing.bitstreams import (
+    BitReader,
+    BitWriter,
+    escape,
+    join_units,
+    skip_to_usability_flag,
+    split_units,
+    unescape,
+    without_usability_information,
+)
 
 Units = list[bytes]
 Packets = list[Coded]

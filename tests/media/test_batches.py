@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from framefeed.errors import LimitExceeded, MediaError, UnreadableMedia
-from framefeed.index.build import build_index
-from framefeed.media.container import Packet, VideoContainer
-from framefeed.media.libav_options import known_format
-from framefeed.media.limits import Limits
-from framefeed.media.packets import walk_packets
-from framefeed.media.source import MediaSource
-from framefeed.media.upright import is_upright
-from framefeed.parallel.stopping import Cancelled, cancelled_by
+from framefeed.index import build_index
+from framefeed.media._container import Packet, VideoContainer
+from framefeed.media._info import Limits
+from framefeed.media._libav_input import known_format
+from framefeed.media._packets import walk_packets
+from framefeed.media._source import MediaSource
+from framefeed.media._upright import is_upright
+from framefeed.parallel import Cancelled, cancelled_by
 from framefeed.testing import ClipSpec, clip_bytes
 from tests.corpus import corpus_file
 from tests.media.vpx_mutants import ivf, packets

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.media.container import VideoContainer
-from framefeed.media.declared_rate import avi_rate, declared_rate, has_clock, mpeg_rates
-from framefeed.media.h26x.bits import OddUnits
-from framefeed.media.h26x.hevc_sets import hevc_sequence
-from framefeed.media.packets import walk_packets
-from framefeed.media.source import MediaSource
+from framefeed.media._container import VideoContainer
+from framefeed.media._declared_rate import avi_rate, declared_rate, has_clock, mpeg_rates
+from framefeed.media._packets import walk_packets
+from framefeed.media._source import MediaSource
+from framefeed.media.h26x._bits import OddUnits
+from framefeed.media.h26x._sets import hevc_sequence
 from framefeed.testing import AudioSpec, ClipSpec, clip_bytes
 from tests.corpus import clip_file
 from tests.media.rated import with_avi_rate

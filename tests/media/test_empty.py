@@ -8,17 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from framefeed.decode.video_decoder import VideoDecoder
+from framefeed.catalog.scan import scan
+from framefeed.decode import VideoDecoder
 from framefeed.errors import EmptyVideo, FramefeedError, UnsupportedCodec
-from framefeed.index.build import build_index
-from framefeed.index.scanning import scan
-from framefeed.media.limits import DEFAULT_LIMITS
-from framefeed.media.mp4.opening import movie_info
-from framefeed.media.probe import probe
-from framefeed.media.sniff import HEAD_BYTES
-from framefeed.media.source import BytesReader
-from framefeed.testing import CODECS, ClipSpec, clip_bytes
-from framefeed.testing.clips import take_packets
+from framefeed.index import build_index
+from framefeed.media._info import DEFAULT_LIMITS
+from framefeed.media._probe import probe
+from framefeed.media._sniff import HEAD_BYTES
+from framefeed.media._source import BytesReader
+from framefeed.media.mp4._open import movie_info
+from framefeed.testing import CODECS, ClipSpec, clip_bytes, take_packets
 from tests.corpus import clip_file
 
 LATE = 72

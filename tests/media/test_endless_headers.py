@@ -11,19 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from framefeed.catalog.scan import scan
 from framefeed.errors import FramefeedError, LimitExceeded
-from framefeed.index.build import build_index
-from framefeed.index.scanning import scan
-from framefeed.index.still_rows import StillRows
-from framefeed.media.headers.facts import HEAD_BYTES, LEAST_READ_BYTES
-from framefeed.media.limits import DEFAULT_LIMITS, Limits
-from framefeed.media.mp4.boxes import BOX_COST, FREE_BOXES
-from framefeed.media.mp4.layout import read_layout
-from framefeed.media.probe import probe
-from framefeed.media.source import BytesReader
-from framefeed.media.stills import decode_still
-from framefeed.parallel.stopping import DEADLINE, Cancelled, cancelled_by, time_limit
-from framefeed.testing.boxes import box
+from framefeed.index import build_index
+from framefeed.media._info import DEFAULT_LIMITS, Limits
+from framefeed.media._pillow import decode_still
+from framefeed.media._probe import probe
+from framefeed.media._source import BytesReader
+from framefeed.media.headers._reach import LEAST_READ_BYTES
+from framefeed.media.headers._reach import PICTURE_HEAD_BYTES as HEAD_BYTES
+from framefeed.media.mp4._boxes import BOX_COST, FREE_BOXES, read_layout
+from framefeed.parallel import DEADLINE, Cancelled, cancelled_by, time_limit
+from framefeed.testing.bitstreams import box
 from tests.media.endless import PICTURES, EndlessFile, movie
 from tests.media.headers.made import chunk, made, picture, saved, with_chunks
 
@@ -79,17 +78,6 @@ def test_S04_a_tile_larger_than_the_limits_is_refused_before_it_is_allocated() -
 
 
 # --- the fast route of a scan -----------------------------------------------------------------------
-
-
-def test_S04_the_fast_route_leaves_what_reads_on_to_the_slow_one(tmp_path: Path) -> None:
-    gif = tmp_path / "a.gif"
-    gif.write_bytes(saved(picture("P"), "GIF")[:-1] + b"!\xfe" + (b"\xff" * 256) * 4000)
-    rows = StillRows()
-    rows.read([str(gif)], 0)
-    assert (len(rows.sizes), rows.others) == (1, [])
-    rows = StillRows(Limits(max_header_bytes=2**17))
-    rows.read([str(gif)], 7)
-    assert (len(rows.sizes), rows.others) == (0, [7])
 
 
 def test_S04_the_fast_route_keeps_the_limits_of_the_caller(tmp_path: Path) -> None:
@@ -186,30 +174,6 @@ def test_a_cancelled_run_ends_at_any_look_and_is_no_damage(name: str) -> None:
         look = itertools.count()
         with cancelled_by(lambda look=look, last=last: next(look) >= last), pytest.raises(Cancelled):  # type: ignore[misc]
             asked()
-
-
-def test_a_cancelled_scan_stops_on_the_fast_route_too(tmp_path: Path) -> None:
-    path = tmp_path / "a.png"
-    path.write_bytes(saved(picture(), "PNG"))
-    with cancelled_by(lambda: True), pytest.raises(Cancelled):
-        StillRows().read([str(path)], 0)
-
-
-def test_a_deadline_on_the_fast_route_leaves_the_file_to_the_slow_one(tmp_path: Path) -> None:
-    path = tmp_path / "a.gif"
-    path.write_bytes(saved(picture("P"), "GIF")[:-1] + b"!\xfe" + (b"\xff" * 256) * 4000)
-    rows = StillRows()
-    looks = itertools.count()
-
-    def expires() -> bool:
-        # The first look is that before the files.
-        if next(looks):
-            raise LimitExceeded("too late", limit=DEADLINE)
-        return False
-
-    with cancelled_by(expires):
-        rows.read([str(path)], 0)
-    assert rows.others == [0]
 
 
 def test_no_real_answer_is_near_the_limits(media_root: Path) -> None:

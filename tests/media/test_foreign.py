@@ -13,11 +13,11 @@ import av.error
 import pytest
 
 from framefeed.errors import CorruptMedia, MediaError, MissingMedia, NoVideoStream, UnreadableMedia, UnsupportedCodec
-from framefeed.index.build import build_index
-from framefeed.media import foreign
-from framefeed.media.foreign import FOREIGN, check_memory, in_one_line, libav_log, translated
-from framefeed.media.probe import probe
-from framefeed.media.source import MediaSource
+from framefeed.index import build_index
+from framefeed.media import _libav_errors
+from framefeed.media._libav_errors import FOREIGN, check_memory, in_one_line, libav_log, translated
+from framefeed.media._probe import probe
+from framefeed.media._source import MediaSource
 from tests.corpus import corpus_file
 
 THEIRS = sorted(
@@ -119,7 +119,7 @@ def test_what_may_be_a_lack_of_memory_is_not_taken_for_damage(monkeypatch: pytes
         check_memory(damage, [], 2**57, 2**20)
     with pytest.raises(av.MemoryError):
         check_memory(av.MemoryError(errno.ENOMEM, "no"), [], 2**20, None)
-    monkeypatch.setattr(foreign, "is_memory_there", lambda nbytes: nbytes < 2**29)
+    monkeypatch.setattr(_libav_errors, "is_memory_there", lambda nbytes: nbytes < 2**29)
     with pytest.raises(MemoryError, match="get_buffer"):
         check_memory(damage, GETS_NO_BUFFER, 2**20, 2**29)
     with pytest.raises(av.MemoryError):

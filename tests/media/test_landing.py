@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from framefeed.media.container import VideoContainer
-from framefeed.media.landing import MisplacedPacket, numbered_after_seek, packets_from
-from framefeed.media.limits import DEFAULT_LIMITS
-from framefeed.media.packets import PacketWalk, walk_packets
-from framefeed.media.source import MediaSource
+from framefeed.media._container import VideoContainer
+from framefeed.media._info import DEFAULT_LIMITS
+from framefeed.media._packets import MisplacedPacket, PacketWalk, numbered_after_seek, packets_from, walk_packets
+from framefeed.media._source import MediaSource
 from tests.corpus import corpus_file
 
 

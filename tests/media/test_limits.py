@@ -11,25 +11,23 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import av
 import numpy as np
 import pytest
 from PIL import Image
 
 import framefeed
-from framefeed.cache.frame_cache import FrameCache
+from framefeed.cache import FrameCache
+from framefeed.catalog.scan import scan
+from framefeed.decode import ClipSlot
 from framefeed.decode.backends.pyav import PyAVDecoder
-from framefeed.decode.backends.pyav_pools import Feeding, bare_context
-from framefeed.decode.decoder import ClipSlot
 from framefeed.errors import LimitExceeded, UsageError
-from framefeed.index.build import build_index
-from framefeed.index.scanning import scan
-from framefeed.media.container import VideoContainer
-from framefeed.media.decoding import decode_facts
-from framefeed.media.limits import DEFAULT_LIMITS, Limits, padded_pixels
-from framefeed.media.probe import probe
-from framefeed.media.source import MediaSource
-from framefeed.plan.request import OutputSpec
+from framefeed.index import build_index
+from framefeed.media._container import VideoContainer
+from framefeed.media._decoding import decode_facts
+from framefeed.media._info import Limits, padded_pixels
+from framefeed.media._probe import probe
+from framefeed.media._source import MediaSource
+from framefeed.plan import OutputSpec
 from framefeed.testing import CODECS, write_clip
 from tests.corpus import clip_file, corpus_file
 from tests.media.bombs import write_bombs
@@ -259,23 +257,6 @@ def test_S04_a_stream_that_grows_later_is_refused_after_a_rewind_too(name: str) 
     with VideoContainer(MediaSource.of(corpus_file(name)), limits=SMALL) as container:
         container.reopen()
         assert len(list(decode_facts(container, enumerate(container.packets())))) == 25
-
-
-@pytest.mark.parametrize("codec", ["h264", "hevc"])
-def test_S04_a_bare_decoder_refuses_too(codec: str) -> None:
-    clip = clip_file(f"large_{codec}.mp4", replace(CODECS[codec].spec, num_frames=3, height=960, width=960))
-    index = build_index(clip)
-    first = int(index.packets.offset[0]), int(index.packets.size[0])
-    data = clip.read_bytes()[first[0] : sum(first)] + bytes(64)
-    packet = av.Packet(memoryview(data)[: first[1]])  # type: ignore[arg-type]
-
-    def decoded(limits: Limits) -> int:
-        context = bare_context(index, Feeding(direct=True, threads=1, limits=limits))
-        return len(context.decode(packet)) + len(context.decode(None))
-
-    assert decoded(DEFAULT_LIMITS) == 1
-    with pytest.raises(av.FFmpegError):
-        decoded(Limits(max_pixels=100))
 
 
 @pytest.mark.parametrize("direct", [True, False])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.media.nal import PictureFacts, h264_facts, hevc_facts, nal_length_size, nal_units
+from framefeed.media._nal import PictureFacts, h264_facts, hevc_facts, nal_length_size, nal_units
 
 # H.264 NAL unit headers: nal_ref_idc << 5 | nal_unit_type (ITU-T H.264 7.3.1).
 NON_REFERENCE, REFERENCE, IDR = b"\x01\x9a", b"\x61\x9a", b"\x65\x88"

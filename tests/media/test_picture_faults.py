@@ -12,7 +12,8 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from framefeed.decode.video_decoder import VideoDecoder
+from framefeed.catalog.scan import scan
+from framefeed.decode import VideoDecoder
 from framefeed.errors import (
     CorruptMedia,
     FramefeedError,
@@ -22,17 +23,13 @@ from framefeed.errors import (
     StaleSource,
     UnreadableMedia,
 )
-from framefeed.index.build import build_index
-from framefeed.index.scanning import scan
-from framefeed.index.still_rows import StillRows
-from framefeed.media.headers.picture_file import PictureFile, pillow_reads
-from framefeed.media.limits import DEFAULT_LIMITS
-from framefeed.media.probe import probe
-from framefeed.media.sequence import ImageSequence
-from framefeed.media.source import BytesReader
-from framefeed.media.stills import decode_still
-from framefeed.parallel.outcome import Ok, outcome_of
-from framefeed.parallel.shortage import shortage_in
+from framefeed.index import build_index
+from framefeed.media._info import DEFAULT_LIMITS
+from framefeed.media._pillow import PictureFile, decode_still, pillow_reads
+from framefeed.media._probe import probe
+from framefeed.media._sequence import ImageSequence
+from framefeed.media._source import BytesReader
+from framefeed.parallel import Ok, outcome_of, shortage_in
 from tests.media.faults import CALLS, Fault, failing_calls
 from tests.media.headers.made import made, picture, saved
 from tests.media.pictures import write_folder
@@ -229,20 +226,3 @@ def test_memory_that_runs_out_in_pillow_is_no_damage(monkeypatch: pytest.MonkeyP
         decode_still(data, "a.png", DEFAULT_LIMITS)
     with pytest.raises(ResourceExhausted, match="memory"):
         build_index(data, "full")
-
-
-@pytest.mark.parametrize("kind", ["open", "stat", "read"])
-def test_the_fast_route_of_a_scan_hides_no_bug_of_ours(kind: str, path: Path) -> None:
-    with failing_calls(kind, Fault(errno.EBADF, 0, stays=True)), pytest.raises(OSError, match="Bad file descriptor"):
-        StillRows().read([str(path)], 0)
-
-
-def test_the_fast_route_leaves_what_ran_out_to_the_slow_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> bytes:
-        raise MemoryError
-
-    rows = StillRows()
-    with monkeypatch.context() as patch:
-        patch.setattr("os.pread", refuse)
-        rows.read([str(path)], 0)
-    assert rows.others == [0]

@@ -13,8 +13,8 @@ import pytest
 from PIL import Image, ImageOps
 
 from framefeed.errors import EmptyVideo, NoVideoStream, UnreadableMedia, UnsupportedCodec
-from framefeed.media.decoding import orientation
-from framefeed.media.probe import probe
+from framefeed.media._decoding import orientation
+from framefeed.media._probe import probe
 from framefeed.testing import CODECS, ClipSpec, clip_bytes
 from tests.corpus import clip_file, corpus_file
 from tests.media.encrypted import encrypted_clip

@@ -25,12 +25,11 @@ from framefeed.errors import (
     UnreadableMedia,
     UsageError,
 )
-from framefeed.index.listing_suffixes import IMAGE_SUFFIXES
-from framefeed.media.limits import Limits
-from framefeed.media.probe import probe
-from framefeed.media.sequence import ImageSequence, SequenceSource, exact_rate, source_name
-from framefeed.media.sequence_files import PICTURE_SUFFIXES, list_folder, natural_key
-from framefeed.media.source import MediaSource
+from framefeed.media._info import Limits
+from framefeed.media._probe import probe
+from framefeed.media._sequence import ImageSequence, SequenceSource, exact_rate, source_name
+from framefeed.media._sequence_files import list_folder, natural_key
+from framefeed.media._source import MediaSource
 from tests.media.pictures import SIZE, write_folder, write_named
 
 
@@ -153,10 +152,6 @@ def test_a_list_keeps_its_order_and_repeats(tmp_path: Path) -> None:
     sequence = ImageSequence(given_paths, fps=25)
     assert sequence.paths == opened(sequence).files().paths == tuple(map(str, given_paths))
     assert "and 3 more" in sequence.name
-
-
-def test_endings_are_those_that_a_scan_knows() -> None:
-    assert IMAGE_SUFFIXES == PICTURE_SUFFIXES
 
 
 # --- time -------------------------------------------------------------------------------------------

@@ -9,15 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.media.h26x.bits import OddUnits
-from framefeed.media.h26x.h264_sets import H264Picture, H264Sequence
-from framefeed.media.h26x.h264_slices import H264Slices, read_h264_slices, short_rests
-from framefeed.media.h26x.hevc_sets import HevcPicture, HevcSequence
-from framefeed.media.h26x.hevc_slices import read_hevc_slices
-from framefeed.media.h26x.order import levels_of, unwrap
-from framefeed.media.h26x.slice_bits import AHEAD_BITS, SliceBits
-from framefeed.media.h26x.units import HEAD_BYTES
-from framefeed.testing.bits import BitWriter, escape
+from framefeed.media.h26x._bits import OddUnits
+from framefeed.media.h26x._order import levels_of, unwrap
+from framefeed.media.h26x._sets import H264Picture, H264Sequence, HevcPicture, HevcSequence
+from framefeed.media.h26x._slice_bits import AHEAD_BITS, SliceBits
+from framefeed.media.h26x._slices import H264Slices, read_h264_slices, read_hevc_slices, short_rests
+from framefeed.media.h26x._units import HEAD_BYTES
+from framefeed.testing.bitstreams import BitWriter, escape
 
 P, B, INTRA = 0, 1, 2
 PLAIN = H264Picture(0, 0, False, (1, 1), False, False)

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from framefeed.decode.video_decoder import VideoDecoder
+from framefeed.decode import VideoDecoder
 from framefeed.errors import MediaError, MissingMedia, StaleSource, UnreadableMedia, UsageError
-from framefeed.index.build import build_index
-from framefeed.media.probe import probe
-from framefeed.media.source import FINGERPRINT_BLOCK, MediaSource, read_bytes
+from framefeed.index import build_index
+from framefeed.media._probe import probe
+from framefeed.media._source import FINGERPRINT_BLOCK, MediaSource, read_bytes
 from framefeed.testing import ClipSpec, clip_bytes, read_stamp
 from tests.corpus import corpus_file
 

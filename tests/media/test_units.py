@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.media.h26x import units as units_of_packets
-from framefeed.media.h26x.units import BLOCK_PADDING, HEAD_BYTES, UnitFacts, UnitWalk
-from framefeed.media.nal import H264_SLICES, ParameterSets, cut_first_slice, h264_facts, hevc_facts, nal_units
+from framefeed.media._nal import H264_SLICES, ParameterSets, cut_first_slice, h264_facts, hevc_facts, nal_units
+from framefeed.media.h26x import _units
+from framefeed.media.h26x._units import BLOCK_PADDING, HEAD_BYTES, UnitFacts, UnitWalk
 
 RECOVERY, RECOVERY_LATER, OTHER = b"\x06\x06\x01\xc4\x80", b"\x06\x06\x01\x44\x80", b"\x06\x05\x02\x01\x02\x80"
 TWO_MESSAGES = b"\x06\x05\x01\x01\x06\x01\xc4\x80"
@@ -103,7 +103,7 @@ def test_hevc_packets_are_described_alike(some: tuple[list[bytes], int], block: 
 def test_packets_of_very_many_units_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     packets = [_stored(b"\x09", 4) * 20 + _stored(b"\x65\x88\x11", 4), _stored(b"\x41\x9a\x22", 4)]
     expected = _walk(packets, "h264", 4, 2)
-    monkeypatch.setattr(units_of_packets, "_MAX_STEPS", 5)
+    monkeypatch.setattr(_units, "_MAX_STEPS", 5)
     found = _walk(packets, "h264", 4, 2)
     assert found.is_start.tolist() == expected.is_start.tolist() == [True, False]
     assert found.slice_kind.tolist() == expected.slice_kind.tolist() == [5, 1]

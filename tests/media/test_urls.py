@@ -13,8 +13,8 @@ import pytest
 
 import framefeed as ff
 from framefeed.errors import MissingDependency, MissingMedia, StaleSource, UnreadableMedia, UsageError
-from framefeed.media import source as sources
-from framefeed.media.source import MediaSource, read_bytes
+from framefeed.media import _source
+from framefeed.media._source import MediaSource, read_bytes
 from tests.corpus import corpus_file
 from tests.media.test_other_files import HLS, MPD, PLS
 from tests.remote import CountedFiles, served, stored
@@ -156,7 +156,7 @@ def test_a_replaced_object_is_stale_for_a_process_that_has_not_seen_it(monkeypat
     with stored(a=data) as (url,):
         index = ff.build_index(url)
         CountedFiles.objects["a"] = data[:-1] + bytes([data[-1] ^ 1])
-        monkeypatch.setattr(sources, "_ACCEPTED", set())
+        monkeypatch.setattr(_source, "_ACCEPTED", set())
         with ff.VideoDecoder(url, frame_index=index) as decoder, pytest.raises(StaleSource, match="scan or index"):
             decoder[0]
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 import av
 from PIL import Image
 
-from framefeed.media.vp9_header import _syntax, _tile_syntax
+from framefeed.media.proofs._vpx import _syntax, _tile_syntax
 from framefeed.testing import ClipSpec, clip_bytes
 
 Packets = list[bytes]

@@ -19,10 +19,10 @@ from typing import Any
 
 import av
 
-from framefeed.decode.video_decoder import VideoDecoder
+from framefeed.decode import VideoDecoder
 from framefeed.errors import FramefeedError
-from framefeed.index.build import build_index
-from framefeed.media.probe import probe
+from framefeed.index import build_index
+from framefeed.media._probe import probe
 
 IN_OPEN = 0x20
 DECOYS = ("decoy", "picture0")

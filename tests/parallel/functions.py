@@ -181,6 +181,6 @@ class Forward:
 
 
 def nested(number: int) -> list[int]:
-    from framefeed.parallel import ordered_map
+    from framefeed.parallel._ordered import ordered_map
 
     return list(ordered_map(tenfold, range(number), workers=1, kind="processes", max_in_flight=2))

@@ -5,8 +5,15 @@ from pathlib import Path
 import pytest
 
 from framefeed.errors import UsageError
-from framefeed.parallel import ThreadBudget, thread_budget
-from framefeed.parallel.budget import cgroup_quotas, decide, parse_groups, parse_v1_quota, parse_v2_quota
+from framefeed.parallel._budget import (
+    ThreadBudget,
+    cgroup_quotas,
+    decide,
+    parse_groups,
+    parse_v1_quota,
+    parse_v2_quota,
+    thread_budget,
+)
 
 
 @pytest.mark.parametrize(

@@ -10,29 +10,29 @@ import pytest
 
 import framefeed
 from framefeed.errors import UsageError
-from framefeed.parallel import ordered_outcomes
-from framefeed.parallel.forking import finalise_after_fork, renew_after_fork
+from framefeed.parallel._forking import finalise_after_fork, renew_after_fork
+from framefeed.parallel._ordered import ordered_outcomes
 from tests.decode.forks import Child
 
 LOCKS = {"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore", "Event", "Barrier"}
 EXEMPT = {
     ("bench/baselines/sizes_ffprobe.py", "_sizes"): "of one call in an event loop of its own",
-    ("index/journal_writer.py", "JournalWriter"): "of one scan, which a child does not go on with",
-    ("load/drafts.py", "Draft"): "of one batch in the making; a child has none of the workers that make it",
-    ("load/stack.py", "Stack"): "of one batch in the making; a child has none of the workers that make it",
-    ("parallel/ordered.py", "OrderedOutcomes"): "of one iteration, which a child is refused before it takes the lock",
-    ("parallel/_run.py", "Run"): "of one iteration, which a child neither waits for nor closes",
-    ("parallel/pools.py", "ThreadPool"): "a child is refused before the lock is taken",
+    ("catalog/scan/_journal.py", "JournalWriter"): "of one scan, which a child does not go on with",
+    ("load/_drafts.py", "Draft"): "of one batch in the making; a child has none of the workers that make it",
+    ("load/_batch.py", "Stack"): "of one batch in the making; a child has none of the workers that make it",
+    ("parallel/_ordered.py", "OrderedOutcomes"): "of one iteration, which a child is refused before it takes the lock",
+    ("parallel/_ordered.py", "Run"): "of one iteration, which a child neither waits for nor closes",
+    ("parallel/_pools.py", "ThreadPool"): "a child is refused before the lock is taken",
 }
 """Locks that are not renewed, by file and class or function, and why that hangs nothing."""
 
 
 OWNED = {
-    ("cache/store/appending.py", "Appender"): "cache/store/store.py",
-    ("cache/store/descriptors.py", "Descriptors"): "cache/store/store.py",
-    ("cache/store/directories.py", "Directories"): "cache/store/store.py",
-    ("cache/store/known.py", "KnownSegments"): "cache/store/store.py",
-    ("media/source.py", "_Turn"): "media/source.py",
+    ("cache/store/_store.py", "Appender"): "cache/store/_store.py",
+    ("cache/store/_files.py", "Descriptors"): "cache/store/_store.py",
+    ("cache/store/_index.py", "Directories"): "cache/store/_store.py",
+    ("cache/store/_index.py", "KnownSegments"): "cache/store/_store.py",
+    ("media/_source.py", "_Turn"): "media/_source.py",
 }
 """Locks that are renewed by an object of another class, by the file of that class."""
 
@@ -65,7 +65,7 @@ def test_nothing_else_registers_with_the_system_at_forks() -> None:
     """One place lists what begins anew."""
     root = Path(framefeed.__file__).parent
     users = [path.relative_to(root).as_posix() for path in root.rglob("*.py") if "register_at_fork" in path.read_text()]
-    assert users == ["parallel/forking.py"]
+    assert users == ["parallel/_forking.py"]
 
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")

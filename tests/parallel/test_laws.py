@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.parallel import Err, Ok, ThreadPool, ordered_outcomes
+from framefeed.parallel._ordered import ordered_outcomes
+from framefeed.parallel._outcome import Err, Ok
+from framefeed.parallel._pools import ThreadPool
 from tests.parallel.laws import Setting, check_laws
 
 

@@ -12,7 +12,9 @@ from typing import Any, NoReturn
 import pytest
 
 from framefeed.errors import CorruptMedia, DeadlineExceeded, LoadError, UsageError
-from framefeed.parallel import Err, InlinePool, Ok, OrderedValues, ThreadPool, ordered_map, ordered_outcomes
+from framefeed.parallel._ordered import OrderedValues, ordered_map, ordered_outcomes
+from framefeed.parallel._outcome import Err, Ok
+from framefeed.parallel._pools import InlinePool, ThreadPool
 from tests.parallel.clocks import HandClock
 from tests.parallel.laws import PATIENCE, all_end, worker_threads
 

@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from framefeed.errors import DeadlineExceeded, UsageError, WorkerLost
-from framefeed.parallel import Err, InlinePool, Pool, ThreadPool, open_pool, ordered_map, ordered_outcomes
+from framefeed.parallel._ordered import ordered_map, ordered_outcomes
+from framefeed.parallel._outcome import Err
+from framefeed.parallel._pools import InlinePool, Pool, ThreadPool
+from framefeed.parallel._processes import open_pool
 from tests.parallel.laws import PATIENCE, all_end, worker_threads
 
 

@@ -22,19 +22,11 @@ from hypothesis import settings as settings_of
 from hypothesis import strategies as st
 
 from framefeed.errors import CorruptMedia, DeadlineExceeded, LoadError, UsageError, WorkerLost
-from framefeed.parallel import (
-    Err,
-    InlinePool,
-    Ok,
-    Pool,
-    ProcessPool,
-    ThreadPool,
-    open_pool,
-    ordered_map,
-    ordered_outcomes,
-)
+from framefeed.parallel._ordered import ordered_map, ordered_outcomes
+from framefeed.parallel._outcome import Err, Ok, outcome_of
+from framefeed.parallel._pools import InlinePool, Pool, ThreadPool
+from framefeed.parallel._processes import ProcessPool, open_pool
 from framefeed.parallel._worker import dumps, loads, receive, send
-from framefeed.parallel.outcome import outcome_of
 from tests.parallel import functions
 from tests.parallel.clocks import HandClock
 from tests.parallel.laws import PATIENCE, check_laws

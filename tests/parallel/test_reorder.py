@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from framefeed.errors import UsageError
-from framefeed.parallel import ReorderBuffer
+from framefeed.parallel._reorder import ReorderBuffer
 
 
 @given(st.permutations(range(8)), st.integers(8, 10))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from framefeed.parallel.shared_lines import SharedLines
+from framefeed.parallel._shared_lines import SharedLines
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
 LINES = 200

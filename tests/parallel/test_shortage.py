@@ -10,14 +10,9 @@ from functools import partial
 import pytest
 
 from framefeed.errors import LimitExceeded, ResourceExhausted, UnreadableMedia
-from framefeed.parallel import ordered_outcomes
-from framefeed.parallel.shortage import (
-    register_releasable,
-    release_idle,
-    shortage_in,
-    try_again_in_shortage,
-)
-from framefeed.parallel.stopping import Cancelled, cancelled_by, check_stop, time_limit
+from framefeed.parallel._ordered import ordered_outcomes
+from framefeed.parallel._shortage import register_releasable, release_idle, shortage_in, try_again_in_shortage
+from framefeed.parallel._stopping import Cancelled, cancelled_by, check_stop, time_limit
 
 SHORTAGES = (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN)
 

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from framefeed.catalog import Catalog
+from framefeed.catalog.scan import scan
 from framefeed.errors import UsageError
-from framefeed.index.catalog import Catalog
-from framefeed.index.scanning import scan
-from framefeed.plan.clips import AtIndices, EveryFrame, Uniform
-from framefeed.plan.epoch import EpochPlan, plan_clips
-from framefeed.plan.request import DecodeRequest
-from framefeed.plan.requests import plan_requests
+from framefeed.plan._epoch import EpochPlan, plan_clips
+from framefeed.plan._plan_requests import plan_requests
+from framefeed.plan._request import DecodeRequest
+from framefeed.plan._rules import AtIndices, EveryFrame, Uniform
 from framefeed.testing import ClipSpec
 from tests.corpus import clip_file
 

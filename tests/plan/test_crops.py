@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framefeed.errors import UsageError
-from framefeed.plan.chance import Place
-from framefeed.plan.crops import CenterCrop, Crop, RandomCrop, RandomResizedCrop, as_crop
-from framefeed.plan.pictures import PictureRule, short_side
+from framefeed.plan._crops import CenterCrop, Crop, PictureRule, RandomCrop, RandomResizedCrop, as_crop, short_side
+from framefeed.plan._random import Place
 
 SIDES = st.integers(1, 300)
 

@@ -14,17 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
-from framefeed.index.frame_index import FrameIndex
-from framefeed.plan.chance import Place
-from framefeed.plan.choice import Chosen
-from framefeed.plan.clips import AtIndices, ClipRule, EveryFrame, RandomSegments, Uniform
-from framefeed.plan.crops import CenterCrop, RandomCrop, RandomResizedCrop
-from framefeed.plan.differences import differences, in_short
-from framefeed.plan.epoch import EpochPlan, plan_clips
-from framefeed.plan.options import PlanOptions
-from framefeed.plan.request import DecodeRequest
-from framefeed.plan.timed import AtSeconds, Dense, Rates
-from framefeed.plan.timeline import Timeline
+from framefeed.index import FrameIndex
+from framefeed.plan._choose import Chosen, Timeline
+from framefeed.plan._crops import CenterCrop, RandomCrop, RandomResizedCrop
+from framefeed.plan._description import differences, in_short
+from framefeed.plan._epoch import EpochPlan, plan_clips
+from framefeed.plan._options import PlanOptions
+from framefeed.plan._random import Place
+from framefeed.plan._request import DecodeRequest
+from framefeed.plan._rules import AtIndices, AtSeconds, ClipRule, Dense, EveryFrame, RandomSegments, Rates, Uniform
 from tests.fakes import FakeCatalog, index_of, steady_index
 
 

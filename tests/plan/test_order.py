@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from framefeed.errors import UsageError
-from framefeed.plan.chance import mixed
-from framefeed.plan.order import Permutation, Shard, permutation
+from framefeed.plan._order import Permutation, Shard, permutation
+from framefeed.plan._random import mixed
 from tests.lengths import either
 
 WORDS = st.integers(0, 2**64 - 1)

@@ -9,13 +9,12 @@ import numpy as np
 import pyarrow.compute as pc
 import pytest
 
+from framefeed.catalog import Catalog
+from framefeed.catalog.scan import scan
 from framefeed.errors import UsageError
-from framefeed.index.catalog import Catalog
-from framefeed.index.scanning import scan
-from framefeed.plan.clips import EveryFrame, Uniform
-from framefeed.plan.epoch import plan_clips
-from framefeed.plan.requests import plan_requests
-from framefeed.plan.timed import Dense
+from framefeed.plan._epoch import plan_clips
+from framefeed.plan._plan_requests import plan_requests
+from framefeed.plan._rules import Dense, EveryFrame, Uniform
 from framefeed.testing import ClipSpec, write_clip
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from framefeed.errors import UsageError
-from framefeed.plan.request import DecodeRequest, OutputSpec
+from framefeed.plan._request import DecodeRequest, OutputSpec
 from tests.fakes import FakeCatalog, steady_index
 
 

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from framefeed.catalog.scan import catalog_of
 from framefeed.errors import FrameNotFound, MissingMedia, UnreadableMedia, UsageError
-from framefeed.index.scanning import catalog_of
-from framefeed.plan.clips import Uniform
-from framefeed.plan.crops import RandomCrop
-from framefeed.plan.epoch import plan_clips
-from framefeed.plan.request import DecodeRequest, OutputSpec
-from framefeed.plan.requests import plan_requests
+from framefeed.plan._crops import RandomCrop
+from framefeed.plan._epoch import plan_clips
+from framefeed.plan._plan_requests import plan_requests
+from framefeed.plan._request import DecodeRequest, OutputSpec
+from framefeed.plan._rules import Uniform
 from framefeed.testing import ClipSpec
 from tests.corpus import clip_file
 

@@ -17,12 +17,10 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
-from framefeed.index.frame_index import MISSING_PTS, FrameIndex
-from framefeed.plan.chance import Place
-from framefeed.plan.choice import Chosen
-from framefeed.plan.clips import AtIndices, ClipRule, EveryFrame, RandomSegments, Uniform
-from framefeed.plan.timed import AtSeconds, Dense, Rates
-from framefeed.plan.timeline import Timeline
+from framefeed.index import MISSING_PTS, FrameIndex
+from framefeed.plan._choose import Chosen, Timeline
+from framefeed.plan._random import Place
+from framefeed.plan._rules import AtIndices, AtSeconds, ClipRule, Dense, EveryFrame, RandomSegments, Rates, Uniform
 from tests.fakes import index_of, steady_index
 from tests.plan import oracle
 from tests.plan.timelines import clock, indexes

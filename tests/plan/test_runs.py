@@ -11,11 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framefeed.errors import FrameNotFound
-from framefeed.index.build import build_index
-from framefeed.index.frame_index import DISPOSABLE, KEY, FrameIndex, PacketTable, StreamFacts
-from framefeed.index.joining import frame_starts
-from framefeed.media.packets import PacketWalk
-from framefeed.plan.runs import DEMUXER_JUMP_COST, DecodeRuns, plan_runs
+from framefeed.index import DISPOSABLE, KEY, FrameIndex, PacketTable, StreamFacts, build_index, frame_starts
+from framefeed.media import PacketWalk
+from framefeed.plan._runs import DEMUXER_JUMP_COST, DecodeRuns, plan_runs
 from tests.corpus import corpus_file
 
 

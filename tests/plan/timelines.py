@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from hypothesis import strategies as st
 
-from framefeed.index.frame_index import FrameIndex
+from framefeed.index import FrameIndex
 from tests.fakes import index_of
 from tests.plan.oracle import Clock, clock_of
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from framefeed.index.assembly import CatalogData
-from framefeed.index.catalog import Catalog
-from framefeed.index.facts import FACTS, Facts, encode_labels
+from framefeed.catalog import FACTS, Catalog, encode_labels
+from tests.catalog.synthetic import catalog_of_table
 
 HOSTILE = (
     "<script>document.title='owned'</script>.mp4",
@@ -51,7 +50,7 @@ def catalog(count: int, *, labels: Sequence[str | None] | None = None, **columns
     plain = pa.chunked_array([pa.array(labels if labels is not None else [None] * count, pa.string())])
     arrays["label"] = encode_labels(plain, classes)
     table = pa.table({name: arrays[name] for name in FACTS})
-    return Catalog(CatalogData(Facts.of_table(table), None, tuple(classes), "ends", None))
+    return catalog_of_table(table, classes)
 
 
 def _column(values: Any, kind: pa.DataType, count: int) -> pa.ChunkedArray:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.report.binning import (
+from framefeed.report._columns import (
     ASPECTS,
     HALF_OCTAVES,
     MAX_BINS,

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from framefeed.report import write_report
+from framefeed.report._page import write_report
 from tests.report.made import HOSTILE, SHOWN, catalog
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install -e '.[dev]'")

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from av.video.reformatter import ColorPrimaries, ColorRange, Colorspace, ColorTrc
 
-from framefeed.report.colour import MATRICES, PRIMARIES, RANGES, TAGS, TRANSFERS, UNSPECIFIED, named
+from framefeed.media import MATRICES, PRIMARIES, TRANSFERS
+from framefeed.report._sections import RANGES, TAGS, UNSPECIFIED, named
 
 OTHER_NAMES = {
     "GAMMA22": "bt470m", "GAMMA28": "bt470bg", "LOG": "log100", "LOG_SQRT": "log316", "BT1361_ECG": "bt1361e",

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.report.markup import element, elements
+from framefeed.report._markup import element, elements
 from tests.report.made import HOSTILE, Page
 
 texts = st.text(st.characters(exclude_characters="\r", exclude_categories=["Cs"]), max_size=40)

@@ -11,15 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from framefeed.catalog import Catalog
 from framefeed.errors import UsageError
-from framefeed.index.catalog import Catalog
-from framefeed.report.colour import TAGS, named, tag_counts
-from framefeed.report.columns import Columns, counted
-from framefeed.report.cost import costs, largest
-from framefeed.report.page import page
-from framefeed.report.tables import SHOWN_MESSAGE
-from framefeed.report.timing import nominal_rates
-from tests.index import synthetic
+from framefeed.report._columns import Columns, costs, counted, largest
+from framefeed.report._page import page
+from framefeed.report._sections import TAGS, named, nominal_rates, tag_counts
+from framefeed.report._tables import SHOWN_MESSAGE
+from tests.catalog import synthetic
 from tests.report.made import HOSTILE, SHOWN, Page, catalog
 
 maybe = st.none() | st.integers(1, 9000)

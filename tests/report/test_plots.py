@@ -8,10 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.report.axes import LOG_FLOOR, LOG_FROM, Axis, CountScale, Frame, short_count, spaced
-from framefeed.report.binning import Histogram, density, distinct_sizes, histogram
-from framefeed.report.plots import DENSITY, HISTOGRAM, bars_of, density_plot, histogram_plot, shade_bounds, shades
-from framefeed.report.quantities import count
+from framefeed.report._columns import Histogram, count, density, distinct_sizes, histogram
+from framefeed.report._plots import (
+    DENSITY,
+    HISTOGRAM,
+    LOG_FLOOR,
+    LOG_FROM,
+    Axis,
+    CountScale,
+    Frame,
+    bars_of,
+    density_plot,
+    histogram_plot,
+    shade_bounds,
+    shades,
+    short_count,
+    spaced,
+)
 
 WHOLE = Axis("pixels", count, is_whole=True)
 counts = st.lists(st.integers(0, 10**6), min_size=1, max_size=20).filter(any)

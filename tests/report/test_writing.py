@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from framefeed.errors import UsageError
-from framefeed.report import write_report
+from framefeed.report._page import write_report
 from tests.report.made import catalog
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from framefeed.testing import ClipSpec, clip_bytes
-from framefeed.testing.bits import BitReader, BitWriter, escape, unescape
-from framefeed.testing.boxes import STBL, box, find, payload_of, replace, table
+from framefeed.testing._clips import ClipSpec, clip_bytes
+from framefeed.testing.bitstreams._bits import BitReader, BitWriter, escape, unescape
+from framefeed.testing.bitstreams._boxes import STBL, box, find, payload_of, replace, table
 
 
 def test_replacing_a_box_resizes_those_around_it() -> None:

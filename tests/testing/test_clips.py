@@ -9,7 +9,10 @@ import av
 import numpy as np
 import pytest
 
-from framefeed.testing import CODECS, AudioSpec, ClipSpec, clip_bytes, read_facts, read_stamp, write_clip
+from framefeed.testing._clips import AudioSpec, ClipSpec, clip_bytes, write_clip
+from framefeed.testing._codecs import CODECS
+from framefeed.testing._pathologies import read_facts
+from framefeed.testing._stamps import read_stamp
 
 
 def test_default_clip_counts_its_frames(tmp_path: Path) -> None:

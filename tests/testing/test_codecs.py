@@ -8,7 +8,9 @@ import av
 import pytest
 from av.codec.codec import UnknownCodecError
 
-from framefeed.testing import CODECS, LEFT_OUT, read_facts, write_clip
+from framefeed.testing._clips import write_clip
+from framefeed.testing._codecs import CODECS, LEFT_OUT
+from framefeed.testing._pathologies import read_facts
 
 HARDWARE = ("_amf", "_nvenc", "_qsv", "_v4l2m2m", "_vaapi", "_videotoolbox", "_mf", "_vulkan")
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import av
 import numpy as np
 
-from framefeed.testing import make_folder, read_facts
+from framefeed.testing._datasets import make_folder
+from framefeed.testing._pathologies import read_facts
 
 
 def test_folder_has_a_subfolder_per_class(tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from framefeed.testing import ClipSpec, MediaFacts, Pathology, iter_pathologies, pathology, read_facts, verify
-from framefeed.testing.pathologies import missed_by_seeking
+from framefeed.testing._clips import ClipSpec
+from framefeed.testing._pathologies import MediaFacts, Pathology, missed_by_seeking, read_facts, verify
+from framefeed.testing.recipes import iter_pathologies, pathology
 from tests.corpus import clip_file, corpus_file, expected_stamps
 
 ALL = [pytest.param(recipe, id=f"{recipe.number}-{recipe.name}") for recipe in iter_pathologies()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from framefeed.testing import draw_stamp, find_stamp, read_stamp
+from framefeed.testing._stamps import draw_stamp, find_stamp, read_stamp
 
 
 @pytest.mark.parametrize("size", [(24, 32), (48, 64), (96, 128), (97, 131), (720, 1280)])

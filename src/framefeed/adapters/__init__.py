@@ -1,1 +1,1 @@
-
+"""The same loader in the clothes of each framework."""

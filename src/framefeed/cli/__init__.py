@@ -15,10 +15,9 @@ import traceback
 from collections.abc import Iterator, Sequence
 
 from framefeed._nearest import did_you_mean
-from framefeed.cli.exits import Exit
-from framefeed.cli.parsing import Parser, joined_numbers
-from framefeed.cli.printing import complain, leave_standard_output
-from framefeed.cli.versions import framefeed_version
+from framefeed.cli._arguments import Parser, joined_numbers
+from framefeed.cli._io import Exit, complain, leave_standard_output
+from framefeed.cli._versions import framefeed_version
 from framefeed.errors import FramefeedError, LoadError, UsageError
 
 COMMANDS = {

@@ -15,27 +15,28 @@ from typing import Any
 
 from framefeed._nearest import did_you_mean
 from framefeed._units import counted
-from framefeed.bench.cache import FRAMES, PAIRS, CacheBench, run_cache
+from framefeed.bench import Rounds, closing_lines, refuse_pictures, row_lines
+from framefeed.bench.cache import FRAMES, PAIRS, CacheBench, cache_closing_lines, cache_row_lines, run_cache
 from framefeed.bench.cache import ROW_SECONDS as CACHE_SECONDS
 from framefeed.bench.cache import ROWS as CACHE_ROWS
-from framefeed.bench.cache_reports import cache_closing_lines, cache_row_lines
-from framefeed.bench.cache_samples import refuse_pictures
 from framefeed.bench.decode import ROW_SECONDS as OWN_SECONDS
 from framefeed.bench.decode import DecodeBench, known_rows, run_decode
-from framefeed.bench.measuring import Rounds
-from framefeed.bench.reports import closing_lines, row_lines
-from framefeed.bench.scan import FILES, ROWS, ScanBench, run_scan
+from framefeed.bench.scan import (
+    FILES,
+    ROWS,
+    ScanBench,
+    make_stills,
+    make_videos,
+    rates_chart,
+    run_scan,
+    scan_closing_lines,
+    scan_row_lines,
+)
 from framefeed.bench.scan import ROW_SECONDS as SCAN_SECONDS
-from framefeed.bench.scan_charts import rates_chart
-from framefeed.bench.scan_media import make_stills, make_videos
-from framefeed.bench.scan_reports import scan_closing_lines, scan_row_lines
-from framefeed.cli.exits import Exit
-from framefeed.cli.folders import made_folder
-from framefeed.cli.parsing import at_least, positive_minutes, rectangle
-from framefeed.cli.printing import complain, say, table
+from framefeed.cli._arguments import at_least, positive_minutes, rectangle
+from framefeed.cli._io import Exit, complain, made_folder, say, table
 from framefeed.errors import UsageError
-from framefeed.index.targets import writing
-from framefeed.media.regular_files import kind_at
+from framefeed.media import kind_at, writing
 
 WHAT = ("decode", "scan", "cache", "all")
 NOT_YET = ("load", "gpu")

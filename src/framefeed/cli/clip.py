@@ -14,32 +14,39 @@ from typing import Any, cast
 import numpy as np
 from tqdm import tqdm
 
+from framefeed._arrays import IntArray
 from framefeed._units import counted, readable_bytes
-from framefeed.cli.captions import captions
-from framefeed.cli.exits import Exit
-from framefeed.cli.folders import made_folder
-from framefeed.cli.limits import add_limit_arguments, limits_of
-from framefeed.cli.parsing import at_least, indices, interval, rate, rates, size, times
-from framefeed.cli.printing import complain, printable, say, say_json
-from framefeed.decode.asking import require_times
-from framefeed.decode.auto import AutoDecoder
-from framefeed.decode.decoder import ClipSlot, Pixels
-from framefeed.decode.metadata import VideoMetadata
-from framefeed.decode.registry import decoder_named
-from framefeed.decode.video_decoder import VideoDecoder
-from framefeed.encode.sheets import MAX_FRAMES, SheetClip, contact_sheet, thumbnail
-from framefeed.encode.stills import QUALITY, save_still, software_of, still_format, still_name
+from framefeed.catalog import Catalog, CatalogEntry
+from framefeed.catalog.scan import catalog_of
+from framefeed.cli._arguments import (
+    add_limit_arguments,
+    at_least,
+    indices,
+    interval,
+    limits_of,
+    rate,
+    rates,
+    size,
+    times,
+)
+from framefeed.cli._io import Exit, complain, made_folder, printable, say, say_json
+from framefeed.cli._plans import captions
+from framefeed.decode import AutoDecoder, ClipSlot, Pixels, VideoDecoder, VideoMetadata, decoder_named, require_times
+from framefeed.encode import (
+    MAX_FRAMES,
+    QUALITY,
+    SheetClip,
+    contact_sheet,
+    save_still,
+    software_of,
+    still_format,
+    still_name,
+    thumbnail,
+)
 from framefeed.errors import FramefeedError, FrameNotFound, UsageError
-from framefeed.index.catalog import Catalog, CatalogEntry
-from framefeed.index.frame_index import FrameIndex, IntArray
-from framefeed.index.scanning import catalog_of
-from framefeed.index.targets import check_writable
-from framefeed.media.limits import Limits
-from framefeed.media.source import MediaSource
-from framefeed.plan.clips import AtIndices, ClipRule
-from framefeed.plan.epoch import plan_clips
-from framefeed.plan.request import DecodeRequest
-from framefeed.plan.timed import AtSeconds, Rates
+from framefeed.index import FrameIndex
+from framefeed.media import Limits, MediaSource, check_writable
+from framefeed.plan import AtIndices, AtSeconds, ClipRule, DecodeRequest, Rates, plan_clips
 
 FORMATS = ("png", "jpg", "webp")
 _LOSSY = ("jpg", "webp")

@@ -10,13 +10,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from framefeed._units import counted
-from framefeed.cli.exits import Exit
-from framefeed.cli.printing import printable, say, say_json, table
+from framefeed.catalog import Catalog
+from framefeed.cli._io import Exit, printable, say, say_json, table
+from framefeed.cli._versions import Requirement, framefeed_version, installed_version, requirements
 from framefeed.cli.scan import sentences, summary
-from framefeed.cli.versions import Requirement, framefeed_version, installed_version, requirements
-from framefeed.encode.codecs import codec_support, ffmpeg_versions
-from framefeed.index.catalog import Catalog
-from framefeed.parallel.budget import thread_budget
+from framefeed.encode import codec_support, ffmpeg_versions
+from framefeed.parallel import thread_budget
 
 CODECS = ("h264", "hevc", "av1", "vp9", "vp8", "mpeg4", "mpeg2video", "mjpeg", "prores", "ffv1", "vvc")
 SHARED_MEMORY = "/dev/shm"

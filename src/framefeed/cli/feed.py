@@ -13,31 +13,29 @@ from typing import Any
 from tqdm import tqdm
 
 from framefeed._units import counted, readable_bytes
-from framefeed.cache.frame_cache import FrameCache
-from framefeed.cache.tally import CacheStats
-from framefeed.cli.caching import (
+from framefeed.cache import CacheStats, FrameCache
+from framefeed.catalog import Catalog
+from framefeed.cli._arguments import at_least, duration, limits_of
+from framefeed.cli._io import Exit, Failed, as_json, failures_of_plan, list_failed, say, say_json, table
+from framefeed.cli._plans import (
     add_cache_arguments,
+    add_plan_arguments,
     cache_of,
+    contents,
     is_too_small,
+    num_workers,
+    opened,
     percent,
+    planned,
     quietly,
     remedy,
     say_trouble,
     wants_other_frames,
 )
-from framefeed.cli.exits import Exit
-from framefeed.cli.failures import Failed, as_json, failures_of_plan, list_failed
-from framefeed.cli.limits import limits_of
-from framefeed.cli.parsing import at_least, duration
-from framefeed.cli.plans import add_plan_arguments, contents, num_workers, opened, planned
-from framefeed.cli.printing import say, say_json, table
-from framefeed.decode.decoder import DecodeCounts
+from framefeed.decode import DecodeCounts
 from framefeed.errors import UsageError
-from framefeed.index.catalog import Catalog
-from framefeed.load.batch import ClipBatch
-from framefeed.load.loader import ClipLoader
-from framefeed.load.stats import LoadStats
-from framefeed.plan.epoch import EpochPlan
+from framefeed.load import ClipBatch, ClipLoader, LoadStats
+from framefeed.plan import EpochPlan
 
 ADVICE = {
     "training step": "the loader is fast enough: a faster loader would not help",

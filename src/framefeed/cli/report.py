@@ -6,11 +6,9 @@ import argparse
 import os
 
 from framefeed._units import counted
-from framefeed.cli.exits import Exit
-from framefeed.cli.plans import check_media
-from framefeed.cli.printing import complain, printable, say, say_json
-from framefeed.index.catalog import Catalog
-from framefeed.index.catalog_rows import missing_frames
+from framefeed.catalog import Catalog, missing_frames
+from framefeed.cli._io import Exit, complain, printable, say, say_json
+from framefeed.cli._plans import check_media
 from framefeed.report import write_report
 
 

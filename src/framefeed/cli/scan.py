@@ -13,24 +13,31 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from framefeed._units import counted
-from framefeed.cli.exits import Exit
-from framefeed.cli.failures import as_json, list_failed
-from framefeed.cli.limits import add_limit_arguments, limits_of
-from framefeed.cli.parsing import columns, positive_seconds, rate, workers
-from framefeed.cli.printing import complain, printable, say, say_json
+from framefeed.catalog import (
+    KNOWN_BY_IN_WORDS,
+    Catalog,
+    Label,
+    SurveyOptions,
+    absolute,
+    check_classes,
+    count_known_by,
+    missing_frames,
+)
+from framefeed.catalog.scan import (
+    ListOptions,
+    ScanRequest,
+    Tally,
+    count_times,
+    fps_of,
+    no_media_in,
+    scanned,
+    what_is_lost,
+)
+from framefeed.cli._arguments import add_limit_arguments, columns, limits_of, positive_seconds, rate, workers
+from framefeed.cli._io import Exit, as_json, complain, list_failed, printable, say, say_json
 from framefeed.errors import UsageError
-from framefeed.index.catalog import Catalog
-from framefeed.index.catalog_rows import missing_frames
-from framefeed.index.facts import Label, check_classes
-from framefeed.index.frame_index import TimesFrom
-from framefeed.index.known_by import KNOWN_BY_IN_WORDS, count_known_by
-from framefeed.index.list_columns import ListOptions
-from framefeed.index.names import absolute
-from framefeed.index.resuming import Tally
-from framefeed.index.scanning import ScanRequest, count_times, fps_of, no_media_in, scanned, what_is_lost
-from framefeed.index.survey import SurveyOptions
-from framefeed.index.times import TIMES_IN_WORDS
-from framefeed.media.sequence import exact_rate
+from framefeed.index import TIMES_IN_WORDS, TimesFrom
+from framefeed.media import exact_rate
 
 _SHOWN_KINDS = 5
 _GONE = "of the earlier catalog left out, because they were removed or are not among the files of this scan"

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from framefeed.parallel.budget import ThreadBudget, thread_budget
-from framefeed.parallel.kinds import open_pool
-from framefeed.parallel.ordered import OrderedOutcomes, OrderedValues, ordered_map, ordered_outcomes
-from framefeed.parallel.outcome import Err, Ok
-from framefeed.parallel.pools import CLOSE_SECONDS, InlinePool, Pool, ThreadPool
-from framefeed.parallel.processes import ProcessPool
-from framefeed.parallel.reorder import ReorderBuffer
+from framefeed.parallel._budget import ThreadBudget, thread_budget
+from framefeed.parallel._forking import finalise_after_fork, is_collecting, renew_after_fork
+from framefeed.parallel._ordered import OrderedOutcomes, OrderedValues, ordered_map, ordered_outcomes
+from framefeed.parallel._outcome import Err, Ok, outcome_of, shortened
+from framefeed.parallel._pools import CLOSE_SECONDS, ClosedByWith, InlinePool, Pool, ThreadPool
+from framefeed.parallel._processes import ProcessPool, open_pool
+from framefeed.parallel._reorder import ReorderBuffer
+from framefeed.parallel._shared_lines import SharedLines
+from framefeed.parallel._shortage import (
+    allocate,
+    raise_shortage,
+    register_releasable,
+    release_idle,
+    resource_exhausted,
+    shortage_in,
+    try_again_in_shortage,
+)
+from framefeed.parallel._stopping import DEADLINE, Cancelled, cancelled_by, check_deadline, check_stop, time_limit
 
 __all__ = [
     "CLOSE_SECONDS",
+    "DEADLINE",
+    "Cancelled",
+    "ClosedByWith",
     "Err",
     "InlinePool",
     "Ok",
@@ -20,10 +34,27 @@ __all__ = [
     "Pool",
     "ProcessPool",
     "ReorderBuffer",
+    "SharedLines",
     "ThreadBudget",
     "ThreadPool",
+    "allocate",
+    "cancelled_by",
+    "check_deadline",
+    "check_stop",
+    "finalise_after_fork",
+    "is_collecting",
     "open_pool",
     "ordered_map",
     "ordered_outcomes",
+    "outcome_of",
+    "raise_shortage",
+    "register_releasable",
+    "release_idle",
+    "renew_after_fork",
+    "resource_exhausted",
+    "shortage_in",
+    "shortened",
     "thread_budget",
+    "time_limit",
+    "try_again_in_shortage",
 ]

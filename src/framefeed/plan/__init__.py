@@ -1,1 +1,47 @@
-"""Pure arithmetic: position -> request. No files, clocks, threads or global generators."""
+"""Compute which frames each position of an epoch wants."""
+
+from __future__ import annotations
+
+from framefeed.plan._crops import CenterCrop, Crop, FixedCrop, PictureRule, RandomCrop, RandomResizedCrop, as_crop
+from framefeed.plan._epoch import EpochPlan, plan_clips, unknown_damage
+from framefeed.plan._options import Shuffle
+from framefeed.plan._plan_requests import plan_requests
+from framefeed.plan._random import Place, generator_at
+from framefeed.plan._request import Box, DecodeRequest, DimensionOrder, OutputSpec
+from framefeed.plan._request_rule import Requests
+from framefeed.plan._rules import AtIndices, AtSeconds, ClipRule, Dense, EveryFrame, RandomSegments, Rates, Uniform
+from framefeed.plan._runs import DecodeRuns, plan_runs
+from framefeed.plan._tables import check_targets
+
+__all__ = [
+    "AtIndices",
+    "AtSeconds",
+    "Box",
+    "CenterCrop",
+    "ClipRule",
+    "Crop",
+    "DecodeRequest",
+    "DecodeRuns",
+    "Dense",
+    "DimensionOrder",
+    "EpochPlan",
+    "EveryFrame",
+    "FixedCrop",
+    "OutputSpec",
+    "PictureRule",
+    "Place",
+    "RandomCrop",
+    "RandomResizedCrop",
+    "RandomSegments",
+    "Rates",
+    "Requests",
+    "Shuffle",
+    "Uniform",
+    "as_crop",
+    "check_targets",
+    "generator_at",
+    "plan_clips",
+    "plan_requests",
+    "plan_runs",
+    "unknown_damage",
+]

@@ -1,5 +1,12 @@
 """HTML pages about a catalog: one file that works offline."""
 
-from framefeed.report.writing import write_report
+from __future__ import annotations
 
-__all__ = ["write_report"]
+from framefeed.report._columns import data_size
+from framefeed.report._page import page, write_report
+
+__all__ = [
+    "data_size",
+    "page",
+    "write_report",
+]

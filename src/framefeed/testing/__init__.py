@@ -1,11 +1,22 @@
 """Small synthetic videos whose frames show their own numbers, to test decoders, loaders and training loops."""
 
-from framefeed.testing.clips import AudioSpec, ClipSpec, clip_bytes, write_clip
-from framefeed.testing.codecs import CODECS, LEFT_OUT, CodecClip
-from framefeed.testing.datasets import make_folder
-from framefeed.testing.pathologies import FrameFacts, MediaFacts, PacketFacts, Pathology, read_facts, verify
+from __future__ import annotations
+
+from framefeed.testing._clips import (
+    AudioSpec,
+    ClipSpec,
+    Coded,
+    clip_bytes,
+    frames_of,
+    put_packets,
+    take_packets,
+    write_clip,
+)
+from framefeed.testing._codecs import CODECS, LEFT_OUT, CodecClip
+from framefeed.testing._datasets import make_folder
+from framefeed.testing._pathologies import FrameFacts, MediaFacts, PacketFacts, Pathology, read_facts, verify
+from framefeed.testing._stamps import StampReading, draw_stamp, find_stamp, read_stamp, read_stamps
 from framefeed.testing.recipes import iter_pathologies, pathology
-from framefeed.testing.stamps import StampReading, draw_stamp, find_stamp, read_stamp, read_stamps
 
 __all__ = [
     "CODECS",
@@ -13,6 +24,7 @@ __all__ = [
     "AudioSpec",
     "ClipSpec",
     "CodecClip",
+    "Coded",
     "FrameFacts",
     "MediaFacts",
     "PacketFacts",
@@ -21,12 +33,15 @@ __all__ = [
     "clip_bytes",
     "draw_stamp",
     "find_stamp",
+    "frames_of",
     "iter_pathologies",
     "make_folder",
     "pathology",
+    "put_packets",
     "read_facts",
     "read_stamp",
     "read_stamps",
+    "take_packets",
     "verify",
     "write_clip",
 ]

@@ -21,9 +21,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from framefeed.cache.codecs import BrokenFrame, FrameCodec, codec_named
-from framefeed.cache.codecs.lz4 import sealed_block
-from framefeed.decode.planes import RGB_PLANAR, PlaneLayout
+from framefeed.cache.codecs._codec import BrokenFrame, FrameCodec
+from framefeed.cache.codecs._plain import sealed_block
+from framefeed.cache.codecs._registry import codec_named
+from framefeed.decode import RGB_PLANAR, PlaneLayout
 from tests.cache.codecs.pictures import CODECS, USUAL_FORMATS, content, damaged, natural, stored
 
 ROOM = 96 << 20

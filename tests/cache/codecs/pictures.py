@@ -8,9 +8,9 @@ import numpy as np
 from av.video.format import VideoFormat, names
 from hypothesis import strategies as st
 
-from framefeed.cache.codecs import FrameCodec, codec_named, known_codecs
-from framefeed.decode.decoder import Pixels
-from framefeed.decode.planes import RGB_PLANAR, PlaneLayout
+from framefeed.cache.codecs._codec import FrameCodec
+from framefeed.cache.codecs._registry import codec_named, known_codecs
+from framefeed.decode import RGB_PLANAR, Pixels, PlaneLayout
 
 CODECS = [codec_named(name) for name in (*known_codecs(), "zstd:9", "jpeg:50")]
 EXACT = [codec for codec in CODECS if codec.is_exact]

@@ -9,17 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.cache.codecs import (
-    Choice,
-    CodecFigures,
-    Conditions,
-    auto_codec,
-    choose_codec,
-    codec_named,
-    known_codecs,
-    measure_codec,
-)
-from framefeed.decode.planes import PlaneLayout
+from framefeed.cache.codecs._auto import Choice, CodecFigures, Conditions, auto_codec, choose_codec, measure_codec
+from framefeed.cache.codecs._registry import codec_named, known_codecs
+from framefeed.decode import PlaneLayout
 from framefeed.errors import UsageError
 from tests.cache.codecs.pictures import content, natural
 
@@ -255,7 +247,7 @@ def test_all_exact_codecs_that_take_the_frames_are_measured() -> None:
 
 
 def test_codecs_that_are_not_at_hand_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("framefeed.cache.codecs.magicyuv._FIRST_SOUND", (99, 0, 0))
+    monkeypatch.setattr("framefeed.cache.codecs._magicyuv._FIRST_SOUND", (99, 0, 0))
     codec_named.cache_clear()
     try:
         layout = PlaneLayout("gray", 32, 32)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.cache.codecs import FrameCodec, codec_for, codec_labelled, codec_named, known_codecs
-from framefeed.decode.decoder import Pixels
-from framefeed.decode.planes import RGB_PLANAR, PlaneLayout, picture_of
+from framefeed.cache.codecs._codec import FrameCodec
+from framefeed.cache.codecs._registry import codec_for, codec_labelled, codec_named, known_codecs
+from framefeed.decode import RGB_PLANAR, Pixels, PlaneLayout, picture_of
 from framefeed.errors import MissingDependency, UsageError
 from tests.cache.codecs.pictures import (
     ALL_FORMATS,
@@ -298,7 +298,7 @@ def test_no_name_is_another_error(spec: str) -> None:
 
 
 def test_jpeg_without_its_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("framefeed.cache.codecs.jpeg._IS_INSTALLED", False)
+    monkeypatch.setattr("framefeed.cache.codecs._jpeg._IS_INSTALLED", False)
     codec_named.cache_clear()
     try:
         for find in (codec_named, codec_labelled):

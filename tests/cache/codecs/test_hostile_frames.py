@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.cache.codecs import BrokenFrame, FrameCodec, codec_named
-from framefeed.cache.codecs.lz4 import opened_block, sealed_block
-from framefeed.decode.planes import PlaneLayout
+from framefeed.cache.codecs._codec import BrokenFrame, FrameCodec
+from framefeed.cache.codecs._plain import opened_block, sealed_block
+from framefeed.cache.codecs._registry import codec_named
+from framefeed.decode import PlaneLayout
 from tests.cache.codecs.pictures import CODECS, USUAL_FORMATS, content, natural, pictures, stored
 from tests.conftest import CHECKOUT
 

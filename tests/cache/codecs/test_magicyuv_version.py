@@ -5,8 +5,8 @@ from __future__ import annotations
 import av
 import pytest
 
-from framefeed.cache.codecs import codec_labelled, codec_named
-from framefeed.cache.codecs.magicyuv import check_version
+from framefeed.cache.codecs._magicyuv import check_version
+from framefeed.cache.codecs._registry import codec_labelled, codec_named
 from framefeed.errors import MissingDependency
 
 SOUND = [(62, 28, 102), (62, 28, 103), (62, 29, 0), (63, 0, 100)]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from framefeed.cache.store import FrameStore
+from framefeed.cache.store._store import FrameStore
 from tests.cache.store.hostile import FRAMES, KEY, claims, segment_of
 from tests.cache.store.made import name_of
 

@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from framefeed.cache.store import FrameStore
-from framefeed.cache.stored import StoreOptions
+from framefeed.cache.store._format import StoreOptions
+from framefeed.cache.store._store import FrameStore
 from tests.cache.store.made import KEYS, add, assert_exact_or_missing, frames_of, parts, segments
 
 CLIPS = 24

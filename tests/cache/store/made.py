@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from framefeed.cache.store import FrameStore
-from framefeed.cache.store.segment_writer import Clip, SegmentWriter
-from framefeed.cache.stored import MISS, Kind, StoredFrame
+from framefeed.cache.store._format import MISS, Kind, StoredFrame
+from framefeed.cache.store._segment_writer import Clip, SegmentWriter
+from framefeed.cache.store._store import FrameStore
 
 HEAD = bytes(range(8))
 KEYS = (

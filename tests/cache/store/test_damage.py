@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framefeed.cache.store import FrameStore, directories, reading
-from framefeed.cache.store.flat import last_block, read_header
-from framefeed.cache.store.segment_format import Refused
-from framefeed.cache.stored import Kind, StoredFrame, StoreOptions
+from framefeed.cache.store import _files, _index
+from framefeed.cache.store._format import Kind, Refused, StoredFrame, StoreOptions
+from framefeed.cache.store._segment import last_block, read_header
+from framefeed.cache.store._store import FrameStore
 from tests.cache.store.hostile import FRAMES, KEY, TEXT, Said, segment_of
 from tests.cache.store.made import (
     KEYS,
@@ -113,7 +113,7 @@ def test_a_reader_without_checksums_is_found_out(small: bytes, reader: Reader, m
         def __eq__(self, other: object) -> bool:
             return True
 
-    monkeypatch.setattr(reading, "frame_checksum", lambda key, number, data: Anything())
+    monkeypatch.setattr(_files, "frame_checksum", lambda key, number, data: Anything())
     with pytest.raises(AssertionError):
         reader.check(damaged)
 
@@ -201,7 +201,7 @@ def test_C09_a_file_that_shrinks_while_it_is_open_is_missing(tmp_path: Path) -> 
 
 
 def test_C12_a_directory_that_is_damaged_later_is_refused_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(directories, "MOST_BYTES", 0)
+    monkeypatch.setattr(_index, "MOST_BYTES", 0)
     for number, key in enumerate(KEYS[:2]):
         write_segment(tmp_path / name_of(number), [(key, range(30))])
     store = FrameStore(os.fspath(tmp_path))

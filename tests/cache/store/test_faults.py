@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from framefeed.cache.store import FrameStore
-from framefeed.cache.stored import StoreOptions
+from framefeed.cache.store._format import StoreOptions
+from framefeed.cache.store._store import FrameStore
 from framefeed.errors import CacheError, ResourceExhausted
-from framefeed.parallel.shortage import release_idle
+from framefeed.parallel import release_idle
 from tests.cache.store.faults import ALL, ERRORS, READING, SHORTAGES, WRITING, Faults, faulty
 from tests.cache.store.made import KEYS, add, assert_exact_or_missing, frame_of, frames_of, parts, read_all, segments
 from tests.cache.store.power import Disk, watched

@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from framefeed.cache.store import FrameStore, directories
-from framefeed.cache.store.descriptors import MOST_OPEN
-from framefeed.cache.store.segment_format import NO_FRAME
-from framefeed.cache.store.segment_writer import Clip, SegmentWriter
-from framefeed.cache.stored import Kind, StoredFrame, StoreOptions
+from framefeed.cache.store import _index
+from framefeed.cache.store._files import MOST_OPEN
+from framefeed.cache.store._format import NO_FRAME, Kind, StoredFrame, StoreOptions
+from framefeed.cache.store._segment_writer import Clip, SegmentWriter
+from framefeed.cache.store._store import FrameStore
 from framefeed.errors import CacheError
 from tests.cache.store.faults import READING, Faults, faulty
 from tests.cache.store.hostile import FRAMES, KEY, TEXT, Said, segment_of
@@ -232,7 +232,7 @@ def test_a_file_that_comes_piece_by_piece_is_read_when_it_is_whole(tmp_path: Pat
 
 
 def test_a_segment_that_is_replaced_is_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(directories, "MOST_BYTES", 0)
+    monkeypatch.setattr(_index, "MOST_BYTES", 0)
     content = sealed_file(tmp_path / "elsewhere", KEYS[1:2], range(30))
     folder = tmp_path / "cache"
     sealed_file(folder, KEYS[:1], range(30))
@@ -343,7 +343,7 @@ def test_C18_many_segments(tmp_path: Path) -> None:
 
 
 def test_directories_are_read_again_where_memory_is_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(directories, "MOST_BYTES", 20_000)
+    monkeypatch.setattr(_index, "MOST_BYTES", 20_000)
     frames = frames_of(KEYS, range(400))
     with FrameStore(os.fspath(tmp_path), StoreOptions(segment_bytes=30_000)) as store:
         for first in range(0, 400, 20):

@@ -16,9 +16,11 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from framefeed.cache.store import FrameStore, answer, known, lookup, reading, segment_writer
-from framefeed.cache.store.segment_reader import Directory
-from framefeed.cache.stored import MISS, Found, IntArray, Kind, StoredFrame, StoreOptions, WordArray
+from framefeed._arrays import IntArray, WordArray
+from framefeed.cache.store import _files, _index, _lookup, _segment_writer
+from framefeed.cache.store._format import MISS, Found, Kind, StoredFrame, StoreOptions
+from framefeed.cache.store._segment import Directory
+from framefeed.cache.store._store import FrameStore
 from framefeed.errors import CacheError, UsageError
 from tests.cache.store.made import (
     KEYS,
@@ -177,33 +179,33 @@ def test_frames_that_collide_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> 
     def weak(head: int | WordArray, numbers: IntArray) -> WordArray:
         return (numbers % 2).astype(np.uint64)
 
-    monkeypatch.setattr(lookup, "spots_of", weak)
+    monkeypatch.setattr(_lookup, "spots_of", weak)
     run_state_machine_as_test(Stores, settings=STEPS)
 
 
 def _blind_to_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answer, "halves", lambda key: (0, 0))
-    right = answer.answer_of_one
+    monkeypatch.setattr(_lookup, "halves", lambda key: (0, 0))
+    right = _lookup.answer_of_one
 
-    def blind(wanted: answer.Wanted, segment: int, directory: Directory, row: IntArray) -> Found | None:
+    def blind(wanted: _lookup.Wanted, segment: int, directory: Directory, row: IntArray) -> Found | None:
         rows = directory.rows.copy()
         rows["tail"] = int.from_bytes(wanted.key[8:], "little")
         rows["head"] = int.from_bytes(wanted.key[:8], "little")
         rows["number"][row] = wanted.numbers
         return right(wanted, segment, Directory(rows, directory.kinds, 0, ""), row)
 
-    monkeypatch.setattr(known, "answer_of_one", blind)
-    monkeypatch.setattr(reading, "frame_checksum", lambda key, number, data: 0)
-    monkeypatch.setattr(segment_writer, "frame_checksum", lambda key, number, data: 0)
+    monkeypatch.setattr(_index, "answer_of_one", blind)
+    monkeypatch.setattr(_files, "frame_checksum", lambda key, number, data: 0)
+    monkeypatch.setattr(_segment_writer, "frame_checksum", lambda key, number, data: 0)
 
 
 def _oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = lookup._Level.merged
-    monkeypatch.setattr(lookup._Level, "merged", classmethod(lambda cls, newer, older: right(older, newer)))
+    right = _lookup._Level.merged
+    monkeypatch.setattr(_lookup._Level, "merged", classmethod(lambda cls, newer, older: right(older, newer)))
 
 
 def _never_looks_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known.KnownSegments, "refresh", lambda self, thorough: False)
+    monkeypatch.setattr(_index.KnownSegments, "refresh", lambda self, thorough: False)
 
 
 def _reads_beside(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +214,7 @@ def _reads_beside(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _forgets_the_end_of_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segment_writer, "_end_bytes", lambda num_rows, num_clips, kinds_bytes: 0)
+    monkeypatch.setattr(_segment_writer, "_end_bytes", lambda num_rows, num_clips, kinds_bytes: 0)
 
 
 @pytest.mark.parametrize(
@@ -354,7 +356,7 @@ def test_wrong_questions_are_refused(tmp_path: Path) -> None:
 
 
 def test_frames_that_no_segment_holds_are_not_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segment_writer, "MAX_FRAME_BYTES", 50)
+    monkeypatch.setattr(_segment_writer, "MAX_FRAME_BYTES", 50)
     with FrameStore(os.fspath(tmp_path)) as store:
         assert not store.add(KEYS[0], "", [StoredFrame(0, KINDS[0], bytes(51), 3)])
         assert not store.add(KEYS[0], "", [StoredFrame(0, KINDS[0], bytes(3), 51)])
@@ -375,8 +377,8 @@ def test_a_segment_is_sealed_when_it_is_large_enough(tmp_path: Path) -> None:
 
 
 def test_many_kinds_and_rows_seal_a_segment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segment_writer, "MAX_KINDS_BYTES", 300)
-    monkeypatch.setattr(segment_writer, "MAX_ROWS", 40)
+    monkeypatch.setattr(_segment_writer, "MAX_KINDS_BYTES", 300)
+    monkeypatch.setattr(_segment_writer, "MAX_ROWS", 40)
     frames = {}
     with FrameStore(os.fspath(tmp_path)) as store:
         for number in range(30):

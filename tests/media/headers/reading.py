@@ -10,7 +10,10 @@ from typing import NamedTuple
 from PIL import Image
 from PIL.TiffImagePlugin import TiffImageFile
 
-from framefeed.media.headers import FORMATS, HEAD_BYTES, StillHeader, still_header
+from framefeed.media._pillow import FORMATS
+from framefeed.media.headers._reach import PICTURE_HEAD_BYTES as HEAD_BYTES
+from framefeed.media.headers._reach import StillHeader
+from framefeed.media.headers._still import still_header
 
 
 class Facts(NamedTuple):

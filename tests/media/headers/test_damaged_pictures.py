@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from framefeed.errors import FramefeedError
-from framefeed.media.headers import OddHeader, image_info
-from framefeed.media.limits import DEFAULT_LIMITS
-from framefeed.media.source import MediaSource
+from framefeed.media._info import DEFAULT_LIMITS
+from framefeed.media._pillow import image_info
+from framefeed.media._source import MediaSource
+from framefeed.media.headers._reach import OddHeader
 from tests.media.headers.made import chunk, made, picture, saved, segment, tiled, with_chunks, with_segments
 from tests.media.headers.reading import Facts, Reads, our_facts, pillow_facts
 

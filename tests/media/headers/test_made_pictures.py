@@ -12,11 +12,14 @@ import pytest
 from PIL import Image, ImageOps
 
 from framefeed.errors import LimitExceeded, UnsupportedCodec
-from framefeed.index.build import build_index
-from framefeed.media.headers import HEAD_BYTES, OddHeader, image_info, orientation_of, still_info
-from framefeed.media.limits import DEFAULT_LIMITS, Limits
-from framefeed.media.probe import probe
-from framefeed.media.source import MediaSource
+from framefeed.index import build_index
+from framefeed.media._info import DEFAULT_LIMITS, Limits
+from framefeed.media._pillow import image_info, still_info
+from framefeed.media._probe import probe
+from framefeed.media._source import MediaSource
+from framefeed.media.headers._exif import orientation_of
+from framefeed.media.headers._reach import PICTURE_HEAD_BYTES as HEAD_BYTES
+from framefeed.media.headers._reach import OddHeader
 from tests.media.headers.made import HEIGHT, WIDTH, made, picture, saved, segment, with_segments
 from tests.media.headers.reading import Reads, our_facts, pillow_facts
 
@@ -51,7 +54,7 @@ def test_odd_ones_are_left_to_pillow_and_said_so(name: str, caplog: pytest.LogCa
 @pytest.mark.parametrize("way", ["our own", "Pillow's"])
 def test_pixels_that_no_rule_leads_to_rgb_are_refused(way: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if way == "Pillow's":
-        monkeypatch.setattr("framefeed.media.headers.pictures.still_header", odd)
+        monkeypatch.setattr("framefeed.media._pillow.still_header", odd)
     for ask in (probe, build_index):
         with pytest.raises(UnsupportedCodec, match=f"pixels of kind '{WITHOUT_RULE[name]}'") as caught:
             ask(made()[name])
@@ -65,7 +68,7 @@ def test_both_ways_give_the_same_facts(name: str, tmp_path: Path, monkeypatch: p
     quick = [
         image_info(MediaSource.of(source), DEFAULT_LIMITS) for source in (path, made()[name], io.BytesIO(made()[name]))
     ]
-    monkeypatch.setattr("framefeed.media.headers.pictures.still_header", odd)
+    monkeypatch.setattr("framefeed.media._pillow.still_header", odd)
     assert quick == [image_info(MediaSource.of(path), DEFAULT_LIMITS)] * 3
 
 

@@ -11,10 +11,11 @@ import pytest
 from PIL import Image
 
 from framefeed.errors import FramefeedError, UnsupportedCodec
-from framefeed.media.headers import FORMATS, OddHeader, image_info
-from framefeed.media.limits import Limits
-from framefeed.media.probe import probe
-from framefeed.media.source import MediaSource
+from framefeed.media._info import Limits
+from framefeed.media._pillow import FORMATS, image_info
+from framefeed.media._probe import probe
+from framefeed.media._source import MediaSource
+from framefeed.media.headers._reach import OddHeader
 from tests.media.headers.reading import our_facts, pillow_facts
 
 ENOUGH = Limits(max_side=2**20, max_pixels=2**40)

@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from framefeed.decode.video_decoder import VideoDecoder
+from framefeed.catalog.scan import scan
+from framefeed.decode import VideoDecoder
 from framefeed.errors import LimitExceeded, UnreadableMedia, UnsupportedCodec
-from framefeed.index.scanning import scan
-from framefeed.media.headers.pictures import describe_picture
-from framefeed.media.headers.turns import exif_orientation, orientation_of
-from framefeed.media.info import MediaInfo
-from framefeed.media.limits import DEFAULT_LIMITS, Limits
-from framefeed.media.probe import probe
-from framefeed.media.source import MediaSource
+from framefeed.media._info import DEFAULT_LIMITS, Limits, MediaInfo
+from framefeed.media._pillow import describe_picture
+from framefeed.media._probe import probe
+from framefeed.media._source import MediaSource
+from framefeed.media.headers._exif import exif_orientation, orientation_of
 from tests.media.headers.made import exif, saved
 
 

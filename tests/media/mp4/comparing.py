@@ -12,17 +12,14 @@ import numpy as np
 import pytest
 
 from framefeed.errors import MediaError
-from framefeed.index import build
-from framefeed.index.build import Verify, build_index, index_media
-from framefeed.index.frame_index import FrameIndex, PacketTable
-from framefeed.media import probe as probing
-from framefeed.media.container import VideoContainer
-from framefeed.media.info import MediaInfo
-from framefeed.media.limits import DEFAULT_LIMITS
-from framefeed.media.mp4.opening import OpenedMovie, open_movie
-from framefeed.media.packets import PacketWalk, walk_packets
-from framefeed.media.sniff import HEAD_BYTES
-from framefeed.media.source import MediaSource, read_bytes
+from framefeed.index import FrameIndex, PacketTable, Verify, build_index, index_media
+from framefeed.media import _probe
+from framefeed.media._container import VideoContainer
+from framefeed.media._info import DEFAULT_LIMITS, MediaInfo
+from framefeed.media._packets import PacketWalk, walk_packets
+from framefeed.media._sniff import HEAD_BYTES
+from framefeed.media._source import MediaSource, read_bytes
+from framefeed.media.mp4._open import OpenedMovie, open_movie
 
 Source = str | bytes | os.PathLike[str]
 _INDEX = ("pts", "duration", "time_base", "key_frame_indices", "built_from", "frame_packet", "frame_start", "stream")
@@ -55,7 +52,7 @@ def walk_of_libav(source: Source) -> PacketWalk | str:
 
 def facts(source: Source) -> MediaInfo | str:
     """Ask the ordinary way for the facts alone, which costs no decoding."""
-    return _tried(lambda: probing.probe(source))
+    return _tried(lambda: _probe.probe(source))
 
 
 def facts_of_libav(source: Source) -> MediaInfo | str:
@@ -82,8 +79,8 @@ def answer_of_libav(source: Source, verify: Verify = "none") -> Answer:
 @contextmanager
 def _without_moov_route() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(build, "open_movie", lambda *_, **__: None)
-        patch.setattr(probing, "movie_info", lambda *_, **__: None)
+        patch.setattr("framefeed.index._build.open_movie", lambda *_, **__: None)
+        patch.setattr(_probe, "movie_info", lambda *_, **__: None)
         yield
 
 

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from framefeed.testing import ClipSpec, clip_bytes
-from framefeed.testing.boxes import box, payload_of, table
-from framefeed.testing.clips import take_packets
+from framefeed.testing import ClipSpec, clip_bytes, take_packets
+from framefeed.testing.bitstreams import box, payload_of, table
 
 TIME_SCALE = 600
 MOVIE_SCALE = 1000

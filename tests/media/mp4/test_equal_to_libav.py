@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.media.mp4.opening import OpenedMovie
-from framefeed.media.proving import Unproved
-from framefeed.testing import CODECS, AudioSpec, ClipSpec, clip_bytes, iter_pathologies, write_clip
-from framefeed.testing.boxes import box
+from framefeed.media.mp4._open import OpenedMovie
+from framefeed.media.proofs._proving import Unproved
+from framefeed.testing import CODECS, AudioSpec, ClipSpec, clip_bytes, write_clip
+from framefeed.testing.bitstreams import box
+from framefeed.testing.recipes import iter_pathologies
 from tests.corpus import corpus_file
 from tests.media.mp4.comparing import (
     answer,

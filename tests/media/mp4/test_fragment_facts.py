@@ -14,10 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.media.info import MediaInfo
-from framefeed.testing import AudioSpec, ClipSpec, clip_bytes, write_clip
-from framefeed.testing.boxes import box
-from framefeed.testing.clips import put_packets, take_packets
+from framefeed.media._info import MediaInfo
+from framefeed.testing import AudioSpec, ClipSpec, clip_bytes, put_packets, take_packets, write_clip
+from framefeed.testing.bitstreams import box
 from tests.media.mp4.comparing import answer, answer_of_libav, differences, facts, facts_of_libav, opened, walk_of_libav
 
 PLAIN = "frag_keyframe+empty_moov+default_base_moof"

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from framefeed.media.limits import Limits
-from framefeed.media.mp4.boxes import OddMovie, TooManyBoxes
-from framefeed.media.mp4.reading import read_movie
-from framefeed.media.source import BytesReader, MediaSource
-from framefeed.testing.boxes import AVCC, box, find, table
+from framefeed.media._info import Limits
+from framefeed.media._source import BytesReader, MediaSource
+from framefeed.media.mp4._boxes import OddMovie, TooManyBoxes
+from framefeed.media.mp4._samples import read_movie
+from framefeed.testing.bitstreams import AVCC, box, find, table
 from tests.media.mp4.comparing import answer, answer_of_libav, differences, opened
 from tests.media.mp4.movies import MovieSpec, coded, movie_bytes, right_offsets
 

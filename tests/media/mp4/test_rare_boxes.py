@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from framefeed.errors import MediaError
-from framefeed.index.build import build_index
+from framefeed.index import build_index
 from framefeed.testing import AudioSpec, ClipSpec, write_clip
-from framefeed.testing.boxes import STBL, box, find, payload_of, replace, table
+from framefeed.testing.bitstreams import STBL, box, find, payload_of, replace, table
 from tests.media.mp4.comparing import answer, answer_of_libav, differences, opened
 from tests.media.mp4.movies import MovieSpec, coded, movie_bytes, right_offsets
 

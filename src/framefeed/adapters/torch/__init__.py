@@ -9,9 +9,9 @@ except ImportError as error:
         "framefeed.torch needs PyTorch, which is not installed: pip install 'framefeed[torch]'"
     ) from error
 
-from framefeed.adapters.torch.clip_dataset import ClipDataset
-from framefeed.adapters.torch.later import DataLoader, raise_absent, to_device
-from framefeed.adapters.torch.video_decoder import VideoDecoder
+from framefeed.adapters.torch._clip_dataset import ClipDataset
+from framefeed.adapters.torch._later import DataLoader, raise_absent, to_device
+from framefeed.adapters.torch._video_decoder import VideoDecoder
 
 __getattr__ = raise_absent
 __all__ = ["ClipDataset", "DataLoader", "VideoDecoder", "to_device"]

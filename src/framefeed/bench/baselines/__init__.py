@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any, cast
 
-from framefeed.bench.peer import Baseline
+from framefeed.bench._peer import Baseline
 
 NAMES = ("torchcodec", "decord2", "spdl", "opencv")
 """Decoders that are measured against ours."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
-from framefeed.bench.sizing import Engine, Size, in_process
+from framefeed.bench._sizing import Engine, Size, in_process
 
 HEAD = 4096
 """Bytes, as many as hold the header of most pictures."""

@@ -9,8 +9,8 @@ from typing import Any
 import decord
 import torch
 
-from framefeed.bench.media import BenchVideo
-from framefeed.bench.peer import SIZE, Way
+from framefeed.bench._media import BenchVideo
+from framefeed.bench._peer import SIZE, Way
 
 
 class _Session:

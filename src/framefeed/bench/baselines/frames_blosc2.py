@@ -9,9 +9,9 @@ from typing import Any
 import blosc2
 import numpy as np
 
-from framefeed.bench.cache_formats import FileFormat
-from framefeed.bench.cache_samples import SampledFrame
-from framefeed.decode.decoder import Pixels
+from framefeed.bench._cache_formats import FileFormat
+from framefeed.bench._cache_samples import SampledFrame
+from framefeed.decode import Pixels
 
 _SHAPE = np.dtype("<i4")
 LEVEL = 1

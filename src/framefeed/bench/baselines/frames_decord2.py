@@ -8,8 +8,8 @@ from typing import Any
 
 import decord
 
-from framefeed.bench.cache_formats import OriginalReader
-from framefeed.bench.media import BenchVideo
+from framefeed.bench._cache_formats import OriginalReader
+from framefeed.bench._media import BenchVideo
 
 
 def open_original(video: BenchVideo) -> Callable[[Sequence[int]], Any]:

@@ -9,12 +9,10 @@ import av
 import numpy as np
 from av import CodecContext, Packet, VideoCodecContext
 
-from framefeed.bench.cache_formats import FileFormat
-from framefeed.bench.cache_samples import FULL_SIZE, SampledFrame
-from framefeed.decode.decoder import Pixels
-from framefeed.decode.planes import PlaneLayout, copy_planes, picture_of
-from framefeed.decode.writing import thread_converter
-from framefeed.index.frame_index import StreamFacts
+from framefeed.bench._cache_formats import FileFormat
+from framefeed.bench._cache_samples import FULL_SIZE, SampledFrame
+from framefeed.decode import Pixels, PlaneLayout, copy_planes, picture_of, thread_converter
+from framefeed.index import StreamFacts
 
 _CODEC = "ffvhuff"
 _HEAD = np.dtype([("rotation", "<i4"), ("mirrored", "<i4"), ("header", "<i4"), ("layout", "S80")])

@@ -7,9 +7,9 @@ from functools import partial
 import joblib
 import lz4
 
-from framefeed.bench.cache_formats import FileFormat
-from framefeed.bench.cache_samples import SampledFrame
-from framefeed.decode.decoder import Pixels
+from framefeed.bench._cache_formats import FileFormat
+from framefeed.bench._cache_samples import SampledFrame
+from framefeed.decode import Pixels
 
 GZIP_LEVELS = (1, 3)
 LZ4_LEVELS = (1, 2, 3, 5)

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 from imagecodecs import jpegxl_decode, jpegxl_encode
 
-from framefeed.bench.cache_formats import FileFormat
-from framefeed.bench.cache_samples import SampledFrame
-from framefeed.decode.decoder import Pixels
+from framefeed.bench._cache_formats import FileFormat
+from framefeed.bench._cache_samples import SampledFrame
+from framefeed.decode import Pixels
 
 EFFORT = 1
 

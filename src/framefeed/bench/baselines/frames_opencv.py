@@ -9,10 +9,10 @@ from typing import Any
 import cv2
 import numpy as np
 
-from framefeed.bench.cache_formats import FileFormat, OrderReader, OriginalReader
-from framefeed.bench.cache_samples import SampledFrame
-from framefeed.bench.media import BenchVideo
-from framefeed.decode.decoder import Pixels
+from framefeed.bench._cache_formats import FileFormat, OrderReader, OriginalReader
+from framefeed.bench._cache_samples import SampledFrame
+from framefeed.bench._media import BenchVideo
+from framefeed.decode import Pixels
 
 QUALITIES = (70, 80, 90, 95, 100)
 

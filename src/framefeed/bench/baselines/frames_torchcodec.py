@@ -9,8 +9,8 @@ import torch
 import torchcodec
 from torchcodec.decoders import VideoDecoder
 
-from framefeed.bench.cache_formats import OriginalReader
-from framefeed.bench.media import BenchVideo
+from framefeed.bench._cache_formats import OriginalReader
+from framefeed.bench._media import BenchVideo
 
 
 def open_original(video: BenchVideo) -> Callable[[Sequence[int]], Any]:

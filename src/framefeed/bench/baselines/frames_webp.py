@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from PIL import Image, __version__, features
 
-from framefeed.bench.cache_formats import FileFormat
-from framefeed.bench.cache_samples import SampledFrame
-from framefeed.decode.decoder import Pixels
+from framefeed.bench._cache_formats import FileFormat
+from framefeed.bench._cache_samples import SampledFrame
+from framefeed.decode import Pixels
 
 if not features.check("webp"):
     raise ImportError("this Pillow is built without WebP")

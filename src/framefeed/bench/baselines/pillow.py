@@ -8,10 +8,10 @@ import numpy as np
 from av.video.reformatter import Interpolation, VideoReformatter
 from PIL import Image
 
-from framefeed.bench.media import BenchVideo
-from framefeed.bench.peer import SIZE
+from framefeed.bench._media import BenchVideo
+from framefeed.bench._peer import SIZE
+from framefeed.decode import Pixels
 from framefeed.decode.backends.pyav import PyAVDecoder
-from framefeed.decode.decoder import Pixels
 
 _FULL_CHROMA = (
     Interpolation.BILINEAR | Interpolation.FULL_CHR_H_INT | Interpolation.FULL_CHR_H_INP | Interpolation.ACCURATE_RND

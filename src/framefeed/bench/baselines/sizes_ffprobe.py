@@ -11,7 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
 
-from framefeed.bench.sizing import Engine, Size
+from framefeed.bench._sizing import Engine, Size
 
 _OPTIONS = ("-v", "error", "-select_streams", "v:0", "-show_entries", "stream=width,height", "-of", "csv=p=0")
 

@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 import imagesize
 
-from framefeed.bench.sizing import Engine, Size, in_process
+from framefeed.bench._sizing import Engine, Size, in_process
 
 
 def size_of(path: str) -> Size:

@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 from PIL import Image, UnidentifiedImageError
 
-from framefeed.bench.sizing import Engine, Size, in_process
+from framefeed.bench._sizing import Engine, Size, in_process
 
 # Once and for all: looking away file by file would cost as much as opening it.
 warnings.filterwarnings("ignore", module=r"PIL\.")

@@ -11,7 +11,7 @@ from multiprocessing import get_context
 import av
 from tqdm import tqdm
 
-from framefeed.bench.sizing import Engine, Facts, Size, in_process
+from framefeed.bench._sizing import Engine, Facts, Size, in_process
 
 CHUNK = 256
 

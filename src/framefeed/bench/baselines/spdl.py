@@ -8,8 +8,8 @@ from typing import Any
 
 import spdl.io
 
-from framefeed.bench.media import BenchVideo
-from framefeed.bench.peer import SIZE, Way
+from framefeed.bench._media import BenchVideo
+from framefeed.bench._peer import SIZE, Way
 
 _SCALE = f"scale={SIZE}:{SIZE}:flags=bilinear,format=pix_fmts=rgb24"
 

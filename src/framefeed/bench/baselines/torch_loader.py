@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from framefeed.decode.decoder import Pixels
+from framefeed.decode import Pixels
 
 
 class ReadyClips(Dataset[torch.Tensor]):

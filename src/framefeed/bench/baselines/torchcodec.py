@@ -13,8 +13,8 @@ import torchcodec
 from torchcodec.decoders import VideoDecoder
 from torchcodec.transforms import Resize
 
-from framefeed.bench.media import BenchVideo
-from framefeed.bench.peer import SIZE, Way
+from framefeed.bench._media import BenchVideo
+from framefeed.bench._peer import SIZE, Way
 
 _MAPPINGS: dict[BenchVideo, str] = {}
 

@@ -11,21 +11,20 @@ import numpy as np
 import numpy.typing as npt
 from av.video.frame import VideoFrame
 
-from framefeed.decode.auto import check_kind
-from framefeed.decode.backends.pyav_feed import SILENT_CODECS
-from framefeed.decode.backends.pyav_pools import Feeding, thread_pools
-from framefeed.decode.backends.pyav_proofs import with_proved_starts
-from framefeed.decode.backends.pyav_runs import MOST_HELD_BACK, Execution, NumberedFrame
-from framefeed.decode.convert import Converter, conversion_recipe
-from framefeed.decode.decoder import ClipSlot, DecodeCounts, DecodeReport, Pixels
-from framefeed.decode.places import Places, Write, converted
-from framefeed.index.frame_index import FrameIndex, IntArray
-from framefeed.media.landing import MisplacedPacket
-from framefeed.media.limits import DEFAULT_LIMITS, Limits, allows, too_large
-from framefeed.media.source import MediaSource
-from framefeed.parallel.shortage import try_again_in_shortage
-from framefeed.plan.request import OutputSpec
-from framefeed.plan.runs import plan_runs
+from framefeed._arrays import IntArray
+from framefeed.decode._auto import check_kind
+from framefeed.decode._convert import Converter, conversion_recipe
+from framefeed.decode._decoder import ClipSlot, DecodeCounts, DecodeReport, Pixels
+from framefeed.decode._slots import Places, Write, converted
+from framefeed.decode.backends._pyav_feed import SILENT_CODECS
+from framefeed.decode.backends._pyav_pools import Feeding, thread_pools
+from framefeed.decode.backends._pyav_runs import MOST_HELD_BACK, Execution, NumberedFrame, with_proved_starts
+from framefeed.index import FrameIndex
+from framefeed.media import DEFAULT_LIMITS, Limits, MediaSource, MisplacedPacket, allows, too_large
+from framefeed.parallel import try_again_in_shortage
+from framefeed.plan import OutputSpec, plan_runs
+
+__all__ = ["PyAVDecoder", "thread_pools"]
 
 
 class PyAVDecoder:

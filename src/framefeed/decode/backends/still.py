@@ -7,7 +7,7 @@ How a picture that is not 8-bit RGB is converted:
     - CMYK and YCbCr: Pillow's formulas. ICC profiles, gamma and chromaticities are not applied.
     - 32-bit integers, floats and L*a*b* are not converted: UnsupportedCodec, already from ``probe`` and ``scan``.
 
-Pictures are turned upright. Then the recipe of ``decode.convert`` applies, as for a video of rgb24 frames. JPEG is
+Pictures are turned upright. Then the recipe of ``decode._convert`` applies, as for a video of rgb24 frames. JPEG is
 always decoded at full size, because reduced decoding gives other pixels.
 """
 
@@ -21,27 +21,25 @@ import PIL
 from av.video.frame import VideoFrame
 from PIL import Image
 
-from framefeed.decode.auto import check_kind
-from framefeed.decode.convert import conversion_recipe
-from framefeed.decode.decoder import ClipSlot, DecodeCounts, DecodeReport, Pixels
-from framefeed.decode.places import Places, converted, next_step, retold
-from framefeed.decode.writing import picture_name, writer_of
-from framefeed.errors import (
-    CorruptMedia,
-    FrameNotFound,
-    LimitExceeded,
-    MediaError,
-    StaleSource,
-    UnsupportedCodec,
+from framefeed.decode._auto import check_kind
+from framefeed.decode._convert import conversion_recipe
+from framefeed.decode._decoder import ClipSlot, DecodeCounts, DecodeReport, Pixels
+from framefeed.decode._slots import Places, converted, next_step, picture_name, retold, writer_of
+from framefeed.errors import CorruptMedia, FrameNotFound, LimitExceeded, MediaError, StaleSource, UnsupportedCodec
+from framefeed.index import FrameIndex
+from framefeed.media import (
+    DEFAULT_LIMITS,
+    MODES_WITHOUT_RULE,
+    Limits,
+    MediaSource,
+    SequenceSource,
+    decode_still,
+    limit_exceeded,
+    read_bytes,
+    without_rule,
 )
-from framefeed.index.frame_index import FrameIndex
-from framefeed.media.headers import MODES_WITHOUT_RULE, without_rule
-from framefeed.media.limits import DEFAULT_LIMITS, Limits, limit_exceeded
-from framefeed.media.sequence import SequenceSource
-from framefeed.media.source import MediaSource, read_bytes
-from framefeed.media.stills import decode_still
-from framefeed.parallel.shortage import try_again_in_shortage
-from framefeed.plan.request import OutputSpec
+from framefeed.parallel import try_again_in_shortage
+from framefeed.plan import OutputSpec
 
 _DAMAGE = (CorruptMedia, UnsupportedCodec, LimitExceeded)
 """What one picture may have that its neighbours have not."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from framefeed.testing.pathologies import Pathology
-from framefeed.testing.recipes.containers import CONTAINERS
-from framefeed.testing.recipes.damage import DAMAGE
-from framefeed.testing.recipes.hidden import HIDDEN
-from framefeed.testing.recipes.pictures import PICTURES
-from framefeed.testing.recipes.references import REFERENCES
-from framefeed.testing.recipes.streams import STREAMS
-from framefeed.testing.recipes.timestamps import TIMESTAMPS
+from framefeed.testing._pathologies import Pathology
+from framefeed.testing.recipes._containers import CONTAINERS
+from framefeed.testing.recipes._damage import DAMAGE
+from framefeed.testing.recipes._hidden import HIDDEN
+from framefeed.testing.recipes._pictures import PICTURES
+from framefeed.testing.recipes._references import REFERENCES
+from framefeed.testing.recipes._streams import STREAMS
+from framefeed.testing.recipes._timestamps import TIMESTAMPS
 
 _ALL = {
     recipe.name: recipe

@@ -1,0 +1,144 @@
+"""What TorchCodec's callers pass, as what ``framefeed.VideoDecoder`` takes; errors of the types that they expect."""
+
+from __future__ import annotations
+
+import io
+import operator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import torch
+
+from framefeed.decode import RefusedValue, WrongKind
+from framefeed.errors import FrameNotFound, UsageError
+
+_DTYPES: dict[object, torch.dtype] = {None: torch.uint8, torch.uint8: torch.uint8, torch.float32: torch.float32}
+_MOST_THREADS = 1024
+"""Each holds a picture of its own, and what the decoder needs for it."""
+_NO_ORDINAL = 2.0**62
+"""Beyond every video; a float tensor may hold what no int64 does."""
+
+
+def checked_device(device: Any) -> torch.device:
+    """Refuse all devices but the CPU."""
+    try:
+        wanted = torch.get_default_device() if device is None else torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise WrongKind(f"device must be 'cpu' or None, got {device!r}") from error
+    if wanted.type != "cpu" or wanted.index:
+        raise RefusedValue(f"device={str(wanted)!r} is not in this version: use device='cpu', then tensor.to(device)")
+    return wanted
+
+
+def checked_dtype(dtype: Any) -> torch.dtype:
+    """Take TorchCodec's ``output_dtype``."""
+    if isinstance(dtype, str) and dtype == "auto":
+        raise UsageError(
+            "output_dtype='auto' is not in this version: use torch.uint8, or torch.float32 (of 8-bit pixels)"
+        )
+    if dtype is not None and not isinstance(dtype, torch.dtype):
+        raise WrongKind(f"output_dtype must be torch.uint8 or torch.float32, got {dtype!r}")
+    if dtype not in _DTYPES:
+        raise UsageError(f"output_dtype must be torch.uint8 or torch.float32, got {dtype}")
+    return _DTYPES[dtype]
+
+
+def checked_threads(threads: Any) -> int:
+    """Take TorchCodec's ``num_ffmpeg_threads``: FFmpeg takes a negative number for one thread."""
+    if threads is None:
+        raise UsageError("num_ffmpeg_threads must be an integer, got None: with 0, FFmpeg chooses the number")
+    number = _whole(threads, "num_ffmpeg_threads")
+    if number > _MOST_THREADS:
+        raise RefusedValue(f"num_ffmpeg_threads must be at most {_MOST_THREADS}, got {number}")
+    return 1 if number < 0 else number
+
+
+def checked_stream(stream_index: Any) -> int | None:
+    """Take TorchCodec's ``stream_index``."""
+    return None if stream_index is None else _whole(stream_index, "stream_index")
+
+
+def as_source(source: Any) -> Any:
+    """Take a tensor of encoded bytes too, and refuse what is no source."""
+    if isinstance(source, torch.Tensor):
+        if source.dtype != torch.uint8 or source.ndim != 1:
+            raise WrongKind("source: expected a 1-D uint8 tensor with the encoded bytes of a file")
+        return source.cpu().numpy().tobytes()
+    if isinstance(source, io.TextIOBase):
+        raise WrongKind("source: expected a file object in binary mode, got one in text mode: open(path, 'rb')")
+    if isinstance(source, str) and not source:
+        raise RefusedValue("source: expected a path, got an empty string")
+    if not isinstance(source, (str, bytes, bytearray, memoryview)) and not any(
+        hasattr(source, name) for name in ("__fspath__", "read", "source", "kind", "as_media_source")
+    ):
+        raise WrongKind(f"Unknown source type: {type(source)}. Use a path, encoded bytes, a tensor of them or a file.")
+    return source
+
+
+def as_ordinal(index: Any) -> Any:
+    """Take a frame number of any kind but Python's float, where its value is whole."""
+    if isinstance(index, (int, float, str, bytes)) or not hasattr(index, "__int__"):
+        return index
+    try:
+        number = int(index)
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # arrays, NaN, infinity
+        return index
+    return number if bool(number == index) else index
+
+
+def as_ordinals(indices: Any) -> Any:
+    """Take frame numbers, also one alone, and tensors of floats where their values are whole.
+
+    Raises:
+        FrameNotFound: A float is not finite.
+        WrongKind: A float is not whole.
+    """
+    if not isinstance(indices, torch.Tensor):
+        return _at_least_flat(_items(indices))
+    values = indices.detach().cpu()
+    if not values.is_floating_point():
+        return np.atleast_1d(values.numpy())
+    numbers = np.atleast_1d(values.to(torch.float64).numpy())
+    if not np.isfinite(numbers).all():
+        raise FrameNotFound(f"there is no frame {numbers[~np.isfinite(numbers)][0]}: frame indices must be integers")
+    if (numbers != np.floor(numbers)).any():
+        raise WrongKind(f"frame indices must be integers, got {indices!r}: round the tensor first")
+    return np.clip(numbers, -_NO_ORDINAL, _NO_ORDINAL).astype(np.int64)
+
+
+def as_times(seconds: Any) -> Any:
+    """Take times, also one alone, and tensors of any type."""
+    if not isinstance(seconds, torch.Tensor):
+        return _at_least_flat(_items(seconds))
+    values = seconds.detach().cpu()
+    return np.atleast_1d((values if values.is_complex() else values.to(torch.float64)).numpy())
+
+
+def as_scalar(value: Any) -> Any:
+    """Take the number out of a tensor, and a rate or a time of any kind that has one."""
+    if isinstance(value, torch.Tensor):
+        if value.numel() != 1 or value.is_complex():
+            raise WrongKind(f"expected one number, got {value!r}")
+        return value.item()
+    return value
+
+
+def _whole(value: Any, name: str) -> int:
+    try:
+        return operator.index(value)
+    except TypeError as error:
+        raise WrongKind(f"{name} must be an integer, got {value!r}") from error
+
+
+def _items(values: Any) -> Any:
+    """Take the numbers out of a list's tensors, as the samplers of TorchCodec pass times."""
+    if isinstance(values, (list, tuple)) and any(isinstance(value, torch.Tensor) for value in values):
+        return [value.tolist() if isinstance(value, torch.Tensor) else value for value in values]
+    return values
+
+
+def _at_least_flat(values: Any) -> Any:
+    if isinstance(values, (int, float, Fraction)) and not isinstance(values, bool):
+        return [values]
+    return values[None] if isinstance(values, np.ndarray) and not values.ndim else values

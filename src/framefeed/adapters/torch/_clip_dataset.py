@@ -1,0 +1,414 @@
+"""ClipDataset: the clips of a plan as a map-style dataset for PyTorch's own DataLoader.
+
+Input of a ClipDataset's transform, and replacements for clips that failed.
+
+Served: counts the items that all processes gave since the epoch was set, to warn where it never is.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal, SupportsIndex, get_args
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch.utils.data import Dataset, get_worker_info
+
+from framefeed._checks import check_position, expected
+from framefeed._nearest import did_you_mean
+from framefeed.cache import FrameCache
+from framefeed.decode import Decoder, as_decoder
+from framefeed.encode import as_image
+from framefeed.errors import FramefeedError, ResourceExhausted, UsageError
+from framefeed.load import (
+    ClipBatch,
+    Ledger,
+    LedgerEntry,
+    Memory,
+    OnError,
+    check_on_error,
+    load_batch,
+    placed,
+    too_many_failed,
+)
+from framefeed.media import Limits, source_name
+from framefeed.parallel import Err, Ok, outcome_of
+from framefeed.plan import EpochPlan, Requests, check_targets
+
+Output = Literal["tensor", "numpy", "pil"]
+IGNORED_TARGET = -100
+"""The default ``ignore_index`` of torch's losses."""
+
+
+GIVEN = {
+    "tensor": 'a tensor, uint8 [T, C, H, W]; ClipDataset(output="pil") gives PIL pictures, output="numpy" NumPy arrays',
+    "numpy": 'a NumPy array, uint8 [T, H, W, C]; ClipDataset(output="pil") gives PIL pictures, output="tensor" tensors',
+    "pil": 'a PIL picture for a clip of one frame, else a list of them; ClipDataset(output="tensor") gives tensors',
+}
+"""What a transform receives, for messages."""
+
+
+def check_output(output: str) -> None:
+    """Raise UsageError unless it names a form of clips."""
+    if output not in get_args(Output):
+        raise UsageError(f"output must be 'tensor', 'numpy' or 'pil', got {output!r}")
+
+
+def as_output(clip: npt.NDArray[np.uint8], output: Output) -> Any:
+    """Give a clip, uint8 [T, C, H, W], in the form that was asked for.
+
+    Returns:
+        A tensor [T, C, H, W]; a NumPy array [T, H, W, C]; or PIL pictures: one for a clip of one frame, else a list.
+    """
+    if output == "tensor":
+        return torch.from_numpy(clip)
+    frames = np.ascontiguousarray(clip.transpose(0, 2, 3, 1))
+    if output == "numpy":
+        return frames
+    pictures = [as_image(frame) for frame in frames]
+    return pictures[0] if len(pictures) == 1 else pictures
+
+
+def zeros_like(value: Any) -> Any:
+    """Zero the tensors and arrays of what a transform returned, also in dicts, lists and tuples."""
+    if isinstance(value, torch.Tensor):
+        return torch.zeros_like(value)
+    if isinstance(value, np.ndarray):
+        return np.zeros_like(value)
+    if isinstance(value, Mapping):
+        return {key: zeros_like(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+        return type(value)(zeros_like(each) for each in value)
+    return value
+
+
+_MOST_EPOCHS = 1.5
+"""Samplers that draw with replacement or pad stay below; a second epoch goes above."""
+_SLOTS = 256
+
+
+class Served:
+    """Counts of items in shared memory, one of each worker number, so that no lock is needed."""
+
+    def __init__(self) -> None:
+        self._counts = torch.zeros(1 + _SLOTS, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
+        self._has_warned = torch.zeros(1, dtype=torch.bool).share_memory_()  # type: ignore[no-untyped-call]
+
+    def restart(self) -> None:
+        """Begin to count again: the epoch was set."""
+        self._counts.zero_()
+
+    def add(self, items: int, epoch_items: int) -> None:
+        """Count items, and warn once where there were more than one and a half epochs of them.
+
+        Args:
+            items: That are given now.
+            epoch_items: Of an epoch.
+        """
+        worker = get_worker_info()
+        slot = 0 if worker is None else 1 + worker.id % _SLOTS
+        self._counts[slot] += items
+        if slot > 1:  # only this process or its first worker warns: two that see the same count would both do so
+            return
+        given = int(self._counts.sum())
+        # A single clip that is looked at twice is no second epoch.
+        if given <= max(2, _MOST_EPOCHS * epoch_items) or self._has_warned:
+            return
+        self._has_warned.fill_(True)
+        warnings.warn(
+            f"this ClipDataset delivered {given} items of an epoch of {epoch_items} without set_epoch: the random "
+            "clips are the same in every epoch; call dataset.set_epoch(epoch) before each epoch, or, if you want the "
+            "same clips each time (as for validation), dataset.set_epoch(0)",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+IDLE_BATCHES = 2
+"""Batches of memory that each process keeps for the next: the one that is being collated, and one more."""
+_MOST_GIVEN = 1_000_000
+"""Positions of an epoch that a worker remembers to have given, so that it sees when another begins."""
+OWN_KEYS = ("data", "pts_seconds", "valid", "position", "source", "ok")
+
+
+class ClipDataset(Dataset[Any]):
+    """Map-style dataset of the clips of a plan, for any sampler. Workers of the DataLoader decode the clips.
+
+    An item is ``(clip, target)``: the clip is uint8 [T, C, H, W] or the result of the transform, the target an int64
+    scalar. Without ``target=`` it is a dict with data, pts_seconds (float64 [T]), valid (bool [T]), position (global,
+    int64), source, ok (bool), and one key for each column of the plan. ``torch.utils.data.default_collate`` takes both.
+
+    With ``on_error="skip"``, a clip that fails is zeros: its target is -100 (the ``ignore_index`` of torch's losses);
+    in a dict, ``ok`` is False, pts_seconds NaN and valid False. ``ledger`` lists the failed clips of all workers.
+
+    Clips of one source in one batch of the DataLoader (``__getitems__``) are decoded together.
+
+    Args:
+        plan: From ``plan_clips`` or ``plan_requests``. Use ``shuffle=False`` there if the DataLoader shuffles.
+        target: Name of a column of integers, or of text, which becomes codes; ``classes`` is of "label" alone.
+        transform: Called with a clip. Torch's random generators are seeded from (seed, epoch, position) for the call
+            and restored after it, so that random numbers do not depend on the number of workers.
+        cache: A `FrameCache`: clips in it are read from it, other clips are decoded and stored by the workers. Other
+            processes find the frames that a worker stored when it ends, after 64 MiB, or at the next epoch.
+        backend: Name of a decoder, or a Decoder.
+        limits: Limits on what a file may claim, such as the size of its pictures; None means ``Limits()``.
+        on_error: "raise" or "skip". A shortage of memory or file descriptors is raised with either.
+        max_failed: With "skip", number (int) or share (float) of an epoch's clips that may fail. If more fail, a
+            LoadError is raised.
+        output: Form of a clip before the transform: "tensor" [T, C, H, W], "numpy" [T, H, W, C], or "pil": one picture
+            for a clip of one frame, else a list of pictures.
+
+    Raises:
+        UsageError: The plan has no such column or rows without a value in it, or the arguments do not fit.
+    """
+
+    def __init__(
+        self,
+        plan: EpochPlan,
+        target: str | None = None,
+        transform: Callable[[Any], Any] | None = None,
+        *,
+        cache: FrameCache | None = None,
+        backend: str | Decoder = "auto",
+        limits: Limits | None = None,
+        on_error: OnError = "raise",
+        max_failed: int | float | None = None,
+        output: Output = "tensor",
+    ) -> None:
+        _check(plan, target, transform)
+        check_on_error(on_error, max_failed)
+        check_output(output)
+        as_decoder(backend, limits)
+        if cache is not None and not isinstance(cache, FrameCache):
+            raise expected("cache", "an ff.FrameCache or None", cache)
+        self._cache = cache
+        self._plan = plan
+        self._target = target
+        self._transform = transform
+        self._backend = backend
+        self._limits = limits
+        self._on_error = on_error
+        self._max_failed = max_failed
+        self._output = output
+        self._ledger = Ledger.shared() if on_error == "skip" else Ledger()
+        self._served = Served()
+        # In shared memory: persistent workers read what the parent writes. Nameless, so that nothing stays behind.
+        self._epoch = torch.tensor([plan.epoch], dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
+        self._memory = Memory(IDLE_BATCHES)
+        self._epoch_decoded = plan.epoch
+        self._given: set[int] = set()
+        self._reader: Decoder | None = None
+
+    def __repr__(self) -> str:
+        return f"ClipDataset({len(self)} clips, target={self._target!r}, epoch={self.epoch}, {self._plan!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**{name: value for name, value in self.__dict__.items() if name != "_memory"}, "_reader": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._memory = Memory(IDLE_BATCHES)
+
+    @property
+    def plan(self) -> EpochPlan:
+        """The plan, at the epoch of the dataset."""
+        epoch = self.epoch
+        if self._plan.epoch != epoch:
+            self._plan = self._plan.with_epoch(epoch)
+        return self._plan
+
+    @property
+    def ledger(self) -> Ledger:
+        """The clips that any process skipped since the dataset was made; ``print(dataset.ledger)`` lists them."""
+        return self._ledger
+
+    @property
+    def classes(self) -> list[Any]:
+        """Labels in the order of their int64 codes."""
+        return self._plan.classes
+
+    @property
+    def class_to_idx(self) -> dict[Any, int]:
+        """Code of each label."""
+        return {label: code for code, label in enumerate(self.classes)}
+
+    @property
+    def epoch(self) -> int:
+        """Number of the epoch whose clips are delivered."""
+        return int(self._epoch[0])
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the epoch in this process and in its workers, also in workers that are running.
+
+        Call it before ``iter(data_loader)``: clips that workers have fetched ahead are of the old epoch.
+        """
+        # The plan knows what an epoch may be.
+        self._plan = self._plan.with_epoch(epoch)
+        self._epoch[0] = self._plan.epoch
+        self._served.restart()
+
+    def __len__(self) -> int:
+        return len(self._plan)
+
+    def __iter__(self) -> Iterator[Any]:
+        # Without this, Python would take a FrameNotFound, which is an IndexError, for the end of the dataset.
+        return (self[position] for position in range(len(self)))
+
+    def __getitem__(self, position: SupportsIndex) -> Any:
+        """Load one clip; negative positions count from the end.
+
+        Raises:
+            IndexError: There is no such position.
+            FramefeedError: What is wrong with the clip, with its position.
+        """
+        return self.__getitems__([position])[0]
+
+    def __getitems__(self, positions: Sequence[SupportsIndex]) -> list[Any]:
+        """Load several clips, each source's together, in the order asked for.
+
+        Raises:
+            IndexError: There is no such position.
+            FramefeedError: What is wrong with the first of the clips that failed, with its position.
+        """
+        plan = self.plan
+        numbers = [_checked(position, len(plan)) for position in positions]
+        if not numbers:
+            return []
+        if plan.is_random:
+            self._served.add(len(numbers), len(plan))
+        batch = load_batch(plan, numbers, self._decoder(plan, numbers), self._memory)
+        failed = next((error for error in batch.errors if error is not None and self._ends(error)), None)
+        if failed is None:
+            return [self._item(plan, batch, place, number) for place, number in enumerate(numbers)]
+        # The traceback reaches this frame, which must not keep the batch, and in it the error, alive.
+        del batch
+        try:
+            raise failed
+        finally:
+            del failed
+
+    def _ends(self, error: FramefeedError) -> bool:
+        # That something ran out says nothing about the clip: skipping it would change what is learnt from.
+        return self._on_error == "raise" or isinstance(error, ResourceExhausted)
+
+    def _decoder(self, plan: EpochPlan, numbers: Sequence[int]) -> Decoder:
+        if self._cache is None:
+            return as_decoder(self._backend, self._limits)
+        if self._epoch_decoded != plan.epoch or not self._given.isdisjoint(numbers):
+            # In the new epoch, which not everybody announces, other workers come to what this one has stored.
+            self._cache.flush()
+            self._epoch_decoded = plan.epoch
+            self._given.clear()
+            self._reader = None
+        if len(self._given) < _MOST_GIVEN:
+            self._given.update(numbers)
+        if self._reader is None:
+            self._reader = self._cache.decoder_for(plan, as_decoder(self._backend, self._limits))
+        return self._reader
+
+    def _item(self, plan: EpochPlan, batch: ClipBatch, place: int, number: int) -> Any:
+        clip, is_ok = self._clip(plan, batch, place, number)
+        columns = {name: torch.tensor(values[place]) for name, values in batch.columns.items()}
+        if self._target is not None:
+            return clip, columns[self._target].to(torch.int64) if is_ok else torch.tensor(IGNORED_TARGET)
+        seconds, valid = torch.from_numpy(batch.pts_seconds[place]), torch.from_numpy(batch.valid[place])
+        return {
+            "data": clip,
+            "pts_seconds": seconds if is_ok else torch.full_like(seconds, torch.nan),
+            "valid": valid if is_ok else torch.zeros_like(valid),
+            "position": torch.tensor(batch.positions[place]),
+            "source": batch.sources[place],
+            "ok": torch.tensor(is_ok),
+            **columns,
+        }
+
+    def _clip(self, plan: EpochPlan, batch: ClipBatch, place: int, number: int) -> tuple[Any, bool]:
+        """Give the clip, transformed, and True; or what stands in for one that failed, and False."""
+        error = batch.errors[place]
+        if error is None:
+            outcome = self._transformed(plan, as_output(batch.data[place], self._output), number)
+            if isinstance(outcome, Ok):
+                return outcome.value, True
+            error = self._of_transform(outcome, batch, place)
+            if self._ends(error):
+                try:
+                    raise error
+                finally:
+                    del error
+        self._record(error, plan, batch, place)
+        # What a transform makes of a black clip has the form that the items of this dataset have.
+        black = as_output(np.zeros_like(batch.data[place]), self._output)
+        outcome = self._transformed(plan, black, number)
+        if isinstance(outcome, Ok):
+            return (outcome.value if self._transform is None else zeros_like(outcome.value)), False
+        raise self._of_transform(outcome, batch, place)
+
+    def _of_transform(self, outcome: Err, batch: ClipBatch, place: int) -> FramefeedError:
+        """Say of what a transform raised which clip it was; a wish to stop is raised."""
+        if not isinstance(outcome.error, Exception):
+            raise outcome.error
+        name, position = source_name(batch.sources[place]), int(batch.positions[place])
+        return placed(outcome.error, position=position, source=name, stage="transform", given=GIVEN[self._output])
+
+    def _transformed(self, plan: EpochPlan, clip: Any, number: int) -> Ok[Any] | Err:
+        if self._transform is None:
+            return Ok(clip)
+        with seeded(int(plan.generator_at(number).integers(1 << 63))):
+            return outcome_of(self._transform, clip)
+
+    def _record(self, error: FramefeedError, plan: EpochPlan, batch: ClipBatch, place: int) -> None:
+        name, position = source_name(batch.sources[place]), int(batch.positions[place])
+        self._ledger.record(LedgerEntry.of(error, name, position, plan.epoch))
+        too_many = too_many_failed(self._ledger, self._max_failed, plan.epoch, len(plan))
+        if too_many is not None:
+            try:
+                raise too_many
+            finally:
+                del too_many
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Seed torch's generators within the block, and restore them afterwards."""
+    # Devices that are not in use yet are left alone: to seed them would start them, or change how they start.
+    in_use = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    devices = list(range(torch.cuda.device_count())) if in_use else []
+    with torch.random.fork_rng(devices=devices):
+        torch.default_generator.manual_seed(seed)
+        if devices:
+            torch.cuda.manual_seed_all(seed)
+        yield
+
+
+def _checked(position: SupportsIndex, length: int) -> int:
+    return check_position("position", position, length, "dataset")
+
+
+def _check(plan: EpochPlan, target: str | None, transform: object) -> None:
+    if not isinstance(plan, EpochPlan):
+        raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)
+    if transform is not None and not callable(transform):
+        raise expected("transform", "a function of one clip, or None", transform)
+    if target is None:
+        taken = [name for name in plan.columns if name in OWN_KEYS]
+        if taken:
+            raise UsageError(
+                f"columns {taken} have the same names as other keys of an item: give target=, or rename them"
+            )
+        return
+    if target not in plan.columns:
+        known = plan.catalog.table.column_names
+        near = "" if target in known else did_you_mean(str(target), plan.columns)
+        advice = near or f": plan with columns=[{target!r}]"
+        raise UsageError(f"target: the plan has no column {target!r}, only {list(plan.columns)}{advice}")
+    if not isinstance(plan.rule, Requests):
+        check_targets(plan.catalog, target, plan.catalog.usable_rows)
+    kind = plan.columns_at(0)[target].dtype if len(plan) else None
+    if kind is not None and kind.kind not in "iub":
+        raise UsageError(
+            f"target: expected a column of integers, but {target!r} holds {kind}: leave target out, and take "
+            f"item[{target!r}]"
+        )

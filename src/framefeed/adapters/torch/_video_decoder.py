@@ -1,0 +1,368 @@
+"""A drop-in replacement for torchcodec.decoders.VideoDecoder: tensors, the same arguments, exact frames.
+
+TorchCodec's ``custom_frame_mappings``: JSON that says where the frames are.
+
+Metadata under TorchCodec's names, and ``cpu_fallback``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any, Literal, Self, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from framefeed._cached import cached_property
+from framefeed.adapters.torch._arguments import (
+    as_ordinal,
+    as_ordinals,
+    as_scalar,
+    as_source,
+    as_times,
+    checked_device,
+    checked_dtype,
+    checked_stream,
+    checked_threads,
+)
+from framefeed.adapters.torch._transforms import as_steps
+from framefeed.decode import (
+    Decoder,
+    Frame,
+    FrameBatch,
+    RefusedValue,
+    VideoMetadata,
+    WrongKind,
+    auto_decoder,
+    check_frame_index,
+    frame_range,
+)
+from framefeed.decode import VideoDecoder as ArrayDecoder
+from framefeed.decode.backends.pyav import PyAVDecoder
+from framefeed.errors import UsageError
+from framefeed.index import FrameIndex, build_index
+from framefeed.media import MATRICES, PRIMARIES, TRANSFERS, Limits, MediaSource, limits_or_default
+from framefeed.parallel import allocate
+
+_RESERVED = (0, 3)
+"""Codes of ITU-T H.273 that mean nothing yet; FFmpeg has a word for them too."""
+
+
+@dataclass(frozen=True, slots=True)
+class CpuFallbackStatus:
+    """Status of falling back from GPU to CPU decoding. This version always decodes on the CPU: there is no fallback.
+
+    ``bool(status)`` is True if there was a fallback; ``str(status)`` describes it.
+
+    Attributes:
+        status_known: Whether the status is known yet.
+    """
+
+    status_known: bool = True
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __str__(self) -> str:
+        return "[CPU] Fallback status: No fallback required"
+
+
+def in_torchcodecs_words(facts: VideoMetadata) -> VideoMetadata:
+    """Give colour tags by name, and the rate that TorchCodec's samplers step by: frames over duration."""
+    duration = facts.duration_seconds
+    return replace(
+        facts,
+        average_fps=facts.num_frames / duration if duration else facts.average_fps or facts.average_fps_from_header,
+        color_primaries=_named(PRIMARIES, facts.color_primaries),
+        color_space=_named(MATRICES, facts.color_space),
+        color_transfer_characteristic=_named(TRANSFERS, facts.color_transfer_characteristic),
+    )
+
+
+def _named(names: Mapping[int, str], code: int | str | None) -> str | None:
+    if not isinstance(code, int):
+        return code
+    return names.get(code, "reserved" if code in _RESERVED else None)
+
+
+_MAX_BYTES = 2**28
+_KEYS = (("pts", "pkt_pts"), ("duration", "pkt_duration"), ("key_frame",))
+
+
+class InvalidMappings(UsageError, KeyError, IndexError, TypeError, RuntimeError, OverflowError):
+    """JSON that is no mapping; TorchCodec raises one of these, by the line that stumbles over it."""
+
+
+def check_mappings(mappings: Any, index: FrameIndex) -> None:
+    """Make sure that a mapping means the frames that the index has.
+
+    The index is built from the packets either way, for it also says where their bytes are; a mapping that disagrees
+    belongs to another file or another stream.
+
+    Args:
+        mappings: JSON text, bytes, or an object with ``read``: ``{"frames": [{"pts", "duration", "key_frame"}, ...]}``.
+        index: The source's frames.
+
+    Raises:
+        InvalidMappings: Not such JSON.
+        UsageError: Other frames.
+    """
+    claimed = np.sort(_read_pts(mappings))
+    # Of the packets, whatever the times of the frames come from; a frame of no known packet has none.
+    own = index.packets.pts[index.frame_packet[index.frame_packet >= 0]]
+    if not np.array_equal(claimed, np.sort(own)):
+        raise UsageError(
+            f"invalid custom frame mappings: they list {len(claimed)} frames, the stream has {len(index)}, "
+            "or their pts differ: make the mappings again from this file and stream"
+        )
+
+
+def _read_pts(mappings: Any) -> npt.NDArray[np.int64]:
+    frames = _frames(mappings)
+    try:
+        keys = [_known_key(frames[0], names) for names in _KEYS]
+        columns = [[int(frame[key]) for frame in frames] for key in keys]
+        return np.array(columns[0], dtype=np.int64)
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
+        raise InvalidMappings(
+            f"invalid custom frame mappings: each frame needs integers for {_KEYS}: {error!r}"
+        ) from error
+
+
+def _frames(mappings: Any) -> list[Any]:
+    text = mappings.read(_MAX_BYTES + 1) if hasattr(mappings, "read") else mappings
+    if not isinstance(text, (str, bytes, bytearray)):
+        raise InvalidMappings(f"custom_frame_mappings: expected JSON as text, bytes or a file object, got {type(text)}")
+    if len(text) > _MAX_BYTES:
+        raise InvalidMappings(f"invalid custom frame mappings: more than {_MAX_BYTES} bytes")
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidMappings(f"invalid custom frame mappings: not JSON: {error}") from error
+    frames = document.get("frames") if isinstance(document, dict) else None
+    if not isinstance(frames, list) or not frames:
+        raise InvalidMappings("invalid custom frame mappings: no list of frames under the key 'frames'")
+    return frames
+
+
+def _known_key(frame: dict[str, Any], names: tuple[str, ...]) -> str:
+    for name in names:
+        if name in frame:
+            return name
+    raise KeyError(" or ".join(names))
+
+
+Tensor = torch.Tensor
+_ADVICE = "ask for fewer frames at once or a smaller size"
+_NO_MEMORY = "can't allocate memory"
+"""What torch's allocator says; its error is a RuntimeError like any other."""
+
+
+class VideoDecoder:
+    """Decodes frames of one video into tensors, with the names, arguments and errors of TorchCodec's class.
+
+    Args:
+        source: Path, bytes, uint8 tensor of encoded bytes, seekable binary file object, or ``ImageSequence``.
+        stream_index: The stream to decode, or None for the best one.
+        dimension_order: "NCHW" or "NHWC".
+        num_ffmpeg_threads: Number of decoder threads; with 0, FFmpeg chooses it.
+        device: None or "cpu".
+        seek_mode: "exact" verifies which frames the packets give; "approximate" trusts the packets and is faster to
+            open. Frame numbers are exact with either.
+        transforms: Resize, CenterCrop and RandomCrop of TorchCodec or torchvision, in order, each any number of times.
+            The decoder does a first crop and resize; later steps use its pictures.
+        output_dtype: ``torch.uint8`` (also None), or ``torch.float32`` with values from 0 to 1.
+        custom_frame_mappings: JSON of the frames' pts, duration and key_frame, as TorchCodec takes it: text, bytes or
+            a file object. It must agree with the packets of the stream.
+        size: (height, width), or the short side, to resize to.
+        crop: (top, left, height, width) in displayed pixels, or a crop rule.
+        backend: Name of a decoder, or a decoder.
+        frame_index: Frame index of the same source, if you have one.
+        limits: Limits on what the file may claim, such as the size of its pictures.
+
+    Raises:
+        MediaError: The source cannot be read.
+        UsageError: An argument is wrong. The error also has the type that TorchCodec raises: ValueError, TypeError or
+            RuntimeError.
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        *,
+        stream_index: int | None = None,
+        dimension_order: Literal["NCHW", "NHWC"] = "NCHW",
+        num_ffmpeg_threads: int = 1,
+        device: str | torch.device | None = None,
+        seek_mode: Literal["exact", "approximate"] = "exact",
+        transforms: Sequence[Any] | None = None,
+        output_dtype: torch.dtype | None = None,
+        custom_frame_mappings: Any = None,
+        size: tuple[int, int] | int | None = None,
+        crop: Any = None,
+        backend: str | Decoder = "auto",
+        frame_index: FrameIndex | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        if dimension_order not in ("NCHW", "NHWC"):
+            raise UsageError(f"dimension_order must be 'NCHW' or 'NHWC', got {dimension_order!r}")
+        checked_device(device)
+        self._dtype = checked_dtype(output_dtype)
+        bounds = limits_or_default(limits)
+        decoder = _backend(backend, checked_threads(num_ffmpeg_threads), bounds)
+        verify = _verify(seek_mode, custom_frame_mappings)
+        media, number = as_source(source), checked_stream(stream_index)
+        check_frame_index(frame_index)
+        index = frame_index or build_index(media, verify, stream_index=number, limits=bounds)
+        if custom_frame_mappings is not None:
+            check_mappings(custom_frame_mappings, index)
+        self._steps = as_steps(transforms, size, crop, index.stream.displayed)
+        # As decoders give them: whole pictures with channels last, resized ones in planes.
+        self._stored: Literal["NCHW", "NHWC"] = "NHWC" if self._steps.size is None else dimension_order
+        self._arrays = ArrayDecoder(
+            media,
+            stream_index=number,
+            dimension_order=self._stored,
+            size=self._steps.size,
+            crop=self._steps.crop,
+            backend=decoder,
+            frame_index=index,
+            limits=bounds,
+        )
+        self._order, self._source = dimension_order, media
+
+    @cached_property
+    def metadata(self) -> VideoMetadata:
+        """Facts of the stream, under the names of TorchCodec and of framefeed."""
+        return in_torchcodecs_words(self._arrays.metadata)
+
+    @property
+    def cpu_fallback(self) -> CpuFallbackStatus:
+        """Status of falling back to the CPU: never in this version, which decodes on the CPU only."""
+        return CpuFallbackStatus()
+
+    @property
+    def stream_index(self) -> int:
+        """Number of the decoded stream in its container."""
+        return self._arrays.stream_index
+
+    @property
+    def frame_index(self) -> FrameIndex:
+        """The frame index: times and positions of all frames."""
+        return self._arrays.frame_index
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def __repr__(self) -> str:
+        # Not that of the arrays, which are stored in the order that costs least.
+        form = f"size={self._steps.size}, crop={self._steps.crop}, dimension_order={self._order!r}"
+        return f"{type(self).__name__}({MediaSource.of(self._source).name!r}, {len(self)} frames, {form})"
+
+    def __getitem__(self, key: Any) -> Tensor:
+        if not isinstance(key, (slice, Integral)):
+            raise WrongKind(f"Unsupported key type: {type(key)}. Supported types are int and slice.")
+        return self._tensor(self._arrays[key])
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self._tensor(pixels) for pixels in self._arrays)
+
+    def get_frame_at(self, index: int) -> Frame:
+        """Decode frame ``index``; see ``framefeed.VideoDecoder.get_frame_at``."""
+        return self._frame(self._arrays.get_frame_at(as_ordinal(index)))
+
+    def get_frames_at(self, indices: Tensor | Sequence[int]) -> FrameBatch:
+        """Decode several frames; see ``framefeed.VideoDecoder.get_frames_at``. A tensor may hold integers as floats."""
+        return self._batch(self._arrays.get_frames_at(as_ordinals(indices)))
+
+    def get_frames_in_range(self, start: int, stop: int, step: int = 1) -> FrameBatch:
+        """Decode a range of frames; see ``framefeed.VideoDecoder.get_frames_in_range``.
+
+        Raises:
+            RefusedValue: ``stop`` is before ``start``, or ``step`` is negative; a slice may be both.
+        """
+        frames = frame_range(slice(start, stop, step), len(self))
+        if frames.step < 0 or frames.start > frames.stop:
+            raise RefusedValue(
+                f"expected start <= stop and step > 0, got {start}, {stop}, {step}: use decoder[start:stop:step]"
+            )
+        return self._batch(self._arrays.get_frames_in_range(start, stop, step))
+
+    def get_frame_played_at(self, seconds: float) -> Frame:
+        """Decode the frame shown at a time; see ``framefeed.VideoDecoder.get_frame_played_at``."""
+        return self._frame(self._arrays.get_frame_played_at(as_scalar(seconds)))
+
+    def get_frames_played_at(self, seconds: Tensor | Sequence[float]) -> FrameBatch:
+        """Decode the frames shown at several times; see ``framefeed.VideoDecoder.get_frames_played_at``."""
+        return self._batch(self._arrays.get_frames_played_at(as_times(seconds)))
+
+    def get_frames_played_in_range(
+        self, start_seconds: float, stop_seconds: float, fps: float | None = None
+    ) -> FrameBatch:
+        """Decode the frames shown in a range of time; see ``framefeed.VideoDecoder.get_frames_played_in_range``."""
+        start, stop, rate = as_scalar(start_seconds), as_scalar(stop_seconds), as_scalar(fps)
+        return self._batch(self._arrays.get_frames_played_in_range(start, stop, rate))
+
+    def get_all_frames(self, fps: float | None = None) -> FrameBatch:
+        """Decode all frames; see ``framefeed.VideoDecoder.get_all_frames``."""
+        return self._batch(self._arrays.get_all_frames(as_scalar(fps)))
+
+    def close(self) -> None:
+        """Release files and decoders; may be called more than once."""
+        self._arrays.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _tensor(self, pixels: Any) -> Tensor:
+        what, nbytes = f"a tensor {list(pixels.shape)} of {self._dtype}", pixels.size * self._dtype.itemsize
+        return allocate(lambda: self._converted(pixels), nbytes, what, _ADVICE)
+
+    def _converted(self, pixels: Any) -> Tensor:
+        tensor = torch.from_numpy(pixels)
+        try:
+            if self._steps.rest:
+                pictures = tensor if self._stored == "NCHW" else tensor.movedim(-1, -3)
+                pictures = self._steps.finish(pictures)
+                tensor = (pictures if self._order == "NCHW" else pictures.movedim(-3, -1)).contiguous()
+            elif self._stored != self._order:
+                tensor = tensor.movedim(-1, -3)
+            return tensor if self._dtype is torch.uint8 else tensor.to(torch.float32).div_(255)
+        except RuntimeError as error:
+            if _NO_MEMORY not in str(error):
+                raise
+            raise MemoryError(str(error)) from error
+
+    def _frame(self, frame: Frame) -> Frame:
+        return Frame(self._tensor(frame.data), frame.pts_seconds, frame.duration_seconds, frame.indices)
+
+    def _batch(self, batch: FrameBatch) -> FrameBatch:
+        return FrameBatch(
+            self._tensor(batch.data),
+            torch.from_numpy(batch.pts_seconds),
+            torch.from_numpy(batch.duration_seconds),
+            cast("Any", torch.from_numpy(np.array(batch.indices))),
+        )
+
+
+def _backend(backend: str | Decoder, threads: int, limits: Limits) -> str | Decoder:
+    if threads == 1:
+        return backend
+    if backend != "auto":
+        raise UsageError(f"num_ffmpeg_threads={threads} needs backend='auto', got backend={backend!r}")
+    return auto_decoder(PyAVDecoder(threads=threads, limits=limits), limits)
+
+
+def _verify(seek_mode: str, mappings: Any) -> Literal["proof", "none"]:
+    if seek_mode not in ("exact", "approximate"):
+        raise UsageError(f"seek_mode must be 'exact' or 'approximate', got {seek_mode!r}")
+    if mappings is not None and seek_mode == "approximate":
+        raise UsageError("custom_frame_mappings is incompatible with seek_mode='approximate'")
+    return "proof" if seek_mode == "exact" else "none"

@@ -1,0 +1,160 @@
+"""Rows "original" and "checksums": what our cache saves over decoding, and what it spends on being sure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+import numpy as np
+import xxhash
+
+from framefeed.bench._cache_formats import OriginalReader
+from framefeed.bench._cache_samples import BATCHED, Sample
+from framefeed.bench._goals import Mark
+from framefeed.bench._measuring import Interval, Samples, median_interval
+from framefeed.bench._psnr import psnr
+from framefeed.bench.cache._ours import layout_and_bytes
+from framefeed.bench.cache._passes import Read, caches_of, race, ways_of
+from framefeed.bench.cache._scene import Scene
+from framefeed.cache import codec_named
+from framefeed.decode import ClipSlot
+from framefeed.decode.backends.pyav import PyAVDecoder
+from framefeed.parallel import Ok, outcome_of
+
+DECODED_FRAMES = 8
+"""Read in a round where the original is decoded."""
+HASHED_FRAMES = 16
+DECODER = Mark("the speed of decoding the same frames from the original, our decoder", 10, 20)
+PEER = Mark("the speed of decoding the same frames from the original, the fastest peer", 10, 20)
+CHECKSUMS = Mark("checksums, of a read to full-size RGB", 10, 10, at_most=True, unit=" %")
+OWN = "framefeed, decoded"
+LIKE = 30.0
+"""Decibels: colour recipes differ by less than that, frames by more."""
+
+
+class Peer:
+    """A reader of another library, which may fail on any file: then it is told why, and it is out of the race.
+
+    Args:
+        reader: The library's.
+        sample: The frames.
+    """
+
+    def __init__(self, reader: OriginalReader, sample: Sample) -> None:
+        self._sample = sample
+        self.failed = ""
+        self._read = self._tried(reader.open, sample.video)
+
+    def take(self, places: Sequence[int]) -> Any:
+        """Read frames; None once it has failed."""
+        return (
+            None if self.failed else self._tried(self._read, [self._sample.frames[place].ordinal for place in places])
+        )
+
+    def _tried(self, function: Callable[[Any], Any], argument: Any) -> Any:
+        outcome = outcome_of(function, argument)
+        if isinstance(outcome, Ok):
+            return outcome.value
+        if not isinstance(outcome.error, Exception):
+            raise outcome.error
+        self.failed = f"{type(outcome.error).__name__}: {outcome.error}"
+        return None
+
+
+def original_row(scene: Scene) -> dict[str, Any]:
+    """Random frames at full size, from our cache and decoded from the original."""
+    sample, places = scene.sample, scene.places(DECODED_FRAMES)
+    with ExitStack() as stack:
+        ours = caches_of(scene, stack)
+        peers = {reader.name: Peer(reader, sample) for reader in scene.field.originals}
+        wrong = [line for cached in ours.values() for line in cached.wrong()]
+        unlike = {name: what for name, peer in peers.items() if (what := _unlike(peer, sample, places[0]))}
+        reads: dict[str, Read] = {OWN: _decoding(sample)}
+        reads |= {name: peer.take for name, peer in peers.items() if not peer.failed}
+        groups = dict.fromkeys(peers, "peers") | dict.fromkeys(ours, "ours")
+        samples = race(reads | {name: cached.take for name, cached in ours.items()}, places, scene, groups)
+        nbytes = {name: cached.bytes_a_frame for name, cached in ours.items()}
+    failed = {name: peer.failed for name, peer in peers.items() if peer.failed}
+    best, rivals = samples.best(list(ours)), [name for name in peers if name not in failed | unlike]
+    goals = [DECODER.judge(_both(samples, OWN, best))]
+    if rivals:
+        goals.append(PEER.judge(_both(samples, samples.best(rivals), best)))
+    raced = Samples({name: took for name, took in samples.of.items() if name not in failed})
+    return {
+        "key": "original",
+        "title": f"random frames at full size, {len(places[0])} a round in one call, files kept open and indexed",
+        "ways": ways_of(raced, len(places[0]), nbytes),
+        "failed": failed,
+        "wrong": wrong + [f"{name}: {what}" for name, what in unlike.items()],
+        "goals": goals,
+    }
+
+
+def _both(samples: Samples, rival: str, ours: str) -> dict[str, Interval | float]:
+    return {f"CPU, {ours} against {rival}": samples.ratio(rival, ours), "wall": samples.ratio(rival, ours, "wall")}
+
+
+def _unlike(peer: Peer, sample: Sample, places: Sequence[int]) -> str:
+    """What is wrong with a peer's frames, in words; empty where nothing is, or it failed."""
+    pictures = np.asarray(peer.take(places))
+    wanted = [sample.frames[place].rgb for place in places]
+    if peer.failed:
+        return ""
+    if pictures.shape != (len(wanted), *wanted[0].shape):
+        return f"pictures of {pictures.shape}"
+    worst = min(psnr(picture, rgb) for picture, rgb in zip(pictures, wanted, strict=True))
+    return f"other frames, or other colours, {worst:.1f} dB from ours" if worst < LIKE else ""
+
+
+def _decoding(sample: Sample) -> Read:
+    """Our decoder, into memory that is used again."""
+    decoder, video = PyAVDecoder(), sample.video
+    height, width, _ = sample.frames[0].rgb.shape
+    memory = np.empty((DECODED_FRAMES, *BATCHED.shape(height, width)), dtype=np.uint8)
+
+    def read(places: Sequence[int]) -> None:
+        ordinals = np.array([sample.frames[place].ordinal for place in places], dtype=np.int64)
+        decoder.decode(video.source, video.index, [ClipSlot(ordinals, BATCHED, memory[: len(places)])]).raise_first()
+
+    return read
+
+
+def checksums_row(scene: Scene) -> dict[str, Any]:
+    """Hashing the stored bytes, as a share of reading them to RGB, which does that too."""
+    places = scene.places(HASHED_FRAMES)
+    with ExitStack() as stack:
+        ours = caches_of(scene, stack)
+        reads: dict[str, Read] = {name: cached.take for name, cached in ours.items()}
+        for name, cached in ours.items():
+            reads[_hashing(name)] = partial(_hash, _encoded(scene.sample, cached.codec))
+        samples = race(reads, places, scene)
+    # The best exact codec first: what is not compressed has the most bytes to hash, and nothing else to do.
+    ranked = sorted(ours, key=lambda name: (ours[name].codec == "raw", samples.median(name)))
+    return {
+        "key": "checksums",
+        "title": "hashing of the stored bytes alone, beside the whole read to full-size RGB that includes it",
+        "ways": ways_of(samples, len(places[0]), {}),
+        "wrong": [],
+        "goals": [CHECKSUMS.judge({f"CPU, {name}": percent(samples, _hashing(name), name) for name in ranked})],
+    }
+
+
+def percent(samples: Samples, part: str, whole: str) -> Interval:
+    """Share of the processor time of one contender that another took, in percent, over the rounds of both."""
+    parts, wholes = samples.of[part], samples.of[whole]
+    return median_interval([100 * parts[n].cpu / wholes[n].cpu for n in sorted(parts.keys() & wholes.keys())])
+
+
+def _hashing(name: str) -> str:
+    return f"hashing alone, {name}"
+
+
+def _encoded(sample: Sample, codec: str) -> list[bytes]:
+    return [bytes(codec_named(codec).encode(*layout_and_bytes(frame, "planes"))) for frame in sample.frames]
+
+
+def _hash(frames: Sequence[bytes], places: Sequence[int]) -> None:
+    for place in places:
+        xxhash.xxh3_64_intdigest(frames[place], seed=place)

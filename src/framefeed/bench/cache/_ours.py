@@ -1,0 +1,168 @@
+"""A sample of frames in our own store: every codec, as planes at full size and as the pixels of an output."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from time import thread_time
+
+import numpy as np
+
+from framefeed.bench._cache_samples import FULL_SIZE, Sample, SampledFrame
+from framefeed.bench.cache._holdings import Gives, Pass
+from framefeed.cache import FrameStore, Kind, StoredFrame, StoreOptions, codec_labelled, codec_named
+from framefeed.decode import RGB_PLANAR, Pixels, PlaneLayout, picture_of, thread_converter
+from framefeed.parallel import ordered_map
+
+CLIP = 16
+"""Frames that are stored together, and asked for in one call."""
+_KEY = bytes(range(16))
+
+
+_GIVES: Mapping[Gives, tuple[Gives, ...]] = {
+    "rgb": ("rgb",),
+    "small": ("small",),
+    "planes": ("rgb", "small", "planes"),
+}
+
+
+class StoreHolding:
+    """Frames in a store, as the cache keeps them.
+
+    Args:
+        codec: Name of the codec.
+        of: What is stored: "rgb", "planes" or "small".
+        sample: The frames.
+        folder: Of the store.
+        workers: Threads of the ordered reading.
+
+    Attributes:
+        encode_cpu: Processor seconds that encoding alone took so far, without what the disk takes.
+    """
+
+    group = "framefeed"
+
+    def __init__(self, codec: str, of: Gives, sample: Sample, folder: Path, workers: int) -> None:
+        self._codec = codec_named(codec)
+        self._of = of
+        self._sample = sample
+        self._workers = workers
+        self._folder = folder
+        self._store = FrameStore(str(folder), StoreOptions())
+        self._local = threading.local()
+        self.is_exact = self._codec.is_exact
+        self.gives = _GIVES[of]
+        self.form = {"rgb": "RGB", "planes": "planes"}.get(of) or sized(sample)
+        self.name = f"framefeed {codec}"
+        self.encode_cpu = 0.0
+
+    def write(self) -> None:
+        """Encode, append and seal, the seal's fsync included."""
+        for first in range(0, len(self._sample), CLIP):
+            clip = range(first, min(first + CLIP, len(self._sample)))
+            self._store.add(_KEY, "{}", [self._stored(place) for place in clip])
+        self._store.flush()
+
+    @property
+    def paths(self) -> list[str]:
+        """The segments."""
+        return sorted(str(path) for path in self._folder.glob("*.arrow"))
+
+    def read(self, places: Sequence[int], gives: Gives) -> Iterator[tuple[int, Pixels]]:
+        """Read 16 frames at a time; what is yielded lies in memory that is used again."""
+        for first in range(0, len(places), CLIP):
+            yield from self._read_together(places[first : first + CLIP], gives)
+
+    def passes(self, order: Sequence[int]) -> Mapping[str, Pass]:
+        """Ordered threads."""
+        return {f"{self._workers} threads": _Threads(self, order, self._workers)}
+
+    def read_clip(self, places: Sequence[int]) -> int:
+        """Read frames in the form that is mostly wanted, and count them."""
+        return sum(1 for _ in self._read_together(places, self.gives[0]))
+
+    def close(self) -> None:
+        """Close the store."""
+        self._store.close()
+
+    def _stored(self, place: int) -> StoredFrame:
+        frame = self._sample.frames[place]
+        layout, raw = layout_and_bytes(frame, self._of)
+        kind = Kind(self._codec.label, layout.text)
+        before = thread_time()
+        encoded = self._codec.encode(layout, raw)
+        self.encode_cpu += thread_time() - before
+        return StoredFrame(place, kind, encoded, layout.nbytes)
+
+    def _read_together(self, places: Sequence[int], gives: Gives) -> Iterator[tuple[int, Pixels]]:
+        found = self._store.find(_KEY, np.array(places, dtype=np.int64))
+        there = np.flatnonzero(found.is_there).tolist()
+        like: Pixels = getattr(self._sample.frames[0], gives)
+        # As the loader has it: frames go to memory of the caller's, those that are stored raw at once.
+        outs = self._memory("out", (len(places), like.size))
+        is_direct = self._of != "planes" and self._codec.name == "raw"
+        scratch = self._memory("stored", (int(found.nbytes[there].sum()),)).data
+        buffers, at = [], 0
+        for place in there:
+            size = int(found.nbytes[place])
+            buffers.append(outs[place].data if is_direct else scratch[at : at + size])
+            at += size
+        came = self._store.read(found, there, buffers)
+        for place, data, is_sound in zip(there, buffers, came, strict=True):
+            if is_sound and is_direct:
+                yield places[place], outs[place].reshape(like.shape)
+            elif is_sound:
+                kind = found.kinds[int(found.kind[place])]
+                yield places[place], self._decoded((kind, data), gives, outs[place].reshape(like.shape))
+
+    def _decoded(self, stored: tuple[Kind, memoryview], gives: Gives, out: Pixels) -> Pixels:
+        kind, data = stored
+        layout = PlaneLayout.parse(kind.layout)
+        codec = codec_labelled(kind.codec)
+        if gives == "planes":
+            return codec.decoded(data, layout)
+        if self._of == "planes":
+            output = FULL_SIZE if gives == "rgb" else self._sample.output
+            picture = picture_of(layout, codec.decoded(data, layout))
+            thread_converter().write(picture, self._sample.frames[0].stream, output, out)
+        else:
+            codec.decode(data, layout, out.reshape(-1))
+        return out
+
+    def _memory(self, name: str, shape: tuple[int, ...]) -> Pixels:
+        """This thread's, used again and again as a loader's buffers are."""
+        kept: Pixels | None = getattr(self._local, name, None)
+        nbytes = int(np.prod(shape))
+        if kept is None or kept.size < nbytes:
+            kept = np.empty(nbytes, dtype=np.uint8)
+            setattr(self._local, name, kept)
+        return kept[:nbytes].reshape(shape)
+
+
+class _Threads:
+    def __init__(self, holding: StoreHolding, order: Sequence[int], workers: int) -> None:
+        self._holding = holding
+        self._clips = [order[first : first + CLIP] for first in range(0, len(order), CLIP)]
+        self._workers = workers
+
+    def __iter__(self) -> Iterator[int]:
+        with ordered_map(
+            self._holding.read_clip, self._clips, workers=self._workers, max_in_flight=2 * self._workers
+        ) as counts:
+            yield from counts
+
+
+def layout_and_bytes(frame: SampledFrame, of: Gives) -> tuple[PlaneLayout, Pixels]:
+    """What of a frame is stored, and how it lies; uint8 [layout.nbytes]."""
+    if of == "planes":
+        return frame.layout, frame.planes
+    pixels = frame.rgb if of == "rgb" else frame.small
+    height, width = pixels.shape[:2] if of == "rgb" else pixels.shape[1:]
+    return PlaneLayout("rgb24" if of == "rgb" else RGB_PLANAR, width, height), pixels.reshape(-1)
+
+
+def sized(sample: Sample) -> str:
+    """The output's size, as people write it."""
+    size = sample.output.size
+    return "" if size is None else f"{size[0]}x{size[1]}"

@@ -1,0 +1,160 @@
+"""What the paired rows of ``bench cache`` share: the sample, and frames of it in caches, as a loader reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from framefeed.bench._cache_samples import BATCHED, Sample
+from framefeed.bench._measuring import Rounds
+from framefeed.bench.cache._checking import check
+from framefeed.bench.cache._field import FrameField
+from framefeed.bench.cache._ours import CLIP
+from framefeed.cache import Form, FrameCache, exact_codecs
+from framefeed.decode import ClipSlot, DecodeCounts, DecodeReport, Pixels, Places, picture_of, writer_of
+from framefeed.decode.backends.pyav import PyAVDecoder
+from framefeed.errors import UsageError
+from framefeed.index import FrameIndex
+from framefeed.media import MediaSource
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """Where and with what the rows are measured.
+
+    Attributes:
+        sample: Frames of the video.
+        work: Folder on the disk that is meant.
+        field: What is installed.
+        rounds: How often.
+        workers: Cores.
+    """
+
+    sample: Sample
+    work: Path
+    field: FrameField
+    rounds: Rounds
+    workers: int
+
+    def places(self, count: int) -> list[list[int]]:
+        """Places in the sample for each round, drawn at random, rising; the same for all contenders."""
+        total = len(self.sample)
+        chance = np.random.Generator(np.random.Philox(key=total))
+        drawn = (chance.permutation(total)[: min(count, total)] for _ in range(self.rounds.pairs))
+        return [sorted(map(int, places)) for places in drawn]
+
+    def exact_codecs(self) -> list[str]:
+        """Codecs that store this video's planes and give them back as they were."""
+        return [codec.name for codec in exact_codecs({frame.layout for frame in self.sample.frames})]
+
+
+class SampledDecoder:
+    """Gives the pictures of a sample that was decoded already, and says that it is the decoder that decoded them."""
+
+    name = PyAVDecoder.name
+
+    def __init__(self, sample: Sample) -> None:
+        self._frames = {frame.ordinal: frame for frame in sample.frames}
+        self._like = PyAVDecoder()
+
+    def frames(
+        self,
+        source: MediaSource,
+        index: FrameIndex,
+        ordinals: npt.ArrayLike | range,
+        counts: DecodeCounts | None = None,
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield (ordinal, picture); see ``FrameStream.frames``."""
+        for ordinal in dict.fromkeys(np.asarray(ordinals, dtype=np.int64).tolist()):
+            frame = self._frames.get(ordinal)
+            if frame is not None:
+                yield ordinal, picture_of(frame.layout, frame.planes)
+
+    def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
+        """Write them; see ``Decoder.decode``."""
+        report = DecodeReport([None] * len(slots))
+        places = Places(slots, report, source)
+        for ordinal, picture in self.frames(source, index, places.waiting):
+            places.fill(ordinal, writer_of(picture, index, source.name))
+        places.report_missing(index)
+        return report
+
+    def recipe(self, index: FrameIndex) -> str:
+        """That of the decoder; see ``recipe_of``."""
+        return self._like.recipe(index)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class CachedSample:
+    """A sample in a cache, read at full size through the decoder that a loader would use.
+
+    Args:
+        sample: The frames.
+        folder: Of the cache.
+        codec: Name of the codec.
+        form: "planes", or "output" for RGB.
+    """
+
+    def __init__(self, sample: Sample, folder: Path, codec: str, form: Form = "planes") -> None:
+        self.codec = codec
+        self._sample = sample
+        self._cache = FrameCache(folder, codec=codec, form=form)
+        self._decoder = self._cache.decoder(PyAVDecoder())
+        height, width, _ = sample.frames[0].rgb.shape
+        self._out = np.empty((CLIP, *BATCHED.shape(height, width)), dtype=np.uint8)
+        self._fill(self._cache.decoder(SampledDecoder(sample)))
+
+    @property
+    def bytes_a_frame(self) -> float:
+        """On disk, all that the store adds included."""
+        return self._cache.info().bytes_on_disk / len(self._sample)
+
+    def read(self, places: Sequence[int]) -> Iterator[tuple[int, Pixels]]:
+        """Yield (place, RGB [H, W, 3]), 16 at a time, each valid until the next.
+
+        Raises:
+            UsageError: The cache did not have a frame.
+        """
+        for first in range(0, len(places), CLIP):
+            part = places[first : first + CLIP]
+            clip = self._asked(self._decoder, part, is_cached=True)
+            yield from zip(part, clip.transpose(0, 2, 3, 1), strict=True)
+
+    def take(self, places: Sequence[int]) -> None:
+        """Read frames, and drop them."""
+        for first in range(0, len(places), CLIP):
+            self._asked(self._decoder, places[first : first + CLIP], is_cached=True)
+
+    def wrong(self) -> list[str]:
+        """What comes back that is not the frame as it was decoded; nothing, if all is well."""
+        found = check(self.read(range(len(self._sample))), [frame.rgb for frame in self._sample.frames])
+        return [f"{self.codec}: {len(found.differing)} frames differ, {len(found.missing)} did not come"] * bool(
+            found.differing or found.missing
+        )
+
+    def close(self) -> None:
+        """Close the cache."""
+        self._cache.close()
+
+    def _fill(self, decoder: Any) -> None:
+        for first in range(0, len(self._sample), CLIP):
+            self._asked(decoder, range(first, min(first + CLIP, len(self._sample))), is_cached=False)
+        self._cache.flush()
+
+    def _asked(self, decoder: Any, places: Sequence[int], is_cached: bool) -> Pixels:
+        ordinals = np.array([self._sample.frames[place].ordinal for place in places], dtype=np.int64)
+        out = self._out[: len(places)]
+        video = self._sample.video
+        report = decoder.decode(video.source, video.index, [ClipSlot(ordinals, BATCHED, out)])
+        report.raise_first()
+        if report.counts.frames_cached != len(places) * is_cached:
+            had = report.counts.frames_cached
+            raise UsageError(f"the cache had {had} of {len(places)} frames, with {self.codec}")
+        return out

@@ -1,0 +1,150 @@
+"""The originals of ``bench scan``: the user's files, or pictures and videos as a training set has them, made here."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from framefeed.bench.baselines import load_module
+from framefeed.decode import Pixels
+from framefeed.encode import encode_still
+from framefeed.testing import AudioSpec, ClipSpec, write_clip
+
+STILL_SUFFIXES = (".jpg", ".jpeg", ".png")
+VIDEO_SUFFIXES = (".mp4", ".mov", ".m4v")
+_SIGNATURES = (b"\xff\xd8", b"\x89PNG\r\n\x1a\n")
+LEAST_ORIGINALS = 16
+MOST_ORIGINALS = 64
+MOST_VIDEOS = 16
+_QUALITY = 90
+_SIZES = ((375, 500), (500, 375), (333, 500), (500, 333), (281, 500), (500, 500), (480, 640), (200, 300))
+"""Height and width; most of ImageNet's are 500 pixels wide."""
+_CLIPS = (
+    ClipSpec(300, height=256, width=456, gop=250, b_frames=3),
+    ClipSpec(900, height=360, width=640, gop=12, b_frames=0),
+    ClipSpec(250, height=720, width=1280, gop=250, b_frames=2),
+)
+"""As large as training sets have them: opening costs the more, the larger the frame that is decoded to probe it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Originals:
+    """What the large trees are links of.
+
+    Attributes:
+        stills: JPEG and PNG files, at least 16 files on the disk even where fewer differ.
+        videos: MP4 and MOV files of the user's, maybe none.
+        broken: Files that look like pictures and cannot be read: they are checked, and not timed.
+    """
+
+    stills: list[Path]
+    videos: list[Path]
+    broken: list[Path]
+
+
+def find_originals(media: Sequence[Path], work: Path, *, makes: bool = True) -> Originals:
+    """Copy some of the user's pictures, so that they can be linked to, and take videos where they are.
+
+    Args:
+        media: Files and folders.
+        work: Folder for what is made.
+        makes: Whether pictures are made where there are none.
+    """
+    listed = [path for root in media for path in (sorted(root.rglob("*")) if root.is_dir() else [root])]
+    stills = _spread([path for path in listed if _is_still(path)], MOST_ORIGINALS)
+    size_of = load_module("sizes_pillow").size_of
+    sound = [path for path in stills if size_of(str(path))]
+    work.mkdir(parents=True, exist_ok=True)
+    return Originals(
+        _planted(sound, work) if sound else make_stills(work) if makes else [],
+        _spread([path for path in listed if path.suffix.lower() in VIDEO_SUFFIXES], MOST_VIDEOS),
+        [path for path in stills if path not in sound] + _make_broken(work),
+    )
+
+
+def make_stills(folder: Path) -> list[Path]:
+    """Write twelve JPEG and four PNG files: most plain, one turned, one with a profile, one with a large thumbnail."""
+    rng = np.random.Generator(np.random.Philox(key=3))
+    made = []
+    for number in range(LEAST_ORIGINALS):
+        picture = _natural(rng, *_SIZES[number % len(_SIZES)])
+        is_jpeg = number % 4 != 3
+        data = encode_still(picture, "JPEG" if is_jpeg else "PNG", _QUALITY)
+        path = folder / f"original_{number:03}{'.jpg' if is_jpeg else '.png'}"
+        path.write_bytes(_SPLICED.get(number, b"").join((data[:2], data[2:])))
+        made.append(path)
+    return made
+
+
+def make_videos(folder: Path) -> list[Path]:
+    """Write MP4 files of different sizes and lengths, with sound, with and without reordered frames."""
+    return [
+        write_clip(folder / f"original_{spec.num_frames}.mp4", spec, AudioSpec(spec.num_frames / 30)) for spec in _CLIPS
+    ]
+
+
+def _natural(rng: np.random.Generator, height: int, width: int) -> Pixels:
+    """Draw something that compresses like a photograph: soft shapes under noise; uint8 RGB [height, width, 3]."""
+    coarse = rng.integers(0, 256, (height // 50 + 2, width // 50 + 2, 3)).astype(np.float64)
+    rows, columns = np.linspace(0, coarse.shape[0] - 1.001, height), np.linspace(0, coarse.shape[1] - 1.001, width)
+    row, column = rows.astype(int), columns.astype(int)
+    down, right = (rows - row)[:, None, None], (columns - column)[None, :, None]
+    upper = coarse[row][:, column] * (1 - right) + coarse[row][:, column + 1] * right
+    lower = coarse[row + 1][:, column] * (1 - right) + coarse[row + 1][:, column + 1] * right
+    noisy = upper * (1 - down) + lower * down + rng.normal(0, 6, (height, width, 1))
+    picture: Pixels = noisy.clip(0, 255).astype(np.uint8)
+    return picture
+
+
+def _segment(marker: int, payload: bytes) -> bytes:
+    return struct.pack(">BBH", 0xFF, marker, len(payload) + 2) + payload
+
+
+def _exif(orientation: int, extra: bytes = b"") -> bytes:
+    """An APP1 segment with one tag: 0x0112, a short (EXIF 2.32, sections 4.5 and 4.6)."""
+    directory = struct.pack(">HHHIHHI", 1, 0x0112, 3, 1, orientation, 0, 0)
+    return _segment(0xE1, b"Exif\0\0" + b"MM\0*" + struct.pack(">I", 8) + directory + extra)
+
+
+_SPLICED = {
+    1: _exif(6),
+    5: _segment(0xE2, b"ICC_PROFILE\0\x01\x01" + bytes(3144)),
+    9: _exif(1, bytes(8000)),  # A thumbnail: the size lies beyond the first 4 KB.
+}
+"""Number of a JPEG -> what goes behind its first marker."""
+
+
+def _is_still(path: Path) -> bool:
+    """Whether both the name and the first bytes say JPEG or PNG."""
+    if path.suffix.lower() not in STILL_SUFFIXES or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(8).startswith(_SIGNATURES)
+
+
+def _spread(paths: Sequence[Path], most: int) -> list[Path]:
+    """At most so many, evenly from all."""
+    count = min(most, len(paths))
+    return [paths[number * len(paths) // count] for number in range(count)]
+
+
+def _planted(stills: Sequence[Path], folder: Path) -> list[Path]:
+    """Copies, each of some file once or, where there are few, again."""
+    planted = []
+    for number in range(max(LEAST_ORIGINALS, len(stills))):
+        still = stills[number % len(stills)]
+        planted.append(folder / f"original_{number:03}{still.suffix.lower()}")
+        shutil.copyfile(still, planted[-1])
+    return planted
+
+
+def _make_broken(folder: Path) -> list[Path]:
+    contents = {"empty.jpg": b"", "text.jpg": b"no picture at all\n" * 8, "text.png": b"\x89PNG, or so it says\n" * 8}
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+    return [folder / name for name in contents]

@@ -1,0 +1,237 @@
+"""FrameCache: decoded frames in a folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, Literal, SupportsIndex
+
+import numpy as np
+import numpy.typing as npt
+
+from framefeed._checks import check_integer, expected
+from framefeed._units import parse_bytes
+from framefeed.cache._caching import CachingDecoder
+from framefeed.cache._counters import CacheStats
+from framefeed.cache._keys import FORMS, Form
+from framefeed.cache._planned import PlannedFrames
+from framefeed.cache._state import AUTO, CacheOptions, Keeper
+from framefeed.cache.store._format import StoreInfo, Verified
+from framefeed.cache.store._store import FrameStore
+from framefeed.decode import Decoder
+from framefeed.parallel import ClosedByWith
+from framefeed.plan import CenterCrop, EpochPlan, FixedCrop
+
+
+class FrameCache(ClosedByWith):
+    """Store decoded frames on disk, and optionally in memory, so that each frame is decoded only once.
+
+    Give it as ``cache=`` to a loader: the loader reads frames that the cache has, and stores the others in it. Or fill
+    it in advance with ``ff.cache.build``. With an exact codec, the pixels are bit for bit those of decoding. A frame is
+    identified by the content of its source, not by its path, so the cache and its sources may be moved or copied.
+
+    Any number of threads and processes may read and fill one cache at the same time. If no more can be stored, because
+    the cache or the disk is full, or the folder is read-only or missing, there is one warning, and decoding continues
+    without storing.
+
+    Pickling a cache sends its options; each process then opens the folder itself.
+
+    Example: ``ff.ClipLoader(plan, batch_size=16, cache=ff.FrameCache("cache/", max_bytes="200GB"))``
+
+    Args:
+        path: The folder; it is created when the first frame is stored. ``~`` is the home folder.
+        codec: How frames are stored. "auto" measures the exact codecs on the first clip and uses the one that reads
+            fastest on this machine. If the frames of a plan do not fit ``max_bytes`` uncompressed, "auto" measures
+            frames from the whole plan and uses the fastest codec with which all fit; if frames turn out larger, it
+            changes to a smaller codec. Or a name from ``ff.cache.known_codecs()``, such as "raw", "lz4", "zstd" or the
+            lossy "jpeg:90". With a lossy codec, newly decoded frames get the same loss as stored ones, so that the
+            pixels do not depend on what the cache holds.
+        max_bytes: Largest size of the files in the folder, by all processes together, as an int or "200GB"; None for no
+            limit. Frames beyond it are not stored, and no stored frames are removed.
+        form: "output" stores the pixels after crop and resize; "planes" stores whole pictures as the decoder made
+            them, from which any crop and size can be made; "auto" stores planes if a plan draws random crops or has
+            neither crop nor size, else outputs.
+        memory_bytes: Also keep the last used frames in memory, up to this many bytes in each process; 0 keeps none.
+        strict: True compares the encoded bytes of a frame with its source on every use; False does so only if the
+            file's size, times or inode number have changed.
+        shared: True accepts a folder that belongs to another user, or that others may write to. Damaged files in it
+            are detected; pixels that another user changed on purpose are not.
+
+    Raises:
+        UsageError: An option is wrong.
+        MissingDependency: The codec needs a library that is not installed.
+        CacheError: The path is a file, or a folder that others may write to. Raised when the cache is first used.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        codec: str = AUTO,
+        max_bytes: str | SupportsIndex | None = None,
+        form: Literal["auto", "output", "planes"] = "auto",
+        memory_bytes: str | SupportsIndex = 0,
+        strict: bool = False,
+        shared: bool = False,
+    ) -> None:
+        budget = None if max_bytes is None else parse_bytes(max_bytes, "max_bytes")
+        memory = 0 if isinstance(memory_bytes, int) and memory_bytes == 0 else parse_bytes(memory_bytes, "memory_bytes")
+        self._open(CacheOptions(_folder(path), codec, budget, form, memory, strict, shared))
+
+    def _open(self, options: CacheOptions) -> None:
+        self.keeper = Keeper(options)
+
+    def __repr__(self) -> str:
+        given = self.keeper.options
+        budget = "" if given.max_bytes is None else f", max_bytes={given.max_bytes}"
+        return f"FrameCache({given.path!r}, codec={given.codec!r}, form={given.form!r}{budget})"
+
+    def __reduce__(self) -> tuple[Callable[[CacheOptions], FrameCache], tuple[CacheOptions]]:
+        return (_rebuilt, (self.keeper.options,))
+
+    @property
+    def path(self) -> str:
+        """Absolute path of the folder."""
+        return self.keeper.options.path
+
+    @property
+    def options(self) -> CacheOptions:
+        """The options that the cache was made with."""
+        return self.keeper.options
+
+    @property
+    def store(self) -> FrameStore:
+        """The store that keeps the files, in this process.
+
+        Raises:
+            CacheError: The path is a file, or a folder that others may write to.
+        """
+        return self.keeper.store
+
+    @property
+    def is_filling(self) -> bool:
+        """Whether new frames are still stored on disk."""
+        return self.keeper.is_filling
+
+    # --- decoding -------------------------------------------------------------------------------------
+
+    def decoder(self, inner: Decoder, form: Form | None = None) -> CachingDecoder:
+        """Wrap a decoder so that it reads from this cache and fills it.
+
+        Args:
+            inner: Decodes the frames that the cache lacks.
+            form: Form of this decoder's frames; None uses the form of the cache.
+
+        Raises:
+            CacheError: The path is a file, or a folder that others may write to.
+            UsageError: ``inner`` is not a decoder, or there is no such form.
+        """
+        _check_inner(inner)
+        if form not in (None, *FORMS):
+            raise expected("form", '"output", "planes" or None', form)
+        self.keeper.store.refresh()
+        own = None if self.keeper.options.form == "auto" else self.keeper.options.form
+        return CachingDecoder(inner, self.keeper, form or own)
+
+    def decoder_for(self, plan: EpochPlan, inner: Decoder, epochs: int = 1) -> CachingDecoder:
+        """Wrap a decoder for the clips of a plan, with frames in the form that suits the plan.
+
+        Args:
+            plan: The plan at its first epoch.
+            inner: Decodes the frames that the cache lacks.
+            epochs: Number of epochs that will be stored; codec="auto" chooses by it.
+
+        Raises:
+            UsageError: An argument is wrong.
+        """
+        form = self.form_for(plan)
+        _check_inner(inner)
+        check_integer("epochs", epochs, least=1)
+        if len(plan) and not self.keeper.has_chosen:
+            self.keeper.planned = PlannedFrames(plan, inner, form, epochs)
+            self.keeper.lacks = _Lacks(inner, form)
+        return self.decoder(inner, form)
+
+    def form_for(self, plan: EpochPlan) -> Form:
+        """Return the form in which frames of a plan are stored: "output" or "planes"."""
+        if not isinstance(plan, EpochPlan):
+            raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)
+        own = self.keeper.options.form
+        return form_for(plan) if own == "auto" else own
+
+    # --- the folder -----------------------------------------------------------------------------------
+
+    def stats(self) -> CacheStats:
+        """Return the counts of this process, and whether the cache still stores frames."""
+        return self.keeper.stats()
+
+    def info(self) -> StoreInfo:
+        """Return the sizes and contents of the cache on disk."""
+        return self.store.info()
+
+    def verify(self, progress: Callable[[int], Any] | None = None) -> Verified:
+        """Read every stored frame and compare its checksum; no file is changed.
+
+        Args:
+            progress: Called with the number of bytes checked since its last call.
+
+        Raises:
+            UsageError: ``progress`` is not a function.
+        """
+        if progress is not None and not callable(progress):
+            raise expected("progress", "a function that takes a number of bytes, or None", progress)
+        return self.store.verify(progress)
+
+    def clear(self) -> int:
+        """Remove all frames of this cache and no other files; return the number of bytes freed."""
+        self.keeper.memory.clear()
+        return self.store.clear()
+
+    def flush(self) -> None:
+        """Write all stored frames to disk, so that other processes see them and they survive a power failure."""
+        self.keeper.flush()
+
+    def close(self) -> None:
+        """Flush, and release files and memory; the cache can be used again after that."""
+        self.keeper.close()
+
+
+def form_for(plan: EpochPlan) -> Form:
+    """The form that suits a plan: planes where crops are drawn, or whole pictures wanted."""
+    crop, size = plan.options.pictures.crop, plan.options.pictures.size
+    is_steady = crop is None or isinstance(crop, (CenterCrop, FixedCrop))
+    return "output" if is_steady and (crop is not None or size is not None) else "planes"
+
+
+class _Lacks:
+    """Which frames a cache lacks; it does not keep the cache alive, which keeps this.
+
+    Args:
+        inner: Decodes them.
+        form: In which they are stored.
+    """
+
+    def __init__(self, inner: Decoder, form: Form) -> None:
+        self._inner = inner
+        self._form = form
+
+    def __call__(self, keeper: Keeper, *asked: Any) -> npt.NDArray[np.bool_]:
+        return CachingDecoder(self._inner, keeper, self._form).lacks(*asked)
+
+
+def _check_inner(inner: object) -> None:
+    if isinstance(inner, type) or not isinstance(inner, Decoder):
+        raise expected("inner", "an ff.Decoder: an object with name, decode() and close()", inner)
+
+
+def _folder(path: object) -> str:
+    name = os.fsdecode(path) if isinstance(path, (str, os.PathLike)) and not isinstance(path, type) else ""
+    if not name or "\0" in name:
+        raise expected("path", "a folder such as 'cache/'", path)
+    return os.path.abspath(os.path.expanduser(name))
+
+
+def _rebuilt(options: CacheOptions) -> FrameCache:
+    cache = FrameCache.__new__(FrameCache)
+    cache._open(options)
+    return cache

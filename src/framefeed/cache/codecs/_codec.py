@@ -1,0 +1,135 @@
+"""FrameCodec: the interface of codecs, which compress the planes of one picture and read them back.
+
+Planes of a flat run of bytes, each by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from framefeed.decode import PlaneLayout
+from framefeed.errors import UsageError
+
+Pixels = npt.NDArray[np.uint8]
+
+
+class BrokenFrame(Exception):
+    """Stored bytes cannot be decoded as their label says; the cache treats the frame as missing."""
+
+
+class FrameCodec(Protocol):
+    """Interface of a codec for the planes of one picture. Several threads may call it at once.
+
+    Damage to the bytes need not be noticed, for the cache has checksums: what comes out is then some picture of the
+    same layout, or ``BrokenFrame``; never another error, and never more memory than the layout says.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name of the codec in ``codec=``."""
+        ...
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether decoding gives back the planes bit for bit."""
+        ...
+
+    @property
+    def recipe(self) -> str:
+        """What decides the pixels of a lossy codec: library, version, quality, subsampling; empty if lossless."""
+        ...
+
+    @property
+    def label(self) -> str:
+        """Text that is stored with each frame; ``codec_labelled`` finds the codec that reads it."""
+        ...
+
+    def takes(self, layout: PlaneLayout) -> bool:
+        """Whether the codec can store planes of this layout."""
+        ...
+
+    def encode(self, layout: PlaneLayout, planes: Pixels) -> bytes | memoryview:
+        """Store planes.
+
+        Args:
+            layout: Of the planes; one that it takes.
+            planes: uint8 [nbytes], contiguous.
+
+        Returns:
+            The bytes to store; they may be the planes' own memory.
+
+        Raises:
+            UsageError: It does not take the layout, or the planes are not of it.
+        """
+        ...
+
+    def decode(self, data: memoryview, layout: PlaneLayout, out: Pixels) -> None:
+        """Read planes into the caller's memory.
+
+        Args:
+            data: Bytes that ``encode`` gave, or any others.
+            layout: Of the planes.
+            out: uint8 [nbytes], contiguous; undefined after an error.
+
+        Raises:
+            BrokenFrame: The bytes are no such planes.
+        """
+        ...
+
+    def decoded(self, data: memoryview, layout: PlaneLayout) -> Pixels:
+        """Read planes into memory of their own, uint8 [nbytes], which may be read-only.
+
+        Raises:
+            BrokenFrame: The bytes are no such planes.
+        """
+        ...
+
+
+def check_planes(codec: FrameCodec, layout: PlaneLayout, planes: Pixels) -> None:
+    """Raise UsageError if a codec cannot store planes of a layout, or the planes do not have that layout."""
+    if not codec.takes(layout):
+        raise UsageError(
+            f"layout: the codec {codec.name} cannot store {layout.text}: use codec 'zstd', which stores all"
+        )
+    if planes.dtype != np.uint8 or planes.shape != (layout.nbytes,) or not planes.flags.c_contiguous:
+        raise UsageError(
+            f"planes: expected contiguous uint8 [{layout.nbytes}] for {layout.text}, got {planes.dtype} "
+            f"{list(planes.shape)}"
+        )
+
+
+def new_memory(nbytes: int) -> Pixels:
+    """Make memory of arbitrary content, uint8 [nbytes].
+
+    It is Arrow's: aligned, so that pictures can be views of it, and taken from what was in use just before, which saves
+    the system the work of clearing it.
+    """
+    return np.frombuffer(pa.allocate_buffer(nbytes), np.uint8)
+
+
+PACKED = {"rgb24": (0, 1, 2), "bgr24": (2, 1, 0)}
+"""Formats of one plane with three samples a pixel: which of them are red, green and blue."""
+
+
+def plane_views(layout: PlaneLayout, planes: Pixels) -> Sequence[Pixels]:
+    """View each plane as uint8 [rows, row bytes]."""
+    views, start = [], 0
+    for rows, row_bytes in layout.planes:
+        stop = start + rows * row_bytes
+        views.append(planes[start:stop].reshape(rows, row_bytes))
+        start = stop
+    return views
+
+
+def channel_views(layout: PlaneLayout, planes: Pixels) -> Sequence[Pixels]:
+    """View each plane as `plane_views` does, and packed pixels as red, green and blue, each [rows, columns]."""
+    order = PACKED.get(layout.pixel_format)
+    if order is None:
+        return plane_views(layout, planes)
+    pixels = planes.reshape(layout.height, layout.width, 3)
+    return [pixels[:, :, channel] for channel in order]

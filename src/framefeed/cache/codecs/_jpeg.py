@@ -1,0 +1,162 @@
+"""JpegCodec: compress with JPEG through simplejpeg, which is lossy.
+
+RGB is stored as RGB with full chroma. Each plane of YUV is stored as a grey picture of its own, so that JPEG converts
+neither colours nor range.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import version
+
+import numpy as np
+
+from framefeed.cache.codecs._codec import PACKED, BrokenFrame, Pixels, channel_views, check_planes, new_memory
+from framefeed.decode import RGB_PLANAR, PlaneLayout
+from framefeed.errors import MissingDependency, UsageError
+
+try:
+    import simplejpeg  # type: ignore[import-untyped]
+except ImportError:
+    _IS_INSTALLED = False
+else:
+    _IS_INSTALLED = True
+
+QUALITIES = range(1, 101)
+DEFAULT_QUALITY = 90
+
+_PLANES_APART = frozenset({"yuv420p", "yuvj420p", "yuv422p", "yuvj422p", "yuv444p", "yuvj444p", "gray"})
+_RGB = {RGB_PLANAR: (0, 1, 2), "gbrp": (2, 0, 1), **dict.fromkeys(PACKED, (0, 1, 2))}
+"""Which of the channels are red, green and blue."""
+_SIZE = struct.Struct("<I")
+_SEGMENT = struct.Struct(">HH")
+_MARKER_BYTES = 2
+_IMAGE_START_BYTES = 2
+_START_OF_SCAN = 0xFFDA
+
+
+def jpeg(quality: int | None = None) -> JpegCodec:
+    """Make the JPEG codec.
+
+    Args:
+        quality: 1 to 100, or None for 90.
+
+    Raises:
+        MissingDependency: simplejpeg is not installed.
+        UsageError: The quality is not from 1 to 100.
+    """
+    if not _IS_INSTALLED:
+        raise MissingDependency("the codec 'jpeg' needs simplejpeg: run pip install 'framefeed[cache]'")
+    quality = DEFAULT_QUALITY if quality is None else quality
+    if quality not in QUALITIES:
+        raise UsageError(f"codec: expected a jpeg quality from 1 to 100, got 'jpeg:{quality}'")
+    return JpegCodec(quality)
+
+
+@dataclass(frozen=True, slots=True)
+class JpegCodec:
+    """Compress RGB into one baseline JPEG picture, and other planes into one picture each.
+
+    Attributes:
+        quality: As libjpeg counts it, 1 to 100.
+    """
+
+    quality: int
+    name: str = "jpeg"
+    is_exact: bool = False
+
+    @property
+    def label(self) -> str:
+        """Name and quality."""
+        return f"{self.name}:{self.quality}"
+
+    @property
+    def recipe(self) -> str:
+        """Library, version, quality and chroma subsampling."""
+        return f"simplejpeg {version('simplejpeg')}, quality {self.quality}, RGB as 4:4:4, YUV planes apart"
+
+    def takes(self, layout: PlaneLayout) -> bool:
+        """Accept 8-bit planes of YUV and grey in the usual formats, and RGB."""
+        return layout.pixel_format in _PLANES_APART or layout.pixel_format in _RGB
+
+    def encode(self, layout: PlaneLayout, planes: Pixels) -> bytes:
+        """Compress; see ``FrameCodec.encode``."""
+        check_planes(self, layout, planes)
+        pictures = [_compressed(pixels, self.quality) for pixels in _pictures(layout, planes)]
+        return b"".join([_SIZE.pack(len(picture)) + picture for picture in pictures])
+
+    def decode(self, data: memoryview, layout: PlaneLayout, out: Pixels) -> None:
+        """Decompress; see ``FrameCodec.decode``."""
+        if not self.takes(layout):
+            raise BrokenFrame(f"{layout.text} is not stored as JPEG")
+        channels = channel_views(layout, out)
+        order = _RGB.get(layout.pixel_format)
+        if order is None:
+            for channel, picture in zip(channels, _parts(data, len(channels)), strict=True):
+                _decompress(picture, self.quality, channel[:, :, None])
+            return
+        (picture,) = _parts(data, 1)
+        pixels = np.empty((layout.height, layout.width, 3), np.uint8)
+        _decompress(picture, self.quality, pixels)
+        for number, target in enumerate(order):
+            channels[target][:] = pixels[:, :, number]
+
+    def decoded(self, data: memoryview, layout: PlaneLayout) -> Pixels:
+        """Decompress; see ``FrameCodec.decoded``."""
+        out = new_memory(layout.nbytes)
+        self.decode(data, layout, out)
+        return out
+
+
+def _pictures(layout: PlaneLayout, planes: Pixels) -> Sequence[Pixels]:
+    """What is compressed: one picture uint8 [H, W, 3], or each plane as a grey one [rows, columns, 1]."""
+    channels = channel_views(layout, planes)
+    order = _RGB.get(layout.pixel_format)
+    if order is None:
+        return [channel[:, :, None] for channel in channels]
+    return [np.stack([channels[channel] for channel in order], axis=2)]
+
+
+def _compressed(pixels: Pixels, quality: int) -> bytes:
+    grey = pixels.shape[2] == 1
+    picture: bytes = simplejpeg.encode_jpeg(pixels, quality, "GRAY" if grey else "RGB", "Gray" if grey else "444")
+    return picture
+
+
+def _decompress(picture: memoryview, quality: int, out: Pixels) -> None:
+    """Write a picture's pixels to ``out``, uint8 [rows, columns, channels], contiguous."""
+    head = _head(out.shape, quality)
+    if picture[: len(head)] != head:
+        raise BrokenFrame(f"a JPEG picture of another kind than {out.shape} of quality {quality}")
+    try:
+        simplejpeg.decode_jpeg(picture, "GRAY" if out.shape[2] == 1 else "RGB", buffer=out)
+    except ValueError as error:
+        raise BrokenFrame(f"JPEG: {error}") from error
+
+
+@lru_cache(maxsize=256)
+def _head(shape: tuple[int, ...], quality: int) -> bytes:
+    """What all pictures of one shape and quality begin with: size, components and tables, up to their only scan."""
+    picture = _compressed(np.zeros(shape, np.uint8), quality)
+    marker, at = 0, _IMAGE_START_BYTES
+    while marker != _START_OF_SCAN:
+        marker, length = _SEGMENT.unpack_from(picture, at)
+        at += _MARKER_BYTES + length
+    return picture[:at]
+
+
+def _parts(data: memoryview, count: int) -> Sequence[memoryview]:
+    """Cut pictures apart, each of which its length precedes."""
+    parts = []
+    for _ in range(count):
+        end = _SIZE.size + (_SIZE.unpack_from(data)[0] if len(data) >= _SIZE.size else 0)
+        if len(data) < end:
+            raise BrokenFrame("JPEG pictures that end early")
+        parts.append(data[_SIZE.size : end])
+        data = data[end:]
+    if len(data):
+        raise BrokenFrame("more behind the last JPEG picture")
+    return parts

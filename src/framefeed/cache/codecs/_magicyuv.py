@@ -1,0 +1,206 @@
+"""MagicYUV: lossless, each picture by itself, through libav; its packets go through LZ4 once more.
+
+The packets are Huffman codes of at least one bit a sample: LZ4 takes out what repeats in even areas, and costs nothing
+to read. Of all lossless codecs that were measured it gave the fewest bytes for the time that reading takes
+(design/0008-frame-cache-codecs.md).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import cast
+
+import av
+import numpy as np
+from av import CodecContext, VideoCodecContext
+from av.packet import Packet
+from av.video.frame import VideoFrame
+
+from framefeed.cache.codecs._codec import PACKED, BrokenFrame, Pixels, channel_views, check_planes, new_memory
+from framefeed.cache.codecs._plain import opened_block, sealed_block
+from framefeed.decode import RGB_PLANAR, PlaneLayout, plane_view
+from framefeed.errors import MissingDependency
+from framefeed.media import FOREIGN
+
+_FIRST_SOUND = (62, 28, 102)
+"""libavcodec of FFmpeg 8.1.2: in those before it the decoder can be made to write beyond its memory (CVE-2026-8461)."""
+
+_PADDING = 64
+"""Zero bytes that must follow every packet: AV_INPUT_BUFFER_PADDING_SIZE of libavcodec/defs.h."""
+_LENGTH_BYTES = 4
+_HEADER_BYTES = 32
+"""Form, size and slices, alike in all packets of one kind of picture (libavcodec/magicyuvenc.c)."""
+_ROW_PADDING = 128
+_MAX_CONTEXTS = 4
+_LZ4_LEVEL = 1
+
+_CARRIERS: dict[str, tuple[str, tuple[int, ...]]] = {
+    **{name: (name, (0, 1, 2)) for name in ("yuv420p", "yuv422p", "yuv444p", "gbrp")},
+    **{f"yuvj{name}p": (f"yuv{name}p", (0, 1, 2)) for name in ("420", "422", "444")},
+    **{name: (name, (0, 1, 2, 3)) for name in ("yuva444p", "gbrap")},
+    **dict.fromkeys((RGB_PLANAR, *PACKED), ("gbrp", (1, 2, 0))),
+    "gray": ("gray", (0,)),
+}
+"""Pixel format -> the one that carries its samples, and which of its channels each of that one's planes is."""
+
+
+def check_version(libavcodec: tuple[int, int, int]) -> None:
+    """Refuse a libavcodec whose decoder is known to be unsafe.
+
+    Raises:
+        MissingDependency: This libavcodec is unsafe.
+    """
+    if libavcodec < _FIRST_SOUND:
+        raise MissingDependency(
+            f"the codec 'magicyuv' needs libavcodec {'.'.join(map(str, _FIRST_SOUND))} (FFmpeg 8.1.2) or later, found "
+            f"{'.'.join(map(str, libavcodec))}, whose decoder can write outside its memory (CVE-2026-8461): run "
+            "pip install -U av, or use codec='zstd'"
+        )
+
+
+def magicyuv() -> MagicYuvCodec:
+    """Make the MagicYUV codec, unless this libavcodec is unsafe."""
+    check_version(av.library_versions["libavcodec"])
+    return MagicYuvCodec()
+
+
+@dataclass(frozen=True, slots=True)
+class MagicYuvCodec:
+    """Compress 8-bit YUV 4:2:0, 4:2:2 and 4:4:4, RGB and grey with MagicYUV, and the result with LZ4."""
+
+    name: str = "magicyuv"
+    is_exact: bool = True
+    recipe: str = ""
+    label: str = "magicyuv"
+
+    def takes(self, layout: PlaneLayout) -> bool:
+        """Accept 8-bit planes of YUV and grey in the usual formats, and RGB."""
+        return layout.pixel_format in _CARRIERS
+
+    def encode(self, layout: PlaneLayout, planes: Pixels) -> bytes:
+        """Compress; see ``FrameCodec.encode``."""
+        check_planes(self, layout, planes)
+        kind = _kind(layout)
+        picture = VideoFrame(kind.width, kind.height, kind.pixel_format)
+        for plane, channel in zip(picture.planes, _channels(layout, planes), strict=True):
+            plane_view(plane, channel.shape[1])[:] = channel
+        packet = _contexts.encode(kind, picture)
+        padded = np.zeros(len(packet) + _PADDING, np.uint8)
+        padded[: len(packet)] = np.frombuffer(packet, np.uint8)
+        return len(padded).to_bytes(_LENGTH_BYTES, "little") + sealed_block(padded, _LZ4_LEVEL)
+
+    def decode(self, data: memoryview, layout: PlaneLayout, out: Pixels) -> None:
+        """Decompress; see ``FrameCodec.decode``."""
+        if not self.takes(layout):
+            raise BrokenFrame(f"{layout.text} is not stored as MagicYUV")
+        kind = _kind(layout)
+        length = int.from_bytes(data[:_LENGTH_BYTES], "little")
+        if not _HEADER_BYTES + _PADDING < length <= 2 * layout.nbytes + 2**16:
+            raise BrokenFrame(f"a MagicYUV packet of {length} bytes for {layout.text}")
+        padded = opened_block(data[_LENGTH_BYTES:], length)
+        if padded[:_HEADER_BYTES].tobytes() != _header(kind) or padded[-_PADDING:].any():
+            raise BrokenFrame(f"a MagicYUV packet of another picture than {layout.text}")
+        picture = _contexts.decode(kind, padded[:-_PADDING])
+        for plane, channel in zip(picture.planes, _channels(layout, out), strict=True):
+            channel[:] = plane_view(plane, channel.shape[1])
+
+    def decoded(self, data: memoryview, layout: PlaneLayout) -> Pixels:
+        """Decompress; see ``FrameCodec.decoded``."""
+        out = new_memory(layout.nbytes)
+        self.decode(data, layout, out)
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What a context is set up for."""
+
+    pixel_format: str
+    width: int
+    height: int
+
+
+def _kind(layout: PlaneLayout) -> _Kind:
+    return _Kind(_CARRIERS[layout.pixel_format][0], layout.width, layout.height)
+
+
+def _channels(layout: PlaneLayout, planes: Pixels) -> Sequence[Pixels]:
+    """Views of each channel, uint8 [rows, columns], in the order of the carrier's planes."""
+    channels = channel_views(layout, planes)
+    return [channels[number] for number in _CARRIERS[layout.pixel_format][1]]
+
+
+class _Contexts(threading.local):
+    """Encoders and decoders of one thread. They keep nothing from one picture to the next."""
+
+    def __init__(self) -> None:
+        self._encoders: OrderedDict[_Kind, VideoCodecContext] = OrderedDict()
+        self._decoders: OrderedDict[_Kind, VideoCodecContext] = OrderedDict()
+
+    def encode(self, kind: _Kind, picture: VideoFrame) -> bytes:
+        encoder = self._encoders.pop(kind, None) or _encoder(kind)
+        picture.pts = 0
+        (packet,) = encoder.encode(picture)
+        _keep(self._encoders, kind, encoder)
+        return bytes(packet)
+
+    def decode(self, kind: _Kind, packet: Pixels) -> VideoFrame:
+        decoder = self._decoders.pop(kind, None) or _decoder(kind)
+        try:
+            # PyAV takes any buffer; its stub names bytes only.
+            pictures = decoder.decode(Packet(cast("bytes", packet)))
+        except FOREIGN as error:
+            if isinstance(error, MemoryError):
+                raise
+            raise BrokenFrame(f"MagicYUV: {error}") from error
+        if [(each.format.name, each.width, each.height) for each in pictures] != [
+            (kind.pixel_format, kind.width, kind.height)
+        ]:
+            raise BrokenFrame(f"MagicYUV gives {pictures} instead of {kind}")
+        # Only now: after an error a decoder may not be what it was.
+        _keep(self._decoders, kind, decoder)
+        return pictures[0]
+
+
+def _keep(kept: OrderedDict[_Kind, VideoCodecContext], kind: _Kind, context: VideoCodecContext) -> None:
+    kept[kind] = context
+    if len(kept) > _MAX_CONTEXTS:
+        kept.popitem(last=False)
+
+
+def _encoder(kind: _Kind) -> VideoCodecContext:
+    context = _context("w", kind)
+    context.time_base = Fraction(1, 25)
+    # One slice: several are for several threads.
+    context.options = {"pred": "gradient", "slices": "1"}
+    return context
+
+
+def _decoder(kind: _Kind) -> VideoCodecContext:
+    context = _context("r", kind)
+    # Rows with the padding that libav gives them.
+    context.options = {"max_pixels": str((kind.width + _ROW_PADDING) * kind.height)}
+    return context
+
+
+def _context(mode: str, kind: _Kind) -> VideoCodecContext:
+    context = CodecContext.create("magicyuv", "w" if mode == "w" else "r")
+    assert isinstance(context, VideoCodecContext)
+    context.width, context.height, context.pix_fmt = kind.width, kind.height, kind.pixel_format
+    context.thread_count, context.thread_type = 1, "NONE"
+    return context
+
+
+@lru_cache(maxsize=256)
+def _header(kind: _Kind) -> bytes:
+    """The first bytes of every packet of such pictures."""
+    picture = VideoFrame(kind.width, kind.height, kind.pixel_format)
+    return _Contexts().encode(kind, picture)[:_HEADER_BYTES]
+
+
+_contexts = _Contexts()

@@ -1,0 +1,1 @@
+"""Fill a cache ahead of a plan, and estimate what that costs."""

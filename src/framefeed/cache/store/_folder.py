@@ -1,0 +1,317 @@
+"""The folder of a store: whose it is, which files in it are ours, who may write how much."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from time import monotonic, sleep
+
+from framefeed.cache.store._format import PART, SEALED, Refused, StoreOptions
+from framefeed.errors import CacheError
+from framefeed.media import kind_at, remove_unclaimed
+from framefeed.parallel import resource_exhausted, shortage_in, try_again_in_shortage
+
+_LOCK = "lock"
+_PATIENCE_SECONDS = 20
+_PAUSE_SECONDS = 0.002
+_SHARES = 4
+"""A writer gets at most so large a part of what is left of a budget, so that there is some for others."""
+
+
+class BudgetReached(Exception):
+    """There is no room for another clip.
+
+    Args:
+        is_final: Whether files on disk take all of it; else other writers have reserved a part.
+        max_bytes: The budget.
+        needed: Bytes that the clip needs.
+    """
+
+    def __init__(self, is_final: bool, max_bytes: int, needed: int) -> None:
+        super().__init__(is_final, max_bytes, needed)
+        self.is_final = is_final
+        self.max_bytes = max_bytes
+        self.needed = needed
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """A segment that is being written.
+
+    Attributes:
+        path: Of its file.
+        name: That the sealed file will have.
+        descriptor: Open for reading and writing; holds the lock that says that its writer lives.
+        room: Bytes that it may have.
+    """
+
+    path: str
+    name: str
+    descriptor: int
+    room: int
+
+
+class Folder:
+    """A folder; it is made with the first part.
+
+    Args:
+        path: Of it.
+        options: Of the store.
+
+    Raises:
+        CacheError: It cannot be trusted, or is no folder.
+    """
+
+    def __init__(self, path: str, options: StoreOptions) -> None:
+        self.path = path
+        self._options = options
+        try:
+            self.check()
+        except FileNotFoundError:
+            pass  # It is made when it is needed.
+        except OSError as error:
+            resource = shortage_in(error)
+            if resource is not None:
+                raise resource_exhausted(resource, path, "open") from error
+            raise CacheError(
+                f"{path}: the cache folder cannot be read: {error.strerror or error}; give a folder that this user can "
+                "read and write"
+            ) from error
+
+    def check(self) -> os.stat_result:
+        """Make sure that no other user can put files here; give the facts of the folder.
+
+        Raises:
+            CacheError: Another user can.
+            OSError: There is no such folder.
+        """
+        found = os.stat(self.path)
+        if not stat.S_ISDIR(found.st_mode):
+            raise CacheError(
+                f"{self.path}: expected a folder for the cache, found {kind_at(self.path) or 'a file'}: give an "
+                "existing or a new folder"
+            )
+        if self._options.shared:
+            return found
+        if found.st_uid not in (os.geteuid(), 0):
+            raise CacheError(
+                f"{self.path}: the cache folder belongs to another user (id {found.st_uid}), who could change its "
+                "frames: use a folder of your own, or pass shared=True to trust this one"
+            )
+        if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
+            raise CacheError(
+                f"{self.path}: every user can write to the cache folder and change its frames: run 'chmod o-w' on it, "
+                "or pass shared=True to trust it"
+            )
+        return found
+
+    def stamp(self) -> tuple[int, int, int] | None:
+        """What changes whenever a file comes or goes; None where there is no folder, or none to be trusted.
+
+        Raises:
+            OSError: Something ran out, which says nothing about the folder.
+        """
+        try:
+            found = self.check()
+        except (OSError, CacheError) as error:
+            if shortage_in(error) is not None:
+                raise
+            return None
+        return found.st_dev, found.st_ino, found.st_mtime_ns
+
+    def names(self) -> tuple[list[str], list[str]]:
+        """List the segments: sealed ones, and parts; none where there is no folder.
+
+        Raises:
+            OSError: The folder cannot be read.
+        """
+        try:
+            with os.scandir(self.path) as entries:
+                names = [entry.name for entry in entries]
+        except FileNotFoundError:
+            names = []
+        return [name for name in names if SEALED.fullmatch(name)], [name for name in names if PART.fullmatch(name)]
+
+    def file(self, name: str) -> str:
+        """Path of a file in it."""
+        return os.path.join(self.path, name)
+
+    def open_segment(self, name: str) -> int:
+        """Open a sealed segment for reading, if it is a plain file; gives its descriptor.
+
+        Raises:
+            Refused: It is a link, a folder, a pipe, a device, or another user's.
+            OSError: It cannot be opened.
+        """
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        try:
+            descriptor = os.open(self.file(name), flags)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise Refused(
+                    "the file is a symbolic link, and a cache reads regular files only: remove the link"
+                ) from error
+            raise
+        found = os.fstat(descriptor)
+        is_file = stat.S_ISREG(found.st_mode)
+        if is_file and (self._options.shared or found.st_uid in (os.geteuid(), 0)):
+            return descriptor
+        os.close(descriptor)
+        if is_file:
+            raise Refused(
+                f"the file belongs to another user (id {found.st_uid}): remove it, or pass shared=True to trust it"
+            )
+        raise Refused("expected a regular file, found a folder, pipe or device: remove it")
+
+    def bytes_on_disk(self) -> int:
+        """Bytes of all segments, parts included.
+
+        Raises:
+            OSError: The folder cannot be read.
+        """
+        sealed, parts = self.names()
+        return sum(self._size(name) for name in (*sealed, *parts))
+
+    def _claimed_bytes(self) -> int:
+        """The same, a part counted as what it may become."""
+        sealed, parts = self.names()
+        return sum(map(self._size, sealed)) + sum(max(self._size(part), int(part.split(".")[1])) for part in parts)
+
+    def _size(self, name: str) -> int:
+        try:
+            return os.lstat(self.file(name)).st_size
+        except FileNotFoundError:
+            return 0
+
+    def new_part(self, needed: int) -> Part:
+        """Begin a segment, after removing what dead writers left.
+
+        Args:
+            needed: Bytes that it must have room for.
+
+        Raises:
+            BudgetReached: There is no room for so much.
+            CacheError: The folder cannot be trusted.
+            OSError: It cannot be written to.
+        """
+        _make(self.path, 0o777 if self._options.shared else 0o700)
+        self.check()
+        with self._locked():
+            remove_unclaimed(self.path, PART, kept="")
+            name = f"frames-{secrets.token_hex(16)}"
+            room = self._room(needed)
+            path = self.file(f"{name}.{room}.part")
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, self._mode)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BaseException:
+                os.close(descriptor)
+                os.unlink(path)
+                raise
+        return Part(path, f"{name}.arrow", descriptor, room)
+
+    def seal(self, part: Part) -> None:
+        """Give a part that is complete and on disk its name.
+
+        Raises:
+            OSError: It cannot be done.
+        """
+        os.rename(part.path, self.file(part.name))
+
+    def flush(self) -> None:
+        """Have the names of files survive a loss of power.
+
+        Raises:
+            OSError: It cannot be done.
+        """
+        try_again_in_shortage(lambda: _flush(self.path), self.path, "store")
+
+    def remove(self, path: str) -> None:
+        """Remove a file, if it can be."""
+        with suppress(OSError):
+            os.unlink(path)
+
+    def clear(self) -> None:
+        """Remove all segments but those that are being written.
+
+        Raises:
+            OSError: It cannot be done.
+        """
+        if not os.path.exists(self.path):
+            return
+        with self._locked():
+            remove_unclaimed(self.path, PART, kept="")
+            for name in self.names()[0]:
+                if stat.S_ISREG(os.lstat(self.file(name)).st_mode):
+                    os.unlink(self.file(name))
+
+    @property
+    def _mode(self) -> int:
+        return 0o666 if self._options.shared else 0o600
+
+    def _room(self, needed: int) -> int:
+        wanted = max(needed, self._options.segment_bytes)
+        if self._options.max_bytes is None:
+            return wanted
+        left = self._options.max_bytes - self._claimed_bytes()
+        if needed > left:
+            is_final = needed > self._options.max_bytes - self.bytes_on_disk()
+            raise BudgetReached(is_final, self._options.max_bytes, needed)
+        return max(needed, min(wanted, left // _SHARES))
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Keep other processes from beginning or removing parts.
+
+        Raises:
+            OSError: It cannot be done, or another process keeps the lock: that takes milliseconds, unless it hangs.
+        """
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(self.file(_LOCK), flags, self._mode)
+        try:
+            _lock(descriptor)
+            yield
+        finally:
+            with suppress(OSError):
+                # A child forked meanwhile has the same lock: closing alone would leave it to that child.
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+            os.close(descriptor)
+
+
+def _make(path: str, mode: int) -> None:
+    """Make a folder, and those it is in, so that a loss of power does not undo it."""
+    if os.path.isdir(path):
+        return
+    above = os.path.dirname(os.path.abspath(path))
+    _make(above, 0o777)
+    with suppress(FileExistsError):
+        os.mkdir(path, mode)
+    with suppress(OSError):  # One that may be entered, but not read, cannot be flushed.
+        _flush(above)
+
+
+def _flush(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int) -> None:
+    patience = monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if monotonic() > patience:
+                # Not chained: it is no shortage, though the lock is said to be unavailable for the moment.
+                raise TimeoutError(errno.ETIMEDOUT, "another process holds the lock of the cache folder") from None
+            sleep(_PAUSE_SECONDS)

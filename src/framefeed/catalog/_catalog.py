@@ -1,0 +1,430 @@
+"""Catalog: many videos and pictures as one table, with their frame indexes."""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, SupportsIndex, overload
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from framefeed._arrays import IntArray
+from framefeed._cached import cached_property
+from framefeed._checks import check_integer, check_path, shown
+from framefeed._nearest import did_you_mean
+from framefeed.catalog._assembly import CatalogData, Wanted, assemble
+from framefeed.catalog._catalog_file import Header, as_text, frames_path, open_catalog, write_catalog
+from framefeed.catalog._catalog_rows import CatalogRows, Verification, verified
+from framefeed.catalog._columns import Facts, content_fingerprint, decoded
+from framefeed.catalog._frame_tables import FrameTables
+from framefeed.catalog._splitting import check_fractions, part_rows
+from framefeed.catalog._survey import SurveyOptions
+from framefeed.errors import StaleSource, UsageError
+from framefeed.index import FrameIndex
+from framefeed.media import ImageSequence, Limits, MediaInfo, limits_or_default
+
+StrPath = str | os.PathLike[str]
+Rows = npt.NDArray[np.integer[Any]] | npt.NDArray[np.bool_]
+"""Row numbers, or a mask of all rows."""
+
+MAX_PICKLED_BYTES = 64_000_000
+"""A catalog that was never saved travels to workers as data up to this size."""
+BYTES_PER_PATH = 128
+"""What a path of an image sequence adds to that, about."""
+_ROW = "\0row"
+_NO_FIELD = re.compile(r"No match for FieldRef\.Name\((.*?)\)")
+"""What Arrow says of a column that is not there; after it the whole schema."""
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """The files that hold a catalog, so that it can travel as their name.
+
+    Attributes:
+        path: Of the Parquet file.
+        root: As given to `Catalog.open`.
+        fingerprint: Of the whole file.
+        rows: Rows of the file that this view is made of; None for all.
+    """
+
+    path: str
+    root: str | None
+    fingerprint: str
+    rows: IntArray | None = None
+
+    def taking(self, rows: IntArray) -> Saved:
+        """The same for a view of some rows of this one."""
+        return replace(self, rows=rows if self.rows is None else self.rows[rows])
+
+
+class CatalogEntry:
+    """One row of a catalog; can be used wherever a source can. Each attribute is read when it is used.
+
+    Args:
+        catalog: The catalog or view.
+        row: Row number in it.
+    """
+
+    __slots__ = ("_catalog", "row")
+
+    def __init__(self, catalog: Catalog, row: int) -> None:
+        self._catalog = catalog
+        self.row = row
+
+    @property
+    def source(self) -> str | bytes | ImageSequence:
+        """Path, URL, encoded bytes, or image sequence."""
+        return self._catalog.source(self.row)
+
+    @property
+    def info(self) -> MediaInfo | None:
+        """What the header claims; None for a file that could not be read."""
+        return self._catalog.info(self.row)
+
+    @property
+    def frame_index(self) -> FrameIndex | None:
+        """The index of its frames; None for a failed file or without frame indexes."""
+        failed = self._catalog.error(self.row) is not None
+        return self._catalog.frame_index(self.row) if self._catalog.has_frame_indexes and not failed else None
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """Dict of its label and the manifest's columns."""
+        return self._catalog.columns(self.row)
+
+    def __repr__(self) -> str:
+        return f"CatalogEntry({self._catalog.name(self.row)!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (CatalogEntry, (self._catalog.take([self.row]), 0))
+
+
+class Catalog(CatalogRows):
+    """Many videos and pictures as one table, made by `scan` or opened by `Catalog.open`.
+
+    Args:
+        data: The whole catalog.
+        rows: Rows that this view shows; None for all.
+        saved: The files that hold it, if any do.
+    """
+
+    def __init__(self, data: CatalogData, rows: IntArray | None = None, saved: Saved | None = None) -> None:
+        super().__init__(data, rows)
+        self._saved = saved
+
+    @classmethod
+    def open(cls, path: StrPath, root: StrPath | None = None) -> Catalog:
+        """Open a saved catalog; columns are read when they are used, frame tables are mapped into memory.
+
+        Args:
+            path: Path of the Parquet file.
+            root: Folder where relative sources start; by default the folder of the file.
+
+        Raises:
+            MissingMedia: There is no such file.
+            UnreadableMedia: It is not a catalog, or damaged.
+            StaleSource: The frame tables beside it belong to another catalog.
+        """
+        check_path("path", path, "cat.parquet")
+        if root is not None:
+            check_path("root", root, "videos/")
+        name = os.path.abspath(os.fsdecode(path))
+        given = None if root is None else os.path.abspath(os.fsdecode(root))
+        facts, header, frames = open_catalog(name)
+        data = CatalogData(
+            facts,
+            frames,
+            tuple(header.classes),
+            header.verify,
+            given or os.path.dirname(name),
+            root_is_default=given is None,
+            limits=header.limits,
+            assume_fps=None if header.assume_fps is None else Fraction(header.assume_fps),
+            missing=frames_path(name) if frames is None and header.frames_id is not None else None,
+        )
+        return cls(data, saved=Saved(name, given, header.fingerprint))
+
+    def to_parquet(self, path: StrPath) -> None:
+        """Write the facts as Parquet, and the frame tables beside them as ``<name>.frames.arrow``.
+
+        From then on the catalog is pickled as this path. After a crash, either the old or the new files are there.
+
+        Raises:
+            UsageError: The catalog holds media in memory, or the files cannot be written.
+        """
+        check_path("path", path, "cat.parquet")
+        if self._data.buffers and any(self.name(row) in self._data.buffers for row in range(len(self))):
+            raise UsageError(
+                "this catalog cannot be saved: it holds media in memory or ImageSequence objects: scan files or "
+                "folders instead"
+            )
+        name = os.path.abspath(os.fsdecode(path))
+        data = self.compact()
+        table = self.rebased(data.facts.table(), os.path.dirname(name))
+        assumed = as_text(data.assume_fps)
+        header = Header(self.fingerprint, data.depth, data.verify, list(data.classes), None, data.limits, assumed)
+        write_catalog(name, table, header, data.frames)
+        root = None if data.root_is_default else data.root
+        self._saved = Saved(name, root, header.fingerprint)
+
+    @overload
+    def __getitem__(self, row: int | np.integer[Any]) -> CatalogEntry: ...
+    @overload
+    def __getitem__(self, row: slice | Sequence[int] | Rows) -> Catalog: ...
+    def __getitem__(self, row: int | np.integer[Any] | slice | Sequence[int] | Rows) -> CatalogEntry | Catalog:
+        """Give one row by its number, or a catalog of several rows by a slice, row numbers, or a mask of all rows."""
+        if isinstance(row, slice):
+            return self.take(np.arange(len(self), dtype=np.int64)[row])
+        if isinstance(row, SupportsIndex) and not isinstance(row, np.ndarray):
+            return CatalogEntry(self, self._checked(row))
+        chosen = _rows_of(row)
+        if chosen.dtype == bool and len(chosen) != len(self):
+            raise UsageError(f"mask: expected one entry per row ({len(self)}), got {len(chosen)}")
+        return self.take(np.flatnonzero(chosen) if chosen.dtype == bool else chosen)
+
+    def __iter__(self) -> Iterator[CatalogEntry]:
+        return (CatalogEntry(self, row) for row in range(len(self)))
+
+    def __repr__(self) -> str:
+        place = f", {self._saved.path!r}" if self._saved else ""
+        return f"Catalog({len(self)} rows, {len(self.failed_rows)} failed, depth={self._data.depth!r}{place})"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of what a plan depends on: content and order of the rows and columns, but not where the files lie."""
+        if self._saved is not None and self._saved.rows is None:
+            return self._saved.fingerprint
+        return content_fingerprint(self.table, [self._data.depth, self._data.verify, *map(str, self._data.classes)])
+
+    # --- other catalogs -------------------------------------------------------------------------------
+
+    def take(self, rows: Sequence[int] | IntArray) -> Catalog:
+        """Give a catalog of the rows with these numbers, in the order given; labels keep their numbers."""
+        local = _rows_of(rows)
+        if local.dtype == bool:
+            raise UsageError("rows: expected row numbers, got a mask: use catalog[mask]")
+        if len(local) and not (local.min() >= -len(self) and local.max() < len(self)):
+            wrong = local.max() if local.max() >= len(self) else local.min()
+            raise UsageError(f"rows: expected row numbers from {-len(self)} to {len(self) - 1}, got {wrong}")
+        local = np.where(local < 0, local + len(self), local)
+        saved = None if self._saved is None else self._saved.taking(local)
+        return Catalog(self._data, local if self._rows is None else self._rows[local], saved)
+
+    @property
+    def errors(self) -> Catalog:
+        """Catalog of the rows that failed."""
+        return self.take(self.failed_rows)
+
+    def without(self, errors: Catalog | Verification | Iterable[Any]) -> Catalog:
+        """Give a catalog of the rows of all other sources, in their order; labels keep their numbers.
+
+        Example: ``catalog.without(catalog.verify(sample=0.1))``
+
+        Args:
+            errors: A catalog such as ``catalog.errors``; the result of `verify`; or a list of sources, as text or as
+                entries that have a ``source``, such as those of a loader's ledger.
+        """
+        if isinstance(errors, Catalog):
+            names = {errors.shown_name(row) for row in range(len(errors))}
+        elif isinstance(errors, Verification):
+            names = {found.source for found in errors.differences} | {found.source for found in errors.errors}
+        elif isinstance(errors, Iterable) and not isinstance(errors, (str, bytes)):
+            names = {str(getattr(each, "source", each)) for each in errors}
+        else:
+            raise UsageError(
+                f"errors: expected a Catalog, the result of catalog.verify(), or a list of sources, got {shown(errors)}"
+            )
+        listed = (self.shown_name(row) in names or self.name(row) in names for row in range(len(self)))
+        return self.take(np.flatnonzero(~np.fromiter(listed, np.bool_, len(self))))
+
+    def filter(self, expression: Any) -> Catalog:
+        """Give a catalog of the rows for which an expression is true: ``pyarrow.compute.field("width") >= 640``.
+
+        Raises:
+            UsageError: The expression does not fit the columns.
+        """
+        label = self.table.column("label")
+        plain = self.table.set_column(self.table.column_names.index("label"), "label", decoded(label))
+        numbered = plain.append_column(_ROW, pa.array(np.arange(len(self))))
+        try:
+            rows = np.sort(numbered.filter(expression).column(_ROW).to_numpy())
+        except (pa.ArrowException, TypeError) as error:
+            raise UsageError(_why_unfiltered(expression, str(error), self._data.facts.names)) from error
+        return self.take(rows)
+
+    @overload
+    def split(
+        self, fractions: Mapping[str, float], seed: int, by: str = ..., stratify: str | None = ...
+    ) -> dict[str, Catalog]: ...
+    @overload
+    def split(
+        self, fractions: Sequence[float], seed: int, by: str = ..., stratify: str | None = ...
+    ) -> list[Catalog]: ...
+    def split(
+        self,
+        fractions: Mapping[str, float] | Sequence[float],
+        seed: int,
+        by: str = "source",
+        stratify: str | None = None,
+    ) -> dict[str, Catalog] | list[Catalog]:
+        """Split into several catalogs; all rows of one source (or of one value of ``by``) are in the same part.
+
+        A hash of that value and the seed decides the part, so rows that are added or removed later do not move other
+        rows. Sizes are near the fractions, not equal to them. A warning names the parts that come out empty.
+
+        Args:
+            fractions: Share of each part, as a dict from names to shares or as a list; they add up to 1.
+            seed: Another seed gives other parts.
+            by: Column whose equal values stay together; "fingerprint" keeps copies of one file together.
+            stratify: Column such as "label": each part gets its share of every value, to within one group. The groups
+                of a value are sorted by their hashes and cut, so rows that are added later may move groups near a cut.
+                A group with several values counts for the value of its first row.
+
+        Returns:
+            The parts: a dict if ``fractions`` is a dict, else a list.
+
+        Raises:
+            UsageError: The fractions do not add up to 1, or there is no such column.
+        """
+        shares = check_fractions(fractions)
+        columns = [by] if stratify is None else [by, stratify]
+        for name in columns:
+            self._data.facts.column(name)
+        try:
+            groups, *strata = (decoded(self.table.column(name)) for name in columns)
+            rows_of_parts = part_rows(groups, shares, check_integer("seed", seed), *strata)
+        except pa.ArrowException as error:
+            raise UsageError(f"cannot split by column {by!r}: {error}") from error
+        names = list(fractions) if isinstance(fractions, Mapping) else range(len(shares))
+        sizes = zip(names, shares, map(len, rows_of_parts), strict=True)
+        empty = [f"{name!r} ({share:g})" for name, share, size in sizes if share > 0 and not size]
+        if empty and len(self):
+            warnings.warn(
+                f"split: of {len(self)} rows, none came into part {', '.join(empty)}: sizes are only near the "
+                "fractions. Give the part a larger fraction, use another seed, or choose its rows with catalog[mask]",
+                UserWarning,
+                stacklevel=2,
+            )
+        parts = [self.take(rows) for rows in rows_of_parts]
+        return dict(zip(fractions, parts, strict=True)) if isinstance(fractions, Mapping) else parts
+
+    def with_frame_indexes(self, workers: int | None = None, *, limits: Limits | None = None) -> Catalog:
+        """Give a catalog with frame indexes, as `scan` at depth "frames" makes; this one if it has them.
+
+        Args:
+            workers: Number of threads; None takes the thread budget.
+            limits: What a file may claim; None means the defaults of `Limits`. A file that claims more is a row with
+                LimitExceeded. The limits of the scan are not used: give them again.
+
+        Raises:
+            UsageError: ``workers`` or ``limits`` is wrong.
+        """
+        bounds = limits_or_default(limits)
+        if self.has_frame_indexes:
+            return self
+        facts, table = self._data.facts, self.table
+        texts = [self.name(row) for row in range(len(self))]
+        sources = {self.name(row): self.source(row) for row in range(len(self))}
+        wanted = Wanted(
+            texts,
+            list(sources.values()),
+            decoded(table.column("label")),
+            table.select(facts.extra_names),
+            self._data.root,
+            self._data.buffers,
+        )
+        options = SurveyOptions("frames", self._data.verify, workers, limits=bounds, assume_fps=self._data.assume_fps)
+        data = assemble(wanted, options, self._data.classes)
+        return Catalog(replace(data, root_is_default=self._data.root_is_default))
+
+    def verify(self, sample: float | None = None, workers: int | None = None, *, seed: int = 0) -> Verification:
+        """Check whether the files are still those that were scanned, and decode them to compare the frames.
+
+        For each row these are compared: the file's size and content, the claims of its header, and, at depth "frames",
+        the number, times and packets of the frames that full decoding gives. Pixels are not kept. Rows that failed in
+        the scan are left out.
+
+        Example: ``Catalog.open("cat.parquet").verify(sample=0.01).ok``
+
+        Args:
+            sample: A number of readable rows (int), a share of them (float), or None for all.
+            workers: Number of threads; None takes the thread budget. The result is the same for any number.
+            seed: Decides which rows are drawn.
+
+        Returns:
+            What was found. Bad files are listed; they raise no error.
+
+        Raises:
+            UsageError: ``sample`` or ``workers`` is out of range.
+        """
+        return verified(self, sample, workers, seed)
+
+    # --- travelling -----------------------------------------------------------------------------------
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._saved is not None:
+            rows = None if self._saved.rows is None else self._saved.rows.tobytes()
+            saved = self._saved
+            return (_reopen, (saved.path, saved.root, saved.fingerprint, self.has_frame_indexes, rows))
+        data = self.compact()
+        frames = data.frames
+        table = data.facts.table()
+        size = table.nbytes + (0 if frames is None else frames.nbytes) + _nbytes(data.buffers.values())
+        if size > MAX_PICKLED_BYTES:
+            raise UsageError(
+                f"this catalog is not saved and takes {size} bytes, but at most {MAX_PICKLED_BYTES} can be sent to a "
+                "worker process: save it with catalog.to_parquet(path)"
+            )
+        rest = (data.classes, data.verify, data.root, data.root_is_default, dict(data.buffers), data.assume_fps)
+        return (_rebuild, (table, None if frames is None else frames.batches, rest))
+
+
+def _rows_of(rows: object) -> npt.NDArray[Any]:
+    """Read row numbers, or a mask, bool [R]."""
+    found = np.asarray(rows)
+    if found.ndim == 1 and (found.dtype == bool or not len(found) or np.issubdtype(found.dtype, np.integer)):
+        return found if found.dtype == bool else found.astype(np.int64)
+    raise UsageError(f"row: expected an integer, a slice, row numbers or a mask of all rows, got {shown(rows)}")
+
+
+def _why_unfiltered(expression: object, reason: str, names: Sequence[str]) -> str:
+    """Say why Arrow could not filter the columns of these names."""
+    columns = f"the columns are {', '.join(names)}"
+    if not isinstance(expression, pc.Expression):
+        example = "such as pc.field('width') >= 640 (with import pyarrow.compute as pc)"
+        return f"expression: expected a pyarrow expression, {example}, got {shown(expression)}; {columns}"
+    if (missing := _NO_FIELD.search(reason)) is not None:
+        return f"expression: this catalog has no column {missing[1]!r}: {columns}{did_you_mean(missing[1], names)}"
+    return f"expression: {expression} does not fit the columns: {reason.splitlines()[0]}; {columns}"
+
+
+def _nbytes(media: Iterable[bytes | ImageSequence]) -> int:
+    return sum(len(data) if isinstance(data, bytes) else BYTES_PER_PATH * len(data.paths or "") for data in media)
+
+
+def _reopen(path: str, root: str | None, fingerprint: str, has_frames: bool, rows: bytes | None) -> Catalog:
+    catalog = Catalog.open(path, root)
+    if catalog.fingerprint != fingerprint:
+        raise StaleSource(
+            f"{path}: this catalog file has changed since it was sent to this process: open it again with "
+            "Catalog.open and plan "
+            "again",
+            source=path,
+        )
+    if has_frames and not catalog.has_frame_indexes:
+        raise StaleSource(f"{path}: its frame tables are missing: restore {frames_path(path)}", source=path)
+    return catalog if rows is None else catalog.take(np.frombuffer(rows, dtype=np.int64))
+
+
+def _rebuild(table: pa.Table, batches: Sequence[pa.RecordBatch] | None, rest: tuple[Any, ...]) -> Catalog:
+    classes, verify, root, root_is_default, buffers, assumed = rest
+    frames = None if batches is None else FrameTables(batches)
+    facts = Facts.of_table(table)
+    return Catalog(CatalogData(facts, frames, classes, verify, root, root_is_default, buffers, assume_fps=assumed))

@@ -1,0 +1,365 @@
+"""The two files of a catalog: ``cat.parquet`` with the facts, ``cat.frames.arrow`` beside it with the frame tables.
+
+Replacing two files is not atomic, so one of them decides. The frame tables are first written under a name that holds
+their id; then the Parquet file, which names that id, is moved into place: from this moment on the new catalog stands,
+because readers that do not find the id in ``cat.frames.arrow`` look under the other name; last, the frame tables are
+moved to their own name. A crash leaves the old catalog or the new one, whole, at every step.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from functools import partial
+from typing import NamedTuple, get_args
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import xxhash
+
+from framefeed.catalog._columns import FACTS, Facts, Label, hash_column
+from framefeed.catalog._frame_tables import FrameTables, content_of, open_with_roll, write_frame_tables
+from framefeed.catalog._names import printable
+from framefeed.catalog._roll import Roll, make_roll
+from framefeed.errors import MissingMedia, StaleSource, UnreadableMedia, UsageError
+from framefeed.index import Verify
+from framefeed.media import check_writable, claimed, kind_at, remove_unclaimed
+from framefeed.parallel import raise_shortage, try_again_in_shortage
+
+FORMAT = 4
+"""1 kept frame tables of 62 bytes a frame, and workers copied every column that they planned from; 2 did not know
+which frames are damaged; 3 had no times but the frames' own, and knew no proof."""
+ROWS_PER_GROUP = 131_072
+_KEY = b"framefeed"
+_RATE = re.compile(r"[1-9]\d{0,18}(/[1-9]\d{0,18})?")
+_OTHER_FORMATS = frozenset(
+    {".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".xls", ".xlsx", ".ods", ".arrow", ".feather", ".ipc"}
+    | {".html", ".db", ".sqlite", ".orc", ".pkl", ".pickle", ".npy", ".npz"}
+)
+"""Endings of tables that a catalog is not written as: its name would say what it is not."""
+_ALL_DIFFERENT = frozenset({"source", "fingerprint", "bytes", "mtime_ns"})
+"""Columns without repetitions: a dictionary of them costs memory, and four times the time to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a catalog file says of itself.
+
+    Attributes:
+        fingerprint: Hash of what a plan depends on.
+        depth: "frames" or "header".
+        verify: How frame indexes were, or are to be, verified.
+        classes: The labels of the whole catalog that this one is, or is part of.
+        frames_id: Ties the frame tables to the facts; None where there are none.
+        limits: What files might claim when they were scanned, as text.
+        assume_fps: Rate of streams without times that was assumed, as text, or None.
+        format: Version of the files.
+    """
+
+    fingerprint: str
+    depth: str
+    verify: Verify
+    classes: Sequence[Label]
+    frames_id: str | None = None
+    limits: str = ""
+    assume_fps: str | None = None
+    format: int = FORMAT
+
+
+def as_text(rate: Fraction | None) -> str | None:
+    """Write a rate so that it is read back exactly."""
+    return None if rate is None else str(rate)
+
+
+def frames_path(path: str) -> str:
+    """Path of the frame tables of a catalog: ``cat.parquet`` and ``cat.v2`` have their own, whatever the ending."""
+    return f"{path.removesuffix('.parquet')}.frames.arrow"
+
+
+def write_catalog(path: str, table: pa.Table, header: Header, frames: FrameTables | None) -> Header:
+    """Write both files, so that a crash leaves the old catalog or the new one.
+
+    Args:
+        path: Of the Parquet file.
+        table: The facts.
+        header: What the file is to say of itself; the id of the frame tables is filled in.
+        frames: One row for each distinct source of the table that has an index, in the order of their first rows.
+
+    Returns:
+        The header as written.
+
+    Raises:
+        UsageError: It cannot be written there: no such folder, a file that is no catalog, a full disk.
+    """
+    check_target(path)
+    before = _frames_id_of(path)
+    header = _with_id(header, table, frames)
+    pending = _pending_path(path, header.frames_id)
+    scratch = _Scratch(f"{path}.{os.getpid()}.tmp", f"{path}.{os.getpid()}.frames.tmp")
+    made = (scratch.facts, scratch.frames, *([pending] if before != header.frames_id else []))
+    with ExitStack() as claims:
+        with _undone_on_failure(path, made):
+            for name in (scratch.frames, scratch.facts):
+                claims.enter_context(claimed(name))
+            if frames is not None and header.frames_id is not None:
+                metadata = {_KEY: header.frames_id.encode()}
+                write_frame_tables(scratch.frames, frames.batches, metadata, _roll_of(table))
+                os.replace(scratch.frames, pending)
+                _flush_folder(path)  # The facts must never outlive a power cut that the tables that they name do not.
+            _write_parquet(scratch.facts, table.replace_schema_metadata({_KEY: json.dumps(asdict(header)).encode()}))
+            os.replace(scratch.facts, path)
+        _flush_folder(path)
+        _settle(path, header, pending)
+    _remove_leftovers(path)
+    return header
+
+
+class _Scratch(NamedTuple):
+    """Files that are written before they are moved into place."""
+
+    facts: str
+    frames: str
+
+
+def _remove_leftovers(path: str) -> None:
+    """Remove what killed writers of this catalog left, and the tables of the one before, wherever they stopped."""
+    name, stem = re.escape(os.path.basename(path)), re.escape(os.path.basename(path).removesuffix(".parquet"))
+    pattern = re.compile(rf"{name}\.\d+(\.frames)?\.tmp|{stem}\.frames\.[0-9a-z]+\.arrow")
+    remove_unclaimed(os.path.dirname(path) or ".", pattern, kept=os.path.basename(frames_path(path)))
+
+
+@contextmanager
+def _undone_on_failure(path: str, made: Sequence[str]) -> Iterator[None]:
+    """Remove what was written so far if writing fails: scratch files, and pending tables under an id of their own.
+
+    Under the same id as before they may be the only copy of the tables of the catalog that stands.
+    """
+    try:
+        yield
+    except OSError as error:
+        _remove(*made)
+        raise_shortage(error, path, "write")
+        raise UsageError(
+            f"cannot write {path}: {error.strerror or error}; nothing was changed: make room on the disk, or choose "
+            "another folder"
+        ) from error
+    except BaseException:
+        _remove(*made)
+        raise
+
+
+def _roll_of(table: pa.Table) -> pa.StructArray:
+    facts = Facts.of_table(table)
+    numbers = {name: facts.numbers(name) for name in ("num_frames", "width", "height")}
+    return make_roll(table.column("source"), numbers | {"frame_row": facts.frame_rows}, facts.has_failed)
+
+
+def check_target(path: str) -> None:
+    """Make sure that writing a catalog at a path replaces nothing but a catalog.
+
+    Raises:
+        UsageError: There is no such folder, or something else stands there: a folder, a video, any other file; or the
+            name is not UTF-8, or has the ending of another format.
+    """
+    if printable(path) != path:
+        raise UsageError(f"cannot write {printable(path)}: Arrow opens only names that are UTF-8; choose another name")
+    stem, ending = os.path.splitext(path)
+    if ending.lower() in _OTHER_FORMATS:
+        raise UsageError(
+            f"cannot write {path}: a catalog is a Parquet file: name it {stem}.parquet; for a {ending} file, write its "
+            "table with another library, for example pyarrow.csv.write_csv(catalog.table, 'cat.csv')"
+        )
+    check_writable(path, "catalog", "cat.parquet", _is_catalog)
+
+
+def _is_catalog(path: str) -> bool:
+    try:
+        return _KEY in (pq.read_schema(path).metadata or {})
+    except (pa.ArrowException, OSError, ValueError):  # A name that is not UTF-8 is a ValueError.
+        return False
+
+
+def open_catalog(path: str) -> tuple[Facts, Header, FrameTables | None]:
+    """Open both files.
+
+    Raises:
+        MissingMedia: There is no such file.
+        UnreadableMedia: It is no catalog, or damaged.
+        StaleSource: The frame tables belong to another catalog.
+    """
+    try:
+        return _open_both(path)
+    except StaleSource:
+        # Another process may have replaced both between the two reads.
+        return _open_both(path)
+
+
+def _open_both(path: str) -> tuple[Facts, Header, FrameTables | None]:
+    file, header = _open_parquet(path)
+    opened = None if header.frames_id is None else _open_frames(path, header.frames_id, file.metadata.num_rows)
+    frames, roll = opened or (None, None)
+    return _facts_of(path, file, roll), header, frames
+
+
+def _open_frames(path: str, frames_id: str, num_rows: int) -> tuple[FrameTables, Roll] | None:
+    found = [name for name in (frames_path(path), _pending_path(path, frames_id)) if os.path.isfile(name)]
+    for name in found:
+        frames, metadata, roll = open_with_roll(name)
+        if metadata.get(_KEY) == frames_id.encode():
+            return frames, Roll(roll, num_rows, len(frames), name)
+    if not found:
+        return None
+    raise StaleSource(
+        f"{found[0]}: these frame tables belong to another catalog than {path}: scan again, or delete them to open "
+        "the facts alone",
+        source=path,
+        stage="index",
+    )
+
+
+def _open_parquet(path: str) -> tuple[pq.ParquetFile, Header]:
+    if (kind := kind_at(path)) is not None:
+        raise _unreadable(path, f"is {kind}, not a file")
+    if not os.path.exists(path):
+        raise MissingMedia(f"{path}: no such catalog file; {_SCAN_HINT}", source=path)
+    try:
+        file = try_again_in_shortage(lambda: pq.ParquetFile(path, page_checksum_verification=True), path, "open")
+    except (pa.ArrowException, OSError, ValueError) as error:
+        if not _is_parquet(path):
+            what = "a catalog is a Parquet file, and this file is none; if it is a list or a media file, scan it first"
+            raise _unreadable(path, what, f"framefeed scan {path} -o cat.parquet, or framefeed.scan") from error
+        raise _unreadable(path, str(error).rstrip(".")) from error
+    return file, _header_of(path, file.schema_arrow)
+
+
+def _is_parquet(path: str) -> bool:
+    """Whether a file begins as Parquet files do; True if it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+    except OSError:
+        return True
+
+
+def _facts_of(path: str, file: pq.ParquetFile, roll: Roll | None) -> Facts:
+    def read(name: str) -> pa.ChunkedArray:
+        read_table = partial(file.read, columns=[name], use_threads=False)
+        try:
+            column = try_again_in_shortage(read_table, path, "read").column(name)
+            # The header of a page has no checksum.
+            if len(column) != file.metadata.num_rows:
+                raise ValueError(f"{len(column)} values for {file.metadata.num_rows} rows")
+            return column
+        except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+            raise _unreadable(path, f"column {name}: {error}; delete it") from error
+
+    return Facts(file.schema_arrow, file.metadata.num_rows, read, roll)
+
+
+def _header_of(path: str, schema: pa.Schema) -> Header:
+    text = (schema.metadata or {}).get(_KEY)
+    if text is None:
+        raise _unreadable(
+            path, "framefeed did not write this file (if it is a list of media files, give it to framefeed.scan)"
+        )
+    try:
+        found = json.loads(text)
+        # Before the rest, which another format may have changed.
+        if (version := dict(found).get("format")) != FORMAT:
+            what = f"its format is {version}, but this version of framefeed reads format {FORMAT}"
+            raise _unreadable(path, what, f"scan again, to the same name: {_SCAN_HINT}")
+        header = Header(**found)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise _unreadable(path, f"{error}") from error
+    _check_header(path, header, schema)
+    return header
+
+
+def _check_header(path: str, header: Header, schema: pa.Schema) -> None:
+    ids = [header.fingerprint, *([] if header.frames_id is None else [header.frames_id])]
+    if not all(isinstance(text, str) and text.isalnum() for text in ids):  # The id becomes part of a file name.
+        raise _unreadable(path, "its fingerprint or id is no identifier")
+    if header.depth not in ("frames", "header") or header.verify not in get_args(Verify):
+        raise _unreadable(path, f"depth {header.depth!r}, verify {header.verify!r}")
+    if header.assume_fps is not None and not _RATE.fullmatch(str(header.assume_fps)):
+        raise _unreadable(path, f"assumed rate {header.assume_fps!r}")
+    if not isinstance(header.classes, list) or len({type(label) for label in header.classes} | {str}) > 2:
+        raise _unreadable(path, "its classes are no list of labels")
+    plain = {name: kind for name, kind in FACTS.items() if name != "label"}
+    wrong = [name for name, kind in plain.items() if name not in schema.names or schema.field(name).type != kind]
+    if wrong or "label" not in schema.names:
+        raise _unreadable(path, f"without the columns {', '.join(wrong or ['label'])} of a catalog")
+
+
+_MAGIC = b"PAR1"
+"""First bytes of a Parquet file."""
+_SCAN_HINT = "make one with 'framefeed scan FOLDER -o cat.parquet' or framefeed.scan"
+
+
+def _unreadable(path: str, what: str, hint: str = _SCAN_HINT) -> UnreadableMedia:
+    return UnreadableMedia(f"{path}: not readable as a catalog: {what}; {hint}", source=path, stage="index")
+
+
+def _frames_id_of(path: str) -> str | None:
+    try:
+        return _open_parquet(path)[1].frames_id
+    except UnreadableMedia:  # Also a catalog of another format: its frame tables lie under their own name.
+        return None
+
+
+def _with_id(header: Header, table: pa.Table, frames: FrameTables | None) -> Header:
+    if frames is None:
+        return Header(**asdict(header) | {"frames_id": None})
+    # From the content, so that two scans of the same files write the same bytes.
+    digest = xxhash.xxh3_128(header.fingerprint.encode())
+    for column in table.select(["source", "mtime_ns"]).itercolumns():
+        hash_column(digest, column)
+    digest.update(content_of(frames))
+    return Header(**asdict(header) | {"frames_id": digest.hexdigest()})
+
+
+def _pending_path(path: str, frames_id: str | None) -> str:
+    return f"{path.removesuffix('.parquet')}.frames.{frames_id}.arrow"
+
+
+def _write_parquet(path: str, table: pa.Table) -> None:
+    with open(path, "wb") as file:
+        pq.write_table(
+            table,
+            file,
+            compression="zstd",
+            compression_level=1,
+            row_group_size=ROWS_PER_GROUP,
+            use_dictionary=[name for name in table.column_names if name not in _ALL_DIFFERENT],
+            write_page_checksum=True,
+        )
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _settle(path: str, header: Header, pending: str) -> None:
+    if header.frames_id is None:
+        _remove(frames_path(path))
+    else:
+        with suppress(FileNotFoundError):  # Another process that wrote the same catalog was quicker.
+            os.replace(pending, frames_path(path))
+    _flush_folder(path)
+
+
+def _remove(*paths: str) -> None:
+    for path in paths:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+def _flush_folder(path: str) -> None:
+    descriptor = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

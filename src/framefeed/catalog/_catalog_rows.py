@@ -1,0 +1,476 @@
+"""CatalogRows: reading what a catalog, or a view of some of its rows, knows.
+
+Verifying a catalog: are the files still those that were scanned, and do their frames come out as it says.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Any, NamedTuple, SupportsIndex
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from framefeed._arrays import AnyArray, IntArray
+from framefeed._cached import cached_property
+from framefeed._checks import check_integer, check_position, expected
+from framefeed.catalog._assembly import CatalogData
+from framefeed.catalog._columns import INFO_COLUMNS, Facts, Label, decoded, distinct, encode_labels, label_codes
+from framefeed.catalog._names import escape, is_url, resolved
+from framefeed.catalog._roll import usable_of
+from framefeed.errors import FramefeedError, StaleSource, UsageError
+from framefeed.index import FrameIndex, index_media, sequence_of, still_index
+from framefeed.media import SEQUENCE_CONTAINER, ImageSequence, MediaInfo, MediaSource, SourceIdentity, probe
+from framefeed.parallel import Err, ordered_outcomes, thread_budget
+
+
+class CatalogRows:
+    """Rows of a catalog, and how to read them. What plans read often comes from NumPy arrays, never from Arrow scalars.
+
+    Args:
+        data: The whole catalog.
+        rows: Rows that this view shows; None for all.
+    """
+
+    def __init__(self, data: CatalogData, rows: IntArray | None = None) -> None:
+        self._data = data
+        self._rows = rows
+
+    # --- one row --------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self._data.facts.num_rows if self._rows is None else len(self._rows)
+
+    def source(self, row: int) -> str | bytes | ImageSequence:
+        """Path, URL or encoded bytes of a row; an `ImageSequence` if a folder was indexed as one."""
+        text = self.name(row)
+        given = self._data.buffers.get(text)
+        return self._located(row, resolved(text, self._data.root)) if given is None else given
+
+    def name(self, row: int) -> str:
+        """Text of the ``source`` column in a row."""
+        return self._data.facts.source(self._base(row))
+
+    def error(self, row: int) -> str | None:
+        """Why a row failed, or None."""
+        return self._data.facts.texts("error")[self._base(row)]
+
+    def frame_index(self, row: int) -> FrameIndex:
+        """Read the frame index of a row.
+
+        Raises:
+            UsageError: The row failed, or the catalog has no frame indexes.
+            UnreadableMedia: The frame tables are damaged.
+        """
+        if self._data.frames is None:
+            raise UsageError(self._data.why_no_frames("call catalog.with_frame_indexes()"))
+        at = int(self._data.frame_rows[self._base(row)])
+        index = self._still_index(row) if at < 0 else self._data.frames.index(at)
+        if index is None:
+            raise UsageError(f"row {row} ({self.name(row)}) has no frame index: {self.error(row)}")
+        return index
+
+    def _still_index(self, row: int) -> FrameIndex | None:
+        """A still picture is an index of one; what failed has none."""
+        info = None if self.error(row) is not None else self.info(row)
+        if info is None or info.kind != "image":
+            return None
+        nbytes, mtime_ns = self.row_stat(row)
+        identity = SourceIdentity(nbytes, None if mtime_ns == -1 else mtime_ns, self.row_fingerprint(row) or "")
+        return still_index(info, identity)
+
+    def info(self, row: int) -> MediaInfo | None:
+        """What the header of a row claims; None for a file that could not be read."""
+        facts = {name: self._scalar(name, row) for name in (*INFO_COLUMNS, "bytes")}
+        if facts["kind"] is None:
+            return None
+        names = ("num_frames", "duration_seconds", "average_fps")
+        at = -1 if self._data.frames is None else int(self._data.frame_rows[self._base(row)])
+        if self._data.frames is not None and at >= 0:
+            claims = self._data.frames.claims(at)
+            facts |= {f"{name}_from_header": getattr(claims, name) for name in names}
+        else:
+            facts |= {f"{name}_from_header": self._scalar(name, row) for name in names}
+        return MediaInfo(**facts)
+
+    def columns(self, row: int) -> dict[str, Any]:
+        """Dict of the label and the manifest's columns of a row."""
+        return {name: self._scalar(name, row) for name in ("label", *self._data.facts.extra_names)}
+
+    def row_fingerprint(self, row: int) -> str | None:
+        """Hash of the content of the scanned file; None for a failed row."""
+        return self._data.facts.texts("fingerprint")[self._base(row)]
+
+    def row_stat(self, row: int) -> tuple[int, int]:
+        """(size in bytes, modification time in ns) of the scanned file; -1 where unknown."""
+        at = self._base(row)
+        return int(self._data.facts.numbers("bytes")[at]), int(self._data.facts.numbers("mtime_ns")[at])
+
+    # --- columns --------------------------------------------------------------------------------------
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """All columns as a `pyarrow.Table`: those of every catalog in a fixed order, then the manifest's own."""
+        facts = self._data.facts
+        columns = {name: facts.column(name) for name in facts.names}
+        columns["label"] = encode_labels(decoded(columns["label"]), self._data.classes)
+        table = pa.table(columns)
+        return table if self._rows is None else table.take(pa.array(self._rows))
+
+    @property
+    def classes(self) -> list[Label]:
+        """Distinct labels of the whole catalog that this one is part of, sorted."""
+        return list(self._data.classes)
+
+    @property
+    def has_frame_indexes(self) -> bool:
+        """Whether the catalog has frame indexes (depth "frames"), which plans need."""
+        return self._data.frames is not None
+
+    @cached_property
+    def usable_rows(self) -> IntArray:
+        """Numbers of the rows that can be read, int64 [U]: without error, and not known to have no frames."""
+        if self._rows is None:
+            return self._data.facts.usable_rows
+        return usable_of(self._shown(self._data.facts.has_failed), self.num_frames)
+
+    @cached_property
+    def num_frames(self) -> IntArray:
+        """Frames of each row, int64 [R]; -1 where unknown."""
+        return self._numbers("num_frames")
+
+    @cached_property
+    def widths(self) -> IntArray:
+        """Displayed width of each row in pixels, int64 [R]; -1 where unknown."""
+        return self._numbers("width")
+
+    @cached_property
+    def heights(self) -> IntArray:
+        """Displayed height of each row in pixels, int64 [R]; -1 where unknown."""
+        return self._numbers("height")
+
+    def column_values(self, name: str) -> AnyArray:
+        """Read a column as a NumPy array [R]: numbers as they are, everything else as codes.
+
+        Codes are int64 positions among the sorted distinct values of the whole catalog (for the label, in
+        ``classes``); -1 is null. Numbers with nulls become float64 with NaN.
+
+        Raises:
+            UsageError: There is no such column; the message lists the columns.
+        """
+        if name == "label":
+            return self._shown(label_codes(self._data.facts, self._data.classes))
+        column = self._data.facts.column(name)
+        if _is_number(column.type):
+            values: AnyArray = column.combine_chunks().to_numpy(zero_copy_only=False)
+            return self._shown(values.astype(np.float64) if values.dtype == object else values)
+        try:
+            return self._shown(label_codes(Facts.of_table(pa.table({"label": column})), distinct(column)))
+        except (TypeError, pa.ArrowException) as error:
+            raise UsageError(f"column {name!r} holds {column.type}, not numbers or strings") from error
+
+    def rows_without(self, name: str, rows: IntArray) -> IntArray:
+        """Give those of the given rows whose value in a column is missing, int64.
+
+        Raises:
+            UsageError: There is no such column; the message lists the columns.
+        """
+        is_null = self._data.facts.column(name).is_null().combine_chunks().to_numpy(zero_copy_only=False)
+        return rows[self._shown(is_null)[rows]]
+
+    def stream_values(self, name: str) -> IntArray:
+        """Read a number of each row's video stream, such as "color_space", int64 [R]; -1 where there is no index.
+
+        Raises:
+            UsageError: The catalog has no frame indexes, or streams no such number.
+        """
+        if self._data.frames is None:
+            raise UsageError(self._data.why_no_frames("call catalog.with_frame_indexes()"))
+        # One more for rows without an index, whose place is -1.
+        values = np.append(self._data.frames.stream_column(name), -1)
+        return self._shown(values[self._data.frame_rows])
+
+    @property
+    def failures(self) -> list[tuple[str, str, str]]:
+        """List of (source, error type, message) of the rows that failed."""
+        kinds = self._data.facts.texts("error_type")
+        return [
+            (self.shown_name(row), kinds[self._base(row)] or "", self.error(row) or "")
+            for row in self.failed_rows.tolist()
+        ]
+
+    @cached_property
+    def failed_rows(self) -> IntArray:
+        """Numbers of the rows that failed, int64 [F]."""
+        return np.flatnonzero(self._shown(self._data.facts.has_failed)).astype(np.int64)
+
+    def compact(self) -> CatalogData:
+        """The data of this view alone."""
+        if self._rows is None:
+            return replace(self._data, facts=Facts.of_table(self.table))
+        frames = self._data.frames
+        if frames is not None:
+            frames = frames.select(row for row in dict.fromkeys(self._data.frame_rows[self._rows].tolist()) if row >= 0)
+        buffers = self._data.buffers
+        if buffers:
+            names = {self.name(row) for row in range(len(self))}
+            buffers = {text: data for text, data in buffers.items() if text in names}
+        return replace(self._data, facts=Facts.of_table(self.table), frames=frames, buffers=buffers)
+
+    def rebased(self, table: pa.Table, folder: str) -> pa.Table:
+        """Rewrite relative sources for a catalog file in another folder, if they were relative to the first's."""
+        if not self._data.root_is_default or folder == self._data.root:
+            return table
+        if pc.all(pc.starts_with(table.column("source"), os.sep), min_count=0).as_py():
+            return table
+        texts = [_moved(text, self._data.root or "", folder) for text in table.column("source").to_pylist()]
+        return table.set_column(0, "source", pa.array(texts, pa.string()))
+
+    # --- reading --------------------------------------------------------------------------------------
+
+    def _checked(self, row: SupportsIndex) -> int:
+        return check_position("row", row, len(self), "catalog")
+
+    def _base(self, row: int) -> int:
+        checked = self._checked(row)
+        return checked if self._rows is None else int(self._rows[checked])
+
+    def _located(self, row: int, path: str) -> str | ImageSequence:
+        if self._data.frames is None:
+            is_sequence = self._scalar("container", row) == SEQUENCE_CONTAINER
+            return ImageSequence(path, fps=self._scalar("average_fps", row)) if is_sequence else path
+        at = int(self._data.frame_rows[self._base(row)])
+        index = None if at < 0 else self._data.frames.index(at)
+        return path if index is None or index.stream.container != SEQUENCE_CONTAINER else sequence_of(path, index)
+
+    def _scalar(self, name: str, row: int) -> Any:
+        return self._data.facts.column(name)[self._base(row)].as_py()
+
+    def _shown(self, values: AnyArray) -> AnyArray:
+        return values if self._rows is None else values[self._rows]
+
+    def _numbers(self, name: str) -> IntArray:
+        return self._shown(self._data.facts.numbers(name))
+
+    def shown_name(self, row: int) -> str:
+        """Path, URL or name of a row, as `failures`, `verify` and messages show it."""
+        text = self.name(row)
+        return text if text in self._data.buffers else resolved(text, self._data.root)
+
+
+def missing_hint(catalog: CatalogRows, row: int) -> str:
+    """Say where the path of a row starts if it is relative, for the message about a file that is missing."""
+    text, data = catalog.name(row), catalog._data
+    if data.root is None or os.path.isabs(text) or is_url(text) or text in data.buffers:
+        return ""
+    return (
+        f"; the paths of this catalog are relative to {data.root}: if the files are elsewhere, name their folder: "
+        'Catalog.open(..., root="FOLDER"), on the command line --root FOLDER'
+    )
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
+
+
+def _moved(text: str, root: str, folder: str) -> str:
+    name = resolved(text, root)
+    if is_url(text) or os.path.isabs(text):
+        return text
+    return escape(os.path.relpath(name, folder).replace(os.sep, "/"))
+
+
+def why_no_frames(catalog: CatalogRows, remedy: str) -> str:
+    """Say why a catalog has no frame indexes, and what to do about it."""
+    return catalog._data.why_no_frames(remedy)
+
+
+def built_from_codes(catalog: CatalogRows) -> IntArray:
+    """How the frames of each row were found: places in ``BuiltFrom``, int64 [R]; -1 where there is no index."""
+    frames = catalog._data.frames
+    if frames is None:
+        return np.full(len(catalog), -1, np.int64)
+    # One more for rows without an index, whose place is -1.
+    return catalog._shown(np.append(frames.built_from(), -1)[catalog._data.frame_rows])
+
+
+def missing_frames(catalog: CatalogRows) -> str | None:
+    """Path of a catalog's frame tables, where it has some and the file is not there; else None."""
+    return catalog._data.missing
+
+
+def arrow_column(catalog: CatalogRows, name: str) -> pa.Array:
+    """Read one column of a catalog as it is stored, [R], text and labels decoded.
+
+    Raises:
+        UsageError: There is no such column; the message lists the known.
+    """
+    column = decoded(catalog._data.facts.column(name)).combine_chunks()
+    return column if catalog._rows is None else column.take(pa.array(catalog._rows))
+
+
+_IN_FLIGHT_PER_WORKER = 2
+
+
+class Difference(NamedTuple):
+    """A value of a catalog that differs from the file.
+
+    Attributes:
+        source: Path or name.
+        what: "file", "frames", "time_base", "times_from", "time_shift", "pts", "frame_packet", "damaged", "packets", or
+            the name of a column.
+        expected: The value in the catalog.
+        found: The value of the file.
+    """
+
+    source: str
+    what: str
+    expected: str
+    found: str
+
+
+class Failure(NamedTuple):
+    """A source that could not be verified.
+
+    Attributes:
+        source: Path or name.
+        error: Type and message.
+    """
+
+    source: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """Result of `Catalog.verify`.
+
+    Attributes:
+        checked: Number of rows that were checked.
+        differences: Values that differ from the catalog, in the order of rows.
+        errors: Sources that could not be read, in the order of rows.
+    """
+
+    checked: int
+    differences: tuple[Difference, ...]
+    errors: tuple[Failure, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether no difference and no error was found."""
+        return not self.differences and not self.errors
+
+    def __repr__(self) -> str:
+        return f"Verification({self.checked} checked, {len(self.differences)} differences, {len(self.errors)} errors)"
+
+
+def verified(catalog: CatalogRows, sample: float | None, workers: int | None, seed: int) -> Verification:
+    """Verify rows of a catalog; see `Catalog.verify`."""
+    rows = sampled(catalog.usable_rows, sample, seed)
+    threads = thread_budget().threads if workers is None else check_integer("workers", workers, least=0)
+    differences: list[Difference] = []
+    errors: list[Failure] = []
+    in_flight = _IN_FLIGHT_PER_WORKER * max(1, threads)
+    with ordered_outcomes(_checker(catalog), rows.tolist(), workers=threads, max_in_flight=in_flight) as outcomes:
+        for outcome in outcomes:
+            if isinstance(outcome, Err):
+                raise outcome.error
+            differences += [found for found in outcome.value if isinstance(found, Difference)]
+            errors += [found for found in outcome.value if isinstance(found, Failure)]
+    return Verification(len(rows), tuple(differences), tuple(errors))
+
+
+def sampled(rows: IntArray, sample: float | None, seed: int) -> IntArray:
+    """Draw some of the rows, ascending.
+
+    Args:
+        rows: int64 [U].
+        sample: How many if it is an int, which share if it is a float, None for all.
+        seed: Another seed draws others.
+    """
+    check_integer("seed", seed, least=0)
+    if sample is None:
+        return rows
+    if isinstance(sample, bool) or not isinstance(sample, (int, float, np.integer)):
+        raise expected("sample", "a number of rows, a share of them such as 0.01, or None", sample)
+    if isinstance(sample, float):
+        if not 0 <= sample <= 1:
+            raise UsageError(
+                f"sample: expected a share from 0.0 to 1.0, got {sample}; for a number of rows, give an int"
+            )
+        count = ceil(sample * len(rows))
+    else:
+        count = int(sample)
+    if count < 0:
+        raise expected("sample", "a number of rows of at least 0", sample)
+    drawn = np.random.default_rng(seed).permutation(len(rows))[:count]
+    return rows[np.sort(drawn)]
+
+
+def _checker(catalog: CatalogRows) -> Callable[[int], list[Difference | Failure]]:
+    def check(row: int) -> list[Difference | Failure]:
+        name = catalog.shown_name(row)
+        try:
+            return [Difference(name, *found) for found in _differences(catalog, row)]
+        except StaleSource as error:
+            return [Difference(name, "file", "the file that was scanned", str(error))]
+        except FramefeedError as error:
+            return [Failure(name, f"{type(error).__name__}: {error}")]
+
+    return check
+
+
+def _differences(catalog: CatalogRows, row: int) -> list[tuple[str, str, str]]:
+    media = MediaSource.of(catalog.source(row))
+    info = catalog.info(row)
+    if not catalog.has_frame_indexes:
+        media.check_identity(_identity(catalog, row))
+        return _of_info(info, probe(media))
+    index = catalog.frame_index(row)
+    media.check_identity(index.identity)
+    assumed = 1 / index.time_base if index.times_from == "assumed" else None
+    now, decoded = index_media(media, "full", assume_fps=assumed)
+    return [*_of_info(info, now), *_of_frames(index, decoded)]
+
+
+def _identity(catalog: CatalogRows, row: int) -> SourceIdentity:
+    size, mtime_ns = catalog.row_stat(row)
+    return SourceIdentity(size, None if mtime_ns < 0 else mtime_ns, catalog.row_fingerprint(row) or "")
+
+
+def _of_info(expected: MediaInfo | None, found: MediaInfo) -> list[tuple[str, str, str]]:
+    pairs = ((name, getattr(expected, name, None), getattr(found, name)) for name in INFO_COLUMNS)
+    return [(name, str(before), str(now)) for name, before, now in pairs if before != now]
+
+
+def _of_frames(expected: FrameIndex, found: FrameIndex) -> list[tuple[str, str, str]]:
+    """What differs in the frames that come out, and in where their bytes are; how they were found may differ."""
+    if len(expected) != len(found):
+        return [("frames", str(len(expected)), str(len(found)))]
+    differences = []
+    for name in ("time_base", "times_from", "time_shift"):
+        before, now = getattr(expected, name), getattr(found, name)
+        if before != now:
+            differences.append((name, str(before), str(now)))
+    columns: list[tuple[str, Any, Any]] = [
+        ("pts", expected.pts, found.pts),
+        ("frame_packet", expected.frame_packet, found.frame_packet),
+    ]
+    if expected.num_damaged_frames is not None and found.num_damaged_frames is not None:
+        numbers = np.arange(len(found), dtype=np.int64)
+        columns.append(("damaged", expected.is_damaged(numbers), found.is_damaged(numbers)))
+    if len(expected.packets) != len(found.packets):
+        return [*differences, ("packets", str(len(expected.packets)), str(len(found.packets)))]
+    for name in ("offset", "size", "pts"):
+        columns.append(("packets", getattr(expected.packets, name), getattr(found.packets, name)))
+    for what, before, now in columns:
+        different = np.flatnonzero(before != now)
+        if len(different):
+            at = int(different[0])
+            rest = f" and {len(different) - 1} more" if len(different) > 1 else ""
+            differences.append((what, f"{before[at]} at {at}{rest}", f"{now[at]}"))
+    return differences

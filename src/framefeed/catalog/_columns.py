@@ -1,0 +1,401 @@
+"""The facts of a catalog as columns: their schema, how they are collected, and how they are read back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from threading import RLock
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import xxhash
+
+from framefeed._arrays import IntArray
+from framefeed._cached import cached_property
+from framefeed._checks import expected
+from framefeed._nearest import did_you_mean
+from framefeed.catalog._arrow import Texts, ragged_view
+from framefeed.catalog._names import printable
+from framefeed.catalog._roll import Roll, usable_of
+from framefeed.catalog._survey import Finding
+from framefeed.errors import UsageError
+from framefeed.parallel import renew_after_fork
+
+Label = str | int
+
+FACTS: dict[str, pa.DataType] = {
+    "source": pa.string(),
+    "kind": pa.string(),
+    "container": pa.string(),
+    "codec": pa.string(),
+    "width": pa.int64(),
+    "height": pa.int64(),
+    "coded_width": pa.int64(),
+    "coded_height": pa.int64(),
+    "rotation": pa.int64(),
+    "mirrored": pa.bool_(),
+    "pixel_format": pa.string(),
+    "num_frames": pa.int64(),
+    "num_damaged_frames": pa.int64(),
+    "times_from": pa.string(),
+    "duration_seconds": pa.float64(),
+    "average_fps": pa.float64(),
+    "is_variable_frame_rate": pa.bool_(),
+    "num_key_frames": pa.int64(),
+    "bytes": pa.int64(),
+    "mtime_ns": pa.int64(),
+    "fingerprint": pa.string(),
+    "label": pa.dictionary(pa.int32(), pa.string()),
+    "error_type": pa.string(),
+    "error": pa.string(),
+}
+"""Columns of every catalog in their order; the label's values are whole numbers where a manifest's labels are."""
+
+INFO_COLUMNS = (
+    "kind",
+    "container",
+    "codec",
+    "width",
+    "height",
+    "coded_width",
+    "coded_height",
+    "rotation",
+    "mirrored",
+    "pixel_format",
+)
+ROWS_PER_CHUNK = 4096
+"""Rows held as Python objects, at about 1 kB each, before they become columns."""
+_SHOWN_CLASSES = 5
+_WHERE_NOT_WHAT = frozenset({"source", "mtime_ns", "error"})
+"""Columns that differ between copies of the same media, and so are no part of a catalog's fingerprint."""
+
+
+def facts_of(finding: Finding) -> dict[str, Any]:
+    """Give the facts of one source by column, without source and label."""
+    facts: dict[str, Any] = {"fingerprint": finding.fingerprint, "num_damaged_frames": finding.num_damaged_frames}
+    if finding.info is not None:
+        facts |= {name: getattr(finding.info, name) for name in (*INFO_COLUMNS, "bytes")}
+        facts |= {
+            "num_frames": finding.info.num_frames_from_header,
+            "duration_seconds": finding.info.duration_seconds_from_header,
+            "average_fps": finding.info.average_fps_from_header,
+        }
+    if finding.stat is not None:
+        facts |= {"bytes": finding.stat.bytes, "mtime_ns": finding.stat.mtime_ns}
+    if finding.error is not None:
+        facts |= {"error_type": type(finding.error).__name__, "error": printable(str(finding.error))}
+    return facts | _facts_of_index(finding)
+
+
+def _facts_of_index(finding: Finding) -> dict[str, Any]:
+    index = finding.index
+    if index is None:
+        return {}
+    facts: dict[str, Any] = {
+        "num_frames": len(index),
+        "num_damaged_frames": index.num_damaged_frames,
+        "num_key_frames": len(index.key_frame_indices),
+        "times_from": index.times_from,
+        # What the header claims of them is kept with the frame tables.
+        "duration_seconds": None,
+        "average_fps": index.average_fps,
+    }
+    if index.has_timestamps:
+        facts |= {
+            "duration_seconds": float((index.end_pts - int(index.pts[0])) * index.time_base),
+            "is_variable_frame_rate": index.is_variable_frame_rate,
+        }
+    return facts
+
+
+class FactsBuilder:
+    """Collects the facts of sources, one after the other; all but the last of them as Arrow columns already."""
+
+    def __init__(self) -> None:
+        self._names = [name for name in FACTS if name not in ("source", "label")]
+        self._rows: list[dict[str, Any]] = []
+        self._chunks: dict[str, list[pa.Array]] = {name: [] for name in self._names}
+
+    def append(self, finding: Finding) -> None:
+        """Add one source."""
+        self._rows.append(facts_of(finding))
+        if len(self._rows) >= ROWS_PER_CHUNK:
+            self._close()
+
+    def columns(self) -> dict[str, pa.Array]:
+        """Give what was collected, by column."""
+        self._close()
+        return {name: pa.concat_arrays(chunks) for name, chunks in self._chunks.items()}
+
+    def _close(self) -> None:
+        for name, chunks in self._chunks.items():
+            chunks.append(pa.array([row.get(name) for row in self._rows], FACTS[name]))
+        self._rows = []
+
+
+def encode_labels(labels: pa.ChunkedArray, classes: Sequence[Label]) -> pa.ChunkedArray:
+    """Encode labels as positions in ``classes``; the dictionary holds all of them, also those that no row has."""
+    kind = pa.int64() if classes and isinstance(classes[0], int) else pa.string()
+    dictionary = pa.array(classes, kind)
+    plain = labels.cast(kind).combine_chunks()
+    codes = pc.index_in(plain, value_set=dictionary).cast(pa.int32())
+    return pa.chunked_array([pa.DictionaryArray.from_arrays(codes, dictionary)])
+
+
+def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Give a dictionary-encoded column's values, any other column as it is."""
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def label_codes(facts: Facts, classes: Sequence[Label]) -> IntArray:
+    """Give each row's label as its position in ``classes``, int64 [R]; -1 where there is none."""
+    column = facts.column("label")
+    if not pa.types.is_dictionary(column.type):
+        column = encode_labels(column, classes)
+    codes = np.full(facts.num_rows, -1, np.int64)
+    start = 0
+    for chunk in column.chunks:
+        # A file may give each of its parts another dictionary; -1 stands for what is in none.
+        places = encode_labels(pa.chunked_array([chunk.dictionary]), classes).combine_chunks().indices
+        known = np.append(places.fill_null(-1).to_numpy(zero_copy_only=False), -1)
+        indices = chunk.indices.fill_null(len(known) - 1).to_numpy(zero_copy_only=False)
+        codes[start : start + len(chunk)] = known[indices]
+        start += len(chunk)
+    return codes
+
+
+def normal_labels(labels: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Make labels integers if they are, else strings.
+
+    Where one label is missing, pandas and others write integers as 0.0, 1.0, 10.0: as text, 10.0 would come before 2.0.
+    """
+    if pa.types.is_floating(labels.type):
+        with suppress(pa.ArrowInvalid):
+            return labels.cast(pa.int64())
+    return labels.cast(pa.int64() if pa.types.is_integer(labels.type) else pa.string())
+
+
+def check_classes(classes: object) -> tuple[Label, ...]:
+    """Take the list of all labels, in the order of their numbers, as a tuple.
+
+    Raises:
+        UsageError: It is not a list of different strings, or of different integers.
+    """
+    what = "a list of all labels in the order of their numbers, all strings or all integers, each once"
+    if hasattr(classes, "classes") and not isinstance(classes, type):
+        kind = type(classes).__name__
+        raise UsageError(f"classes: expected {what}, got a {kind}: give its list, as in classes=train_catalog.classes")
+    # A set has another order in each run.
+    if not isinstance(classes, (Sequence, np.ndarray)) or isinstance(classes, (str, bytes)):
+        raise expected("classes", what, classes)
+    labels = tuple(classes.tolist() if isinstance(classes, np.ndarray) else classes)
+    if {type(each) for each in labels} not in ({str}, {int}) or len(set(labels)) < len(labels):
+        raise expected("classes", what, list(labels))
+    return labels
+
+
+def classes_of(labels: pa.ChunkedArray, classes: Sequence[Label] | None) -> tuple[Label, ...]:
+    """List the labels that the numbers of labels come from: those given, else the distinct ones, sorted.
+
+    Raises:
+        UsageError: A label is not among those given.
+    """
+    found = tuple(distinct(labels))
+    if classes is None:
+        return found
+    known_labels = set(classes)
+    missing = [label for label in found if label not in known_labels]
+    if missing:
+        known = ", ".join(map(repr, classes[:_SHOWN_CLASSES])) + (", ..." if len(classes) > _SHOWN_CLASSES else "")
+        advice = "give classes= all labels, in the same spelling"
+        if type(missing[0]) is not type(classes[0]):
+            kinds = ("a string", "an integer") if isinstance(missing[0], str) else ("an integer", "a string")
+            advice = (
+                f"{missing[0]!r} is {kinds[0]}, and {classes[0]!r} is {kinds[1]}: give classes= all labels, each as "
+                f"{kinds[0]}"
+            )
+        raise UsageError(
+            f"classes: {len(missing):,} of the {len(found):,} labels found are not in it, for example {missing[0]!r} "
+            f"(it has {known}); {advice} (on the command line: name a catalog with all labels in --classes-of, or "
+            "leave it out)"
+        )
+    return tuple(classes)
+
+
+def distinct(values: pa.ChunkedArray) -> list[Any]:
+    """List the values of a column once each, sorted as Python sorts them; nulls are left out."""
+    return sorted(value for value in pc.unique(values).to_pylist() if value is not None)
+
+
+class Facts:
+    """Columns by name, in memory or in a file, each read when it is first asked for.
+
+    A training worker needs few of the columns: of a million files it should hold those alone.
+
+    Args:
+        schema: Names and types.
+        num_rows: Number of rows.
+        read: Reads one column.
+        roll: Some of the columns, mapped from a file that all processes share.
+    """
+
+    def __init__(
+        self, schema: pa.Schema, num_rows: int, read: Callable[[str], pa.ChunkedArray], roll: Roll | None = None
+    ) -> None:
+        self.schema = schema
+        self.num_rows = num_rows
+        self._read = read
+        self._roll = roll
+        self._columns: dict[str, pa.ChunkedArray] = {}
+        self._numbers: dict[str, IntArray] = {}
+        self._texts: dict[str, Texts] = {}
+        self.begin_anew()
+        renew_after_fork(self)
+
+    def begin_anew(self) -> None:
+        """Replace the lock, which a thread of the parent may have held."""
+        # A finaliser may ask for a column in the middle of another's reading.
+        self._lock = RLock()
+
+    @classmethod
+    def of_table(cls, table: pa.Table) -> Facts:
+        """Take a table in memory."""
+        return cls(table.schema, table.num_rows, table.column)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns, in order."""
+        return list(self.schema.names)
+
+    @property
+    def extra_names(self) -> list[str]:
+        """Names of the manifest's own columns."""
+        return [name for name in self.names if name not in FACTS]
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        """Read a column.
+
+        Raises:
+            UsageError: There is none of this name; the message lists the known.
+        """
+        if name not in self.names:
+            known, meant = ", ".join(self.names), did_you_mean(str(name), self.names)
+            raise UsageError(f"this catalog has no column {name!r}: its columns are {known}{meant}")
+        with self._lock:
+            if name not in self._columns:
+                self._columns[name] = self._read(name)
+            return self._columns[name]
+
+    def table(self) -> pa.Table:
+        """Read all columns."""
+        return pa.table({name: self.column(name) for name in self.names})
+
+    def numbers(self, name: str) -> IntArray:
+        """Read a column of whole numbers or truth values as int64 [R], nulls as -1."""
+        if self._roll is not None and name in self._roll:
+            return self._roll.numbers(name)
+        if name not in self._numbers:
+            numbers: IntArray = self.column(name).cast(pa.int64()).fill_null(-1).to_numpy()
+            numbers.flags.writeable = False
+            self._numbers[name] = numbers
+        return self._numbers[name]
+
+    def texts(self, name: str) -> Texts:
+        """Read a column of strings, quick to look up by row."""
+        if name not in self._texts:
+            self._texts[name] = Texts(self.column(name))
+        return self._texts[name]
+
+    def source(self, row: int) -> str:
+        """Read what the ``source`` column says of one row."""
+        return (self.texts("source")[row] or "") if self._roll is None else self._roll.source(row)
+
+    def is_null(self, name: str) -> npt.NDArray[np.bool_]:
+        """Tell where a column is null, bool [R]."""
+        nulls: npt.NDArray[np.bool_] = self.column(name).is_null().to_numpy()
+        return nulls
+
+    @cached_property
+    def has_failed(self) -> npt.NDArray[np.bool_]:
+        """Tell which rows have an error, bool [R]."""
+        return ~self.is_null("error_type") if self._roll is None else self._roll.has_failed
+
+    @cached_property
+    def usable_rows(self) -> IntArray:
+        """Rows that can be read, int64 [U]: no error, and at least one frame (or an unknown number, at "header")."""
+        if self._roll is not None:
+            return self._roll.usable_rows
+        return usable_of(self.has_failed, self.numbers("num_frames"))
+
+    @cached_property
+    def source_numbers(self) -> IntArray:
+        """Number of each row's source among the distinct sources in the order of their first rows, int64 [R]."""
+        return source_numbers(self.column("source").combine_chunks())
+
+    @cached_property
+    def frame_rows(self) -> IntArray:
+        """Row of the frame tables of each row, int64 [R]; -1 where there is no index: stills, and what failed.
+
+        The tables hold a row for each distinct source with an index, in the order of their first rows.
+        """
+        if self._roll is not None:
+            return self._roll.frame_rows
+        there, numbers = ~self.is_null("num_key_frames"), self.source_numbers
+        of_source = np.zeros(int(numbers.max(initial=-1)) + 1, dtype=bool)
+        of_source[numbers] = there
+        return numbered(of_source)[numbers]
+
+
+def source_numbers(texts: pa.Array) -> IntArray:
+    """Number the distinct texts in the order of their first rows, int64 [R]."""
+    numbers: IntArray = texts.dictionary_encode().indices.cast(pa.int64()).to_numpy()
+    return numbers
+
+
+def numbered(there: npt.NDArray[np.bool_]) -> IntArray:
+    """Number those that are there in their order, int64 [N]; -1 for the others."""
+    return np.where(there, np.cumsum(there) - 1, -1).astype(np.int64)
+
+
+def content_fingerprint(table: pa.Table, settings: Sequence[str]) -> str:
+    """Hash what a plan depends on: content, order and columns of the rows, not where the files lie.
+
+    Args:
+        table: The facts.
+        settings: What else decides: depth, verify, classes.
+    """
+    digest = xxhash.xxh3_128(repr(list(settings)).encode())
+    for name in table.column_names:
+        if name not in _WHERE_NOT_WHAT:
+            digest.update(f"{name}\n".encode())
+            hash_column(digest, table.column(name))
+    return digest.hexdigest()
+
+
+def hash_column(digest: xxhash.xxh3_128, column: pa.ChunkedArray) -> None:
+    """Add the values of a column to a hash, whatever its chunks and its encoding, without a Python object a row."""
+    digest.update(column.is_null().to_numpy())
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_floating(kind):
+        digest.update(decoded(column).cast(pa.float64()).fill_null(0.0).to_numpy())
+    elif pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        digest.update(decoded(column).cast(pa.int64()).fill_null(0).to_numpy())
+    elif not pa.types.is_null(kind):
+        lengths, values = xxhash.xxh3_128(), xxhash.xxh3_128()
+        for chunk in column.chunks:
+            # Text by text the chunks are the same however a table is cut into them.
+            texts = ragged_view(_as_strings(decoded(pa.chunked_array([chunk]))).combine_chunks(), np.uint8)
+            lengths.update(np.diff(texts.offsets).data)
+            if len(chunk):
+                values.update(texts.values[texts.offsets[0] : texts.offsets[-1]].data)
+        digest.update(lengths.digest() + values.digest())
+
+
+def _as_strings(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    try:
+        return column.cast(pa.large_string()).fill_null("")
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+        return pa.chunked_array([[str(value) for value in column.to_pylist()]], pa.large_string())

@@ -1,0 +1,336 @@
+"""One frame index as bytes: what follows from other columns is left out, the rest is packed, and a checksum guards it.
+
+Layout, little-endian: checksum, what is there, the header's claims if any; if there is an index: fixed fields, lengths
+of texts, texts, columns. What a column is compared with is said where it is written, in ``_columns_of``.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import Any, NamedTuple, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from framefeed._arrays import IntArray
+from framefeed.catalog._arrow import Ragged
+from framefeed.catalog._frame_numbers import DELTA, PLAIN, RAMP, Cursor, Damaged, pack
+from framefeed.errors import LimitExceeded, UsageError
+from framefeed.index import BuiltFrom, FrameIndex, PacketTable, StreamFacts, TimesFrom
+from framefeed.media import DEFAULT_LIMITS, SourceIdentity
+
+MOST_ITEMS = DEFAULT_LIMITS.max_packets
+"""Frames or packets of one row: an even column takes no bytes, so that bytes alone bound no allocation."""
+
+_STREAM = {field.name: str(field.type) for field in fields(StreamFacts)}
+"""Fields of StreamFacts and their types as written there."""
+NUMBER_FIELDS: Mapping[str, type[int]] = {
+    name: bool if kind == "bool" else int for name, kind in _STREAM.items() if kind in ("int", "bool")
+}
+"""Fields of StreamFacts that are columns, to be asked for of all rows at once: a new field becomes one by itself."""
+_TEXT_FIELDS = tuple(name for name in _STREAM if name not in NUMBER_FIELDS)
+
+_PRESENT, _CLAIMS, _IDENTITY, _MTIME, _CHAINED, _SCATTERED, _STEPPED, _DAMAGED = (1 << bit for bit in range(8))
+_CHECKSUM = struct.Struct("<I")
+"""Of all after it."""
+_FLAGS = struct.Struct("<H")
+"""Which of the above."""
+_COUNT = struct.Struct("<I")
+_CLAIMED = struct.Struct("<qdd")
+_FIXED = struct.Struct("<BBqqqqqIII")
+"""Built from, times from and their shift, time base, identity's bytes and time, frames, packets, key frames."""
+_LENGTHS = struct.Struct(f"<{len(_TEXT_FIELDS) + 1}q")
+_BUILT_FROM: tuple[BuiltFrom, ...] = get_args(BuiltFrom)
+_TIMES_FROM: tuple[TimesFrom, ...] = get_args(TimesFrom)
+_NONE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderClaims:
+    """What the header claims of the frames, which a built index does not repeat; None where it claims nothing."""
+
+    num_frames: int | None = None
+    duration_seconds: float | None = None
+    average_fps: float | None = None
+
+
+class _Columns(NamedTuple):
+    """The packed columns, and the flags that say what some of them are differences from."""
+
+    flags: int
+    packed: bytes
+
+
+def row_bytes(index: FrameIndex | None, claims: HeaderClaims) -> bytes:
+    """Store the row of one source, but for ``NUMBER_FIELDS``.
+
+    Args:
+        index: None where it has none.
+        claims: Of its header.
+
+    Raises:
+        LimitExceeded: It has more than ``MOST_ITEMS`` frames or packets.
+    """
+    flags, parts = 0, []
+    if claims != HeaderClaims():
+        flags |= _CLAIMS
+        parts.append(_claims_bytes(claims))
+    if index is not None:
+        columns = _columns_of(index)
+        flags |= _PRESENT | columns.flags | _identity_flags(index.identity)
+        parts += [_fixed_bytes(index), _text_bytes(index), columns.packed]
+    body = _FLAGS.pack(flags) + b"".join(parts)
+    return _CHECKSUM.pack(zlib.crc32(body)) + body
+
+
+def read_claims(data: memoryview) -> HeaderClaims:
+    """Read the claims of a row.
+
+    Raises:
+        ValueError: The row is damaged.
+    """
+    return _opened(data)[2]
+
+
+def read_index(data: memoryview, numbers: Mapping[str, Any]) -> FrameIndex | None:
+    """Read the index of a row, each number checked that could lead a reader out of its tables.
+
+    Args:
+        data: What `row_bytes` gave.
+        numbers: Values of ``NUMBER_FIELDS``.
+
+    Raises:
+        ValueError: The row is damaged.
+    """
+    cursor, flags, _ = _opened(data)
+    if not flags & _PRESENT:
+        return None
+    built_from, times_from, shift, numerator, denominator, size, mtime, *counts = cursor.fields(_FIXED)
+    num_frames, num_packets, num_keys = counts
+    if numerator < 1 or denominator < 1:
+        raise Damaged(f"time base {numerator}/{denominator}")
+    if built_from >= len(_BUILT_FROM) or times_from >= len(_TIMES_FROM):
+        raise Damaged(f"built from {built_from}, times from {times_from}")
+    if max(num_frames, num_packets, num_keys) > MOST_ITEMS:
+        raise Damaged(f"it claims {num_frames} frames and {num_packets} packets, more than {MOST_ITEMS}")
+    if numbers["rotation"] not in (0, 90, 180, 270):
+        raise Damaged(f"rotation {numbers['rotation']}")
+    texts, fingerprint = _texts(cursor)
+    columns = _read_columns(cursor, flags, (num_frames, num_packets, num_keys))
+    return FrameIndex(
+        **columns,
+        time_base=Fraction(numerator, denominator),
+        built_from=_BUILT_FROM[built_from],
+        stream=StreamFacts(**texts, **numbers),
+        identity=SourceIdentity(size, mtime if flags & _MTIME else None, fingerprint) if flags & _IDENTITY else None,
+        times_from=_TIMES_FROM[times_from],
+        time_shift=shift,
+    )
+
+
+def built_from_codes(rows: Ragged) -> IntArray:
+    """Read of many rows how their ordinals were found, without reading the rest: places in ``BuiltFrom``, int64 [R].
+
+    Returns:
+        -1 where a row has no index.
+
+    Raises:
+        ValueError: A row is damaged.
+    """
+    starts, ends = rows.offsets[:-1], rows.offsets[1:]
+    body = _CHECKSUM.size + _FLAGS.size
+    if len(starts) and (starts.min() < 0 or ends.max() > len(rows.values) or (ends - starts).min() < body):
+        raise Damaged("a row breaks off")
+    flags = rows.values[starts + _CHECKSUM.size]
+    there = np.flatnonzero(flags & _PRESENT)
+    at = starts[there] + body + np.where(flags[there] & _CLAIMS, _CLAIMED.size, 0)
+    if (at >= ends[there]).any():
+        raise Damaged("a row breaks off")
+    codes = np.full(len(starts), -1, np.int64)
+    codes[there] = rows.values[at]
+    if codes.max(initial=-1) >= len(_BUILT_FROM):
+        raise Damaged(f"built from {codes.max()}")
+    return codes
+
+
+def _opened(data: memoryview) -> tuple[Cursor, int, HeaderClaims]:
+    cursor = Cursor(data)
+    (checksum,) = cursor.fields(_CHECKSUM)
+    if zlib.crc32(data[_CHECKSUM.size :]) != checksum:
+        raise Damaged("its checksum is another")
+    (flags,) = cursor.fields(_FLAGS)
+    if not flags & _CLAIMS:
+        return cursor, flags, HeaderClaims()
+    num_frames, duration, fps = cursor.fields(_CLAIMED)
+    return cursor, flags, HeaderClaims(
+        None if num_frames < 0 else num_frames,
+        None if np.isnan(duration) else duration,
+        None if np.isnan(fps) else fps,
+    )  # fmt: skip
+
+
+# --- what is not a column ---------------------------------------------------------------------------
+
+
+def _claims_bytes(claims: HeaderClaims) -> bytes:
+    return _CLAIMED.pack(
+        -1 if claims.num_frames is None else claims.num_frames,
+        np.nan if claims.duration_seconds is None else claims.duration_seconds,
+        np.nan if claims.average_fps is None else claims.average_fps,
+    )
+
+
+def _fixed_bytes(index: FrameIndex) -> bytes:
+    counts = (len(index), len(index.packets), len(index.key_frame_indices))
+    if max(counts) > MOST_ITEMS:
+        raise LimitExceeded(
+            f"a frame table holds up to {MOST_ITEMS} frames or packets of a video (max_packets), not {max(counts)}: "
+            "index this one with build_index, or cut it into several",
+            limit="max_packets",
+        )
+    time_base, identity = index.time_base, index.identity
+    stamp = (0, 0) if identity is None else (identity.bytes, identity.mtime_ns or 0)
+    origin = (_BUILT_FROM.index(index.built_from), _TIMES_FROM.index(index.times_from), index.time_shift)
+    try:
+        return _FIXED.pack(*origin, time_base.numerator, time_base.denominator, *stamp, *counts)
+    except struct.error as error:
+        raise UsageError(f"an index with time base {time_base} and identity {identity} cannot be stored") from error
+
+
+def _identity_flags(identity: SourceIdentity | None) -> int:
+    return 0 if identity is None else _IDENTITY | _MTIME * (identity.mtime_ns is not None)
+
+
+def _text_bytes(index: FrameIndex) -> bytes:
+    values = [getattr(index.stream, name) for name in _TEXT_FIELDS]
+    values.append("" if index.identity is None else index.identity.fingerprint)
+    texts = [value.encode() if isinstance(value, str) else value for value in values]
+    lengths = (_NONE if text is None else len(text) for text in texts)
+    return _LENGTHS.pack(*lengths) + b"".join(text for text in texts if text)
+
+
+def _texts(cursor: Cursor) -> tuple[dict[str, Any], str]:
+    """The fields of the stream that are texts, and the identity's fingerprint."""
+    lengths = cursor.fields(_LENGTHS)
+    if min(lengths) < _NONE:
+        raise Damaged("a text of negative length")
+    texts = [None if length == _NONE else bytes(cursor.take(length)) for length in lengths]
+    read: dict[str, Any] = {}
+    for name, text in zip(_TEXT_FIELDS, texts, strict=False):
+        read[name] = text if _STREAM[name] == "bytes | None" else _decoded(text)
+    return read, _decoded(texts[-1])
+
+
+def _decoded(text: bytes | None) -> str:
+    if text is None:
+        raise Damaged("a text is missing")
+    return text.decode()
+
+
+# --- columns ----------------------------------------------------------------------------------------
+
+
+def _columns_of(index: FrameIndex) -> _Columns:
+    packets, flags, parts = index.packets, 0, []
+    parts.append(pack(index.key_frame_indices, DELTA))
+    parts.append(pack(index.frame_packet, RAMP, DELTA))
+    parts.append(pack(index.pts, DELTA, PLAIN))
+    duration = pack(index.duration)
+    # Where frames stay for different times, each stays until the next.
+    stepped = pack(index.duration - _steps(index.pts)) if len(duration) > len(index) // 2 else duration
+    flags |= _STEPPED * (len(stepped) < len(duration))
+    parts.append(min(duration, stepped, key=len))
+    parts.append(pack(index.frame_start, DELTA, PLAIN))
+    parts.append(pack(packets.size))
+    # A packet mostly begins where the one before it ends, but for what other streams have in between.
+    chained = pack(packets.offset - _ends(packets))
+    offset = pack(packets.offset, DELTA, PLAIN) if len(chained) > len(packets) else chained
+    flags |= _CHAINED * (offset is chained)
+    parts.append(offset)
+    # A packet's time is that of its frame.
+    scattered = pack(packets.pts - _scattered(index.pts, index.frame_packet, len(packets)))
+    pts = pack(packets.pts, DELTA, PLAIN) if len(scattered) > len(packets) else scattered
+    flags |= _SCATTERED * (pts is scattered)
+    parts.append(pts)
+    parts.append(pack(packets.flags.astype(np.int64)))
+    if len(index.damaged_frame_indices):
+        flags |= _DAMAGED
+        parts += [_COUNT.pack(len(index.damaged_frame_indices)), pack(index.damaged_frame_indices, DELTA)]
+    return _Columns(flags, b"".join(parts))
+
+
+def _read_columns(cursor: Cursor, flags: int, counts: tuple[int, int, int]) -> dict[str, Any]:
+    num_frames, num_packets, num_keys = counts
+    keys = _in_range("a key frame", cursor.column(num_keys), 0, num_frames)
+    frame_packet = _in_range("the packet of a frame", cursor.column(num_frames), -1, num_packets)
+    pts = cursor.column(num_frames)
+    duration = cursor.column(num_frames)
+    if flags & _STEPPED:
+        duration += _steps(pts)
+    frame_start = _in_range("the first packet for a frame", cursor.column(num_frames), 0, max(1, num_packets))
+    size = _in_range("a packet's size", cursor.column(num_packets), 0, 2**62)
+    offset = cursor.column(num_packets)
+    if flags & _CHAINED:
+        offset[1:] += size[:-1]
+        np.cumsum(offset, out=offset)
+    _in_range("a packet's place", offset, -1, 2**62)
+    packet_pts = cursor.column(num_packets)
+    if flags & _SCATTERED:
+        packet_pts += _scattered(pts, frame_packet, num_packets)
+    packet_flags = _in_range("a packet's flags", cursor.column(num_packets), 0, 256).astype(np.uint8)
+    damaged = _damaged_frames(cursor, num_frames) if flags & _DAMAGED else np.empty(0, np.int64)
+    packets = PacketTable(offset, size, packet_pts, packet_flags)
+    for column in (offset, size, packet_pts, packet_flags):
+        column.flags.writeable = False
+    return {
+        "pts": pts,
+        "duration": duration,
+        "key_frame_indices": keys,
+        "frame_packet": frame_packet,
+        "frame_start": frame_start,
+        "packets": packets,
+        "damaged_frame_indices": damaged,
+    }
+
+
+def _damaged_frames(cursor: Cursor, num_frames: int) -> IntArray:
+    (count,) = cursor.fields(_COUNT)
+    if not 0 < count <= num_frames:
+        raise Damaged(f"{count} damaged frames of {num_frames}")
+    return cursor.column(count)
+
+
+def _steps(pts: IntArray) -> IntArray:
+    """Distance to the next frame, modulo 2**64; the last one's is that before it."""
+    steps = np.zeros(len(pts), np.int64)
+    if len(pts) > 1:
+        steps[:-1] = pts[1:] - pts[:-1]
+        steps[-1] = steps[-2]
+    return steps
+
+
+def _ends(packets: PacketTable) -> IntArray:
+    """End of the packet before each, modulo 2**64; 0 before the first."""
+    ends = np.zeros(len(packets), np.int64)
+    ends[1:] = packets.offset[:-1] + packets.size[:-1]
+    return ends
+
+
+def _scattered(pts: IntArray, frame_packet: IntArray, num_packets: int) -> IntArray:
+    """Time of each packet's frame; 0 for a packet without one."""
+    times = np.zeros(num_packets, np.int64)
+    if len(frame_packet) and not 0 <= int(frame_packet.min()) <= int(frame_packet.max()) < num_packets:
+        known = (frame_packet >= 0) & (frame_packet < num_packets)
+        frame_packet, pts = frame_packet[known], pts[known]
+    times[frame_packet] = pts
+    return times
+
+
+def _in_range(what: str, values: npt.NDArray[np.int64], low: int, high: int) -> npt.NDArray[np.int64]:
+    if len(values) and not (low <= int(values.min()) and int(values.max()) < high):
+        raise Damaged(f"{what} lies outside of {low} .. {high}")
+    return values

@@ -1,0 +1,500 @@
+"""Frame indexes as Arrow tables: one row a source, exact both ways, read out of a mapped file and without trust.
+
+Rows are decoded when they are asked for, and the last ones are kept. The pages of a mapped file are given back, so that
+a worker that walks a large catalog stays small.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import accumulate
+from threading import RLock
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import xxhash
+
+from framefeed._arrays import AnyArray, IntArray
+from framefeed.catalog._arrow import Ragged, gathered, primitive_view, ragged_view
+from framefeed.catalog._frame_rows import (
+    NUMBER_FIELDS,
+    HeaderClaims,
+    built_from_codes,
+    read_claims,
+    read_index,
+    row_bytes,
+)
+from framefeed.errors import UnreadableMedia, UsageError
+from framefeed.index import FrameIndex
+from framefeed.parallel import renew_after_fork, try_again_in_shortage
+
+CACHED_INDEXES = 64
+"""FrameIndex objects kept per open file."""
+CACHED_BYTES = 128 * 2**20
+"""Bytes that these may hold: an index takes about 65 bytes a frame, 14 MB for two hours at 30 frames a second."""
+
+READS_BETWEEN_RELEASES = 16
+"""Rows read before the pages of a mapped file are given back: Linux maps 64 KiB around each that is touched."""
+
+
+NUMBERS = np.dtype([("present", "<i4"), *((name, "<i4") for name in NUMBER_FIELDS)])
+"""The numbers of a row that may be asked for of all rows at once; side by side, so that a row is one place to read."""
+
+
+class MappedFile:
+    """A file mapped for reading: all processes that map it share its pages.
+
+    Args:
+        path: Of a file that is not empty.
+    """
+
+    def __init__(self, path: str) -> None:
+        with open(path, "rb") as file:
+            self._mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self.buffer = pa.py_buffer(self._mapping)
+
+    def release(self) -> None:
+        """Take the pages out of this process; they stay in the system's cache, and come back when they are touched."""
+        if hasattr(self._mapping, "madvise"):
+            self._mapping.madvise(mmap.MADV_DONTNEED)
+
+
+class RowReader:
+    """Finds and reads rows of record batches.
+
+    Args:
+        batches: Of the tables' columns.
+        name: For messages.
+        release: Called now and then, when what was read before is not needed any more.
+    """
+
+    def __init__(self, batches: Sequence[pa.RecordBatch], name: str, release: Callable[[], None] | None = None) -> None:
+        self._batches = batches
+        self._name = name
+        self._release = release
+        self._starts: list[int] = list(accumulate((batch.num_rows for batch in batches), initial=0))
+        self._columns: dict[int, dict[str, Any]] = {}
+        self._reads = 0
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def columns(self, batch: int) -> dict[str, Any]:
+        """View the columns of a batch.
+
+        Raises:
+            UnreadableMedia: The batch is damaged.
+        """
+        if batch not in self._columns:
+            try:
+                self._columns[batch] = _views(self._batches[batch])
+            except ValueError as error:
+                raise self._damaged(f"batch {batch}: {error}") from error
+        return self._columns[batch]
+
+    def index(self, row: int) -> FrameIndex | None:
+        """Decode the index of a row, if it has one.
+
+        Raises:
+            UnreadableMedia: The row is damaged.
+        """
+        columns, at = self._locate(row)
+        present, *values = columns["numbers"][at].item()
+        if not present:
+            return None
+        try:
+            numbers = {name: kind(value) for (name, kind), value in zip(NUMBER_FIELDS.items(), values, strict=True)}
+            index = read_index(columns["row"].row(at).data, numbers)
+        except ValueError as error:  # UsageError of FrameIndex and UnicodeDecodeError are ValueErrors too.
+            raise self._damaged(f"row {row}: {error}") from error
+        self._reads += 1
+        if self._release is not None and self._reads % READS_BETWEEN_RELEASES == 0:
+            self._release()
+        return index
+
+    def claims(self, row: int) -> HeaderClaims:
+        """Read the header's claims of a row.
+
+        Raises:
+            UnreadableMedia: The row is damaged.
+        """
+        columns, at = self._locate(row)
+        try:
+            return read_claims(columns["row"].row(at).data)
+        except ValueError as error:
+            raise self._damaged(f"row {row}: {error}") from error
+
+    def built_from(self, batch: int) -> IntArray:
+        """Read how the ordinals of each row were found, as ``built_from_codes`` gives it.
+
+        Raises:
+            UnreadableMedia: The batch is damaged.
+        """
+        try:
+            return built_from_codes(self.columns(batch)["row"])
+        except ValueError as error:
+            raise self._damaged(f"batch {batch}: {error}") from error
+
+    def check(self, batch: int) -> None:
+        """Check every offset of a batch, so that Arrow may copy rows of it.
+
+        Raises:
+            UnreadableMedia: The batch is damaged.
+        """
+        try:
+            self._batches[batch].validate(full=True)
+        except pa.ArrowException as error:
+            raise self._damaged(f"batch {batch}: {error}") from error
+
+    def _locate(self, row: int) -> tuple[dict[str, Any], int]:
+        if not 0 <= row < len(self):
+            raise IndexError(f"row {row} of {len(self)}")
+        batch = bisect_right(self._starts, row) - 1
+        return self.columns(batch), row - self._starts[batch]
+
+    def _damaged(self, what: str) -> UnreadableMedia:
+        return UnreadableMedia(
+            f"{self._name}: damaged frame table, {what}; delete it and index again", source=self._name, stage="index"
+        )
+
+
+def _views(batch: pa.RecordBatch) -> dict[str, AnyArray | Ragged]:
+    return {
+        "numbers": primitive_view(batch.column("numbers"), NUMBERS),
+        "row": ragged_view(batch.column("row"), np.uint8),
+    }
+
+
+class RecentIndexes:
+    """The indexes read last, bounded in number and in bytes; for several threads.
+
+    Args:
+        read: Reads one.
+    """
+
+    def __init__(self, read: Callable[[int], FrameIndex | None]) -> None:
+        self._read = read
+        self._kept: OrderedDict[int, FrameIndex | None] = OrderedDict()
+        self._nbytes = 0
+        self._lock = RLock()
+        renew_after_fork(self)
+
+    def begin_anew(self) -> None:
+        """Replace the lock and forget the indexes: a thread of the parent may have been changing them."""
+        self._kept = OrderedDict()
+        self._nbytes = 0
+        self._lock = RLock()
+
+    def __call__(self, row: int) -> FrameIndex | None:
+        """Give the index of a row."""
+        with self._lock:
+            if row in self._kept:
+                self._kept.move_to_end(row)
+                return self._kept[row]
+        index = self._read(row)
+        with self._lock:
+            # Another thread may have read the same row: all hold the one that is kept.
+            if row in self._kept:
+                return self._kept[row]
+            self._kept[row] = index
+            self._nbytes += _nbytes(index)
+            while len(self._kept) > CACHED_INDEXES or (self._nbytes > CACHED_BYTES and len(self._kept) > 1):
+                self._nbytes -= _nbytes(self._kept.popitem(last=False)[1])
+            return index
+
+
+def _nbytes(index: FrameIndex | None) -> int:
+    if index is None:
+        return 0
+    packets = index.packets
+    arrays: tuple[npt.NDArray[Any], ...] = (
+        index.pts, index.duration, index.frame_packet, index.frame_start, index.damaged_frame_indices,
+    )  # fmt: skip
+    return sum(array.nbytes for array in (*arrays, packets.offset, packets.size, packets.pts, packets.flags))
+
+
+__all__ = [
+    "SCHEMA",
+    "FrameTableBuilder",
+    "FrameTables",
+    "HeaderClaims",
+    "open_frame_tables",
+    "write_frame_tables",
+]
+
+ROWS_PER_BATCH = 65_536
+BYTES_PER_BATCH = 32 * 2**20
+"""A batch is closed when it reaches either: what is held in memory while a catalog is written stays bounded, and so do
+the batches of a file, each of which is looked at when it is opened."""
+
+SCHEMA = pa.schema(
+    [
+        pa.field("numbers", pa.binary(NUMBERS.itemsize), metadata={"fields": ",".join(NUMBERS.names or ())}),
+        pa.field("row", pa.large_binary()),
+    ]
+)
+"""Numbers of each stream at fixed places, to be read of all rows at once, and everything else of a row as bytes."""
+
+
+class FrameTableBuilder:
+    """Turns frame indexes, one after the other, into record batches.
+
+    Args:
+        emit: Called with each batch that is full.
+    """
+
+    def __init__(self, emit: Callable[[pa.RecordBatch], None]) -> None:
+        self._emit = emit
+        self._numbers: list[tuple[int, ...]] = []
+        self._rows: list[bytes] = []
+        self._bytes = 0
+
+    def append(self, index: FrameIndex | None, claims: HeaderClaims | None = None) -> None:
+        """Add the row of one source; None where it has no index.
+
+        Raises:
+            LimitExceeded: It has more frames or packets than a table holds.
+        """
+        row = row_bytes(index, claims or HeaderClaims())
+        self._rows.append(row)
+        self._numbers.append(_numbers_of(index))
+        self._bytes += len(row)
+        if len(self._rows) >= ROWS_PER_BATCH or self._bytes >= BYTES_PER_BATCH:
+            self.finish()
+
+    def finish(self) -> None:
+        """Emit what is left."""
+        if not self._rows:
+            return
+        rows = pa.array(self._rows, pa.large_binary())
+        self._emit(pa.RecordBatch.from_arrays([_numbers_column(np.array(self._numbers, NUMBERS)), rows], schema=SCHEMA))
+        self._numbers, self._rows, self._bytes = [], [], 0
+
+
+class FrameTables:
+    """Frame indexes of many sources in record batches, in memory or in a mapped file.
+
+    Args:
+        batches: Of ``SCHEMA``.
+        name: For messages; the path, where there is one.
+        file: The mapped file that holds the batches, if one does.
+    """
+
+    def __init__(
+        self, batches: Sequence[pa.RecordBatch], name: str = "frame tables in memory", file: MappedFile | None = None
+    ) -> None:
+        self._batches = tuple(batches)
+        self.name = name
+        self._reader = RowReader(self._batches, name, None if file is None else file.release)
+        self._recent = RecentIndexes(self._reader.index)
+
+    def __len__(self) -> int:
+        return len(self._reader)
+
+    def __repr__(self) -> str:
+        return f"FrameTables({len(self)} sources, {self.nbytes} bytes)"
+
+    @property
+    def batches(self) -> tuple[pa.RecordBatch, ...]:
+        """The batches, each of which was checked, so that Arrow may copy rows of it.
+
+        Raises:
+            UnreadableMedia: One is damaged.
+        """
+        for number in range(len(self._batches)):
+            self._reader.check(number)
+        return self._batches
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all batches."""
+        return sum(batch.nbytes for batch in self._batches)
+
+    def index(self, row: int) -> FrameIndex | None:
+        """Read the index of one source; the last ones read are kept.
+
+        Raises:
+            UnreadableMedia: The row is damaged.
+        """
+        return self._recent(row)
+
+    def claims(self, row: int) -> HeaderClaims:
+        """Read what the header of one source claims.
+
+        Raises:
+            UnreadableMedia: The row is damaged.
+        """
+        return self._reader.claims(row)
+
+    def stream_column(self, name: str) -> IntArray:
+        """Read a number of all streams, without reading their frames.
+
+        Args:
+            name: An int or bool field of StreamFacts, such as "rotation" or "color_space".
+
+        Returns:
+            int64 [rows]; -1 where a source has no index.
+
+        Raises:
+            UsageError: There is no such field; the message lists the known.
+        """
+        if name not in NUMBER_FIELDS:
+            raise UsageError(f"no column {name!r} of numbers in frame tables; they have {', '.join(NUMBER_FIELDS)}")
+        values = np.full(len(self), -1, np.int64)
+        start = 0
+        for number, batch in enumerate(self._batches):
+            numbers = self._reader.columns(number)["numbers"]
+            part = slice(start, start := start + batch.num_rows)
+            np.copyto(values[part], numbers[name], where=numbers["present"] != 0)
+        return values
+
+    def built_from(self) -> IntArray:
+        """Read how the ordinals of each source were found: places in ``BuiltFrom``, int64 [rows]; -1 without an index.
+
+        Raises:
+            UnreadableMedia: A batch is damaged.
+        """
+        parts = [self._reader.built_from(number) for number in range(len(self._batches))]
+        return np.concatenate([np.empty(0, np.int64), *parts])
+
+    def select(self, rows: Iterable[int]) -> FrameTables:
+        """Copy some rows into tables of their own."""
+        return FrameTables(list(gathered(self.batches, np.fromiter(rows, np.int64), ROWS_PER_BATCH)))
+
+
+def _numbers_of(index: FrameIndex | None) -> tuple[int, ...]:
+    if index is None:
+        return (0, *(0 for _ in NUMBER_FIELDS))
+    numbers = tuple(int(getattr(index.stream, name)) for name in NUMBER_FIELDS)
+    limits = np.iinfo(np.int32)
+    if not limits.min <= min(numbers) <= max(numbers) <= limits.max:
+        raise UsageError(f"{index.stream} cannot be stored: its numbers must fit into 32 bits")
+    return (1, *numbers)
+
+
+def evenly_cut(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Cut the rows of sound batches into batches of ``ROWS_PER_BATCH`` or ``BYTES_PER_BATCH``, however they came."""
+    waiting: list[pa.RecordBatch] = []
+    rows = nbytes = 0
+    for batch in batches:
+        ends = np.cumsum(np.diff(ragged_view(batch.column("row"), np.uint8).offsets))
+        start = 0
+        while start < batch.num_rows:
+            before = int(ends[start - 1]) if start else 0
+            # The row with which the batch is full is its last.
+            full = int(ends.searchsorted(BYTES_PER_BATCH - nbytes + before)) + 1
+            stop = min(batch.num_rows, start + ROWS_PER_BATCH - rows, full)
+            waiting.append(batch.slice(start, stop - start))
+            rows, nbytes, start = rows + stop - start, nbytes + int(ends[stop - 1]) - before, stop
+            if rows >= ROWS_PER_BATCH or nbytes >= BYTES_PER_BATCH:
+                yield _joined(waiting)
+                waiting, rows, nbytes = [], 0, 0
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """One batch of new buffers, so that a file holds the same bytes whatever the rows were parts of before."""
+    numbers = np.concatenate([primitive_view(batch.column("numbers"), NUMBERS) for batch in batches])
+    rows = [ragged_view(batch.column("row"), np.uint8) for batch in batches]
+    lengths = np.concatenate([np.diff(each.offsets) for each in rows])
+    values = np.concatenate([each.values[each.offsets[0] : each.offsets[-1]] for each in rows])
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(values)]
+    joined = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(lengths), buffers)
+    return pa.RecordBatch.from_arrays([_numbers_column(numbers), joined], schema=SCHEMA)
+
+
+def _numbers_column(numbers: npt.NDArray[Any]) -> pa.FixedSizeBinaryArray:
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(numbers).view(np.uint8))]
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(NUMBERS.itemsize), len(numbers), buffers)
+
+
+def content_of(tables: FrameTables) -> bytes:
+    """Hash all rows, however they are cut into batches."""
+    digests = {name: xxhash.xxh3_128(name.encode()) for name in (*SCHEMA.names, "lengths")}
+    for batch in tables.batches:
+        digests["numbers"].update(primitive_view(batch.column("numbers"), NUMBERS).view(np.uint8).data)
+        rows = ragged_view(batch.column("row"), np.uint8)
+        digests["lengths"].update(np.diff(rows.offsets).data)
+        if batch.num_rows:
+            digests["row"].update(rows.values[rows.offsets[0] : rows.offsets[-1]].data)
+    return b"".join(digest.digest() for digest in digests.values())
+
+
+def write_frame_tables(
+    path: str, batches: Iterable[pa.RecordBatch], metadata: Mapping[bytes, bytes], roll: pa.StructArray | None = None
+) -> None:
+    """Write batches as an Arrow IPC file and flush it to the disk.
+
+    Args:
+        path: Of the file.
+        batches: Of ``SCHEMA``.
+        metadata: Of the file.
+        roll: What planning asks about all rows of a catalog, see ``framefeed.catalog._roll``.
+    """
+    schema = SCHEMA if roll is None else SCHEMA.append(pa.field("roll", pa.list_(roll.type)))
+    with open(path, "wb") as file:
+        with pa.ipc.new_file(file, schema.with_metadata(dict(metadata))) as writer:
+            for batch in evenly_cut(batches):
+                empty = [] if roll is None else [pa.nulls(batch.num_rows, schema.field("roll").type)]
+                writer.write_batch(pa.RecordBatch.from_arrays([*batch.columns, *empty], schema=schema))
+            if roll is not None:
+                writer.write_batch(_roll_batch(roll, schema))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _roll_batch(roll: pa.StructArray, schema: pa.Schema) -> pa.RecordBatch:
+    """A last batch of one row, whose list is the roll: its columns lie in one piece each."""
+    nothing = [pa.nulls(1, kind) for kind in SCHEMA.types]
+    return pa.RecordBatch.from_arrays([*nothing, pa.ListArray.from_arrays([0, len(roll)], roll)], schema=schema)
+
+
+def open_frame_tables(path: str) -> tuple[FrameTables, Mapping[bytes, bytes]]:
+    """Map an Arrow IPC file: its pages are shared by all processes that open it.
+
+    Returns:
+        The tables and the metadata that they were written with.
+
+    Raises:
+        UnreadableMedia: Not such a file, damaged, or of another version.
+    """
+    return open_with_roll(path)[:2]
+
+
+def open_with_roll(path: str) -> tuple[FrameTables, Mapping[bytes, bytes], pa.StructArray | None]:
+    """Map an Arrow IPC file as `open_frame_tables` does, and give its roll too, if it has one."""
+    try:
+        return try_again_in_shortage(partial(_open_with_roll, path), path, "open")
+    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+        raise UnreadableMedia(
+            f"{path}: not readable as frame tables: {error}; delete it and index again", source=path, stage="index"
+        ) from error
+
+
+def _open_with_roll(path: str) -> tuple[FrameTables, Mapping[bytes, bytes], pa.StructArray | None]:
+    file = MappedFile(path)
+    reader = pa.ipc.open_file(pa.BufferReader(file.buffer))
+    has_roll = reader.schema.names[-1:] == ["roll"]
+    schema = pa.schema(list(reader.schema)[: -1 if has_roll else None])
+    if not schema.equals(SCHEMA) or schema.field("numbers").metadata != SCHEMA.field("numbers").metadata:
+        raise ValueError("its columns are not those of this version of framefeed")
+    batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
+    roll = _roll_of(batches.pop()) if has_roll and batches else None
+    tables = FrameTables([batch.select(SCHEMA.names) for batch in batches], path, file)
+    return tables, dict(reader.schema.metadata or {}), roll
+
+
+def _roll_of(batch: pa.RecordBatch) -> pa.StructArray:
+    roll: Any = batch.column("roll")
+    if not pa.types.is_list(roll.type) or not pa.types.is_struct(roll.type.value_type):
+        raise ValueError("its roll is none")
+    return roll.values

@@ -1,0 +1,88 @@
+"""Splitting rows into parts by hash: what part a group is in depends on the group and the seed, on nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from math import isclose
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from framefeed._arrays import IntArray
+from framefeed.errors import UsageError
+
+VALUES_AT_ONCE = 65_536
+"""Values that are Python objects at a time."""
+
+
+def part_rows(
+    groups: pa.ChunkedArray, fractions: Sequence[float], seed: int, strata: pa.ChunkedArray | None = None
+) -> list[IntArray]:
+    """Assign rows to parts, all rows of a group to one.
+
+    Args:
+        groups: The group of each row; null is a group of its own.
+        fractions: Share of each part in the groups, on average.
+        seed: Another seed gives another assignment.
+        strata: Value of each row, of whose every one each part gets its share; that of a group is its first row's.
+
+    Returns:
+        Row numbers of each part, ascending.
+    """
+    codes = groups.combine_chunks().dictionary_encode(null_encoding="encode")
+    hashes = _hashes(codes.dictionary, seed)
+    if strata is None:
+        parts = _parts_by_hash(hashes, fractions)
+    else:
+        values = strata.combine_chunks().dictionary_encode(null_encoding="encode").indices.to_numpy()
+        first_rows = np.unique(codes.indices.to_numpy(), return_index=True)[1]
+        parts = _parts_by_rank(hashes, values[first_rows], fractions)
+    part_of_row = parts[codes.indices.to_numpy()]
+    return [np.flatnonzero(part_of_row == part).astype(np.int64) for part in range(len(fractions))]
+
+
+def _parts_by_hash(hashes: npt.NDArray[np.uint64], fractions: Sequence[float]) -> IntArray:
+    ends = [round(end * 2**64) for end in accumulate(fractions)]
+    # Every hash is below 2**64: from there on, and after the last part's begin, nothing is left for others.
+    bounds = np.array([end for end in ends[:-1] if end < 2**64], dtype=np.uint64)
+    return bounds.searchsorted(hashes, side="right")
+
+
+def _parts_by_rank(hashes: npt.NDArray[np.uint64], values: IntArray, fractions: Sequence[float]) -> IntArray:
+    """Cut the groups of each value, in the order of their hashes, at the fractions of their number."""
+    order = np.lexsort((hashes, values))
+    counts = np.bincount(values)
+    rank = np.arange(len(order)) - np.repeat(counts.cumsum() - counts, counts)
+    share = (rank + 0.5) / np.repeat(counts, counts)
+    parts = np.empty(len(order), np.int64)
+    parts[order] = np.array(list(accumulate(fractions))[:-1]).searchsorted(share, side="right")
+    return parts
+
+
+def check_fractions(fractions: Mapping[str, float] | Sequence[float]) -> list[float]:
+    """Give the shares in order.
+
+    Raises:
+        UsageError: One is negative, or they do not add up to 1.
+    """
+    if isinstance(fractions, str) or not isinstance(fractions, (Mapping, Sequence)):
+        raise UsageError(f"expected fractions such as [0.8, 0.2] or {{'train': 0.8, 'val': 0.2}}, got {fractions!r}")
+    shares = [float(share) for share in (fractions.values() if isinstance(fractions, Mapping) else fractions)]
+    if not shares or min(shares) < 0 or not isclose(sum(shares), 1.0, abs_tol=1e-9):
+        raise UsageError(f"fractions must be at least 0 and add up to 1, not {shares}: name a part for the rest")
+    return shares
+
+
+def _hashes(values: pa.Array, seed: int) -> npt.NDArray[np.uint64]:
+    """One 64-bit number for each value, of its text and the seed."""
+    begun = hashlib.blake2b(f"{seed}\0".encode(), digest_size=8)
+    digests = bytearray()
+    for start in range(0, len(values), VALUES_AT_ONCE):
+        for value in values.slice(start, VALUES_AT_ONCE).to_pylist():
+            digest = begun.copy()
+            digest.update(b"" if value is None else f"{value}".encode())
+            digests += digest.digest()
+    return np.frombuffer(digests, ">u8").astype(np.uint64)

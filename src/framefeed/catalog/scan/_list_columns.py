@@ -1,0 +1,375 @@
+"""Which column of a list holds the paths, what the others are called, and paths built from several columns.
+
+Paths built from the values of a line: ``{label}/{id:06d}.mp4``, with the formats of ``str.format``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import string
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from framefeed._checks import shown
+from framefeed._nearest import did_you_mean
+from framefeed.catalog._names import unescape
+from framefeed.catalog.scan._list_text import PATH_COLUMNS, ListTable, count_media
+from framefeed.catalog.scan._list_values import ListText, is_number_format
+from framefeed.errors import UsageError
+
+_MAX_SIZE = 1000
+"""Largest width and precision: a path has at most 4,096 bytes, and 99999999999 characters do not fit into memory."""
+_CONVERSIONS: Mapping[str, Callable[[object], str]] = {"s": str, "r": repr, "a": ascii}
+_EXAMPLES = (0, 0.0, "")
+
+
+class TemplatePart(NamedTuple):
+    """Fixed text, and the column whose value follows it.
+
+    Attributes:
+        text: As it is in each path.
+        name: Column; None behind the last one.
+        spec: Format of the value, or "".
+        conversion: "s", "r" or "a", or None.
+    """
+
+    text: str
+    name: str | None
+    spec: str
+    conversion: str | None
+
+    @property
+    def field(self) -> str:
+        """The column as it is written in the template, with its braces."""
+        conversion = f"!{self.conversion}" if self.conversion else ""
+        return f"{{{self.name}{conversion}{self.spec and ':' + self.spec}}}"
+
+
+def template_parts(template: str) -> list[TemplatePart]:
+    """Take a template apart.
+
+    Raises:
+        UsageError: It is not a template, or one of its formats cannot be used.
+    """
+    try:
+        found = list(string.Formatter().parse(template))
+    except ValueError as error:
+        raise UsageError(f"path_template={template!r} cannot be read: {error}") from error
+    parts = [TemplatePart(text, name, spec or "", conversion) for text, name, spec, conversion in found]
+    for part in parts:
+        reason = "" if part.name is None else _why_not(part)
+        if reason:
+            raise UsageError(f"path_template={template!r}: {part.field} {reason}")
+    return parts
+
+
+def _why_not(part: TemplatePart) -> str:
+    """Say why a part cannot be used, and what to write instead; "" if it can."""
+    if not part.name:
+        return (
+            "names no column: write the name of a column into the braces, such as {label}, or {column_0} for the first "
+            "column of a list without a header"
+        )
+    if "{" in part.spec:
+        return f"has braces inside braces: write a number there, as in {{{part.name}:>6}}"
+    if any(len(digits) > 4 or int(digits) > _MAX_SIZE for digits in re.findall(r"\d+", part.spec)):
+        return f"has a width or precision above {_MAX_SIZE:,}: write a smaller number"
+    if part.conversion and part.conversion not in _CONVERSIONS:
+        return f"has an unknown conversion: expected !s, !r or !a, found !{part.conversion}"
+    # The format of a date, such as %Y, may be anything.
+    if "%" not in part.spec and not any(_fits(part.spec, each) for each in (("",) if part.conversion else _EXAMPLES)):
+        values = f"text, which !{part.conversion} gives" if part.conversion else "numbers or text"
+        return f"has a format that does not fit {values}: expected one of str.format, such as 06d for numbers"
+    return ""
+
+
+def _fits(spec: str, value: object) -> bool:
+    try:
+        format(value, spec)
+    except ValueError:
+        return False
+    return True
+
+
+def fill_template(parts: Sequence[TemplatePart], row: Mapping[str, Any]) -> str:
+    """Put the values of a row into a template.
+
+    Raises:
+        UsageError: A value does not fit its format.
+    """
+    # Not str.format: it takes "{video.id}" and "{box[0]}" as parts of a value, not as names of columns.
+    return "".join(part.text + ("" if part.name is None else _formatted(part, row[part.name])) for part in parts)
+
+
+def _formatted(part: TemplatePart, value: Any) -> str:
+    try:
+        return format(_CONVERSIONS[part.conversion](value) if part.conversion else value, part.spec)
+    except OverflowError as error:
+        reason = f"outside of the range of {part.field} in path_template"
+        raise UsageError(_misfit(part, value, reason)) from error
+    except (ValueError, TypeError) as error:
+        reason = f"and {part.field} in path_template needs {_kind(part.spec)}"
+        raise UsageError(_misfit(part, value, reason)) from error
+
+
+def _misfit(part: TemplatePart, value: Any, reason: str) -> str:
+    return f"{part.name} is {value!r:.100}, {reason}: correct the line, or the template"
+
+
+def _kind(spec: str) -> str:
+    """Say what values fit a format."""
+    if spec[-1:] in tuple("bcdoxX"):
+        return "an integer"
+    if is_number_format(spec):
+        return "a number"
+    return "text" if spec.endswith("s") else "text or a number"
+
+
+_LABEL = "label"
+
+
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    """How lists are read, where they do not say it themselves.
+
+    Attributes:
+        columns: Column of the list, by name or by number from 0, for each name that it is to have: "path", "label", ...
+        path_template: Path built from columns, in the words of ``str.format``: ``"{label}/{youtube_id}.mp4"``.
+        folder: Folder that relative paths count from; None for that of the list.
+
+    Raises:
+        UsageError: Something is not of its kind, or both name the paths.
+    """
+
+    columns: Mapping[str, str | int] | None = None
+    path_template: str | None = None
+    folder: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.columns is not None and not _is_mapping(self.columns):
+            raise UsageError(
+                'columns must be a dict such as {"path": 0, "label": 1}, from the name of each column in the catalog '
+                f"to its number or name in the list, got {shown(self.columns)}"
+            )
+        if self.path_template is None:
+            return
+        if not isinstance(self.path_template, str) or not self.template_fields:
+            raise UsageError(
+                f'path_template must be text with columns in braces, such as "{{label}}/{{id}}.mp4", got '
+                f"{shown(self.path_template)}"
+            )
+        if "path" in (self.columns or {}):
+            raise UsageError("both columns['path'] and path_template say what the paths are: give one of the two")
+
+    @property
+    def template_parts(self) -> list[TemplatePart]:
+        """The template, taken apart."""
+        return template_parts(self.path_template or "")
+
+    @property
+    def template_fields(self) -> list[str]:
+        """Columns that the template names."""
+        return [part.name for part in self.template_parts if part.name is not None]
+
+    @property
+    def number_fields(self) -> set[str]:
+        """Columns that the template formats as numbers."""
+        parts = self.template_parts
+        return {part.name for part in parts if part.name is not None and part.spec and is_number_format(part.spec)}
+
+    @property
+    def wanted(self) -> set[str]:
+        """Names that a list must have."""
+        return {*self.template_fields, *(name for name in (self.columns or {}).values() if isinstance(name, str))}
+
+
+def _is_mapping(columns: object) -> bool:
+    return isinstance(columns, Mapping) and all(
+        isinstance(new, str) and isinstance(old, (str, int)) and not isinstance(old, bool)
+        for new, old in columns.items()
+    )
+
+
+def renamed(found: ListTable, options: ListOptions) -> ListTable:
+    """Give columns the names that are asked for; without a header, the others get names by their numbers.
+
+    A column ``Label`` or ``LABEL`` is called ``label`` if no other column is.
+
+    Raises:
+        UsageError: A column that is asked for is not there, or two columns would have one name.
+    """
+    old = found.table.column_names
+    chosen = {_column_at(found, each, new): new for new, each in (options.columns or {}).items()}
+    names = list(old)
+    if not found.has_header:
+        # A path and one value: the value is the label.
+        plain = {1: _LABEL} if len(names) == 2 and not chosen else {}
+        names = [plain.get(at, f"column_{at}") for at in range(len(names))]
+    names = [chosen.get(at, name) for at, name in enumerate(names)]
+    if _LABEL not in names:
+        names = _with_label(names, chosen)
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        raise _two_of_one_name(twice, old, options.columns or {}, found.has_header)
+    return replace(found, table=found.table.rename_columns(names))
+
+
+def _with_label(names: list[str], chosen: Collection[int]) -> list[str]:
+    """Call a column "label" whose name is that but for capitals.
+
+    Raises:
+        UsageError: There are several.
+    """
+    alike = [at for at, name in enumerate(names) if at not in chosen and name.strip().lower() == _LABEL]
+    if len(alike) > 1:
+        first, second = (names[at] for at in alike[:2])
+        raise UsageError(
+            f"both columns {first!r} and {second!r} may be the label: say which one, as in "
+            f'columns={{"label": "{first}"}}'
+        )
+    return [_LABEL if at in alike else name for at, name in enumerate(names)]
+
+
+def _two_of_one_name(twice: str, old: Sequence[str], columns: Mapping[str, str | int], has_header: bool) -> UsageError:
+    asked = {new: each for new, each in columns.items() if new == twice}
+    if not asked:
+        return UsageError(f"two columns have one name ({twice!r}): give each column of the list another name")
+    other: str | int = twice if has_header else int(twice.removeprefix("column_"))
+    example = _quoted({**asked, f"other_{twice}": other})
+    return UsageError(
+        f"columns={_quoted(asked)} would give two columns one name, {twice!r}: the list has a column {other!r} too "
+        f"(it has {', '.join(map(repr, old))}): give that one another name, as in columns={example}"
+    )
+
+
+def _column_at(found: ListTable, wanted: str | int, new: str) -> int:
+    names = found.table.column_names
+    if isinstance(wanted, int):
+        if -len(names) <= wanted < len(names):
+            return wanted % len(names)
+        count = f"{len(names)} column{'' if len(names) == 1 else 's'}, 0 to {len(names) - 1}"
+        raise UsageError(f"it has {count}, and no column {wanted}{_first_row(found)}")
+    if not found.has_header:
+        raise UsageError(
+            f"it has no header, and so no column {wanted!r}: give its number from 0, as in columns={{{_quoted(new)}: "
+            "0}"
+        )
+    if wanted in names:
+        return int(names.index(wanted))
+    alike = [at for at, name in enumerate(names) if name.strip().lower() == wanted.strip().lower()]
+    if len(alike) == 1:
+        return alike[0]
+    if new in names and not did_you_mean(wanted, names):
+        raise UsageError(
+            f"it has no column {wanted!r}, but {', '.join(map(repr, names))}: in columns= the new name comes first, "
+            f"then the name in the list: columns={_quoted({wanted: new})}"
+        )
+    raise _unknown_column(names, wanted)
+
+
+def _first_row(found: ListTable) -> str:
+    """Show how the first good row was split, and what separates values."""
+    row = next((row for row in range(len(found.table)) if row not in found.bad), None)
+    if row is None:
+        return ""
+    values = [_plain(value) for value in found.table.slice(row, 1).to_pylist()[0].values()]
+    hint = "; blanks separate values only if all are numbers: use tabs or commas"
+    has_blank = found.line_of is not None and not found.has_header and " " in str(values[-1])
+    return f" ({found.place(row)} is read as {', '.join(map(repr, values))}{hint if has_blank else ''})"
+
+
+def _unknown_column(names: list[str], wanted: str) -> UsageError:
+    known = ", ".join(map(repr, names))
+    return UsageError(f"it has no column {wanted!r}: its columns are {known}{did_you_mean(wanted, names)}")
+
+
+def path_column(table: pa.Table) -> str:
+    """Choose the column of paths: by its name, else the one that holds names of media files.
+
+    Raises:
+        UsageError: It cannot be told.
+    """
+    names = table.column_names
+    lowered = {name.strip().lower(): name for name in reversed(names)}
+    by_name = next((lowered[name] for name in PATH_COLUMNS if name in lowered), None)
+    if by_name is not None or len(names) == 1:
+        return by_name or str(names[0])
+    counts = {name: count_media(table.column(name)) for name in names}
+    best = max(names, key=counts.__getitem__)
+    both = [name for name in names if 2 * counts[name] >= counts[best] > 0]
+    if len(both) > 1:
+        raise UsageError(
+            f"its columns {', '.join(map(repr, both))} all hold names of media files: say which one holds the paths, "
+            f'as in columns={{"path": "{both[0]}"}}'
+        )
+    if both:
+        return str(best)
+    raise UsageError(
+        f"none of its columns ({', '.join(names)}) holds names of media files: say which one holds the paths, as in "
+        f'columns={{"path": "{names[0]}"}}, or build paths from several, as in '
+        f'path_template="{{{names[0]}}}/{{{names[1]}}}.mp4"'
+    )
+
+
+def built_paths(found: ListTable, renamed_table: pa.Table, options: ListOptions) -> Iterator[str | UsageError]:
+    """Build the path of each row by the template; an error where its values do not fit.
+
+    Args:
+        found: Columns by the names of the list, which the template may use.
+        renamed_table: The same by the names that are asked for, which it may use too.
+        options: Hold the template.
+
+    Raises:
+        UsageError: The template names a column that is not there.
+    """
+    parts, fields = options.template_parts, options.template_fields
+    # Without a header, the names of the list are only the numbers of its columns.
+    tables = (renamed_table, found.table) if found.has_header else (renamed_table,)
+    known = {name: each.column(name) for each in tables for name in each.column_names}
+    for field in fields:
+        if field not in known:
+            raise _not_in_template(field, tables[-1].column_names)
+    columns = [known[name].to_pylist() for name in fields]
+    for number, values in enumerate(zip(*columns, strict=True)):
+        row = {name: _plain(value) for name, value in zip(fields, values, strict=True)}
+        empty = [name for name, value in row.items() if value is None or value == ""]
+        if empty:
+            yield UsageError(
+                f"{found.place(number)}: {empty[0]} is empty, and path_template={options.path_template!r} needs it: "
+                "add it, or remove the line"
+            )
+            continue
+        try:
+            yield fill_template(parts, row)
+        except UsageError as error:
+            yield UsageError(f"{found.place(number)}: {error}")
+
+
+def _not_in_template(field: str, names: list[str]) -> UsageError:
+    by_number = {str(number): name for number, name in enumerate(names)}
+    if field in by_number:
+        return UsageError(
+            f"path_template takes the names of columns, not their numbers: write {{{by_number[field]}}} in place of "
+            f"{{{field}}}"
+        )
+    return _unknown_column(names, field)
+
+
+def _quoted(value: object) -> str:
+    """Write text, or a dict, as in the examples of messages."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return ListText(os.fsdecode(value))
+    if isinstance(value, str):
+        return ListText(unescape(value))
+    # 12.0 of a column with fractions or gaps fits {:06d} as 12 does.
+    return int(value) if isinstance(value, float) and value.is_integer() else value

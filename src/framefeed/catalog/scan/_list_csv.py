@@ -1,0 +1,304 @@
+"""Lists as CSV: what separates fields, whether there is a header, and lines that do not fit.
+
+Quotes of CSV that are not closed: they would take up the lines behind them as one value.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cache, partial
+from itertools import islice
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pcsv
+
+from framefeed.catalog._names import escape, unescape, visible
+from framefeed.catalog.scan._list_text import MOST, NUMBER, PATH_COLUMNS, SAMPLE, ListTable, is_media, is_path_among
+from framefeed.catalog.scan._list_values import (
+    SAVE_AS_UTF8,
+    brief,
+    count_fields,
+    is_number_column,
+    loses_text,
+    shortened,
+    text_as_it_stands,
+)
+from framefeed.errors import UsageError
+
+_MANY = 5
+"""Lines in one value that are all as wide as the list: text of so many lines has other counts of separators."""
+
+
+def has_line_end(row: Sequence[str]) -> bool:
+    """Whether a field of a row holds a line end."""
+    return any("\n" in cell for cell in row)
+
+
+def rows_of(text: str, separator: str) -> Iterator[tuple[int, int, list[str] | None]]:
+    """Give the rows of CSV, each with the number of its first line and of the line behind it, from 0.
+
+    Empty lines are empty rows. A row is None if a field is longer than ``csv.field_size_limit()``.
+    """
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    start = 0
+    while True:
+        try:
+            row = next(reader, None)
+            if row is None:
+                return
+        except csv.Error:
+            row = None
+        yield start, reader.line_num, row
+        start = reader.line_num
+
+
+def check_quotes(text: str, separator: str) -> None:
+    """Refuse CSV in which a quote is not closed.
+
+    Args:
+        text: Of the whole list.
+        separator: Of fields.
+
+    Raises:
+        UsageError: A value in quotes does not end, or holds rows of the list.
+    """
+    lines = io.StringIO(text, newline="").readlines()
+    width = 0
+    for start, end, row in rows_of(text, separator):
+        is_several = end - start > 1
+        if is_several and (
+            row is None or _is_damaged(lines[start:end], separator) or _holds_rows(row, separator, width)
+        ):
+            raise UsageError(
+                f"line {start + 1} ({brief(lines[start].rstrip())}): the quote that opens here is not closed: close "
+                "it, or remove it"
+            )
+        width = width or len(row or ())
+
+
+def _is_damaged(lines: Sequence[str], separator: str) -> bool:
+    """Whether a quote in the lines of one row is not closed, or closed by one that opens another value."""
+    try:
+        list(csv.reader(lines, delimiter=separator, strict=True))
+    except csv.Error:
+        return True
+    return False
+
+
+def _holds_rows(row: Sequence[str], separator: str, width: int) -> bool:
+    """Whether a field of a row holds rows of the list: lines of its width with media files, or many of its width."""
+    for cell in row:
+        first, *others = cell.split("\n")
+        rows = list(csv.reader(others, delimiter=separator))
+        wide = [fields for fields in rows if len(fields) == width]
+        if width == 1:
+            wide = [fields for fields in wide if is_media(first)]
+        elif len(rows) >= _MANY and len(wide) >= len(rows) - 1:
+            return True
+        if any(is_media(field) for fields in wide for field in fields):
+            return True
+    return False
+
+
+_BLOCK_LIMIT = 2**31 - 1
+
+
+def separator_of(text: str, likely: str) -> str:
+    """Find what separates the fields of most lines of CSV; ``likely`` where nothing else does."""
+    for separator in dict.fromkeys((likely, ",", ";", "\t")):
+        rows = [row for _, row in _rows(text, separator)]
+        # A quote that is not closed takes up many lines as one.
+        widths = [len(row) for row in rows if not has_line_end(row)] or [len(row) for row in rows]
+        if widths and widths[0] > 1 and widths.count(widths[0]) >= MOST * len(widths):
+            return separator
+    return likely
+
+
+def _rows(text: str, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """Give the first rows, each with the number of its last line, without empty lines and fields without end."""
+    for start, end, row in islice(rows_of(text, separator), SAMPLE):
+        if row is None and end - start > 1:
+            # Behind a quote that is not closed: `check_quotes` names it.
+            return
+        if row:
+            yield end, row
+
+
+def read_csv(
+    data: bytes, separator: str, binary: Collection[str], wanted: Collection[str], *, is_numbered: bool = False
+) -> ListTable:
+    """Read CSV with a header or without.
+
+    Args:
+        data: In UTF-8.
+        separator: Of fields.
+        binary: Columns of paths by name, whose bytes need not be text.
+        wanted: Names that are asked for: they make the first line a header.
+        is_numbered: Columns are asked for by number: a first line that may be a header or not is none.
+
+    Raises:
+        UsageError: It cannot be told whether the first line is a header; columns of one name; no line fits; a quote is
+            not closed.
+    """
+    text = os.fsdecode(data)
+    sample = list(_rows(text, separator))
+    if not sample or any(has_line_end(row) for _, row in sample):
+        check_quotes(text, separator)
+    if not sample:
+        return ListTable(pa.table({}))
+    if sample[0][1][0].startswith("# "):
+        shown = brief(separator.join(sample[0][1]))
+        raise UsageError(f"line {sample[0][0]} ({shown}) looks like a comment, and CSV has none: remove it")
+    data = _escaped(data, text)
+    first_line, first = sample[0][0], [escape(cell.strip()) for cell in sample[0][1]]
+    has_header = _is_header(first, [row for _, row in sample[1:]], wanted, is_numbered=is_numbered)
+    names = first if has_header else [str(number) for number in range(len(first))]
+    _check_header(names, first_line)
+    line_of = partial(_line_of, _row_lines(text, separator, has_header=has_header))
+    found: dict[int, pcsv.InvalidRow] = {}
+
+    def note(row: pcsv.InvalidRow) -> str:
+        # Rows count from 1, and lines that are skipped count too; other empty lines do not.
+        found[row.number - 1 - num_skipped] = row
+        return "skip"
+
+    num_skipped = first_line if has_header else 0
+    read = partial(
+        pcsv.read_csv,
+        # One block: types are inferred from the first, and a word in the last line must not fail as "not a number".
+        read_options=pcsv.ReadOptions(
+            use_threads=False,
+            column_names=names,
+            skip_rows=num_skipped,
+            block_size=min(max(len(data) + 1, 2**20), _BLOCK_LIMIT),
+        ),
+        parse_options=pcsv.ParseOptions(delimiter=separator, newlines_in_values=True, invalid_row_handler=note),
+    )
+    is_path = [name for name in names if name in binary or name.lower() in PATH_COLUMNS]
+    # "007" stays "007".
+    kinds = dict.fromkeys(is_path, pa.string())
+    table = read(io.BytesIO(data), convert_options=pcsv.ConvertOptions(column_types=kinds))
+    if any("\n" in invalid.text for invalid in found.values()) or any(map(_has_line_end, table.columns)):
+        check_quotes(text, separator)
+    table, texts = _with_texts(table, lambda options: read(io.BytesIO(data), convert_options=options))
+    bad = {
+        row: f"line {line_of(row)} ({brief(unescape(invalid.text))}): expected "
+        f"{count_fields(invalid.expected_columns)}, found {invalid.actual_columns}: correct the line"
+        for row, invalid in found.items()
+    }
+    if bad and not len(table):
+        raise UsageError(f"no line fits: {next(iter(bad.values()))}")
+    texts = {at: _with_gaps(pa.table({"": text}), bad).column(0) for at, text in texts.items()}
+    return ListTable(_with_gaps(table, bad), has_header, bad, line_of, texts=texts)
+
+
+def _escaped(data: bytes, text: str) -> bytes:
+    """Escape what is not UTF-8: Arrow gives no text of a line that it cannot decode."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return escape(text).encode()
+    return data
+
+
+def _has_line_end(column: pa.ChunkedArray) -> bool:
+    """Whether a value holds a line end."""
+    return pa.types.is_string(column.type) and bool(pc.any(pc.match_substring(column, "\n")).as_py())
+
+
+def _check_header(names: Sequence[str], line: int) -> None:
+    odd = next((name for name in names if unescape(name) != name), None)
+    if odd is not None:
+        raise UsageError(f"line {line}: the header '{visible(shortened(unescape(odd)))}' is not UTF-8: {SAVE_AS_UTF8}")
+    if len(set(names)) < len(names):
+        raise UsageError(
+            f"its header has two columns of the same name ({shortened(', '.join(names))}): rename one of them"
+        )
+
+
+def _with_texts(
+    table: pa.Table, read: Callable[[pcsv.ConvertOptions], pa.Table]
+) -> tuple[pa.Table, dict[int, pa.ChunkedArray]]:
+    """Put the text in place of numbers that lose some of it, such as leading zeros.
+
+    Returns:
+        The table, and by their numbers the text of columns whose values would be written in another way.
+    """
+    kept = dict[int, pa.ChunkedArray]()
+    is_text = (pa.types.is_string, pa.types.is_null)
+    names = [each.name for each in table.schema if not any(is_kind(each.type) for is_kind in is_text)]
+    if not names:
+        return table, kept
+    kinds = dict.fromkeys(names, pa.string())
+    texts = read(pcsv.ConvertOptions(include_columns=names, column_types=kinds))
+    for name in names:
+        at, values, text = table.column_names.index(name), table.column(name), texts.column(name)
+        if is_number_column(values.type) and loses_text(values, text):
+            table = table.set_column(at, name, text)
+            continue
+        as_it_stands = text_as_it_stands(values, text)
+        if as_it_stands is not None:
+            kept[at] = as_it_stands
+    return table, kept
+
+
+def _row_lines(text: str, separator: str, *, has_header: bool) -> Callable[[], list[int]]:
+    """Give what finds the lines of all rows; fields may hold line ends, and empty lines are no rows."""
+
+    @cache
+    def lines() -> list[int]:
+        found = [start + 1 for start, _, row in rows_of(text, separator) if row != []]
+        return found[int(has_header) :]
+
+    return lines
+
+
+def _line_of(lines: Callable[[], list[int]], row: int) -> int:
+    return lines()[row]
+
+
+def _is_header(
+    first: Sequence[str], others: Sequence[Sequence[str]], wanted: Collection[str], *, is_numbered: bool
+) -> bool:
+    """Whether the first line of CSV names the columns.
+
+    Raises:
+        UsageError: It may or may not.
+    """
+    if any(map(is_media, first)) or any(map(NUMBER.fullmatch, first)):
+        return False
+    if {cell.lower() for cell in first} & {*PATH_COLUMNS, "label"} or {cell.lower() for cell in first} & {
+        name.strip().lower() for name in wanted
+    }:
+        return True
+    if any(is_path_among(first, at) for at in _path_fields(others) if at < len(first)):
+        return False
+    if any(is_media(cell) or NUMBER.fullmatch(cell.strip()) for row in others for cell in row):
+        return True
+    if is_numbered or not others or len(first) == 1:
+        return False
+    raise UsageError(
+        f"cannot tell whether its first line ({shortened(', '.join(first))}) is a header: name the column of paths, as "
+        f'in columns={{"path": "{shortened(first[0])}"}} with a header or columns={{"path": 0}} without one'
+    )
+
+
+def _path_fields(rows: Sequence[Sequence[str]]) -> list[int]:
+    """List the fields that hold paths in most rows: names of media files, or texts with a slash."""
+    counts = Counter(at for row in rows for at, cell in enumerate(row) if "/" in cell or is_media(cell))
+    return [at for at, count in counts.items() if count >= MOST * len(rows)]
+
+
+def _with_gaps(table: pa.Table, bad: Collection[int]) -> pa.Table:
+    """Put a row of nulls where each bad line was."""
+    if not bad:
+        return table
+    rows, good = [], iter(range(len(table)))
+    for number in range(len(table) + len(bad)):
+        rows.append(None if number in bad else next(good))
+    return table.take(pa.array(rows, pa.int64()))

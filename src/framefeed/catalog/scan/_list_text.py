@@ -1,0 +1,394 @@
+"""Text lists as tables: what separates fields, and lines that do not fit.
+
+Lines of lists as text: which are comments, which are in quotes, and where a path ends and its values begin.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from framefeed.catalog.scan._list_values import brief, count_fields, typed_and_text
+from framefeed.catalog.scan._rows import ALL_MEDIA_SUFFIXES, suffix_of
+from framefeed.errors import UsageError
+
+SAMPLE = 1000
+"""Lines by which a list is recognised."""
+_ENDINGS = "|".join(suffix[1:] for suffix in sorted(ALL_MEDIA_SUFFIXES))
+# No run of blanks can be split in two ways: to try them all would take time that grows with the square of its length.
+_SEPARATOR = r"[ \t]*[,;][ \t]*|[ ]*\t[ \t]*|[ ]+"
+# The shortest beginning of a line that ends like a media file, then what separates it from the values behind it.
+_PATH_AND_VALUES = re.compile(rf"(.+?\.(?:{_ENDINGS}))({_SEPARATOR})(\S.*)", re.IGNORECASE)
+_HAS_VALUES = re.compile(rf"\.(?:{_ENDINGS})(?:{_SEPARATOR})\S", re.IGNORECASE)
+# As in CSV, a quote inside quotes is doubled.
+_QUOTED = re.compile(rf'"((?:[^"]|"")+)"(?:({_SEPARATOR})(\S.*)|[ \t]*)')
+
+NUMBER = re.compile(r"[+-]?\d+(?:\.\d*)?")
+
+
+class Parts(NamedTuple):
+    """A line that is a path with values behind it.
+
+    Attributes:
+        path: Without quotes.
+        separator: What stands between the path and the values.
+        values: All of them, as one text.
+    """
+
+    path: str
+    separator: str
+    values: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """The lines of a text list, without empty lines and comments.
+
+    Attributes:
+        texts: Each line.
+        numbers: Number of each line in its file, from 1.
+        may_quote: Whether a path may be in quotes; not where NULs separate the paths.
+    """
+
+    texts: list[str]
+    numbers: Sequence[int]
+    may_quote: bool = True
+
+    def shown(self, number: int) -> str:
+        """Name a line for a message, as in "line 3 ('a.mp4 1')"."""
+        return f"line {self.numbers[number]} ({brief(self.texts[number])})"
+
+
+def read_lines(data: bytes, folder: str) -> Lines:
+    """Split a text into lines, or at NULs where it has them.
+
+    Args:
+        data: In UTF-8, but names need not be.
+        folder: Folder that relative paths count from: a line that begins with # may be the name of a file in it.
+    """
+    text = os.fsdecode(data)
+    if "\0" in text:
+        lines = text.split("\0")
+    else:
+        lines = text.split("\n")
+        if all(line.endswith("\r") for line in lines if line):
+            lines = [line.removesuffix("\r") for line in lines]
+    if not lines[-1]:
+        lines.pop()
+    may_comment = "\0" not in text and (text.startswith("#") or "\n#" in text)
+    if not may_comment and all(lines):
+        return Lines(lines, range(1, len(lines) + 1), "\0" not in text)
+    kept = [
+        number
+        for number, line in enumerate(lines)
+        if line and not (may_comment and line.startswith("#") and _is_comment(line, folder))
+    ]
+    return Lines([lines[number] for number in kept], [number + 1 for number in kept], "\0" not in text)
+
+
+def _is_comment(line: str, folder: str) -> bool:
+    parts = parts_of(line)
+    path = line if parts is None else parts.path
+    if _exists(line, folder) or _exists(path, folder):
+        return False
+    # "#1.mp4" may be a file that is missing: it is a line that was commented out only if there is a file "1.mp4".
+    names_media = is_media(path) and line[1:2] not in "# \t"
+    return not names_media or _exists(path[1:], folder)
+
+
+def _exists(name: str, folder: str) -> bool:
+    return os.path.exists(os.path.join(folder, name))
+
+
+def is_media(name: str) -> bool:
+    """Whether a text ends like the name of a media file."""
+    return suffix_of(name.strip()) in ALL_MEDIA_SUFFIXES
+
+
+def parts_of(line: str) -> Parts | None:
+    """Take a line apart into a path and the values behind it; None where it is not such a line."""
+    quoted = _QUOTED.fullmatch(line) if line.startswith('"') else None
+    if quoted is not None:
+        return None if quoted[3] is None else Parts(quoted[1].replace('""', '"'), quoted[2], quoted[3])
+    # Names between NULs may hold line ends: the pattern fits none of them, but would try each ending in them.
+    found = None if "\n" in line else _PATH_AND_VALUES.fullmatch(line)
+    return None if found is None else Parts(found[1].strip('"'), found[2], found[3])
+
+
+def has_values(lines: Lines) -> bool:
+    """Whether most lines are a path with values behind it, and not a path alone."""
+    sample = lines.texts[:SAMPLE]
+    return bool(sample) and 2 * sum(parts_of(line) is not None for line in sample) >= len(sample)
+
+
+def check_paths_alone(lines: Lines, folder: str) -> None:
+    """Refuse a list of paths in which some lines have values behind the path.
+
+    Args:
+        lines: Most of them have none.
+        folder: Folder that relative paths count from: a line may be the name of a file in it.
+
+    Raises:
+        UsageError: A line has values, and it is not the name of a file as a whole.
+    """
+    text = "\n".join(lines.texts)
+    has_separator = any(separator in text for separator in " \t,;")
+    is_quoted = lines.may_quote and (text.startswith('"') or '\n"' in text)
+    if not has_separator or not (is_quoted or _HAS_VALUES.search(text)):
+        return
+    has = [parts_of(line) is not None for line in lines.texts]
+    for number, line in enumerate(lines.texts):
+        if has[number] and (line.startswith('"') or not is_media(line)) and not _exists(line, folder):
+            raise UsageError(
+                f"{lines.shown(number)} has a value behind its path, but most lines, such as "
+                f"{lines.shown(has.index(False))}, are not a path with a known ending and a value: give every line a "
+                'path and a value, and put a path with another ending into double quotes, as in "a.xyz" 3; if all '
+                "lines are paths alone, put the list into a CSV file with one column"
+            )
+
+
+def paths_alone(lines: Lines, folder: str) -> list[str]:
+    """Take each line as a path, without quotes around it.
+
+    Args:
+        lines: No line has values.
+        folder: Folder that relative paths count from: if there is a file of such a name, quotes are part of names.
+    """
+    quoted = [line for line in lines.texts if line.startswith('"') and _QUOTED.fullmatch(line)]
+    if not lines.may_quote or not quoted or _exists(quoted[0], folder):
+        return lines.texts
+    return [unquoted(line) for line in lines.texts]
+
+
+def unquoted(text: str) -> str:
+    """Remove the double quotes around a text."""
+    found = _QUOTED.fullmatch(text) if text.startswith('"') else None
+    return text if found is None or found[3] is not None else found[1].replace('""', '"')
+
+
+def look_like_fields(lines: Sequence[str]) -> bool:
+    """Whether lines seem to hold more than a path, though none of them names a media file."""
+    return all(_has_suffixless_label(line) for line in lines[:SAMPLE])
+
+
+def _has_suffixless_label(line: str) -> bool:
+    words = re.split(r"[ \t,;]+", line.strip())
+    is_numbered = len(words) > 1 and any(map(NUMBER.fullmatch, (words[0], words[-1])))
+    return is_numbered and not any(is_media(word) for word in words)
+
+
+PATH_COLUMNS = (
+    *("source", "path", "file", "video", "image", "filename", "file_name", "filepath", "file_path"),
+    *("video_path", "image_path", "img_path", "clip_path"),
+)
+MOST = 0.8
+"""Share of the first lines that have to agree: a few may be damaged."""
+_Value = TypeVar("_Value")
+_NAME = re.compile(r"[^\W\d][\w .:/()-]*")
+_ENDING = re.compile(r".+\.\w{1,5}")
+_IN_APOSTROPHES = re.compile(r"'([^']*)'")
+
+
+@dataclass(frozen=True, slots=True)
+class ListTable:
+    """A list as columns.
+
+    Attributes:
+        table: Its lines; where no header names them, columns are "0", "1", ...
+        has_header: Whether columns have names of their own.
+        bad: What is wrong with a row, by its number; its values are null.
+        line_of: Gives the line of a row in its file, from 1; None where the file has no lines.
+        not_text: In columns of several types, by their number, the rows whose value is not text, and the value.
+        scalars: Columns that hold objects or lists, by their number: the same with null in their place.
+        texts: Columns as text, by their number, whose values would be written in another way, such as 1.1 for 1.10.
+    """
+
+    table: pa.Table
+    has_header: bool = True
+    bad: dict[int, str] = field(default_factory=dict)
+    line_of: Callable[[int], int] | None = field(default=None, compare=False)
+    not_text: Mapping[int, Mapping[int, str]] = field(default_factory=dict)
+    scalars: Mapping[int, pa.Array] = field(default_factory=dict)
+    texts: Mapping[int, pa.ChunkedArray] = field(default_factory=dict)
+
+    def name_of(self, row: int) -> str:
+        """Name a row by its line in the file, or by its number where there are no lines."""
+        return f"row {row}" if self.line_of is None else f"line {self.line_of(row)}"
+
+    def place(self, row: int) -> str:
+        """Name a row for a message."""
+        return f"{self.name_of(row)} (from 0)" if self.line_of is None else self.name_of(row)
+
+
+def in_utf8(data: bytes) -> bytes:
+    """Bring a text into UTF-8 without a byte order mark; what is in no known encoding stays."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return data.decode("utf-16").encode("utf-8", "surrogatepass")
+    return data.removeprefix(codecs.BOM_UTF8)
+
+
+def split_lines(lines: Lines) -> ListTable:
+    """Take lines apart into a path and the values behind it."""
+    found = [parts_of(line) for line in lines.texts]
+    separators = [parts.separator.strip(" ") or " " for parts in found if parts]
+    separator = _most_common(separators)
+    rows = _split_values(found, separator)
+    width = _most_common(len(row) for row in rows if row)
+    header = _header(lines.texts[0], separator, width) if rows[0] is None else None
+    first = 0 if header is None else 1
+    bad = {
+        number - first: f"{lines.shown(number)}: {_misfit(lines.texts[number], row, width - 1, separator)}"
+        for number, row in enumerate(rows)
+        if number >= first and (row is None or len(row) != width)
+    }
+    columns = list(zip(*(row if row and len(row) == width else [None] * width for row in rows[first:]), strict=True))
+    names = header or [str(number) for number in range(width)]
+    table, texts = _table(names, columns)
+    return ListTable(
+        table,
+        has_header=header is not None,
+        bad=bad,
+        line_of=lambda row: lines.numbers[row + first],
+        texts=texts,
+    )
+
+
+def _table(
+    names: Iterable[str], columns: Iterable[Sequence[str | None]]
+) -> tuple[pa.Table, dict[int, pa.ChunkedArray]]:
+    """Make a table of columns, and give the text of those whose values would be written in another way."""
+    typed = [typed_and_text(column) for column in columns]
+    table = pa.table(dict(zip(names, (values for values, _ in typed), strict=True)))
+    return table, {at: pa.chunked_array([text]) for at, (_, text) in enumerate(typed) if text is not None}
+
+
+def _most_common(values: Iterable[_Value]) -> _Value:
+    return Counter(values).most_common(1)[0][0]
+
+
+def _misfit(line: str, row: list[str] | None, count: int, separator: str) -> str:
+    """Say what is wrong with a line that is not a path with so many values behind it."""
+    wanted = f"expected a path and {count} value{'' if count == 1 else 's'} behind it"
+    if row is not None and separator == " " and not NUMBER.fullmatch(row[1]):
+        return f"expected a path and {count} numbers behind it, found {brief(row[1])}: correct the line"
+    if row is not None:
+        return f"{wanted}, found {len(row) - 1}: correct the line"
+    if is_media(unquoted(line)):
+        return f"{wanted}, found a path alone: add what is missing, or remove the line"
+    return (
+        f"{wanted}, found no path with the ending of a media file, such as .mp4 or .jpg: correct the path, or put a "
+        'path with another ending into double quotes, as in "a.xyz" 3'
+    )
+
+
+def _split_values(found: list[Parts | None], separator: str) -> list[list[str] | None]:
+    """Split what stands behind the paths; blanks separate numbers only, for a label may have several words."""
+    if separator != " " or _are_numbers(found):
+        return [parts and [parts.path, *_values(parts, separator)] for parts in found]
+    return [parts and [parts.path, unquoted(parts.values)] for parts in found]
+
+
+def _values(parts: Parts, separator: str) -> list[str]:
+    """Split the values behind a path; a line that holds words among numbers that blanks separate is not split."""
+    values = _split(parts.values, separator)
+    return values if separator != " " or all(map(NUMBER.fullmatch, values)) else [parts.values]
+
+
+def _are_numbers(found: list[Parts | None]) -> bool:
+    """Whether blanks separate numbers: everywhere, or everywhere but in a few lines that have other numbers too."""
+    widths = [_count_numbers(parts.values) for parts in found if parts]
+    stray = widths.count(0)
+    if not stray:
+        return True
+    known = [width for width in widths if width]
+    is_several = len(known) > 1 and _most_common(known) > 1
+    return is_several and stray <= max(1, (1 - MOST) * len(widths))
+
+
+def _count_numbers(values: str) -> int:
+    """Count numbers that blanks separate; 0 where there is anything else."""
+    words = values.split()
+    return len(words) if all(map(NUMBER.fullmatch, words)) else 0
+
+
+def _split(text: str, separator: str) -> list[str]:
+    return text.split() if separator == " " else [_bare(part) for part in text.split(separator)]
+
+
+def _bare(text: str) -> str:
+    """Remove blanks and quotes around a value; a single apostrophe is part of it, as in '80s."""
+    bare = text.strip(' "')
+    quoted = _IN_APOSTROPHES.fullmatch(bare) if bare.startswith("'") else None
+    return bare if quoted is None else quoted[1].strip()
+
+
+def _header(line: str, separator: str, width: int) -> list[str] | None:
+    names = _split(line, separator)
+    is_header = len(names) == len(set(names)) == width and all(_NAME.fullmatch(name) for name in names)
+    return names if is_header and not is_path_among(names, 0) else None
+
+
+def is_path_among(names: Sequence[str], at: int) -> bool:
+    """Whether the first line of a list has a path with an unknown ending where others have theirs, and is no header.
+
+    Args:
+        names: The fields of the line. If each of several seems to have an ending, they are names such as ``video.id``.
+        at: Number of the field where other lines have their path.
+    """
+    has_ending = [_ENDING.fullmatch(name) is not None for name in names]
+    return "/" in names[at] or (has_ending[at] and not (len(names) > 1 and all(has_ending)))
+
+
+def split_fields(lines: Lines) -> ListTable:
+    """Take lines apart at what separates them all: tabs, commas, semicolons or blanks; or each is one field.
+
+    Raises:
+        UsageError: Nothing does.
+    """
+    if not lines.texts:
+        return ListTable(pa.table({}), has_header=False)
+    for separator in ("\t", ",", ";", " "):
+        rows = [_fields(line, separator) for line in lines.texts]
+        width = len(rows[0])
+        if width > 1 and sum(len(row) == width for row in rows) >= MOST * len(rows):
+            break
+    else:
+        rows = [[line] for line in lines.texts]
+        width = 1
+        if any(set(line) & set("\t,; ") for line in lines.texts):
+            raise UsageError(
+                "expected lines with fields separated by tabs, commas, semicolons or blanks, found "
+                f"{brief(lines.texts[0])}"
+            )
+    bad = {
+        number: f"{lines.shown(number)}: expected {count_fields(width)}, found {len(row)}: correct the line"
+        for number, row in enumerate(rows)
+        if len(row) != width
+    }
+    columns = zip(*(row if len(row) == width else [None] * width for row in rows), strict=True)
+    table, texts = _table(map(str, range(width)), columns)
+    return ListTable(table, False, bad, lines.numbers.__getitem__, texts=texts)
+
+
+def _fields(line: str, separator: str) -> list[str]:
+    parts = parts_of(line) if line.startswith('"') else None
+    if parts is None or (parts.separator.strip(" ") or " ") != separator:
+        return _split(line, separator)
+    return [parts.path, *_split(parts.values, separator)]
+
+
+def count_media(column: pa.ChunkedArray) -> int:
+    """Count the first values of a column that end like the names of media files."""
+    kind = column.type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind)):
+        return 0
+    sample = pc.drop_null(column.slice(0, SAMPLE)).to_pylist()
+    return sum(is_media(os.fsdecode(value)) for value in sample)

@@ -1,0 +1,444 @@
+"""Manifests: lists of media in text, CSV, JSON or Parquet, whose lines become rows and whose columns are kept.
+
+Text holds one path a line, or a path that ends like a media file and values behind it, separated by tabs, commas,
+semicolons or blanks. A path may be in double quotes; a line that begins with ``#`` is a comment, if there is no file of
+that name. Where the file holds NULs (``find -print0``), these separate names instead of line ends, and there are
+neither comments nor quotes. CSV may have a header. JSON is a list of objects, or one object a line. Relative paths are
+relative to the list's folder, or to the one that is given.
+
+What is odd about the labels of a list: objects and lists, text among integers, and rows without a label.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from framefeed.catalog._columns import FACTS, decoded
+from framefeed.catalog._names import absolute, escape, is_url, unescape, visible
+from framefeed.catalog.scan._list_columns import ListOptions, built_paths, path_column, renamed
+from framefeed.catalog.scan._list_csv import read_csv, separator_of
+from framefeed.catalog.scan._list_json import read_json
+from framefeed.catalog.scan._list_text import (
+    Lines,
+    ListTable,
+    check_paths_alone,
+    has_values,
+    in_utf8,
+    look_like_fields,
+    paths_alone,
+    read_lines,
+    split_fields,
+    split_lines,
+)
+from framefeed.catalog.scan._list_values import (
+    MOST_JSON,
+    SAVE_AS_UTF8,
+    brief,
+    first_not_utf8,
+    shortened,
+    strip_text,
+    typed,
+)
+from framefeed.catalog.scan._rows import suffix_of
+from framefeed.errors import MissingMedia, UnreadableMedia, UsageError
+from framefeed.media import stat_regular
+from framefeed.parallel import try_again_in_shortage
+
+_INTEGER = r"^\s*[-+]?\d+\s*$"
+_MOST_STRAY = 0.2
+"""Share of labels that may be mistakes: where more are text, numbers are names of classes too."""
+_LABEL = "label"
+
+
+def without_nested_labels(found: ListTable) -> ListTable:
+    """Make a row whose label is an object or a list a bad row without a label."""
+    if _LABEL not in found.table.column_names:
+        return found
+    at = found.table.column_names.index(_LABEL)
+    labels = found.table.column(at)
+    scalars = found.scalars.get(at, pa.nulls(len(labels)) if pa.types.is_nested(labels.type) else labels)
+    bad = {
+        row: f"{found.place(row)}: the label is {_as_json(labels[row].as_py())}, expected text or a number: correct or "
+        "remove it"
+        for row in pc.indices_nonzero(pc.and_(labels.is_valid(), scalars.is_null())).to_pylist()
+    }
+    return replace(found, table=found.table.set_column(at, _LABEL, scalars), bad={**found.bad, **bad}) if bad else found
+
+
+def _as_json(value: object) -> str:
+    # In a column of several types, an object is JSON text.
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return shortened(text, MOST_JSON)
+
+
+def stray_label(found: ListTable) -> str | None:
+    """Say that a label is text though the others are integers, where that is so."""
+    if _LABEL not in found.table.column_names:
+        return None
+    labels = found.table.column(_LABEL)
+    if not (pa.types.is_string(labels.type) or pa.types.is_large_string(labels.type)):
+        return None
+    is_label = pc.fill_null(pc.not_equal(pc.utf8_trim_whitespace(labels), ""), False)
+    is_integer = pc.fill_null(pc.match_substring_regex(labels, _INTEGER), False)
+    count, integers = pc.sum(is_label).as_py() or 0, pc.sum(is_integer).as_py() or 0
+    stray = count - integers
+    if not stray or integers < 2 or stray > max(1, _MOST_STRAY * count):
+        return None
+    row = pc.index(pc.and_(is_label, pc.invert(is_integer)), True).as_py()
+    first = visible(shortened(labels[row].as_py()))
+    others = f" ({stray - 1} more are text too)" if stray > 1 else ""
+    return (
+        f"{found.place(row)}: the label {first!r} is text, but {integers} of {count} labels are integers{others}: so "
+        "all labels are text, and this one is a class of its own: correct it, or remove the line"
+    )
+
+
+def missing_label(found: ListTable) -> str | None:
+    """Say how many rows have no label, where the list has a column of labels."""
+    if _LABEL not in found.table.column_names:
+        return None
+    labels = found.table.column(_LABEL)
+    is_text = pa.types.is_string(labels.type) or pa.types.is_large_string(labels.type)
+    is_missing = pc.or_(labels.is_null(), pc.fill_null(pc.equal(labels, ""), False)) if is_text else labels.is_null()
+    rows = [row for row in pc.indices_nonzero(is_missing).to_pylist() if row not in found.bad]
+    if not rows or len(rows) == len(labels):
+        return None
+    return (
+        f"{found.place(rows[0])}: the label is empty, as in {len(rows)} of {len(labels)} rows: such rows stay "
+        "without a label. If they have none, as in a test set, this is fine: select the other rows before "
+        "plan_clips(columns=['label']), with catalog.filter(pc.field('label').is_valid()). If it is a mistake, add the "
+        "labels"
+    )
+
+
+TEXT_SUFFIXES = frozenset({".txt", ".lst", ".list"})
+CSV_SUFFIXES = frozenset({".csv", ".tsv"})
+JSON_SUFFIXES = frozenset({".json", ".jsonl", ".ndjson"})
+MANIFEST_SUFFIXES = TEXT_SUFFIXES | CSV_SUFFIXES | JSON_SUFFIXES | {".parquet"}
+
+# In lines of names: what makes `names.absolute` do more than to put a folder before a name. A false alarm costs time.
+_ODD = ("\0", "//", "/./", "/../", "/\n", "/.\n", "/..\n", "\n./", "\n../", "\n.\n", "\n..\n", "\n\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The lines of a manifest.
+
+    Attributes:
+        folder: Absolute path of the folder that the names are relative to; "" where they are complete.
+        names: Path or URL of each line; "" where it has none.
+        columns: Its other columns.
+        bad: What is wrong with lines that do not fit, by the names that stand for them.
+        stray_label: Warning of a label that is text among integers, or None.
+        missing_label: Warning of rows without a label, or None.
+        all_missing: Warning that none of its relative paths exists, or None.
+    """
+
+    folder: str
+    names: list[str]
+    columns: pa.Table
+    bad: dict[str, UnreadableMedia] = field(default_factory=dict)
+    stray_label: str | None = None
+    missing_label: str | None = None
+    all_missing: str | None = None
+
+    @property
+    def paths(self) -> list[str]:
+        """Absolute path or URL of each line."""
+        return [os.path.join(self.folder, name) for name in self.names] if self.folder else self.names
+
+
+def read_manifest(path: str, options: ListOptions | None = None) -> Manifest:
+    """Read a manifest; its ending says of what kind it is.
+
+    Args:
+        path: Absolute path.
+        options: How to read it; None for what it says itself.
+
+    Raises:
+        MissingMedia: There is no such file.
+        UsageError: It cannot be understood.
+    """
+    options = options or ListOptions()
+    try:
+        stat_regular(path)
+    except MissingMedia as error:
+        raise MissingMedia(
+            f"list {path}: there is no such file: check its spelling", source=path, stage="open"
+        ) from error
+    except UnreadableMedia as error:
+        raise UnreadableMedia(f"list {error}", source=path, stage="open") from error
+    try:
+        found = try_again_in_shortage(partial(_read_table, path, options), path, "open")
+        return found if isinstance(found, Manifest) else _manifest(path, found, options)
+    except UsageError as error:
+        raise UsageError(f"list {path}: {error}", source=path) from error
+    except (pa.ArrowException, OSError, UnicodeError, ValueError, csv.Error) as error:
+        raise UsageError(f"list {path}: not readable as {suffix_of(path)[1:]}: {error}", source=path) from error
+
+
+def _read_table(path: str, options: ListOptions) -> ListTable | Manifest:
+    """Read a list as columns, or one of names alone."""
+    suffix = suffix_of(path)
+    if suffix == ".parquet":
+        return ListTable(_parquet_table(path))
+    data = in_utf8(_read(path))
+    if suffix in JSON_SUFFIXES:
+        return read_json(data)
+    folder = options.folder or os.path.dirname(path)
+    if suffix in CSV_SUFFIXES:
+        text = os.fsdecode(data)
+        separator = separator_of(text, "\t" if suffix == ".tsv" else ",")
+        lines = read_lines(data, folder) if separator not in text else Lines([], [])
+        if not has_values(lines):
+            is_numbered = any(isinstance(column, int) for column in (options.columns or {}).values())
+            return read_csv(data, separator, _path_names(options), options.wanted, is_numbered=is_numbered)
+    else:
+        lines = read_lines(data, folder)
+    if has_values(lines):
+        return split_lines(lines)
+    if options.columns or options.path_template:
+        return split_fields(lines)
+    if lines.texts and look_like_fields(lines.texts):
+        raise UsageError(
+            f"its first line ({brief(lines.texts[0])}) seems to hold more than a path: say which field is what, as in "
+            'columns={"path": 0, "label": 1}; if it is a path as a whole, put the list into a CSV file with one column'
+        )
+    check_paths_alone(lines, folder)
+    return _manifest_of(path, paths_alone(lines, folder), pa.table({}), options.folder)
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _path_names(options: ListOptions) -> set[str]:
+    return {str((options.columns or {}).get("path", ""))}
+
+
+def _parquet_table(path: str) -> pa.Table:
+    table = pq.read_table(path, use_threads=False)
+    if b"framefeed" in (table.schema.metadata or {}):
+        # A catalog as a manifest: its facts will be found out anew.
+        table = table.select([name for name in table.column_names if name in ("source", "label") or name not in FACTS])
+    return table
+
+
+def _manifest(path: str, found: ListTable, options: ListOptions) -> Manifest:
+    if not found.table.column_names:
+        if suffix_of(path) != ".parquet":
+            return Manifest("", [], found.table)
+        raise UsageError("has no columns: expected one with paths, called path")
+    named = without_nested_labels(renamed(found, options))
+    found = replace(found, bad=named.bad)
+    if suffix_of(path) in CSV_SUFFIXES:
+        found, named = (_with_bare_labels(each, named.table.column_names) for each in (found, named))
+    if options.path_template is not None:
+        used, (names, bad) = "", _built(found, named, options)
+        named = _with_numbers(named, bad, options)
+    else:
+        used = path_column(named.table)
+        names, bad = _named(named, used)
+    named = _as_it_stands(named, {"label"})
+    table = named.table
+    if suffix_of(path) != ".parquet":
+        _check_text(named, used)
+    if bad and len(bad) == len(names):
+        raise UsageError(f"no line fits: {bad[min(bad)]}")
+    free = _free_names([other for other in table.column_names if other != used])
+    others = {new: _normal(table.column(other)) for other, new in free.items()}
+    manifest = _manifest_of(path, names, pa.table(others), options.folder)
+    named = replace(named, bad=bad)
+    manifest = _with_bad(path, manifest, named) if bad else manifest
+    stray, missing = stray_label(named), missing_label(named) if suffix_of(path) in CSV_SUFFIXES else None
+    return replace(
+        manifest,
+        all_missing=manifest.all_missing
+        and manifest.all_missing + ("; or correct path_template" if options.path_template else ""),
+        stray_label=stray and f"list {path}: {stray}",
+        missing_label=missing and f"list {path}: {missing}",
+    )
+
+
+def _with_bare_labels(found: ListTable, names: list[str]) -> ListTable:
+    """Remove blanks around labels: 'cat ' and 'cat' are one class.
+
+    Args:
+        found: The list.
+        names: What its columns are to be called, in order.
+    """
+    if "label" not in names:
+        return found
+    at = names.index("label")
+    name, column = found.table.column_names[at], strip_text(found.table.column(at))
+    return replace(found, table=found.table.set_column(at, name, column))
+
+
+def _built(found: ListTable, named: ListTable, options: ListOptions) -> tuple[list[str], dict[int, str]]:
+    """Build the names by the template, and say what is wrong with lines that do not fit."""
+    names, bad = list[str](), dict(found.bad)
+    fields = _fields_of_text(options)
+    found, named = _as_it_stands(found, fields), _as_it_stands(named, fields)
+    for row, built in enumerate(built_paths(found, named.table, options)):
+        if isinstance(built, UsageError):
+            bad.setdefault(row, str(built))
+        names.append("" if isinstance(built, UsageError) else built)
+    return names, bad
+
+
+def _fields_of_text(options: ListOptions) -> set[str]:
+    """Give the columns that the template writes as they stand, and not in a format of dates such as ``%Y``."""
+    as_dates = {part.name for part in options.template_parts if "%" in part.spec}
+    return set(options.template_fields) - as_dates
+
+
+def _as_it_stands(found: ListTable, names: Collection[str]) -> ListTable:
+    """Put the text of the list in place of values that would be written in another way, such as 1.1 for 1.10."""
+    table = found.table
+    for at, text in found.texts.items():
+        name = table.column_names[at]
+        if name in names:
+            table = table.set_column(at, name, text)
+    return replace(found, table=table)
+
+
+def _with_numbers(found: ListTable, bad: Collection[int], options: ListOptions) -> ListTable:
+    """Make columns numbers that are text because of bad lines alone, and that the template formats as numbers."""
+    table = found.table
+    for name in options.number_fields.intersection(table.column_names if bad else ()):
+        if pa.types.is_string(table.schema.field(name).type):
+            texts = table.column(name).to_pylist()
+            numbers = typed([None if row in bad else text for row, text in enumerate(texts)])
+            if not pa.types.is_string(numbers.type):
+                table = table.set_column(table.column_names.index(name), name, numbers)
+    return replace(found, table=table)
+
+
+def _named(found: ListTable, used: str) -> tuple[list[str], dict[int, str]]:
+    """Take the names from the column of paths, and say what is wrong with lines that do not fit."""
+    names, bad = [_path_of(value) for value in _text_column(found.table, used).to_pylist()], dict(found.bad)
+    for row, value in found.not_text.get(found.table.column_names.index(used), {}).items():
+        bad[row] = f"{found.place(row)}: the path ({used!r}) is {value}, expected text: correct or remove it"
+    if "" in names:
+        for row, name in enumerate(names):
+            if not name and row not in bad:
+                bad[row] = f"{found.place(row)}: the path ({used!r}) is missing: add it, or remove the line"
+    return names, bad
+
+
+def _check_text(found: ListTable, used: str) -> None:
+    """Refuse a list whose values are in an unknown encoding; the bytes of paths may be any."""
+    for name in found.table.column_names:
+        odd = None if name == used else first_not_utf8(found.table.column(name))
+        if odd is not None:
+            row, value = odd
+            raise UsageError(f"{found.place(row)}: the value '{value}' of column {name!r} is not UTF-8: {SAVE_AS_UTF8}")
+
+
+def _with_bad(path: str, manifest: Manifest, found: ListTable) -> Manifest:
+    """Give lines that do not fit a name of their own, so that each is a row with its error."""
+    names, errors = manifest.paths, dict[str, UnreadableMedia]()
+    for row, reason in found.bad.items():
+        names[row] = f"{path} {found.name_of(row)}"
+        errors[names[row]] = UnreadableMedia(f"{path}: {reason}", source=path, stage="open")
+    return replace(manifest, folder="", names=names, bad=errors)
+
+
+def _text_column(table: pa.Table, name: str) -> pa.ChunkedArray:
+    column = decoded(table.column(name))
+    if not (_is_string(column.type) or _is_binary(column.type)):
+        raise UsageError(
+            f'column {name!r} holds {column.type}, not paths: name the column of paths in columns={{"path": ...}}'
+        )
+    return column
+
+
+def _manifest_of(path: str, names: list[str], columns: pa.Table, given: str | None) -> Manifest:
+    folder, text = given or os.path.dirname(path), "\n".join(["", *names, ""])
+    remark = _all_missing(path, names, folder, is_given=given is not None)
+    # A name may hold line ends itself: then lines are no names.
+    if text.count("\n") == len(names) + 1 and not any(odd in text for odd in _ODD):
+        # A million names are not taken apart for nothing: `absolute` would only put the folder before each, or not.
+        num_complete = text.count("\n/")
+        if num_complete in (0, len(names)) and folder != os.sep:
+            return Manifest("" if num_complete else folder, names, columns, all_missing=remark)
+    return Manifest("", [absolute(name, folder) for name in names], columns, all_missing=remark)
+
+
+def _all_missing(path: str, names: list[str], folder: str, *, is_given: bool) -> str | None:
+    """Say where relative paths start if none of them exists."""
+    if is_url(folder):
+        return None
+    # Of a million names, those behind the first that exists are not looked at.
+    if any(os.path.exists(absolute(name, folder)) for name in names if _is_relative(name)):
+        return None
+    relative = [name for name in names if _is_relative(name)]
+    if not relative:
+        return None
+    example = f"'{shortened(visible(relative[0]))}'"
+    what = f"none of its {len(relative):,} relative paths exists, for example {example}"
+    if len(relative) == 1:
+        what = f"its relative path {example} does not exist"
+    ending = ""
+    if not any(os.path.splitext(name)[1] for name in relative):
+        ending = '; if only their ending is missing, add it: columns={"name": 0}, path_template="{name}.mp4"'
+    start = f"root={folder}" if is_given else f"the folder of the list ({folder})"
+    return (
+        f"list {path}: {what}: relative paths start at {start}; if they start "
+        'elsewhere, name that folder: scan(..., root="FOLDER"), on the command line --root FOLDER'
+        f"{ending}"
+    )
+
+
+def _is_relative(name: str) -> bool:
+    return bool(name) and not name.startswith(os.sep) and not is_url(name)
+
+
+def _path_of(value: str | bytes | None) -> str:
+    return os.fsdecode(value) if isinstance(value, bytes) else unescape(value or "")
+
+
+def _free_names(names: Collection[str]) -> dict[str, str]:
+    """Keep a manifest's columns apart from the facts of the same names, and from each other."""
+    facts = FACTS.keys() - {"label"}
+    taken = set(names) | facts
+    free = dict[str, str]()
+    for name in names:
+        new = name
+        while new in taken and (new != name or new in facts):
+            new = f"manifest_{new}"
+        taken.add(new)
+        free[name] = new
+    return free
+
+
+def _normal(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Bring a column into a type that comes back from a Parquet file as it went in; an empty string is a null."""
+    column = decoded(column)
+    if _is_binary(column.type):
+        texts = [None if value is None else escape(os.fsdecode(value)) for value in column.to_pylist()]
+        column = pa.chunked_array([pa.array(texts, pa.string())])
+    if _is_string(column.type):
+        column = column.cast(pa.string())
+        return pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
+    if column.type == pa.timestamp("s", getattr(column.type, "tz", None)):
+        return column.cast(pa.timestamp("us", column.type.tz))
+    return column.cast(pa.time32("ms")) if column.type == pa.time32("s") else column
+
+
+def _is_string(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind))

@@ -1,0 +1,405 @@
+"""The walk of a folder: its media in the order of their paths' bytes, a folder at a time.
+
+Entries are sorted once a folder, files by their names and folders by their names with a slash behind them: read out in
+that order, a tree gives the very order of ``sorted(paths, key=os.fsencode)``, without a path for each file.
+
+Globs: ``*``, ``?``, ``[...]`` within a name, and ``**`` for any number of folders, as the ``glob`` module has them.
+
+Unlike there, ``**`` enters no linked folders, so that loops end, and a folder that cannot be listed is not left out in
+silence but a row with its error.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+from bisect import bisect_left
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby, pairwise
+from operator import itemgetter
+from typing import Literal, NamedTuple, TypeAlias
+
+from framefeed.catalog.scan._rows import Endings, Group, other_endings, sort_by_bytes
+from framefeed.errors import UnreadableMedia, UsageError
+from framefeed.media import PICTURE_SUFFIXES
+from framefeed.parallel import raise_shortage, try_again_in_shortage
+
+ImageFolders = Literal["image", "video"]
+# What was found, in order; lists that are still empty are filled when their folder has been walked.
+_Parts: TypeAlias = "list[Group | _Parts]"
+
+
+@dataclass(slots=True)
+class Walked:
+    """What walks have found out beside their rows.
+
+    Attributes:
+        seen: Device and number of each folder that was listed, so that none is listed twice.
+        unlistable: Folders that could not be listed, with the reason.
+        links: Names of files that are symbolic links, by folder.
+        real_folders: Where a folder really lies, for those found by a way through a link.
+        repeated_folders: How often a folder was met that had been listed, and gave no rows again.
+        is_relisted: Whether a folder that had been listed was listed by another of its names too.
+        passed_over: How many files of folders have another ending than media, by ending.
+    """
+
+    seen: set[tuple[int, int]] = field(default_factory=set)
+    unlistable: dict[str, UnreadableMedia] = field(default_factory=dict)
+    links: dict[str, set[str]] = field(default_factory=dict)
+    real_folders: dict[str, str] = field(default_factory=dict)
+    repeated_folders: int = 0
+    is_relisted: bool = False
+    passed_over: Counter[str] = field(default_factory=Counter)
+
+    def real_folder(self, folder: str) -> str:
+        """Where a walked folder really lies."""
+        return self.real_folders.get(folder, folder)
+
+    def note(self, folder: str, real: str, links: set[str]) -> None:
+        """Note where a folder really lies, and which of its files are links."""
+        if real != folder:
+            self.real_folders[folder] = real
+        if links:
+            self.links[folder] = links | self.links.get(folder, set())
+
+    def unlistable_row(self, folder: str, error: OSError) -> Group:
+        """Make a row of a folder that cannot be listed."""
+        message = f"{folder}: this folder cannot be listed: {error.strerror}"
+        self.unlistable[folder] = UnreadableMedia(message, source=folder, stage="open")
+        return Group("", [folder])
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """A folder to walk: where it really lies, and where its own row and those of its content belong."""
+
+    path: str
+    real: str
+    row: _Parts = field(default_factory=list)
+    content: _Parts = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entries:
+    """The names of plain files in a folder, and everything else in it."""
+
+    names: list[str] = field(default_factory=list)
+    others: list[os.DirEntry[str]] = field(default_factory=list)
+
+
+class Walk:
+    """Lists folders.
+
+    Args:
+        suffixes: Lower-case endings of the files that count.
+        image_folders: "video" makes each folder that directly holds pictures one row, and its pictures none.
+        by_parent: List a folder by each of its names, because they are the labels of what it holds.
+    """
+
+    def __init__(
+        self, suffixes: frozenset[str], image_folders: ImageFolders = "image", *, by_parent: bool = False
+    ) -> None:
+        self.walked = Walked()
+        self._by_parent = by_parent
+        self._files = Endings(suffixes if image_folders == "image" else suffixes - PICTURE_SUFFIXES)
+        self._frames = Endings(suffixes & PICTURE_SUFFIXES) if image_folders == "video" else None
+
+    def folder(self, path: str) -> list[Group]:
+        """List a folder and what lies below it; folders that were listed before give nothing.
+
+        Folders that lie here come before linked ones, and these in the order in which they are found: what has several
+        paths is found by the one with the fewest links. A folder that cannot be listed is a row.
+        """
+        top, links = _Folder(path, os.path.realpath(path)), deque[_Folder]()
+        folders = [top]
+        while folders or links:
+            folder = folders.pop() if folders else links.popleft()
+            try:
+                inner, linked = self._list(folder)
+            except OSError as error:
+                folder.row.append(self.walked.unlistable_row(folder.path, error))
+                continue
+            folders += reversed(inner)
+            links += linked
+        return _joined([top.row, top.content])
+
+    def _list(self, folder: _Folder) -> tuple[list[_Folder], list[_Folder]]:
+        """Add a folder's rows, and give its subfolders as `_add` does: none where it was listed before."""
+        facts = try_again_in_shortage(partial(os.stat, folder.path), folder.path, "open")
+        if (facts.st_dev, facts.st_ino) not in self.walked.seen:
+            entries = _entries(folder.path)
+            self.walked.seen.add((facts.st_dev, facts.st_ino))
+            self.walked.passed_over.update(other_endings(_file_names(entries)))
+            return self._add(folder, entries)
+        if self._by_parent and not _leads_up(folder):
+            self.walked.is_relisted = True
+            self._add_labelled(folder)
+        else:
+            self.walked.repeated_folders += 1
+        return [], []
+
+    def _add_labelled(self, folder: _Folder) -> None:
+        """Add the rows whose label is the name of a folder: of its files, and of folders of pictures in it."""
+        inner, linked = self._add(folder, _entries(folder.path))
+        if self._frames is not None:
+            for subfolder in (*inner, *linked):
+                if not _leads_up(subfolder) and self._holds_frames(_file_names(_entries(subfolder.path))):
+                    subfolder.row.append(_image_folder(subfolder.path))
+
+    def _holds_frames(self, names: list[str]) -> bool:
+        return self._frames is not None and any(map(self._frames.wants, names))
+
+    def _add(self, folder: _Folder, entries: _Entries) -> tuple[list[_Folder], list[_Folder]]:
+        """Put a folder's rows into their places, and give its subfolders: those that lie here, and linked ones."""
+        path, names = folder.path, _file_names(entries)
+        inner = [entry for entry in entries.others if entry.is_dir(follow_symlinks=False)]
+        linked = [entry for entry in entries.others if entry.is_symlink() and is_folder(entry)]
+        if self._holds_frames(names):
+            folder.row.append(_image_folder(path))
+        files = self._files.sorted_names(names)
+        links = {entry.name for entry in entries.others if entry.is_symlink()}.intersection(files)
+        self.walked.note(path, folder.real, links)
+        here = _folders_in_order([_Folder(entry.path, os.path.join(folder.real, entry.name)) for entry in inner])
+        elsewhere = _folders_in_order([_Folder(entry.path, os.path.realpath(entry.path)) for entry in linked])
+        _lay_out(folder, files, [*here, *elsewhere])
+        return here, elsewhere
+
+
+def _entries(folder: str) -> _Entries:
+    return try_again_in_shortage(partial(_read_entries, folder), folder, "open")
+
+
+def _read_entries(folder: str) -> _Entries:
+    found = _Entries()
+    add = found.names.append
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_file(follow_symlinks=False):
+                add(entry.name)
+            else:
+                found.others.append(entry)
+    return found
+
+
+def _file_names(entries: _Entries) -> list[str]:
+    """Names of all but folders, and links to folders."""
+    if not entries.others:
+        return entries.names
+    return entries.names + [entry.name for entry in entries.others if not is_folder(entry)]
+
+
+def _leads_up(folder: _Folder) -> bool:
+    """Whether a link to a folder lies somewhere in that folder: a loop."""
+    return (os.path.realpath(os.path.dirname(folder.path)) + os.sep).startswith(os.path.join(folder.real, ""))
+
+
+def _lay_out(folder: _Folder, files: list[str], subfolders: Sequence[_Folder]) -> None:
+    """Put a folder's files and subfolders into the order of their paths' bytes: ``a-b`` < ``a/b`` < ``ab``."""
+    places = [(os.fsencode(subfolder.path), subfolder.row) for subfolder in subfolders]
+    places += [(_place_of_content(subfolder), subfolder.content) for subfolder in subfolders]
+    prefix_size = len(os.fsencode(os.path.join(folder.path, "")))
+    start = 0
+    for place, parts in sorted(places, key=itemgetter(0)):
+        end = bisect_left(files, place[prefix_size:], lo=start, key=os.fsencode)
+        folder.content.extend([files_group(folder.path, files[start:end]), parts])
+        start = end
+    folder.content.append(files_group(folder.path, files[start:] if start else files))
+
+
+def _folders_in_order(folders: list[_Folder]) -> list[_Folder]:
+    return sorted(folders, key=_place_of_content)
+
+
+def _place_of_content(folder: _Folder) -> bytes:
+    return os.fsencode(folder.path + os.sep)
+
+
+def files_group(folder: str, names: list[str]) -> Group:
+    """The rows of files in a folder."""
+    return Group("", [folder + name for name in names]) if folder == os.sep else Group(folder, names)
+
+
+def _image_folder(path: str) -> Group:
+    folder, name = os.path.split(path)
+    return Group("", [path], "image_folder") if folder == os.sep else Group(folder, [name], "image_folder")
+
+
+def is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a folder, or a link to one."""
+    try:
+        return entry.is_dir()
+    except OSError:  # A link to itself.
+        return False
+
+
+def _joined(parts: _Parts) -> list[Group]:
+    """The groups of nested lists in their order; those that turn out to be neighbours of one kind become one."""
+    groups, iterators = list[Group](), [iter(parts)]
+    while iterators:
+        part = next(iterators[-1], None)
+        if part is None:
+            iterators.pop()
+        elif isinstance(part, list):
+            iterators.append(iter(part))
+        elif groups and (groups[-1].folder, groups[-1].kind) == (part.folder, part.kind):
+            groups[-1].names.extend(part.names)
+        elif part.names:
+            groups.append(part)
+    return groups
+
+
+_ANY_DEPTH = "**"
+_MAGIC = re.compile(r"[*?\[]")
+
+
+def is_glob(path: str) -> bool:
+    """Whether a path has wildcards and is not simply the name of something that exists."""
+    return _MAGIC.search(path) is not None and not os.path.lexists(path)
+
+
+def glob_groups(pattern: str, walk: Walk, without: frozenset[str] = frozenset()) -> list[Group]:
+    """List what a glob matches, in the order of ``os.fsencode(path)``.
+
+    Files count whatever their ending. A folder that is matched is walked, as if it was named, but for patterns with
+    ``**``, which say themselves what is wanted of each depth.
+
+    Args:
+        pattern: An absolute path with wildcards.
+        walk: Lists the folders that are matched, and takes notes of links.
+        without: Paths of files that do not count: those that are written themselves.
+
+    Raises:
+        UsageError: It matches nothing.
+    """
+    *above, last = pattern.split(os.sep)
+    globbing = _Globbing(walk, without)
+    folders: Iterable[str] = [""]
+    for part in above[1:]:
+        folders = dict.fromkeys(inner for folder in folders for inner in globbing.folders(folder, part))
+    for folder in folders:
+        globbing.match(folder, last)
+    groups = globbing.groups
+    if _ANY_DEPTH in (*above, last):
+        globbing.matched_folders.clear()
+    if not groups and not globbing.matched_folders:
+        raise UsageError(
+            f"{pattern}: this pattern matches no file: check the names of its folders, and put it in quotes in a shell"
+        )
+    groups += [group for folder in globbing.matched_folders for group in walk.folder(folder)]
+    return _groups_in_order(groups)
+
+
+@dataclass(slots=True)
+class _Globbing:
+    """What a pattern has matched so far."""
+
+    walk: Walk
+    without: frozenset[str]
+    groups: list[Group] = field(default_factory=list)
+    matched_folders: list[str] = field(default_factory=list)
+
+    def folders(self, folder: str, part: str) -> Iterator[str]:
+        """The folders that one part of a pattern stands for, seen from a folder."""
+        if part == _ANY_DEPTH:
+            yield from self._below(folder)
+        elif not _MAGIC.search(part):
+            yield folder + os.sep + part
+        else:
+            matches = _matcher(part)
+            yield from (entry.path for entry in self._entries(folder) if matches(entry.name) and entry.is_folder)
+
+    def match(self, folder: str, part: str) -> None:
+        """Add what the last part of a pattern matches in a folder."""
+        if part == _ANY_DEPTH:
+            for inner in self._below(folder):
+                self.match(inner, "*")
+            return
+        matches = _matcher(part)
+        names, links = list[str](), set[str]()
+        for entry in self._entries(folder):
+            if not matches(entry.name) or (self.without and os.path.join(folder, entry.name) in self.without):
+                continue
+            if entry.is_folder:
+                self.matched_folders.append(entry.path)
+            else:
+                names.append(entry.name)
+                if entry.is_link:
+                    links.add(entry.name)
+        if names:
+            sort_by_bytes(names)
+            self.groups.append(files_group(folder or os.sep, names))
+            self.walk.walked.note(folder, os.path.realpath(folder), links)
+
+    def _below(self, folder: str) -> Iterator[str]:
+        folders = [folder]
+        while folders:
+            folder = folders.pop()
+            yield folder
+            entries = self._entries(folder)
+            folders += [
+                entry.path
+                for entry in entries
+                if entry.is_folder and not entry.is_link and not entry.name.startswith(".")
+            ]
+
+    def _entries(self, folder: str) -> Iterator[_Entry]:
+        folder = folder or os.sep
+        try:
+            with try_again_in_shortage(partial(os.scandir, folder), folder, "open") as entries:
+                for entry in entries:
+                    if entry.is_file(follow_symlinks=False):
+                        yield _Entry(entry.name)
+                    else:
+                        yield _Entry(entry.name, entry.path, is_folder(entry), entry.is_symlink())
+        except (FileNotFoundError, NotADirectoryError):
+            pass  # A part without wildcards names nothing here.
+        except OSError as error:
+            raise_shortage(error, folder, "open")
+            self.groups.append(self.walk.walked.unlistable_row(folder, error))
+
+
+class _Entry(NamedTuple):
+    """An entry of a folder; only for those that are no plain files there is more than a name."""
+
+    name: str
+    path: str = ""
+    is_folder: bool = False
+    is_link: bool = False
+
+
+def _matcher(part: str) -> Callable[[str], bool]:
+    """What a part of a pattern matches; hidden names only where it begins with a dot itself."""
+    match = re.compile(fnmatch.translate(part)).match
+    if part.startswith("."):
+        return lambda name: match(name) is not None
+    return lambda name: match(name) is not None and not name.startswith(".")
+
+
+def _groups_in_order(groups: list[Group]) -> list[Group]:
+    """Bring the rows of groups, each in its own order, into the order of their paths' bytes."""
+    groups = sorted(groups, key=_first)
+    if all(_last(group) < _first(later) for group, later in pairwise(groups)):
+        return groups
+    # A folder's files lie around those of its subfolders.
+    rows = [
+        (os.fsencode(path), name, group)
+        for group in groups
+        for path, name in zip(group.paths(), group.names, strict=True)
+    ]
+    rows.sort(key=itemgetter(0))
+    return [
+        Group(folder, [name for _, name, _ in part], kind)
+        for (folder, kind), part in groupby(rows, lambda row: (row[2].folder, row[2].kind))
+    ]
+
+
+def _first(group: Group) -> bytes:
+    return os.fsencode(os.path.join(group.folder, group.names[0]))
+
+
+def _last(group: Group) -> bytes:
+    return os.fsencode(os.path.join(group.folder, group.names[-1]))

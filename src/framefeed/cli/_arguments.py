@@ -1,0 +1,236 @@
+"""What the words of a command mean: a parser with one-line errors, and the types of the options.
+
+Limits on what a file may claim: options of the commands that open media.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from itertools import takewhile
+from typing import Any, NoReturn, TypeVar
+
+from framefeed._nearest import did_you_mean
+from framefeed._units import parse_bytes
+from framefeed.errors import UsageError
+from framefeed.media import DEFAULT_LIMITS, Limits
+
+Item = TypeVar("Item")
+Size = tuple[int, int] | int
+
+_MINUS_LIST = re.compile(r"-[\d.][\d.,+-]*")
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are UsageErrors: one line, and the exit code of a mistake."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"allow_abbrev": False, **options})
+
+    def error(self, message: str) -> NoReturn:
+        """Raise instead of printing the usage and leaving."""
+        raise UsageError(f"{message} ('{self.prog} --help' shows all arguments)")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Refuse an option that is not known before anything else is found missing."""
+        if self._subparsers is None:
+            for word in takewhile(lambda word: word != "--", args or ()):
+                name = word.partition("=")[0]
+                if name.startswith("--") and name not in self._option_string_actions:
+                    nearest = did_you_mean(name, self._option_string_actions)
+                    raise UsageError(
+                        f"{self.prog}: unknown option {name}{nearest} ('{self.prog} --help' lists all options)"
+                    )
+        return super().parse_known_args(args, namespace)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        choices = list(action.choices or ())
+        if choices and value not in choices:
+            known, nearest = ", ".join(map(str, choices)), did_you_mean(value, choices)
+            raise argparse.ArgumentError(action, f"expected one of {known}, got {value!r}{nearest}")
+
+
+def joined_numbers(words: Sequence[str]) -> list[str]:
+    """Join an option and a list that begins with a minus, which argparse takes for another option.
+
+    >>> joined_numbers(["clip", "a.mp4", "--indices", "-2,-1"])
+    ['clip', 'a.mp4', '--indices=-2,-1']
+    """
+    joined: list[str] = []
+    for word in words:
+        if joined and re.fullmatch(r"--[a-z-]+", joined[-1]) and _MINUS_LIST.fullmatch(word):
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined
+
+
+def times(text: str) -> tuple[Fraction, ...]:
+    """Read seconds, such as ``1.5,2``."""
+    return tuple(_items(text, _seconds, "times in seconds, such as 1.5,2.0"))
+
+
+def indices(text: str) -> tuple[int, ...]:
+    """Read frame numbers, such as ``0,30,-1``."""
+    return tuple(_items(text, int, "frame numbers, such as 0,30,-1"))
+
+
+def rates(text: str) -> tuple[tuple[Fraction, int], ...]:
+    """Read several rates in one clip: ``1:8,2:8`` is 8 frames at 1 per second, then 8 at 2 per second."""
+    return tuple(_items(text, _rate, "FPS:FRAMES, both more than 0, such as 1:8,2:8"))
+
+
+def size(text: str) -> Size:
+    """Read a size of pictures: the short side, or ``HEIGHTxWIDTH``."""
+    return _size(text, "the short side, such as 224, or HEIGHTxWIDTH, such as 224x320")
+
+
+def rectangle(text: str) -> tuple[int, int]:
+    """Read (height, width): ``HEIGHTxWIDTH``, or one number for both."""
+    read = _size(text, "HEIGHTxWIDTH, such as 224x320, or one number for both, such as 224")
+    return read if isinstance(read, tuple) else (read, read)
+
+
+def _size(text: str, form: str) -> Size:
+    height, cross, width = text.partition("x")
+    try:
+        parsed = (int(height), int(width)) if cross else int(height)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected {form}, got {text!r}") from None
+    if min(parsed if isinstance(parsed, tuple) else (parsed,)) < 1:
+        raise argparse.ArgumentTypeError(f"expected {form}, each at least 1, got {text!r}")
+    return parsed
+
+
+def rate(text: str) -> Fraction:
+    """Read frames a second, such as ``25`` or ``30000/1001``."""
+    above, stroke, below = text.partition("/")
+    try:
+        fps = _seconds(above) / (_seconds(below) if stroke else 1)
+    except (ValueError, ZeroDivisionError):
+        fps = Fraction(0)
+    if fps <= 0:
+        raise argparse.ArgumentTypeError(f"expected frames per second, such as 25 or 30000/1001, got {text!r}")
+    return fps
+
+
+def interval(text: str) -> Fraction:
+    """Read a distance in time, such as ``1s``, ``500ms`` or ``0.5``; without a unit it is seconds."""
+    number, unit = (text[:-2], 1000) if text.endswith("ms") else (text.removesuffix("s"), 1)
+    try:
+        seconds = _seconds(number) / unit
+    except (ValueError, ZeroDivisionError):
+        seconds = Fraction(0)
+    if seconds <= 0:
+        raise argparse.ArgumentTypeError(f"expected a time of more than 0, such as 1s, 500ms or 0.5, got {text!r}")
+    return seconds
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """Make the type of an integer with a lower bound."""
+
+    def whole(text: str) -> int:
+        if not re.fullmatch(r"[+-]?\d{1,18}", text) or int(text) < least:
+            raise argparse.ArgumentTypeError(f"expected an integer of at least {least}, got {text!r}")
+        return int(text)
+
+    return whole
+
+
+def workers(text: str) -> int | None:
+    """Read a number of workers; ``auto`` is the thread budget."""
+    if text == "auto":
+        return None
+    try:
+        return at_least(0)(text)
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(f"expected auto, or an integer of at least 0, got {text!r}") from None
+
+
+def byte_size(text: str) -> int:
+    """Read a size in bytes, such as ``200GB``."""
+    try:
+        return parse_bytes(text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def duration(text: str) -> float:
+    """Read milliseconds, at least 0, with a fraction."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a number of milliseconds, at least 0, got {text!r}")
+    return number
+
+
+def positive_seconds(text: str) -> float:
+    """Read seconds, more than 0, with a fraction."""
+    return _positive(text, "seconds")
+
+
+def positive_minutes(text: str) -> float:
+    """Read minutes, more than 0, with a fraction."""
+    return _positive(text, "minutes")
+
+
+def _positive(text: str, unit: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a number of {unit}, more than 0, got {text!r}")
+    return number
+
+
+def columns(text: str) -> dict[str, str | int]:
+    """Read which column of a list is what, such as ``path=0,label=1``."""
+    found: dict[str, str | int] = {}
+    for part in text.split(","):
+        name, equals, column = (word.strip() for word in part.partition("="))
+        if not (name and equals and column) or name in found:
+            raise argparse.ArgumentTypeError(f"expected NAME=COLUMN,..., such as path=0,label=1, got {text!r}")
+        found[name] = int(column) if column.isdecimal() else column
+    return found
+
+
+def _items(text: str, read: Callable[[str], Item], form: str) -> Iterator[Item]:
+    for part in text.split(","):
+        try:
+            yield read(part.strip())
+        except (ValueError, ZeroDivisionError):
+            raise argparse.ArgumentTypeError(f"expected {form}, got {part!r}") from None
+
+
+def _seconds(text: str) -> Fraction:
+    # Through float first: Fraction("1e999999999") is a number with a billion digits.
+    if not abs(float(text)) < 1e12:
+        raise ValueError(text)
+    return Fraction(text)
+
+
+def _rate(text: str) -> tuple[Fraction, int]:
+    fps, _, count = text.partition(":")
+    above, stroke, below = fps.partition("/")
+    frames_per_second, frames = _seconds(above) / (_seconds(below) if stroke else 1), int(count)
+    if frames_per_second <= 0 or frames <= 0:
+        raise ValueError(text)
+    return frames_per_second, frames
+
+
+def add_limit_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the limits that intact files of users exceed."""
+    parser.add_argument("--max-pixels", type=at_least(1), default=DEFAULT_LIMITS.max_pixels, metavar="N",
+                        help="largest picture that is opened, in pixels (width times height) "
+                        f"(default: {DEFAULT_LIMITS.max_pixels}, which is 8192 x 8192)")  # fmt: skip
+
+
+def limits_of(args: argparse.Namespace) -> Limits:
+    """Make the limits from the options."""
+    return Limits(max_pixels=args.max_pixels)

@@ -1,0 +1,237 @@
+"""Convert a decoded picture to RGB in the caller's memory, by one recipe with a version.
+
+Recipe ``rgb/1``:
+    - Not resized: swscale to rgb24 with bilinear flags and nothing else, the pixels of PyAV's own conversion and of
+      TorchCodec's on x86 (verified against TorchCodec's reference frames).
+    - Resized: one swscale pass to planar RGB (gbrp) with bilinear flags. It is closer to an antialiased resize of
+      full-chroma RGB than the pass to rgb24, and faster, and its planes are channel-first already.
+    - The stream's matrix and range are honoured; where it names none, swscale's default: BT.601, limited range.
+    - Crop, then resize, then turn: a turn by a quarter and a resize commute.
+"""
+
+from __future__ import annotations
+
+import platform
+from typing import Any
+
+import av
+import numpy as np
+from av.video.frame import VideoFrame
+from av.video.reformatter import Interpolation, VideoReformatter
+
+from framefeed.decode._decoder import Pixels
+from framefeed.errors import FormatChanged, UnsupportedCodec, UsageError
+from framefeed.index import StreamFacts
+from framefeed.media import FOREIGN
+from framefeed.parallel import shortage_in
+from framefeed.plan import Box, OutputSpec
+
+RECIPE = "rgb/1"
+_FLAGS = Interpolation.BILINEAR
+_CUT_EXACTLY = frozenset({"yuv420p", "yuvj420p", "yuv422p", "yuvj422p"})
+_SPLIT_APART = frozenset({*_CUT_EXACTLY, "yuva420p"})
+"""Formats for which swscale 9.5 has a converter of its own to planes, with the pixels of the one to rgb24; but of some
+widths it leaves the last columns unwritten."""
+_MANY = 64
+"""Rows or columns; more than share a chroma sample in any format."""
+_IS_PROVEN = platform.machine() in {"x86_64", "AMD64"}
+# The colour planes of gbrp in the order of red, green and blue.
+_GBRP_PLANES = (2, 0, 1)
+
+
+def conversion_recipe() -> str:
+    """Name what decides the pixels of a conversion: this recipe, the library's version and the processor."""
+    numbers = ".".join(map(str, av.library_versions["libswscale"]))
+    return f"{RECIPE}, libswscale {numbers} on {platform.machine()}"
+
+
+class Converter:
+    """Write decoded pictures as RGB. It keeps swscale's set-up between calls, so each thread needs its own."""
+
+    def __init__(self) -> None:
+        self._scaled = VideoReformatter()
+        self._unscaled = VideoReformatter()
+        self._split = VideoReformatter()
+
+    def write(self, frame: VideoFrame, stream: StreamFacts, output: OutputSpec, out: Pixels) -> None:
+        """Convert one picture.
+
+        Args:
+            frame: A decoded picture as stored, before it is turned.
+            stream: Its stream. A picture of another size is accepted only if ``output.size`` is set and
+                ``output.crop`` is not.
+            output: Size, crop and dimension order of the pixels.
+            out: Memory for the pixels, uint8 [3, H, W] or [H, W, 3]; all of it is overwritten.
+
+        Raises:
+            FormatChanged: The picture's size is not the stream's.
+            UnsupportedCodec: swscale does not convert pictures of this format.
+            UsageError: The crop lies outside the picture, or ``out`` has another shape.
+        """
+        try:
+            self._write(frame, stream, output, out)
+        except FOREIGN as error:
+            if shortage_in(error) is not None:
+                raise
+            raise UnsupportedCodec(
+                f"pictures of {frame.width}x{frame.height} in pixel format {frame.format.name} cannot be converted to "
+                f"RGB: {error}: convert the file to a common pixel format such as yuv420p"
+            ) from error
+
+    def _write(self, frame: VideoFrame, stream: StreamFacts, output: OutputSpec, out: Pixels) -> None:
+        if (frame.width, frame.height) != (stream.width, stream.height) and (output.crop or not output.size):
+            height, width = stream.displayed
+            raise FormatChanged(
+                f"the picture size changes mid-stream from {stream.width}x{stream.height} to "
+                f"{frame.width}x{frame.height}: give size=(height, width) without crop to resize all to one size "
+                f"(on the command line: --size HEIGHTxWIDTH, such as --size {height}x{width})"
+            )
+        planar = output.dimension_order == "NCHW"
+        upright = out if planar else out.transpose(2, 0, 1)
+        target = _unturned(upright, stream)
+        box = (0, 0, frame.height, frame.width) if output.crop is None else _stored_box(output.crop, stream)
+        if box[0] + box[2] > frame.height or box[1] + box[3] > frame.width:
+            raise UsageError(
+                f"crop: expected a box inside the picture, {frame.height} rows x {frame.width} columns as stored, got "
+                f"(top, left, height, width) {box}"
+            )
+        if target.shape[1:] == box[2:]:
+            self._write_unscaled(frame, box, target, planar)
+        elif output.size is None:
+            rows, columns = target.shape[1:]
+            raise UsageError(
+                f"out: expected memory for {box[2]} rows x {box[3]} columns as stored, got {rows} x {columns}"
+            )
+        else:
+            self._write_scaled(self._cropped(frame, box), target)
+
+    def _write_scaled(self, frame: VideoFrame, target: Pixels) -> None:
+        rows, columns = target.shape[1:]
+        small = self._scaled.reformat(frame, columns, rows, "gbrp", interpolation=_FLAGS, threads=1)
+        for channel, plane in enumerate(_GBRP_PLANES):
+            target[channel] = plane_view(small.planes[plane], columns)
+
+    def _write_unscaled(self, frame: VideoFrame, box: Box, target: Pixels, planar: bool) -> None:
+        if _is_cut_exactly(frame, box):
+            frame, box = _cut(frame, box), (0, 0, *box[2:])
+        top, left, rows, columns = box
+        if planar and _splits_alike(frame):
+            split = self._split_apart(frame)
+            for channel, plane in enumerate(_GBRP_PLANES):
+                part = plane_view(split.planes[plane], frame.width)
+                target[channel] = part[top : top + rows, left : left + columns]
+            return
+        rgb = self._packed(frame)
+        whole = plane_view(rgb.planes[0], 3 * frame.width).reshape(frame.height, frame.width, 3)
+        target[:] = whole[top : top + rows, left : left + columns].transpose(2, 0, 1)
+
+    def _cropped(self, frame: VideoFrame, box: Box) -> VideoFrame:
+        if box == (0, 0, frame.height, frame.width):
+            return frame
+        if not _cuts_between_samples(frame, box):
+            # Chroma would be cut through the middle of a sample: cut full-chroma RGB instead.
+            frame = self._split_apart(self._packed(frame) if _leaves_columns(frame) else frame)
+        return _cut(frame, box)
+
+    def _packed(self, frame: VideoFrame) -> VideoFrame:
+        return self._unscaled.reformat(frame, frame.width, frame.height, "rgb24", interpolation=_FLAGS, threads=1)
+
+    def _split_apart(self, frame: VideoFrame) -> VideoFrame:
+        return self._split.reformat(frame, frame.width, frame.height, "gbrp", interpolation=_FLAGS, threads=1)
+
+
+def plane_view(plane: Any, row_bytes: int) -> Pixels:
+    """View the bytes of a plane without its padding, top row first, uint8 [rows, row_bytes]."""
+    flat = np.frombuffer(plane, dtype=np.uint8)
+    if not plane.line_size:  # a palette
+        return flat.reshape(1, -1)
+    # Rows that lie bottom up in memory have a negative line size; their memory is given from its lowest address.
+    rows = flat.reshape(plane.height, abs(plane.line_size))[:, :row_bytes]
+    return rows[::-1] if plane.line_size < 0 else rows
+
+
+def native_planes(frame: VideoFrame) -> list[bytes]:
+    """Return the planes of a picture as the decoder made them, without padding; tests compare these."""
+    return [_without_padding(frame, number) for number in range(len(frame.planes))]
+
+
+def _without_padding(frame: VideoFrame, number: int) -> bytes:
+    plane = frame.planes[number]
+    columns = plane.width
+    if len(frame.planes) == 1:
+        bits = frame.format.padded_bits_per_pixel
+        # Packed chroma that several columns share is whole for the last of them too.
+        shared = next(count for count in (4, 2, 1) if frame.format.chroma_width(count) == 1)
+        columns = -(-columns // shared) * shared
+    else:
+        bits = sum(-(-part.bits // 8) * 8 for part in frame.format.components if part.plane == number)
+    stride = abs(plane.line_size)
+    row_bytes = min(-(-columns * bits // 8), stride) or stride
+    return plane_view(plane, row_bytes).tobytes()
+
+
+def _unturned(upright: Pixels, stream: StreamFacts) -> Pixels:
+    """View the upright memory as the stored picture lies in it, so that writing the view turns the picture."""
+    view = upright[:, :, ::-1] if stream.mirrored else upright
+    return np.rot90(view, -(stream.rotation // 90), axes=(1, 2)) if stream.rotation else view
+
+
+def _stored_box(box: Box, stream: StreamFacts) -> Box:
+    """Turn a crop of the displayed picture into one of the stored picture."""
+    top, left, rows, columns = box
+    turned = stream.rotation in (90, 270)
+    shown_rows, shown_columns = (stream.width, stream.height) if turned else (stream.height, stream.width)
+    if stream.mirrored:
+        left = shown_columns - left - columns
+    for _ in range(stream.rotation // 90):
+        # One quarter clockwise undoes one counter-clockwise: the row from below becomes the column.
+        top, left, rows, columns = left, shown_rows - top - rows, columns, rows
+        shown_rows, shown_columns = shown_columns, shown_rows
+    return top, left, rows, columns
+
+
+def _cuts_between_samples(frame: VideoFrame, box: Box) -> bool:
+    """Whether no sample of any plane lies across the box's upper left edges, and all rows are of one time."""
+    if frame.interlaced_frame or len(frame.planes) != len(frame.format.components):
+        return False
+    if not frame.format.is_planar or any(component.bits != 8 for component in frame.format.components):
+        return False
+    # By the format: a plane of an odd picture is more than half as large.
+    return not box[0] % (_MANY // frame.format.chroma_height(_MANY)) and not box[1] % (
+        _MANY // frame.format.chroma_width(_MANY)
+    )
+
+
+def _leaves_columns(frame: VideoFrame) -> bool:
+    """Whether swscale would leave columns of full-chroma planes unwritten."""
+    return frame.format.name in _SPLIT_APART and 1 <= frame.width % 16 <= 8
+
+
+def _splits_alike(frame: VideoFrame) -> bool:
+    """Whether planes come straight in the pixels of rgb24, in a third of the time that taking that apart costs."""
+    if frame.format.name not in _SPLIT_APART or not _IS_PROVEN:
+        return False
+    return not (frame.interlaced_frame or frame.height % 2 or _leaves_columns(frame))
+
+
+def _is_cut_exactly(frame: VideoFrame, box: Box) -> bool:
+    """Whether swscale gives the pixels of a part that it gives that part within the whole.
+
+    It has converters of its own for some formats, which it takes only for an even number of rows, and which read
+    chroma in pairs: what is not known to be alike is converted whole.
+    """
+    if box == (0, 0, frame.height, frame.width):
+        return False
+    even = not any((frame.height | number) % 2 for number in box)
+    return even and frame.format.name in _CUT_EXACTLY and _cuts_between_samples(frame, box)
+
+
+def _cut(frame: VideoFrame, box: Box) -> VideoFrame:
+    top, left, rows, columns = box
+    part = VideoFrame(columns, rows, frame.format.name)
+    for source, target in zip(frame.planes, part.planes, strict=True):
+        y, x = (top * source.height) // frame.height, (left * source.width) // frame.width
+        cut = plane_view(source, abs(source.line_size))[y : y + target.height, x : x + target.width]
+        plane_view(target, target.width)[:] = cut
+    part.colorspace, part.color_range = frame.colorspace, frame.color_range
+    return part

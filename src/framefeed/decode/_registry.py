@@ -1,0 +1,91 @@
+"""Find decoders by name; other packages add theirs as entry points in the group "framefeed.decoders"."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from functools import partial
+from importlib.metadata import entry_points
+
+from framefeed._checks import expected
+from framefeed._nearest import did_you_mean
+from framefeed.decode._auto import AutoDecoder
+from framefeed.decode._decoder import Decoder
+from framefeed.errors import MissingDependency, UsageError
+from framefeed.media import DEFAULT_LIMITS, Limits, limits_or_default
+
+GROUP = "framefeed.decoders"
+AUTO = "auto"
+_BUILT_IN = {
+    "pyav": "framefeed.decode.backends.pyav:PyAVDecoder",
+    "still": "framefeed.decode.backends.still:StillDecoder",
+}
+_made: dict[tuple[str, Limits], Decoder] = {}
+
+
+def decoder_named(name: str = AUTO, limits: Limits | None = None) -> Decoder:
+    """Find a decoder by name; it is made once per process and limits, and all threads use it.
+
+    Args:
+        name: "auto" ("pyav" for videos, "still" for stills and image sequences), a built-in name, or the name of an
+            entry point in the group "framefeed.decoders".
+        limits: What a file may claim; for built-in decoders. None is ``Limits()``.
+
+    Raises:
+        UsageError: There is no such decoder (the message lists all names), or it takes no limits.
+        MissingDependency: Its entry point cannot be imported.
+    """
+    bounds = limits_or_default(limits)
+    if (name, bounds) not in _made:
+        _made[name, bounds] = auto_decoder(limits=bounds) if name == AUTO else _factory(name, bounds)()
+    return _made[name, bounds]
+
+
+def auto_decoder(videos: Decoder | None = None, limits: Limits | None = None) -> Decoder:
+    """Make the decoder "auto", with another decoder for videos if one is given."""
+    return AutoDecoder(videos or decoder_named("pyav", limits), decoder_named("still", limits))
+
+
+def as_decoder(backend: str | Decoder, limits: Limits | None = None) -> Decoder:
+    """Return a decoder, or find one by its name.
+
+    Raises:
+        UsageError: It is neither a decoder nor a name, or limits are given for a decoder that already has its own.
+    """
+    if isinstance(backend, str):
+        return decoder_named(backend, limits)
+    if isinstance(backend, type) or not isinstance(backend, Decoder):
+        raise expected("backend", "a name such as 'auto' or 'pyav', or a Decoder", backend)
+    if limits_or_default(limits) != DEFAULT_LIMITS:
+        raise UsageError(
+            f"limits: expected None beside a decoder that has its own limits, got a Limits: give the limits to "
+            f"{type(backend).__name__}(...), or give the backend by name"
+        )
+    return backend
+
+
+def known_decoders() -> list[str]:
+    """Names of all decoders, built in and installed."""
+    return sorted({*_BUILT_IN, *(point.name for point in entry_points(group=GROUP))})
+
+
+def _factory(name: str, limits: Limits) -> Callable[[], Decoder]:
+    place = _BUILT_IN.get(name)
+    if place is not None:
+        module, _, attribute = place.partition(":")
+        return partial(getattr(importlib.import_module(module), attribute), limits=limits)
+    for point in entry_points(group=GROUP, name=name):
+        if limits != DEFAULT_LIMITS:
+            raise UsageError(
+                f"limits: the backend {name!r} of another package takes no limits by name: make it in code with limits "
+                "of its own and give it as backend="
+            )
+        try:
+            loaded: Callable[[], Decoder] = point.load()
+        except ImportError as error:
+            raise MissingDependency(
+                f"the backend {name!r} ({point.value}) cannot be imported: {error}: install what its package needs"
+            ) from error
+        return loaded
+    known = ["auto", *known_decoders()]
+    raise UsageError(f"unknown backend {name!r}: use one of {', '.join(known)}{did_you_mean(name, known)}")

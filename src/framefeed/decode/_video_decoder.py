@@ -1,0 +1,287 @@
+"""VideoDecoder: decode frames of one source as NumPy arrays, exactly and in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NoReturn, Self
+
+import numpy as np
+
+from framefeed._arrays import FloatArray, IntArray
+from framefeed._cached import cached_property
+from framefeed._checks import expected
+from framefeed.decode._auto import check_kind
+from framefeed.decode._decoder import ClipSlot, Decoder, Pixels, new_pixels
+from framefeed.decode._forward import ForwardReader
+from framefeed.decode._frames import Frame, FrameBatch, VideoMetadata, describe
+from framefeed.decode._queries import (
+    WrongKind,
+    frame_range,
+    ordinal,
+    ordinals,
+    played_at,
+    played_in_range,
+    played_once,
+    require_times,
+    resampled,
+)
+from framefeed.decode._registry import as_decoder
+from framefeed.errors import UsageError
+from framefeed.index import FrameIndex, holds_pictures, index_media
+from framefeed.media import Limits, MediaInfo, MediaSource, limits_or_default, picture_details, probe, stream_details
+from framefeed.plan import Crop, DimensionOrder, OutputSpec, PictureRule, Place, as_crop
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderOptions:
+    """Options of a VideoDecoder.
+
+    Attributes:
+        stream_index: The stream to decode, or None for the best one.
+        dimension_order: "NCHW" or "NHWC".
+        size: (height, width), or the short side, or None.
+        crop: (top, left, height, width) in displayed pixels, a crop rule, or None.
+        backend: Name of a decoder, or a decoder.
+        frame_index: An index of the source, or None to build one.
+        limits: Largest sizes that the file may have.
+    """
+
+    stream_index: int | None = None
+    dimension_order: DimensionOrder = "NCHW"
+    size: tuple[int, int] | int | None = None
+    crop: Crop | Sequence[int] | None = None
+    backend: str | Decoder = "auto"
+    frame_index: FrameIndex | None = None
+    limits: Limits | None = None
+
+
+class VideoDecoder:
+    """Decode frames of one video, by number or by time.
+
+    ``len()``, ``[i]``, ``[a:b:c]`` and iteration work as on a sequence of pictures, each uint8 [C, H, W] (or
+    [H, W, C]). The methods return Frame and FrameBatch, which also have times. Frame numbers may come in any order, be
+    repeated, and be negative (counted from the end). The frames of one call are decoded together, each group of
+    pictures once.
+
+    Args:
+        source: Path, bytes, seekable binary file object, `ImageSequence`, or catalog entry. A still picture has one
+            frame, at 0 s.
+        stream_index: The stream to decode, or None for the best one.
+        dimension_order: "NCHW" (default) or "NHWC".
+        size: (height, width), or the short side, to resize to; None keeps the size.
+        crop: (top, left, height, width) in displayed pixels, or ``CenterCrop(h, w)``; applied before ``size``.
+        backend: Name of a decoder, or a decoder; "auto" is "pyav" for videos and "still" for pictures.
+        frame_index: An index of the same source; None calls ``build_index(source)``.
+        limits: Largest sizes that the file may have, checked before memory is allocated; None is ``Limits()``.
+
+    Raises:
+        MediaError: The source cannot be read; see ``probe``.
+        UsageError: An argument is wrong, or two arguments contradict each other.
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        *,
+        stream_index: int | None = None,
+        dimension_order: Literal["NCHW", "NHWC"] = "NCHW",
+        size: tuple[int, int] | int | None = None,
+        crop: Crop | Sequence[int] | None = None,
+        backend: str | Decoder = "auto",
+        frame_index: FrameIndex | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        self._open(source, DecoderOptions(stream_index, dimension_order, size, crop, backend, frame_index, limits))
+
+    def _open(self, source: Any, options: DecoderOptions) -> None:
+        if options.dimension_order not in ("NCHW", "NHWC"):
+            raise expected("dimension_order", "'NCHW' or 'NHWC'", options.dimension_order)
+        rule = PictureRule(options.size, as_crop(options.crop))
+        check_frame_index(options.frame_index)
+        self._limits = limits_or_default(options.limits)
+        # A decoder that was made already keeps the limits it was made with; here they are for the index too.
+        self._decoder = as_decoder(options.backend, self._limits if isinstance(options.backend, str) else None)
+        self._source = MediaSource.of(source)
+        self._info: MediaInfo | None = None
+        known = options.frame_index or getattr(source, "frame_index", None)
+        if known is None:
+            self._info, known = index_media(self._source, stream_index=options.stream_index, limits=self._limits)
+        elif options.stream_index not in (None, known.stream.stream_index):
+            raise UsageError(
+                f"stream_index: expected {known.stream.stream_index}, the stream of frame_index, or None; "
+                f"got {options.stream_index}"
+            )
+        self._index: FrameIndex = known
+        check_kind(self._decoder, known, self._source.name)
+        self._output = self._settled(rule, options.dimension_order)
+        self._forward = ForwardReader(self._decoder, self._source, known, self._output)
+        self._is_closed = False
+
+    def _settled(self, rule: PictureRule, order: DimensionOrder) -> OutputSpec:
+        # One draw a clip: here the decoder is the clip, and has no epoch and no position.
+        height, width = self._index.stream.displayed
+        settled = rule.output(height, width, Place(0, 0, 0))
+        return OutputSpec(settled.size, settled.crop, order)
+
+    @property
+    def frame_index(self) -> FrameIndex:
+        """The index that says where every frame is in the source."""
+        return self._index
+
+    @property
+    def stream_index(self) -> int:
+        """Number of the decoded stream in its container."""
+        return self._index.stream.stream_index
+
+    @cached_property
+    def metadata(self) -> VideoMetadata:
+        """Facts of the stream: size, rate, duration, codec; see `VideoMetadata`."""
+        if holds_pictures(self._index):
+            details = picture_details(self._info or probe(self._source, limits=self._limits))
+        else:
+            details = stream_details(self._source, self.stream_index, self._limits)
+        return describe(self._index, details)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._source.name!r}, {len(self)} frames, {self._output})"
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, slice):
+            return self._pixels(_as_array(frame_range(key, len(self))))
+        return self._one(ordinal(self._index, key, self._source.name))
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self._one(number) for number in range(len(self)))
+
+    def get_frame_at(self, index: int) -> Frame:
+        """Decode frame ``index``; a negative number counts from the end.
+
+        Raises:
+            FrameNotFound: There is no such frame.
+            CorruptMedia: The frame cannot be decoded without damage.
+        """
+        return self._frame(ordinal(self._index, index, self._source.name))
+
+    def get_frames_at(self, indices: Any) -> FrameBatch:
+        """Decode several frames in the order of ``indices``, repeats allowed; errors as ``get_frame_at``."""
+        return self._batch(ordinals(self._index, indices, self._source.name))
+
+    def get_frames_in_range(self, start: int, stop: int, step: int = 1) -> FrameBatch:
+        """Decode the frames of ``range(start, stop, step)``, clipped to the video as a slice is.
+
+        Raises:
+            UsageError: ``step`` is 0.
+        """
+        return self._batch(_as_array(frame_range(slice(start, stop, step), len(self))))
+
+    def get_frame_played_at(self, seconds: float) -> Frame:
+        """Decode the frame shown at a time on the stream's timeline.
+
+        Raises:
+            FrameNotFound: Nothing is shown at that time.
+            TimeUnavailable: The stream has no usable timestamps.
+        """
+        return self._frame(played_once(self._index, seconds, self._source.name))
+
+    def get_frames_played_at(self, seconds: Any) -> FrameBatch:
+        """Decode the frames shown at several times; errors as ``get_frame_played_at``."""
+        return self._batch(played_at(self._index, seconds, self._source.name))
+
+    def get_frames_played_in_range(
+        self, start_seconds: float, stop_seconds: float, fps: float | None = None
+    ) -> FrameBatch:
+        """Decode the frames shown in [start, stop).
+
+        Args:
+            start_seconds: Time on the stream's timeline; the frame shown at this time is the first.
+            stop_seconds: Frames that begin at or after this time are left out.
+            fps: None decodes every frame. A number decodes the frames shown at start + k / fps: (stop - start) * fps
+                frames, rounded, with these times as ``pts_seconds``.
+
+        Raises:
+            UsageError: The range does not lie inside the stream, or ``fps`` is not a finite number above 0.
+        """
+        if fps is None:
+            return self._batch(played_in_range(self._index, start_seconds, stop_seconds, self._source.name))
+        found, times, durations = resampled(self._index, start_seconds, stop_seconds, fps, self._source.name)
+        return FrameBatch(self._pixels(found), times, durations, found)
+
+    def get_all_frames(self, fps: float | None = None) -> FrameBatch:
+        """Decode all frames, or with ``fps`` the frames shown every 1 / fps seconds."""
+        if fps is None:
+            return self._batch(np.arange(len(self), dtype=np.int64))
+        require_times(self._index, self._source.name)
+        begin, end = int(self._index.pts[0]), self._index.end_pts
+        return self.get_frames_played_in_range(
+            float(begin * self._index.time_base), float(end * self._index.time_base), fps
+        )
+
+    def close(self) -> None:
+        """Release files and decoders; may be called more than once. After that, no frame can be decoded."""
+        self._is_closed = True
+        self._forward.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise WrongKind(
+            f"{self._source.name}: a VideoDecoder cannot be pickled or sent to another process: send the path or the "
+            "catalog entry, and make a VideoDecoder from it there"
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _one(self, number: int) -> Pixels:
+        self._check_open()
+        return self._forward.read(number)
+
+    def _pixels(self, numbers: IntArray) -> Pixels:
+        self._check_open()
+        shape = len(numbers), *self._output.shape(*self._index.stream.displayed)
+        what = f"{self._source.name}: {len(numbers)} frames {list(shape)}"
+        out = new_pixels(shape, what, "ask for fewer frames at once or a smaller size", self._source.name)
+        if len(numbers):
+            slot = ClipSlot(numbers, self._output, out)
+            self._decoder.decode(self._source, self._index, [slot]).raise_first()
+        return out
+
+    def _frame(self, number: int) -> Frame:
+        pts, duration = self._times(np.array([number], dtype=np.int64))
+        return Frame(self._one(number), float(pts[0]), float(duration[0]), number)
+
+    def _batch(self, numbers: IntArray) -> FrameBatch:
+        return FrameBatch(self._pixels(numbers), *self._times(numbers), numbers)
+
+    def _times(self, numbers: IntArray) -> tuple[FloatArray, FloatArray]:
+        index = self._index
+        ticks = index.pts[numbers]
+        following = index.pts[np.minimum(numbers + 1, len(index) - 1)]
+        gap = following - ticks if index.has_timestamps else np.zeros_like(ticks)
+        shown = np.where(index.duration[numbers] > 0, index.duration[numbers], gap)
+        shown = np.where(shown > 0, shown, index.step if index.has_timestamps else 0)
+        seconds = shown * float(index.time_base)
+        return index.to_seconds(ticks), np.where(shown > 0, seconds, np.nan)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise UsageError(f"{self._source.name}: this VideoDecoder is closed: make a new one to decode more frames")
+
+
+def check_frame_index(frame_index: object) -> None:
+    """Refuse what is no FrameIndex and not None.
+
+    Raises:
+        UsageError: It is something else.
+    """
+    if frame_index is not None and not isinstance(frame_index, FrameIndex):
+        raise expected("frame_index", "a FrameIndex (from ff.build_index) or None", frame_index)
+
+
+def _as_array(frames: range) -> IntArray:
+    return np.arange(frames.start, frames.stop, frames.step, dtype=np.int64)

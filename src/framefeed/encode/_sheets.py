@@ -1,0 +1,222 @@
+"""Contact sheets: one picture with a row for each clip and a column for each frame.
+
+Text on pictures, in the font that Pillow brings along.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import ceil
+from typing import NamedTuple
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+from framefeed.encode._stills import Pixels, as_image
+from framefeed.errors import UsageError
+
+Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
+
+CAPTION: Font = ImageFont.load_default(12)
+TITLE: Font = ImageFont.load_default(14)
+_ELLIPSIS = "..."
+
+
+def drawable(text: str, font: Font) -> str:
+    r"""Show what the font cannot draw, and what is no character to see, as escapes such as ``\u89c6``."""
+    return "".join(char if _is_drawable(char, font) else char.encode("unicode_escape").decode() for char in text)
+
+
+def fitted(text: str, font: Font, width: int) -> str:
+    """Shorten a text in its middle until it is no wider than ``width`` pixels: both ends of a path say most."""
+    if font.getlength(text) <= width:
+        return text
+    fitting = bisect_right(range(len(text)), width, key=lambda kept: ceil(font.getlength(_shortened(text, kept))))
+    return _shortened(text, fitting - 1) if fitting else ""
+
+
+def _shortened(text: str, kept: int) -> str:
+    return f"{text[: kept // 3]}{_ELLIPSIS}{text[len(text) - (kept - kept // 3) :]}"
+
+
+@cache
+def _is_drawable(char: str, font: Font) -> bool:
+    return char == " " or (char.isprintable() and _shape(char, font) != _shape("\uffff", font))
+
+
+@cache
+def _shape(char: str, font: Font) -> bytes:
+    # A character that the font lacks has the shape of U+FFFF, which is no character in any font.
+    return bytes(font.getmask(char))
+
+
+MAX_WIDTH = 1920
+SCREEN_HEIGHT = 1080
+"""A sheet is to be read at its own size, on an ordinary screen where that goes."""
+MAX_HEIGHT = 10_000
+MIN_CELL = 112
+"""A caption of an ordinal and a time needs this much."""
+MAX_CELL = 320
+MAX_FRAMES = 400
+_CELL_STEP = 4
+
+_MARGIN = 12
+_GAP = 6
+_CAPTION_HEIGHT = 18
+_TITLE_HEIGHT = 26
+_BAR_HEIGHT = 6
+_PAPER, _INK, _GREY, _EMPTY = (255, 255, 255), (24, 24, 28), (96, 96, 104), (236, 236, 240)
+_BARS = ((37, 99, 235), (234, 88, 12), (22, 163, 74), (147, 51, 234), (202, 138, 4), (8, 145, 178))
+
+
+@dataclass(frozen=True, slots=True)
+class SheetClip:
+    """One clip of a contact sheet.
+
+    Attributes:
+        title: Line above the clip, such as the name of its source and its label.
+        frames: RGB pictures, each uint8 [H, W, 3].
+        captions: Text below each frame.
+        groups: A number for each frame, such as its segment; frames of one number get a bar of one colour. Empty for
+            no bars.
+    """
+
+    title: str
+    frames: Sequence[Pixels]
+    captions: Sequence[str]
+    groups: Sequence[int] = ()
+
+    def __post_init__(self) -> None:
+        if not len(self.frames) or len(self.captions) != len(self.frames):
+            raise UsageError(
+                f"captions: expected one for each frame of at least one, got {len(self.captions)} for "
+                f"{len(self.frames)} frames"
+            )
+        if len(self.groups) not in (0, len(self.frames)):
+            raise UsageError(
+                f"groups: expected none, or one for each frame, got {len(self.groups)} for {len(self.frames)} frames"
+            )
+
+
+class _Layout(NamedTuple):
+    """Where things go: columns of cells, each ``cell`` pixels wide."""
+
+    columns: int
+    cell: int
+    width: int
+    height: int
+
+
+def thumbnail(picture: Pixels) -> Pixels:
+    """Shrink a picture to the largest size on a sheet, so that hundreds of them need little memory."""
+    image = as_image(picture)
+    image.thumbnail((MAX_CELL, 2 * MAX_CELL), Image.Resampling.LANCZOS)
+    return np.asarray(image)
+
+
+def contact_sheet(clips: Sequence[SheetClip]) -> Pixels:
+    """Draw clips as rows and frames as columns, with captions; long clips continue in the next line.
+
+    Frames are shrunk until the sheet fits on a screen, but never below the width of a caption.
+
+    Args:
+        clips: The clips, at least one.
+
+    Returns:
+        RGB, uint8 [H, W, 3], at most ``MAX_HEIGHT`` x ``MAX_WIDTH``.
+
+    Raises:
+        UsageError: There are no frames, or more than fit.
+    """
+    if not clips or sum(len(clip.frames) for clip in clips) > MAX_FRAMES:
+        count = sum(len(clip.frames) for clip in clips)
+        raise UsageError(f"clips: expected 1 to {MAX_FRAMES} frames for a contact sheet, got {count}")
+    layout = _laid_out(clips)
+    sheet = Image.new("RGB", (layout.width, layout.height), _PAPER)
+    top = _MARGIN
+    for clip in clips:
+        _draw_clip(sheet, clip, layout, top)
+        top += _clip_height(clip, layout.cell, layout.columns)
+    return np.asarray(sheet)
+
+
+def _laid_out(clips: Sequence[SheetClip]) -> _Layout:
+    """Take the largest cells with which the sheet fits on a screen; where none does, the smallest."""
+    widest = max(frame.shape[1] for clip in clips for frame in clip.frames)
+    layout = _with_cells(clips, MIN_CELL)
+    for cell in range(MIN_CELL + _CELL_STEP, max(MIN_CELL, min(MAX_CELL, widest)) + 1, _CELL_STEP):
+        larger = _with_cells(clips, cell)
+        if larger.height <= SCREEN_HEIGHT:
+            layout = larger
+    if layout.height > MAX_HEIGHT:
+        raise UsageError(
+            f"clips: {len(clips)} clips need a contact sheet of {layout.height} rows, more than {MAX_HEIGHT}: use fewer"
+        )
+    return layout
+
+
+def _with_cells(clips: Sequence[SheetClip], cell: int) -> _Layout:
+    most = max(len(clip.frames) for clip in clips)
+    lines = -(-most // ((MAX_WIDTH - 2 * _MARGIN + _GAP) // (cell + _GAP)))
+    columns = -(-most // lines)  # The lines of a clip are of one length, as far as that goes.
+    height = 2 * _MARGIN + sum(_clip_height(clip, cell, columns) for clip in clips)
+    return _Layout(columns, cell, 2 * _MARGIN + columns * (cell + _GAP) - _GAP, height)
+
+
+def _picture_size(picture: Pixels, cell: int) -> tuple[int, int]:
+    """(width, height) in a cell: made smaller to fit; a tiny one is made larger by a whole factor."""
+    height, width = picture.shape[:2]
+    if width * 2 <= cell and height * 2 <= cell:
+        factor = min(cell // width, cell // height)
+        return width * factor, height * factor
+    scale = min(1.0, cell / width, max(cell, MIN_CELL * 2) / height)
+    return max(1, round(width * scale)), max(1, round(height * scale))
+
+
+def _line_height(clip: SheetClip, cell: int) -> int:
+    return max(_picture_size(frame, cell)[1] for frame in clip.frames)
+
+
+def _lines(clip: SheetClip, columns: int) -> Iterator[range]:
+    for first in range(0, len(clip.frames), columns):
+        yield range(first, min(first + columns, len(clip.frames)))
+
+
+def _clip_height(clip: SheetClip, cell: int, columns: int) -> int:
+    bar = _BAR_HEIGHT if clip.groups else 0
+    line = _line_height(clip, cell) + bar + _CAPTION_HEIGHT
+    return _TITLE_HEIGHT + len(list(_lines(clip, columns))) * line + _GAP
+
+
+def _draw_clip(sheet: Image.Image, clip: SheetClip, layout: _Layout, top: int) -> None:
+    draw = ImageDraw.Draw(sheet)
+    title = fitted(drawable(clip.title, TITLE), TITLE, layout.width - 2 * _MARGIN)
+    draw.text((_MARGIN, top + _TITLE_HEIGHT - 8), title, fill=_INK, font=TITLE, anchor="ls")
+    top += _TITLE_HEIGHT
+    picture_height = _line_height(clip, layout.cell)
+    for line in _lines(clip, layout.columns):
+        for column, number in enumerate(line):
+            left = _MARGIN + column * (layout.cell + _GAP)
+            _draw_frame(sheet, clip, number, (left, top, layout.cell, picture_height))
+        top += picture_height + (_BAR_HEIGHT if clip.groups else 0) + _CAPTION_HEIGHT
+
+
+def _draw_frame(sheet: Image.Image, clip: SheetClip, number: int, box: tuple[int, int, int, int]) -> None:
+    left, top, cell, height = box
+    draw = ImageDraw.Draw(sheet)
+    draw.rectangle((left, top, left + cell - 1, top + height - 1), fill=_EMPTY)
+    picture = clip.frames[number]
+    size = _picture_size(picture, cell)
+    enlarged = size[0] > picture.shape[1]
+    image = as_image(picture).resize(size, Image.Resampling.NEAREST if enlarged else Image.Resampling.LANCZOS)
+    sheet.paste(image, (left + (cell - size[0]) // 2, top + (height - size[1]) // 2))
+    bottom = top + height
+    if clip.groups:
+        colour = _BARS[clip.groups[number] % len(_BARS)]
+        draw.rectangle((left, bottom + 2, left + cell - 1, bottom + _BAR_HEIGHT - 1), fill=colour)
+        bottom += _BAR_HEIGHT
+    caption = fitted(drawable(clip.captions[number], CAPTION), CAPTION, cell)
+    draw.text((left, bottom + 3), caption, fill=_GREY, font=CAPTION, anchor="la")

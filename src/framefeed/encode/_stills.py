@@ -1,0 +1,183 @@
+"""Write one RGB picture as a PNG, JPEG or WebP file; a file is written completely or not at all.
+
+List the codecs that this build of FFmpeg can read and write.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import secrets
+import struct
+import warnings
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Literal
+
+import av
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from framefeed.errors import UsageError
+from framefeed.media import kind_at, writing
+
+Pixels = npt.NDArray[np.uint8]
+StillFormat = Literal["PNG", "JPEG", "WEBP"]
+
+_FORMATS: dict[str, StillFormat] = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}
+_MAX_SIDES: dict[StillFormat, int] = {"JPEG": 65500, "WEBP": 16383}
+"""JPEG_MAX_DIMENSION of libjpeg, WEBP_MAX_DIMENSION of libwebp."""
+QUALITY = 95
+"""Of JPEG the highest that Pillow's documentation advises: above it, files grow and pictures hardly gain. WebP of this
+quality is as near to the original as JPEG of quality 90 (45 to 49 dB on frames of two 720p videos), in 60 % of its
+bytes."""
+_SOFTWARE = 0x0131
+"""Exif tag."""
+
+
+def still_name(ordinal: int, pts_seconds: float, suffix: str = ".png") -> str:
+    """Give the file name of one frame: ``frame_000037_1.480000000s.png``, or without a time if the stream has none."""
+    time = f"_{pts_seconds:.9f}s" if math.isfinite(pts_seconds) else ""
+    return f"frame_{ordinal:06d}{time}{suffix}"
+
+
+def encode_still(picture: Pixels, form: StillFormat = "PNG", quality: int = QUALITY, software: str = "") -> bytes:
+    """Encode one picture.
+
+    Args:
+        picture: RGB, uint8 [H, W, 3].
+        form: "PNG", which is lossless; "JPEG", without chroma subsampling; or "WEBP", lossy, with 4:2:0 chroma.
+        quality: Quality of a JPEG or WebP file, 1 to 100.
+        software: Value of the Exif tag "Software"; empty for a file without Exif data.
+
+    Raises:
+        UsageError: The array is not a picture, or larger than the format allows.
+    """
+    image = as_image(picture)
+    longest = _MAX_SIDES.get(form)
+    if longest is not None and max(image.size) > longest:
+        raise UsageError(
+            f"{form} holds pictures of at most {longest} x {longest} pixels, got {image.width} x {image.height} "
+            "(width x height): use PNG, or a smaller size"
+        )
+    buffer = io.BytesIO()
+    options: dict[str, Any] = {}
+    if software:
+        options["exif"] = exif = Image.Exif()
+        exif[_SOFTWARE] = software
+    if form == "JPEG":
+        options |= {"quality": quality, "subsampling": 0}
+    elif form == "WEBP":
+        options["quality"] = quality
+    image.save(buffer, form, **options)
+    return buffer.getvalue()
+
+
+def save_still(path: str | os.PathLike[str], picture: Pixels, quality: int = QUALITY, software: str = "") -> int:
+    """Write one picture in the format that its file name ends in. After a crash the old or the new file is complete.
+
+    Args:
+        path: Ends in ``.png``, ``.jpg``, ``.jpeg`` or ``.webp``.
+        picture: RGB, uint8 [H, W, 3].
+        quality: Quality of a JPEG or WebP file, 1 to 100.
+        software: Value of the Exif tag "Software"; empty for a file without Exif data.
+
+    Returns:
+        The size of the file in bytes.
+
+    Raises:
+        UsageError: The name has another ending, the array is not a picture, or the file cannot be written.
+    """
+    name = os.fsdecode(path)
+    form = still_format(name)
+    data = encode_still(picture, form, quality, software)
+    if (kind := kind_at(name)) is not None:
+        raise UsageError(f"cannot write {name}: {kind} is already there; choose another name")
+    with writing(name):
+        _replace(name, data)
+    return len(data)
+
+
+def software_of(path: str) -> str:
+    """Read the Exif tag "Software" of a picture; empty if it has none, or is no picture that Pillow reads."""
+    try:
+        with warnings.catch_warnings(), Image.open(path) as image:
+            warnings.simplefilter("ignore")
+            return str(image.getexif().get(_SOFTWARE, ""))
+    except (OSError, ValueError, SyntaxError, struct.error, Image.DecompressionBombError):
+        return ""
+
+
+def still_format(path: str) -> StillFormat:
+    """Return the format that a file name ends in.
+
+    Raises:
+        UsageError: It ends in no known format.
+    """
+    suffix = os.path.splitext(path)[1].lower()
+    if suffix not in _FORMATS:
+        found = f"{suffix!r}" if suffix else "none"
+        raise UsageError(f"{path}: expected a file name with one of the endings {', '.join(_FORMATS)}, got {found}")
+    return _FORMATS[suffix]
+
+
+def as_image(picture: Pixels) -> Image.Image:
+    """Check a picture, and make a Pillow image of it."""
+    if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3 or not picture.size:
+        raise UsageError(f"picture: expected uint8 [H, W, 3], got {picture.dtype} {list(picture.shape)}")
+    return Image.fromarray(picture)
+
+
+def _replace(name: str, data: bytes) -> None:
+    # A name of its own, not made from the target's, which may be as long as a name can be.
+    scratch = os.path.join(os.path.dirname(name), f".framefeed-{secrets.token_hex(8)}.tmp")
+    try:
+        with open(scratch, "xb") as file:
+            file.write(data)
+        os.replace(scratch, name)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(scratch)
+        raise
+
+
+_NEEDS_HARDWARE = ("_amf", "_cuvid", "_mediacodec", "_mf", "_nvenc", "_qsv", "_v4l2m2m", "_vaapi", "_videotoolbox")
+
+_HARDWARE_ALONE = {"av1"}
+"""FFmpeg's own AV1 decoder parses, and leaves the pictures to a device (libavcodec/av1dec.c)."""
+
+
+def ffmpeg_versions() -> dict[str, str]:
+    """Give the versions of FFmpeg and of its libraries, by name."""
+    libraries = {name: ".".join(map(str, numbers)) for name, numbers in sorted(av.library_versions.items())}
+    return {"ffmpeg": av.ffmpeg_version_info, **libraries}
+
+
+def codec_support(names: Sequence[str]) -> dict[str, dict[str, list[str]]]:
+    """Name the software decoders and encoders of some codecs.
+
+    Args:
+        names: Canonical codec names, such as ``"h264"``.
+
+    Returns:
+        For each codec ``{"decoders": [...], "encoders": [...]}``. Decoders and encoders of hardware devices are left
+        out, because FFmpeg lists them also where there is no such device.
+    """
+    found: dict[str, dict[str, list[str]]] = {name: {"decoders": [], "encoders": []} for name in names}
+    for way, mode in (("decoders", "r"), ("encoders", "w")):
+        codecs = {
+            codec.name: codec.canonical_name for name in av.codec.codecs_available if (codec := _codec(name, mode))
+        }
+        for name, canonical in sorted(codecs.items()):
+            if canonical in found and name not in _HARDWARE_ALONE and not name.endswith(_NEEDS_HARDWARE):
+                found[canonical][way].append(name)
+    return found
+
+
+def _codec(name: str, mode: str) -> av.Codec | None:
+    try:
+        return av.Codec(name, "r" if mode == "r" else "w")
+    except av.codec.codec.UnknownCodecError:
+        return None

@@ -1,0 +1,497 @@
+"""FrameIndex: where every output frame of one video stream is, in time and in the file.
+
+Pick rules over exact times: integer pts against fractions of a tick, many times in one search.
+
+A time is a whole numerator over a common denominator, in ticks, so that nothing is ever rounded to a tick and no
+float decides which frame is shown (docs/reference.md, Timeline).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import repeat
+from math import floor, isfinite, lcm, ulp
+from numbers import Real
+from typing import Literal, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from framefeed._arrays import FloatArray, IntArray
+from framefeed._cached import cached_property
+from framefeed._checks import expected
+from framefeed._nearest import did_you_mean
+from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
+from framefeed.media import SourceIdentity, shown_size
+
+Pick = Literal["played", "nearest", "previous", "next"]
+PICKS: tuple[str, ...] = ("played", "nearest", "previous", "next")
+NONE = -1
+"""In place of an ordinal: there is nothing to pick."""
+
+NANOSECONDS = 1_000_000_000
+"""A second this close (one part of this many) to a frame's pts means that pts."""
+
+_SECONDS_OF_ONE_NS = 2**23
+"""Up to here neighbouring float64 lie less than 1 ns apart."""
+
+FLOAT_BITS = 52
+"""Bits of a float's fraction (IEEE 754 binary64)."""
+
+_BOUND = 2**63 - 1  # NumPy's search takes int64: a time beyond it is past every frame all the same.
+
+
+@dataclass(frozen=True, slots=True)
+class ExactTimes:
+    """Times as fractions with one denominator, in seconds or in ticks as the name that holds them says."""
+
+    numerators: tuple[int, ...]
+    denominator: int
+
+    @classmethod
+    def of(cls, times: Iterable[float | Fraction]) -> ExactTimes:
+        """Take times exactly as they are; a float is the binary fraction that it stands for."""
+        ratios = [time.as_integer_ratio() for time in times]
+        common = lcm(*(below for _, below in ratios))
+        return cls(tuple(above * (common // below) for above, below in ratios), common)
+
+    def __len__(self) -> int:
+        return len(self.numerators)
+
+    def __getitem__(self, number: int) -> Fraction:
+        return Fraction(self.numerators[number], self.denominator)
+
+    def in_ticks(self, time_base: Fraction, origin: int | Fraction = 0) -> ExactTimes:
+        """Convert seconds counted from the tick ``origin`` to ticks of the stream's own timeline."""
+        common = self.denominator * time_base.numerator
+        zero = origin.numerator * common
+        scale = time_base.denominator * origin.denominator
+        return ExactTimes(tuple(zero + above * scale for above in self.numerators), common * origin.denominator)
+
+    def floors(self) -> list[int]:
+        """The last whole number not after each time."""
+        return [above // self.denominator for above in self.numerators]
+
+    def ceilings(self) -> list[int]:
+        """The first whole number not before each time."""
+        return [-(-above // self.denominator) for above in self.numerators]
+
+
+def as_ticks(
+    pts: IntArray, seconds: ExactTimes, time_base: Fraction, end_pts: int, origin: int | Fraction = 0
+) -> ExactTimes:
+    """Convert seconds to ticks; one that means a frame's pts becomes that pts, any other stays as it is.
+
+    A second means the nearest pts within 1 ns of it, or within one unit in the last place of its float64, whichever is
+    more. A float cannot say most ends exactly either: one that is the last frame's end but for its rounding means that
+    end, so that asking for a video's own duration is past it.
+
+    Args:
+        pts: Ascending presentation times in ticks, int64 [N].
+        seconds: Times counted from the tick ``origin``.
+        time_base: Seconds in one tick.
+        end_pts: When the last frame ends, in ticks.
+        origin: In ticks of the stream's own timeline.
+
+    Returns:
+        Times in ticks of the stream's own timeline.
+    """
+    ticks = seconds.in_ticks(time_base, origin)
+    common = ticks.denominator
+    end = end_pts * common
+    rounding = rounding_of(end)
+    after = np.searchsorted(pts, _clamped(ticks.floors()), side="right")
+    neighbours = zip(*(pts[np.clip(at, 0, len(pts) - 1)].tolist() for at in (after - 1, after)), strict=True)
+    meant = []
+    for above, pair, reach in zip(ticks.numerators, neighbours, _reaches(seconds, ticks, time_base), strict=False):
+        low, high = pair[0] * common, pair[1] * common
+        to_low, to_high = abs(above - low), abs(high - above)
+        if min(to_low, to_high) <= reach:
+            meant.append(low if to_low <= to_high else high)
+        else:
+            meant.append(end if abs(end - above) <= rounding else above)
+    return ExactTimes(tuple(meant), common)
+
+
+def _reaches(seconds: ExactTimes, ticks: ExactTimes, time_base: Fraction) -> Iterable[int]:
+    """How far each time may lie from the pts that it means, in parts of a tick as ``ticks`` has them."""
+    nanosecond = reach_of(ticks.denominator, time_base)
+    furthest = max(map(abs, seconds.numerators), default=0)
+    if furthest < seconds.denominator * _SECONDS_OF_ONE_NS:
+        return repeat(nanosecond)
+    places = (Fraction(ulp(above / seconds.denominator)) for above in seconds.numerators)
+    return (max(nanosecond, floor(place * ticks.denominator / time_base)) for place in places)
+
+
+def reach_of(denominator: int, time_base: Fraction) -> int:
+    """1 ns in ticks of ``time_base``, in parts of ``1 / denominator``."""
+    return denominator * time_base.denominator // (time_base.numerator * NANOSECONDS)
+
+
+def rounding_of(above: int) -> int:
+    """What a float that stands for a time may be off by, in the unit of that time."""
+    return abs(above) >> FLOAT_BITS
+
+
+def pick_frames(pts: IntArray, ticks: ExactTimes, pick: Pick) -> IntArray:
+    """Apply a pick rule to times; the end of the last frame is the caller's to check.
+
+    Args:
+        pts: Ascending presentation times in ticks, int64 [N]; N >= 1.
+        ticks: T times in ticks.
+        pick: "played" and "previous": last pts <= t; "next": first pts >= t; "nearest": least distance, ties to the
+            earlier frame.
+
+    Returns:
+        Ordinals, int64 [T]; ``NONE`` where there is nothing to pick.
+    """
+    if pick not in PICKS:
+        error = expected("pick", f"one of {', '.join(PICKS)}", pick)
+        raise UsageError(f"{error}{did_you_mean(str(pick), PICKS)}")
+    before = np.searchsorted(pts, _clamped(ticks.floors()), side="right") - 1
+    if pick in ("played", "previous"):
+        return before
+    after = np.searchsorted(pts, _clamped(ticks.ceilings()), side="left")
+    if pick == "next":
+        return np.where(after < len(pts), after, NONE)
+    return _nearer(pts, ticks, before, after)
+
+
+def _nearer(pts: IntArray, ticks: ExactTimes, before: IntArray, after: IntArray) -> IntArray:
+    last = len(pts) - 1
+    pairs = zip(pts[np.maximum(before, 0)].tolist(), pts[np.minimum(after, last)].tolist(), strict=True)
+    common = ticks.denominator
+    joined = zip(ticks.numerators, pairs, strict=True)
+    gaps = [(above - low * common, high * common - above) for above, (low, high) in joined]
+    closer = np.array([to_before <= to_after for to_before, to_after in gaps], dtype=np.bool_)
+    earlier = (before >= 0) & ((after > last) | closer)
+    # Of frames with one pts the first is the earlier.
+    first_of_before = np.searchsorted(pts, pts[np.maximum(before, 0)], side="left")
+    return np.where(earlier, first_of_before, after).astype(np.int64)
+
+
+def _clamped(values: Sequence[int]) -> IntArray:
+    return np.array([max(-_BOUND, min(_BOUND, value)) for value in values], dtype=np.int64)
+
+
+BuiltFrom = Literal["packets", "packets+proof", "packets+ends", "decode"]
+
+TimesFrom = Literal["pts", "dts", "rate", "assumed", "none"]
+"""Where the times of frames come from: the frames themselves, their decoding times, a constant rate that container or
+bitstream declares, one that the caller assumes, or nowhere."""
+
+MISSING_PTS = int(np.iinfo(np.int64).min)
+
+_INT64 = np.dtype(np.int64)
+_EXACT = 2**53
+"""Up to here float64 holds every whole number (IEEE 754 binary64)."""
+
+KEY = 1
+"""The packet is flagged as a key frame by the container."""
+DISCARD = 2
+"""The packet is decoded for others and never shown (edit lists)."""
+DISPOSABLE = 4
+"""No other picture refers to this packet's picture."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PacketTable:
+    """The packets of one stream in decode order.
+
+    Attributes:
+        offset: Byte position in the file, int64 [P]; -1 where unknown.
+        size: Bytes, int64 [P].
+        pts: In the stream's time base, int64 [P]; ``MISSING_PTS`` where unknown.
+        flags: ``KEY | DISCARD | DISPOSABLE``, uint8 [P].
+    """
+
+    offset: IntArray
+    size: IntArray
+    pts: IntArray
+    flags: npt.NDArray[np.uint8]
+
+    def __post_init__(self) -> None:
+        if not self.offset.shape == self.size.shape == self.pts.shape == self.flags.shape or self.offset.ndim != 1:
+            raise UsageError("a packet table needs four columns of one length")
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+    def __repr__(self) -> str:
+        return f"PacketTable({len(self)} packets)"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFacts:
+    """What a decoder must know about the stream before the first packet.
+
+    Attributes:
+        stream_index: Number of the stream in its container.
+        container: libav's format name, for example ``"mov,mp4,m4a,3gp,3g2,mj2"``.
+        codec: Canonical codec name, for example ``"h264"``.
+        extradata: Codec configuration from the container, or None.
+        width: Coded columns after the codec's own cropping, before rotation.
+        height: Coded rows after the codec's own cropping, before rotation.
+        pixel_format: libav's name; empty where unknown.
+        rotation: Degrees counter-clockwise to apply: 0, 90, 180 or 270.
+        mirrored: Flip left and right, after the rotation.
+        contiguous: Each packet is one range of bytes of the file, so it can be read without opening the container.
+        skips_exactly: It is proven that leaving out disposable packets changes no other frame.
+        inband_parameters: Packets carry parameter sets, which a decoder keeps after it has read them.
+        color_primaries: ITU-T H.273 code; 2 is unspecified.
+        color_transfer: ITU-T H.273 code of the transfer characteristic; 2 is unspecified.
+        color_space: ITU-T H.273 code of the matrix; 2 is unspecified.
+        color_range: libav's: 0 unspecified, 1 limited, 2 full.
+    """
+
+    stream_index: int
+    container: str
+    codec: str
+    extradata: bytes | None
+    width: int
+    height: int
+    pixel_format: str
+    rotation: int = 0
+    mirrored: bool = False
+    contiguous: bool = False
+    skips_exactly: bool = False
+    inband_parameters: bool = False
+    color_primaries: int = 2
+    color_transfer: int = 2
+    color_space: int = 2
+    color_range: int = 0
+
+    @property
+    def displayed(self) -> tuple[int, int]:
+        """(height, width) as displayed: the rotation applied."""
+        width, height = shown_size(self.width, self.height, self.rotation)
+        return height, width
+
+
+@dataclass(frozen=True, eq=False)
+class FrameIndex:
+    """The output frames of one stream: for each frame its time, its packet, and where decoding must start.
+
+    Frames and packets are two tables, joined by ``frame_packet``. ``times_from`` says where the times of frames come
+    from; the packets keep their own times, in the time base of their stream.
+
+    Attributes:
+        pts: Presentation time of each frame in ticks of ``time_base``, int64 [N], never decreasing. With
+            ``times_from="none"`` the packets' own values; ``MISSING_PTS`` where unknown.
+        duration: Duration of each frame in ticks of ``time_base``, int64 [N]; 0 where unknown.
+        time_base: Seconds in one tick.
+        key_frame_indices: Numbers of the key frames, int64 [K], ascending.
+        built_from: How the frames were found: "packets", "packets+proof", "packets+ends" or "decode".
+        frame_packet: Number of the packet that gives frame i, int64 [N]; -1 where unknown.
+        frame_start: Number of the first packet that must be decoded for frame i, int64 [N].
+        packets: The stream's packets in decode order.
+        stream: Codec configuration and size of the pictures.
+        identity: Size, time and fingerprint of the file that was indexed, to notice changes; None for no check.
+        damaged_frame_indices: Numbers of the damaged frames, int64 [D], ascending. If everything was decoded
+            (``built_from="decode"``, always with ``verify="full"``), these are exactly the frames for which decoding
+            raises `CorruptMedia`; else empty.
+        times_from: Where ``pts`` comes from; with "none" frames cannot be found by time.
+        time_shift: Ticks that were added to the decoding times if ``times_from`` is "dts", so that the first frame is
+            shown when the stream's first packet is decoded; else 0.
+    """
+
+    pts: IntArray
+    duration: IntArray
+    time_base: Fraction
+    key_frame_indices: IntArray
+    built_from: BuiltFrom
+    frame_packet: IntArray
+    frame_start: IntArray
+    packets: PacketTable
+    stream: StreamFacts
+    identity: SourceIdentity | None = None
+    damaged_frame_indices: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    times_from: TimesFrom = "pts"
+    time_shift: int = 0
+
+    def __post_init__(self) -> None:
+        columns = (self.pts, self.duration, self.frame_packet, self.frame_start)
+        if any(column.shape != self.pts.shape or column.dtype != _INT64 for column in columns):
+            raise UsageError("a frame index needs int64 columns of one length")
+        if self.time_base.numerator <= 0:
+            raise UsageError(f"time_base must be positive, not {self.time_base}")
+        damaged = self.damaged_frame_indices
+        if damaged.ndim != 1 or damaged.dtype != np.int64 or (len(damaged) and not self._are_ascending(damaged)):
+            raise UsageError("damaged_frame_indices must be int64 ordinals of the index, ascending, each once")
+        for column in (*columns, self.key_frame_indices, damaged):
+            column.flags.writeable = False
+
+    def _are_ascending(self, ordinals: IntArray) -> bool:
+        return bool(ordinals[0] >= 0 and ordinals[-1] < len(self) and (np.diff(ordinals) > 0).all())
+
+    def __len__(self) -> int:
+        return len(self.pts)
+
+    def __repr__(self) -> str:
+        return (
+            f"FrameIndex({len(self)} frames, {len(self.key_frame_indices)} key frames, "
+            f"time_base={self.time_base}, built_from={self.built_from!r}, times_from={self.times_from!r})"
+        )
+
+    @property
+    def num_damaged_frames(self) -> int | None:
+        """Number of damaged frames; None if not everything was decoded."""
+        return len(self.damaged_frame_indices) if self.built_from == "decode" else None
+
+    def is_damaged(self, ordinals: IntArray) -> npt.NDArray[np.bool_]:
+        """Tell which of the given frames, int [T], are known to be damaged, bool [T]."""
+        if np.ndim(ordinals) != 1 or np.asarray(ordinals).dtype.kind not in "iu":
+            raise expected("ordinals", "a flat array of integers", ordinals)
+        damaged = self.damaged_frame_indices
+        if not len(damaged):
+            return np.zeros(len(ordinals), dtype=np.bool_)
+        nearest = damaged[damaged.searchsorted(ordinals).clip(max=len(damaged) - 1)]
+        is_damaged: npt.NDArray[np.bool_] = nearest == ordinals
+        return is_damaged
+
+    @cached_property
+    def frame_stop(self) -> IntArray | None:
+        """Number after the last packet that frame i needs, int64 [N]; None if that is always ``frame_packet`` + 1.
+
+        A picture that is coded as two fields in two packets has the number of the first packet (M12).
+        """
+        if len(self.packets) == len(self):
+            return None
+        owners = np.append(np.unique(self.frame_packet[self.frame_packet >= 0]), len(self.packets))
+        return owners[np.searchsorted(owners[:-1], self.frame_packet, side="right")].astype(np.int64)
+
+    @property
+    def has_timestamps(self) -> bool:
+        """Whether every frame has a time and no time goes backwards, so that frames can be found by time."""
+        return self.times_from != "none" and len(self.pts) > 0
+
+    @cached_property
+    def pts_seconds(self) -> FloatArray:
+        """Time of each frame in seconds on the stream's own timeline, float64 [N]; NaN where unknown."""
+        return self.to_seconds(self.pts)
+
+    @cached_property
+    def step(self) -> int:
+        """Median distance between frames in ticks; 1 if there are fewer than two frames."""
+        return max(1, int(np.median(np.diff(self.pts)))) if self.has_timestamps and len(self) > 1 else 1
+
+    @cached_property
+    def end_pts(self) -> int:
+        """End of the last frame in ticks: its pts plus its duration, or plus the median step if that is unknown."""
+        self.require_timestamps()
+        return int(self.pts[-1]) + (int(self.duration[-1]) or self.step)
+
+    @cached_property
+    def is_variable_frame_rate(self) -> bool:
+        """Whether the distances between frames differ by more than one tick, which rounding can cause."""
+        if not self.has_timestamps or len(self) < 3:
+            return False
+        steps = np.diff(self.pts)
+        return int(steps.max()) - int(steps.min()) > 1
+
+    @cached_property
+    def average_fps(self) -> float | None:
+        """(N - 1) / (last pts - first pts) in frames per second; None for fewer than two frames or without times."""
+        if not self.has_timestamps or self.pts[-1] == self.pts[0]:
+            return None
+        return float((len(self) - 1) / ((int(self.pts[-1]) - int(self.pts[0])) * self.time_base))
+
+    def require_timestamps(self) -> None:
+        """Raise TimeUnavailable unless frames can be found by time."""
+        if not len(self):
+            raise FrameNotFound("the index has no frames")
+        if not self.has_timestamps:
+            raise TimeUnavailable(
+                "the stream's timestamps are missing or go backwards, and it declares no constant rate: ask for frames "
+                "by number instead of by time; or, if you know the frame rate, give assume_fps= to scan or build_index "
+                "(on the command line: --indices of clip; for a catalog framefeed scan --assume-fps)"
+            )
+
+    def to_seconds(self, ticks: IntArray) -> FloatArray:
+        """Convert ticks, int64 [...], to seconds, float64 [...]; NaN for a missing pts."""
+        if not isinstance(ticks, (np.ndarray, np.integer)):
+            raise expected("ticks", "an int64 array", ticks)
+        above, below = self.time_base.as_integer_ratio()
+        if self._is_divided_exactly:
+            seconds = ticks * float(above) / float(below)
+        else:
+            exact = [float(tick * self.time_base) for tick in ticks.ravel().tolist()]
+            seconds = np.array(exact, dtype=np.float64).reshape(ticks.shape)
+        return np.where(ticks == MISSING_PTS, np.nan, seconds)
+
+    @cached_property
+    def _is_divided_exactly(self) -> bool:
+        """Whether one division of two exactly represented numbers gives each frame's seconds, rounded once."""
+        above, below = self.time_base.as_integer_ratio()
+        known = self.pts[self.pts != MISSING_PTS]
+        furthest = max(-int(known.min()), int(known.max())) if len(known) else 0
+        return max(furthest * above, above, below) <= _EXACT
+
+    @overload
+    def index_at(self, seconds: float | Fraction, pick: Pick = ..., tolerance_seconds: float | None = ...) -> int: ...
+    @overload
+    def index_at(self, seconds: npt.ArrayLike, pick: Pick = ..., tolerance_seconds: float | None = ...) -> IntArray: ...
+    def index_at(
+        self,
+        seconds: float | Fraction | npt.ArrayLike,
+        pick: Pick = "played",
+        tolerance_seconds: float | None = None,
+    ) -> int | IntArray:
+        """Find the number of the frame for a time on the stream's own timeline.
+
+        Args:
+            seconds: One time, or an array of times of any shape.
+            pick: "played": pts[i] <= t < pts[i + 1]; "nearest": the smallest distance, the earlier of two equally near
+                frames; "previous": the last pts <= t, also after the end; "next": the first pts >= t.
+            tolerance_seconds: Largest allowed distance between the frame's pts and the time; None for no limit.
+
+        Returns:
+            The frame number, or an int64 array of the shape of ``seconds``.
+
+        Raises:
+            FrameNotFound: There is no such frame, or it is further away than the tolerance.
+            TimeUnavailable: The stream has no usable timestamps.
+        """
+        self.require_timestamps()
+        times = _as_times(seconds)
+        if tolerance_seconds is not None and not (isinstance(tolerance_seconds, Real) and tolerance_seconds >= 0):
+            raise expected("tolerance_seconds", "a number of at least 0, or None", tolerance_seconds)
+        ticks = as_ticks(self.pts, ExactTimes.of(times), self.time_base, self.end_pts)
+        found = pick_frames(self.pts, ticks, pick)
+        if pick == "played":
+            found = np.where([at >= self.end_pts for at in ticks.floors()], NONE, found)
+        self._check_found(found, ticks, pick, tolerance_seconds)
+        return found.reshape(np.shape(seconds)) if np.ndim(seconds) else int(found[0])  # type: ignore[arg-type]
+
+    def _check_found(self, found: IntArray, ticks: ExactTimes, pick: Pick, tolerance: float | None) -> None:
+        for number, at in enumerate(found.tolist()):
+            wanted = float(ticks[number] * self.time_base)
+            if at == NONE:
+                raise FrameNotFound(
+                    f"there is no frame at {wanted:.6f} s for pick={pick!r}: the stream runs "
+                    f"from {self._as_seconds(int(self.pts[0])):.6f} s to {self._as_seconds(self.end_pts):.6f} s "
+                    "(the end is not included); use a time in this range, or another pick"
+                )
+            error = float(abs(int(self.pts[at]) - ticks[number]) * self.time_base)
+            if tolerance is not None and error > tolerance:
+                raise FrameNotFound(
+                    f"the frame picked ({pick}) for {wanted:.6f} s lies {error:.6f} s away, "
+                    f"more than tolerance_seconds={tolerance}: allow more, or use another pick"
+                )
+
+    def _as_seconds(self, ticks: int) -> float:
+        return float(ticks * self.time_base)
+
+
+def _as_times(seconds: object) -> list[float] | list[Fraction]:
+    if isinstance(seconds, Fraction):
+        return [seconds]
+    try:
+        times: list[float] = np.asarray(seconds, dtype=np.float64).ravel().tolist()
+    except (TypeError, ValueError):
+        raise expected("seconds", "a number, or an array of numbers", seconds) from None
+    if isinstance(seconds, (str, bytes)) or not all(isfinite(time) for time in times):
+        raise expected("seconds", "finite numbers", seconds)
+    return times

@@ -1,0 +1,143 @@
+"""Packets and the order in which their frames come out -> FrameIndex."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from framefeed._arrays import BoolArray, IntArray
+from framefeed.index._frame_index import DISCARD, DISPOSABLE, KEY, BuiltFrom, FrameIndex, PacketTable, StreamFacts
+from framefeed.index._times import FrameTimes, own_times
+from framefeed.media import FORMAT_NAME, NAL_CODECS, OpenedMovie, PacketWalk, SourceIdentity, orientation
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What a frame index is made of.
+
+    Attributes:
+        walk: The stream's packets.
+        order: Packet number of each output frame, in output order, int64 [N]; -1 where unknown.
+        times: When the frames are shown.
+        built_from: How the order was found.
+    """
+
+    walk: PacketWalk
+    order: IntArray
+    times: FrameTimes
+    built_from: BuiltFrom
+
+    def index(self, stream: StreamFacts, identity: SourceIdentity | None) -> FrameIndex:
+        """Join packets and frames."""
+        walk, order, times = self.walk, self.order, self.times
+        is_key = walk.is_key[order] & (order >= 0)
+        return FrameIndex(
+            pts=times.pts,
+            duration=times.duration,
+            time_base=times.time_base,
+            key_frame_indices=is_key.nonzero()[0],
+            built_from=self.built_from,
+            frame_packet=order,
+            frame_start=frame_starts(order, walk.is_key),
+            packets=_packet_table(walk),
+            stream=stream,
+            identity=identity,
+            times_from=times.times_from,
+            time_shift=times.time_shift,
+        )
+
+
+def index_movie(opened: OpenedMovie, order: IntArray, built_from: BuiltFrom, identity: SourceIdentity) -> FrameIndex:
+    """Index an MP4 file whose header says all; no container is opened, and nothing is decoded.
+
+    Args:
+        opened: With facts.
+        order: Number of the packet of each frame, int64 [N].
+        built_from: How that was found.
+        identity: Of the file.
+    """
+    assert opened.facts is not None
+    video, walk = opened.facts.video, opened.walk
+    rotation, mirrored = orientation(opened.movie.video.matrix)
+    found, colors = video.format, video.format.colors
+    stream = StreamFacts(
+        stream_index=opened.number,
+        container=FORMAT_NAME,
+        codec=video.codec,
+        extradata=video.extradata,
+        width=found.width,
+        height=found.height,
+        pixel_format=found.pixel_format,
+        rotation=rotation,
+        mirrored=mirrored,
+        contiguous=walk.is_contiguous,
+        skips_exactly=walk.units is not None and is_one_to_one(walk, order),
+        inband_parameters=may_carry_parameters(walk, video.codec),
+        color_primaries=colors.primaries,
+        color_transfer=colors.transfer,
+        color_space=colors.space,
+        color_range=colors.range,
+    )
+    times = own_times(walk, order, Fraction(1, opened.movie.video.time_scale))
+    table = Table(walk, order, times, built_from)
+    return table.index(stream, identity)
+
+
+def kept_in_order(walk: PacketWalk) -> IntArray:
+    """Number the packets that are shown, by presentation time, int64 [N]."""
+    if not np.count_nonzero(walk.is_discarded):
+        return walk.pts.argsort(kind="stable")
+    kept = (~walk.is_discarded).nonzero()[0]
+    return kept[walk.pts[kept].argsort(kind="stable")]
+
+
+def is_one_to_one(walk: PacketWalk, order: IntArray) -> bool:
+    """Whether each packet that is shown gives one frame, and no other packet does."""
+    if len(order) != len(walk) - np.count_nonzero(walk.is_discarded) or np.count_nonzero(order < 0) > 1:
+        return False
+    frames = np.bincount(order[order >= 0], minlength=1)
+    return bool(frames[frames.argmax()] <= 1)
+
+
+def may_carry_parameters(walk: PacketWalk, codec: str) -> bool:
+    """Whether packets carry parameter sets, as far as they were read."""
+    return bool(walk.parameter_sets) or (codec in NAL_CODECS and walk.units is None)
+
+
+def frame_starts(order: IntArray, is_key: BoolArray) -> IntArray:
+    """Number of the packet from which decoding must start for each frame to come out right, int64 [N].
+
+    The last key packet that lies at or before the frame's packet in decode order, and whose own picture is shown at
+    or before the frame: a leading picture refers to what comes before its key frame (M04). 0 where there is none.
+
+    Args:
+        order: Packet number of each output frame, in output order.
+        is_key: Whether decoding can start at a packet, bool [P].
+    """
+    shown = np.full(len(is_key), -1, dtype=np.int64)
+    known = (order >= 0).nonzero()[0]
+    shown[order[known]] = known
+    keys = (is_key & (shown >= 0)).nonzero()[0]
+    if not len(keys) or not keys[-1]:
+        return np.zeros(len(order), dtype=np.int64)
+    # Key pictures that are shown later than a later key's (broken files) may not be started from.
+    shown_keys = shown[keys]
+    is_sound = np.maximum.accumulate(shown_keys) == shown_keys
+    sound, shown_keys = keys[is_sound], shown_keys[is_sound]
+    # Before the first one, decoding starts at packet 0; a frame of no known packet lies before all of them.
+    starts = np.concatenate(([0], sound))
+    by_packet = sound.searchsorted(order, side="right")
+    by_shown = shown_keys.searchsorted(np.arange(len(order)), side="right")
+    found: IntArray = starts[np.minimum(by_packet, by_shown)]
+    return found
+
+
+def _packet_table(walk: PacketWalk) -> PacketTable:
+    flags = np.zeros(len(walk), np.uint8)
+    flags[walk.is_key] = KEY
+    for flag, is_flagged in ((DISCARD, walk.is_discarded), (DISPOSABLE, walk.is_disposable)):
+        if np.count_nonzero(is_flagged):
+            flags[is_flagged] |= flag
+    return PacketTable(offset=walk.offset, size=walk.size, pts=walk.pts, flags=flags)

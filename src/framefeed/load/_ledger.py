@@ -1,0 +1,231 @@
+"""Ledger: the clips that could not be loaded, the reasons, and what was done instead."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from textwrap import shorten
+from typing import Any, overload
+
+from framefeed._checks import expected
+from framefeed._units import counted
+from framefeed.catalog import visible
+from framefeed.errors import FramefeedError, LoadError, UsageError
+from framefeed.parallel import SharedLines, renew_after_fork
+
+MAX_ENTRIES = 10_000
+"""The first failures are listed; further ones are only counted, in a few bytes each."""
+_MAX_BYTES = 64 << 20
+_MAX_FRAMES = 256
+_MAX_REASON = 500
+"""Characters of a reason that are kept."""
+_PRINTED_FILES = 20
+_PRINTED_REASON = 200
+"""Characters of a reason that ``print`` shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerEntry:
+    """A clip that could not be loaded.
+
+    Attributes:
+        source: Path, URL or name of the file.
+        position: Global position of the clip in the epoch.
+        epoch: Number of the epoch.
+        frames: Frame numbers that the error names, at most the first 256; empty if it names none.
+        reason: Type and message of the error.
+        action: What was done: "skipped" means that the clip was delivered as zeros with ``ok`` False.
+    """
+
+    source: str
+    position: int
+    epoch: int
+    frames: tuple[int, ...]
+    reason: str
+    action: str = "skipped"
+
+    @classmethod
+    def of(cls, error: FramefeedError, source: str, position: int, epoch: int) -> LedgerEntry:
+        """Describe a clip by its error."""
+        frames = tuple(int(frame) for frame in getattr(error, "frames", ())[:_MAX_FRAMES])
+        return cls(source, position, epoch, frames, f"{type(error).__name__}: {error}"[:_MAX_REASON])
+
+
+class Ledger(Sequence[LedgerEntry]):
+    """The clips that could not be loaded, in the order in which they failed; at most the first 10,000.
+
+    A ledger is a sequence of `LedgerEntry`. ``print(ledger)`` lists the files, each with the reason and what was done.
+
+    Args:
+        lines: File that worker processes write their entries to, or None if there are no worker processes.
+    """
+
+    def __init__(self, lines: SharedLines | None = None) -> None:
+        self._lines = lines
+        self._lock = threading.Lock()
+        self._forget()
+        renew_after_fork(self)
+
+    def _forget(self) -> None:
+        self._entries: list[LedgerEntry] = []
+        self._positions: dict[int, set[int]] = {}
+        self._unlisted: Counter[int] = Counter()
+
+    def begin_anew(self) -> None:
+        """Replace the lock in a forked process; read shared entries again, because a thread may have been reading."""
+        self._lock = threading.Lock()
+        if self._lines is not None:
+            self._lines.rewind()
+            self._forget()
+
+    @classmethod
+    def shared(cls) -> Ledger:
+        """Make a ledger that is shared with worker processes; see `SharedLines`."""
+        return cls(SharedLines(_MAX_BYTES))
+
+    def __reduce__(self) -> tuple[Callable[..., Ledger], tuple[object, ...]]:
+        return Ledger, (self._lines,)
+
+    def __repr__(self) -> str:
+        failed = self.num_failed
+        listed = "" if failed == len(self._entries) else f", {len(self._entries)} of them listed"
+        return f"Ledger({failed} failed clips{listed})"
+
+    def __str__(self) -> str:
+        failed = self.num_failed
+        if not failed:
+            return "no clip failed"
+        clips: Counter[tuple[str, str, str]] = Counter()
+        first: dict[tuple[str, str, str], LedgerEntry] = {}
+        for entry in self._entries:
+            key = entry.source, entry.action, entry.reason.partition(":")[0]
+            clips[key] += 1
+            first.setdefault(key, entry)
+        shown = list(first)[:_PRINTED_FILES]
+        lines = [
+            f"{counted(failed, 'failed clip')} of {counted(len({entry.source for entry in self._entries}), 'file')}"
+        ]
+        lines += [_line(first[key], clips[key]) for key in shown]
+        if len(first) > len(shown):
+            lines.append(f"  ... and {len(first) - len(shown):,} more")
+        if failed > len(self._entries):
+            lines.append(f"  only the first {len(self._entries):,} failures are listed")
+        return "\n".join(lines)
+
+    def __len__(self) -> int:
+        self._read()
+        return len(self._entries)
+
+    @overload
+    def __getitem__(self, number: int) -> LedgerEntry: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[LedgerEntry]: ...
+    def __getitem__(self, number: int | slice) -> LedgerEntry | list[LedgerEntry]:
+        self._read()
+        return self._entries[number]
+
+    @property
+    def num_failed(self) -> int:
+        """Number of failures, including those that are not listed."""
+        self._read()
+        return len(self._entries) + self._unlisted.total()
+
+    def num_positions(self, epoch: int) -> int:
+        """Count the positions of an epoch that failed, each once; unlisted failures count as often as they occurred."""
+        self._read()
+        return len(self._positions.get(epoch, ())) + self._unlisted[epoch]
+
+    def record(self, entry: LedgerEntry) -> None:
+        """Add a failure.
+
+        Raises:
+            LoadError: The file that is shared with worker processes cannot be written.
+        """
+        self._read()
+        is_full = len(self._entries) >= MAX_ENTRIES
+        line: Any = entry.epoch if is_full else asdict(entry)
+        if self._lines is None:
+            self._add(line)
+            return
+        try:
+            self._lines.append(json.dumps(line).encode())
+        except OSError as error:
+            raise LoadError(
+                f"cannot write the ledger of failed clips, {self._lines.path}: {error}; free space there, or set "
+                "TMPDIR to another folder before the dataset is made"
+            ) from error
+
+    def _read(self) -> None:
+        if self._lines is not None:
+            with self._lock:
+                for line in self._lines.read():
+                    self._add(json.loads(line))
+
+    def _add(self, line: Any) -> None:
+        if isinstance(line, int):
+            self._unlisted[line] += 1
+            return
+        entry = LedgerEntry(**{**line, "frames": tuple(line["frames"])})
+        self._entries.append(entry)
+        self._positions.setdefault(entry.epoch, set()).add(entry.position)
+
+
+def _line(entry: LedgerEntry, clips: int) -> str:
+    kind, _, message = entry.reason.partition(": ")
+    # Of several clips: the line names their file, and their number.
+    message = message.removeprefix(f"{entry.source}: ").removesuffix(f" (clip at position {entry.position})")
+    reason = _in_short(visible(" ".join(message.split())))
+    return f"  {visible(entry.source)}: {counted(clips, 'clip')} {entry.action}: {kind}: {reason}"
+
+
+def _in_short(message: str) -> str:
+    """Leave out the advice at the end of a long message rather than cut it; a long first part is cut."""
+    parts = message.split("; ")
+    while len(parts) > 1 and len("; ".join(parts)) > _PRINTED_REASON:
+        parts.pop()
+    return shorten("; ".join(parts), _PRINTED_REASON, placeholder=" ...")
+
+
+def check_max_failed(max_failed: int | float | None, on_error: str) -> None:
+    """Check ``max_failed``.
+
+    Raises:
+        UsageError: It is not None, a count or a share, or ``on_error`` is "raise".
+    """
+    if max_failed is None:
+        return
+    if on_error == "raise":
+        raise UsageError(
+            "max_failed needs on_error='skip': with on_error='raise' the first clip that fails raises its error"
+        )
+    is_count = isinstance(max_failed, int) and not isinstance(max_failed, bool) and max_failed >= 0
+    if not is_count and not (isinstance(max_failed, float) and 0 <= max_failed <= 1):
+        raise expected("max_failed", "a count (int) such as 10, or a share (float) from 0.0 to 1.0", max_failed)
+
+
+def too_many_failed(ledger: Ledger, max_failed: int | float | None, epoch: int, clips: int) -> LoadError | None:
+    """Return the error that stops a run if more clips failed than ``max_failed`` allows, else None.
+
+    Args:
+        ledger: The clips that failed.
+        max_failed: Clips of an epoch that may fail: a count, or a share of ``clips``.
+        epoch: Number of the epoch that is loaded.
+        clips: Number of clips in the epoch.
+    """
+    if max_failed is None:
+        return None
+    failed = ledger.num_positions(epoch)
+    if failed <= (max_failed * clips if isinstance(max_failed, float) else max_failed):
+        return None
+    last = ledger[-1]
+    return LoadError(
+        f"{failed} of {clips} clips of epoch {epoch} could not be loaded, more than max_failed={max_failed!r} allows; "
+        f"the last one listed: {last.source}: {last.reason}. print(ledger) lists the files; leave them out with "
+        "catalog.without(ledger), or raise max_failed",
+        position=last.position,
+        source=last.source,
+        stage="load",
+    )

@@ -1,0 +1,192 @@
+"""Where the time goes: seconds of each stage, counts, and what limits the whole. The only clock of this room."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+
+from framefeed.cache import CacheStats
+from framefeed.decode import DecodeCounts
+
+HIDDEN_SHARE = 0.1
+"""A loop that waits for less than this share of its time would gain less than that from any faster loader."""
+
+
+IDLE_SECONDS = 0.01
+"""Who waited so long for a batch has the time to plan one, which takes a millisecond or two."""
+
+
+class Stopwatch:
+    """Seconds between one look and the next."""
+
+    __slots__ = ("_last",)
+
+    def __init__(self) -> None:
+        self._last = perf_counter()
+
+    def lap(self) -> float:
+        """Seconds since the last look."""
+        now = perf_counter()
+        passed, self._last = now - self._last, now
+        return passed
+
+
+@dataclass(slots=True)
+class WorkCost:
+    """What work on some clips took, in seconds of the worker that did it.
+
+    Attributes:
+        plan: Making the requests.
+        decode: Decoding, conversion and resizing included.
+        transform: The user's function, and copying its results into the batch.
+        nbytes: Of the clips that were made.
+        counts: What the decoder counted.
+    """
+
+    plan: float = 0.0
+    decode: float = 0.0
+    transform: float = 0.0
+    nbytes: int = 0
+    counts: DecodeCounts = field(default_factory=DecodeCounts)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadStats:
+    """Counts and times of a loader since it was made, over all epochs. Seconds of workers are sums over all workers.
+
+    Attributes:
+        batches: Number of delivered batches.
+        clips: Number of clips in them, including failed ones.
+        failed_clips: Number of clips in them that could not be loaded.
+        workers: Number of workers; 0 means that the consumer's thread does the work.
+        plan_seconds: Time of workers for making requests.
+        decode_seconds: Time of workers for decoding, conversion and resizing included.
+        transform_seconds: Time of workers in the user's transform.
+        wait_seconds: Time that the consumer waited for batches.
+        outside_seconds: Time of the consumer between two batches: the training step.
+        counts: Counts of the decoders.
+        cache: Counts of the cache in this process, for all its users; None without a cache.
+    """
+
+    batches: int = 0
+    clips: int = 0
+    failed_clips: int = 0
+    workers: int = 0
+    plan_seconds: float = 0.0
+    decode_seconds: float = 0.0
+    transform_seconds: float = 0.0
+    wait_seconds: float = 0.0
+    outside_seconds: float = 0.0
+    counts: DecodeCounts = field(default_factory=DecodeCounts)
+    cache: CacheStats | None = None
+
+    @property
+    def wall_seconds(self) -> float:
+        """Duration of the consumer's loop in seconds."""
+        return self.wait_seconds + self.outside_seconds
+
+    @property
+    def clips_per_second(self) -> float:
+        """Clips delivered per second of the loop, the training step included; failed clips do not count."""
+        return (self.clips - self.failed_clips) / self.wall_seconds if self.wall_seconds else 0.0
+
+    @property
+    def wait_share(self) -> float:
+        """Share of the loop's time that the consumer waited, from 0 to 1."""
+        return self.wait_seconds / self.wall_seconds if self.wall_seconds else 0.0
+
+    @property
+    def cached_share(self) -> float:
+        """Share of the delivered frames that came from a cache, from 0 to 1."""
+        return self.counts.frames_cached / max(1, self.counts.frames_delivered)
+
+    @property
+    def decoded_frames_per_delivered_frame(self) -> float:
+        """Frames decoded for each delivered frame: more with few key frames, less for clips that share frames."""
+        return self.counts.frames_decoded / max(1, self.counts.frames_delivered)
+
+    @property
+    def bottleneck(self) -> str:
+        """The slowest part: "training step", "decode", "transform" or "plan"; "nothing yet" before the first batch."""
+        if not self.batches:
+            return "nothing yet"
+        if self.wait_share < HIDDEN_SHARE:
+            return "training step"
+        stages = self._stages()
+        return max(stages, key=lambda name: stages[name])
+
+    @property
+    def evidence(self) -> str:
+        """The numbers that ``bottleneck`` is based on, as a sentence."""
+        stages = ", ".join(f"{name} {seconds:.3f} s" for name, seconds in self._stages().items())
+        return (
+            f"the loop waited {self.wait_seconds:.3f} s of {self.wall_seconds:.3f} s ({self.wait_share:.1%}); "
+            f"seconds of {self.workers} workers: {stages}"
+        )
+
+    def _stages(self) -> dict[str, float]:
+        return {"decode": self.decode_seconds, "transform": self.transform_seconds, "plan": self.plan_seconds}
+
+    def __repr__(self) -> str:
+        failed = f", {self.failed_clips} failed" if self.failed_clips else ""
+        cached = "" if self.cache is None else f"{self.cached_share:.0%} of them cached, "
+        return (
+            f"LoadStats({self.batches} batches, {self.clips} clips{failed}, {self.clips_per_second:.2f} clips/s, "
+            f"{self.decoded_frames_per_delivered_frame:.2f} decoded frames per delivered frame, {cached}"
+            f"bottleneck: {self.bottleneck}; {self.evidence})"
+        )
+
+
+class Meter:
+    """Adds up the stats of a loader; only the consumer's thread writes.
+
+    Args:
+        workers: How many work at once.
+    """
+
+    def __init__(self, workers: int) -> None:
+        self._sum = LoadStats(workers=workers)
+        self._watch: Stopwatch | None = None
+        self._last_wait = 0.0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the consumer waited for the last batch."""
+        return self._last_wait > IDLE_SECONDS
+
+    def begin(self) -> None:
+        """An iteration begins: the time before it does not count."""
+        self._watch = None
+
+    def came_back(self) -> None:
+        """The consumer asks for a batch."""
+        outside = 0.0 if self._watch is None else self._watch.lap()
+        self._watch = self._watch or Stopwatch()
+        self._sum = replace(self._sum, outside_seconds=self._sum.outside_seconds + outside)
+
+    def waited(self, costs: list[WorkCost]) -> None:
+        """The consumer has what it waited for, or an error instead; ``costs`` is what the workers spent on it."""
+        old, wait = self._sum, 0.0 if self._watch is None else self._watch.lap()
+        self._last_wait = wait
+        counts = replace(old.counts)
+        for cost in costs:
+            counts += cost.counts
+        self._sum = replace(
+            old,
+            plan_seconds=old.plan_seconds + sum(cost.plan for cost in costs),
+            decode_seconds=old.decode_seconds + sum(cost.decode for cost in costs),
+            transform_seconds=old.transform_seconds + sum(cost.transform for cost in costs),
+            wait_seconds=old.wait_seconds + wait,
+            counts=counts,
+        )
+
+    def delivered(self, clips: int, failed: int) -> None:
+        """A batch goes to the consumer."""
+        old = self._sum
+        self._sum = replace(
+            old, batches=old.batches + 1, clips=old.clips + clips, failed_clips=old.failed_clips + failed
+        )
+
+    def snapshot(self, cache: CacheStats | None = None) -> LoadStats:
+        """The sums so far, and what a cache counted."""
+        return replace(self._sum, counts=replace(self._sum.counts), cache=cache)

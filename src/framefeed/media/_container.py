@@ -1,0 +1,419 @@
+"""The libav side of media: open with an allow-list, choose the stream, walk packets, decode one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import av
+
+# PyAV imports these at the first opening, which a shortage of memory then fails as an ImportError.
+import av.audio.codeccontext
+import av.audio.stream
+import av.subtitles.codeccontext
+import av.subtitles.stream
+import av.video.codeccontext
+import av.video.stream
+from av.container import InputContainer
+from av.packet import Packet as AvPacket
+from av.stream import Disposition
+from av.video.frame import VideoFrame
+from av.video.stream import VideoStream
+
+from framefeed.errors import CorruptMedia, LimitExceeded, NoVideoStream, UnreadableMedia, UnsupportedCodec
+from framefeed.media._info import DEFAULT_LIMITS, Limits, allows, limit_exceeded, padded_pixels
+from framefeed.media._libav_errors import (
+    FOREIGN,
+    LogLine,
+    check_memory,
+    is_memory_there,
+    largest_picture,
+    libav_log,
+    says_damage,
+    translated,
+)
+from framefeed.media._libav_input import (
+    HEAD_BYTES,
+    WITHHELD,
+    LibavInput,
+    known_format,
+    libav_options,
+    needs_decoders,
+    without_withheld,
+)
+from framefeed.media._source import ByteReader, MediaSource, read_bytes
+from framefeed.parallel import check_stop
+
+STREAM_FORMATS = frozenset({"h264", "hevc", "vvc", "obu", "av1", "m4v", "mpegvideo", "mjpeg", "vc1", "h263", "h261"})
+"""Bare streams without a container's timestamps and positions."""
+# avformat_new_stream of libavformat/options.c, after which a demuxer says that memory ran out.
+_TOO_MANY_STREAMS = "Number of streams exceeds max_streams"
+_KEPT_LINES = 16
+"""Of libav's log, for the messages of errors."""
+_OPENING_BYTES = 4 * 2**20
+"""About what libav takes to open a file; where it gets none at all it may crash."""
+_BATCH_PACKETS = 64
+_BATCH_BYTES = 2**18
+"""What is held at once where all packets are read; one more packet may go beyond it."""
+
+
+if TYPE_CHECKING:
+    Packet = AvPacket[VideoStream]
+else:  # PyAV's class takes its stream's type in its stub only.
+    Packet = AvPacket
+
+
+class VideoContainer:
+    """An open container and its chosen video stream; one owner at a time.
+
+    Args:
+        source: Where the bytes are.
+        stream_index: The stream to use, or None for the best one.
+        limits: What the file may claim.
+        headers_only: Keep libav from decoding first pictures of the codecs whose headers our provers read: pixel
+            format, some colours and how far pictures are reordered stay unknown until ``open_whole``.
+
+    Attributes:
+        log: The first errors that libav logged of it, each once.
+        matrix: The nine numbers of the display matrix of the first frame that was decoded, or None.
+        has_decoded: Whether a frame was decoded, so that ``matrix`` is known.
+        too_large: (width, height) of the first picture that was refused for its size, or None.
+
+    Raises:
+        UnreadableMedia: Not a container of the allow-list, or damaged.
+        NoVideoStream: Nothing but audio, subtitles or cover pictures; or not a video stream at that index.
+        UnsupportedCodec: No decoder for it, or encrypted.
+        LimitExceeded: It claims more than ``limits``.
+    """
+
+    def __init__(
+        self,
+        source: MediaSource,
+        stream_index: int | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+        *,
+        headers_only: bool = False,
+    ) -> None:
+        self.source = source
+        self.limits = limits
+        self._headers_only = headers_only
+        if headers_only:
+            # Where it may not decode, libav reads on for longer: a limit that this meets is not yet the file's.
+            with suppress(LimitExceeded):
+                self._open(stream_index)
+                return
+            self._headers_only = False
+        self._open(stream_index)
+
+    def _open(self, stream_index: int | None) -> None:
+        self._knows_encoder = False
+        self._is_fresh = True
+        self.log: list[LogLine] = []
+        self.matrix: tuple[int, ...] | None = None
+        self.has_decoded = False
+        self.too_large: tuple[int, int] | None = None
+        self._input = LibavInput(self.source)  # refuses a FIFO or a folder before libav sees it
+        try:
+            self._container = self._opened()
+            if self._headers_only and needs_decoders(self._container):
+                self._headers_only = False
+                self.close()
+                self._open(stream_index)
+                return
+            try:
+                self.stream = self._choose(stream_index)
+                self._check()
+                self._configure(self.stream.codec_context)
+            except BaseException:
+                self._container.close()
+                raise
+        except BaseException:
+            self._input.close_reader()
+            raise
+
+    @property
+    def is_withheld(self) -> bool:
+        """Whether libav opened it without a decoder for the chosen stream, and so knows less of it."""
+        return self._headers_only and self.codec_name in WITHHELD
+
+    def _opened(self) -> InputContainer:
+        head = read_bytes(self._input.reader, 0, HEAD_BYTES)
+        known = known_format(head)
+        try:
+            return self._opened_as(known, head)
+        except UnreadableMedia:
+            if known is None or self._input.has_failed:
+                raise
+        # Not by its first bytes alone: by those of all formats, whatever libav then makes of it.
+        self._input.seek(0)
+        return self._opened_as(None, head)
+
+    def _opened_as(self, file_format: str | None, head: bytes) -> InputContainer:
+        self._input.bound_header(self.limits, head)
+        options = libav_options(self.limits, self._headers_only)
+        if not is_memory_there(_OPENING_BYTES):
+            raise MemoryError("the system refuses the memory to open a file")
+        try:
+            with libav_log() as lines, translated(self.source.name, "open", self.limits.max_packet_bytes, lines):
+                opened = av.open(self._input, format=file_format, options=options, metadata_errors="replace")
+        except (UnreadableMedia, MemoryError):
+            if any(_TOO_MANY_STREAMS in message for _, _, message in lines):
+                claim = f"more than {self.limits.max_streams + 1} streams"
+                raise limit_exceeded(self.limits, "max_streams", claim, self.source.name, "open") from None
+            raise
+        finally:
+            self._input.raise_error()
+        self.keep_log(without_withheld(lines))
+        return cast("InputContainer", opened)
+
+    def _configure(self, context: av.VideoCodecContext) -> None:
+        context.thread_count = 1
+        context.thread_type = "NONE"
+        # Options of the container never reach the decoder: they must be set on its own context (S04).
+        context.options = {"max_pixels": str(padded_pixels(self.limits, self.codec_name))}
+
+    def keep_log(self, lines: Sequence[LogLine]) -> None:
+        """Keep what libav logged for the message of an error; the first errors say best what is wrong."""
+        for line in lines:
+            if len(self.log) < _KEPT_LINES and line not in self.log:
+                self.log.append(line)
+
+    def accepts(self, picture: av.VideoCodecContext | VideoFrame) -> bool:
+        """Whether the limits allow a picture of this size; one that is too large is remembered.
+
+        libav's own check leaves a margin, and compares some sizes after padding, which it reports as lack of memory.
+        """
+        size = picture.width, picture.height
+        if allows(self.limits, *size):
+            return True
+        self.too_large = self.too_large or size
+        return False
+
+    def reopen(self) -> bool:
+        """Stand at the first packet, whatever the container can seek; False where it stands there already."""
+        if self._is_fresh:
+            return False
+        index, options = self.stream.index, self.decoder().options
+        self.close()
+        self._open(index)
+        self.decoder().options = options
+        return True
+
+    def open_whole(self) -> bool:
+        """Open anew without ``headers_only``; False where nothing more would be known of the stream."""
+        if not self.is_withheld:
+            return False
+        self._headers_only = self._is_fresh = False
+        return self.reopen()
+
+    def learn_encoder(self) -> None:
+        """Let the decoder see the first packet where that says how the rest must be read, before decoding elsewhere.
+
+        MPEG-4 part 2 encoders sign their first packet, and libavcodec works around each one's habits: DivX's packed
+        B-frames, Xvid's own inverse transform.
+        """
+        if self._knows_encoder or self.codec_name != "mpeg4":
+            return
+        context = self.decoder()
+        # Another opening: this one stays where it is.
+        with VideoContainer(self.source, self.stream.index, self.limits) as beginning:
+            for first in islice(beginning.packets(), 1):
+                # What it says of its encoder comes before its picture, which may be damaged.
+                decode_packet(self, first)
+        context.flush_buffers()
+        self._knows_encoder = True
+
+    def _choose(self, wanted: int | None) -> VideoStream:
+        streams = list(self._container.streams)
+        if len(streams) > self.limits.max_streams:
+            raise limit_exceeded(self.limits, "max_streams", f"{len(streams)} streams", self.source.name, "open")
+        every = [s for s in self._container.streams.video if not s.disposition & Disposition.attached_pic]
+        videos = [s for s in every if wanted in (None, s.index)]
+        if not videos:
+            found = ", ".join(sorted({str(s.type) for s in streams})) or "nothing"
+            if every:
+                found = "video at " + ", ".join(str(s.index) for s in every)
+            where = "" if wanted is None else f" at index {wanted}"
+            advice = "" if streams else ": the file may be cut short, copy it again"
+            raise NoVideoStream(
+                f"{self.source.name}: has no video stream{where} (found: {found}; cover pictures do not count){advice}",
+                source=self.source.name,
+                stage="open",
+            )
+        # av_find_best_stream: the same stream as ffplay and TorchCodec take, but for cover pictures.
+        best = self._container.streams.best("video")
+        chosen = [s for s in videos if best is not None and s.index == best.index]
+        return chosen[0] if chosen else min(videos, key=_preference)
+
+    def _check(self) -> None:
+        context = self.stream.codec_context
+        name = self.source.name
+        if self.is_encrypted:
+            raise UnsupportedCodec(f"{name}: its video is encrypted: decrypt the file first", source=name, stage="open")
+        if context is None:
+            raise UnsupportedCodec(
+                f"{name}: this build of FFmpeg has no decoder for its video: convert it, for example to H.264",
+                source=name,
+                stage="open",
+            )
+        self.limits.check_picture(context.width, context.height, name)
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether the sample description says that the packets are encrypted (ISO/IEC 23001-7)."""
+        context = self.stream.codec_context
+        return context is not None and str(context.codec_tag).lower() in ("encv", "drmi")
+
+    @property
+    def is_whole_picture(self) -> bool:
+        """Whether the chosen stream is the file's primary one, and none is a tile of a larger picture."""
+        tiles = [stream for stream in self._container.streams.video if stream.disposition & Disposition.dependent]
+        return bool(self.stream.disposition & Disposition.default) and not tiles
+
+    @property
+    def format_name(self) -> str:
+        """Libav's name of the container format."""
+        return str(self._container.format.name)
+
+    @property
+    def codec_name(self) -> str:
+        """Canonical codec name: "av1" whichever library decodes it."""
+        return str(self.stream.codec_context.codec.canonical_name)
+
+    @property
+    def reader(self) -> ByteReader:
+        """Its bytes, while it is open."""
+        return self._input.reader
+
+    def packets(self) -> Iterator[Packet]:
+        """Demux the stream's packets from where the container stands; empty ones are left out.
+
+        A packet of no bytes repeats the picture before it (Theora, AVI): no decoder gives a frame for it.
+        """
+        demuxed = self._demuxed()
+        while batch := self._next_packets(demuxed, 1):
+            yield batch[0]
+
+    def batches(self) -> Iterator[list[Packet]]:
+        """Demux as `packets`, some at a time, to read them all: the container stands behind those given.
+
+        A list is emptied when the next one is asked for.
+        """
+        demuxed = self._demuxed()
+        while batch := self._next_packets(demuxed, _BATCH_PACKETS):
+            yield batch
+            batch.clear()  # so that the next ones find their memory in the processor's cache
+
+    def _demuxed(self) -> Iterator[Packet]:
+        self._is_fresh = False
+        return self._container.demux(self.stream)
+
+    def _next_packets(self, demuxed: Iterator[Packet], most: int) -> list[Packet]:
+        """Demux until there are ``most`` packets, or as many bytes as a batch may hold; none at the end."""
+        batch: list[Packet] = []
+        bytes_left, most_bytes = _BATCH_BYTES, self.limits.max_packet_bytes
+        check_stop()
+        self._input.bound_packet(self.limits)
+        try:
+            with libav_log(), translated(self.source.name, "index", most_bytes):
+                for packet in demuxed:
+                    size = packet.size
+                    if size > most_bytes:
+                        claim = f"a packet of {size} bytes"
+                        raise limit_exceeded(self.limits, "max_packet_bytes", claim, self.source.name, "index")
+                    if size:
+                        batch.append(packet)
+                        bytes_left -= size
+                        if len(batch) >= most or bytes_left <= 0:
+                            break
+                    if self._input.has_failed:
+                        break
+                    self._input.bound_packet(self.limits)
+        except IndexError as error:  # of PyAV, where a stream comes that the header has not
+            raise UnreadableMedia(
+                f"{self.source.name}: has packets of a stream that is not in its header: the file is damaged",
+                source=self.source.name,
+                stage="index",
+            ) from error
+        finally:
+            self._input.raise_error()
+        return batch
+
+    def seek(self, offset: int, *, by_byte: bool = False) -> None:
+        """Move to a key frame at or before ``offset``, in ticks or bytes; where it lands must be verified."""
+        self._is_fresh = False
+        self._input.unbound()
+        try:
+            with libav_log(), translated(self.source.name, "decode", self.limits.max_packet_bytes):
+                self._container.seek(offset, stream=self.stream, backward=True, unsupported_byte_offset=by_byte)
+        finally:
+            self._input.raise_error()
+
+    def try_seek(self, offset: int) -> bool:
+        """As ``seek``; False where the container cannot."""
+        try:
+            self.seek(offset)
+        except CorruptMedia:
+            return False
+        return True
+
+    def decoder(self) -> av.VideoCodecContext:
+        """The stream's own decoder, as libav set it up: one thread, limits enforced."""
+        return self.stream.codec_context
+
+    def make_decoder(self) -> av.VideoCodecContext:
+        """Make another decoder for the stream, set up as its own one was before it decoded anything."""
+        # Nothing is written. But only here, and where it opens a file, PyAV gives a decoder all that the container
+        # says: `CodecContext.create` gives none of it, and where the chroma samples lie cannot be set afterwards.
+        with av.open(os.devnull, "w", format="null") as output:
+            context = output.add_stream_from_template(self.stream, opaque=True).codec_context
+        context.codec_tag = self.decoder().codec_tag
+        self._configure(context)
+        return context
+
+    def close(self) -> None:
+        """Close the container; more than once is fine."""
+        self._container.close()
+        self._input.close_reader()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _preference(stream: VideoStream) -> tuple[bool, int, int]:
+    """Order the streams of a file whose best one is a cover picture."""
+    context: Any = stream.codec_context
+    area = context.width * context.height if context is not None else 0
+    return (not stream.disposition & Disposition.default, -area, stream.index)
+
+
+def decode_packet(
+    container: VideoContainer, packet: Packet | None, refused: list[int] | None = None
+) -> list[VideoFrame]:
+    """Decode one packet with a container's own decoder, or ask it for what it holds back; a damaged one gives nothing.
+
+    Raises:
+        MemoryError: What looks like damage may be a lack of memory.
+    """
+    check_stop()
+    context = container.decoder()
+    with libav_log() as lines:
+        try:
+            frames = context.decode(packet)
+            if refused is not None and packet is not None and says_damage(container.codec_name, lines):
+                refused.append(cast("int", packet.pts))
+            return frames
+        except FOREIGN as error:
+            if container.accepts(context):
+                check_memory(error, lines, 4 * context.width * context.height, largest_picture(container.limits))
+            if refused is not None and packet is not None:
+                refused.append(cast("int", packet.pts))
+            return []
+        finally:
+            container.keep_log(lines)

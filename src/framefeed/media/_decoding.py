@@ -1,0 +1,132 @@
+"""Decode packets to facts: everything of their frames but the pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, cast
+
+from av.buffer import Buffer
+from av.sidedata.sidedata import SideDataContainer
+from av.video.frame import VideoFrame
+
+from framefeed.media._container import Packet, VideoContainer, decode_packet
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedFact:
+    """One frame that a decoder gave: everything but its pixels.
+
+    Attributes:
+        packet: Number of the packet whose picture this is, in demuxing order; -1 where the decoder does not say.
+        width: Columns before rotation.
+        height: Rows before rotation.
+        coded_width: Columns as stored: the decoder knows them once it has decoded, and forgets them when reopened.
+        coded_height: Rows as stored.
+        pixel_format: libav's name.
+        is_key: Flagged as a key frame.
+        is_corrupt: Flagged as damaged.
+        dts: Decoding time that the decoder hands on with it, in ticks; None where it has none.
+    """
+
+    packet: int
+    width: int
+    height: int
+    coded_width: int
+    coded_height: int
+    pixel_format: str
+    is_key: bool
+    is_corrupt: bool
+    dts: int | None
+
+
+def decode_facts(
+    container: VideoContainer,
+    packets: Iterator[tuple[int, Packet]],
+    *,
+    drain: bool = True,
+    refused: list[int] | None = None,
+) -> Iterator[DecodedFact]:
+    """Decode to facts; damaged packets and pictures beyond the limits give no frame and stop nothing.
+
+    Args:
+        container: Its decoder is used, from a flushed state.
+        packets: (number, packet); the packet's pts is overwritten with its number, by which its frame is known:
+            every decoder of FFmpeg hands a packet's pts to the frame, and none but it computes with it.
+        drain: Ask for the frames that the decoder holds back at the end.
+        refused: Takes the numbers of the packets that the decoder could not decode, or not to the end.
+    """
+    last: list[tuple[int, Packet | None]] = [(-1, None)] if drain else []
+    for number, packet in chain(packets, last):
+        if packet is not None:
+            packet.pts = number
+        for frame in decode_packet(container, packet, refused):
+            if container.accepts(frame):
+                yield _fact_of(frame, container)
+            elif refused is not None and frame.pts is not None:
+                refused.append(frame.pts)
+
+
+def decode_alone(container: VideoContainer, packet: Packet) -> list[DecodedFact]:
+    """Decode the first packet to the facts of its frame, if one comes; the decoder is flushed afterwards."""
+    facts = list(decode_facts(container, iter([(0, packet)])))
+    container.decoder().flush_buffers()
+    return facts
+
+
+def _fact_of(frame: VideoFrame, container: VideoContainer) -> DecodedFact:
+    """Everything but the pixels of a decoded frame."""
+    context = container.decoder()
+    if not container.has_decoded:
+        container.has_decoded = True
+        container.matrix = _matrix(frame)
+    return DecodedFact(
+        packet=-1 if frame.pts is None else frame.pts,
+        width=frame.width,
+        height=frame.height,
+        coded_width=context.coded_width or frame.width,
+        coded_height=context.coded_height or frame.height,
+        pixel_format=frame.format.name,
+        is_key=bool(frame.key_frame),
+        is_corrupt=bool(frame.is_corrupt),
+        dts=frame.dts,
+    )
+
+
+def _matrix(frame: VideoFrame) -> tuple[int, ...] | None:
+    try:
+        # Not frame.side_data: that would have the frame refer to what refers to it, and every picture would stay in
+        # memory until the cyclic collector runs.
+        side_data = cast("Any", SideDataContainer)(frame)
+        data = cast("Buffer | None", side_data.get("DISPLAYMATRIX"))
+    except ValueError:
+        # PyAV 18.1 has no name for every kind of side data of FFmpeg 8.1 (EXIF of a TIFF): its angle is all there is.
+        return _QUARTERS.get(frame.rotation % 360)
+    if data is None:
+        return None
+    raw = bytes(data)
+    return tuple(int.from_bytes(raw[i : i + 4], "little", signed=True) for i in range(0, 36, 4))
+
+
+# Display matrices of turns counter-clockwise.
+_QUARTERS = {90: (0, -1, 0, 1, 0, 0, 0, 0, 1), 180: (-1, 0, 0, 0, -1, 0, 0, 0, 1), 270: (0, 1, 0, -1, 0, 0, 0, 0, 1)}
+
+
+def orientation(matrix: tuple[int, ...] | None) -> tuple[int, bool]:
+    """Turn a display matrix into (degrees counter-clockwise, mirrored after that).
+
+    The matrix maps stored to displayed points, x right and y down: x' = a x + c y, y' = b x + d y
+    (ISO/IEC 14496-12 6.2.2). Angles that are no multiple of 90 degrees are left alone: (0, False).
+    """
+    if matrix is None:
+        return 0, False
+    a, b, c, d = matrix[0], matrix[1], matrix[3], matrix[4]
+    mirrored = a * d - b * c < 0
+    if mirrored:
+        a, c = -a, -c
+    if b == c == 0 and a and d:
+        return (0 if a > 0 else 180), mirrored
+    if a == d == 0 and b and c:
+        return (90 if c > 0 else 270), mirrored
+    return 0, False

@@ -1,0 +1,114 @@
+"""What the header says of one stream: its frames and their rate, bit rate, colour tags, sample aspect ratio."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from framefeed.media._container import VideoContainer
+from framefeed.media._info import DEFAULT_LIMITS, Limits, MediaInfo
+from framefeed.media._libav_errors import translated
+from framefeed.media._source import MediaSource
+
+
+@dataclass(frozen=True, slots=True)
+class StreamDetails:
+    """Header facts of one stream; None where the header is silent.
+
+    Attributes:
+        num_frames: Frames that the stream holds.
+        duration_seconds: Seconds that it takes.
+        average_fps: Frames a second.
+        bit_rate: Bits a second.
+        begin_seconds: Time of the first frame, as the header has it.
+        pixel_aspect_ratio: Width to height of one sample.
+        color_primaries: ITU-T H.273 code.
+        color_space: ITU-T H.273 matrix code.
+        color_transfer_characteristic: ITU-T H.273 code.
+    """
+
+    num_frames: int | None
+    duration_seconds: float | None
+    average_fps: float | None
+    bit_rate: int | None
+    begin_seconds: float | None
+    pixel_aspect_ratio: Fraction | None
+    color_primaries: int
+    color_space: int
+    color_transfer_characteristic: int
+
+
+_UNKNOWN = StreamDetails(
+    None, None, None, None, None, None, color_primaries=2, color_space=2, color_transfer_characteristic=2
+)
+"""2 is unspecified."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamColors:
+    """How sample values are meant, as container and codec configuration say.
+
+    Attributes:
+        primaries: ITU-T H.273 code; 2 is unspecified.
+        transfer: ITU-T H.273 code of the transfer characteristic; 2 is unspecified.
+        space: ITU-T H.273 code of the matrix; 2 is unspecified.
+        range: libav's: 0 unspecified, 1 limited, 2 full.
+    """
+
+    primaries: int = 2
+    transfer: int = 2
+    space: int = 2
+    range: int = 0
+
+    def filled(self, values: Mapping[str, int]) -> StreamColors:
+        """Take the values for what is unspecified, by name; libav, too, believes the container before the codec."""
+        unspecified = StreamColors()
+        names = [name for name in values if getattr(self, name) == getattr(unspecified, name)]
+        return replace(self, **{name: values[name] for name in names})
+
+
+def stream_colors(container: VideoContainer) -> StreamColors:
+    """Read what libav knows of an open container's colours; from the headers alone while nothing was decoded."""
+    context = container.stream.codec_context
+    return StreamColors(
+        int(context.color_primaries), int(context.color_trc), int(context.colorspace), int(context.color_range)
+    )
+
+
+def picture_details(info: MediaInfo) -> StreamDetails:
+    """Take from the header of a picture, or of a sequence of them, what it has of a stream."""
+    return replace(
+        _UNKNOWN,
+        num_frames=info.num_frames_from_header,
+        duration_seconds=info.duration_seconds_from_header,
+        average_fps=info.average_fps_from_header,
+    )
+
+
+def claimed_duration(container: VideoContainer) -> float | None:
+    """Seconds that the header of an open container claims for its stream, or None."""
+    stream = container.stream
+    if stream.duration is None or stream.time_base is None:
+        return None
+    if container.is_withheld and container.codec_name == "h264" and container.format_name.startswith("matroska"):
+        return None  # what libav fills in where it does not know when the stream starts
+    return float(stream.duration * stream.time_base)
+
+
+def stream_details(source: MediaSource, stream_index: int, limits: Limits = DEFAULT_LIMITS) -> StreamDetails:
+    """Open a source and read them; errors as ``probe``."""
+    with VideoContainer(source, stream_index, limits) as container, translated(source.name, "open"):
+        stream, colors = container.stream, stream_colors(container)
+        starts = stream.start_time is not None and stream.time_base is not None
+        return StreamDetails(
+            num_frames=stream.frames or None,
+            duration_seconds=claimed_duration(container),
+            average_fps=float(stream.average_rate) if stream.average_rate else None,
+            bit_rate=stream.bit_rate or None,
+            begin_seconds=float((stream.start_time or 0) * (stream.time_base or 0)) if starts else None,
+            pixel_aspect_ratio=stream.sample_aspect_ratio or None,
+            color_primaries=colors.primaries,
+            color_space=colors.space,
+            color_transfer_characteristic=colors.transfer,
+        )

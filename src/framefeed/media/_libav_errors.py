@@ -1,0 +1,162 @@
+"""The border at which libav's errors and log become framefeed's."""
+
+from __future__ import annotations
+
+import logging
+import mmap
+import re
+from collections.abc import Sequence
+
+import av
+
+from framefeed.errors import CorruptMedia, MediaError, MissingMedia, UnreadableMedia, UnsupportedCodec
+from framefeed.media._info import Limits
+from framefeed.parallel import shortage_in
+
+# Errors alone: PyAV looks at the level before it asks for the interpreter, so that a sound file costs nothing (D14).
+av.logging.set_level(av.logging.ERROR)
+# Or what one file's decoder has said would not be said again for the next file.
+av.logging.set_skip_repeated(False)
+# What is said outside of `libav_log`, as a file is closed, is not for the user's log; their own level is kept.
+if logging.getLogger("libav").level == logging.WARNING:  # PyAV's own
+    logging.getLogger("libav").setLevel(logging.CRITICAL + 1)
+
+LogLine = tuple[int, str, str]
+"""Level, part of FFmpeg, message."""
+_UNSUPPORTED = (av.DecoderNotFoundError, av.PatchWelcomeError, av.BSFNotFoundError, av.EncoderNotFoundError)
+FOREIGN = (av.FFmpegError, EOFError)
+"""What libav raises; PyAV's own classes all derive from the first but for a bare end of file."""
+_MESSAGES = 3
+# get_buffer() fails for lack of memory, and for a picture that is larger than allowed, which is said before.
+_NO_MEMORY = re.compile(r"get_buffer\(\) failed|[Cc]annot allocate memory|[Cc]ould not allocate|[Oo]ut of memory")
+_TOO_LARGE = re.compile(r"[Pp]icture size")
+# mov_read_header of libavformat/mov.c: writers put this box at the end.
+_NOT_READ = "not on whitelist"
+_NO_MOVIE = "moov atom not found"
+_PROBED_BYTES = 2**24
+MOST_PIXEL_BYTES = 8
+"""Four samples of 16 bits."""
+
+
+class translated:  # noqa: N801  read as a verb: with translated(name, "open"): ...
+    """Turn libav's errors inside the block into framefeed's; a shortage of the machine stays what it is.
+
+    Not a generator: entering one takes longer than demuxing a packet.
+
+    Args:
+        name: The source's name, for the message.
+        stage: What is being done: "open", "index" or "decode".
+        most_bytes: As for ``check_memory``.
+        log: What libav logs in the block.
+    """
+
+    __slots__ = ("_log", "_most_bytes", "_name", "_stage")
+
+    def __init__(self, name: str, stage: str, most_bytes: int | None = None, log: Sequence[LogLine] = ()) -> None:
+        self._name, self._stage, self._most_bytes, self._log = name, stage, most_bytes, log
+
+    def __enter__(self) -> None:
+        """Nothing to do."""
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if not isinstance(error, FOREIGN):
+            return
+        check_memory(error, self._log, 0, self._most_bytes)
+        # Not from a lack of memory, which is damage here: what has a shortage as its cause is one.
+        raise translate(error, self._name, self._stage, in_one_line(self._log)) from (
+            None if isinstance(error, av.MemoryError) else error
+        )
+
+
+def translate(error: BaseException, name: str, stage: str, log: str = "") -> MediaError:
+    """Build framefeed's error for one of libav's; ``log`` is what FFmpeg logged about it."""
+    if _NOT_READ in log:  # FFmpeg then lists all formats that it may read
+        log = ""
+    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    message = f"{name}: {reason}{log and f' ({log})'}"
+    if isinstance(error, FileNotFoundError):
+        return MissingMedia(f"{name}: no such file", source=name, stage=stage)
+    if isinstance(error, _UNSUPPORTED):
+        return UnsupportedCodec(f"{message}: this build of FFmpeg cannot decode it", source=name, stage=stage)
+    if stage == "decode":
+        return CorruptMedia(f"{message} while decoding", source=name, stage=stage)
+    advice = "not a media file framefeed can read, or its header is damaged"
+    if _NO_MOVIE in log:
+        advice = "its index is missing, so the file may be cut short: copy it again, or record it again"
+    return UnreadableMedia(f"{message}: {advice}", source=name, stage=stage)
+
+
+# mjpeg_decode_scan of libavcodec/mjpegdec.c: blocks that cannot be read, and data that end before the picture does.
+_BROKEN_JPEG = ("error y=", "overread ")
+
+
+def libav_log() -> av.logging.Capture:
+    """Collect the errors that libav logs in this thread, around one call.
+
+    Example: ``with libav_log() as lines: context.decode(packet)``
+
+    Decoders with several threads of their own log from those, which is not collected.
+    """
+    return av.logging.Capture(local=True)
+
+
+def says_damage(codec: str, lines: Sequence[LogLine]) -> bool:
+    """Whether a decoder logged that a picture is damaged which it gives without a flag.
+
+    Args:
+        codec: Canonical name.
+        lines: What it logged of one packet.
+    """
+    return codec == "mjpeg" and any(message.startswith(_BROKEN_JPEG) for _, _, message in lines)
+
+
+def in_one_line(lines: Sequence[LogLine]) -> str:
+    """Write the first distinct messages of a log on one line."""
+    said = (" ".join(message.split()) for _, _, message in lines)
+    return "; ".join([line for line in dict.fromkeys(said) if line][:_MESSAGES])
+
+
+def is_memory_there(nbytes: int) -> bool:
+    """Whether the system would give this process so many bytes."""
+    try:
+        mmap.mmap(-1, nbytes).close()
+    except (OSError, ValueError, OverflowError):
+        return False
+    return True
+
+
+def largest_picture(limits: Limits) -> int:
+    """Bytes of the largest picture that the limits allow."""
+    return limits.max_pixels * MOST_PIXEL_BYTES
+
+
+def check_memory(
+    error: BaseException | None, lines: Sequence[LogLine], picture_bytes: int, most_bytes: int | None
+) -> None:
+    """Raise where what looks like damage may be a lack of memory, which libavcodec reports as invalid data too.
+
+    libav lacks memory also for what only a damaged file claims: a larger piece than it gives at once. Where the system
+    has what the limits let a file ask for, it is that.
+
+    Args:
+        error: What libav raised, if it did.
+        lines: What it logged.
+        picture_bytes: Of one decoded picture; 0 where unknown.
+        most_bytes: The most that a file within the limits needs at once; None where a lack of memory is never damage.
+
+    Raises:
+        MemoryError: Memory ran out, or the system refuses what a few pictures need.
+        OSError: ``error``, where something else ran out.
+    """
+    messages = " ".join(message for _, _, message in lines)
+    says_so = bool(_NO_MEMORY.search(messages)) and not _TOO_LARGE.search(messages)
+    try:
+        if isinstance(error, av.MemoryError) or says_so:
+            if most_bytes is None or not is_memory_there(most_bytes):
+                raise error if isinstance(error, av.MemoryError) else MemoryError(in_one_line(lines))
+        elif error is not None and shortage_in(error) is not None:
+            raise error
+        elif not is_memory_there(2 * picture_bytes + _PROBED_BYTES):
+            raise MemoryError("the system refuses the memory of two pictures")
+    finally:
+        del error  # Its traceback reaches this frame.

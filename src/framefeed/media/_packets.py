@@ -1,0 +1,301 @@
+"""The packet walk: every packet of a stream, in demuxing order, without decoding one.
+
+Where a seek landed: told by the packets themselves, never believed (M09).
+
+Why no frame comes out of a video stream: what FFmpeg said when it was decoded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from framefeed._arrays import BoolArray, IntArray
+from framefeed.errors import EmptyVideo, MediaError
+from framefeed.media._container import Packet, VideoContainer
+from framefeed.media._info import allows, limit_exceeded, too_large
+from framefeed.media._libav_errors import in_one_line
+from framefeed.media._nal import nal_length_size
+from framefeed.media._source import read_bytes
+from framefeed.media.h26x._units import BLOCK_PADDING, UnitFacts, UnitWalk
+
+MISSING_PTS = int(np.iinfo(np.int64).min)
+"""No presentation time."""
+NAL_CODECS = frozenset({"h264", "hevc"})
+"""Whose packets say themselves whether decoding can start at them; other codecs' key flags are the container's word."""
+_BLOCK_BYTES = 2**21
+_MOST_SPREAD = 4
+"""Times their own bytes that packets may be apart in the file to be compared with it at once."""
+_BORDER = 255
+"""A byte between packets, so that the end of one and the beginning of the next are no start code together."""
+
+
+@dataclass(frozen=True, slots=True)
+class PacketWalk:
+    """What a demuxer says of one stream's packets, columns of length P in demuxing order.
+
+    Attributes:
+        offset: Byte position in the file, int64; -1 where unknown.
+        size: Bytes, int64.
+        pts: Presentation time in ticks, int64; ``MISSING_PTS`` where unknown.
+        duration: In ticks, int64; 0 where unknown.
+        is_key: Decoding can start here, as far as container and NAL headers tell, bool.
+        is_discarded: Decoded but never shown, bool.
+        is_disposable: No other picture refers to it, and it holds nothing else, bool.
+        is_contiguous: Each packet's bytes are those of the file at its offset, and one configuration serves all.
+        is_encrypted: Some packet is encrypted.
+        parameter_sets: Distinct ones that packets carry, in the order met, at most ``MAX_PARAMETER_SETS``.
+        is_damaged: The demuxer flags some packet as damaged.
+        is_reconfigured: Some packet comes with another codec configuration.
+        units: What the NAL units of H.264 and HEVC say; None of other codecs, and where no packet was read.
+    """
+
+    offset: IntArray
+    size: IntArray
+    pts: IntArray
+    duration: IntArray
+    is_key: BoolArray
+    is_discarded: BoolArray
+    is_disposable: BoolArray
+    is_contiguous: bool
+    is_encrypted: bool
+    parameter_sets: tuple[bytes, ...] = ()
+    is_damaged: bool = False
+    is_reconfigured: bool = False
+    units: UnitFacts | None = field(default=None, repr=False, compare=False)
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+    @property
+    def has_unique_times(self) -> bool:
+        """Whether every packet has a pts and no two share one."""
+        times = np.sort(self.pts)
+        return not len(self) or (times[0] != MISSING_PTS and bool((times[1:] != times[:-1]).all()))
+
+
+@dataclass(slots=True)
+class _Columns:
+    """What the container says of packets; one list after the other, for many packets are read at once."""
+
+    offset: list[int] = field(default_factory=list)
+    size: list[int] = field(default_factory=list)
+    pts: list[int] = field(default_factory=list)
+    duration: list[int] = field(default_factory=list)
+    is_key: list[bool] = field(default_factory=list)
+    is_discarded: list[bool] = field(default_factory=list)
+    is_changed: bool = False
+    is_encrypted: bool = False
+    is_damaged: bool = False
+
+    def add(self, batch: list[Packet]) -> None:
+        self.offset += [-1 if (offset := packet.pos) is None else offset for packet in batch]
+        self.size += [packet.size for packet in batch]
+        self.pts += [MISSING_PTS if (pts := packet.pts) is None else pts for packet in batch]
+        self.duration += [packet.duration or 0 for packet in batch]
+        self.is_key += [packet.is_keyframe for packet in batch]
+        self.is_discarded += [packet.is_discard for packet in batch]
+        self.is_damaged = self.is_damaged or any(packet.is_corrupt for packet in batch)
+        for packet in batch:
+            # Most have none, and asking for one by its name takes longer than demuxing the packet.
+            if next(packet.iter_sidedata(), None) is not None:
+                self.is_changed = self.is_changed or packet.has_sidedata("new_extradata")
+                self.is_encrypted = self.is_encrypted or packet.has_sidedata("encryption_info")
+
+
+class _Units:
+    """Looks at the NAL units of packets in blocks."""
+
+    def __init__(self, container: VideoContainer) -> None:
+        codec = container.codec_name
+        self._walk = UnitWalk(codec, nal_length_size(codec, container.stream.codec_context.extradata))
+        self._reader = container.reader
+        self._data, self._begin, self._offsets = bytearray(), list[int](), list[int]()
+        self.is_contiguous = container.format_name.startswith("mov")
+
+    def add(self, batch: list[Packet]) -> None:
+        for packet in batch:
+            if self._data and len(self._data) + packet.size > _BLOCK_BYTES:
+                self._look()
+            self._begin.append(len(self._data))
+            self._offsets.append(-1 if (offset := packet.pos) is None else offset)
+            self._data += memoryview(packet)
+            self._data.append(_BORDER)
+
+    def _look(self) -> None:
+        begin = np.array(self._begin, dtype=np.int64)
+        end = np.append(begin[1:], len(self._data)) - 1
+        self._data += bytes(BLOCK_PADDING)
+        self._walk.block(np.frombuffer(self._data, np.uint8), begin, end)
+        self.is_contiguous = self.is_contiguous and self._stand_in_file(begin, end)
+        self._data, self._begin, self._offsets = bytearray(), [], []
+
+    def _stand_in_file(self, begin: IntArray, end: IntArray) -> bool:
+        """Whether the packets that are looked at have the bytes of the file at their offsets."""
+        offset = np.array(self._offsets, dtype=np.int64)
+        if int(offset.min()) < 0:
+            return False
+        size, data = end - begin, bytes(self._data)
+        if int((offset + size).max() - offset.min()) <= _MOST_SPREAD * len(data):
+            first = int(offset.min())
+            stored = read_bytes(self._reader, first, int((offset + size).max()) - first)
+            columns = (begin, end, offset - first, offset - first + size)
+            return all(data[a:b] == stored[c:d] for a, b, c, d in zip(*(x.tolist() for x in columns), strict=True))
+        places = zip(begin.tolist(), offset.tolist(), size.tolist(), strict=True)
+        return all(data[at : at + count] == read_bytes(self._reader, place, count) for at, place, count in places)
+
+    def described(self, walk: PacketWalk, is_changed: bool) -> PacketWalk:
+        if self._begin:
+            self._look()
+        units = self._walk.facts()
+        return replace(
+            walk,
+            # What the container calls a key frame may be none, and a recovery point may need more frames to become
+            # exact (M14): the picture itself must say that decoding can start at it.
+            is_key=walk.is_key & (units.is_start | ~units.has_slice),
+            is_disposable=units.is_disposable,
+            is_contiguous=self.is_contiguous and not is_changed,
+            parameter_sets=units.parameter_sets,
+            units=units,
+        )
+
+
+def walk_packets(
+    container: VideoContainer,
+    read: Callable[[memoryview], object] | None = None,
+    take_first: Callable[[Packet], object] | None = None,
+) -> PacketWalk:
+    """Demux the whole stream once.
+
+    Args:
+        container: Stands at its beginning.
+        read: Called with the bytes of each packet.
+        take_first: Called with the first packet, once it was read; it may change it.
+
+    Raises:
+        UnreadableMedia: The container breaks off in a way that libav reports as an error.
+        LimitExceeded: More packets than the limits allow.
+    """
+    columns, limits = _Columns(), container.limits
+    units = _Units(container) if container.codec_name in NAL_CODECS else None
+    for batch in container.batches():
+        columns.add(batch)
+        if len(columns.size) > limits.max_packets:
+            claim = f"at least {limits.max_packets + 1} packets"
+            raise limit_exceeded(limits, "max_packets", claim, container.source.name, "index")
+        if units is not None:
+            units.add(batch)
+        if read is not None:
+            for packet in batch:
+                read(memoryview(packet))
+        if take_first is not None:
+            take_first(batch[0])
+            take_first = None
+    walk = _finished(columns)
+    return walk if units is None else units.described(walk, columns.is_changed)
+
+
+def _finished(columns: _Columns) -> PacketWalk:
+    integers: Any = partial(np.array, dtype=np.int64)
+    return PacketWalk(
+        offset=integers(columns.offset),
+        size=integers(columns.size),
+        pts=integers(columns.pts),
+        duration=integers(columns.duration),
+        is_key=np.array(columns.is_key, dtype=bool),
+        is_discarded=np.array(columns.is_discarded, dtype=bool),
+        is_disposable=np.zeros(len(columns.size), dtype=bool),
+        is_contiguous=False,
+        is_encrypted=columns.is_encrypted,
+        is_damaged=columns.is_damaged,
+        is_reconfigured=columns.is_changed,
+    )
+
+
+class MisplacedPacket(Exception):
+    """Behind a seek comes another packet than the one that follows in the file: the seek cannot be used."""
+
+
+def packets_from(container: VideoContainer, walk: PacketWalk, start: int) -> Iterator[tuple[int, Packet]]:
+    """Demux from packet ``start`` on, seeking where that is verified to land at or before it.
+
+    Raises:
+        MisplacedPacket: Later, where a packet is not the one that the walk has under its number.
+    """
+    if start and walk.pts[start] != MISSING_PTS:
+        landed = container.try_seek(int(walk.pts[start]))
+        numbered = numbered_after_seek(container.packets(), walk.offset, walk.size) if landed else None
+        if numbered is not None and numbered[0] <= start:
+            first, packets = numbered
+            for number, packet in enumerate(packets, first):
+                if number >= start:
+                    yield number, packet
+            return
+    container.reopen()
+    for number, packet in enumerate(container.packets()):
+        if number >= start:
+            yield number, packet
+
+
+def numbered_after_seek(
+    packets: Iterator[Packet], offsets: IntArray, sizes: IntArray
+) -> tuple[int, Iterable[Packet]] | None:
+    """Find the number of the packet that a seek landed on, by its position and size.
+
+    Returns:
+        The number and all packets from it on, or None where it cannot be told. Of each packet the size is compared:
+        where it differs, the iterator raises MisplacedPacket.
+    """
+    seen: deque[Packet] = deque()
+    candidates: IntArray | None = None
+    for packet in packets:
+        seen.append(packet)
+        matches = np.flatnonzero((offsets == (-1 if packet.pos is None else packet.pos)) & (sizes == packet.size))
+        matches = matches - (len(seen) - 1)
+        candidates = matches if candidates is None else np.intersect1d(candidates, matches)
+        if len(candidates) == 0:
+            return None
+        if len(candidates) == 1 and packet.pos is not None:
+            return int(candidates[0]), _checked(chain(seen, packets), int(candidates[0]), sizes)
+    return None
+
+
+def _checked(packets: Iterable[Packet], first: int, sizes: IntArray) -> Iterator[Packet]:
+    """Pass packets on as long as each has the size that is known of its number; damaged files may skip some."""
+    for number, packet in enumerate(packets, first):
+        if number >= len(sizes) or packet.size != sizes[number]:
+            raise MisplacedPacket(f"packet {number} has {packet.size} bytes")
+        yield packet
+
+
+# av_image_check_size2 of libavutil/imgutils.c: more than `max_pixels`, or more than any picture can have.
+_TOO_LARGE = re.compile(r"Picture size (\d+)x(\d+) (?:exceeds specified max pixel count|is invalid)")
+
+
+def no_frame(container: VideoContainer, stage: str) -> MediaError:
+    """Build the error for a stream whose packets give not one frame."""
+    source, log = container.source, in_one_line(container.log)
+    size = container.too_large or _logged_size(container)
+    if size is not None:
+        return too_large(container.limits, size, source.name, stage)
+    return EmptyVideo(
+        f"{source.name}: its video stream gives no frame{log and f' ({log})'}: copy or record the file again",
+        source=source.name,
+        stage=stage,
+    )
+
+
+def _logged_size(container: VideoContainer) -> tuple[int, int] | None:
+    """Size of the first picture that libav refused for being larger than the limits; it refuses a size of 0 too."""
+    for _, _, message in container.log:
+        found = _TOO_LARGE.search(message)
+        if found is not None and not allows(container.limits, int(found[1]), int(found[2])):
+            return int(found[1]), int(found[2])
+    return None

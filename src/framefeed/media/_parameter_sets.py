@@ -1,0 +1,91 @@
+"""Whether libav's decoder complains of the parameter sets of a stream, before a picture is decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import cast
+
+import av
+from av import VideoCodecContext
+from av.packet import Packet as AvPacket
+
+from framefeed.media._container import Packet, VideoContainer
+from framefeed.media._info import DEFAULT_LIMITS, Limits
+from framefeed.media._libav_errors import FOREIGN, LogLine, check_memory, largest_picture, libav_log
+from framefeed.media._nal import nal_length_size
+
+_PADDING = 64
+"""Zero bytes that FFmpeg's readers of bits may look at behind a packet."""
+
+
+def has_damaged_parameters(container: VideoContainer, inband: Sequence[bytes]) -> bool:
+    """Whether a decoder refuses, or reads with an error, one of a stream's parameter sets.
+
+    What it complained of joins the container's log.
+
+    Args:
+        container: H.264 or HEVC; its configuration is read, its own decoder is not used.
+        inband: Parameter sets that its packets carry, in order.
+
+    Raises:
+        MemoryError: What looks like damage may be a lack of memory.
+    """
+    configuration = container.stream.codec_context.extradata
+    lines, is_refused = _ask(container.codec_name, configuration, inband, container.limits)
+    container.keep_log(lines)
+    return is_refused or bool(lines)
+
+
+@lru_cache(maxsize=256)
+def has_damaged_configuration(codec: str, configuration: bytes) -> bool:
+    """Whether a decoder refuses, or reads with an error, a parameter set of a codec configuration.
+
+    Args:
+        codec: "h264" or "hevc".
+        configuration: As libav has it. A data set has few different ones, which are remembered.
+
+    Raises:
+        MemoryError: What looks like damage may be a lack of memory.
+    """
+    lines, is_refused = _ask(codec, configuration, (), DEFAULT_LIMITS)
+    return is_refused or bool(lines)
+
+
+def _ask(
+    codec: str, configuration: bytes | None, inband: Sequence[bytes], limits: Limits
+) -> tuple[Sequence[LogLine], bool]:
+    """Have a decoder read parameter sets; give what it logs, and whether it refuses them."""
+    is_refused = False
+    with libav_log() as lines:
+        try:
+            _read(codec, configuration, inband)
+        except FOREIGN as error:
+            check_memory(error, lines, 0, largest_picture(limits))
+            is_refused = True
+    if lines:
+        check_memory(None, lines, 0, largest_picture(limits))
+    return lines, is_refused
+
+
+def _read(codec: str, configuration: bytes | None, inband: Sequence[bytes]) -> None:
+    context = cast("VideoCodecContext", av.CodecContext.create(codec, "r"))
+    context.thread_count = 1
+    context.extradata = configuration
+    # A packet of parameter sets alone is an error to H.264's decoder otherwise.
+    context.skip_frame = "NONREF"
+    context.open()
+    if inband:
+        context.decode(_packet(inband, nal_length_size(codec, configuration)))
+
+
+def _packet(units: Sequence[bytes], length_size: int) -> Packet:
+    data = b"".join((len(unit).to_bytes(length_size, "big") if length_size else b"\0\0\1") + unit for unit in units)
+    return packet_of(data)
+
+
+def packet_of(data: bytes) -> Packet:
+    """Make a packet of bytes."""
+    buffer = memoryview(data + bytes(_PADDING))
+    # PyAV takes any buffer; its stub names bytes only.
+    return cast("Packet", AvPacket(cast("bytes", buffer[: len(data)])))

@@ -1,0 +1,198 @@
+"""probe: what the headers of one file claim.
+
+What the headers of an image sequence's files claim, put together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from framefeed.errors import FormatChanged, UnsupportedCodec
+from framefeed.media._container import Packet, VideoContainer
+from framefeed.media._decoding import DecodedFact, decode_facts, orientation
+from framefeed.media._details import claimed_duration
+from framefeed.media._info import Limits, MediaInfo, limit_exceeded, limits_or_default, shown_size
+from framefeed.media._packets import no_frame
+from framefeed.media._pillow import image_info
+from framefeed.media._sequence import SEQUENCE_CONTAINER, SequenceSource, SequenceTimes
+from framefeed.media._sniff import HEAD_BYTES, beyond_pillow, sniff
+from framefeed.media._source import MediaSource, read_bytes
+from framefeed.media.mp4._open import movie_info
+from framefeed.parallel import check_stop, try_again_in_shortage
+
+MIXED = "mixed"
+"""Codec of a sequence whose files have several."""
+
+
+def sequence_info(source: SequenceSource, limits: Limits, *, first_only: bool = False) -> MediaInfo:
+    """Describe a sequence by its first file, after a look at the headers of all.
+
+    Args:
+        source: The sequence.
+        limits: What its files may claim.
+        first_only: Believe that the others are like the first.
+
+    Raises:
+        FormatChanged: Two files differ in their displayed size.
+        UnreadableMedia: A file is no picture, or missing.
+        UsageError: There are not as many timestamps as files.
+    """
+    files = source.files()
+    if len(files) > limits.max_packets:
+        raise limit_exceeded(limits, "max_packets", f"{len(files)} pictures", source.name, "open")
+    times = source.sequence.times(len(files))
+    first = _described(files.paths[0], limits)
+    codecs = {first.codec} | ({*()} if first_only else _codecs_of_alike(files.paths, first, limits))
+    duration = _duration_seconds(times)
+    return replace(
+        first,
+        kind="video",
+        container=SEQUENCE_CONTAINER,
+        codec=first.codec if len(codecs) == 1 else MIXED,
+        num_frames_from_header=len(files),
+        duration_seconds_from_header=duration,
+        average_fps_from_header=_average_fps(source, times),
+        bytes=files.stat.bytes,
+    )
+
+
+def _described(path: str, limits: Limits) -> MediaInfo:
+    return image_info(MediaSource.of(path), limits)
+
+
+def _codecs_of_alike(paths: Sequence[str], first: MediaInfo, limits: Limits) -> set[str]:
+    codecs = set[str]()
+    for path in paths[1:]:
+        check_stop()
+        info = _described(path, limits)
+        if (info.width, info.height) != (first.width, first.height):
+            raise FormatChanged(
+                f"{path}: is {info.width}x{info.height} as displayed, but the sequence begins with {first.width}x"
+                f"{first.height} ({paths[0]}): all pictures of a sequence must have the same size",
+                source=path,
+                stage="index",
+            )
+        codecs.add(info.codec)
+    return codecs
+
+
+def _duration_seconds(times: SequenceTimes) -> float | None:
+    """From the first frame's begin to the last one's end; None where it is unknown how long the last is shown."""
+    last = int(times.duration[-1])
+    return float((int(times.pts[-1]) - int(times.pts[0]) + last) * times.time_base) if last else None
+
+
+def _average_fps(source: SequenceSource, times: SequenceTimes) -> float | None:
+    if source.sequence.fps is not None:
+        return float(source.sequence.fps)
+    span = (int(times.pts[-1]) - int(times.pts[0])) * times.time_base
+    return float((len(times.pts) - 1) / span) if span else None
+
+
+def probe(source: Any, *, limits: Limits | None = None) -> MediaInfo:
+    """Read what the headers of one file claim.
+
+    Args:
+        source: Path, URL, bytes, seekable binary file object, `ImageSequence` or catalog entry. The content decides
+            whether it is a picture or a video.
+        limits: What the file may claim; None for the defaults of `Limits`.
+
+    Raises:
+        UnreadableMedia: It is not media: text, empty, a folder, a FIFO or a playlist, missing (MissingMedia), or its
+            header is damaged.
+        NoVideoStream: It has only sound, or only a cover picture.
+        EmptyVideo: Its video stream gives no frame. If the tables of an MP4 file suffice, no frame is decoded, and
+            damage to all of its pictures is found only when it is indexed.
+        UnsupportedCodec: There is no decoder for it, or it is encrypted.
+        LimitExceeded: It claims more than ``limits``.
+        ResourceExhausted: Memory or file descriptors ran out, also after a second try.
+    """
+    media = MediaSource.of(source)
+    return try_again_in_shortage(partial(_probe, media, limits_or_default(limits)), media.name, "open")
+
+
+def _probe(media: MediaSource, limits: Limits) -> MediaInfo:
+    if isinstance(media, SequenceSource):
+        media.stat()
+        return sequence_info(media, limits)
+    with media.opened() as reader:
+        head = read_bytes(reader, 0, HEAD_BYTES)
+        is_image = sniff(head, media.name) == "image"
+        info = None if is_image else movie_info(reader, head, media.name, limits)
+    if is_image:
+        return _heic_info(media, head, limits) if beyond_pillow(head) == "HEIC" else image_info(media, limits)
+    return info or _info_from_libav(media, limits)
+
+
+def _info_from_libav(media: MediaSource, limits: Limits) -> MediaInfo:
+    with VideoContainer(media, limits=limits) as container:
+        return video_info(container, first_fact(container))
+
+
+def _heic_info(media: MediaSource, head: bytes, limits: Limits) -> MediaInfo:
+    # A larger picture is an item of type "grid" (ISO/IEC 23008-12 6.6.2.3): libav hands out its tiles.
+    if b"grid" in head:
+        raise _in_tiles(media.name)
+    with VideoContainer(media, limits=limits) as container:
+        if not container.is_whole_picture:
+            raise _in_tiles(media.name)
+        info = video_info(container, first_fact(container))
+        return replace(info, kind="image", num_frames_from_header=1, average_fps_from_header=None)
+
+
+def _in_tiles(name: str) -> UnsupportedCodec:
+    return UnsupportedCodec(
+        f"{name}: is a HEIC picture made of tiles, which are not put together in this version: "
+        "convert it to JPEG, PNG or AVIF",
+        source=name,
+        stage="open",
+    )
+
+
+def first_fact(container: VideoContainer) -> DecodedFact:
+    """Decode up to the first frame, wherever it comes: rotation is known only with it.
+
+    Raises:
+        EmptyVideo: No packet gives a frame, which is when an index would have none.
+        UnsupportedCodec: They are encrypted.
+        LimitExceeded: None does because they claim to be larger than the limits.
+    """
+    fact = next(decode_facts(container, enumerate(_clear(container))), None)
+    if fact is None:
+        raise no_frame(container, "open")
+    return fact
+
+
+def _clear(container: VideoContainer) -> Iterator[Packet]:
+    name = container.source.name
+    for packet in container.packets():
+        if packet.has_sidedata("encryption_info"):
+            raise UnsupportedCodec(f"{name}: its video is encrypted: decrypt the file first", source=name, stage="open")
+        yield packet
+
+
+def video_info(container: VideoContainer, fact: DecodedFact) -> MediaInfo:
+    """Describe an open container, given its first frame."""
+    stream = container.stream
+    rotation, mirrored = orientation(container.matrix)
+    width, height = shown_size(fact.width, fact.height, rotation)
+    container.limits.check_picture(fact.width, fact.height, container.source.name)
+    return MediaInfo(
+        kind="video",
+        container=container.format_name,
+        codec=container.codec_name,
+        width=width,
+        height=height,
+        coded_width=fact.coded_width,
+        coded_height=fact.coded_height,
+        rotation=rotation,
+        mirrored=mirrored,
+        pixel_format=fact.pixel_format,
+        num_frames_from_header=stream.frames or None,
+        duration_seconds_from_header=claimed_duration(container),
+        average_fps_from_header=float(stream.average_rate) if stream.average_rate else None,
+        bytes=container.reader.stat().bytes,
+    )

@@ -1,0 +1,385 @@
+"""ImageSequence: pictures in files of their own, seen as one video."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import isfinite, ulp
+from threading import RLock
+
+import numpy as np
+import xxhash
+
+from framefeed._arrays import IntArray
+from framefeed._checks import expected
+from framefeed.errors import EmptyVideo, MediaError, StaleSource, UsageError
+from framefeed.media._sequence_files import SequenceFiles, folder_stamp, list_folder, stat_files
+from framefeed.media._source import ByteReader, MediaSource, SourceIdentity, SourceStat
+from framefeed.parallel import renew_after_fork
+
+SEQUENCE_CONTAINER = "image_sequence"
+"""What `MediaInfo.container` says of a sequence."""
+
+_NANOSECONDS = 10**9
+_EXACT_TICKS = 2**52
+"""Up to here a whole number of ticks survives the way to seconds as float64 and back."""
+_MOST_SECONDS = 2**32
+"""Past the year 2100 as time since 1970; float64 tells microseconds apart there."""
+_MAX_TICKS_A_SECOND = 2**62
+"""Numerator and denominator of a time base are stored as int64."""
+_COMMON_DENOMINATOR = 1001
+"""That of the NTSC rates, 24000/1001, 30000/1001 and 60000/1001 (SMPTE ST 170): the largest in common use."""
+
+StrPath = str | os.PathLike[str]
+
+
+def source_name(source: str | bytes | ImageSequence) -> str:
+    """Name of what a catalog's row or a request leads to, for messages."""
+    if isinstance(source, bytes):
+        return f"<{len(source)} bytes>"
+    return source if isinstance(source, str) else source.name
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class ImageSequence:
+    """Picture files as the frames of one video; can be used wherever a path can. Immutable, hashable, picklable.
+
+    A folder gives the pictures directly in it, chosen by file ending, in natural order: digits in names compare as
+    numbers (``img9.png`` before ``img10.png``), everything else compares as bytes. A list keeps its order. The folder
+    is listed when the sequence is opened, not here; a change after indexing is StaleSource. All pictures must have the
+    same displayed size. The first picture of an animated GIF or WebP is its frame.
+
+    Example: ``VideoDecoder(ImageSequence("frames/", fps=25))``
+
+    Attributes:
+        folder: Absolute path, or None for an explicit list.
+        paths: Absolute paths of an explicit list, or None for a folder.
+        fps: Frames per second, as an exact fraction (29.97 is 2997/100); None if ``timestamps`` are given.
+        timestamps: Time of each frame in seconds, strictly increasing; None if ``fps`` is given.
+    """
+
+    folder: str | None
+    paths: tuple[str, ...] | None
+    fps: Fraction | None
+    timestamps: tuple[float, ...] | None
+
+    def __init__(
+        self,
+        folder_or_paths: StrPath | Sequence[StrPath],
+        *,
+        fps: float | Fraction | None = None,
+        timestamps: Sequence[float] | None = None,
+    ) -> None:
+        """Set the files and their times; no file is opened.
+
+        Args:
+            folder_or_paths: A folder, or the files in the order of the frames.
+            fps: Frames per second; give either this or ``timestamps``.
+            timestamps: Time of each frame in seconds, one per file.
+
+        Raises:
+            UsageError: Both or neither of ``fps`` and ``timestamps`` are given, times do not increase, or there is no
+                file.
+        """
+        if (fps is None) == (timestamps is None):
+            given = "neither" if fps is None else "both"
+            raise UsageError(f"ImageSequence: expected either fps= or timestamps=, got {given}")
+        folder, paths = _located(folder_or_paths)
+        object.__setattr__(self, "folder", folder)
+        object.__setattr__(self, "paths", paths)
+        object.__setattr__(self, "fps", None if fps is None else exact_rate(fps))
+        object.__setattr__(self, "timestamps", None if timestamps is None else _seconds(timestamps))
+        if timestamps is not None:
+            self.times(len(self.timestamps or ()) if paths is None else len(paths))
+
+    def __hash__(self) -> int:
+        # Looked up for every clip: a list of thousands of paths is told from others by its ends.
+        ends = None if self.paths is None else (len(self.paths), self.paths[0], self.paths[-1])
+        return hash((self.folder, ends, self.fps, len(self.timestamps or ())))
+
+    def __repr__(self) -> str:
+        times = f"fps={self.fps}" if self.timestamps is None else f"{len(self.timestamps)} timestamps"
+        return f"ImageSequence({self.name!r}, {times})"
+
+    @property
+    def name(self) -> str:
+        """The folder, or the first file and how many there are."""
+        if self.folder is not None or not self.paths:
+            return self.folder or ""
+        return self.paths[0] if len(self.paths) == 1 else f"{self.paths[0]} and {len(self.paths) - 1} more"
+
+    @property
+    def digest(self) -> str:
+        """Hash of what was given, not of what the files hold."""
+        return xxhash.xxh3_64_hexdigest(repr((self.folder, self.paths, self.fps, self.timestamps)).encode())
+
+    def as_media_source(self) -> MediaSource:
+        """View it as `MediaSource.of` does."""
+        return SequenceSource("sequence", self.name, path=self.folder or "", sequence=self)
+
+    def times(self, count: int) -> SequenceTimes:
+        """Time each of ``count`` frames.
+
+        Raises:
+            UsageError: There are not as many timestamps as files, or two lie closer together than can be told apart.
+        """
+        if self.fps is not None:
+            numbers = np.arange(count, dtype=np.int64)
+            return SequenceTimes(numbers, np.ones(count, dtype=np.int64), 1 / self.fps)
+        seconds = self.timestamps or ()
+        if len(seconds) != count:
+            raise UsageError(f"{self.name}: {len(seconds)} timestamps for {count} files: give one timestamp per file")
+        pts, base = _ticks(seconds)
+        if not (np.diff(pts) > 0).all():
+            at = int(np.flatnonzero(np.diff(pts) <= 0)[0])
+            raise UsageError(
+                f"{self.name}: timestamps must rise by at least {float(base)} s from one to the next, but number {at} "
+                f"is {seconds[at]!r} and number {at + 1} is {seconds[at + 1]!r}"
+            )
+        return SequenceTimes(pts, np.zeros(count, dtype=np.int64), base)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SequenceTimes:
+    """When the frames of a sequence are shown.
+
+    Attributes:
+        pts: In units of ``time_base``, int64 [N].
+        duration: Likewise; 0 where unknown.
+        time_base: Seconds in a tick: that of the rate, or 1 ns; where times lie more than 52 days from 0, what the last
+            place of the furthest as float64 is worth.
+    """
+
+    pts: IntArray
+    duration: IntArray
+    time_base: Fraction
+
+
+def exact_rate(fps: float | Fraction, name: str = "fps") -> Fraction:
+    """Take a rate as it is meant: 30000/1001 given as float is 30000/1001, 29.97 is 2997/100.
+
+    Args:
+        fps: Frames a second.
+        name: Of the argument, for messages.
+
+    Raises:
+        UsageError: Not a positive number, or one that no time base can hold.
+    """
+    if isinstance(fps, bool):
+        raise expected(name, "a number above 0", fps)
+    try:
+        rate = Fraction(fps) if not isinstance(fps, (str, bool)) else Fraction(0)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise expected(name, "a number above 0", fps) from error
+    if isinstance(fps, float):
+        common = rate.limit_denominator(_COMMON_DENOMINATOR)
+        rate = common if float(common) == fps else Fraction(repr(float(fps)))
+    if not rate > 0 or max(rate.numerator, rate.denominator) > _MAX_TICKS_A_SECOND:
+        raise expected(name, "a number above 0", fps)
+    return rate
+
+
+@dataclass(frozen=True, eq=False)
+class SequenceSource(MediaSource):
+    """A sequence as a source. It has no bytes of its own: its files are read one by one.
+
+    Attributes:
+        sequence: What the user gave.
+    """
+
+    sequence: ImageSequence = field(kw_only=True)
+
+    def files(self) -> SequenceFiles:
+        """List the files, or take the list of this process where nothing came or went since.
+
+        Raises:
+            UnreadableMedia: The folder or one of the files is missing, or is something else.
+            EmptyVideo: There is none.
+        """
+        listed = _LISTED.get(self.sequence)
+        if listed is None:
+            listed = self._list()
+            _LISTED.put(self.sequence, listed)
+        return listed
+
+    def stat(self) -> SourceStat:
+        """Bytes of all files, and a time that is another when one of them is."""
+        return self.files().stat
+
+    def fingerprint(self) -> str:
+        """Hash names, sizes, heads and tails of all files."""
+        return self.files().fingerprint()
+
+    def identity(self) -> SourceIdentity:
+        """What the files are now."""
+        self.forget()
+        files = self.files()
+        return SourceIdentity(files.stat.bytes, files.stat.mtime_ns, files.fingerprint())
+
+    def check_identity(self, indexed: SourceIdentity | None) -> Hashable:
+        """Make sure that the files are still those that were indexed; see `MediaSource.check_identity`.
+
+        Files that came, went or were renamed are seen at once; a file that was written again is seen when it is read.
+        """
+        try:
+            files = self.files()
+        except MediaError as error:
+            if indexed is None:
+                raise
+            raise self._stale(str(error)) from error
+        stamp = (self.sequence, files.stat)
+        if indexed is None:
+            return stamp
+        if self._agrees(files, indexed, (stamp, indexed.fingerprint)):
+            _SOUND.put(self.sequence, files)
+            return stamp
+        sound = _SOUND.peek(self.sequence)
+        change = None if sound is None else files.change_since(sound)
+        raise self._stale(change or f"then {indexed.bytes} bytes, now {files.stat.bytes} in {len(files)} files")
+
+    def read_file(self, number: int, indexed: SourceIdentity | None) -> bytes:
+        """Read a file that is still as it was indexed.
+
+        Raises:
+            StaleSource: It, or another file of the sequence, is not.
+        """
+        self.check_identity(indexed)
+        files = self.files()
+        data = self._read(files, number)
+        if data is None:
+            # Perhaps it was only touched: listed anew, the same bytes under a new time are accepted.
+            self.forget()
+            self.check_identity(indexed)
+            data = self._read(self.files(), number)
+        if data is None:
+            raise self._stale(f"{files.paths[number]} changes while it is read")
+        return data
+
+    def reader(self) -> ByteReader:
+        """Refuse: there is no one file."""
+        raise UsageError(f"{self.name}: an image sequence has no bytes of its own: read the files")
+
+    def forget(self) -> None:
+        """List the files anew when they are next asked for."""
+        _LISTED.drop(self.sequence)
+
+    def _read(self, files: SequenceFiles, number: int) -> bytes | None:
+        if number >= len(files):
+            raise self._stale(f"it has {len(files)} files, and none is number {number}")
+        return files.read(number)
+
+    def _agrees(self, files: SequenceFiles, indexed: SourceIdentity, accepted: tuple[Hashable, str]) -> bool:
+        if files.stat == SourceStat(indexed.bytes, indexed.mtime_ns) or accepted in _ACCEPTED:
+            return True
+        if files.stat.bytes != indexed.bytes or files.fingerprint() != indexed.fingerprint:
+            return False
+        _ACCEPTED.add(accepted)
+        return True
+
+    def _list(self) -> SequenceFiles:
+        sequence = self.sequence
+        files = list_folder(sequence.folder) if sequence.folder is not None else stat_files(sequence.paths or ())
+        if not len(files):
+            raise EmptyVideo(f"{self.name}: this folder has no pictures (files such as img1.png)", source=self.name)
+        return files
+
+    def _stale(self, why: str) -> StaleSource:
+        message = f"{self.name}: the image sequence has changed since it was indexed ({why}): scan or index it again"
+        return StaleSource(message, source=self.name, stage="open")
+
+
+class _Listed:
+    """Listings of this process, the least recently used forgotten first; one is given only while its folder stands."""
+
+    def __init__(self, max_files: int) -> None:
+        self._max_files = max_files
+        self.begin_anew()
+        renew_after_fork(self)
+
+    def begin_anew(self) -> None:
+        """Replace the lock and forget the listings: a thread of the parent may have been changing them."""
+        self._lock = RLock()
+        self._listings: OrderedDict[ImageSequence, SequenceFiles] = OrderedDict()
+
+    def peek(self, sequence: ImageSequence) -> SequenceFiles | None:
+        with self._lock:
+            return self._listings.get(sequence)
+
+    def get(self, sequence: ImageSequence) -> SequenceFiles | None:
+        listed = self.peek(sequence)
+        if listed is None or (sequence.folder is not None and not _stands(sequence.folder, listed.folder)):
+            return None
+        with self._lock:
+            if sequence in self._listings:
+                self._listings.move_to_end(sequence)
+        return listed
+
+    def put(self, sequence: ImageSequence, files: SequenceFiles) -> None:
+        with self._lock:
+            self._listings[sequence] = files
+            self._listings.move_to_end(sequence)
+            while len(self._listings) > 1 and sum(map(len, self._listings.values())) > self._max_files:
+                self._listings.popitem(last=False)
+
+    def drop(self, sequence: ImageSequence) -> None:
+        with self._lock:
+            self._listings.pop(sequence, None)
+
+
+_MAX_LISTED_FILES = 2**17
+"""Of all listings that a process keeps, at about 200 bytes a file."""
+_LISTED = _Listed(_MAX_LISTED_FILES)
+_SOUND = _Listed(_MAX_LISTED_FILES)
+"""What was last found to be as it was indexed, so that it can be said which file is not."""
+_ACCEPTED: set[tuple[Hashable, str]] = set()
+
+
+def _stands(folder: str, stamp: Hashable) -> bool:
+    try:
+        return folder_stamp(folder) == stamp
+    except OSError:
+        return False
+
+
+def _located(given: object) -> tuple[str | None, tuple[str, ...] | None]:
+    if isinstance(given, (str, os.PathLike)):
+        return _absolute(given), None
+    if isinstance(given, (bytes, bytearray)) or not isinstance(given, Sequence):
+        raise expected("folder_or_paths", "a folder, or a list of paths", given)
+    if not given:
+        raise UsageError("folder_or_paths: expected at least one file, got an empty list")
+    return None, tuple(_absolute(path) for path in given)
+
+
+def _absolute(path: object) -> str:
+    if not isinstance(path, (str, os.PathLike)):
+        raise expected("folder_or_paths", "a folder, or a list of paths", path)
+    name = os.fsdecode(path)
+    if not name or "\0" in name or "://" in name:
+        raise expected("folder_or_paths", "a path", name)
+    return os.path.abspath(name)
+
+
+def _seconds(timestamps: Sequence[float]) -> tuple[float, ...]:
+    try:
+        seconds = tuple(float(time) for time in timestamps)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"timestamps: expected numbers of seconds: {error}") from error
+    if not seconds or not all(isfinite(time) for time in seconds):
+        raise UsageError("timestamps: expected at least one finite number of seconds")
+    return seconds
+
+
+def _ticks(seconds: Sequence[float]) -> tuple[IntArray, Fraction]:
+    furthest = max(abs(Fraction(time)) for time in seconds)
+    if furthest >= _MOST_SECONDS:
+        raise UsageError(
+            f"timestamps: expected seconds from -{_MOST_SECONDS} to {_MOST_SECONDS}, got {float(furthest)!r}"
+        )
+    # Further away than that, float64 itself is coarser: a tick is then one unit in the last place.
+    is_near = furthest * _NANOSECONDS < _EXACT_TICKS
+    a_second = _NANOSECONDS if is_near else round(1 / ulp(float(furthest)))
+    return np.array([round(Fraction(time) * a_second) for time in seconds], dtype=np.int64), Fraction(1, a_second)

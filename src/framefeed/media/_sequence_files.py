@@ -1,0 +1,157 @@
+"""The files of an image sequence: which they are, in which order, and whether they are still the same."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+import xxhash
+
+from framefeed._arrays import IntArray
+from framefeed.errors import MissingMedia, UnreadableMedia
+from framefeed.media._files import stat_regular
+from framefeed.media._source import FileReader, SourceStat, ns_in_64_bits, read_bytes
+from framefeed.parallel import check_stop, try_again_in_shortage
+
+# fmt: off
+PICTURE_SUFFIXES = frozenset(
+    {
+        ".apng", ".avif", ".avifs", ".bmp", ".dib", ".gif", ".heic", ".heif", ".jfif", ".jpe", ".jpeg", ".jpg", ".jxl",
+        ".mpo", ".pbm", ".pgm", ".png", ".pnm", ".ppm", ".tif", ".tiff", ".webp",
+    }
+)
+# fmt: on
+"""Endings of the files that make a folder a sequence, in small letters."""
+_HASHED_BYTES = 4096
+"""Hashed at the head and at the tail of each file: encoders often begin alike, and end on what they coded."""
+_NANOSECONDS = 10**9
+_DIGITS = re.compile(rb"(\d+)")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SequenceFiles:
+    """The files of a sequence as they were when they were listed.
+
+    Attributes:
+        paths: In the order of the frames.
+        sizes: Bytes of each, int64 [N].
+        mtimes_ns: Modification time of each, int64 [N].
+        folder: What changes when a file comes, goes or is renamed; None for an explicit list.
+        stat: Bytes of all files; and a time, the mean of theirs to the second, whose nanoseconds are a checksum of
+            names, sizes and times in order, so that it is another when any of these is.
+    """
+
+    paths: tuple[str, ...]
+    sizes: IntArray
+    mtimes_ns: IntArray
+    folder: Hashable = None
+    stat: SourceStat = field(init=False)
+
+    def __post_init__(self) -> None:
+        seconds = sum(self.mtimes_ns.tolist()) // max(1, len(self)) // _NANOSECONDS
+        digest = xxhash.xxh3_64(b"\0".join(os.fsencode(os.path.basename(path)) for path in self.paths))
+        digest.update(self.sizes.tobytes())
+        digest.update(self.mtimes_ns.tobytes())
+        time = seconds * _NANOSECONDS + digest.intdigest() % _NANOSECONDS
+        object.__setattr__(self, "stat", SourceStat(int(self.sizes.sum()), ns_in_64_bits(time)))
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def fingerprint(self) -> str:
+        """Hash names, sizes, heads and tails, in order; a copy of the folder has the same."""
+        digest = xxhash.xxh3_128()
+        for path, size in zip(self.paths, self.sizes.tolist(), strict=True):
+            check_stop()
+            reader = FileReader(path)
+            try:
+                head = read_bytes(reader, 0, _HASHED_BYTES)
+                tail = read_bytes(reader, max(0, size - _HASHED_BYTES), _HASHED_BYTES)
+            finally:
+                reader.close()
+            for part in (os.fsencode(os.path.basename(path)), str(size).encode(), head, tail):
+                digest.update(len(part).to_bytes(8, "little") + part)
+        return digest.hexdigest()
+
+    def read(self, number: int) -> bytes | None:
+        """Read one file; None where it is not, or does not stay, what was listed.
+
+        Raises:
+            UnreadableMedia: It is gone, or may not be read.
+            StaleSource: The device that it is on went away.
+        """
+        listed = SourceStat(int(self.sizes[number]), int(self.mtimes_ns[number]))
+        reader = FileReader(self.paths[number])
+        try:
+            if reader.stat() != listed:
+                return None
+            data = read_bytes(reader, 0, listed.bytes)
+            return data if len(data) == listed.bytes and reader.stat() == listed else None
+        finally:
+            reader.close()
+
+    def change_since(self, before: SequenceFiles) -> str | None:
+        """Say what is different from an earlier listing, naming one file; None where nothing is."""
+        gone, come = set(before.paths) - set(self.paths), set(self.paths) - set(before.paths)
+        if gone or come:
+            return f"{min(gone)} is gone" if gone else f"{min(come)} was not there"
+        changed = np.flatnonzero((self.sizes != before.sizes) | (self.mtimes_ns != before.mtimes_ns))
+        return f"{self.paths[changed[0]]} has changed" if len(changed) else None
+
+
+def natural_key(name: str) -> tuple[list[bytes | int], bytes]:
+    """Sort key: runs of digits compare as numbers, all else, and what is then alike, as bytes."""
+    raw = os.fsencode(name)
+    parts: list[bytes | int] = [*_DIGITS.split(raw)]
+    parts[1::2] = [int(part) for part in parts[1::2]]
+    return parts, raw
+
+
+def list_folder(folder: str) -> SequenceFiles:
+    """List the pictures that lie directly in a folder, by their endings, in natural order.
+
+    Raises:
+        MissingMedia: There is no such folder, or a link leads nowhere.
+        UnreadableMedia: It is not a folder or cannot be listed, or an entry with a picture's ending is not a file.
+    """
+    try:
+        stamp, names = try_again_in_shortage(partial(_names_in, folder), folder, "open")
+    except FileNotFoundError as error:
+        raise MissingMedia(f"{folder}: no such folder", source=folder, stage="open") from error
+    except OSError as error:
+        message = f"{folder}: cannot be listed as a folder of pictures: {error.strerror}"
+        raise UnreadableMedia(message, source=folder, stage="open") from error
+    names.sort(key=natural_key)
+    return stat_files([os.path.join(folder, name) for name in names], stamp)
+
+
+def _names_in(folder: str) -> tuple[Hashable, list[str]]:
+    # Before its files: what changes while they are listed is seen the next time.
+    stamp = folder_stamp(folder)
+    with os.scandir(folder) as entries:
+        found = [entry for entry in entries if os.path.splitext(entry.name)[1].lower() in PICTURE_SUFFIXES]
+        return stamp, [entry.name for entry in found if not entry.is_dir()]
+
+
+def stat_files(paths: Sequence[str], folder: Hashable = None) -> SequenceFiles:
+    """Look at the files of an explicit list; errors as ``stat_regular``."""
+    facts: list[tuple[int, int]] = []
+    for path in paths:
+        check_stop()
+        found = stat_regular(path)
+        facts.append((found.st_size, ns_in_64_bits(found.st_mtime_ns)))
+    sizes, times = np.array(facts, dtype=np.int64).reshape(-1, 2).T
+    return SequenceFiles(tuple(paths), sizes, times, folder)
+
+
+def folder_stamp(folder: str) -> Hashable:
+    """What tells whether files came to a folder or went; OSError where it cannot be looked at."""
+    facts = os.stat(folder)
+    if not stat.S_ISDIR(facts.st_mode):
+        raise NotADirectoryError(0, "it is not a folder")
+    return (facts.st_dev, facts.st_ino, facts.st_mtime_ns)

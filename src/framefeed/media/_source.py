@@ -1,0 +1,499 @@
+"""MediaSource: a path, bytes or a file object, seen as one readable thing."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import threading
+import weakref
+from collections.abc import Hashable
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import IO, Any, Literal, Protocol
+
+import xxhash
+
+from framefeed._checks import expected, refuse_catalog
+from framefeed.errors import StaleSource, UsageError
+from framefeed.media._files import open_regular, raise_file_error, stat_regular
+from framefeed.media._sniff import HEAD_BYTES
+from framefeed.media._urls import check_url, open_url, url_errors
+from framefeed.parallel import renew_after_fork, shortened
+
+FINGERPRINT_BLOCK = 64 * 1024
+"""Bytes hashed at the head, the middle and the tail."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceStat:
+    """Size in bytes, and modification time in ns where there is one."""
+
+    bytes: int
+    mtime_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceIdentity:
+    """What tells a file from another in its place: size, modification time, and hash of head, middle and tail."""
+
+    bytes: int
+    mtime_ns: int | None
+    fingerprint: str
+
+
+def ns_in_64_bits(ns: int) -> int:
+    """A file's time in ns, or what is nearest to it: 64 bits reach from 1677 to 2262, and file systems go further."""
+    return max(-(2**63), min(ns, 2**63 - 1))
+
+
+class ByteReader(Protocol):
+    """Random access to the bytes of a source."""
+
+    def read_into(self, buffer: memoryview, offset: int) -> int:
+        """Fill ``buffer`` from byte ``offset`` on; return how many bytes there were."""
+        ...
+
+    def stat(self) -> SourceStat:
+        """Size and time of what is open."""
+        ...
+
+    def close(self) -> None:
+        """Release the file, if this reader opened it."""
+        ...
+
+
+class FileReader:
+    """Reads a regular file with positioned reads, which threads and forked children can share."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._descriptor = open_regular(path)
+
+    def read_into(self, buffer: memoryview, offset: int) -> int:
+        """Fill ``buffer`` from byte ``offset`` on; return how many bytes there were."""
+        try:
+            got = os.preadv(self._descriptor, [buffer], offset)
+            while 0 < got < len(buffer):
+                more = os.preadv(self._descriptor, [buffer[got:]], offset + got)
+                if not more:
+                    break
+                got += more
+            return got
+        except OSError as error:
+            raise_file_error(error, self._path, "read")
+
+    def read(self, offset: int, count: int) -> bytes:
+        """Read up to ``count`` bytes at ``offset``: what ``read_into`` would fill, without a buffer to copy from."""
+        try:
+            data = os.pread(self._descriptor, count, offset)
+            while 0 < len(data) < count:
+                more = os.pread(self._descriptor, count - len(data), offset + len(data))
+                if not more:
+                    break
+                data += more
+            return data
+        except OSError as error:
+            raise_file_error(error, self._path, "read")
+
+    def stat(self) -> SourceStat:
+        """Size and time of the file that is open."""
+        try:
+            facts = os.fstat(self._descriptor)
+        except OSError as error:
+            raise_file_error(error, self._path, "read")
+        return SourceStat(facts.st_size, ns_in_64_bits(facts.st_mtime_ns))
+
+    def close(self) -> None:
+        """Close the file; more than once is fine."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        if getattr(self, "_descriptor", -1) >= 0:
+            self.close()
+
+
+class BytesReader:
+    """Reads an encoded buffer in memory."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = memoryview(data)
+
+    def read_into(self, buffer: memoryview, offset: int) -> int:
+        """Fill ``buffer`` from byte ``offset`` on; return how many bytes there were."""
+        part = self._data[offset : offset + len(buffer)]
+        buffer[: len(part)] = part
+        return len(part)
+
+    def stat(self) -> SourceStat:
+        """Size of the buffer."""
+        return SourceStat(len(self._data))
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+class DescriptorReader:
+    """Reads a real file that a user opened, with positioned reads: its position stays where the user has it.
+
+    Args:
+        file: As `is_real_file` says.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._name = str(getattr(file, "name", repr(file)))
+
+    def read_into(self, buffer: memoryview, offset: int) -> int:
+        """Fill ``buffer`` from byte ``offset`` on; return how many bytes there were."""
+        got = 0
+        try:
+            while got < len(buffer):
+                # Its descriptor is asked for each time: the user may have closed the file, and the number is another's.
+                more = os.preadv(self._file.fileno(), [buffer[got:]], offset + got)
+                if not more:
+                    break
+                got += more
+        except OSError as error:
+            raise_file_error(error, self._name, "read")
+        return got
+
+    def stat(self) -> SourceStat:
+        """Size of the file."""
+        try:
+            return SourceStat(os.fstat(self._file.fileno()).st_size)
+        except OSError as error:
+            raise_file_error(error, self._name, "read")
+
+    def close(self) -> None:
+        """The file object stays its owner's."""
+
+
+class ObjectReader:
+    """Reads a seekable binary file object, which others may read too: all of them take turns, each at its own place.
+
+    Args:
+        file: The object.
+        pid: Of the process in which it became a source.
+    """
+
+    def __init__(self, file: IO[bytes], pid: int | None = None) -> None:
+        self._file = file
+        self._turn = _TURNS.turn_of(file)
+        # What stands for a descriptor has one position for all processes; what is in memory has one in each.
+        self._pid = (os.getpid() if pid is None else pid) if _has_descriptor(file) else None
+
+    def read_into(self, buffer: memoryview, offset: int) -> int:
+        """Fill ``buffer`` from byte ``offset`` on; return how many bytes there were."""
+        self._check_process()
+        got = 0
+        with self._turn.lock:
+            self._file.seek(offset, os.SEEK_SET)  # TorchCodec asks of file objects no more than seek(offset, whence)
+            while got < len(buffer):
+                data = self._file.read(len(buffer) - got)
+                if not data:
+                    break
+                buffer[got : got + len(data)] = data
+                got += len(data)
+        return got
+
+    def stat(self) -> SourceStat:
+        """Bytes up to the end."""
+        self._check_process()
+        with self._turn.lock:
+            return SourceStat(self._file.seek(0, os.SEEK_END))
+
+    def close(self) -> None:
+        """The file object stays its owner's."""
+
+    def _check_process(self) -> None:
+        if self._pid is not None and self._pid != os.getpid():
+            raise UsageError(
+                f"{shortened(self._file)} was opened before this process was forked, and shares its position with the "
+                "parent: open it again in this process, or pass the path"
+            )
+
+
+class UrlReader(ObjectReader):
+    """Reads an object that is named by URL, by a file of its own."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(open_url(url))
+        self._url = url
+
+    def read_into(self, buffer: memoryview, offset: int) -> int:
+        """Fill ``buffer`` from byte ``offset`` on; return how many bytes there were."""
+        with url_errors(self._url, "read"):
+            return super().read_into(buffer, offset)
+
+    def close(self) -> None:
+        """Close the file; more than once is fine."""
+        self._file.close()
+
+
+def reader_of(file: IO[bytes], pid: int | None = None) -> ByteReader:
+    """Make the reader of a user's file object."""
+    return DescriptorReader(file) if is_real_file(file) else ObjectReader(file, pid)
+
+
+def is_real_file(file: object) -> bool:
+    """Whether the bytes of a file object are those of its descriptor.
+
+    Of wrappers this is not known: the descriptor of a GzipFile is that of other bytes.
+    """
+    raw = file.raw if type(file) is io.BufferedReader else file
+    return type(raw) is io.FileIO and not raw.closed and stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
+
+
+def _has_descriptor(file: IO[bytes]) -> bool:
+    try:
+        return isinstance(file.fileno(), int)
+    except (AttributeError, OSError, ValueError):  # io.UnsupportedOperation is both of the latter
+        return False
+
+
+class _Turn:
+    """Whose holder may move a file object's position."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+
+
+class _Turns:
+    """The turns of the file objects that are being read."""
+
+    def __init__(self) -> None:
+        self._turns: weakref.WeakValueDictionary[int, _Turn] = weakref.WeakValueDictionary()
+        self._lock = threading.RLock()
+        renew_after_fork(self)
+
+    def begin_anew(self) -> None:
+        """Replace the locks, which a thread of the parent may have held."""
+        self._lock = threading.RLock()
+        for turn in self._turns.values():
+            turn.lock = threading.RLock()
+
+    def turn_of(self, file: IO[bytes]) -> _Turn:
+        """Give the turn of a file object."""
+        # By id: file objects need be neither hashable nor weakly referable. A reader keeps its file, and so its id,
+        # alive.
+        with self._lock:
+            turn = self._turns.get(id(file))
+            if turn is None:
+                turn = self._turns[id(file)] = _Turn()
+            return turn
+
+
+_TURNS = _Turns()
+
+
+@dataclass(frozen=True, eq=False)
+class MediaSource:
+    """One piece of media.
+
+    Attributes:
+        kind: Where the bytes are.
+        name: Printable name for messages.
+        path: Absolute path for kind "path", URL for kind "url".
+        data: The encoded bytes, for kind "bytes".
+        file: The seekable binary file object, for kind "file".
+        pid: The process in which the source was made.
+    """
+
+    kind: Literal["path", "bytes", "file", "sequence", "url"]
+    name: str
+    path: str = ""
+    data: bytes = b""
+    file: IO[bytes] | None = None
+    pid: int = field(default_factory=os.getpid)
+
+    @classmethod
+    def of(cls, source: Any) -> MediaSource:
+        """Understand what a user may pass as a source.
+
+        Args:
+            source: ``str`` or ``os.PathLike``, a URL that fsspec reads, bytes-like, a seekable binary file object, an
+                `ImageSequence`, or anything with a ``source`` attribute that is one of these (a ``CatalogEntry``).
+
+        Raises:
+            UsageError: It is none of these, or a URL that nothing reads.
+            MissingDependency: It is a URL, and fsspec is not installed.
+        """
+        if isinstance(source, MediaSource):
+            return source
+        what = "a path, URL, bytes, binary file object, ImageSequence or CatalogEntry"
+        if isinstance(source, type):
+            raise expected("source", what, source)
+        if hasattr(source, "as_media_source"):
+            known: MediaSource = source.as_media_source()
+            return known
+        if isinstance(source, (str, os.PathLike)):
+            return cls._of_path(os.fsdecode(source))
+        if isinstance(source, (bytes, bytearray, memoryview)):
+            return cls("bytes", f"<{len(source)} bytes>", data=bytes(source))
+        if hasattr(source, "read") and hasattr(source, "seek"):
+            return cls._of_file(source)
+        refuse_catalog(source, what)
+        if hasattr(source, "source"):
+            return cls.of(source.source)
+        raise expected("source", what, source)
+
+    @classmethod
+    def _of_path(cls, path: str) -> MediaSource:
+        if "://" in path and not os.path.exists(path):
+            check_url(path)
+            return cls("url", path, path=path)
+        if not path or "\0" in path:
+            raise expected("source", "a path without NUL characters" if path else "a path", path)
+        return cls("path", path, path=os.path.abspath(path))
+
+    @classmethod
+    def _of_file(cls, file: IO[bytes]) -> MediaSource:
+        if isinstance(file, io.TextIOBase):
+            raise UsageError(
+                "source: expected a file object opened in binary mode, got one in text mode: use open(path, 'rb')"
+            )
+        if not getattr(file, "seekable", lambda: True)():
+            raise UsageError("source: expected a seekable file object: give its bytes instead, file.read()")
+        return cls("file", str(getattr(file, "name", repr(file))), file=file)
+
+    def reader(self) -> ByteReader:
+        """Open the bytes for positioned reads.
+
+        Raises:
+            UnreadableMedia: The path is missing, a folder, a FIFO, or may not be read.
+        """
+        if self.kind == "path":
+            return FileReader(self.path)
+        if self.kind == "url":
+            return UrlReader(self.path)
+        return BytesReader(self.data) if self.file is None else reader_of(self.file, self.pid)
+
+    def stat(self) -> SourceStat:
+        """Size in bytes and modification time, without opening a path."""
+        if self.kind == "path":
+            facts = stat_regular(self.path)
+            return SourceStat(facts.st_size, ns_in_64_bits(facts.st_mtime_ns))
+        if self.kind == "url":
+            with self.opened() as reader:
+                return reader.stat()
+        if self.file is None:
+            return SourceStat(len(self.data))
+        return reader_of(self.file, self.pid).stat()
+
+    def fingerprint(self) -> str:
+        """Hash the size, head, middle and tail, so that a copy has the fingerprint of its original."""
+        with self.opened() as reader:
+            return self.identity_of(reader).fingerprint
+
+    def head_fingerprint(self) -> str:
+        """Hash the size and the first bytes, which is what the survey of a still picture has read anyway."""
+        return head_fingerprint(self.head(HEAD_BYTES), self.stat().bytes)
+
+    def identity(self) -> SourceIdentity:
+        """What the source is now."""
+        with self.opened() as reader:
+            return self.identity_of(reader)
+
+    def identity_of(self, reader: ByteReader) -> SourceIdentity:
+        """What the source is, by a reader of it; an object that was looked at so far is not looked at again."""
+        found = identity_of(reader, reader.stat())
+        if self.kind == "url":
+            _ACCEPTED.add(((self.kind, self.path, found.fingerprint), found.fingerprint))
+        return found
+
+    def check_identity(self, indexed: SourceIdentity | None) -> Hashable:
+        """Make sure that the source is still the one that was indexed.
+
+        The same bytes under a new modification time are accepted; they are hashed once a process.
+
+        Returns:
+            A key that stands for the source as it is now: an open file under another key is another file.
+
+        Raises:
+            StaleSource: Another size, or another time and other bytes.
+        """
+        if self.kind == "url":
+            return self._check_url(indexed)
+        if self.kind != "path":
+            return (self.kind, id(self.data) if self.file is None else id(self.file))
+        facts = stat_regular(self.path)
+        stamp = (self.path, facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
+        if indexed is None or (facts.st_size, ns_in_64_bits(facts.st_mtime_ns)) == (indexed.bytes, indexed.mtime_ns):
+            return stamp
+        if facts.st_size == indexed.bytes:
+            if (stamp, indexed.fingerprint) in _ACCEPTED:
+                return stamp
+            again = self.head_fingerprint if indexed.fingerprint.startswith(OF_HEAD) else self.fingerprint
+            if again() == indexed.fingerprint:
+                _ACCEPTED.add((stamp, indexed.fingerprint))
+                return stamp
+        raise self._replaced(indexed, facts.st_size)
+
+    def _check_url(self, indexed: SourceIdentity | None) -> Hashable:
+        """Compare an object by its bytes, once a process: objects have no times that all file systems tell."""
+        if indexed is None:
+            return (self.kind, self.path)
+        # Another object under the same name is another file: what is open, or kept of the first, is not the second's.
+        stamp = (self.kind, self.path, indexed.fingerprint)
+        if (stamp, indexed.fingerprint) not in _ACCEPTED:
+            again = self.head_fingerprint if indexed.fingerprint.startswith(OF_HEAD) else self.fingerprint
+            if again() != indexed.fingerprint:
+                raise self._replaced(indexed, self.stat().bytes)
+            _ACCEPTED.add((stamp, indexed.fingerprint))
+        return stamp
+
+    def _replaced(self, indexed: SourceIdentity, size: int) -> StaleSource:
+        return StaleSource(
+            f"{self.name}: the file has changed since it was indexed (then {indexed.bytes} bytes, now {size}): "
+            "scan or index it again",
+            source=self.name,
+            stage="open",
+        )
+
+    def head(self, count: int) -> bytes:
+        """Read the first ``count`` bytes, fewer where the source is shorter."""
+        with self.opened() as reader:
+            return read_bytes(reader, 0, count)
+
+    def opened(self) -> closing[ByteReader]:
+        """Open for positioned reads, and close again."""
+        return closing(self.reader())
+
+    def __repr__(self) -> str:
+        return f"MediaSource({self.kind}, {self.name!r})"
+
+
+_ACCEPTED: set[tuple[Hashable, str]] = set()
+OF_HEAD = "h"
+"""Begins the fingerprints that are made of a head alone; no hexadecimal digit."""
+
+
+head_digest = xxhash.xxh3_128_hexdigest
+"""Of the head, with the size as the seed."""
+
+
+def head_fingerprint(head: bytes, size: int) -> str:
+    """Fingerprint of a file of ``size`` bytes by its first ``HEAD_BYTES``."""
+    return OF_HEAD + head_digest(head, size)
+
+
+def identity_of(reader: ByteReader, now: SourceStat) -> SourceIdentity:
+    """Identify what is open: its size and time, and a hash of size, head, middle and tail."""
+    size = now.bytes
+    digest = xxhash.xxh3_128(str(size).encode())
+    block = memoryview(bytearray(min(FINGERPRINT_BLOCK, size)))
+    for start in sorted({0, max(0, (size - FINGERPRINT_BLOCK) // 2), max(0, size - FINGERPRINT_BLOCK)}):
+        digest.update(block[: reader.read_into(block, start)])
+    return SourceIdentity(size, now.mtime_ns, digest.hexdigest())
+
+
+def read_bytes(reader: ByteReader, offset: int, count: int) -> bytes:
+    """Read up to ``count`` bytes at ``offset``."""
+    if isinstance(reader, FileReader):
+        return reader.read(offset, count)
+    buffer = bytearray(count)
+    got = reader.read_into(memoryview(buffer), offset)
+    return bytes(buffer[:got])

@@ -1,0 +1,95 @@
+"""Whether a container turns no pictures, told by its bytes: libav shows it of decoded frames only."""
+
+from __future__ import annotations
+
+import re
+
+from framefeed.media._container import VideoContainer
+from framefeed.media._source import ByteReader, read_bytes
+from framefeed.media.mp4._boxes import OddMovie, TooManyBoxes
+from framefeed.media.mp4._samples import read_movie
+
+_IDENTITY = (65536, 0, 0, 0, 65536, 0, 0, 0, 1 << 30)
+"""ISO/IEC 14496-12 6.2.2."""
+_NEVER_TURN = frozenset({"flv", "h264", "hevc", "ivf", "mpeg", "mpegts", "obu"})
+_SEGMENT, _CLUSTER, _TRACKS = 0x18538067, 0x1F43B675, 0x1654AE6B
+_EBML = 0x1A45DFA3
+# RFC 9559 5.1.4.1.28.45 to 47: ProjectionPoseYaw, ProjectionPosePitch, ProjectionPoseRoll; RFC 8794 5 and 7.3: what
+# holds a value takes 4 or 8 bytes, and says so in 1 to 8 bytes.
+_POSE = re.compile(
+    rb"\x76[\x73-\x75](?:[\x84\x88]|(?:\x40|\x20\0|\x10\0{2}|\x08\0{3}|\x04\0{4}|\x02\0{5}|\x01\0{6})[\x04\x08])"
+)
+_HEAD_SIZES = (2**13, 2**16)
+"""Tracks are among the first of these bytes; codebooks of Vorbis take most of the first ones."""
+_MAX_ID_BYTES, _MAX_SIZE_BYTES = 4, 8
+
+
+def is_upright(container: VideoContainer) -> bool:
+    """Whether no picture of an open container is to be turned or mirrored; False where that is not known."""
+    name = container.format_name
+    if name.startswith("mov"):
+        return _has_plain_matrix(container)
+    return name in _NEVER_TURN or (name.startswith("matroska") and _has_no_pose(container.reader))
+
+
+def _has_plain_matrix(container: VideoContainer) -> bool:
+    """Whether an MP4 file's movie and track turn nothing, as far as its boxes are understood."""
+    reader = container.reader
+    try:
+        tracks = read_movie(reader, reader.stat().bytes, container.limits).tracks
+    except (OddMovie, TooManyBoxes):
+        return False
+    return any(track.number == container.stream.index and track.matrix == _IDENTITY for track in tracks)
+
+
+def _has_no_pose(reader: ByteReader) -> bool:
+    """Whether nothing before a Matroska file's first cluster can be the pose of a projection."""
+    for size in _HEAD_SIZES:
+        head = read_bytes(reader, 0, size)
+        end = _find_cluster(head)
+        if end is not None:
+            return _POSE.search(head, 0, end) is None
+    return False
+
+
+def _find_cluster(head: bytes) -> int | None:
+    """Find where the first cluster begins, if tracks come before it and all of that is in ``head``."""
+    found = _element(head, 0)
+    if found is None or found[0] != _EBML or found[2] is None:
+        return None
+    at, has_tracks = found[1] + found[2], False
+    while (found := _element(head, at)) is not None:
+        kind, start, size = found
+        if kind == _CLUSTER:
+            return at if has_tracks else None
+        if kind == _SEGMENT:
+            at = start
+        elif size is None:
+            return None
+        else:
+            has_tracks = has_tracks or kind == _TRACKS
+            at = start + size
+    return None
+
+
+def _element(data: bytes, at: int) -> tuple[int, int, int | None] | None:
+    """Read an element's identifier, where its data begin, and their size, None if unknown (RFC 8794 5 and 6)."""
+    length = _length_at(data, at)
+    if length is None or length > _MAX_ID_BYTES:
+        return None
+    start = at + length
+    size_length = _length_at(data, start)
+    if size_length is None:
+        return None
+    end = start + size_length
+    bits = 7 * size_length
+    size = int.from_bytes(data[start:end], "big") & ((1 << bits) - 1)
+    return int.from_bytes(data[at:start], "big"), end, None if size == (1 << bits) - 1 else size
+
+
+def _length_at(data: bytes, at: int) -> int | None:
+    """Read how many bytes a number takes from its first byte; None where they are not all there."""
+    if at >= len(data):
+        return None
+    length = 9 - data[at].bit_length()
+    return length if length <= _MAX_SIZE_BYTES and at + length <= len(data) else None

@@ -1,0 +1,88 @@
+"""What a codec's configuration says of its pictures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from framefeed.media._details import StreamColors
+from framefeed.media.h26x._bits import BitReader, OddUnits
+
+_PRIMARIES = frozenset({0, *range(1, 13), 22})
+_TRANSFERS = frozenset(range(19))
+_SPACES = frozenset(range(15))
+_UNSPECIFIED = 2
+FULL_RANGE = 2
+LIMITED_RANGE = 1
+_GBR = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PictureFormat:
+    """What parameter sets say.
+
+    Attributes:
+        coded_width: Columns as stored.
+        coded_height: Rows as stored.
+        width: Columns behind the codec's own cropping.
+        height: Rows behind the codec's own cropping.
+        pixel_format: libav's name.
+        colors: How sample values are meant.
+        reorder: Pictures that may come before one in decode order and after it for display; None where unknown.
+        frame_rate: The constant rate that it declares, or None.
+        clock_rate: The rate of an H.264 stream's clock, whether it is the constant one or not, or None.
+    """
+
+    coded_width: int
+    coded_height: int
+    width: int
+    height: int
+    pixel_format: str
+    colors: StreamColors
+    reorder: int | None
+    frame_rate: Fraction | None = None
+    clock_rate: Fraction | None = None
+
+
+def known_colors(primaries: int, transfer: int, space: int, color_range: int) -> StreamColors:
+    """Make colours of codes: those that libav has no name for are unspecified."""
+    return StreamColors(
+        primaries if primaries in _PRIMARIES else _UNSPECIFIED,
+        transfer if transfer in _TRANSFERS else _UNSPECIFIED,
+        space if space in _SPACES else _UNSPECIFIED,
+        color_range,
+    )
+
+
+def pixel_format(chroma: int, depth: int, colors: StreamColors, luma_depth: int) -> str:
+    """Name the pixel format of YCbCr pictures as libav does.
+
+    Args:
+        chroma: chroma_format_idc: 1 is 4:2:0, 2 is 4:2:2, 3 is 4:4:4.
+        depth: Bits of a chroma sample.
+        colors: Full range has names of its own at 8 bits.
+        luma_depth: Bits of a luma sample.
+
+    Raises:
+        OddUnits: Grey, RGB, or of another depth.
+    """
+    if chroma not in (1, 2, 3) or depth != luma_depth or depth not in (8, 10) or colors.space == _GBR:
+        raise OddUnits(f"pictures of chroma format {chroma} and {luma_depth} and {depth} bits")
+    name = {1: "420p", 2: "422p", 3: "444p"}[chroma]
+    if depth == 8:
+        return f"yuvj{name}" if colors.range == FULL_RANGE else f"yuv{name}"
+    return f"yuv{name}{depth}le"
+
+
+def signalled_colors(bits: BitReader, given: StreamColors) -> StreamColors:
+    """Read video_signal_type of H.264 and HEVC (H.264 E.1.1), behind its flag.
+
+    Args:
+        bits: At video_format.
+        given: What is known without it; remains where the parameter set does not describe colours.
+    """
+    bits.skip(3)
+    color_range = FULL_RANGE if bits.flag() else LIMITED_RANGE
+    if not bits.flag():
+        return StreamColors(given.primaries, given.transfer, given.space, color_range)
+    return known_colors(bits.number(8), bits.number(8), bits.number(8), color_range)

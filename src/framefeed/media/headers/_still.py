@@ -1,0 +1,43 @@
+"""still_header: facts of a still picture from its first bytes."""
+
+from __future__ import annotations
+
+import struct
+
+from framefeed.media.headers._bmp import bmp_header
+from framefeed.media.headers._gif import gif_header
+from framefeed.media.headers._jpeg import jpeg_header
+from framefeed.media.headers._png import png_header
+from framefeed.media.headers._reach import PICTURE_HEAD_BYTES, More, OddHeader, StillHeader
+from framefeed.media.headers._tiff import tiff_header
+from framefeed.media.headers._webp import webp_header
+
+_READERS = {
+    b"\xff\xd8": jpeg_header,
+    b"\x89P": png_header,
+    b"GI": gif_header,
+    b"RI": webp_header,
+    b"BM": bmp_header,
+    b"II": tiff_header,
+    b"MM": tiff_header,
+}
+
+
+def still_header(head: bytes, more: More, size: int = 0) -> StillHeader:
+    """Read what the header of a JPEG, PNG, GIF, WebP, BMP or TIFF claims, as Pillow understands it.
+
+    Args:
+        head: The first ``HEAD_BYTES`` bytes, or the whole of a shorter file.
+        more: Reads ``count`` bytes at ``offset``; asked only for what lies beyond ``head``.
+        size: Bytes of the file, 0 where unknown. With it, EXIF behind the pixels of a PNG is found, and a cut PNG
+            or WebP is noticed.
+
+    Raises:
+        OddHeader: Another format, damaged, or so rare that it is left to Pillow: ``image_info`` asks it.
+    """
+    if not size and len(head) < PICTURE_HEAD_BYTES:
+        size = len(head)
+    try:
+        return _READERS[head[:2]](head, more, size)
+    except (KeyError, IndexError, struct.error) as error:
+        raise OddHeader(f"of no known kind, or cut off ({error!r})") from error

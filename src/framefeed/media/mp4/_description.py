@@ -1,0 +1,117 @@
+"""Sample descriptions of video tracks: ISO/IEC 14496-12 8.5.2 and 12.1.3, ISO/IEC 14496-15."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import NamedTuple
+
+from framefeed.media._details import StreamColors
+from framefeed.media.h26x._configuration import LENGTH_PLACE, Configuration, read_configuration
+from framefeed.media.h26x._formats import FULL_RANGE, LIMITED_RANGE, known_colors
+from framefeed.media.mp4._boxes import Box, OddMovie, boxes, unpack
+from framefeed.media.mp4._movie import Movie, Track
+
+_CODECS = {
+    b"avc1": "h264",
+    b"avc3": "h264",
+    b"hvc1": "hevc",
+    b"hev1": "hevc",
+    b"mp4v": "mpeg4",
+    b"s263": "h263",
+    b"apcn": "prores",
+    b"jpeg": "mjpeg",
+}
+"""Codecs whose packets libav takes from the sample table as they are."""
+
+
+class _Record(NamedTuple):
+    box: bytes
+    least_bytes: int
+
+
+_NAL = {"h264": _Record(b"avcC", 8), "hevc": _Record(b"hvcC", 23)}
+"""Where codecs of NAL units keep their parameter sets, ISO/IEC 14496-15 5.3.3.1 and 8.3.3.1."""
+_ENTRY_BYTES = 78
+"""Of a visual sample entry before its boxes."""
+_SIZE = Struct(">HH")
+_COLORS = Struct(">4xHHH")
+_RANGE = Struct(">10xB")
+_PLAIN = frozenset({b"pasp", b"btrt", b"fiel", b"chrm", b"gama", b"uuid", b"free", b"dvcC", b"dvvC", b"amve", b"clli",
+                    b"mdcv"})  # fmt: skip
+
+
+def codec_of(track: Track) -> str:
+    """Name the codec of a video track.
+
+    Raises:
+        OddMovie: Unknown, encrypted, or of packets that libav does not take as they are.
+    """
+    kind = track.entry.kind
+    if kind not in _CODECS:
+        raise OddMovie(f"a {kind!r} track")
+    return _CODECS[kind]
+
+
+def length_size_of(movie: Movie, track: Track) -> int:
+    """Give the bytes of the length before each NAL unit; 0 for codecs without them.
+
+    Raises:
+        OddMovie: As ``read_video``.
+    """
+    codec = codec_of(track)
+    if codec not in _NAL:
+        return 0
+    extradata, _ = _configuration(movie, track, codec)
+    return (extradata[LENGTH_PLACE[codec]] & 3) + 1
+
+
+def read_video(movie: Movie, track: Track) -> Configuration:
+    """Read the sample description of an H.264 or HEVC track.
+
+    Raises:
+        OddMovie: Of another codec, or anything in it is not understood exactly.
+        OddUnits: The same, of its codec configuration.
+    """
+    codec = codec_of(track)
+    if codec not in _NAL:
+        raise OddMovie(f"facts of {codec} are libav's")
+    extradata, colors = _configuration(movie, track, codec)
+    video = read_configuration(codec, extradata, colors)
+    if unpack(movie.data, track.entry, _SIZE, 24) != (video.format.width, video.format.height):
+        raise OddMovie("container and codec that differ in the size of pictures")
+    return video
+
+
+def _configuration(movie: Movie, track: Track, codec: str) -> tuple[bytes, StreamColors]:
+    box, colors = _parts(movie.data, track.entry, _NAL[codec].box)
+    extradata = movie.data[box.start : box.end]
+    if len(extradata) < _NAL[codec].least_bytes or extradata[0] != 1:
+        raise OddMovie("a codec configuration of an unknown version")
+    return extradata, colors
+
+
+def _parts(data: bytes, entry: Box, wanted: bytes) -> tuple[Box, StreamColors]:
+    configuration: Box | None = None
+    colors: StreamColors | None = None
+    for box in boxes(data, entry.start + _ENTRY_BYTES, entry.end):
+        if box.kind == wanted and configuration is None:
+            configuration = box
+        elif box.kind == b"colr" and colors is None:
+            colors = _container_colors(data, box)
+        elif box.kind not in _PLAIN:
+            raise OddMovie(f"an unexpected {box.kind!r} box of a sample description")
+    if configuration is None:
+        raise OddMovie("no codec configuration")
+    return configuration, colors or StreamColors()
+
+
+def _container_colors(data: bytes, box: Box) -> StreamColors:
+    kind = data[box.start : box.start + 4]
+    if kind not in (b"nclx", b"nclc"):
+        raise OddMovie(f"colours of kind {kind!r}")
+    primaries, transfer, space = unpack(data, box, _COLORS)
+    if kind == b"nclc":
+        return known_colors(primaries, transfer, space, 0)
+    # Some muxers leave the last byte out: libav then takes the one behind the box.
+    (full,) = unpack(data, box._replace(end=max(box.end, len(data))), _RANGE)
+    return known_colors(primaries, transfer, space, FULL_RANGE if full >> 7 else LIMITED_RANGE)

@@ -1,0 +1,87 @@
+"""NAL unit headers of all packets of a movie, read in blocks.
+
+Files are read in blocks, never mapped: one that gets shorter meanwhile must not end the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from framefeed._arrays import IntArray
+from framefeed.media._source import ByteReader
+from framefeed.media.h26x._units import BLOCK_PADDING, UnitFacts, UnitWalk
+from framefeed.media.mp4._boxes import OddMovie
+from framefeed.parallel import check_stop
+
+BLOCK_BYTES = 2**21
+"""Read at once; NumPy's cost a block is that of a hundred kilobytes."""
+MAX_PACKET_BYTES = 2**25
+"""Larger packets are libav's."""
+_NEAR_BYTES = 2**17
+"""Packets that lie in so many bytes are read at once, whatever is between them."""
+_MAX_GAP = 32 * 1024
+"""Bytes of other tracks that are read along rather than skipped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where packets are, in decode order: byte position and size, int64 [P]."""
+
+    offset: IntArray
+    size: IntArray
+
+
+def scan_packets(reader: ByteReader, codec: str, length_size: int, packets: Places) -> UnitFacts:
+    """Read the NAL unit headers of packets.
+
+    Args:
+        reader: The file.
+        codec: "h264" or "hevc".
+        length_size: Bytes of the length before each unit: 1, 2 or 4.
+        packets: Where they are.
+
+    Raises:
+        OddMovie: The file gets shorter, or a packet holds what libav's parser reads in its own way.
+    """
+    if length_size not in (1, 2, 4) or int(packets.size.max()) > MAX_PACKET_BYTES:
+        raise OddMovie(f"NAL units with lengths of {length_size} bytes, or huge packets")
+    begin, end = packets.offset, packets.offset + packets.size
+    order: IntArray | None = None
+    if np.count_nonzero(begin[1:] < begin[:-1]):
+        order = np.argsort(begin, kind="stable").astype(np.int64)
+        begin, end = begin[order], end[order]
+    walk = UnitWalk(codec, length_size)
+    buffer = np.empty(0, np.uint8)
+    for first, stop in _blocks(begin, end):
+        check_stop()
+        start, count = int(begin[first]), int(end[first:stop].max()) - int(begin[first])
+        if len(buffer) < count + BLOCK_PADDING:
+            buffer = np.empty(max(count, min(BLOCK_BYTES, int(end[-1]) - start)) + BLOCK_PADDING, np.uint8)
+        if reader.read_into(buffer.data[:count], start) != count:
+            raise OddMovie("a file that got shorter")
+        buffer[count : count + BLOCK_PADDING] = 0
+        walk.block(buffer, begin[first:stop] - start, end[first:stop] - start)
+    facts = walk.facts(order)
+    if facts.fault:
+        raise OddMovie(facts.fault)
+    if not facts.kinds:
+        raise OddMovie("packets without NAL units")
+    return facts
+
+
+def _blocks(begin: IntArray, end: IntArray) -> Iterator[tuple[int, int]]:
+    """Split packets, sorted by place, into runs that are read at once."""
+    if int(end.max()) - int(begin[0]) <= _NEAR_BYTES:
+        yield 0, len(begin)
+        return
+    gaps = (begin[1:] - end[:-1] > _MAX_GAP).nonzero()[0] + 1
+    first = 0
+    for stop in [*gaps.tolist(), len(begin)]:
+        while first < stop:
+            last = int(end[first:stop].searchsorted(begin[first] + BLOCK_BYTES, side="right")) + first
+            last = max(last, first + 1)
+            yield first, last
+            first = last

@@ -1,0 +1,380 @@
+"""What an MP4 file's own tables give of a source, or nothing where libav has to read it.
+
+The packet walk of an MP4 file from its sample tables.
+
+The first packet of a movie: whether it begins as the header says, so that facts can be believed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from struct import Struct
+from typing import cast
+
+import numpy as np
+
+from framefeed.errors import LimitExceeded
+from framefeed.media._info import Limits, MediaInfo
+from framefeed.media._nal import has_turning_message
+from framefeed.media._packets import PacketWalk
+from framefeed.media._parameter_sets import has_damaged_configuration
+from framefeed.media._source import ByteReader, read_bytes
+from framefeed.media.h26x._bits import OddUnits
+from framefeed.media.h26x._configuration import Configuration
+from framefeed.media.h26x._order import levels_of
+from framefeed.media.h26x._sets import H264Sequence
+from framefeed.media.h26x._units import UnitFacts
+from framefeed.media.mp4._boxes import COUNTED_KINDS, OddMovie, TooManyBoxes, need, unpack
+from framefeed.media.mp4._description import codec_of, length_size_of, read_video
+from framefeed.media.mp4._edits import apply_edits, check_shown
+from framefeed.media.mp4._facts import Timing, check_size, default_duration, media_info, timing_of, timing_of_fragments
+from framefeed.media.mp4._fragments import Fragments, TimedSamples, read_fragments
+from framefeed.media.mp4._movie import Movie, Track
+from framefeed.media.mp4._nal_scan import Places, scan_packets
+from framefeed.media.mp4._samples import check_counts, check_places, first_size, read_movie, read_samples
+from framefeed.media.proofs._nal import prove_units
+from framefeed.media.proofs._proving import Proof, Unproved
+
+_LOOKED_AT = 4096
+"""Bytes of the first packet within which its first slice must begin."""
+_SPS = {"h264": 7, "hevc": 33}
+_MESSAGES = {"h264": 6, "hevc": 39}
+_STARTS = {"h264": range(5, 6), "hevc": range(16, 22)}
+_SLICES = {"h264": range(1, 6), "hevc": range(32)}
+
+
+def check_first_packet(reader: ByteReader, place: tuple[int, int], file_size: int, video: Configuration) -> None:
+    """Look at the NAL units of the first packet up to its first slice.
+
+    Args:
+        reader: The file.
+        place: Byte position and size of the packet.
+        file_size: Bytes of the file.
+        video: What the header says.
+
+    Raises:
+        OddMovie: It does not lie in the file, does not begin with a picture at which decoding can start, or holds
+            parameter sets or messages that say other than the header.
+    """
+    offset, size = place
+    if size < 1 or offset + size > file_size:
+        raise OddMovie("a first packet beyond the end of the file")
+    for unit, is_whole in _units(read_bytes(reader, offset, min(size, _LOOKED_AT)), size, video.length_size):
+        kind = unit[0] & 31 if video.codec == "h264" else unit[0] >> 1 & 63
+        if kind in _SLICES[video.codec]:
+            if kind not in _STARTS[video.codec]:
+                raise OddMovie("a first packet that is no key frame")
+            return
+        if not is_whole or (kind == _SPS[video.codec] and unit != video.sequence_unit):
+            raise OddMovie("other parameter sets in the first packet")
+        if kind == _MESSAGES[video.codec] and has_turning_message(unit, video.codec):
+            raise OddMovie("messages that change how pictures are shown")
+    raise OddMovie("a first packet without a picture")
+
+
+def first_place(movie: Movie, track: Track) -> tuple[int, int]:
+    """Give byte position and size of the first sample."""
+    tables, data = track.tables, movie.data
+    size = first_size(data, tables)
+    if b"co64" in tables:
+        return unpack(data, tables[b"co64"], Struct(">Q"), 8)[0], size
+    return unpack(data, need(tables, b"stco"), Struct(">I"), 8)[0], size
+
+
+def _units(data: bytes, size: int, length_size: int) -> Iterator[tuple[bytes, bool]]:
+    """Yield the NAL units that begin in the first bytes of a packet, and whether they are there to the end."""
+    at = 0
+    while at + length_size + 2 < len(data):
+        length = int.from_bytes(data[at : at + length_size], "big")
+        at += length_size
+        if length < 1 or at + length > size:
+            raise OddMovie("a first packet of no whole NAL units")
+        yield data[at : at + length], at + length <= len(data)
+        at += length
+
+
+_ODD_GROUPS = frozenset({b"rap ", b"sync"})
+
+
+def walk_samples(reader: ByteReader, movie: Movie, samples: TimedSamples, length_size: int | None) -> PacketWalk:
+    """Turn the samples of a movie's video into a packet walk.
+
+    Args:
+        reader: The file.
+        movie: Its moov box.
+        samples: Those of its video.
+        length_size: Bytes of the length before each NAL unit; 0 for codecs without them. None has no packet read: which
+            of them are key frames is then what the tables say.
+
+    Raises:
+        OddMovie: The packets, or what says which of them are key frames, are not understood exactly.
+    """
+    track = movie.video
+    codec = codec_of(track)
+    # libav's parser, not the container, says which H.264 packets are key frames; edits ask the container.
+    if track.groups & _ODD_GROUPS and (codec != "h264" or track.edits):
+        raise OddMovie("key frames in sample groups")
+    units: UnitFacts | None = None
+    has_units = codec in ("h264", "hevc")
+    if has_units and length_size is not None:
+        units = scan_packets(reader, codec, length_size, Places(samples.offset, samples.size))
+    is_key = samples.is_sync
+    if units is not None:
+        is_key = units.is_start if codec == "h264" else samples.is_sync & (units.is_start | ~units.has_slice)
+    return PacketWalk(
+        offset=samples.offset,
+        size=samples.size,
+        pts=samples.pts,
+        duration=samples.duration,
+        is_key=is_key,
+        is_discarded=samples.is_discarded,
+        is_disposable=np.zeros(len(is_key), bool) if units is None else units.is_disposable,
+        is_contiguous=has_units,
+        is_encrypted=False,
+        parameter_sets=() if units is None else units.parameter_sets,
+        units=units,
+    )
+
+
+def read_tables(movie: Movie, video: Configuration | None, limits: Limits) -> TimedSamples:
+    """Read the samples of a movie's video from its tables.
+
+    Args:
+        movie: The moov box.
+        video: The codec's configuration, where it is understood.
+        limits: What the file may claim.
+
+    Raises:
+        OddMovie: The tables or an edit list are not understood exactly.
+    """
+    track = movie.video
+    samples = read_samples(movie, track, limits)
+    if not samples.duration[-1]:
+        samples.duration[-1] = default_duration(movie, track, video)
+    for other in movie.tracks:
+        if other is not track:
+            check_places(movie, other, limits)
+    shown = apply_edits(movie, track, samples)
+    kept = slice(shown.first, shown.stop)
+    return TimedSamples(
+        offset=samples.offset[kept],
+        size=samples.size[kept],
+        pts=shown.pts,
+        duration=samples.duration[kept],
+        is_sync=samples.is_sync[kept],
+        is_discarded=shown.is_discarded,
+    )
+
+
+_LOG = logging.getLogger("framefeed.media")
+
+
+@dataclass(frozen=True, slots=True)
+class MovieFacts:
+    """What a movie's header says of its video, as libav would.
+
+    Attributes:
+        info: Facts of the file.
+        video: Configuration of the codec.
+    """
+
+    info: MediaInfo
+    video: Configuration
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedMovie:
+    """An MP4 file whose sample tables are understood.
+
+    Attributes:
+        movie: The moov box.
+        walk: The packets.
+        facts: None where only libav knows them.
+    """
+
+    movie: Movie
+    walk: PacketWalk
+    facts: MovieFacts | None
+
+    @property
+    def number(self) -> int:
+        """Libav's index of the stream."""
+        return self.movie.video.number
+
+    def prove(self) -> Proof:
+        """Prove which frames come of the packets, with nothing but the header's facts.
+
+        Raises:
+            Unproved: They do not say so, or the header does not say all that is needed.
+        """
+        units = self.walk.units
+        if self.facts is None or units is None:
+            raise Unproved("facts that only libav knows")
+        proof = prove_units(self.facts.video, units, self.walk, self._held(self.facts.video))
+        first = int(proof.order[0])
+        if proof.begin or np.count_nonzero(units.has_unknown_messages[1 : first + 1]):
+            raise Unproved("a first frame that is turned by messages, or not known")
+        if has_damaged_configuration(self.facts.video.codec, self.facts.video.extradata):
+            raise Unproved("a decoder complains of the parameter sets")
+        return proof
+
+    def _held(self, video: Configuration) -> int:
+        """Give how many pictures libav's decoder surely holds back from the start.
+
+        Where an H.264 stream does not say it, libav's demuxer counts in the sample tables how far times are reordered
+        (``mov_estimate_video_delay``); fragments it has not read by then.
+        """
+        if video.format.reorder is not None or self.movie.is_fragmented:
+            return 0
+        return len(levels_of(self.walk.pts)) if b"ctts" in self.movie.video.tables else 0
+
+
+def movie_info(reader: ByteReader, head: bytes, name: str, limits: Limits) -> MediaInfo | None:
+    """Describe a source from its moov box; None where libav has to.
+
+    Args:
+        reader: The source.
+        head: Its first bytes.
+        name: For the log.
+        limits: What it may claim.
+
+    Raises:
+        LimitExceeded: More boxes than the limits allow.
+    """
+    if head[4:8] not in COUNTED_KINDS:
+        return None
+    with _LeftToLibav(name), _Bounded(name, limits):
+        movie = read_movie(reader, reader.stat().bytes, limits, head)
+        video = read_video(movie, movie.video)
+        if movie.is_fragmented:
+            fragments = read_fragments(reader, movie, movie.video, limits)
+            _check_beginning(reader, movie, fragments, video, limits)
+            return media_info(movie, video, timing_of_fragments(movie, movie.video, fragments))
+        for track in movie.tracks:
+            check_counts(movie, track)
+        return _info(reader, movie, video, limits)
+    return None
+
+
+def open_movie(
+    reader: ByteReader, head: bytes, name: str, limits: Limits, *, tables_only: bool = False
+) -> OpenedMovie | None:
+    """Read facts and packets of a source from its moov box; None where libav has to.
+
+    Args:
+        reader: The source.
+        head: Its first bytes.
+        name: For the log.
+        limits: What it may claim.
+        tables_only: Read no packet but the beginning of the first, where the header says that a packet is a picture.
+
+    Raises:
+        LimitExceeded: More boxes than the limits allow.
+    """
+    if head[4:8] not in COUNTED_KINDS:
+        return None
+    with _LeftToLibav(name), _Bounded(name, limits):
+        movie = read_movie(reader, reader.stat().bytes, limits, head)
+        length_size = None if tables_only and not _may_hold_fields(movie) else length_size_of(movie, movie.video)
+        if movie.is_fragmented:
+            fragments = read_fragments(reader, movie, movie.video, limits)
+            timing = timing_of_fragments(movie, movie.video, fragments)
+            walk = walk_samples(reader, movie, fragments.samples, length_size)
+            return OpenedMovie(movie, walk, _facts_of_fragments(reader, movie, fragments, timing, name, limits))
+        facts = _facts_or_none(reader, movie, name, limits)
+        samples = read_tables(movie, facts.video if facts else None, limits)
+        return OpenedMovie(movie, walk_samples(reader, movie, samples, length_size), facts)
+    return None
+
+
+def _may_hold_fields(movie: Movie) -> bool:
+    """Whether two packets of an H.264 track may be one picture, as far as its header tells."""
+    if codec_of(movie.video) != "h264":
+        return False
+    try:
+        return cast("H264Sequence", read_video(movie, movie.video).sequence).has_fields
+    except (OddMovie, OddUnits):
+        return True
+
+
+def _facts_or_none(reader: ByteReader, movie: Movie, name: str, limits: Limits) -> MovieFacts | None:
+    with _LeftToLibav(name):
+        video = read_video(movie, movie.video)
+        return MovieFacts(_info(reader, movie, video, limits), video)
+    return None
+
+
+def _facts_of_fragments(
+    reader: ByteReader, movie: Movie, fragments: Fragments, timing: Timing, name: str, limits: Limits
+) -> MovieFacts | None:
+    with _LeftToLibav(name):
+        video = read_video(movie, movie.video)
+        _check_beginning(reader, movie, fragments, video, limits)
+        return MovieFacts(media_info(movie, video, timing), video)
+    return None
+
+
+def _check_beginning(
+    reader: ByteReader, movie: Movie, fragments: Fragments, video: Configuration, limits: Limits
+) -> None:
+    """Raise OddMovie unless the first fragment begins as the header says."""
+    check_size(video.format, limits)
+    first = int(fragments.samples.offset[0]), int(fragments.samples.size[0])
+    check_first_packet(reader, first, movie.layout.size, video)
+
+
+def _info(reader: ByteReader, movie: Movie, video: Configuration, limits: Limits) -> MediaInfo:
+    track = movie.video
+    check_size(video.format, limits)
+    check_shown(movie, track, limits)
+    timing = timing_of(movie, track)
+    check_first_packet(reader, first_place(movie, track), movie.layout.size, video)
+    return media_info(movie, video, timing)
+
+
+class _LeftToLibav:
+    """Leaves the block where a movie is odd, and says so.
+
+    Args:
+        name: Of the source.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, trace: object) -> bool:
+        if not isinstance(error, (OddMovie, OddUnits)):
+            return False
+        _LOG.debug("%s: read through libav: %s", self._name, error)
+        return True
+
+
+class _Bounded:
+    """Says which limit is too low for the boxes of the block.
+
+    Args:
+        name: Of the source.
+        limits: That hold.
+    """
+
+    def __init__(self, name: str, limits: Limits) -> None:
+        self._name, self._limits = name, limits
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, TooManyBoxes):
+            raise LimitExceeded(
+                f"{self._name}: its header goes on for more boxes than max_header_bytes allows "
+                f"({self._limits.max_header_bytes}): it may be damaged; if you trust the file, give "
+                "limits=ff.Limits(max_header_bytes=...) with a larger number",
+                limit="max_header_bytes",
+                source=self._name,
+                stage="open",
+            ) from None

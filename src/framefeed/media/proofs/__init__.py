@@ -1,0 +1,1 @@
+"""Prove from packet headers which frames a decoder gives."""

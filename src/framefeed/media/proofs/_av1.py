@@ -1,0 +1,354 @@
+"""What AV1 packets say of their frames: bitstream specification 1.0.0 with errata 1, clauses 5.3 and 7.20 to 7.21.
+
+Sequence and frame headers of AV1: bitstream specification 1.0.0 with errata 1, clauses 5.5 and 5.9.
+
+Numbers in the bits of a header.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from framefeed.media._packets import PacketWalk
+from framefeed.media.proofs._proving import FirstPicture, Proof, Unproved, prove_in_packet_order
+
+_CHUNK_BYTES = 16
+"""Most headers are shorter, and shifting a longer number takes longer."""
+
+
+class Bits:
+    """Reads numbers of a fixed count of bits, most significant first.
+
+    Args:
+        data: The header, and what comes behind it.
+        most: Bytes that it may take.
+
+    Raises:
+        Unproved: Reading goes beyond the end.
+    """
+
+    def __init__(self, data: memoryview, most: int) -> None:
+        self._data, self._most = data, most
+        first = data[:_CHUNK_BYTES]
+        self._value = int.from_bytes(first, "big")
+        self._size = self._left = 8 * len(first)
+
+    @property
+    def num_read(self) -> int:
+        """Bits that were read."""
+        return self._size - self._left
+
+    def number(self, count: int) -> int:
+        """Read ``count`` bits."""
+        left = self._left - count
+        if left < 0:
+            left = self._grow(count)
+        self._left = left
+        return self._value >> left & (1 << count) - 1
+
+    def flag(self) -> bool:
+        """Read one bit."""
+        left = self._left - 1
+        if left < 0:
+            left = self._grow(1)
+        self._left = left
+        return self._value >> left & 1 == 1
+
+    def skip_zeros(self, count: int) -> bool:
+        """Pass over ``count`` bits if all of them are 0."""
+        left = self._left - count
+        if left < 0 or self._value >> left & (1 << count) - 1:
+            return False
+        self._left = left
+        return True
+
+    def _grow(self, count: int) -> int:
+        """Take all that may be read; give the bits that are left behind the next ``count``."""
+        data = self._data[: self._most]
+        left = self._left + 8 * len(data) - self._size - count
+        if left < 0:
+            raise Unproved("a header breaks off")
+        self._value, self._size = int.from_bytes(data, "big"), 8 * len(data)
+        return left
+
+
+_HEADER_BYTES = 256
+"""More than a sequence header takes, and than a frame header up to its size and what it refreshes."""
+_SELECT = 2
+"""Each frame says itself."""
+_KEY, _INTRA_ONLY, _SWITCH = 0, 2, 3
+_ALL_SLOTS = 0xFF
+# As libav numbers them (ITU-T H.273).
+_UNSPECIFIED, _BT709, _SRGB, _IDENTITY = 2, 1, 13, 0
+_LIMITED, _FULL = 1, 2
+_CHROMA = {(True, True): "yuv420p", (True, False): "yuv422p", (False, False): "yuv444p"}
+"""By whether columns and rows of chroma are halved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """What a sequence header says.
+
+    Attributes:
+        is_still: Each frame is a shown key frame, whose header does not say so.
+        layers: Of operating point 0: temporal ones in the low 8 bits, spatial ones above; 0 where there are none.
+        has_model: Frames may say when their buffers are free, in a way that is not read.
+        time_bits: Of the presentation time of a shown frame.
+        screen_tools: Whether frames may use tools for screen content; ``_SELECT``.
+        integer_motion: Whether motion vectors are whole; ``_SELECT``.
+        id_bits: Of the number of a frame.
+        order_bits: Of the place of a frame in display order.
+        first: A frame that does not say its size itself.
+    """
+
+    is_still: bool
+    layers: int
+    has_model: bool
+    time_bits: int
+    screen_tools: int
+    integer_motion: int
+    id_bits: int
+    order_bits: int
+    first: FirstPicture
+
+
+class FrameHeader(NamedTuple):
+    """What a frame header says of a frame that is coded behind it.
+
+    Attributes:
+        is_key: It is a key frame.
+        is_shown: It comes out.
+        has_own_size: Its size is another than the sequence header's.
+        refreshed: The slots that it is kept in, the first in the lowest bit. Where that is not read, all of a key
+            frame, none of another.
+    """
+
+    is_key: bool
+    is_shown: bool
+    has_own_size: bool = False
+    refreshed: int = _ALL_SLOTS
+
+
+def read_sequence(unit: memoryview) -> Sequence:
+    """Read a sequence header; of the operating points the first one counts."""
+    bits = Bits(unit, _HEADER_BYTES)
+    profile, _, is_still = bits.number(3), bits.flag(), bits.flag()
+    layers, has_model, time_bits = 0, False, 0
+    if is_still:
+        bits.number(5)
+    else:
+        layers, has_model, time_bits = _read_operating_points(bits)
+        if layers and (layers >> 8 != 1 or not layers & 0xFF):
+            raise Unproved("several spatial layers, or none")
+    width_bits, height_bits = bits.number(4) + 1, bits.number(4) + 1
+    width, height = bits.number(width_bits) + 1, bits.number(height_bits) + 1
+    id_bits = order_bits = 0
+    if not is_still and bits.flag():
+        id_bits = bits.number(4) + 2 + bits.number(3) + 1
+    bits.number(3)
+    screen_tools = integer_motion = _SELECT
+    if not is_still:
+        bits.number(4)
+        has_order = bits.flag()
+        bits.number(2 if has_order else 0)
+        screen_tools = _SELECT if bits.flag() else bits.number(1)
+        if screen_tools:
+            integer_motion = _SELECT if bits.flag() else bits.number(1)
+        order_bits = bits.number(3) + 1 if has_order else 0
+    bits.number(3)
+    first = FirstPicture(width, height, *_read_colors(bits, profile))
+    return Sequence(is_still, layers, has_model, time_bits, screen_tools, integer_motion, id_bits, order_bits, first)
+
+
+def _read_operating_points(bits: Bits) -> tuple[int, bool, int]:
+    """Read layers of the first operating point, whether there is a model of decoders, and the bits of its times."""
+    delay_bits = time_bits = 0
+    is_even = has_model = False
+    if bits.flag():
+        bits.number(64)
+        is_even = bits.flag()
+        if is_even:
+            _skip_long_number(bits)
+        has_model = bits.flag()
+        if has_model:
+            delay_bits = bits.number(5) + 1
+            bits.number(32 + 5)
+            time_bits = bits.number(5) + 1
+    has_delays = bits.flag()
+    layers = []
+    for _ in range(bits.number(5) + 1):
+        layers.append(bits.number(12))
+        if bits.number(5) > 7:
+            bits.number(1)
+        if has_model and bits.flag():
+            bits.number(2 * delay_bits + 1)
+        if has_delays and bits.flag():
+            bits.number(4)
+    return layers[0], has_model, 0 if is_even else time_bits
+
+
+def _skip_long_number(bits: Bits) -> None:
+    """Pass over a number of variable length (uvlc)."""
+    zeros = 0
+    while not bits.flag():
+        zeros += 1
+    bits.number(zeros if zeros < 32 else 0)
+
+
+def _read_colors(bits: Bits, profile: int) -> tuple[str, dict[str, int]]:
+    """Read the pixel format, as libav names it, and the colours of a sequence (color_config)."""
+    depth = ("", "10le")[bits.number(1)]
+    if profile == 2 and depth:
+        depth = ("10le", "12le")[bits.number(1)]
+    is_gray = profile != 1 and bits.flag()
+    described = [bits.number(8) for _ in range(3)] if bits.flag() else [_UNSPECIFIED] * 3
+    colors = dict(zip(("primaries", "transfer", "space"), described, strict=True))
+    if not is_gray and described == [_BT709, _SRGB, _IDENTITY]:
+        return "gbrp" + depth, colors | {"range": _FULL}
+    colors["range"] = _FULL if bits.flag() else _LIMITED
+    if is_gray:
+        return "gray" + depth, colors
+    is_halved = (profile == 0, profile == 0)
+    if profile == 2:
+        is_halved = (True, False)
+        if depth == "12le":
+            is_wide = bits.flag()
+            is_halved = is_wide, is_wide and bits.flag()
+    return _CHROMA[is_halved] + depth, colors
+
+
+def read_frame(unit: memoryview, sequence: Sequence) -> FrameHeader:
+    """Read the beginning of the header of a frame that is coded, not shown again."""
+    if sequence.is_still:
+        return FrameHeader(is_key=True, is_shown=True)
+    bits = Bits(unit, _HEADER_BYTES)
+    kind = bits.number(3)
+    is_shown = bits.flag()
+    bits.number(sequence.time_bits if is_shown else 1)
+    is_start = kind == _KEY and is_shown
+    is_resilient = is_start or kind == _SWITCH or bits.flag()
+    bits.number(1)
+    has_tools = bits.flag() if sequence.screen_tools == _SELECT else sequence.screen_tools
+    if has_tools and sequence.integer_motion == _SELECT:
+        bits.number(1)
+    bits.number(sequence.id_bits)
+    has_own_size = kind == _SWITCH or bits.flag()
+    if is_start or kind == _SWITCH:
+        return FrameHeader(kind == _KEY, is_shown, has_own_size)
+    bits.number(sequence.order_bits + (0 if is_resilient or kind in (_KEY, _INTRA_ONLY) else 3))
+    if sequence.has_model:
+        return FrameHeader(kind == _KEY, is_shown, has_own_size, _ALL_SLOTS if kind == _KEY else 0)
+    return FrameHeader(kind == _KEY, is_shown, has_own_size, bits.number(8))
+
+
+_SEQUENCE, _FRAME_HEADER, _TILE_GROUP, _FRAME, _REDUNDANT_HEADER, _TILE_LIST = 1, 3, 4, 6, 7, 8
+_PARTS_OF_FRAMES = frozenset({_FRAME_HEADER, _TILE_GROUP, _FRAME, _REDUNDANT_HEADER, _TILE_LIST})
+_FORBIDDEN, _HAS_EXTENSION, _HAS_SIZE = 0x80, 0x04, 0x02
+_SPATIAL_LAYER = 0x18
+_MAX_SIZE_BYTES = 8
+_SHOWS_EXISTING = 0x80
+
+
+class Av1Prover:
+    """Walks the units of each packet, and reads sequence headers and the beginning of each frame header."""
+
+    def __init__(self) -> None:
+        self._raw_sequence = b""
+        self._sequence: Sequence | None = None
+        self._has_frame = False
+        self._key_slots = 0
+        self._is_key: list[bool] = []
+        self._first: FirstPicture | None = None
+
+    def add(self, packet: memoryview) -> None:
+        """Take the next packet."""
+        num_before, needs_tiles, takes_tiles = len(self._is_key), False, False
+        for kind, unit in self._units(packet):
+            if kind == _TILE_GROUP and takes_tiles:
+                needs_tiles = False
+            elif kind in (_FRAME, _FRAME_HEADER) and not needs_tiles:
+                is_coded = self._take_frame(unit, kind == _FRAME)
+                needs_tiles = takes_tiles = is_coded and kind == _FRAME_HEADER
+            elif kind == _SEQUENCE:
+                self._take_sequence(unit)
+            elif kind in _PARTS_OF_FRAMES:
+                raise Unproved("a part of a frame that belongs to no other")
+        if needs_tiles or len(self._is_key) != num_before + 1:
+            raise Unproved("not exactly one frame comes of a packet")
+
+    def _units(self, packet: memoryview) -> Iterator[tuple[int, memoryview]]:
+        """Yield the kind and the payload of each unit that a decoder of operating point 0 looks at."""
+        at, end = 0, len(packet)
+        while at < end:
+            header = packet[at]
+            at += 1
+            if header & _HAS_EXTENSION:
+                self._check_layer(packet[at] if at < end else _SPATIAL_LAYER)
+                at += 1
+            size = end - at
+            if header & _HAS_SIZE:
+                size, at = _read_size(packet, at)
+            if header & _FORBIDDEN or not 0 <= size <= end - at:
+                raise Unproved("units that do not fill the packet")
+            yield header >> 3 & 15, packet[at : at + size]
+            at += size
+
+    def _check_layer(self, extension: int) -> None:
+        layers = self._sequence.layers if self._sequence is not None else 0
+        if extension & _SPATIAL_LAYER or (layers and not layers >> (extension >> 5) & 1):
+            raise Unproved("a layer that is not decoded, or is not all of a frame")
+
+    def _take_sequence(self, unit: memoryview) -> None:
+        if self._sequence is None:
+            self._raw_sequence = bytes(unit)
+            self._sequence = read_sequence(unit)
+        elif unit != self._raw_sequence:
+            raise Unproved("the sequence header changes")
+
+    def _take_frame(self, unit: memoryview, has_tiles: bool) -> bool:
+        """Read the beginning of a frame header; whether a coded frame follows, not one that was decoded earlier."""
+        if self._sequence is None or not len(unit):
+            raise Unproved("a frame without a sequence header, or without its own")
+        if unit[0] & _SHOWS_EXISTING and not self._sequence.is_still:
+            self._show_existing(unit[0] >> 4 & 7, has_tiles)
+            return False
+        frame = read_frame(unit, self._sequence)
+        if not self._has_frame:
+            if not (frame.is_key and frame.is_shown):
+                raise Unproved("it does not begin with a shown key frame")
+            self._has_frame = True
+            self._first = None if frame.has_own_size else self._sequence.first
+        if frame.is_key:
+            self._key_slots |= frame.refreshed
+        else:
+            self._key_slots &= ~frame.refreshed
+        if frame.is_shown:
+            self._is_key.append(frame.is_key)
+        return True
+
+    def _show_existing(self, slot: int, has_tiles: bool) -> None:
+        if has_tiles or not self._has_frame:
+            raise Unproved("a frame decoded earlier, with tiles, or before any was decoded")
+        # It would fill all slots, so that frames behind it that refer to others are lost.
+        if self._key_slots >> slot & 1:
+            raise Unproved("a key frame is shown again")
+        self._is_key.append(False)
+
+    def prove(self, walk: PacketWalk) -> Proof:
+        """Prove that each packet gives a frame; see ``Prover.prove``."""
+        is_key = np.array(self._is_key, dtype=bool)
+        return prove_in_packet_order(walk, np.ones(len(walk), dtype=bool), is_key, self._first)
+
+
+def _read_size(packet: memoryview, at: int) -> tuple[int, int]:
+    """Read a size of seven bits a byte, low ones first, and where it ends (leb128)."""
+    size = 0
+    for number, byte in enumerate(packet[at : at + _MAX_SIZE_BYTES]):
+        size |= (byte & 0x7F) << 7 * number
+        if byte < 0x80:
+            return size, at + number + 1
+    raise Unproved("a unit without an end to its size")

@@ -1,0 +1,201 @@
+"""The prover of H.264 and HEVC streams that libav demuxes.
+
+Whether frames come out in the order of their times, as packets say it: decoding the ends does not show it.
+
+What packets of NAL units prove of their frames, whichever codec they are of.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, replace
+
+import numpy as np
+
+from framefeed._arrays import IntArray
+from framefeed.media._container import VideoContainer
+from framefeed.media._details import stream_colors
+from framefeed.media._nal import has_turning_message, nal_length_size, nal_units
+from framefeed.media._packets import NAL_CODECS, PacketWalk
+from framefeed.media._parameter_sets import has_damaged_configuration
+from framefeed.media.h26x._bits import OddUnits
+from framefeed.media.h26x._configuration import Configuration, read_configuration
+from framefeed.media.h26x._units import UnitFacts
+from framefeed.media.proofs import _h264, _hevc
+from framefeed.media.proofs._proving import FirstPicture, Proof, Refuted, Unproved
+from framefeed.media.proofs._rules import name_unknown
+
+
+def prove_units(configuration: Configuration, units: UnitFacts, walk: PacketWalk, held: int = 0) -> Proof:
+    """Prove which frames come of packets.
+
+    Args:
+        configuration: The stream's parameter sets.
+        units: NAL units of all packets.
+        walk: The same packets.
+        held: Pictures that libav's H.264 decoder holds back from the start, as far as is known.
+
+    Raises:
+        Unproved: The packets do not say so.
+        Refuted: Not even that frames come in the order of their times.
+    """
+    is_h264 = configuration.codec == "h264"
+    unknown = name_unknown(units, _h264.KNOWN_KINDS if is_h264 else _hevc.KNOWN_KINDS)
+    try:
+        if is_h264:
+            proof = _h264.prove_h264(configuration, units, walk, held)
+        else:
+            proof = _hevc.prove_hevc(configuration, units, walk)
+    except Refuted as reason:
+        raise Refuted(f"{unknown}; {reason}" if unknown else str(reason)) from None
+    if unknown:
+        raise Unproved(unknown)
+    return proof
+
+
+_PROBED_PACKETS = 24
+"""More than libav decodes of a stream to learn how far it is reordered, and what it holds back."""
+_MESSAGES = {"h264": (6,), "hevc": (39, 40)}
+
+
+class NalProver:
+    """Reads what the walk keeps of each packet.
+
+    Args:
+        container: Nothing was decoded of it yet.
+    """
+
+    def __init__(self, container: VideoContainer) -> None:
+        context = container.decoder()
+        self._codec = container.codec_name
+        self._extradata = context.extradata or b""
+        self._colors = stream_colors(container)
+        self._known = context.width, context.height, context.pix_fmt
+        self._is_withheld = container.is_withheld
+        self._duration = container.stream.duration if container.format_name.startswith("mov") else None
+        self._may_guess = self._is_withheld and self._codec == "h264" and container.format_name.startswith("matroska")
+        # What it guesses without a decoder may be more than it finds with one.
+        self._held = 0 if container.is_withheld else context.reorder_depth
+        self._first: bytes | None = None
+
+    def add(self, packet: memoryview) -> None:
+        """Take the next packet: the walk looks at its units itself."""
+        if self._first is None:
+            self._first = bytes(packet)
+
+    def prove(self, walk: PacketWalk) -> Proof:
+        """Prove which frames come of all packets; see ``Prover.prove``."""
+        try:
+            configuration = read_configuration(self._codec, self._extradata, self._colors)
+        except OddUnits as odd:
+            raise Refuted(str(odd)) from None
+        if walk.units is None:
+            raise Refuted("packets whose NAL units are not known")
+        self._check_times(configuration, walk)
+        proof = prove_units(configuration, walk.units, walk, self._held)
+        if has_damaged_configuration(self._codec, self._extradata):
+            raise Unproved("a decoder complains of the parameter sets")
+        may_turn = bool(proof.order[0]) or proof.begin > 0 or self._may_turn()
+        return replace(proof, first=self._first_picture(configuration, may_turn))
+
+    def _check_times(self, configuration: Configuration, walk: PacketWalk) -> None:
+        """Raise Unproved where libav's times of packets may depend on what it learns by decoding them.
+
+        Without that it takes no H.264 stream's depth for sure; in Matroska it makes up decoding times, and with them
+        durations and the stream's start, once it is (``has_decode_delay_been_guessed``). And it makes up how long a
+        packet lasts that has no duration in MP4, which shows in their sum: for H.264 its parser knows the rate.
+        """
+        has_clock = self._codec == "h264" and configuration.format.clock_rate is not None
+        is_made_up = self._duration is not None and int(walk.duration.sum()) > self._duration
+        if self._is_withheld and is_made_up and not has_clock:
+            raise Unproved("packets without a duration")
+        depth = configuration.format.reorder
+        is_short = self._may_guess and (not depth or len(walk) < _PROBED_PACKETS)
+        if self._is_withheld and self._codec == "h264" and (depth is None or is_short):
+            raise Unproved("a stream of which libav learns more by decoding")
+
+    def _first_picture(self, configuration: Configuration, may_turn: bool) -> FirstPicture | None:
+        """Give what the configuration says of the first packet's picture; None where the container says otherwise."""
+        found = configuration.format
+        if self._known != (found.width, found.height, None if self._is_withheld else found.pixel_format):
+            if self._is_withheld:
+                raise Unproved("container and codec that differ in the size of pictures")
+            return None
+        coded_size, colors = (found.coded_width, found.coded_height), asdict(found.colors) if self._is_withheld else {}
+        return FirstPicture(
+            found.width, found.height, found.pixel_format, colors, coded_size=coded_size, may_turn=may_turn
+        )
+
+    def _may_turn(self) -> bool:
+        if self._first is None:
+            return True
+        for unit in nal_units(self._first, nal_length_size(self._codec, self._extradata)):
+            kind = unit[0] & 31 if self._codec == "h264" else unit[0] >> 1 & 63
+            if kind in _MESSAGES[self._codec] and has_turning_message(bytes(unit), self._codec):
+                return True
+        return False
+
+
+_IN_PACKET_ORDER = frozenset({"av1", "dnxhd", "ffv1", "h263", "mjpeg", "png", "prores"})
+"""Their decoders give the frame of a packet before they take the next one."""
+# ISO/IEC 14496-2 6.2.3 and 6.2.5: start codes of a video object layer, up to the next one, and of a VOP.
+_LAYER = re.compile(rb"\x00\x00\x01[\x20-\x2f].*?(?=\x00\x00\x01|\Z)", re.DOTALL)
+_VOP = b"\0\0\1\xb6"
+_B_VOP = 2
+
+
+def comes_in_order_of_times(container: VideoContainer, walk: PacketWalk, num_decoded: int) -> bool:
+    """Whether the packets do not deny that frames come in the order of their times; False where they do not say it.
+
+    Args:
+        container: Nothing was decoded of it yet; it does not stay where it is.
+        walk: Its packets, of unique times.
+        num_decoded: So many of the first ones are decoded anyway.
+    """
+    if container.codec_name in NAL_CODECS:
+        return _units_agree(container, walk)
+    order = _order_of_vops(container, num_decoded) if container.codec_name == "mpeg4" else None
+    if container.codec_name in _IN_PACKET_ORDER:
+        order = np.arange(len(walk), dtype=np.int64)
+    if order is None or len(order) != len(walk):
+        return False
+    times = walk.pts[order[~walk.is_discarded[order]]]
+    return bool((times[1:] > times[:-1]).all())
+
+
+def _units_agree(container: VideoContainer, walk: PacketWalk) -> bool:
+    try:
+        NalProver(container).prove(walk)
+    except Refuted:
+        return False
+    except Unproved:
+        return True
+    return True
+
+
+def _order_of_vops(container: VideoContainer, num_decoded: int) -> IntArray | None:
+    """Number the packets of MPEG-4 part 2 in the order of their frames; None where they do not say it.
+
+    A B-VOP comes out at once, any other when the next one comes that is none: unless the stream says that it has no
+    B-VOPs (low_delay), and has some all the same. Whether it is so is seen by decoding the first of them.
+    """
+    container.reopen()
+    layers, is_b = set(_LAYER.findall(container.decoder().extradata or b"")), list[bool]()
+    for batch in container.batches():
+        for packet in batch:
+            data = bytes(packet)
+            if data.count(_VOP) != 1:
+                return None
+            at = data.index(_VOP)
+            layers |= set(_LAYER.findall(data[:at]))
+            is_b.append(int.from_bytes(data[at + len(_VOP) : at + len(_VOP) + 1]) >> 6 == _B_VOP)
+    if len(layers) != 1 or (any(is_b) and is_b.index(True) >= num_decoded):
+        return None
+    numbers = np.arange(len(is_b))
+    others = np.flatnonzero(~np.array(is_b))
+    # Each of the others comes before the next one of them does, and behind the B-VOPs in between.
+    following = np.append(others[1:], len(is_b)) - 0.5
+    place = numbers.astype(np.float64)
+    place[others] = following
+    order: IntArray = place.argsort(kind="stable")
+    return order

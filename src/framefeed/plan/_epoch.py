@@ -1,0 +1,455 @@
+"""EpochPlan: position -> DecodeRequest, a pure function of (catalog, rule, seed, epoch, position)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Any, NamedTuple, SupportsIndex, overload
+
+import numpy as np
+from numpy.random import Generator
+
+from framefeed._arrays import IntArray
+from framefeed._cached import cached_property
+from framefeed._checks import OutOfRange, check_integer, check_mapping, check_position, expected
+from framefeed.catalog import Catalog, CatalogEntry
+from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
+from framefeed.plan._choose import Timeline
+from framefeed.plan._crops import Crop, RandomCrop, RandomResizedCrop, Size
+from framefeed.plan._description import PlanDescription, described, differences, in_short
+from framefeed.plan._options import PlanOptions, Shuffle
+from framefeed.plan._order import Permutation, Shard, Slot, Tail, permutation
+from framefeed.plan._random import Place, generator_at
+from framefeed.plan._request import DecodeRequest, OnDamaged, planned_request
+from framefeed.plan._request_rule import Requests, remarks_on, requests_of_rows
+from framefeed.plan._rules import ClipRule, RandomSegments
+from framefeed.plan._tables import Excluded, PlanTables, source_name
+
+STATE_VERSION = 1
+_LOCATED = 1024
+"""Positions that a plan remembers the place of."""
+
+
+class Located(NamedTuple):
+    """Where one of this rank's positions leads.
+
+    Attributes:
+        position: Global position.
+        slot: Row of the catalog, number of the clip in it, line of the columns.
+    """
+
+    position: int
+    slot: Slot
+
+
+@dataclass(frozen=True, eq=False)
+class EpochPlan:
+    """The clips of one epoch for one rank, as a sequence of requests, each made when it is asked for.
+
+    Made by ``plan_clips`` and ``plan_requests``. Its memory grows with the rows of the catalog, not with the positions.
+
+    Attributes:
+        catalog: The files and their frame indexes.
+        rule: The clip rule: which frames make a clip.
+        options: Seed, epoch, order, rank and form.
+        tables: What follows from these for all positions; it is computed again in another process.
+    """
+
+    catalog: Catalog
+    rule: ClipRule
+    options: PlanOptions
+    tables: PlanTables
+
+    def __repr__(self) -> str:
+        options = self.options
+        return (
+            f"EpochPlan({len(self)} clips, {self.rule!r}, seed={options.seed}, epoch={options.epoch}, "
+            f"shuffle={options.shuffle!r}, rank={options.rank} of {options.world_size})"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        at = self.rule.at if isinstance(self.rule, Requests) else None
+        return (_restored, (self.catalog, self.rule if at is None else at, self.options))
+
+    # --- the order ------------------------------------------------------------------------------------
+
+    @cached_property
+    def _shard(self) -> Shard:
+        return self.options.shard(len(self.tables.layout))
+
+    @cached_property
+    def _permutation(self) -> Permutation | None:
+        options, unit = self.options, self._shard.unit
+        if options.shuffle is False or not self._shard.count:
+            return None
+        return permutation(self._shard.count // unit, options.seed, options.epoch)
+
+    def __len__(self) -> int:
+        return len(self._shard)
+
+    @overload
+    def global_position(self, position: int) -> int: ...
+    @overload
+    def global_position(self, position: IntArray) -> IntArray: ...
+    def global_position(self, position: int | IntArray) -> int | IntArray:
+        """Give the position counted over all ranks, for one position of this rank or an int64 array of them.
+
+        Raises:
+            IndexError: There is no such position.
+        """
+        if isinstance(position, np.ndarray):
+            if position.size and not (position.min() >= 0 and position.max() < len(self)):
+                raise OutOfRange(
+                    f"position: expected 0 to {len(self) - 1}, got positions from {position.min()} to {position.max()}"
+                )
+            return self._shard.global_position(position)
+        return self._shard.global_position(self._checked(position))
+
+    def _checked(self, position: SupportsIndex) -> int:
+        return check_position("position", position, len(self), "plan")
+
+    @cached_property
+    def _located(self) -> dict[int, Located]:
+        return {}
+
+    def _locate(self, position: SupportsIndex) -> Located:
+        # A clip is asked for several times in a row: its request, its row, its columns.
+        number = check_integer("position", position)
+        found = self._located.get(number)
+        if found is None:
+            found = self._found(position)
+            if len(self._located) >= _LOCATED:
+                self._located.clear()
+            self._located[number] = found
+        return found
+
+    def _found(self, position: SupportsIndex) -> Located:
+        globally = self._shard.global_position(self._checked(position))
+        unit, number = divmod(globally, self._shard.unit)
+        place = unit if self._permutation is None else self._permutation(unit)
+        return Located(globally, self.tables.layout.slot(place * self._shard.unit + number))
+
+    # --- one position ---------------------------------------------------------------------------------
+
+    @overload
+    def __getitem__(self, position: SupportsIndex) -> DecodeRequest: ...
+    @overload
+    def __getitem__(self, position: slice) -> list[DecodeRequest]: ...
+    def __getitem__(self, position: SupportsIndex | slice) -> DecodeRequest | list[DecodeRequest]:
+        """Give the request of one position of this rank, or a list of the requests of a slice.
+
+        Negative positions count from the end.
+
+        Raises:
+            IndexError: There is no such position.
+            FrameNotFound: A frame is beyond the tolerance, or past the end with policy="error", or the clip's window is
+                empty.
+            TimeUnavailable: The rule needs times, but the stream has no usable timestamps.
+        """
+        if isinstance(position, slice):
+            return [self[each] for each in range(*position.indices(len(self)))]
+        found = self._locate(position)
+        try:
+            return self._request(found)
+        except (FrameNotFound, TimeUnavailable) as error:
+            name = source_name(self.catalog, found.slot.row)
+            raise type(error)(
+                f"{name}: {error} (plan position {found.position})",
+                source=name,
+                position=found.position,
+                stage="plan",
+            ) from error
+
+    def __iter__(self) -> Iterator[DecodeRequest]:
+        # Without this, Python would take a FrameNotFound, which is an IndexError, for the end of the sequence.
+        return (self[position] for position in range(len(self)))
+
+    def _request(self, found: Located) -> DecodeRequest:
+        row, number, _ = found.slot
+        index = self.catalog.frame_index(row)
+        windows = self.tables.windows
+        timeline = Timeline.whole(index) if windows is None else windows.timeline(index, row)
+        place = Place(self.options.seed, self.options.epoch, found.position, number)
+        chosen = self.rule.choose(timeline, place)
+        output = self.tables.pictures.output(int(self.catalog.heights[row]), int(self.catalog.widths[row]), place)
+        seconds = index.to_seconds(index.pts[chosen.ordinals])
+        on_damaged, valid = self.options.on_damaged, chosen.valid
+        is_damaged = index.is_damaged(chosen.ordinals)
+        damaged = is_damaged if is_damaged.any() else None
+        if damaged is not None and on_damaged == "skip":
+            valid = valid & ~damaged
+        columns = (seconds, chosen.errors, valid, chosen.segments)
+        return planned_request(self.catalog.source(row), chosen.ordinals, columns, output, damaged, on_damaged)
+
+    def columns_at(self, position: SupportsIndex) -> dict[str, np.generic]:
+        """Give the chosen columns of one position as a dict: numbers as they are, text as int64 codes."""
+        line = self._locate(position).slot.line
+        return {name: values[line] for name, values in self.tables.columns.items()}
+
+    def row_at(self, position: SupportsIndex) -> int:
+        """Number of the catalog row of the clip at a position."""
+        return self._locate(position).slot.row
+
+    def entry_at(self, position: SupportsIndex) -> CatalogEntry:
+        """Catalog entry of the clip at a position."""
+        return self.catalog[self.row_at(position)]
+
+    def generator_at(self, position: int) -> Generator:
+        """Make the random generator that a transform gets at one position; it differs in every epoch."""
+        return generator_at(self.options.seed, self.options.epoch, self.global_position(position))
+
+    # --- all positions --------------------------------------------------------------------------------
+
+    @property
+    def seed(self) -> int:
+        """Seed of all random choices."""
+        return self.options.seed
+
+    @property
+    def epoch(self) -> int:
+        """Number of the epoch, from 0."""
+        return self.options.epoch
+
+    @property
+    def rank(self) -> int:
+        """Number of this rank, from 0."""
+        return self.options.rank
+
+    @property
+    def world_size(self) -> int:
+        """Number of ranks."""
+        return self.options.world_size
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns that ``columns_at`` gives."""
+        return tuple(self.tables.columns)
+
+    @property
+    def classes(self) -> list[Any]:
+        """Labels in the order of their int64 codes."""
+        return list(self.tables.classes)
+
+    @property
+    def num_frames_per_clip(self) -> int:
+        """T, the number of frames of every clip.
+
+        Raises:
+            UsageError: The requests differ in their number of frames.
+        """
+        return self.rule.num_frames
+
+    @property
+    def is_random(self) -> bool:
+        """Whether frames or crops are drawn, so that epochs differ in more than their order."""
+        rule, crop = self.rule, self.options.crop
+        has_random_frames = isinstance(rule, RandomSegments) or getattr(rule, "start", None) == "random"
+        return has_random_frames or isinstance(crop, (RandomCrop, RandomResizedCrop))
+
+    @property
+    def picture_shape(self) -> tuple[int, int, int]:
+        """Shape of every delivered picture, (C, H, W).
+
+        Raises:
+            UsageError: The plan has no clips, or ``unequal=True``.
+        """
+        if self.options.unequal:
+            raise UsageError("a plan with unequal=True has no common picture shape: use plan.clip_shape_at(position)")
+        if self.tables.picture is None:
+            raise UsageError(
+                "this plan has no clips, and so no picture shape: plan.excluded lists the rows that were left "
+                "out, and why"
+            )
+        return (3, *self.tables.picture)
+
+    @property
+    def clip_shape(self) -> tuple[int, int, int, int]:
+        """Shape of every clip, (T, C, H, W)."""
+        return (self.num_frames_per_clip, *self.picture_shape)
+
+    def clip_shape_at(self, position: SupportsIndex) -> tuple[int, int, int, int]:
+        """Shape of the clip at one position, (T, C, H, W); with ``unequal=True`` shapes may differ."""
+        request, row = self[position], self.row_at(position)
+        _, height, width = request.output.shape(int(self.catalog.heights[row]), int(self.catalog.widths[row]))
+        return len(request), 3, height, width
+
+    @property
+    def excluded(self) -> list[Excluded]:
+        """List of the rows that are not planned, each with ``source`` and ``error``."""
+        return self.tables.excluded(self.catalog)
+
+    def with_epoch(self, epoch: int) -> EpochPlan:
+        """Give the same plan at another epoch."""
+        return replace(self, options=replace(self.options, epoch=epoch))
+
+    # --- checkpoints ----------------------------------------------------------------------------------
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of everything that decides the clip at a global position, except the epoch."""
+        options = self.options
+        parts = (
+            f"framefeed plan {STATE_VERSION}",
+            self.catalog.fingerprint,
+            self.rule,
+            (options.seed, options.shuffle, options.clips_per_video),
+            (options.size, options.crop, options.within, options.on_damaged),
+        )
+        return blake2b(repr(parts).encode(), digest_size=16).hexdigest()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Give the plan's part of a checkpoint: a dict for JSON, of at most 600 bytes."""
+        return {
+            "version": STATE_VERSION,
+            "fingerprint": self.fingerprint,
+            "seed": self.options.seed,
+            "epoch": self.options.epoch,
+            "world_size": self.options.world_size,
+            "num_clips": len(self.tables.layout),
+            "rule": in_short(repr(self.rule)),
+            "options": in_short(self.options.shown),
+            "catalog": self.catalog.fingerprint,
+        }
+
+    def with_state(self, state: Mapping[str, Any]) -> EpochPlan:
+        """Give the plan at the epoch of a checkpoint; rank and world size may differ from the checkpoint's.
+
+        Raises:
+            UsageError: The checkpoint belongs to another plan.
+        """
+        check_mapping("state", state, "what plan.state_dict() returned")
+        version = state.get("version")
+        if version != STATE_VERSION:
+            raise UsageError(f"state: expected version {STATE_VERSION} of a plan's state, got version {version!r}")
+        if state.get("fingerprint") != self.fingerprint:
+            found = "; ".join(differences(state, self.state_dict()))
+            prints = f"its fingerprint is {state.get('fingerprint')}, this plan's {self.fingerprint}"
+            raise UsageError(
+                f"this checkpoint belongs to another plan: {f'these differ: {found}' if found else prints}. Make the "
+                "plan with the same catalog, rule, seed and options as before"
+            )
+        return self.with_epoch(int(state["epoch"]))
+
+    # --- cost -----------------------------------------------------------------------------------------
+
+    def describe(self) -> PlanDescription:
+        """Estimate the cost of this rank's epoch from at most a few hundred of its clips."""
+        return described(self, self._shard.unit)
+
+
+def plan_clips(
+    catalog: Catalog,
+    rule: ClipRule | None = None,
+    *,
+    clips_per_video: int = 1,
+    seed: int,
+    shuffle: Shuffle = True,
+    epoch: int = 0,
+    rank: int = 0,
+    world_size: int = 1,
+    tail: Tail = "pad",
+    size: Size | int | None = None,
+    crop: Crop | Sequence[int] | None = None,
+    within: tuple[str, str] | None = None,
+    at: str | None = None,
+    unequal: bool = False,
+    on_damaged: OnDamaged = "error",
+    columns: Sequence[str] = (),
+) -> EpochPlan:
+    """Plan the clips of every epoch over the files of a catalog.
+
+    Example: ``plan_clips(catalog, Rates([(1, 8), (2, 8)]), seed=0, size=(224, 224), columns=["label"])``
+
+    Args:
+        catalog: A catalog with frame indexes. Rows that failed are left out with one warning; ``plan.excluded`` lists
+            them.
+        rule: The clip rule, which says which frames make a clip; None if ``at`` is given.
+        clips_per_video: Number of clips of each video in an epoch.
+        seed: An integer from 0 to 2**64 - 1; random choices depend only on seed, epoch and global position.
+        shuffle: True shuffles clips, False keeps the catalog's order, "videos" shuffles videos and keeps the clips of
+            a video together on one rank, so that they share its decoding.
+        epoch: Number of the epoch, from 0; ``plan.with_epoch`` gives other epochs.
+        rank: Number of this process, from 0 to ``world_size`` - 1.
+        world_size: Number of processes that share an epoch.
+        tail: "pad" repeats global positions 0, 1, ... until all ranks have the same length, "drop" leaves out the rest.
+        size: (height, width) of the pictures, an int for their short side, or None for no resize.
+        crop: (top, left, height, width) in displayed pixels, CenterCrop, RandomCrop or RandomResizedCrop; it comes
+            before the resize.
+        within: Names of two columns with start and end in seconds from the first frame; clips are chosen as if the
+            video had only the frames with start <= t < end. Null or NaN means no bound.
+        at: Name of the column with each row's frame numbers (integers) or seconds from the first frame (floats), one
+            or a list a row, in place of a rule. A row with a null in it is left out. Seconds are taken with
+            pick="played" and no tolerance, and the policy is "repeat_last"; for others make the requests yourself:
+            ``plan_requests`` takes pick, tolerance_seconds and policy. A warning says if floats look like frame
+            numbers, or if all frames of a row lie past the end.
+        unequal: Let the pictures of different clips differ in size; ``ClipBatch.data`` is then a list of clips.
+        on_damaged: For frames that a scan with ``verify="full"`` found damaged: "error" plans them, and loading raises
+            CorruptMedia; "skip" delivers zeros, with ``valid`` False; "deliver" delivers the picture that the decoder
+            gives. One warning counts the rows that were not scanned so, for which "skip" and "deliver" do not work.
+        columns: Names of columns that are delivered with the clips.
+
+    Raises:
+        UsageError: The catalog has no frame indexes, the pictures would have different sizes, or options contradict
+            each other.
+    """
+    options = PlanOptions(
+        seed, shuffle, epoch, rank, world_size, tail, clips_per_video, size, crop, within, columns, on_damaged,
+        unequal,
+    )  # fmt: skip
+    plan = _restored(catalog, _rule_or_column(catalog, rule, at), options)
+    if excluded := plan.tables.num_excluded(catalog):
+        warnings.warn(_left_out(plan, excluded), UserWarning, stacklevel=2)
+    if isinstance(plan.rule, Requests):
+        for suspicion in remarks_on(catalog, plan.rule):
+            warnings.warn(suspicion, UserWarning, stacklevel=2)
+    if (remark := unknown_damage(catalog, on_damaged)) is not None:
+        warnings.warn(remark, UserWarning, stacklevel=2)
+    return plan
+
+
+def _left_out(plan: EpochPlan, count: int) -> str:
+    message = f"{count} of {len(plan.catalog)} rows are left out of this plan: plan.excluded lists each with the reason"
+    if len(plan.tables.layout):
+        return message
+    source, reason = plan.excluded[0]
+    return f"{message}. No rows remain, so the plan has no clips. The first row is {source} ({reason})"
+
+
+def unknown_damage(catalog: Catalog, on_damaged: OnDamaged) -> str | None:
+    """Say that ``on_damaged`` misses damaged frames, where rows were not decoded to find them; else None."""
+    if on_damaged == "error":
+        return None
+    # A null, which is NaN here, where not all of a file was decoded.
+    count = np.count_nonzero(np.isnan(catalog.column_values("num_damaged_frames")[catalog.usable_rows]))
+    if not count:
+        return None
+    return (
+        f"on_damaged={on_damaged!r}: damage is not known for {count} of {len(catalog.usable_rows)} rows, because they "
+        "were not scanned with verify='full' (on the command line: framefeed scan --verify full); loading a damaged "
+        "frame of these rows raises CorruptMedia"
+    )
+
+
+def _rule_or_column(catalog: object, rule: ClipRule | None, at: str | None) -> ClipRule | str:
+    if isinstance(catalog, type) or not hasattr(catalog, "usable_rows"):
+        raise expected("catalog", "a Catalog (from ff.scan or ff.Catalog.open)", catalog)
+    if at is not None:
+        if rule is not None:
+            raise UsageError(f"expected a rule or at={at!r}, got both: each says which frames make a clip")
+        if not isinstance(at, str):
+            raise expected("at", "the name of a column", at)
+        return at
+    if rule is None:
+        raise UsageError("expected a clip rule such as ff.Uniform(8), or at= with the name of a column, got neither")
+    if isinstance(rule, type) or not hasattr(rule, "choose"):
+        raise expected("rule", "a clip rule such as ff.Uniform(8)", rule)
+    return rule
+
+
+def _restored(catalog: Catalog, rule: ClipRule | str, options: PlanOptions) -> EpochPlan:
+    """Make a plan anew, of a rule, or of the name of the column that its requests come from."""
+    if isinstance(rule, str):
+        rule = requests_of_rows(catalog, rule, options)
+    return EpochPlan(catalog, rule, options, PlanTables.of(catalog, rule, options))

@@ -1,0 +1,91 @@
+"""PlanOptions: what every plan is told besides its catalog and its rule, checked in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from framefeed._checks import check_integer, check_names, expected
+from framefeed.plan._crops import Crop, PictureRule, Size, as_crop
+from framefeed.plan._order import Shard, Tail
+from framefeed.plan._random import check_seed
+from framefeed.plan._request import OnDamaged, check_on_damaged
+from framefeed.plan._rules import check_count
+
+Shuffle = bool | Literal["videos"]
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """The options of ``plan_clips`` and ``plan_requests``; their meaning stands there.
+
+    The defaults are those of docs/reference.md.
+    """
+
+    seed: int
+    shuffle: Shuffle = True
+    epoch: int = 0
+    rank: int = 0
+    world_size: int = 1
+    tail: Tail = "pad"
+    clips_per_video: int = 1
+    size: Size | int | None = None
+    crop: Crop | Sequence[int] | None = None
+    within: tuple[str, str] | None = None
+    columns: Sequence[str] = ()
+    on_damaged: OnDamaged = "error"
+    unequal: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seed", check_seed(self.seed))
+        if self.shuffle not in (True, False, "videos"):
+            raise expected("shuffle", "True, False or 'videos'", self.shuffle)
+        object.__setattr__(self, "shuffle", "videos" if self.shuffle == "videos" else bool(self.shuffle))
+        for name in ("epoch", "rank", "world_size"):
+            object.__setattr__(self, name, _whole(name, getattr(self, name)))
+        object.__setattr__(self, "clips_per_video", check_count("clips_per_video", self.clips_per_video))
+        Shard(0, self.rank, self.world_size, self.tail)
+        object.__setattr__(self, "within", _checked_window(self.within))
+        object.__setattr__(self, "columns", _checked_names(self.columns))
+        check_on_damaged(self.on_damaged)
+        if not isinstance(self.unequal, bool):
+            raise expected("unequal", "True or False", self.unequal)
+        object.__setattr__(self, "crop", as_crop(self.crop))
+        object.__setattr__(self, "size", self.pictures.size)
+
+    @property
+    def pictures(self) -> PictureRule:
+        """Size and crop as one rule."""
+        return PictureRule(self.size, as_crop(self.crop))
+
+    @property
+    def shown(self) -> str:
+        """What settles the clips besides seed and rule, as text; what was not given is left out."""
+        names = ("shuffle", "clips_per_video", "size", "crop", "within", "on_damaged")
+        given = {name: getattr(self, name) for name in names}
+        return ", ".join(f"{name}={value!r}" for name, value in given.items() if value is not None)
+
+    def shard(self, count: int) -> Shard:
+        """This rank's share of ``count`` global positions."""
+        unit = self.clips_per_video if self.shuffle == "videos" else 1
+        return Shard(count, self.rank, self.world_size, self.tail, unit)
+
+
+def _whole(name: str, value: int) -> int:
+    return check_integer(name, value, least=0)
+
+
+def _checked_window(within: Sequence[str] | None) -> tuple[str, str] | None:
+    if within is None:
+        return None
+    names = tuple(within) if isinstance(within, (tuple, list)) else ()
+    if len(names) != 2 or not all(isinstance(name, str) for name in names):
+        raise expected(
+            "within", 'the names of two columns of seconds, such as ("start_seconds", "end_seconds")', within
+        )
+    return names[0], names[1]
+
+
+def _checked_names(columns: Sequence[str]) -> tuple[str, ...]:
+    return check_names("columns", columns)

@@ -1,0 +1,243 @@
+"""Position -> position: the epoch's permutation and the shard of each rank, without a list of positions anywhere.
+
+The permutation is a Feistel network over pairs (left, right) of numbers below about sqrt(n), walked until it lands
+below n (Black and Rogaway: Ciphers with arbitrary finite domains, 2002). The grid has fewer than n + sqrt(n) cells, so
+that one walk is nearly always enough.
+
+Layouts: which clip of which row stands at a place of the unshuffled epoch, in memory that grows with rows only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import isqrt
+from typing import Literal, NamedTuple, Protocol, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from framefeed._arrays import IntArray
+from framefeed._checks import expected
+from framefeed.errors import UsageError
+from framefeed.plan._random import ORDER, WORD, mixed
+
+Tail = Literal["pad", "drop"]
+
+_ROUNDS = 16
+"""As many as make all orders of 2 to 6 positions equally frequent; large sets would do with half."""
+_FIRST = 0xFF51AFD7ED558CCD
+_SECOND = 0xC4CEB9FE1A85EC53
+"""Multipliers of MurmurHash3's 64-bit finalizer (Appleby)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Permutation:
+    """A keyed bijection of the whole numbers below ``size`` onto themselves.
+
+    Attributes:
+        size: n.
+        rows: Values of the left half, about sqrt(n).
+        columns: Values of the right half: rows * columns >= n.
+        keys: One 64-bit number a round.
+    """
+
+    size: int
+    rows: int
+    columns: int
+    keys: tuple[int, ...]
+
+    @overload
+    def __call__(self, position: int) -> int: ...
+    @overload
+    def __call__(self, position: IntArray) -> IntArray: ...
+    def __call__(self, position: int | IntArray) -> int | IntArray:
+        """Map one position, or an array of them, each in [0, size)."""
+        return self._map_many(position) if isinstance(position, np.ndarray) else self._map_one(int(position))
+
+    def _map_one(self, position: int) -> int:
+        while True:
+            position = self._encrypt(position)
+            if position < self.size:
+                return position
+
+    def _encrypt(self, position: int) -> int:
+        rows, columns = self.rows, self.columns
+        left, right = divmod(position, columns)
+        keys = iter(self.keys)
+        for key in keys:
+            word = (right ^ key) * _FIRST & WORD
+            word = (word ^ word >> 32) * _SECOND & WORD
+            left = (left + ((word >> 32) * rows >> 32)) % rows
+            word = (left ^ next(keys)) * _FIRST & WORD
+            word = (word ^ word >> 32) * _SECOND & WORD
+            right = (right + ((word >> 32) * columns >> 32)) % columns
+        return left * columns + right
+
+    def _map_many(self, positions: IntArray) -> IntArray:
+        # The same walk on arrays; what landed outside goes round again.
+        values = self._encrypt_many(positions.astype(np.uint64))
+        while len(outside := np.flatnonzero(values >= self.size)):
+            values[outside] = self._encrypt_many(values[outside])
+        return values.astype(np.int64)
+
+    def _encrypt_many(self, positions: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+        rows, columns = np.uint64(self.rows), np.uint64(self.columns)
+        left, right = positions // columns, positions % columns
+        for odd, even in zip(self.keys[::2], self.keys[1::2], strict=True):
+            left = (left + _scattered(right, odd, rows)) % rows
+            right = (right + _scattered(left, even, columns)) % columns
+        cells: npt.NDArray[np.uint64] = left * columns + right
+        return cells
+
+
+def _scattered(values: npt.NDArray[np.uint64], key: int, below: np.uint64) -> npt.NDArray[np.uint64]:
+    half = np.uint64(32)
+    words = (values ^ np.uint64(key)) * np.uint64(_FIRST)
+    words = (words ^ words >> half) * np.uint64(_SECOND)
+    scaled: npt.NDArray[np.uint64] = (words >> half) * below >> half
+    return scaled
+
+
+@lru_cache(maxsize=64)
+def permutation(size: int, seed: int, epoch: int) -> Permutation:
+    """Make the permutation of [0, size) that belongs to (seed, epoch); size below 2**62."""
+    if not 1 <= size < 1 << 62:
+        raise UsageError(f"a permutation needs from 1 to 2**62 - 1 positions, not {size}")
+    columns = isqrt(size - 1) + 1
+    keys = tuple(mixed(seed, epoch, ORDER, number) for number in range(_ROUNDS))
+    return Permutation(size, -(-size // columns), columns, keys)
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One rank's share of ``count`` global positions, dealt out in units of ``unit`` consecutive positions.
+
+    Example: 5 units of 1 over 2 ranks are 0 2 4 and 1 3 0 with tail="pad", 0 2 and 1 3 with tail="drop": every rank
+    has the same length, or a collective operation of the trainer would wait for ever.
+
+    Attributes:
+        count: Global positions; a multiple of ``unit``.
+        rank: Number of this rank, from 0.
+        world_size: Number of ranks.
+        tail: "pad" goes on at global position 0 where the units do not divide evenly; "drop" leaves the rest out.
+        unit: Positions that stay together on a rank: the clips of a video, or 1.
+    """
+
+    count: int
+    rank: int = 0
+    world_size: int = 1
+    tail: Tail = "pad"
+    unit: int = 1
+
+    def __post_init__(self) -> None:
+        if self.world_size < 1:
+            raise expected("world_size", "an integer of at least 1", self.world_size)
+        if not 0 <= self.rank < self.world_size:
+            raise UsageError(f"rank: expected 0 to world_size - 1 (world_size={self.world_size}), got {self.rank}")
+        if self.tail not in ("pad", "drop"):
+            raise expected("tail", "'pad' or 'drop'", self.tail)
+
+    def __len__(self) -> int:
+        units = self.count // self.unit
+        share = units // self.world_size if self.tail == "drop" else -(-units // self.world_size)
+        return share * self.unit
+
+    @overload
+    def global_position(self, position: int) -> int: ...
+    @overload
+    def global_position(self, position: IntArray) -> IntArray: ...
+    def global_position(self, position: int | IntArray) -> int | IntArray:
+        """Map this rank's position, or an array of them, to the global one (docs/reference.md, plan_clips)."""
+        unit = self.unit
+        return ((position // unit * self.world_size + self.rank) * unit + position % unit) % self.count
+
+
+class Slot(NamedTuple):
+    """What stands at one place of the unshuffled epoch.
+
+    Attributes:
+        row: Of the catalog.
+        number: Which clip, frame or request.
+        line: Of the columns that travel beside the clips.
+    """
+
+    row: int
+    number: int
+    line: int
+
+
+class Layout(Protocol):
+    """The unshuffled epoch."""
+
+    def __len__(self) -> int: ...
+
+    def slot(self, place: int) -> Slot:
+        """Say what stands at a place in [0, len)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VideoClips:
+    """The same number of clips of each row, those of a row one after the other.
+
+    Attributes:
+        rows: Of the catalog, int64 [V].
+        clips_per_video: c; place p is clip p % c of row p // c.
+    """
+
+    rows: IntArray
+    clips_per_video: int
+
+    def __len__(self) -> int:
+        return len(self.rows) * self.clips_per_video
+
+    def slot(self, place: int) -> Slot:
+        """Say what stands at a place in [0, len)."""
+        video, number = divmod(place, self.clips_per_video)
+        row = int(self.rows[video])
+        return Slot(row, number, row)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VideoFrames:
+    """Every frame of each row.
+
+    Attributes:
+        rows: Of the catalog, int64 [V].
+        starts: Place of each row's first frame, and after the last row the number of places, int64 [V + 1].
+    """
+
+    rows: IntArray
+    starts: IntArray
+
+    @classmethod
+    def of(cls, rows: IntArray, counts: IntArray) -> VideoFrames:
+        """Lay out ``counts`` frames of each row, int64 [V]."""
+        return cls(rows, np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)]))
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    def slot(self, place: int) -> Slot:
+        """Say what stands at a place in [0, len)."""
+        video = int(self.starts.searchsorted(place, side="right")) - 1
+        row = int(self.rows[video])
+        return Slot(row, place - int(self.starts[video]), row)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RequestRows:
+    """The user's own requests, one a place.
+
+    Attributes:
+        rows: Row of the catalog of each request, int64 [R].
+    """
+
+    rows: IntArray
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def slot(self, place: int) -> Slot:
+        """Say what stands at a place in [0, len)."""
+        return Slot(int(self.rows[place]), place, place)

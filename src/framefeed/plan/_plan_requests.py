@@ -1,0 +1,104 @@
+"""plan_requests: the user's own list of clips as an EpochPlan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from framefeed._arrays import IntArray
+from framefeed._checks import check_mapping, expected
+from framefeed.catalog.scan import catalog_of
+from framefeed.errors import UsageError
+from framefeed.index import Pick
+from framefeed.media import ImageSequence
+from framefeed.plan._choose import Picking, Policy
+from framefeed.plan._crops import Crop, Size
+from framefeed.plan._epoch import EpochPlan
+from framefeed.plan._options import PlanOptions
+from framefeed.plan._order import Tail
+from framefeed.plan._request import DecodeRequest
+from framefeed.plan._request_rule import Requests
+from framefeed.plan._tables import PlanTables
+
+
+def plan_requests(
+    requests: Sequence[DecodeRequest],
+    *,
+    size: Size | int | None = None,
+    crop: Crop | Sequence[int] | None = None,
+    columns: Mapping[str, Sequence[Any]] | None = None,
+    policy: Policy = "repeat_last",
+    pick: Pick = "played",
+    tolerance_seconds: float | None = None,
+    seed: int = 0,
+    shuffle: bool = False,
+    rank: int = 0,
+    world_size: int = 1,
+    tail: Tail = "pad",
+) -> EpochPlan:
+    """Plan your own list of clips, one position for each; each source is indexed once, in this call.
+
+    Example: ``plan_requests([DecodeRequest(source="a.mp4", seconds=[0.0, 0.5])], columns={"label": ["dog"]})``
+
+    Args:
+        requests: Each has ``indices`` (negative ones count from the end) or ``seconds`` from the first frame.
+        size: (height, width) of the pictures, an int for their short side, or None for no resize, or for the ``output``
+            of the requests.
+        crop: (top, left, height, width) in displayed pixels, CenterCrop, RandomCrop or RandomResizedCrop, before size.
+        columns: Dict from a name to one value per request, numbers or text.
+        policy: Which frames replace those past the end: "repeat_last", "wrap" or "error".
+        pick: Which frame is taken for a time: "played", "nearest", "previous" or "next".
+        tolerance_seconds: Largest allowed distance between wanted and picked time; None for no limit.
+        seed: Decides the order and the random crops.
+        shuffle: True shuffles the requests, in another order in each epoch.
+        rank: Number of this process, from 0 to ``world_size`` - 1.
+        world_size: Number of processes that share an epoch.
+        tail: "pad" repeats global positions 0, 1, ... until all ranks have the same length, "drop" leaves out the rest.
+
+    Raises:
+        MediaError: A source cannot be indexed.
+        UsageError: An argument is wrong, a request is empty, or the pictures would have different sizes.
+    """
+    options = PlanOptions(seed=seed, shuffle=shuffle, rank=rank, world_size=world_size, tail=tail, size=size, crop=crop)
+    if shuffle not in (True, False):
+        raise expected("shuffle", "True or False", shuffle)
+    if columns is not None:
+        check_mapping("columns", columns, '{"label": ["cat", "dog"]}')
+    picking = Picking(pick, tolerance_seconds, policy)
+    _check_requests(requests)
+    sources, rows = _distinct_sources(requests)
+    rule = Requests.of(requests, rows, dict(columns or {}), picking)
+    catalog = catalog_of(sources)
+    return EpochPlan(catalog, rule, options, PlanTables.of(catalog, rule, options))
+
+
+def _check_requests(requests: Sequence[DecodeRequest]) -> None:
+    if isinstance(requests, (str, bytes, type, Mapping)) or not isinstance(requests, Sequence):
+        raise expected("requests", "a list of DecodeRequest", requests)
+    for number, request in enumerate(requests):
+        if not isinstance(request, DecodeRequest):
+            raise expected(f"requests[{number}]", "a DecodeRequest", request)
+        if not len(request):
+            raise UsageError(f"request {number} ({request.name}) asks for no frames: give at least one index or time")
+        if request.output.dimension_order != "NCHW":
+            raise UsageError(
+                f"request {number} ({request.name}) asks for dimension_order NHWC, but plans deliver NCHW only"
+            )
+        if request.on_damaged != "error" or request.damaged is not None:
+            raise UsageError(
+                f"request {number} ({request.name}): on_damaged is not for requests: it is an option of plan_clips"
+            )
+        if request.seconds is not None and not np.isfinite(request.seconds).all():
+            raise UsageError(f"request {number} ({request.name}) has a time that is not a finite number")
+
+
+def _distinct_sources(requests: Sequence[DecodeRequest]) -> tuple[list[Any], IntArray]:
+    """List each source once, as a catalog entry where one was given, and the number of each request's source."""
+    found: dict[str | bytes | ImageSequence, Any] = {}
+    for request in requests:
+        if request.entry is not None or request.source not in found:
+            found[request.source] = request.source if request.entry is None else request.entry
+    numbers = {source: number for number, source in enumerate(found)}
+    return list(found.values()), np.array([numbers[request.source] for request in requests], dtype=np.int64)

@@ -1,0 +1,309 @@
+"""DecodeRequest: which frames of which source, in which form."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from operator import index as whole_number
+from typing import Any, Literal, Protocol, cast, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from framefeed._arrays import BoolArray, FloatArray, IntArray
+from framefeed._checks import expected, refuse_catalog
+from framefeed.errors import UsageError
+from framefeed.media import ImageSequence, source_name
+
+Box = tuple[int, int, int, int]
+DimensionOrder = Literal["NCHW", "NHWC"]
+OnDamaged = Literal["error", "skip", "deliver"]
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSpec:
+    """The form of the delivered pixels (RGB, uint8): first cropped, then resized.
+
+    Attributes:
+        size: (height, width) of the result, or None for no resize.
+        crop: (top, left, height, width) in displayed pixels of the source, or None for the whole picture.
+        dimension_order: "NCHW" or "NHWC".
+    """
+
+    size: tuple[int, int] | None = None
+    crop: Box | None = None
+    dimension_order: DimensionOrder = "NCHW"
+
+    def __post_init__(self) -> None:
+        if self.size is not None:
+            object.__setattr__(
+                self, "size", _whole("size", self.size, "(height, width), two integers of at least 1", 2)
+            )
+        if self.crop is not None:
+            object.__setattr__(self, "crop", _whole("crop", self.crop, "(top, left, height, width), four integers", 4))
+        if self.dimension_order not in ("NCHW", "NHWC"):
+            raise expected("dimension_order", "'NCHW' or 'NHWC'", self.dimension_order)
+
+    def shape(self, height: int, width: int) -> tuple[int, int, int]:
+        """Shape of one delivered frame, if the displayed picture of the source is height x width."""
+        rows, columns = self.size or (self.crop[2:] if self.crop else (height, width))
+        return (3, rows, columns) if self.dimension_order == "NCHW" else (rows, columns, 3)
+
+
+class SupportsPath(Protocol):
+    """What ``pathlib.Path`` is."""
+
+    def __fspath__(self) -> str:
+        """The path as text."""
+
+
+class IndexedSource(Protocol):
+    """What a ``CatalogEntry`` is: a source whose frames are known."""
+
+    @property
+    def source(self) -> str | bytes | ImageSequence:
+        """Path, URL, bytes or image sequence."""
+
+    @property
+    def frame_index(self) -> Any:
+        """Where its frames are."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, init=False)
+class DecodeRequest:
+    """Frames of one source, by frame number or by time. Immutable, hashable, picklable.
+
+    You give ``source``, and ``indices`` or ``seconds``; a plan gives the other attributes.
+
+    Example: ``DecodeRequest(source="clip.mp4", seconds=[0.5, 1.0])``
+
+    Attributes:
+        source: Path, URL, bytes or image sequence.
+        entry: The catalog entry that was given as the source, or None; comparisons ignore it.
+        indices: Frame numbers, int64 [T]; None for a request by time that is not planned yet.
+        seconds: Wanted times in seconds from the first output frame, float64 [T], or None.
+        pts_seconds: Time of each frame on the stream's timeline, float64 [T]; NaN if the stream has no times.
+        pick_error_seconds: Picked minus wanted time, float64 [T]; NaN where it has no meaning.
+        valid: False where the policy replaced a frame past the end, bool [T].
+        segment: Number of the clip rule's segment of each frame, int64 [T].
+        output: Form of the pixels.
+        damaged: True for frames that the index knows as damaged, bool [T]; None if there are none.
+        on_damaged: What is delivered for damaged frames: "error" raises `CorruptMedia`, "skip" gives zeros with
+            ``valid`` False, "deliver" gives the picture that the decoder gives.
+    """
+
+    source: str | bytes | ImageSequence
+    entry: IndexedSource | None
+    indices: IntArray | None
+    seconds: FloatArray | None
+    pts_seconds: FloatArray | None
+    pick_error_seconds: FloatArray | None
+    valid: BoolArray | None
+    segment: IntArray | None
+    output: OutputSpec
+    damaged: BoolArray | None
+    on_damaged: OnDamaged
+
+    def __init__(
+        self,
+        source: str | bytes | ImageSequence | SupportsPath | IndexedSource,
+        indices: Sequence[int] | IntArray | None = None,
+        pts_seconds: Sequence[float] | FloatArray | None = None,
+        pick_error_seconds: Sequence[float] | FloatArray | None = None,
+        valid: Sequence[bool] | BoolArray | None = None,
+        segment: Sequence[int] | IntArray | None = None,
+        output: OutputSpec | None = None,
+        *,
+        seconds: Sequence[float] | FloatArray | None = None,
+        damaged: Sequence[bool] | BoolArray | None = None,
+        on_damaged: OnDamaged = "error",
+    ) -> None:
+        put: Any = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
+        entry, name = _resolved(source)
+        put("entry", entry)
+        put("source", name)
+        put("indices", _column(indices, np.int64, "indices"))
+        put("seconds", _column(seconds, np.float64, "seconds"))
+        put("pts_seconds", _column(pts_seconds, np.float64, "pts_seconds"))
+        put("pick_error_seconds", _column(pick_error_seconds, np.float64, "pick_error_seconds"))
+        put("valid", _column(valid, np.bool_, "valid"))
+        put("segment", _column(segment, np.int64, "segment"))
+        if output is not None and not isinstance(output, OutputSpec):
+            raise expected("output", "an ff.OutputSpec(...) or None", output)
+        put("output", output or OutputSpec())
+        put("damaged", _column(damaged, np.bool_, "damaged"))
+        put("on_damaged", check_on_damaged(on_damaged))
+        self._check()
+
+    def _check(self) -> None:
+        if (self.indices is None) == (self.seconds is None) and self.pts_seconds is None:
+            given = "neither" if self.indices is None else "both"
+            raise UsageError(f"DecodeRequest: expected either indices= or seconds=, got {given}")
+        lengths = {len(column) for column in self._columns() if column is not None}
+        if len(lengths) != 1:
+            raise UsageError(f"the columns of a DecodeRequest must have the same length, got lengths {sorted(lengths)}")
+
+    def _columns(self) -> tuple[npt.NDArray[Any] | None, ...]:
+        return (
+            self.indices, self.seconds, self.pts_seconds, self.pick_error_seconds, self.valid, self.segment,
+            self.damaged,
+        )  # fmt: skip
+
+    def __len__(self) -> int:
+        return next(len(column) for column in self._columns() if column is not None)
+
+    def _key(self) -> Hashable:
+        return (
+            self.source,
+            self.output,
+            self.on_damaged,
+            *(None if c is None else c.tobytes() for c in self._columns()),
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DecodeRequest) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        source = self.source if self.entry is None else self.entry
+        return (_rebuild, (source, self._columns(), self.output, self.on_damaged))
+
+    @property
+    def ordinals(self) -> IntArray:
+        """The frame numbers, int64 [T], of a request that is by frame number or was planned.
+
+        Raises:
+            UsageError: The request is by time and not planned yet.
+        """
+        if self.indices is None:
+            raise UsageError(
+                f"{self.name}: this request is by seconds: its frame numbers are known only after plan_requests"
+            )
+        return self.indices
+
+    @property
+    def skipped(self) -> BoolArray | None:
+        """True where zeros are delivered and no frame is decoded, bool [T]; None if nowhere."""
+        return self.damaged if self.on_damaged == "skip" else None
+
+    @property
+    def storable(self) -> IntArray:
+        """Frame numbers that a cache may keep, int64: all but those of damaged frames that are skipped or delivered."""
+        ordinals = self.ordinals
+        return ordinals if self.damaged is None or self.on_damaged == "error" else ordinals[~self.damaged]
+
+    @property
+    def name(self) -> str:
+        """The source's name for messages."""
+        return source_name(self.source)
+
+    def __repr__(self) -> str:
+        return f"DecodeRequest({self.name!r}, {len(self)} frames, {self.output})"
+
+
+_PLANNED = ("indices", "pts_seconds", "pick_error_seconds", "valid", "segment")
+
+
+def planned_request(
+    source: str | bytes | ImageSequence,
+    indices: IntArray,
+    chosen: tuple[Any, ...],
+    output: OutputSpec,
+    damaged: BoolArray | None = None,
+    on_damaged: OnDamaged = "error",
+) -> DecodeRequest:
+    """Make a request of arrays that a plan has made, of the right types and one length: kept, and made read-only.
+
+    Args:
+        source: As the catalog has it.
+        indices: int64 [T].
+        chosen: The columns from ``pts_seconds`` to ``segment``.
+        output: Form of the pixels.
+        damaged: bool [T], or None.
+        on_damaged: What is delivered there.
+    """
+    request = object.__new__(DecodeRequest)
+    put: Any = object.__setattr__
+    put(request, "source", source)
+    put(request, "entry", None)
+    put(request, "seconds", None)
+    put(request, "output", output)
+    put(request, "damaged", damaged)
+    put(request, "on_damaged", on_damaged)
+    if damaged is not None:
+        damaged.flags.writeable = False
+    for name, column in zip(_PLANNED, (indices, *chosen), strict=True):
+        column.flags.writeable = False
+        put(request, name, column)
+    return request
+
+
+def _rebuild(
+    source: str | bytes | ImageSequence | IndexedSource,
+    columns: tuple[Any, ...],
+    output: OutputSpec,
+    on_damaged: OnDamaged,
+) -> DecodeRequest:
+    indices, seconds, pts_seconds, errors, valid, segment, damaged = columns
+    return DecodeRequest(
+        source, indices, pts_seconds, errors, valid, segment, output,
+        seconds=seconds, damaged=damaged, on_damaged=on_damaged,
+    )  # fmt: skip
+
+
+def check_on_damaged(on_damaged: str) -> OnDamaged:
+    """Check what is to be delivered in place of damaged frames."""
+    for known in get_args(OnDamaged):
+        if on_damaged == known:
+            return cast("OnDamaged", known)
+    raise expected("on_damaged", "'error', 'skip' or 'deliver'", on_damaged)
+
+
+def _resolved(source: Any) -> tuple[IndexedSource | None, str | bytes | ImageSequence]:
+    what = "a path, URL, bytes, ImageSequence or CatalogEntry"
+    if isinstance(source, (str, bytes, ImageSequence)):
+        return None, source
+    if hasattr(source, "__fspath__") and not isinstance(source, type):
+        return None, source.__fspath__()
+    if isinstance(source, type):
+        raise expected("source", what, source)
+    refuse_catalog(source, what)
+    if hasattr(source, "source") and hasattr(source, "frame_index"):
+        return source, source.source
+    raise expected("source", what, source)
+
+
+def _whole(name: str, values: Any, wanted: str, count: int) -> tuple[int, ...]:
+    """Take ``count`` whole numbers, those of a size at least 1, as plain ints, so that equal specs hash alike."""
+    try:
+        numbers = tuple(whole_number(value) for value in values)
+    except TypeError:
+        raise expected(name, wanted, values) from None
+    if len(numbers) != count or min(numbers[-2:]) < 1 or min(numbers) < 0:
+        raise expected(name, wanted, values)
+    return numbers
+
+
+_ELEMENTS: dict[Any, str] = {np.int64: "integers", np.float64: "numbers", np.bool_: "True and False"}
+_KINDS: dict[Any, str] = {np.int64: "iu", np.float64: "iufO", np.bool_: "bi"}
+"""Kinds of NumPy types that hold them; O for Fractions."""
+
+
+def _column(values: Any, dtype: Any, name: str) -> Any:
+    if values is None:
+        return None
+    wanted = f"a flat list of {_ELEMENTS[dtype]}"
+    try:
+        given = np.asarray(values)
+    except ValueError:  # lists of unequal lengths
+        raise expected(name, wanted, values) from None
+    if given.ndim != 1:
+        raise expected(name, wanted, values)
+    if given.size and given.dtype.kind not in _KINDS[dtype]:
+        kind = "strings such as" if given.dtype.kind == "U" else "elements such as"
+        raise UsageError(f"{name}: expected {_ELEMENTS[dtype]}, got {kind} {given.tolist()[0]!r}")
+    column = given.astype(dtype, copy=True)
+    column.flags.writeable = False
+    return column

@@ -1,0 +1,289 @@
+"""Requests: the user's own clips, as a rule with one position a request, in a handful of arrays.
+
+plan_clips(at=...): a column that names the frames of each row, as requests.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from framefeed._arrays import BoolArray, FloatArray, IntArray
+from framefeed._cached import cached_property
+from framefeed._checks import expected
+from framefeed.catalog import Catalog, RowLists, why_no_frames
+from framefeed.errors import UsageError
+from framefeed.index import ExactTimes
+from framefeed.plan._choose import Chosen, Picking, Timeline, choose_frames, choose_times
+from framefeed.plan._crops import FixedCrop, PictureRule, Size
+from framefeed.plan._options import PlanOptions
+from framefeed.plan._random import Place
+from framefeed.plan._request import DecodeRequest, OutputSpec
+
+
+@dataclass(frozen=True, eq=False)
+class Requests:
+    """Requests as arrays: request r has the frames ``offsets[r]`` to ``offsets[r + 1]`` of F.
+
+    Attributes:
+        rows: Row of the catalog, int64 [R].
+        offsets: int64 [R + 1].
+        by_time: Whether a request is by seconds, bool [R].
+        indices: int64 [F]; 0 in a request by seconds.
+        seconds: float64 [F]; 0 in a request by index.
+        segments: int64 [F].
+        outputs: The different forms asked for, and in ``output_of`` that of each request, int64 [R].
+        output_of: See ``outputs``.
+        columns: Values that travel beside the requests, [R] each; text as int64 codes.
+        classes: What the codes of the column "label" stand for.
+        picking: Pick rule, tolerance and policy of all requests.
+        at: Column of the catalog that they were made of; None for requests that were listed.
+    """
+
+    rows: IntArray
+    offsets: IntArray
+    by_time: BoolArray
+    indices: IntArray
+    seconds: FloatArray
+    segments: IntArray
+    outputs: tuple[OutputSpec, ...]
+    output_of: IntArray
+    columns: Mapping[str, npt.NDArray[Any]]
+    classes: tuple[Any, ...]
+    picking: Picking
+    at: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        requests: Sequence[DecodeRequest],
+        rows: IntArray,
+        columns: Mapping[str, Sequence[Any]],
+        picking: Picking,
+    ) -> Requests:
+        """Collect requests whose sources are the given rows of a catalog."""
+        outputs = {request.output: None for request in requests}
+        numbers = {output: number for number, output in enumerate(outputs)}
+        coded = {name: coded_column(name, values, len(requests)) for name, values in columns.items()}
+        classes = coded["label"][1] if "label" in coded else ()
+        return cls(
+            rows=rows,
+            offsets=np.cumsum([0, *map(len, requests)], dtype=np.int64),
+            by_time=np.array([request.indices is None for request in requests], dtype=np.bool_),
+            indices=_joined([request.indices for request in requests], requests, np.int64),
+            seconds=_joined([request.seconds for request in requests], requests, np.float64),
+            segments=_joined([request.segment for request in requests], requests, np.int64),
+            outputs=tuple(outputs),
+            output_of=np.array([numbers[request.output] for request in requests], dtype=np.int64),
+            columns={name: values for name, (values, _) in coded.items()},
+            classes=classes,
+            picking=picking,
+        )
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __repr__(self) -> str:
+        return f"Requests({len(self)} requests, {self._digest}, {self.picking})"
+
+    @cached_property
+    def _digest(self) -> str:
+        digest = blake2b(repr(self.outputs).encode(), digest_size=16)
+        frames = (self.offsets, self.by_time, self.indices, self.seconds, self.segments)
+        for column in (self.rows, self.output_of, *frames):
+            digest.update(column.tobytes())
+        return digest.hexdigest()
+
+    @cached_property
+    def common_length(self) -> int | None:
+        """T if all requests have the same, else None."""
+        lengths = np.unique(np.diff(self.offsets))
+        return int(lengths[0]) if len(lengths) == 1 else None
+
+    @property
+    def num_frames(self) -> int:
+        """T, the frames of every request.
+
+        Raises:
+            UsageError: They differ.
+        """
+        if self.common_length is None:
+            lengths = np.diff(self.offsets)
+            other = int((lengths != lengths[0]).argmax())
+            raise UsageError(
+                f"all requests of a batch must have the same number of frames, but request 0 has {lengths[0]} and "
+                f"request {other} has {lengths[other]}: repeat frames, or make one plan for each length"
+            )
+        return self.common_length
+
+    def choose(self, timeline: Timeline, place: Place) -> Chosen:
+        """Choose the frames of one request."""
+        number = place.number
+        mine = slice(int(self.offsets[number]), int(self.offsets[number + 1]))
+        segments = self.segments[mine]
+        if not self.by_time[number]:
+            return choose_frames(timeline, self.indices[mine], segments, self.picking.policy)
+        ticks = timeline.ticks(ExactTimes.of(self.seconds[mine].tolist()))
+        return choose_times(timeline, ticks, segments, self.picking)
+
+
+@dataclass(frozen=True, eq=False)
+class RequestPictures:
+    """The forms that requests ask for themselves.
+
+    Attributes:
+        requests: Whose forms.
+    """
+
+    requests: Requests
+
+    @cached_property
+    def _rules(self) -> tuple[PictureRule, ...]:
+        return tuple(
+            PictureRule(output.size, None if output.crop is None else FixedCrop(output.crop))
+            for output in self.requests.outputs
+        )
+
+    def output(self, height: int, width: int, place: Place) -> OutputSpec:
+        """Settle the form for one request on a displayed picture of height x width."""
+        return self._rules[int(self.requests.output_of[place.number])].output(height, width, place)
+
+    def common_picture(self, heights: IntArray, widths: IntArray, name: Callable[[int], str]) -> Size | None:
+        """Find the one (height, width) of all requests; see ``PictureRule.common_picture``."""
+        found: dict[Size, str] = {}
+        for number, rule in enumerate(self._rules):
+            rows = self.requests.rows[self.requests.output_of == number]
+            names = [name(row) for row in rows.tolist()]
+            size = rule.common_picture(heights[rows], widths[rows], names.__getitem__)
+            if size is not None:
+                found.setdefault(size, f"{self.requests.outputs[number]}")
+        if len(found) > 1:
+            raise UsageError(f"all pictures of a plan must have the same size, but the requests ask for {found}")
+        return next(iter(found), None)
+
+
+def coded_column(name: str, values: Sequence[Any], count: int) -> tuple[npt.NDArray[Any], tuple[Any, ...]]:
+    """Take one value a request: numbers as they are, text as int64 codes of the sorted distinct values.
+
+    Returns:
+        The column [R], and what its codes stand for; nothing for numbers.
+    """
+    try:
+        column = np.asarray(values)
+    except ValueError:  # lists of unequal lengths
+        raise expected(f"columns[{name!r}]", "one number or string per request", values) from None
+    if column.shape != (count,):
+        raise UsageError(f"columns[{name!r}]: expected one value per request ({count}), got shape {column.shape}")
+    if column.dtype.kind in "iufb":
+        return column, ()
+    if column.dtype.kind != "U":
+        raise UsageError(f"columns[{name!r}]: expected numbers or strings, got {column.dtype}")
+    distinct, codes = np.unique(column, return_inverse=True)
+    return codes.astype(np.int64), tuple(distinct.tolist())
+
+
+def _joined(columns: Sequence[npt.NDArray[Any] | None], requests: Sequence[DecodeRequest], dtype: Any) -> Any:
+    parts = [
+        np.zeros(len(request), dtype=dtype) if column is None else column
+        for column, request in zip(columns, requests, strict=True)
+    ]
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=dtype)
+
+
+# As a word of a column's name: start_time, but not timestep.
+_SECONDS = re.compile(r"(?<![a-z])(times?|timestamps?|seconds?)(?![a-z])")
+_NUMBERS = re.compile(r"(?<![a-z])(frames?|index|indices|indexes|idx|ids?|numbers?)(?![a-z])")
+
+
+def requests_of_rows(catalog: Catalog, at: str, options: PlanOptions) -> Requests:
+    """Make a request of each usable row that has numbers in column ``at``: frame numbers if integers, else seconds.
+
+    Raises:
+        UsageError: The column is missing, holds something else, or not as many numbers in every row.
+    """
+    if not catalog.has_frame_indexes:
+        raise UsageError(why_no_frames(catalog, "plan over catalog.with_frame_indexes()"))
+    if options.within is not None or options.clips_per_video != 1:
+        raise UsageError("at= has one clip a row: leave out within= and clips_per_video=")
+    every = RowLists.of(catalog, at)
+    usable = catalog.usable_rows
+    rows = usable[~every.has_null[usable] & (every.lengths[usable] > 0)]
+    chosen = every.take(rows)
+    _check_lists(catalog, at, rows, chosen)
+    by_time = chosen.values.dtype.kind == "f"
+    nothing = np.zeros_like(chosen.values, dtype=np.int64)
+    return Requests(
+        rows=rows,
+        offsets=chosen.offsets,
+        by_time=np.full(len(rows), by_time),
+        indices=nothing if by_time else chosen.values.astype(np.int64),
+        seconds=chosen.values.astype(np.float64) if by_time else nothing.astype(np.float64),
+        segments=nothing,
+        outputs=(OutputSpec(),),
+        output_of=np.zeros(len(rows), np.int64),
+        columns={name: catalog.column_values(name)[rows] for name in options.columns},
+        classes=tuple(catalog.classes),
+        picking=Picking(),
+        at=at,
+    )
+
+
+def remarks_on(catalog: Catalog, asked: Requests) -> Iterator[str]:
+    """Say what looks like a mistake in the column that requests were made of."""
+    at, rows = asked.at or "", asked.rows
+    if not len(rows):
+        return
+    by_time = bool(asked.by_time.any())
+    if not by_time and _SECONDS.search(at.lower()) and not _NUMBERS.search(at.lower()):
+        yield f"at={at!r}: integers are frame numbers, not seconds: for seconds write floats, such as 3.0"
+    wanted = (asked.seconds if by_time else asked.indices).reshape(len(rows), -1)
+    # NaN, and so past nothing, where a file has no times.
+    ends = catalog.column_values("duration_seconds")[rows] if by_time else catalog.num_frames[rows]
+    past = wanted >= ends[:, np.newaxis]
+    if by_time and past.any() and np.array_equal(wanted, np.floor(wanted)):
+        number, place = divmod(int(past.argmax()), past.shape[1])
+        yield (
+            f"at={at!r}: this column holds floats, which are seconds, but all of them are whole numbers, and "
+            f"{np.count_nonzero(past.any(1))} of {len(rows)} rows ask for a time past the end of the video: the first "
+            f"is {_named(catalog, rows, number)}, with {wanted[number, place]:g} s of {ends[number]:.2f} s. If they "
+            "are frame numbers, cast the column to integers (pandas: astype('int64')), so that the list has 30 and not "
+            "30.0, and scan again"
+        )
+    elif (lost := past.all(1)).any():
+        number = int(lost.argmax())
+        first, end = wanted[number, 0], ends[number]
+        asks = f"{first:g} s, but the video is {end:.2f} s long"
+        example = asks if by_time else f"frame {first}, but the video's frames go from 0 to {end - 1}"
+        yield (
+            f"at={at!r}: in {np.count_nonzero(lost)} of {len(rows)} rows, all frames lie past the end of the video: "
+            f"the first is {_named(catalog, rows, number)}, with {example}. The last frame of the video is delivered "
+            "in their place, with valid False. Correct these rows or leave them out; ff.plan_requests with "
+            "policy='error' makes such a clip an error"
+        )
+
+
+def _check_lists(catalog: Catalog, at: str, rows: IntArray, chosen: RowLists) -> None:
+    if not len(rows):
+        return
+    lengths = chosen.lengths
+    if (unlike := lengths != lengths[0]).any():
+        other = int(unlike.argmax())
+        raise UsageError(
+            f"column {at!r} must have the same number of frames in every row, but {_named(catalog, rows, 0)} has "
+            f"{lengths[0]} and {_named(catalog, rows, other)} has {lengths[other]}: repeat frames, or plan the "
+            "lengths apart with catalog[mask]"
+        )
+    if not (finite := np.isfinite(chosen.values)).all():
+        number = int(np.searchsorted(chosen.offsets, int(finite.argmin()), side="right")) - 1
+        raise UsageError(f"column {at!r} asks for a time that is not finite in {_named(catalog, rows, number)}")
+
+
+def _named(catalog: Catalog, rows: IntArray, number: int) -> str:
+    row = int(rows[number])
+    return f"row {row} ({catalog.shown_name(row)})"

@@ -1,0 +1,367 @@
+"""Clip rules by index: which frames of a video make a clip, on every stream, with timestamps or without.
+
+A rule is a value: frozen, hashable, checked when it is made. Its one method turns a timeline and a place in the epoch
+into chosen frames. The rules by time are in ``framefeed.plan._rules``.
+
+Clip rules by time: wanted times, as exact fractions of a second, resolved against each file's own timestamps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from fractions import Fraction
+from math import isfinite
+from numbers import Real
+from operator import index as whole_number
+from typing import ClassVar, Literal, Protocol
+
+import numpy as np
+
+from framefeed._arrays import IntArray
+from framefeed._cached import cached_property
+from framefeed._checks import expected
+from framefeed.errors import UsageError
+from framefeed.index import ExactTimes, Pick
+from framefeed.plan._choose import Chosen, Picking, Policy, Timeline, choose_frames, choose_times, find_times
+from framefeed.plan._random import Place
+
+
+class ClipRule(Protocol):
+    """What a plan needs of a rule; its ``repr`` must tell it from every other rule, for the plan's fingerprint."""
+
+    @property
+    def num_frames(self) -> int:
+        """T, the frames of one clip."""
+
+    def choose(self, timeline: Timeline, place: Place) -> Chosen:
+        """Choose the frames of one clip."""
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """The middle frames of ``num_frames`` equal parts: frame k has index floor((k + 0.5) * N / num_frames).
+
+    No frame is past the end, so ``policy`` has no effect. If the video has fewer frames, some of them repeat.
+
+    Example: ``Uniform(3)`` takes the frames 1, 5 and 8 of 10.
+    """
+
+    num_frames: int
+    _: KW_ONLY
+    policy: Policy = "repeat_last"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "num_frames", check_count("num_frames", self.num_frames))
+        Picking(policy=self.policy)
+
+    def choose(self, timeline: Timeline, place: Place) -> Chosen:
+        """Choose the frames of one clip."""
+        parts = np.arange(self.num_frames, dtype=np.int64)
+        numbers = (2 * parts + 1) * len(timeline) // (2 * self.num_frames)
+        return choose_frames(timeline, numbers, np.zeros_like(parts), self.policy)
+
+
+@dataclass(frozen=True)
+class RandomSegments:
+    """One random frame from each of n = ``num_frames`` equal parts, [floor(kN/n), floor((k+1)N/n)).
+
+    If the video has fewer frames, an empty part gives its lower bound. Frame k belongs to segment k. This is the
+    sampling of temporal segment networks (Wang et al., 2016).
+    """
+
+    num_frames: int
+    _: KW_ONLY
+    policy: Policy = "repeat_last"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "num_frames", check_count("num_frames", self.num_frames))
+        Picking(policy=self.policy)
+
+    def choose(self, timeline: Timeline, place: Place) -> Chosen:
+        """Choose the frames of one clip."""
+        bounds = np.arange(self.num_frames + 1, dtype=np.int64) * len(timeline) // self.num_frames
+        numbers = place.generator.integers(bounds[:-1], np.maximum(bounds[1:], bounds[:-1] + 1))
+        return choose_frames(timeline, numbers, np.arange(self.num_frames, dtype=np.int64), self.policy)
+
+
+@dataclass(frozen=True)
+class AtIndices:
+    """The same frame numbers in every video; negative numbers count from the end.
+
+    Attributes:
+        indices: Frame numbers in any order, with repeats; kept as a tuple.
+        policy: Which frames replace those past the end.
+    """
+
+    indices: Sequence[int]
+    _: KW_ONLY
+    policy: Policy = "repeat_last"
+
+    def __post_init__(self) -> None:
+        try:
+            indices = tuple(whole_number(index) for index in self.indices)
+        except TypeError:
+            raise expected("indices", "a list of integers such as [0, 30, -1]", self.indices) from None
+        if not indices:
+            raise UsageError("indices: expected at least one frame number, got an empty list")
+        object.__setattr__(self, "indices", indices)
+        Picking(policy=self.policy)
+
+    @property
+    def num_frames(self) -> int:
+        """T, the frames of one clip."""
+        return len(self.indices)
+
+    def choose(self, timeline: Timeline, place: Place) -> Chosen:
+        """Choose the frames of one clip."""
+        numbers = np.array(self.indices, dtype=np.int64)
+        return choose_frames(timeline, numbers, np.zeros_like(numbers), self.policy)
+
+
+@dataclass(frozen=True)
+class EveryFrame:
+    """Clips of one frame, with one position for each frame of each video; ``policy`` has no effect."""
+
+    policy: Policy = "repeat_last"
+    num_frames: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        Picking(policy=self.policy)
+
+    def choose(self, timeline: Timeline, place: Place) -> Chosen:
+        """Choose the frame of one clip."""
+        numbers = np.array([place.number], dtype=np.int64)
+        return choose_frames(timeline, numbers, np.zeros_like(numbers), self.policy)
+
+
+def check_count(name: str, count: object) -> int:
+    """Return a count as an int, so that equal rules read alike; UsageError unless it is whole and at least 1."""
+    if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
+        raise expected(name, "an integer of at least 1", count)
+    return int(count)
+
+
+Seconds = float | Fraction
+Start = Literal["random"] | Seconds
+
+
+@dataclass(frozen=True)
+class AtSeconds:
+    """The same times in every video, in seconds from its first frame.
+
+    Attributes:
+        seconds: Wanted times in any order; kept as a tuple.
+        pick: Which frame is taken for a time: "played", "nearest", "previous" or "next".
+        tolerance_seconds: Largest allowed distance between wanted and picked time; None for no limit.
+        policy: Which frames replace those past the end: "repeat_last", "wrap" or "error".
+    """
+
+    seconds: Sequence[Seconds]
+    _: KW_ONLY
+    pick: Pick = "played"
+    tolerance_seconds: float | None = None
+    policy: Policy = "repeat_last"
+
+    def __post_init__(self) -> None:
+        try:
+            seconds = tuple(_number("seconds", time) for time in self.seconds)
+        except TypeError:
+            raise expected("seconds", "a list of times such as [0.5, 1.0]", self.seconds) from None
+        if not seconds:
+            raise UsageError("seconds: expected at least one time, got an empty list")
+        object.__setattr__(self, "seconds", seconds)
+        self._picking  # noqa: B018 - made now, so that a wrong rule does not wait for its first clip
+
+    @property
+    def num_frames(self) -> int:
+        """T, the frames of one clip."""
+        return len(self.seconds)
+
+    @cached_property
+    def _picking(self) -> Picking:
+        return Picking(self.pick, self.tolerance_seconds, self.policy)
+
+    @cached_property
+    def _times(self) -> ExactTimes:
+        return ExactTimes.of(self.seconds)
+
+    def choose(self, timeline: Timeline, place: Place) -> Chosen:
+        """Choose the frames of the clip at one place of the epoch."""
+        segments = np.zeros(self.num_frames, dtype=np.int64)
+        return choose_times(timeline, timeline.ticks(self._times), segments, self._picking)
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Several rates in one clip: some frames at one rate, then some frames at another.
+
+    Segment j begins at start + the sum of num_frames_i / fps_i of the segments before it.
+
+    Example: ``Rates([(1, 2), (2, 2)], start=0)`` wants the times 0, 1, 2 and 2.5 s, in segments 0, 0, 1 and 1.
+
+    Attributes:
+        rates: (frames per second, number of frames) of each segment; kept as a tuple.
+        start: Seconds from the first frame, or "random": the pts of a random frame from which the whole clip fits. If
+            it fits nowhere, the clip starts at the first frame, and the policy fills the rest.
+        pick: Which frame is taken for a time: "played", "nearest", "previous" or "next".
+        tolerance_seconds: Largest allowed distance between wanted and picked time; None for no limit.
+        policy: Which frames replace those past the end: "repeat_last", "wrap" or "error".
+    """
+
+    rates: Sequence[tuple[Seconds, int]]
+    start: Start = "random"
+    _: KW_ONLY
+    pick: Pick = "played"
+    tolerance_seconds: float | None = None
+    policy: Policy = "repeat_last"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rates", tuple(_checked_rates(self.rates)))
+        object.__setattr__(self, "start", _checked_start(self.start))
+        self._picking  # noqa: B018 - made now, so that a wrong rule does not wait for its first clip
+
+    @property
+    def num_frames(self) -> int:
+        """T, the frames of one clip."""
+        return sum(count for _, count in self.rates)
+
+    @cached_property
+    def _picking(self) -> Picking:
+        return Picking(self.pick, self.tolerance_seconds, self.policy)
+
+    @cached_property
+    def _segments(self) -> IntArray:
+        return np.repeat(np.arange(len(self.rates), dtype=np.int64), [count for _, count in self.rates])
+
+    @cached_property
+    def _offsets(self) -> ExactTimes:
+        begin, times = Fraction(0), []
+        for fps, count in self.rates:
+            step = 1 / Fraction(fps)
+            times += [begin + number * step for number in range(count)]
+            begin += count * step
+        return ExactTimes.of(times)
+
+    @cached_property
+    def _span(self) -> ExactTimes:
+        return ExactTimes.of([self._offsets[-1]])
+
+    def choose(self, timeline: Timeline, place: Place) -> Chosen:
+        """Choose the frames of the clip at one place of the epoch."""
+        ticks = timeline.ticks(self._offsets, self._origin(timeline, place))
+        return choose_times(timeline, ticks, self._segments, self._picking)
+
+    def _origin(self, timeline: Timeline, place: Place) -> int | Fraction:
+        """The tick at which the clip begins; a start that means a frame's pts is that pts for all times after it."""
+        if self.start != "random":
+            return timeline.ticks(ExactTimes.of([self.start]))[0]
+        fitting = timeline.starts_that_fit(self._span, self.pick)
+        return int(timeline.pts[place.generator.integers(fitting)]) if fitting else timeline.origin
+
+
+@dataclass(frozen=True)
+class Dense:
+    """Frames at equal distances: every ``stride``-th frame, or ``fps`` frames per second.
+
+    Example: ``Dense(16, stride=4)``, ``Dense(16, fps=8, start=1.5)``.
+
+    Attributes:
+        num_frames: T, the frames of one clip.
+        stride: Distance in frames; 1 if neither ``stride`` nor ``fps`` is given.
+        fps: Frames per second, instead of ``stride``.
+        start: Seconds from the first frame, or "random": a random frame from which the whole clip fits. If it fits
+            nowhere, the clip starts at the first frame, and the policy fills the rest. With ``stride``, ``pick`` and
+            ``tolerance_seconds`` choose the frame for the start; on a stream without timestamps, 0 is its first frame.
+        pick: Which frame is taken for a time: "played", "nearest", "previous" or "next".
+        tolerance_seconds: Largest allowed distance between wanted and picked time; None for no limit.
+        policy: Which frames replace those past the end: "repeat_last", "wrap" or "error".
+    """
+
+    num_frames: int
+    _: KW_ONLY
+    stride: int | None = None
+    fps: Seconds | None = None
+    start: Start = "random"
+    pick: Pick = "played"
+    tolerance_seconds: float | None = None
+    policy: Policy = "repeat_last"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "num_frames", check_count("num_frames", self.num_frames))
+        if self.stride is not None and self.fps is not None:
+            raise UsageError("expected either stride= or fps=, got both")
+        if self.fps is None:
+            object.__setattr__(self, "stride", 1 if self.stride is None else check_count("stride", self.stride))
+        else:
+            object.__setattr__(self, "fps", _rate(self.fps))
+        object.__setattr__(self, "start", _checked_start(self.start))
+        self._picking  # noqa: B018 - made now, so that a wrong rule does not wait for its first clip
+        self._by_time  # noqa: B018
+
+    @cached_property
+    def _picking(self) -> Picking:
+        return Picking(self.pick, self.tolerance_seconds, self.policy)
+
+    @cached_property
+    def _by_time(self) -> Rates | None:
+        if self.fps is None:
+            return None
+        picking = {"pick": self.pick, "tolerance_seconds": self.tolerance_seconds, "policy": self.policy}
+        return Rates([(self.fps, self.num_frames)], self.start, **picking)  # type: ignore[arg-type]
+
+    def choose(self, timeline: Timeline, place: Place) -> Chosen:
+        """Choose the frames of the clip at one place of the epoch."""
+        if self._by_time is not None:
+            return self._by_time.choose(timeline, place)
+        first, error = self._first(timeline, place)
+        numbers = first + np.arange(self.num_frames, dtype=np.int64) * (self.stride or 1)
+        chosen = choose_frames(timeline, numbers, np.zeros_like(numbers), self.policy)
+        errors = chosen.errors.copy()
+        errors[0] += error
+        return replace(chosen, errors=errors)
+
+    def _first(self, timeline: Timeline, place: Place) -> tuple[int, float]:
+        """Number of the clip's first frame, and how far it is from the wanted start in seconds."""
+        if self.start == "random":
+            fitting = len(timeline) - (self.num_frames - 1) * (self.stride or 1)
+            return int(place.generator.integers(fitting)) if fitting > 0 else 0, 0.0
+        if self.start == 0 and not timeline.index.has_timestamps:
+            return 0, 0.0
+        found = find_times(timeline, timeline.ticks(ExactTimes.of([self.start])), self._picking)
+        return (len(timeline), 0.0) if found.past[0] else (int(found.numbers[0]), float(found.errors[0]))
+
+
+def _checked_rates(rates: Sequence[tuple[Seconds, int]]) -> Iterator[tuple[Seconds, int]]:
+    try:
+        pairs = [(fps, count) for fps, count in rates]
+    except (TypeError, ValueError):
+        raise expected("rates", "a list of (fps, num_frames) such as [(1.0, 8), (2.0, 8)]", rates) from None
+    if not pairs:
+        raise UsageError("rates: expected at least one (fps, num_frames), got an empty list")
+    for fps, count in pairs:
+        yield _rate(fps), check_count("num_frames", count)
+
+
+def _rate(fps: Seconds) -> Seconds:
+    if _number("fps", fps) <= 0:
+        raise expected("fps", "a number above 0", fps)
+    return _number("fps", fps)
+
+
+def _checked_start(start: Start) -> Start:
+    if start == "random":
+        return "random"
+    if isinstance(start, str):
+        raise expected("start", "'random' or seconds from the first frame", start)
+    if _number("start", start) < 0:
+        raise expected("start", "seconds from the first frame, at least 0", start)
+    return _number("start", start)
+
+
+def _number(name: str, value: object) -> Seconds:
+    """Take a time or a rate exactly as it is, in the plainest type that can hold it, so that equal rules read alike."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not isfinite(value):
+        raise expected(name, 'a finite number or "random"' if name == "start" else "a finite number", value)
+    exact = value if isinstance(value, (int, Fraction)) else float(value)
+    return int(exact) if exact == int(exact) else exact

@@ -1,0 +1,417 @@
+"""The columns of a catalog as a report reads them: each file once, as Arrow and NumPy columns, never row by row.
+
+Numbers and names as people read them.
+
+What reading one frame will cost, predicted from facts alone.
+
+A decoder starts at a key frame, so one random frame of a video costs the pictures from there on. With GOPs of one
+length g = frames / key frames these are 1, 2 ... g pictures, (g + 1) / 2 on average. GOPs of unequal lengths cost more
+than that, and pictures that no other refers to, which are left out, make it less. The unit is the megapixel decoded:
+what it takes in time differs from codec to codec.
+
+Histograms and densities: values -> counts, and nothing is lost on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from math import isfinite
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from framefeed._arrays import FloatArray, IntArray
+from framefeed._cached import cached_property
+from framefeed.catalog import Catalog, unescape, visible
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many files have which value, most frequent first.
+
+    Attributes:
+        names: The values.
+        counts: Files with each.
+        unknown: Files without one.
+    """
+
+    names: tuple[str, ...]
+    counts: tuple[int, ...]
+    unknown: int = 0
+
+    @property
+    def total(self) -> int:
+        """Number of files."""
+        return sum(self.counts) + self.unknown
+
+
+def counted(names: Sequence[str | None], counts: Sequence[int]) -> Counts:
+    """Order counts by frequency, then by name; None is what is not known."""
+    pairs = [(name, number) for name, number in zip(names, counts, strict=True) if name and number]
+    pairs.sort(key=lambda pair: (-pair[1], pair[0]))
+    unknown = sum(counts) - sum(number for _, number in pairs)
+    return Counts(tuple(name for name, _ in pairs), tuple(number for _, number in pairs), unknown)
+
+
+class Columns:
+    """Columns of a catalog; a file that several rows name is counted once.
+
+    Args:
+        catalog: Read column by column.
+
+    Attributes:
+        catalog: As given.
+    """
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+
+    @cached_property
+    def files(self) -> IntArray:
+        """First row of each file, int64 [F]."""
+        encoded = self.catalog.table.column("source").combine_chunks().dictionary_encode()
+        numbers = encoded.indices.to_numpy()
+        newest = np.maximum.accumulate(numbers) if len(numbers) else numbers
+        return np.flatnonzero(np.diff(newest, prepend=-1)).astype(np.int64)
+
+    @cached_property
+    def usable(self) -> IntArray:
+        """Rows of files that can be read, int64."""
+        return np.intersect1d(self.files, self.catalog.usable_rows, assume_unique=True)
+
+    @cached_property
+    def failed(self) -> IntArray:
+        """Rows of files with an error, int64."""
+        return np.intersect1d(self.files, self.catalog.failed_rows, assume_unique=True)
+
+    @cached_property
+    def videos(self) -> IntArray:
+        """Usable rows that are videos, int64."""
+        return self._of_kind("video")
+
+    @cached_property
+    def images(self) -> IntArray:
+        """Usable rows that are images, int64."""
+        return self._of_kind("image")
+
+    def _of_kind(self, kind: str) -> IntArray:
+        is_kind = pc.equal(self.catalog.table.column("kind"), kind).fill_null(False).to_numpy()
+        rows: IntArray = self.usable[is_kind[self.usable]]
+        return rows
+
+    def numbers(self, name: str, rows: IntArray) -> FloatArray:
+        """Read numbers or truth values of some rows, float64; NaN where unknown."""
+        column = self.catalog.table.column(name).cast(pa.float64(), safe=False).fill_null(np.nan)
+        values: FloatArray = column.to_numpy()[rows]
+        return values
+
+    def texts(self, name: str, rows: IntArray) -> list[str]:
+        """Read texts of a few rows; empty where unknown."""
+        taken = self.catalog.table.column(name).take(pa.array(rows))
+        return [text or "" for text in taken.to_pylist()]
+
+    def counts(self, name: str, rows: IntArray) -> Counts:
+        """Count the values of a column of texts among some rows; the empty text counts as unknown."""
+        values = pc.value_counts(self.catalog.table.column(name).take(pa.array(rows)).combine_chunks())
+        return counted(values.field("values").to_pylist(), values.field("counts").to_pylist())
+
+    @cached_property
+    def common_folder(self) -> str:
+        """What the names of all files begin with, up to a slash; empty if there is no such thing."""
+        if len(self.files) < 2:
+            return ""
+        ends = pc.min_max(self.catalog.table.column("source")).as_py()
+        first, last = ends["min"] or "", ends["max"] or ""
+        same = next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
+        return first[: first[:same].rfind("/") + 1]
+
+
+SHOWN_NAME = 72
+"""Characters of a name in a table; the full one is its tooltip."""
+SHOWN_TITLE = 5000
+"""Characters of a tooltip: the longest name that Linux allows, and then some."""
+UNKNOWN = "–"
+
+
+def count(value: float) -> str:
+    """Write a whole number: ``1,234,567``."""
+    return f"{round(value):,}"
+
+
+def count_of(number: float, noun: str) -> str:
+    """Write a count with its noun: ``1 file``, ``2,000 files``."""
+    return f"{count(number)} {noun if number == 1 else f'{noun}s'}"
+
+
+def share(part: float, whole: float) -> str:
+    """Write a share: ``12.3 %``; what is not nothing is never written as nothing, nor what is not all as all."""
+    if not whole or not part:
+        return "0 %"
+    percent = 100 * part / whole
+    if part != whole and not 0.05 <= percent < 99.95:
+        return "< 0.1 %" if percent < 1 else "> 99.9 %"
+    return f"{percent:.1f} %" if part != whole else "100 %"
+
+
+def number(value: float) -> str:
+    """Write a number with three significant digits or all of its whole ones: ``0.0125``, ``12.5``, ``1,920``."""
+    if not isfinite(value):
+        return UNKNOWN
+    if 100 <= abs(value) < 1e15:
+        return f"{value:,.0f}"
+    mantissa, _, exponent = f"{value:.3g}".partition("e")
+    return f"{mantissa}e{int(exponent)}" if exponent else mantissa
+
+
+def short(value: float) -> str:
+    """Write a large number briefly: ``1.25 M``, ``3.2 G``."""
+    return _scaled(value, ("", "k", "M", "G", "T")).strip()
+
+
+def data_size(value: float) -> str:
+    """Write a number of bytes: ``820 B``, ``1.25 MB``; 1 kB is 1000 bytes."""
+    return _scaled(value, ("B", "kB", "MB", "GB", "TB", "PB"))
+
+
+def megapixels(value: float) -> str:
+    """Write megapixels: ``2.07 Mpx``, ``1.5 Gpx``."""
+    return _scaled(value, ("Mpx", "Gpx", "Tpx", "Ppx"))
+
+
+def seconds(value: float) -> str:
+    """Write a duration in its largest fitting unit: ``0.5 s``, ``2.5 min``, ``1.5 h``, ``41.7 days``."""
+    if not isfinite(value):
+        return UNKNOWN
+    for unit, length in (("days", 172_800), ("h", 3600), ("min", 60)):
+        if value >= length:
+            return f"{number(value / (86_400 if unit == 'days' else length))} {unit}"
+    return f"{number(value)} s"
+
+
+def full_name(text: str) -> str:
+    """Show a stored name as it is, but for characters that must not be shown as they are."""
+    return shortened(visible(unescape(text)), SHOWN_TITLE)
+
+
+def shortened(text: str, length: int) -> str:
+    """Leave out the middle of a long text; ends tell names apart."""
+    if len(text) <= length:
+        return text
+    tail = length * 2 // 5
+    return f"{text[: length - tail - 1]}…{text[-tail:]}"
+
+
+def _scaled(value: float, units: tuple[str, ...]) -> str:
+    if not isfinite(value):
+        return UNKNOWN
+    for unit in units[:-1]:
+        if abs(value) < 999.5:
+            return f"{number(value)} {unit}"
+        value /= 1000
+    return f"{number(value)} {units[-1]}"
+
+
+MILLISECONDS_PER_MEGAPIXEL = 1.9
+"""The median of 93 real H.264 videos, two busy x86-64 cores; a quarter took less than 1.2, a quarter more than 3.5."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Costs:
+    """Predicted costs of files.
+
+    Attributes:
+        rows: Rows of the files, int64 [F].
+        gop: Frames per key frame, float64 [F]; NaN where unknown.
+        random_megapixels: To be decoded for one random frame, float64 [F]; NaN where unknown.
+        all_megapixels: To be decoded for all frames in order, float64 [F]; NaN where unknown.
+    """
+
+    rows: IntArray
+    gop: FloatArray
+    random_megapixels: FloatArray
+    all_megapixels: FloatArray
+
+
+def costs(columns: Columns) -> Costs:
+    """Predict the costs of all usable files."""
+    rows = columns.usable
+    frames = columns.numbers("num_frames", rows)
+    is_image = np.isin(rows, columns.images)
+    frames = np.where(is_image & np.isnan(frames), 1.0, frames)
+    gop = gop_lengths(frames, columns.numbers("num_key_frames", rows))
+    pictures = np.where(is_image, 1.0, (gop + 1) / 2)
+    megapixels = _coded_pixels(columns, rows) / 1e6
+    return Costs(rows, gop, megapixels * pictures, megapixels * frames)
+
+
+def gop_lengths(frames: FloatArray, key_frames: FloatArray) -> FloatArray:
+    """Frames per key frame; a video without one is a single GOP, and what is unknown stays so."""
+    return frames / np.maximum(key_frames, 1.0)
+
+
+def _coded_pixels(columns: Columns, rows: IntArray) -> FloatArray:
+    coded, shown = (
+        columns.numbers(f"{prefix}width", rows) * columns.numbers(f"{prefix}height", rows) for prefix in ("coded_", "")
+    )
+    return np.where(np.nan_to_num(coded) > 0, coded, shown)
+
+
+def largest(values: FloatArray, limit: int) -> IntArray:
+    """Positions of the largest values, largest first, ties in order; NaN is none of them."""
+    known = np.flatnonzero(~np.isnan(values))
+    order = np.argsort(-values[known], kind="stable")
+    return known[order[:limit]]
+
+
+MAX_BINS = 28
+"""More bars than this are thinner than a finger on a phone."""
+MIN_BINS = 6
+MAX_CELLS = 40
+"""Cells along one axis of a density."""
+
+HALF_OCTAVES = tuple(chain([1.0, 2.0, 3.0], *((2.0**k, 1.5 * 2.0**k) for k in range(2, 26))))
+"""1, 2, 3, 4, 6, 8, 12 ...: for whole numbers; 480, 720 and 1080 rows fall into bins of their own."""
+ONE_TWO_FIVE = tuple(factor * 10.0**power for power in range(-6, 16) for factor in (1, 2, 5))
+SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800,
+           3600, 7200, 18_000, 36_000, 86_400, 604_800)  # fmt: skip
+"""Steps that clocks know, up to a week."""
+ASPECTS = tuple(2 ** ((step - 0.5) / 12) for step in range(-25, 27))
+"""A twelfth of an octave each: 1:1, 5:4, 4:3, 3:2, 16:9 and 21:9 lie near the middles of bins, as musical intervals."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Histogram:
+    """Counts of values in half-open bins, and of those beside them.
+
+    Attributes:
+        edges: Ascending, float64 [B + 1].
+        counts: Values with edges[i] <= value < edges[i + 1], int64 [B].
+        below: Values less than the first edge.
+        above: Values not less than the last edge.
+        quantiles: Least, 5 %, median, 95 % and greatest value, float64 [5]; NaN where there are no values.
+    """
+
+    edges: FloatArray
+    counts: IntArray
+    below: int
+    above: int
+    quantiles: FloatArray
+
+    @property
+    def total(self) -> int:
+        """Number of values."""
+        return int(self.counts.sum()) + self.below + self.above
+
+    def position(self, value: float) -> float:
+        """Where a value lies in units of bins from the first edge; bins are drawn equally wide."""
+        return float(np.interp(value, self.edges, np.arange(len(self.edges))))
+
+
+def histogram(values: FloatArray, edges: FloatArray) -> Histogram:
+    """Count finite values in bins.
+
+    Args:
+        values: float64 [N], without NaN.
+        edges: Ascending, float64 [B + 1].
+    """
+    places = np.searchsorted(edges, values, side="right")
+    counts = np.bincount(places, minlength=len(edges) + 1).astype(np.int64)
+    levels = [0.0, 0.05, 0.5, 0.95, 1.0]
+    quantiles = np.quantile(values, levels) if len(values) else np.full(len(levels), np.nan)
+    return Histogram(edges, counts[1:-1], int(counts[0]), int(counts[-1]), quantiles.astype(np.float64))
+
+
+def part_of(ladder: tuple[float, ...], values: FloatArray) -> FloatArray:
+    """Choose the edges of a ladder that cover the values: at least ``MIN_BINS`` bins, at most ``MAX_BINS``.
+
+    Values beyond the ladder's ends stay outside; those between them never do.
+    """
+    steps = np.asarray(ladder, dtype=np.float64)
+    if not len(values):
+        return steps[: MIN_BINS + 1]
+    last_edge = len(steps) - 1
+    first = max(0, int(np.searchsorted(steps, values.min(), side="right")) - 1)
+    last = min(last_edge, max(first + 1, int(np.searchsorted(steps, values.max(), side="right"))))
+    missing = max(0, MIN_BINS - (last - first))
+    first = max(0, min(first - missing // 2, last_edge - MIN_BINS))
+    last = min(last_edge, max(last, first + MIN_BINS))
+    stride = -(-(last - first) // MAX_BINS)
+    return steps[np.minimum(np.arange(first, last + stride, stride), last_edge)]
+
+
+def linear_edges(values: FloatArray) -> FloatArray:
+    """Choose round edges from 0 on, at most ``MAX_BINS`` bins; the highest half per cent may lie beyond them."""
+    high = float(np.quantile(values, 0.995)) if len(values) else 1.0
+    high = high if high > 0 else 1.0
+    step = nice_step(high / (MAX_BINS - 4))
+    return np.arange(int(high // step) + 2, dtype=np.float64) * step
+
+
+def nice_step(least: float) -> float:
+    """Give the least of 1, 2, 2.5, 5 times a power of ten that is not less."""
+    power = float(10.0 ** np.floor(np.log10(least)))
+    return next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= least * (1 - 1e-9))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Density:
+    """Files by width and height, in cells that are equally wide on a logarithmic scale.
+
+    Attributes:
+        edges: Of both axes, in pixels, float64 [C + 1].
+        columns: Number of the cell along the width, int64 [Z], of each cell that is not empty.
+        rows: The same along the height, int64 [Z].
+        counts: Files in it, int64 [Z].
+    """
+
+    edges: FloatArray
+    columns: IntArray
+    rows: IntArray
+    counts: IntArray
+
+
+def density(widths: FloatArray, heights: FloatArray) -> Density:
+    """Count sizes in cells.
+
+    Args:
+        widths: Columns of pixels, at least 1, float64 [N]; N >= 1.
+        heights: Rows of pixels, likewise.
+    """
+    low = int(np.floor(np.log2(min(widths.min(), heights.min()))))
+    high = int(np.floor(np.log2(max(widths.max(), heights.max())))) + 1
+    if high - low < 3:
+        low, high = max(0, low - 1), high + 1
+    per_octave = next((each for each in (16, 8, 4, 2) if each * (high - low) <= MAX_CELLS), 1)
+    edges = 2.0 ** (low + np.arange((high - low) * per_octave + 1) / per_octave)
+    columns, rows = (np.searchsorted(edges, sides, side="right") - 1 for sides in (widths, heights))
+    cells, counts = np.unique(columns * len(edges) + rows, return_counts=True)
+    return Density(edges, cells // len(edges), cells % len(edges), counts.astype(np.int64))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sizes:
+    """Distinct sizes, most frequent first.
+
+    Attributes:
+        widths: int64 [S].
+        heights: int64 [S].
+        counts: Files of this size, int64 [S].
+    """
+
+    widths: IntArray
+    heights: IntArray
+    counts: IntArray
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+
+def distinct_sizes(widths: FloatArray, heights: FloatArray) -> Sizes:
+    """Count files of each size."""
+    packed = widths.astype(np.int64) << 32 | heights.astype(np.int64)
+    values, counts = np.unique(packed, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    return Sizes(values[order] >> 32, values[order] & 0xFFFFFFFF, counts[order].astype(np.int64))

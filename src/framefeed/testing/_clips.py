@@ -1,0 +1,377 @@
+"""Write small videos whose frames show their own numbers, with PyAV alone."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import av.container
+import numpy as np
+import numpy.typing as npt
+from av.audio.stream import AudioStream
+from av.stream import Disposition
+from av.video.reformatter import VideoReformatter
+from av.video.stream import VideoStream
+
+from framefeed.testing._stamps import draw_stamp
+
+# One thread and no version strings or random ids in the file: the same bytes every time, where the codec allows.
+_BITEXACT_CONTAINER = {"fflags": "+bitexact"}
+_BITEXACT_CODEC = {"flags": "+bitexact"}
+_AUDIO_RATE = 48000
+
+# What makes each encoder quick, single-threaded, quiet and repeatable. x264's macroblock tree reads past the edge of
+# small pictures: with it, the same frames give other bytes from one run to the next.
+_ENCODER_DEFAULTS: dict[str, dict[str, str]] = {
+    "libx264": {"preset": "veryfast", "mbtree": "0"},
+    "libx264rgb": {"preset": "veryfast", "mbtree": "0"},
+    "libx265": {"preset": "ultrafast", "x265-params": "pools=none:frame-threads=1:log-level=none"},
+    # Not "realtime": libvpx then chooses its effort by the clock.
+    "libvpx": {"deadline": "good", "cpu-used": "5"},
+    "libvpx-vp9": {"deadline": "realtime", "cpu-used": "8"},
+    "libsvtav1": {"preset": "8", "crf": "20", "svtav1-params": "lp=1"},
+}
+
+# Options that are lists in themselves, by what stands between their items: a spec adds to them.
+_LISTS = {"flags": "", "svtav1-params": ":", "x265-params": ":"}
+
+Picture = npt.NDArray[np.uint8]
+Draw = Callable[[int], Picture]
+
+
+@dataclass(frozen=True, slots=True)
+class ClipSpec:
+    """Description of one video stream whose frames show their own numbers.
+
+    Example:
+        A phone video: portrait, variable rate::
+
+            ClipSpec(num_frames=3, rotation=90, pts=(0, 33, 71), time_base=Fraction(1, 1000))
+
+    Attributes:
+        num_frames: Number of frames.
+        height: Coded rows.
+        width: Coded columns.
+        fps: Frames per second; if `pts` is given, only the rate in the header.
+        codec: Name of an encoder of PyAV.
+        pixel_format: FFmpeg's name of the pixel format.
+        gop: Largest distance of key frames; None uses the encoder's default.
+        b_frames: Largest number of B-frames in a row; None uses the encoder's default.
+        codec_options: Further encoder options, such as ``{"x264-params": "open-gop=1"}``.
+        container_options: Muxer options, such as ``{"movflags": "+faststart"}``.
+        container_format: Name of the muxer, if the ending of the file name does not decide it.
+        pts: Time of each frame in units of `time_base`; None for a constant rate from 0.
+        time_base: Unit of `pts`; None for 1/fps.
+        start_seconds: Added to every time.
+        rotation: Degrees counter-clockwise, a multiple of 90, by which a player turns the coded picture (written as
+            a display matrix); frames are drawn so that they stand upright after it.
+        mirrored: Whether a player flips it left to right, after turning.
+        disposition: Disposition of the stream in the container, such as ``"attached_pic"``; None uses the muxer's
+            default.
+        first_stamp: Number of the first frame; the others count on from it.
+        style: Colour and motion of the background.
+        seed: Texture of the background.
+        draw: Function that draws the pictures instead: ordinal to uint8 RGB [height, width, 3] as displayed.
+    """
+
+    num_frames: int = 100
+    height: int = 96
+    width: int = 128
+    fps: Fraction | int = 25
+    codec: str = "libx264"
+    pixel_format: str = "yuv420p"
+    gop: int | None = 25
+    b_frames: int | None = 3
+    codec_options: Mapping[str, str] = field(default_factory=dict)
+    container_options: Mapping[str, str] = field(default_factory=dict)
+    container_format: str | None = None
+    pts: tuple[int, ...] | None = None
+    time_base: Fraction | None = None
+    start_seconds: Fraction | float = 0
+    rotation: int = 0
+    mirrored: bool = False
+    disposition: str | None = None
+    first_stamp: int = 0
+    style: int = 0
+    seed: int = 0
+    draw: Draw | None = None
+
+    def __post_init__(self) -> None:
+        if self.pts is not None and len(self.pts) != self.num_frames:
+            raise ValueError(f"pts: expected one for each of num_frames={self.num_frames} frames, got {len(self.pts)}")
+        if self.rotation % 90:
+            raise ValueError(f"rotation: expected a multiple of 90 degrees, got {self.rotation}")
+
+    @property
+    def displayed_size(self) -> tuple[int, int]:
+        """(height, width) after turning."""
+        return (self.width, self.height) if self.rotation % 180 else (self.height, self.width)
+
+    @property
+    def stamps(self) -> tuple[int, ...]:
+        """The numbers of the frames in the order in which they are shown."""
+        return tuple(range(self.first_stamp, self.first_stamp + self.num_frames))
+
+
+@dataclass(frozen=True, slots=True)
+class AudioSpec:
+    """Description of one silent audio stream.
+
+    Attributes:
+        seconds: Length of the stream, rounded to 1024 samples.
+        codec: Name of an audio encoder of PyAV.
+    """
+
+    seconds: float = 2.0
+    codec: str = "aac"
+
+
+def write_clip(path: str | os.PathLike[str], *specs: ClipSpec | AudioSpec) -> Path:
+    """Write a media file with one stream per spec.
+
+    Args:
+        path: File to write; its ending chooses the container, unless the first clip has a ``container_format``.
+        *specs: The streams; the container options of the first clip are used. Without any spec, one `ClipSpec()`.
+
+    Returns:
+        The path.
+
+    Raises:
+        ValueError: Two values of a spec contradict each other.
+        av.FFmpegError: The encoder or the muxer does not accept the spec.
+    """
+    specs = specs or (ClipSpec(),)
+    first = next((spec for spec in specs if isinstance(spec, ClipSpec)), ClipSpec())
+    with open_output(os.fspath(path), first.container_format, first.container_options) as container:
+        _write_streams(container, specs)
+    return Path(path)
+
+
+def clip_bytes(spec: ClipSpec, container_format: str) -> bytes:
+    """Write a clip to memory and return its bytes."""
+    buffer = io.BytesIO()
+    with open_output(buffer, container_format, spec.container_options) as container:
+        _write_streams(container, (spec,))
+    return buffer.getvalue()
+
+
+def open_output(
+    target: str | io.BytesIO, container_format: str | None = None, options: Mapping[str, str] | None = None
+) -> av.container.OutputContainer:
+    """Open a container for writing that holds no random ids and no version strings."""
+    return av.open(target, "w", format=container_format, options={**_BITEXACT_CONTAINER, **(options or {})})
+
+
+def _write_streams(container: av.container.OutputContainer, specs: Sequence[ClipSpec | AudioSpec]) -> None:
+    streams = [_add_any(container, spec) for spec in specs]
+    with _contained_svt():
+        # Even where there is no frame: an empty video has a header.
+        container.start_encoding()
+    unfinished = set()
+    for number, frame in _interleaved([_frames_of_any(spec) for spec in specs]):
+        container.mux(streams[number].encode(frame))  # type: ignore[arg-type]  # a stream's own kind of frame
+        unfinished.add(number)
+    for number in sorted(unfinished):
+        container.mux(streams[number].encode(None))
+
+
+@contextmanager
+def _contained_svt() -> Iterator[None]:
+    """Keep what SVT-AV1 does when it opens to itself.
+
+    It greets on stderr, and listens to nothing but its own environment variable. As root it leaves the calling thread
+    on real-time scheduling, which all that this thread starts inherits: on one core nothing else runs any more.
+    """
+    before = os.environ.get("SVT_LOG")
+    os.environ["SVT_LOG"] = "1"
+    has_policy = hasattr(os, "sched_getscheduler")  # Linux and some other systems
+    policy, parameter = (os.sched_getscheduler(0), os.sched_getparam(0)) if has_policy else (0, None)
+    try:
+        yield
+    finally:
+        if parameter is not None and os.sched_getscheduler(0) != policy:
+            os.sched_setscheduler(0, policy, parameter)
+        if before is None:
+            del os.environ["SVT_LOG"]
+        else:
+            os.environ["SVT_LOG"] = before
+
+
+def _add_any(container: av.container.OutputContainer, spec: ClipSpec | AudioSpec) -> VideoStream | AudioStream:
+    if isinstance(spec, ClipSpec):
+        return add_stream(container, spec)
+    stream = container.add_stream(spec.codec, rate=_AUDIO_RATE, options=_BITEXACT_CODEC)
+    assert isinstance(stream, AudioStream)
+    stream.layout = "mono"
+    return stream
+
+
+def _frames_of_any(spec: ClipSpec | AudioSpec) -> Iterator[av.VideoFrame | av.AudioFrame]:
+    return frames_of(spec) if isinstance(spec, ClipSpec) else _silence(spec)
+
+
+def _silence(spec: AudioSpec) -> Iterator[av.AudioFrame]:
+    for start in range(0, round(spec.seconds * _AUDIO_RATE), 1024):
+        frame = av.AudioFrame.from_ndarray(np.zeros((1, 1024), np.float32), format="fltp", layout="mono")
+        frame.sample_rate, frame.pts, frame.time_base = _AUDIO_RATE, start, Fraction(1, _AUDIO_RATE)
+        yield frame
+
+
+def add_stream(container: av.container.OutputContainer, spec: ClipSpec) -> VideoStream:
+    """Add the stream of a spec to a container that is being written."""
+    stream = container.add_stream(spec.codec, rate=Fraction(spec.fps), options=_encoder_options(spec))
+    assert isinstance(stream, VideoStream)
+    stream.height, stream.width, stream.pix_fmt = spec.height, spec.width, spec.pixel_format
+    context = stream.codec_context
+    context.thread_count = 1
+    context.time_base = time_base_of(spec)
+    if spec.gop is not None:
+        context.gop_size = spec.gop
+    if spec.b_frames is not None:
+        context.max_b_frames = spec.b_frames
+    if spec.rotation or spec.mirrored:
+        stream.set_display_rotation(spec.rotation, hflip=spec.mirrored)
+    if spec.disposition is not None:
+        stream.disposition = Disposition[spec.disposition]
+    return stream
+
+
+def _encoder_options(spec: ClipSpec) -> dict[str, str]:
+    options = {**_BITEXACT_CODEC, **_ENCODER_DEFAULTS.get(spec.codec, {})}
+    for name, value in spec.codec_options.items():
+        joined = name in _LISTS and name in options
+        options[name] = options[name] + _LISTS[name] + value if joined else value
+    return options
+
+
+def time_base_of(spec: ClipSpec) -> Fraction:
+    """Unit of the encoder's times: the spec's own, else one frame."""
+    return spec.time_base if spec.time_base is not None else 1 / Fraction(spec.fps)
+
+
+def frames_of(spec: ClipSpec) -> Iterator[av.VideoFrame]:
+    """Yield the frames of a spec as they go to its encoder."""
+    unit = time_base_of(spec)
+    per_frame = 1 / Fraction(spec.fps) / unit
+    offset = round(Fraction(spec.start_seconds) / unit)
+    reformatter = VideoReformatter()
+    for ordinal in range(spec.num_frames):
+        frame = _as_coded(spec, ordinal, reformatter)
+        frame.pts = offset + (round(ordinal * per_frame) if spec.pts is None else spec.pts[ordinal])
+        frame.time_base = unit
+        yield frame
+
+
+def draw_planes(spec: ClipSpec, ordinal: int) -> tuple[Picture, Picture, Picture]:
+    """Draw the frame of a spec at an ordinal: Y [H, W], U and V [H/2, W/2]."""
+    stacked = np.asarray(_as_coded(spec, ordinal, VideoReformatter()).to_ndarray(format="yuv420p"), dtype=np.uint8)
+    luma, chroma = stacked[: spec.height], stacked[spec.height :].reshape(2, spec.height // 2, spec.width // 2)
+    return luma, chroma[0], chroma[1]
+
+
+def _as_coded(spec: ClipSpec, ordinal: int, reformatter: VideoReformatter) -> av.VideoFrame:
+    picture = draw_frame(spec, ordinal)
+    if spec.pixel_format == "pal8":
+        return _paletted(picture)
+    return reformatter.reformat(av.VideoFrame.from_ndarray(picture, "rgb24"), format=spec.pixel_format, threads=1)
+
+
+def _paletted(picture: Picture) -> av.VideoFrame:
+    """Round to 6 x 6 x 6 colours: libav itself converts from palettes, not to them."""
+    indices = (picture // 43).astype(np.uint8) @ np.array([36, 6, 1], np.uint8)
+    levels = np.arange(6, dtype=np.uint8) * 51
+    palette = np.full((256, 4), 255, np.uint8)
+    palette[:216, 1:] = np.stack(np.meshgrid(levels, levels, levels, indexing="ij"), axis=-1).reshape(216, 3)
+    # PyAV's stubs leave the pair out.
+    return av.VideoFrame.from_ndarray((indices, palette), "pal8")  # type: ignore[arg-type]
+
+
+def draw_frame(spec: ClipSpec, ordinal: int) -> Picture:
+    """Draw the frame of a spec at an ordinal, as coded: uint8 RGB [height, width, 3]."""
+    if spec.draw is not None:
+        displayed = spec.draw(ordinal)
+    else:
+        displayed = draw_stamp(spec.first_stamp + ordinal, *spec.displayed_size, style=spec.style, seed=spec.seed)
+    unmirrored = displayed[:, ::-1] if spec.mirrored else displayed
+    return np.ascontiguousarray(np.rot90(unmirrored, -spec.rotation // 90))
+
+
+def _interleaved(
+    sources: list[Iterator[av.VideoFrame | av.AudioFrame]],
+) -> Iterator[tuple[int, av.VideoFrame | av.AudioFrame]]:
+    """Yield (stream, frame) by rising time, so that the muxer need not hold a whole stream back."""
+    heads = {number: next(source, None) for number, source in enumerate(sources)}
+    while waiting := {number: frame for number, frame in heads.items() if frame is not None}:
+        number = min(waiting, key=lambda key: _seconds(waiting[key]))
+        yield number, waiting[number]
+        heads[number] = next(sources[number], None)
+
+
+def _seconds(frame: av.VideoFrame | av.AudioFrame) -> Fraction:
+    assert frame.pts is not None and frame.time_base is not None
+    return frame.pts * frame.time_base
+
+
+@dataclass(frozen=True, slots=True)
+class Coded:
+    """One packet.
+
+    Attributes:
+        data: Its bytes.
+        pts: When it is shown, in the time base that it is muxed with; None where unknown.
+        dts: When it is decoded.
+        is_key: Whether the container shall call it a key frame.
+        duration: In the same unit; 0 where unknown.
+    """
+
+    data: bytes
+    pts: int | None
+    dts: int | None
+    is_key: bool = False
+    duration: int = 0
+
+
+def take_packets(media: bytes) -> tuple[list[Coded], Fraction]:
+    """Read the packets of the first video stream and their time base."""
+    with av.open(io.BytesIO(media), "r") as container:
+        stream = container.streams.video[0]
+        packets = [
+            Coded(bytes(packet), packet.pts, packet.dts, packet.is_keyframe, packet.duration or 0)
+            for packet in container.demux(stream)
+            if packet.size
+        ]
+        assert stream.time_base is not None
+        return packets, stream.time_base
+
+
+def put_packets(
+    path: str | os.PathLike[str],
+    template: bytes,
+    packets: Iterable[Coded],
+    time_base: Fraction,
+    options: Mapping[str, str] | None = None,
+) -> None:
+    """Write packets into a container.
+
+    Args:
+        path: Where to; the ending chooses the container.
+        template: A file whose first video stream has the codec parameters (size, extradata) of the packets.
+        packets: In decode order.
+        time_base: Unit of their times.
+        options: Muxer options.
+    """
+    with av.open(io.BytesIO(template), "r") as source, open_output(os.fspath(path), None, options) as target:
+        stream = target.add_stream_from_template(source.streams.video[0])
+        target.start_encoding()
+        for coded in packets:
+            packet = av.Packet(coded.data)
+            packet.pts, packet.dts, packet.duration = coded.pts, coded.dts, coded.duration
+            packet.time_base, packet.is_keyframe = time_base, coded.is_key
+            packet.stream = stream
+            target.mux(packet)

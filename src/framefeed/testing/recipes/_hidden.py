@@ -1,0 +1,164 @@
+"""Packets and frames that are not one to one: pictures never shown, pictures shown twice, pictures in two halves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+from framefeed.testing._clips import ClipSpec, Coded, Picture, draw_planes, put_packets, take_packets
+from framefeed.testing._pathologies import MediaFacts, Pathology
+from framefeed.testing._stamps import draw_stamp
+from framefeed.testing.bitstreams._h264 import code_fields
+from framefeed.testing.recipes._build import from_packets, from_spec
+
+_SHOWN = 100
+_NEVER_SHOWN = 60000
+_FIELD_CLIP = ClipSpec(num_frames=31, height=64, width=64, gop=10)
+_FILM = ClipSpec(codec="mpeg2video", b_frames=2)
+_INTERLACED = {"flags": "+ilme+ildct"}
+
+
+def _is_hidden(ordinal: int) -> bool:
+    """Every 17th frame, as far apart as an encoder's alternate references."""
+    return ordinal % 17 == 9
+
+
+def _hide(packets: list[Coded]) -> Iterator[Coded]:
+    """Tell the decoder of VP8 to keep a picture to itself (RFC 6386, 9.1: show_frame), and close the gap in time."""
+    shown = 0
+    for ordinal, packet in enumerate(packets):
+        pts = shown * 40
+        if _is_hidden(ordinal):
+            hidden = bytes([packet.data[0] & ~0x10]) + packet.data[1:]
+            yield replace(packet, data=hidden, pts=pts, dts=pts, is_key=False)
+        else:
+            yield replace(packet, pts=pts, dts=pts)
+            shown += 1
+
+
+def _draw_alternating(ordinal: int) -> Picture:
+    number = _NEVER_SHOWN if _is_hidden(ordinal) else ordinal - sum(map(_is_hidden, range(ordinal)))
+    return draw_stamp(number, 96, 128)
+
+
+_ALTERNATING = ClipSpec(num_frames=106, codec="libvpx", gop=60, b_frames=None, draw=_draw_alternating)
+
+
+def _bundle(packets: list[Coded]) -> Iterator[Coded]:
+    """Split each key frame of VP9 into one that is not shown and one byte that shows it, in one superframe."""
+    for packet in packets:
+        if not packet.is_key:
+            yield packet
+            continue
+        # show_frame is bit 1 of the first byte; 0x88 is a frame header of nothing but "show slot 0".
+        frames = [bytes([packet.data[0] & ~0x02]) + packet.data[1:], b"\x88"]
+        marker = bytes([0b110_01_000 | len(frames) - 1])
+        index = b"".join(len(frame).to_bytes(2, "little") for frame in frames)
+        yield replace(packet, data=b"".join(frames) + marker + index + marker)
+
+
+def _num_superframes(facts: MediaFacts) -> int:
+    packets, _ = take_packets(facts.path.read_bytes())
+    return sum(packet.data[-1] >> 5 == 0b110 for packet in packets)
+
+
+def _write_fields(path: Path) -> None:
+    fields = code_fields([draw_planes(_FIELD_CLIP, ordinal) for ordinal in range(_FIELD_CLIP.num_frames)], gop=10)
+    packets = [Coded(field, place, place, place % 20 == 0, 1) for place, field in enumerate(fields)]
+    put_packets(path, b"".join(fields), packets, 1 / (2 * Fraction(_FIELD_CLIP.fps)))
+
+
+def _pull_down(packets: list[Coded]) -> Iterator[Coded]:
+    """Ask for a third field of every other picture, as film at 24 frames a second does on NTSC.
+
+    ISO 13818-2: 6.2.2.3 progressive_sequence, 6.2.3.1 top_field_first and repeat_first_field.
+    """
+    order = sorted(packet.pts or 0 for packet in packets)
+    for packet in packets:
+        data = bytearray(packet.data)
+        sequence = data.find(b"\x00\x00\x01\xb5\x14")
+        if sequence >= 0:
+            data[sequence + 5] &= ~0x08
+        turn = order.index(packet.pts or 0) % 4
+        data[_coding_extension(data) + 3] |= (0x82, 0x00, 0x02, 0x80)[turn]
+        yield replace(packet, data=bytes(data))
+
+
+def _coding_extension(data: bytes | bytearray) -> int:
+    """Where the picture coding extension's fields begin: behind the picture header."""
+    return data.index(b"\x00\x00\x01\xb5", data.index(b"\x00\x00\x01\x00")) + 4
+
+
+def _draw_woven(ordinal: int) -> Picture:
+    """Two moments in one picture, as a camera with interlaced fields sees them."""
+    picture, later = draw_stamp(2 * ordinal, 96, 128), draw_stamp(2 * ordinal + 1, 96, 128)
+    picture[49::2] = later[49::2]
+    picture[:48] = draw_stamp(ordinal, 96, 128)[:48]
+    return picture
+
+
+def _num_repeated(facts: MediaFacts) -> int:
+    packets, _ = take_packets(facts.path.read_bytes())
+    return sum(packet.data[_coding_extension(packet.data) + 3] >> 1 & 1 for packet in packets)
+
+
+HIDDEN = (
+    Pathology(
+        "hidden_vp8.webm",
+        "M11",
+        "106 packets, 100 frames: six pictures are only there to lean on",
+        from_packets(_ALTERNATING, _hide, via="webm"),
+        lambda facts: (len(facts.packets), len(facts.frames)) == (106, _SHOWN),
+        tuple(range(_SHOWN)),
+    ),
+    Pathology(
+        "superframes_vp9.webm",
+        "M11",
+        "packets that hold a picture never shown and a header that shows it",
+        from_packets(ClipSpec(codec="libvpx-vp9", b_frames=None), _bundle, via="webm"),
+        lambda facts: _num_superframes(facts) == 4,
+        tuple(range(100)),
+    ),
+    from_spec(
+        "temporal_units_av1.mp4",
+        "M11",
+        ClipSpec(num_frames=50, codec="libsvtav1", b_frames=None),
+        "packets of one byte of picture: they show one that came earlier",
+        lambda facts: sum(packet.size <= 5 for packet in facts.packets) > 10,
+    ),
+    *(
+        Pathology(
+            name,
+            "M12",
+            "62 packets, 31 frames: each packet is one field",
+            _write_fields,
+            lambda facts: (len(facts.packets), len(facts.frames)) == (62, 31),
+            _FIELD_CLIP.stamps,
+        )
+        for name in ("fields.mkv", "fields.mp4", "fields.ts")
+    ),
+    Pathology(
+        "telecine.mpg",
+        "M12",
+        "every other frame asks to be shown for three fields",
+        from_packets(_FILM, _pull_down, via="mpegts"),
+        lambda facts: _num_repeated(facts) == 50,
+        _FILM.stamps,
+    ),
+    from_spec(
+        "interlaced.mp4",
+        "P05",
+        ClipSpec(draw=_draw_woven, codec_options=_INTERLACED),
+        "two moments in every frame",
+        lambda facts: all(frame.is_interlaced for frame in facts.frames),
+    ),
+    from_spec(
+        "interlaced_mpeg2.mpg",
+        "P05",
+        replace(_FILM, draw=_draw_woven, codec_options=_INTERLACED),
+        "two moments in every frame",
+        lambda facts: all(frame.is_interlaced for frame in facts.frames),
+    ),
+)

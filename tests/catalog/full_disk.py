@@ -1,0 +1,35 @@
+"""A program whose files may not grow: a scan under a limit that stands for a full disk, and one that goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import sys
+from typing import Any
+
+from framefeed.catalog import _sweep
+from framefeed.catalog.scan._scan import scan
+from framefeed.errors import FramefeedError
+
+
+def main(folder: str, work: str) -> dict[str, Any]:
+    """Scan with room for little, then with room for all."""
+    _sweep.CHUNK_WEIGHT, _sweep.VIDEO_WEIGHT = 8, 4
+    target = os.path.join(work, "cat.parquet")
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # else the limit kills instead of failing the write
+    resource.setrlimit(resource.RLIMIT_FSIZE, (14_000, resource.RLIM_INFINITY))
+    try:
+        scan(folder, out=target, workers=0)
+        error = ""
+    except FramefeedError as caught:
+        error = str(caught)
+    kept = sum(entry.stat().st_size for entry in os.scandir(f"{target}.journal")) if error else 0
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    scan(folder, out=target, workers=0)
+    return {"error": error, "kept": kept}
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(sys.argv[1], sys.argv[2])))  # the report

@@ -1,0 +1,25 @@
+"""A program without a main guard that scans with processes, one of which is killed by what it is given to do."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+from framefeed.catalog import _sweep
+from framefeed.catalog.scan._scan import scan
+from framefeed.errors import WorkerLost
+from tests.catalog import lost_worker_deadly
+
+folder, target = sys.argv[1:]
+_sweep.CHUNK_WEIGHT, _sweep.VIDEO_WEIGHT, _sweep.PROCESSES_PAY = 8, 4, 1
+harmless, _sweep.survey_chunk = _sweep.survey_chunk, lost_worker_deadly.survey_chunk
+try:
+    scan(folder, out=target, workers=2)
+    told = ""
+except WorkerLost as error:
+    told = str(error)
+kept = os.path.getsize(f"{target}.journal/0000.facts.arrows")
+_sweep.survey_chunk = harmless
+rows = len(scan(folder, out=target, workers=2))
+print(json.dumps({"told": told, "kept": kept, "rows": rows}))  # the report

@@ -1,0 +1,340 @@
+"""Catalog: columns, views, classes, splits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from framefeed.catalog._catalog import Catalog
+from framefeed.catalog._catalog_rows import Failure, Verification
+from framefeed.errors import UsageError
+from tests.catalog.synthetic import catalog, frame_index, names, same
+
+COLUMNS = [
+    "source", "kind", "container", "codec", "width", "height", "coded_width", "coded_height", "rotation", "mirrored",
+    "pixel_format", "num_frames", "num_damaged_frames", "times_from", "duration_seconds", "average_fps",
+    "is_variable_frame_rate", "num_key_frames", "bytes", "mtime_ns", "fingerprint", "label", "error_type", "error",
+]  # fmt: skip
+"""From docs/reference.md."""
+
+
+@pytest.fixture(params=["in memory", "saved"])
+def five(request: pytest.FixtureRequest, tmp_path: Path) -> Catalog:
+    made = catalog(
+        names(5), failed=[3], labels=["cat", "dog", None, "ant", "dog"], start=[0.5, None, 1, 2, 3],
+        take=[1, 2, 3, None, 5], split=["b", "a", None, "a", "c"], good=[True, False, True, True, None],
+    )  # fmt: skip
+    if request.param == "saved":
+        made.to_parquet(tmp_path / "cat.parquet")
+        return Catalog.open(tmp_path / "cat.parquet")
+    return made
+
+
+def test_columns_have_a_fixed_order(five: Catalog) -> None:
+    assert five.table.column_names == [*COLUMNS, "start", "take", "split", "good"]
+    assert five.table.schema.field("label").type == pa.dictionary(pa.int32(), pa.string())
+    assert five.table.column("label").to_pylist() == ["cat", "dog", None, "ant", "dog"]
+
+
+def test_facts_of_a_row(five: Catalog) -> None:
+    index = frame_index(10, 1)
+    row = five.table.slice(1, 1).to_pylist()[0]
+    assert row["num_frames"] == 10
+    assert row["num_key_frames"] == len(index.key_frame_indices)
+    assert row["average_fps"] == index.average_fps
+    assert row["duration_seconds"] == float((index.end_pts - int(index.pts[0])) * index.time_base)
+    assert row["is_variable_frame_rate"] is True
+    assert (row["bytes"], row["mtime_ns"], row["fingerprint"]) == (1235, 2**60 + 1, "abc1")
+    assert row["error_type"] is row["error"] is None
+
+
+def test_a_failed_row_has_its_error_and_empty_facts(five: Catalog) -> None:
+    row = five.table.slice(3, 1).to_pylist()[0]
+    assert (row["error_type"], row["error"]) == ("UnreadableMedia", "video 3 is broken")
+    assert row["width"] is row["num_frames"] is row["fingerprint"] is None
+    assert five.failures == [(names(5)[3], "UnreadableMedia", "video 3 is broken")]
+    assert [entry.source for entry in five.errors] == [names(5)[3]]
+    assert (five[3].info, five[3].frame_index) == (None, None)
+    with pytest.raises(UsageError, match="video 3 is broken"):
+        five.frame_index(3)
+
+
+def test_numpy_columns(five: Catalog) -> None:
+    assert five.usable_rows.tolist() == [0, 1, 2, 4]
+    assert five.num_frames.tolist() == [10, 10, 10, -1, 10]
+    assert five.widths.tolist() == [64, 65, 66, -1, 68]
+    assert five.heights.tolist() == [48, 48, 48, -1, 48]
+    assert {column.dtype for column in (five.usable_rows, five.num_frames, five.widths)} == {np.dtype(np.int64)}
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("label", [1, 2, -1, 0, 2]),
+        ("start", [0.5, np.nan, 1, 2, 3]),
+        ("take", [1, 2, 3, np.nan, 5]),
+        ("split", [1, 0, -1, 0, 2]),
+        ("good", [1, 0, 1, 1, np.nan]),
+        ("width", [64, 65, 66, np.nan, 68]),
+        ("mtime_ns", [2**60, 2**60 + 1, 2**60 + 2, np.nan, 2**60 + 4]),
+    ],
+)
+def test_column_values(five: Catalog, name: str, values: list[float]) -> None:
+    np.testing.assert_array_equal(five.column_values(name), values)
+
+
+def test_whole_numbers_stay_exact() -> None:
+    values = catalog(names(2), big=[2**62 + 1, 3]).column_values("big")
+    assert (values.dtype, values.tolist()) == (np.int64, [2**62 + 1, 3])
+
+
+def test_an_unknown_column_lists_the_known(five: Catalog) -> None:
+    with pytest.raises(UsageError, match=r"'nope'.*source, kind.*error, start, take, split, good"):
+        five.column_values("nope")
+
+
+def test_a_column_of_lists_cannot_be_batched() -> None:
+    with pytest.raises(UsageError, match="list"):
+        catalog(names(2), boxes=[[1], [2]]).column_values("boxes")
+
+
+def test_entries(five: Catalog) -> None:
+    entry = five[-1]
+    assert entry.source == names(5)[4]
+    assert entry.columns == {"label": "dog", "start": 3.0, "take": 5, "split": "c", "good": None}
+    assert same(entry.frame_index, frame_index(10, 4))
+    info = entry.info
+    assert info is not None
+    assert (info.num_frames_from_header, info.duration_seconds_from_header, info.width) == (11, 0.5, 68)
+    assert [e.source for e in five] == names(5)
+    assert len(five) == 5
+
+
+@pytest.mark.parametrize("row", [5, -6])
+def test_no_such_entry(five: Catalog, row: int) -> None:
+    with pytest.raises(IndexError):
+        five[row]
+
+
+def test_what_a_source_was_when_indexed(five: Catalog) -> None:
+    assert (five.row_fingerprint(2), five.row_stat(2)) == ("abc2", (1236, 2**60 + 2))
+    assert (five.row_fingerprint(3), five.row_stat(3)) == (None, (-1, -1))
+
+
+# --- views ------------------------------------------------------------------------------------------
+
+
+def test_classes_and_their_numbers_stay_in_views(five: Catalog) -> None:
+    assert five.classes == ["ant", "cat", "dog"]
+    dogs = five.filter(pc.field("label") == "dog")
+    assert [dogs.source(row) for row in range(len(dogs))] == [names(5)[1], names(5)[4]]
+    assert dogs.classes == five.classes
+    assert dogs.column_values("label").tolist() == [2, 2]
+    assert dogs.table.column("label").chunk(0).dictionary.to_pylist() == five.classes
+    for part in five.split([0.5, 0.5], seed=1):
+        assert part.classes == five.classes
+    assert dogs.column_values("split").tolist() == [0, 2]
+
+
+def test_classes_stay_when_a_view_is_saved(five: Catalog, tmp_path: Path) -> None:
+    five.filter(pc.field("label") == "dog").to_parquet(tmp_path / "dogs.parquet")
+    dogs = Catalog.open(tmp_path / "dogs.parquet")
+    assert (dogs.classes, dogs.column_values("label").tolist()) == (five.classes, [2, 2])
+
+
+def test_a_view_of_a_view(five: Catalog) -> None:
+    view = five.filter(pc.field("width") >= 65).filter(pc.field("start") != 3)
+    assert [view.source(row) for row in range(len(view))] == [names(5)[2]]
+    assert same(view.frame_index(0), frame_index(10, 2))
+    assert (view.num_frames.tolist(), view.usable_rows.tolist()) == ([10], [0])
+    assert view[0].columns["take"] == 3
+
+
+@pytest.mark.parametrize("expression", [pc.field("nope") == 1, pc.field("width") == "wide", "width > 3", None])
+def test_a_filter_that_does_not_fit(five: Catalog, expression: object) -> None:
+    with pytest.raises(UsageError, match="source, kind"):
+        five.filter(expression)
+
+
+def test_labels_that_are_numbers_stay_numbers(tmp_path: Path) -> None:
+    made = catalog(names(4), labels=[10, 9, 2, None])
+    made.to_parquet(tmp_path / "cat.parquet")
+    for numbered in (made, Catalog.open(tmp_path / "cat.parquet")):
+        assert numbered.classes == [2, 9, 10]
+        assert numbered.column_values("label").tolist() == [2, 1, 0, -1]
+        assert len(numbered.filter(pc.field("label") == 9)) == 1
+        assert numbered[0].columns == {"label": 10}
+
+
+def test_without_labels() -> None:
+    plain = catalog(names(2))
+    assert (plain.classes, plain.column_values("label").tolist()) == ([], [-1, -1])
+
+
+def test_without_rows(tmp_path: Path) -> None:
+    catalog([]).to_parquet(tmp_path / "cat.parquet")
+    empty = Catalog.open(tmp_path / "cat.parquet")
+    assert (len(empty), len(empty.table), empty.failures, empty.usable_rows.tolist()) == (0, 0, [], [])
+    assert [len(part) for part in empty.split([0.5, 0.5], seed=0)] == [0, 0]
+
+
+# --- split ------------------------------------------------------------------------------------------
+
+
+def sources(part: Catalog) -> set[str]:
+    return {part.name(row) for row in range(len(part))}
+
+
+def test_split_gives_each_source_one_side() -> None:
+    texts = [name for name in names(300) for _ in range(3)]
+    parts = catalog(texts).split({"train": 0.8, "val": 0.1, "test": 0.1}, seed=5)
+    assert list(parts) == ["train", "val", "test"]
+    assert sum(len(part) for part in parts.values()) == 900
+    assert sources(parts["train"]) | sources(parts["val"]) | sources(parts["test"]) == set(texts)
+    assert sum(len(sources(part)) for part in parts.values()) == 300
+    assert 200 < len(sources(parts["train"])) < 270
+
+
+def test_split_depends_on_nothing_but_seed_and_value() -> None:
+    whole = catalog(names(100))
+    train = sources(whole.split([0.7, 0.3], seed=5)[0])
+    assert train == sources(catalog(names(100)[::-1]).split([0.7, 0.3], seed=5)[0])
+    assert train != sources(whole.split([0.7, 0.3], seed=6)[0])
+    half = catalog(names(50)).split([0.7, 0.3], seed=5)[0]
+    assert sources(half) == train & set(names(50))
+    assert sorted(int(name[-7:-4]) for name in train)[:12] == [2, 4, 5, 7, 8, 10, 12, 14, 15, 16, 17, 18]
+
+
+def test_split_by_another_column() -> None:
+    person = [number % 7 for number in range(50)]
+    parts = catalog(names(50), person=person).split([0.5, 0.5], seed=0, by="person")
+    one, other = (set(part.column_values("person").tolist()) for part in parts)
+    assert one | other == set(range(7))
+    assert not one & other
+
+
+def test_a_filter_over_an_unknown_column_says_which_was_meant(five: Catalog) -> None:
+    with pytest.raises(
+        UsageError, match=r"expression: this catalog has no column 'lable': .*did you mean 'label'\?$"
+    ) as e:
+        five.filter((pc.field("width") > 3) & (pc.field("lable") == "dog"))
+    assert "\n" not in str(e.value)
+    with pytest.raises(UsageError, match=r'expression: \(width == "dog"\) does not fit the columns: .*width') as e:
+        five.filter(pc.field("width") == "dog")
+    assert "\n" not in str(e.value)
+
+
+@pytest.mark.parametrize("fractions", [[0.5, 0.4], [0.5, 0.6], [1.5, -0.5], [], {"train": 0.9}])
+def test_fractions_must_add_up(fractions: list[float] | dict[str, float]) -> None:
+    with pytest.raises(UsageError, match="add up to 1"):
+        catalog(names(3)).split(fractions, seed=0)
+
+
+@pytest.mark.parametrize("fractions", [0.8, "4:1", None])
+def test_fractions_are_several(fractions: Any) -> None:
+    with pytest.raises(UsageError, match=r"expected fractions such as \[0.8, 0.2\]"):
+        catalog(names(3)).split(fractions, seed=0)
+
+
+def test_one_part_may_be_everything_or_nothing() -> None:
+    assert [len(part) for part in catalog(names(20)).split([0, 1, 0], seed=0)] == [0, 20, 0]
+
+
+def test_a_part_without_a_row_is_warned_of() -> None:
+    with pytest.warns(UserWarning, match=r"of 20 rows, none came into part 'test' \(0.001\): .* larger fraction"):
+        parts = catalog(names(20)).split({"train": 0.999, "none": 0, "test": 0.001}, seed=0)
+    assert [len(part) for part in parts.values()] == [20, 0, 0]
+    assert [len(part) for part in catalog([]).split([0.5, 0.5], seed=0)] == [0, 0]
+
+
+def test_a_stratified_split_gives_each_part_its_share_of_every_class() -> None:
+    labels = ["rare"] * 10 + ["common"] * 200
+    made = catalog([f"{number:03d}.mp4" for number in range(210)], labels=labels)
+    parts = made.split({"train": 0.7, "val": 0.2, "test": 0.1}, seed=3, stratify="label")
+    counts = {name: [part.table["label"].to_pylist().count(label) for label in ("rare", "common")]
+              for name, part in parts.items()}  # fmt: skip
+    assert counts == {"train": [7, 140], "val": [2, 40], "test": [1, 20]}
+    assert made.split([0.7, 0.3], seed=3, stratify="label")[0].fingerprint == parts["train"].fingerprint
+    other = made.split([0.7, 0.3], seed=4, stratify="label")[0]
+    assert other.fingerprint != parts["train"].fingerprint
+
+
+def test_a_stratified_split_keeps_groups_together() -> None:
+    names = [f"{number % 20:02d}.mp4" for number in range(60)]
+    made = catalog(names, labels=[f"{number % 3}" for number in range(60)])
+    first, second = made.split([0.5, 0.5], seed=0, stratify="label")
+    assert not set(first.table["source"].to_pylist()) & set(second.table["source"].to_pylist())
+    assert len(first) + len(second) == 60
+
+
+def test_rows_by_mask_slice_and_number() -> None:
+    made = catalog(["a", "b", "c", "d"], labels=["x", "y", "x", "y"])
+
+    def names(view: Catalog) -> list[str]:
+        return [view.name(row) for row in range(len(view))]
+
+    assert names(made[1:3]) == names(made[np.array([False, True, True, False])]) == ["b", "c"]
+    assert names(made[[3, 0]]) == names(made[np.array([-1, 0])]) == names(made.take([-1, 0])) == ["d", "a"]
+    assert names(made[made.column_values("label") == 1]) == ["b", "d"]
+    assert made[np.int64(2)].row == made[-2].row == 2
+    assert names(made[[]]) == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [("v", "expected an integer"), ([0.5], "expected an integer"), ([True], r"\(4\), got 1"), ([4], "-4 to 3, got 4")],
+)
+def test_rows_that_are_none_are_the_users_mistake(rows: Any, message: str) -> None:
+    made = catalog(["a", "b", "c", "d"], labels=["x", "y", "x", "y"])
+    with pytest.raises(UsageError, match=message):
+        _ = made[rows]
+
+
+def test_without_takes_what_names_sources() -> None:
+    made = catalog(["a", "b", "c", "b"], labels=["x", "y", "x", "y"])
+    found = Verification(4, (), (Failure(made.shown_name(2), "gone"),))
+    for errors, left in ((made[1:2], ["a", "c"]), (["b"], ["a", "c"]), (found, ["a", "b", "b"]), ([], list("abcb"))):
+        view = made.without(errors)
+        assert [view.name(row) for row in range(len(view))] == left
+    assert made.without(found).classes == ["x", "y"]
+    with pytest.raises(UsageError, match="got the string"):
+        made.without("b")
+
+
+def test_split_by_an_unknown_column() -> None:
+    with pytest.raises(UsageError, match="'nope'"):
+        catalog(names(3)).split([1.0], seed=0, by="nope")
+
+
+# --- fingerprint ------------------------------------------------------------------------------------
+
+
+def test_the_fingerprint_says_what_is_in_it_not_where(five: Catalog, tmp_path: Path) -> None:
+    assert five.fingerprint == catalog(
+        [name.replace("data", "moved") for name in names(5)], failed=[3], labels=["cat", "dog", None, "ant", "dog"],
+        start=[0.5, None, 1, 2, 3], take=[1, 2, 3, None, 5], split=["b", "a", None, "a", "c"],
+        good=[True, False, True, True, None],
+    ).fingerprint  # fmt: skip
+    view = five.take([0, 1])
+    view.to_parquet(tmp_path / "two.parquet")
+    assert Catalog.open(tmp_path / "two.parquet").fingerprint == five.take([0, 1]).fingerprint
+
+
+def test_the_fingerprint_changes_with_rows_order_and_columns() -> None:
+    same_files = [
+        catalog(names(3)),
+        catalog(names(2)),
+        catalog(names(3), failed=[1]),
+        catalog(names(3), take=[1, 2, 3]),
+        catalog(names(3), take=[1, 2, 4]),
+        catalog(names(3), take=["1", "2", "4"]),
+        catalog(names(3), labels=["a", "b", "c"]),
+        catalog(names(3), labels=["a", "b", None]),
+        catalog(names(3)).take([2, 1, 0]),
+    ]
+    assert len({each.fingerprint for each in same_files}) == len(same_files)

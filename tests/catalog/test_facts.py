@@ -1,0 +1,156 @@
+"""Facts as columns: however they are cut into chunks, they say the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import xxhash
+from hypothesis import given
+from hypothesis import strategies as st
+
+from framefeed.catalog import _catalog_file, _columns
+from framefeed.catalog._catalog import Catalog
+from framefeed.catalog._columns import FACTS, Facts, FactsBuilder, content_fingerprint, hash_column, label_codes
+from framefeed.catalog._roll import Roll, make_roll, usable_of
+from framefeed.catalog._splitting import part_rows
+from framefeed.errors import UnreadableMedia
+from tests.catalog.synthetic import catalog, failure, finding, names
+
+COLUMNS = st.one_of(
+    st.lists(st.none() | st.text(max_size=5), max_size=12).map(lambda values: pa.array(values, pa.string())),
+    st.lists(st.none() | st.integers(-(2**63), 2**63 - 1), max_size=12).map(
+        lambda values: pa.array(values, pa.int64())
+    ),
+    st.lists(st.none() | st.floats(1, allow_nan=False), max_size=12).map(lambda values: pa.array(values, pa.float64())),
+    st.lists(st.none() | st.booleans(), max_size=12).map(lambda values: pa.array(values, pa.bool_())),
+)
+
+
+def hashed(column: pa.ChunkedArray) -> str:
+    digest = xxhash.xxh3_128()
+    hash_column(digest, column)
+    return digest.hexdigest()
+
+
+@given(COLUMNS, COLUMNS, st.integers(0, 12))
+def test_a_hash_is_of_values_not_of_chunks(one: pa.Array, other: pa.Array, cut: int) -> None:
+    whole = pa.chunked_array([one])
+    assert hashed(pa.chunked_array([one.slice(0, cut), one.slice(cut)])) == hashed(whole)
+    if pa.types.is_string(one.type) and len(one):
+        encoded = pa.chunked_array([one.slice(0, cut).dictionary_encode(), one.slice(cut).dictionary_encode()])
+        assert hashed(encoded) == hashed(whole)
+    if one.type == other.type:
+        assert (hashed(pa.chunked_array([other])) == hashed(whole)) == other.equals(one)
+
+
+def test_where_one_text_ends_counts() -> None:
+    assert hashed(pa.chunked_array([["ab", "c"]])) != hashed(pa.chunked_array([["a", "bc"]]))
+    assert hashed(pa.chunked_array([["a", None]])) != hashed(pa.chunked_array([["a", ""]]))
+
+
+def test_a_fingerprint_does_not_tell_how_the_rows_came() -> None:
+    table = catalog(names(30), failed=[3], labels=["b", "a", None] * 10, take=range(30)).table
+    cut = pa.concat_tables([table.slice(0, 7), table.slice(7, 0), table.slice(7)])
+    assert content_fingerprint(cut, ["x"]) == content_fingerprint(table, ["x"])
+    assert content_fingerprint(table, ["y"]) != content_fingerprint(table, ["x"])
+
+
+@pytest.mark.parametrize("rows", [0, 1, 4, 5, 13])
+def test_facts_are_collected_in_chunks(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    builder, in_chunks = FactsBuilder(), FactsBuilder()
+    findings = [failure(number) if number % 3 == 2 else finding(number) for number in range(rows)]
+    for each in findings:
+        builder.append(each)
+    expected = builder.columns()
+    monkeypatch.setattr(_columns, "ROWS_PER_CHUNK", 5)
+    for each in findings:
+        in_chunks.append(each)
+    collected = in_chunks.columns()
+    assert list(collected) == [name for name in FACTS if name not in ("source", "label")]
+    assert all(collected[name].equals(expected[name]) and len(expected[name]) == rows for name in expected)
+
+
+def test_codes_of_labels_whatever_their_dictionaries() -> None:
+    chunks = [
+        pa.DictionaryArray.from_arrays(pa.array([1, 0, None], pa.int32()), pa.array(["b", "a"])),
+        pa.DictionaryArray.from_arrays(pa.array([0, 0], pa.int32()), pa.array(["c"])),
+        pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), pa.array(["gone"])),
+    ]
+    coded = label_codes(Facts.of_table(pa.table({"label": pa.chunked_array(chunks)})), ["a", "b", "c"])
+    assert (coded.dtype, coded.tolist()) == (np.int64, [0, 1, -1, 2, 2, -1])
+    plain = label_codes(Facts.of_table(pa.table({"label": ["c", None, "a"]})), ["a", "b", "c"])
+    assert plain.tolist() == [2, -1, 0]
+
+
+def test_labels_of_many_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_catalog_file, "ROWS_PER_GROUP", 3)
+    labels = [*"ccbbaadd", None, "a"]
+    made = catalog(names(10), labels=labels)
+    made.to_parquet(tmp_path / "cat.parquet")
+    opened = Catalog.open(tmp_path / "cat.parquet")
+    assert opened.column_values("label").tolist() == made.column_values("label").tolist()
+    assert opened.take([9, 0]).column_values("label").tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("fractions", [[1, 0], [0, 1], [0, 1, 0], [0.5, 0.5, 0], [0.3, 0.3, 0.4]])
+def test_parts_take_all_rows_once(fractions: list[float]) -> None:
+    parts = part_rows(pa.chunked_array([[f"{n}" for n in range(500)], [None]]), fractions, 3)
+    assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(501))
+    assert all(bool(len(part)) == bool(share) for part, share in zip(parts, fractions, strict=True))
+
+
+# --- the roll ---------------------------------------------------------------------------------------
+
+
+def roll(**changes: list[int]) -> Roll:
+    numbers = {"frame_row": [0, -1, 1], "num_frames": [4, -1, 0], "width": [5, -1, 7], "height": [6, -1, 8]} | changes
+    columns = {name: np.array(values, np.int64) for name, values in numbers.items()}
+    made = make_roll(pa.chunked_array([["a", "b", "é"]]), columns, np.array([False, True, False]))
+    return Roll(made, 3, 2, "x.arrow")
+
+
+def test_a_roll_says_what_was_put_in() -> None:
+    made = roll()
+    assert [made.source(row) for row in range(3)] == ["a", "b", "é"]
+    assert (made.numbers("num_frames").tolist(), made.numbers("width").tolist()) == ([4, -1, 0], [5, -1, 7])
+    assert (made.has_failed.tolist(), made.usable_rows.tolist()) == ([False, True, False], [0])
+    assert (made.frame_rows.tolist(), len(made)) == ([0, -1, 1], 3)
+    assert usable_of(np.array([False, True, False]), np.array([-1, 3, 0])).tolist() == [0]
+
+
+@pytest.mark.parametrize("rows", [[0, -1, 2], [0, -2, 1], [2**62, 0, 0]])
+def test_C12_a_roll_leads_nobody_out_of_the_tables(rows: list[int]) -> None:
+    with pytest.raises(UnreadableMedia, match=r"x\.arrow"):
+        _ = roll(frame_row=rows).frame_rows
+
+
+@pytest.mark.parametrize("usable", [[3, -1, -1], [1, 0, -1], [-2, 0, 1], [0, -1, 1], [1, 1, -1]])
+def test_C12_usable_rows_that_are_none_are_refused(usable: list[int]) -> None:
+    with pytest.raises(UnreadableMedia, match="usable rows"):
+        _ = roll(usable_row=usable).usable_rows
+
+
+def test_C12_a_roll_of_other_rows_is_refused() -> None:
+    columns = {name: np.zeros(2, np.int64) for name in ("frame_row", "num_frames", "width", "height")}
+    made = make_roll(pa.chunked_array([["a", "b"]]), columns, np.zeros(2, bool))
+    other = pa.StructArray.from_arrays([pa.array([1, 2])], names=["source"])
+    for given_columns, count in ((made, 3), (None, 2), (other, 2)):
+        with pytest.raises(UnreadableMedia, match="rows of the facts"):
+            Roll(given_columns, count, 1, "x.arrow")
+
+
+def test_C12_a_source_that_is_no_text_is_refused() -> None:
+    made = make_roll(
+        pa.chunked_array([["abc"]]),
+        {name: np.zeros(1, np.int64) for name in ("frame_row", "num_frames", "width", "height")},
+        np.zeros(1, bool),
+    )
+    texts = made.field("source")
+    bad = pa.Array.from_buffers(pa.large_string(), 1, [None, texts.buffers()[1], pa.py_buffer(b"\xff\xfe\xff")])
+    columns = [bad, *(made.field(number) for number in range(1, made.type.num_fields))]
+    damaged = pa.StructArray.from_arrays(columns, fields=list(made.type))
+    with pytest.raises(UnreadableMedia, match="row 0"):
+        Roll(damaged, 1, 1, "x.arrow").source(0)

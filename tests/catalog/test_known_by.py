@@ -1,0 +1,74 @@
+"""How frames are known: counted without reading the indexes, in words for people."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from framefeed.catalog._catalog import Catalog
+from framefeed.catalog._row_lists import KNOWN_BY_IN_WORDS, count_known_by
+from framefeed.catalog.scan._scan import scan
+from framefeed.errors import UnreadableMedia
+from framefeed.index import BuiltFrom
+from framefeed.testing import ClipSpec, write_clip
+from tests.media.pictures import write_folder
+
+
+def folder_of(folder: Path) -> Path:
+    folder.mkdir()
+    for number in range(5):
+        write_clip(folder / f"{number}.mp4", ClipSpec(num_frames=3 + number))
+    write_clip(folder / "codec.mp4", ClipSpec(num_frames=4, codec="mpeg4", b_frames=0))
+    (folder / "bad.mp4").write_text("no video")
+    write_folder(folder / "pictures", 2)
+    return folder
+
+
+@pytest.mark.parametrize("verify", ["proof", "ends", "none", "full"])
+def test_counts_are_those_of_the_indexes(verify: str, tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "media")
+    for catalog in (
+        scan(folder, verify=verify, workers=0),
+        scan(folder, verify=verify, workers=0, out=tmp_path / "cat.parquet"),
+    ):
+        indexes = [catalog.frame_index(row) for row in catalog.usable_rows if catalog[row].info.kind == "video"]
+        expected = {name: sum(index.built_from == name for index in indexes) for name in get_args(BuiltFrom)}
+        assert count_known_by(catalog) == {name: count for name, count in expected.items() if count}
+        assert sum(count_known_by(catalog, np.array([0, 1])).values()) == 2
+        view = catalog[[len(catalog) - 3, 0]]
+        assert sum(count_known_by(view).values()) == sum(entry.info.kind == "video" for entry in view)
+
+
+def test_every_kind_has_words() -> None:
+    assert set(KNOWN_BY_IN_WORDS) == set(get_args(BuiltFrom))
+
+
+def test_without_frame_tables_nothing_is_counted(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "media")
+    assert count_known_by(scan(folder, depth="header", workers=0)) == {}
+    scan(folder, workers=0, out=tmp_path / "cat.parquet")
+    (tmp_path / "elsewhere").mkdir()
+    shutil.move(tmp_path / "cat.parquet", tmp_path / "elsewhere")
+    assert count_known_by(Catalog.open(tmp_path / "elsewhere" / "cat.parquet", root=tmp_path)) == {}
+
+
+def test_damaged_tables_are_an_error_of_ours(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "media")
+    scan(folder, workers=0, out=tmp_path / "cat.parquet")
+    path = tmp_path / "cat.frames.arrow"
+    whole = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        data = bytearray(whole)
+        for at in rng.integers(0, len(data), 20).tolist():
+            data[at] = int(rng.integers(256))
+        path.write_bytes(data)
+        try:
+            counts = count_known_by(Catalog.open(tmp_path / "cat.parquet"))
+        except UnreadableMedia:
+            continue
+        assert all(count >= 0 for count in counts.values())

@@ -1,0 +1,92 @@
+"""A shortage while folders, manifests and catalogs are read is over once what is idle is released, or says so."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from framefeed.catalog import _catalog_file, _frame_tables
+from framefeed.catalog._catalog import Catalog
+from framefeed.catalog.scan import _manifests
+from framefeed.catalog.scan._scan import scan
+from framefeed.errors import ResourceExhausted
+from framefeed.media import list_folder
+from tests.corpus import clip_file
+from tests.media.faults import Fault
+
+
+@pytest.fixture
+def media(tmp_path: Path) -> Path:
+    """A folder of two clips and pictures, with manifests and a catalog of it."""
+    folder = tmp_path / "media"
+    (folder / "pictures").mkdir(parents=True)
+    for name in ("a.mkv", "b.mkv"):
+        (folder / name).write_bytes(clip_file("good.mkv").read_bytes())
+    (folder / "pictures" / "0.png").write_bytes(b"not looked at")
+    (tmp_path / "list.txt").write_text("media/a.mkv\nmedia/b.mkv\n")
+    (tmp_path / "list.csv").write_text("path,label\nmedia/a.mkv,x\nmedia/b.mkv,y\n")
+    catalog = scan(tmp_path / "list.csv", out=tmp_path / "cat.parquet", workers=0)
+    pq.write_table(catalog.table.select(["source"]), tmp_path / "list.parquet")
+    return tmp_path
+
+
+def _sources(roots: Path | str) -> list[str]:
+    sources: list[str] = scan(roots, depth="header", workers=0).table["source"].to_pylist()
+    return sources
+
+
+def _facts(media: Path) -> list[Any]:
+    catalog = Catalog.open(media / "cat.parquet")
+    return [catalog.table.num_rows, catalog.table["label"].to_pylist(), len(catalog[1].frame_index or ())]
+
+
+CALLS: dict[str, tuple[Any, str, Callable[[Path], Any]]] = {
+    "a folder of pictures": (
+        os,
+        "scandir",
+        lambda media: list_folder(f"{media}/media/pictures").paths,
+    ),
+    "a walk": (os, "scandir", lambda media: _sources(media / "media")),
+    "a pattern": (os, "scandir", lambda media: _sources(f"{media}/media/*.mkv")),
+    "a list": (_manifests, "_read", lambda media: _sources(media / "list.txt")),
+    "a table of text": (_manifests, "_read", lambda media: _sources(media / "list.csv")),
+    "a table": (pq, "read_table", lambda media: _sources(media / "list.parquet")),
+    "facts": (_catalog_file.pq, "ParquetFile", _facts),
+    "a column": (pq.ParquetFile, "read", _facts),
+    "frame tables": (_frame_tables, "MappedFile", _facts),
+}
+
+
+@contextmanager
+def failing(place: Any, name: str, fault: Fault) -> Iterator[None]:
+    real = getattr(place, name)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if fault.is_due:
+            raise OSError(fault.number, os.strerror(fault.number))
+        return real(*args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(place, name, call)
+        yield
+
+
+@pytest.mark.parametrize("what", CALLS)
+def test_a_shortage_while_lists_are_read_is_tried_again(media: Path, what: str) -> None:
+    place, name, ask = CALLS[what]
+    expected, counted = ask(media), Fault(0, None)
+    with failing(place, name, counted):
+        assert ask(media) == expected
+    for at in range(counted.calls):
+        with failing(place, name, Fault(errno.EMFILE, at)):
+            assert ask(media) == expected
+        with failing(place, name, Fault(errno.EMFILE, at, stays=True)), pytest.raises(ResourceExhausted):
+            ask(media)
+    assert counted.calls >= 1
