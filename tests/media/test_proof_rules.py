@@ -22,6 +22,7 @@ from framefeed.media import _provers
 from framefeed.media._details import StreamColors
 from framefeed.media._info import DEFAULT_LIMITS
 from framefeed.media.proofs import _av1, _intra, _proving, _vpx
+from framefeed.media.proofs._av1 import read_frame
 from framefeed.media.proofs._proving import Proof
 from framefeed.testing import ClipSpec, clip_bytes
 from tests.media.proof_checks import PROVED, differences
@@ -153,7 +154,7 @@ def _without_discards(walk: Any, *args: Any) -> Proof:
 
 
 def _without_slots(unit: memoryview, sequence: Any) -> Any:
-    return _av1.read_frame(unit, sequence)._replace(refreshed=0)
+    return read_frame(unit, sequence)._replace(refreshed=0)
 
 
 def _turned() -> bytes:
