@@ -76,7 +76,7 @@ def test_it_is_what_the_same_requests_give(tmp_path: Path) -> None:
     expected = plan_requests(asked, columns={"score": [0.5, 1.5, 2.5, 3.5]}, shuffle=True, size=(8, 8))
     assert list(plan) == list(expected)
     assert [plan.columns_at(i) for i in range(4)] == [expected.columns_at(i) for i in range(4)]
-    assert (plan.num_frames_per_clip, plan.picture_shape) == (3, (3, 8, 8))
+    assert (plan.frames_per_clip, plan.picture_shape) == (3, (3, 8, 8))
 
 
 def test_rows_that_name_no_frame_are_listed(tmp_path: Path) -> None:

@@ -395,7 +395,7 @@ def test_columns_travel_beside_the_clips() -> None:
 def test_shapes_are_known_before_anything_is_decoded() -> None:
     assert plan_clips(catalog_of(2), Uniform(4), seed=1).clip_shape == (4, 3, 48, 64)
     plan = plan_clips(catalog_of(2), Rates([(1, 2), (2, 3)]), seed=1, size=(20, 30), crop=CenterCrop(40))
-    assert (plan.num_frames_per_clip, plan.picture_shape) == (5, (3, 20, 30))
+    assert (plan.frames_per_clip, plan.picture_shape) == (5, (3, 20, 30))
     assert plan[0].output.shape(48, 64) == (3, 20, 30)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from framefeed._arrays import IntArray
 from framefeed.catalog import Catalog
-from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
+from framefeed.errors import FrameNotFound, TimeUnavailable
 from framefeed.index import FrameIndex, holds_pictures
 from framefeed.plan._request import DecodeRequest
 from framefeed.plan._runs import DecodeRuns, plan_runs
@@ -106,8 +106,8 @@ class Plan(Protocol):
         """Rows that are not planned."""
 
     @property
-    def num_frames_per_clip(self) -> int:
-        """T; UsageError where the requests differ."""
+    def frames_per_clip(self) -> int | None:
+        """T; None where the requests differ."""
 
     def __len__(self) -> int: ...
 
@@ -128,14 +128,10 @@ def described(plan: Plan, unit: int) -> PlanDescription:
     groups = _sampled_groups(len(plan), unit)
     for positions in groups:
         cost.add(plan, positions)
-    try:
-        length: int | None = plan.num_frames_per_clip
-    except UsageError:
-        length = None
     sampled = sum(map(len, groups))
     return PlanDescription(
         clips=len(plan),
-        frames_per_clip=length,
+        frames_per_clip=plan.frames_per_clip,
         decoded_frames_per_delivered_frame=cost.decoded / max(1, cost.delivered),
         predicted_cpu_seconds=cost.seconds / max(1, cost.clips) * len(plan),
         excluded_rows=len(plan.excluded),

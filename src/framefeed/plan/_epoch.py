@@ -233,12 +233,8 @@ class EpochPlan:
         return list(self.tables.classes)
 
     @property
-    def num_frames_per_clip(self) -> int:
-        """T, the number of frames of every clip.
-
-        Raises:
-            UsageError: The requests differ in their number of frames.
-        """
+    def frames_per_clip(self) -> int | None:
+        """T, the number of frames of every clip; None where requests differ in it."""
         return self.rule.num_frames
 
     @property
@@ -266,8 +262,16 @@ class EpochPlan:
 
     @property
     def clip_shape(self) -> tuple[int, int, int, int]:
-        """Shape of every clip, (T, C, H, W)."""
-        return (self.num_frames_per_clip, *self.picture_shape)
+        """Shape of every clip, (T, C, H, W).
+
+        Raises:
+            UsageError: The plan has no clips, ``unequal=True``, or the requests differ in their number of frames.
+        """
+        picture_shape = self.picture_shape
+        if isinstance(self.rule, Requests) and self.rule.num_frames is None:
+            raise self.rule.unequal_lengths()
+        assert self.frames_per_clip is not None
+        return (self.frames_per_clip, *picture_shape)
 
     def clip_shape_at(self, position: SupportsIndex) -> tuple[int, int, int, int]:
         """Shape of the clip at one position, (T, C, H, W); with ``unequal=True`` shapes may differ."""

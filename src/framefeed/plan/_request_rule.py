@@ -101,26 +101,19 @@ class Requests:
         return digest.hexdigest()
 
     @cached_property
-    def common_length(self) -> int | None:
-        """T if all requests have the same, else None."""
+    def num_frames(self) -> int | None:
+        """T if all requests have the same number of frames, else None."""
         lengths = np.unique(np.diff(self.offsets))
         return int(lengths[0]) if len(lengths) == 1 else None
 
-    @property
-    def num_frames(self) -> int:
-        """T, the frames of every request.
-
-        Raises:
-            UsageError: They differ.
-        """
-        if self.common_length is None:
-            lengths = np.diff(self.offsets)
-            other = int((lengths != lengths[0]).argmax())
-            raise UsageError(
-                f"all requests of a batch must have the same number of frames, but request 0 has {lengths[0]} and "
-                f"request {other} has {lengths[other]}: repeat frames, or make one plan for each length"
-            )
-        return self.common_length
+    def unequal_lengths(self) -> UsageError:
+        """Build the error for requests that must have the same number of frames and differ."""
+        lengths = np.diff(self.offsets)
+        other = int((lengths != lengths[0]).argmax())
+        return UsageError(
+            f"all requests of a batch must have the same number of frames, but request 0 has {lengths[0]} and "
+            f"request {other} has {lengths[other]}: repeat frames, or make one plan for each length"
+        )
 
     def choose(self, timeline: Timeline, place: Place) -> Chosen:
         """Choose the frames of one request."""

@@ -31,8 +31,8 @@ class ClipRule(Protocol):
     """What a plan needs of a rule; its ``repr`` must tell it from every other rule, for the plan's fingerprint."""
 
     @property
-    def num_frames(self) -> int:
-        """T, the frames of one clip."""
+    def num_frames(self) -> int | None:
+        """T, the frames of one clip; None where clips differ."""
 
     def choose(self, timeline: Timeline, place: Place) -> Chosen:
         """Choose the frames of one clip."""
