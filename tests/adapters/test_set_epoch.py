@@ -14,7 +14,7 @@ import pytest
 from torch.utils.data import DataLoader, RandomSampler
 
 from framefeed.adapters.torch import _clip_dataset
-from framefeed.adapters.torch._clip_dataset import ClipDataset, Served
+from framefeed.adapters.torch._clip_dataset import ClipDataset, ItemCounter
 from framefeed.plan import AtIndices, CenterCrop, Dense, RandomCrop, RandomResizedCrop, RandomSegments, Rates, Uniform
 from tests.fakes import FlatDecoder
 from tests.load.media import plan_of
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import sys
 from torch.utils.data import DataLoader
-from framefeed.adapters.torch._clip_dataset import ClipDataset, Served
+from framefeed.adapters.torch._clip_dataset import ClipDataset, ItemCounter
 from tests.load.media import plan_of
 
 if __name__ == "__main__":
@@ -126,7 +126,7 @@ def test_nothing_is_said_within_an_epoch_and_a_half() -> None:
 
 
 def test_of_workers_that_count_at_once_the_first_alone_warns(monkeypatch: pytest.MonkeyPatch) -> None:
-    counts = Served()
+    counts = ItemCounter()
 
     def deliver(worker: int) -> None:
         monkeypatch.setattr(_clip_dataset, "get_worker_info", lambda: SimpleNamespace(id=worker))

@@ -70,13 +70,13 @@ def test_failed_clips_are_not_counted_as_delivered() -> None:
     assert "29 clips, 5 failed, 24.00 clips/s" in repr(stats)
 
 
-def test_a_meter_adds_what_it_is_told() -> None:
+def test_a_meter_adds_costs_and_batches() -> None:
     meter = Meter(3)
     cost = WorkCost(plan=1.0, decode=2.0, transform=3.0, counts=DecodeCounts(frames_decoded=7, frames_delivered=2))
-    meter.begin()
-    meter.came_back()
-    meter.waited([cost, cost])
-    meter.delivered(4, 1)
+    meter.restart()
+    meter.begin_wait()
+    meter.end_wait([cost, cost])
+    meter.count_batch(4, 1)
     stats = meter.snapshot()
     assert (stats.plan_seconds, stats.decode_seconds, stats.transform_seconds) == (2.0, 4.0, 6.0)
     assert (stats.decoded_frames_per_delivered_frame, stats.counts.frames_decoded) == (3.5, 14)

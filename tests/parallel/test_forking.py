@@ -18,7 +18,7 @@ LOCKS = {"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore", "Event",
 EXEMPT = {
     ("bench/baselines/sizes_ffprobe.py", "_sizes"): "of one call in an event loop of its own",
     ("catalog/scan/_journal.py", "JournalWriter"): "of one scan, which a child does not go on with",
-    ("load/_drafts.py", "Draft"): "of one batch in the making; a child has none of the workers that make it",
+    ("load/_pending.py", "PendingBatch"): "of one batch in the making; a child has none of the workers that make it",
     ("load/_batch.py", "Stack"): "of one batch in the making; a child has none of the workers that make it",
     ("parallel/_ordered.py", "OrderedOutcomes"): "of one iteration, which a child is refused before it takes the lock",
     ("parallel/_ordered.py", "Run"): "of one iteration, which a child neither waits for nor closes",
