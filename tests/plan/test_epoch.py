@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import FrameIndex
-from framefeed.plan._choose import Chosen, Timeline
+from framefeed.plan._choose import ClipFrames, Timeline
 from framefeed.plan._crops import CenterCrop, RandomCrop, RandomResizedCrop
-from framefeed.plan._description import differences, in_short
+from framefeed.plan._description import find_differences, shorten
 from framefeed.plan._epoch import EpochPlan, plan_clips
 from framefeed.plan._options import PlanOptions
 from framefeed.plan._random import Place
@@ -78,17 +78,17 @@ def test_L11_a_plan_is_a_pure_function_of_position(rule: ClipRule) -> None:
 class Ambient(Dense):
     """Draws from entropy of its own."""
 
-    def choose(self, timeline: Timeline, place: Place) -> Chosen:
-        place.generator = np.random.default_rng()
-        return super().choose(timeline, place)
+    def choose(self, timeline: Timeline, context: Place) -> ClipFrames:
+        context.generator = np.random.default_rng()
+        return super().choose(timeline, context)
 
 
 class OneStream(Dense):
     """Draws from one generator after the other."""
 
-    def choose(self, timeline: Timeline, place: Place) -> Chosen:
-        place.generator = self.__dict__.setdefault("_stream", np.random.default_rng(0))
-        return super().choose(timeline, place)
+    def choose(self, timeline: Timeline, context: Place) -> ClipFrames:
+        context.generator = self.__dict__.setdefault("_stream", np.random.default_rng(0))
+        return super().choose(timeline, context)
 
 
 @pytest.mark.parametrize("wrong", [Ambient, OneStream])
@@ -507,14 +507,14 @@ def test_L13_options_that_a_state_holds_in_part_are_compared_as_far_as_they_go()
     long = {"crop": RandomResizedCrop(8), "within": ("a_column_of_seconds", "another_column_of_seconds")}
 
     def options(**given: Any) -> str:
-        return in_short(PlanOptions(1, **{**long, **given}).shown)
+        return shorten(PlanOptions(1, **{**long, **given}).text)
 
     assert all("(hash " in options(**given) for given in ({}, {"clips_per_video": 2}, {"on_damaged": "skip"}))
-    here = {"options": PlanOptions(1, **long).shown}
-    assert list(differences({"options": options(clips_per_video=2)}, here)) == [
+    here = {"options": PlanOptions(1, **long).text}
+    assert list(find_differences({"options": options(clips_per_video=2)}, here)) == [
         "options (checkpoint: clips_per_video=2, ..., here: clips_per_video=1, ...)"
     ]
-    (late,) = differences({"options": options(on_damaged="skip")}, here)
+    (late,) = find_differences({"options": options(on_damaged="skip")}, here)
     assert late == f"options (checkpoint: {options(on_damaged='skip')}, here: {here['options']})"
 
 

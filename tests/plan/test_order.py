@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from framefeed.errors import UsageError
-from framefeed.plan._order import Permutation, Shard, permutation
-from framefeed.plan._random import mixed
+from framefeed.plan._order import Permutation, Shard, make_permutation
+from framefeed.plan._random import hash_words
 from tests.lengths import either
 
 WORDS = st.integers(0, 2**64 - 1)
@@ -27,17 +27,17 @@ def check_bijective(permute: Permute, size: int) -> None:
 @example(2, 0, 0)
 @example(2**12 + 1, 3, 1)
 def test_every_size_is_permuted_bijectively(size: int, seed: int, epoch: int) -> None:
-    check_bijective(permutation(size, seed, epoch), size)
+    check_bijective(make_permutation(size, seed, epoch), size)
 
 
 @pytest.mark.parametrize("size", range(1, 130))
 def test_small_sizes_are_permuted_bijectively(size: int) -> None:
-    check_bijective(permutation(size, 5, 2), size)
+    check_bijective(make_permutation(size, 5, 2), size)
 
 
 @given(st.integers(1, 2**61), WORDS, st.integers(0, 2**40), st.data())
 def test_arrays_are_mapped_as_single_positions_are(size: int, seed: int, epoch: int, data: st.DataObject) -> None:
-    permute = permutation(size, seed, epoch)
+    permute = make_permutation(size, seed, epoch)
     positions = data.draw(st.lists(st.integers(0, size - 1), max_size=20))
     mapped = permute(np.array(positions, dtype=np.int64))
     assert mapped.tolist() == [permute(position) for position in positions]
@@ -46,18 +46,20 @@ def test_arrays_are_mapped_as_single_positions_are(size: int, seed: int, epoch: 
 
 def test_a_large_array_is_a_permutation() -> None:
     size = 200_003
-    mapped = permutation(size, 1, 0)(np.arange(size, dtype=np.int64))
+    mapped = make_permutation(size, 1, 0)(np.arange(size, dtype=np.int64))
     assert np.array_equal(np.sort(mapped), np.arange(size))
     assert abs(np.corrcoef(mapped, np.arange(size))[0, 1]) < 0.01
 
 
 def test_the_order_is_the_same_on_every_machine() -> None:
-    assert [permutation(10, 0, 0)(position) for position in range(10)] == [9, 3, 2, 5, 8, 0, 6, 1, 7, 4]
-    assert permutation(10**15, 2**64 - 1, 7)(123_456_789) == 458_049_506_038_650
+    assert [make_permutation(10, 0, 0)(position) for position in range(10)] == [9, 3, 2, 5, 8, 0, 6, 1, 7, 4]
+    assert make_permutation(10**15, 2**64 - 1, 7)(123_456_789) == 458_049_506_038_650
 
 
 def test_seeds_and_epochs_differ() -> None:
-    orders = {tuple(permutation(50, seed, epoch)(np.arange(50)).tolist()) for seed in range(20) for epoch in range(20)}
+    orders = {
+        tuple(make_permutation(50, seed, epoch)(np.arange(50)).tolist()) for seed in range(20) for epoch in range(20)
+    }
     assert len(orders) == 400
 
 
@@ -72,7 +74,7 @@ def chi_square_excess(counts: Counter[tuple[int, ...]], cells: int, draws: int) 
 @pytest.mark.parametrize(("size", "orders"), [(2, 2), (3, 6), (4, 24), (5, 120), (6, 720)])
 def test_all_orders_of_a_few_are_equally_frequent(size: int, orders: int) -> None:
     draws = either(short=max(2400, 5 * orders), long=7200)
-    counts = Counter(tuple(permutation(size, seed, 0)(np.arange(size)).tolist()) for seed in range(draws))
+    counts = Counter(tuple(make_permutation(size, seed, 0)(np.arange(size)).tolist()) for seed in range(draws))
     assert chi_square_excess(counts, orders, draws) < 4
 
 
@@ -80,7 +82,7 @@ def test_all_orders_of_a_few_are_equally_frequent(size: int, orders: int) -> Non
 @pytest.mark.parametrize("size", [7, 10, 33])
 def test_any_two_neighbours_go_anywhere(size: int) -> None:
     draws = either(short=max(1200, 3 * size * size), long=8000)
-    counts = Counter(tuple(permutation(size, 11, epoch)(np.array([3, 4])).tolist()) for epoch in range(draws))
+    counts = Counter(tuple(make_permutation(size, 11, epoch)(np.array([3, 4])).tolist()) for epoch in range(draws))
     assert chi_square_excess(counts, size * (size - 1), draws) < 4
 
 
@@ -143,13 +145,13 @@ def test_a_rank_outside_of_the_world_is_refused(rank: int, world_size: int, name
 
 
 def walks_once(size: int) -> Permute:
-    right = permutation(size, 1, 0)
-    wide = Permutation(right.rows * right.columns, right.rows, right.columns, right.keys)
+    right = make_permutation(size, 1, 0)
+    wide = Permutation(right.left_size * right.right_size, right.left_size, right.right_size, right.keys)
     return lambda position: wide(position) % size
 
 
 def hashes(size: int) -> Permute:
-    return lambda position: mixed(position) % size
+    return lambda position: hash_words(position) % size
 
 
 @pytest.mark.parametrize("wrong", [walks_once, hashes])

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import MISSING_PTS, FrameIndex
-from framefeed.plan._choose import Chosen, Timeline
+from framefeed.plan._choose import ClipFrames, Timeline
 from framefeed.plan._random import Place
 from framefeed.plan._rules import AtIndices, AtSeconds, ClipRule, Dense, EveryFrame, RandomSegments, Rates, Uniform
 from tests.fakes import index_of, steady_index
@@ -33,7 +33,7 @@ FPS = st.sampled_from([1, 2, 8, 29.97, Fraction(30_000, 1001), 0.5, 1000, 60])
 Outcome = tuple[list[int], list[bool], list[float | None]] | None
 
 
-def outcome(choose: Callable[[], Chosen]) -> Outcome:
+def outcome(choose: Callable[[], ClipFrames]) -> Outcome:
     """(frames, valid, errors), or None for FrameNotFound."""
     try:
         chosen = choose()
@@ -68,8 +68,8 @@ def by_numbers(index: FrameIndex, numbers: Sequence[int], policy: str) -> Outcom
         return None
 
 
-def chosen_by(rule: ClipRule, index: FrameIndex, place: Place | None = None) -> Outcome:
-    return outcome(lambda: rule.choose(Timeline.whole(index), place or Place(1, 2, 3)))
+def chosen_by(rule: ClipRule, index: FrameIndex, context: Place | None = None) -> Outcome:
+    return outcome(lambda: rule.choose(Timeline.whole(index), context or Place(1, 2, 3)))
 
 
 # --- rules without chance -----------------------------------------------------------------------------
@@ -404,28 +404,28 @@ def test_a_wrong_rule_is_refused_when_it_is_made(
 class FpsArithmetic(Rates):
     """Frame numbers from round(seconds * average_fps)."""
 
-    def choose(self, timeline: Timeline, place: Place) -> Chosen:
-        right = super().choose(timeline, place)
+    def choose(self, timeline: Timeline, context: Place) -> ClipFrames:
+        right = super().choose(timeline, context)
         fps = timeline.index.average_fps or 1.0
         wanted = [round(float(t) * fps) for t in rate_times(self.rates, Fraction(self.start))]
-        return Chosen(np.clip(wanted, 0, len(timeline) - 1), right.errors, right.valid, right.segments)
+        return ClipFrames(np.clip(wanted, 0, len(timeline) - 1), right.errors, right.valid, right.segments)
 
 
 class InclusiveEnd(Rates):
     """What is wanted just at the end is taken for the last frame."""
 
-    def choose(self, timeline: Timeline, place: Place) -> Chosen:
-        right = super().choose(timeline, place)
+    def choose(self, timeline: Timeline, context: Place) -> ClipFrames:
+        right = super().choose(timeline, context)
         end = (timeline.end_pts - timeline.origin) * timeline.index.time_base
         at_end = np.array([t == end for t in rate_times(self.rates, Fraction(self.start))])
-        return Chosen(right.ordinals, right.errors, right.valid | at_end, right.segments)
+        return ClipFrames(right.ordinals, right.errors, right.valid | at_end, right.segments)
 
 
 class VideosLastFrame(Rates):
     """Repeats the video's last frame instead of the clip's."""
 
-    def choose(self, timeline: Timeline, place: Place) -> Chosen:
-        right = super().choose(timeline, place)
+    def choose(self, timeline: Timeline, context: Place) -> ClipFrames:
+        right = super().choose(timeline, context)
         return replace(right, ordinals=np.where(right.valid, right.ordinals, len(timeline) - 1))
 
 

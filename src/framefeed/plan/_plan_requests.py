@@ -1,4 +1,4 @@
-"""plan_requests: the user's own list of clips as an EpochPlan."""
+"""Plan the user's own list of clips."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def plan_requests(
         check_mapping("columns", columns, '{"label": ["cat", "dog"]}')
     picking = Picking(pick, tolerance_seconds, policy)
     _check_requests(requests)
-    sources, rows = _distinct_sources(requests)
+    sources, rows = _find_distinct_sources(requests)
     rule = Requests.of(requests, rows, dict(columns or {}), picking)
     catalog = catalog_of(sources)
     return EpochPlan(catalog, rule, options, PlanTables.of(catalog, rule, options))
@@ -94,11 +94,11 @@ def _check_requests(requests: Sequence[DecodeRequest]) -> None:
             raise UsageError(f"request {number} ({request.name}) has a time that is not a finite number")
 
 
-def _distinct_sources(requests: Sequence[DecodeRequest]) -> tuple[list[Any], IntArray]:
-    """List each source once, as a catalog entry where one was given, and the number of each request's source."""
-    found: dict[str | bytes | ImageSequence, Any] = {}
+def _find_distinct_sources(requests: Sequence[DecodeRequest]) -> tuple[list[Any], IntArray]:
+    """List each source once, as its catalog entry if a request has one, and the number of each request's source."""
+    distinct: dict[str | bytes | ImageSequence, Any] = {}
     for request in requests:
-        if request.entry is not None or request.source not in found:
-            found[request.source] = request.source if request.entry is None else request.entry
-    numbers = {source: number for number, source in enumerate(found)}
-    return list(found.values()), np.array([numbers[request.source] for request in requests], dtype=np.int64)
+        if request.entry is not None or request.source not in distinct:
+            distinct[request.source] = request.source if request.entry is None else request.entry
+    numbers = {source: number for number, source in enumerate(distinct)}
+    return list(distinct.values()), np.array([numbers[request.source] for request in requests], dtype=np.int64)
