@@ -270,10 +270,10 @@ class ClipDataset(Dataset[Any]):
             return []
         if plan.is_random:
             self._item_counter.add(len(numbers), len(plan))
-        batch = load_batch(plan, numbers, self._decoder(plan, numbers), self._buffers)
+        batch = load_batch(plan, numbers, self._choose_decoder(plan, numbers), self._buffers)
         failed = next((error for error in batch.errors if error is not None and self._is_raised(error)), None)
         if failed is None:
-            return [self._item(plan, batch, slot, position) for slot, position in enumerate(numbers)]
+            return [self._make_item(plan, batch, slot, position) for slot, position in enumerate(numbers)]
         # The traceback reaches this frame, which must not keep the batch, and in it the error, alive.
         del batch
         try:
@@ -285,7 +285,7 @@ class ClipDataset(Dataset[Any]):
         # A shortage says nothing about the clip: to skip it would change the training data.
         return self._on_error == "raise" or isinstance(error, ResourceExhausted)
 
-    def _decoder(self, plan: EpochPlan, numbers: Sequence[int]) -> Decoder:
+    def _choose_decoder(self, plan: EpochPlan, numbers: Sequence[int]) -> Decoder:
         if self._cache is None:
             return as_decoder(self._backend, self._limits)
         if self._epoch_decoded != plan.epoch or not self._delivered.isdisjoint(numbers):
@@ -300,8 +300,8 @@ class ClipDataset(Dataset[Any]):
             self._cached_decoder = self._cache.decoder_for(plan, as_decoder(self._backend, self._limits))
         return self._cached_decoder
 
-    def _item(self, plan: EpochPlan, batch: ClipBatch, slot: int, number: int) -> Any:
-        clip, is_ok = self._clip(plan, batch, slot, number)
+    def _make_item(self, plan: EpochPlan, batch: ClipBatch, slot: int, number: int) -> Any:
+        clip, is_ok = self._make_clip(plan, batch, slot, number)
         columns = {name: torch.tensor(values[slot]) for name, values in batch.columns.items()}
         if self._target is not None:
             return clip, columns[self._target].to(torch.int64) if is_ok else torch.tensor(IGNORED_TARGET)
@@ -316,7 +316,7 @@ class ClipDataset(Dataset[Any]):
             **columns,
         }
 
-    def _clip(self, plan: EpochPlan, batch: ClipBatch, slot: int, number: int) -> tuple[Any, bool]:
+    def _make_clip(self, plan: EpochPlan, batch: ClipBatch, slot: int, number: int) -> tuple[Any, bool]:
         """Return the transformed clip and True, or the replacement of a failed clip and False."""
         error = batch.errors[slot]
         if error is None:
