@@ -44,17 +44,17 @@ def test_real_decoding_is_counted() -> None:
     assert stats.counts.packets_sent >= stats.counts.frames_decoded
 
 
-def stats_of(**seconds: float) -> LoadStats:
+def make_stats(**seconds: float) -> LoadStats:
     return LoadStats(batches=1, clips=10, workers=2, **{f"{name}_seconds": value for name, value in seconds.items()})
 
 
 @pytest.mark.parametrize(
     ("stats", "bottleneck"),
     [
-        (stats_of(wait=0.5, outside=9.5, decode=19), "training step"),
-        (stats_of(wait=1.1, outside=8.9, decode=19, transform=1), "decode"),
-        (stats_of(wait=9, outside=1, decode=5, transform=6), "transform"),
-        (stats_of(wait=9, outside=1, decode=1, transform=2, plan=3), "plan"),
+        (make_stats(wait=0.5, outside=9.5, decode=19), "training step"),
+        (make_stats(wait=1.1, outside=8.9, decode=19, transform=1), "decode"),
+        (make_stats(wait=9, outside=1, decode=5, transform=6), "transform"),
+        (make_stats(wait=9, outside=1, decode=1, transform=2, plan=3), "plan"),
     ],
 )
 def test_the_bottleneck_follows_from_the_numbers(stats: LoadStats, bottleneck: str) -> None:

@@ -29,7 +29,7 @@ class Pool:
 
 
 @pytest.mark.parametrize("number", SHORTAGES)
-def test_a_shortage_is_told_from_what_led_to_it(number: int) -> None:
+def test_a_shortage_is_found_in_the_causes(number: int) -> None:
     low = OSError(number, os.strerror(number))
     assert shortage_in(low)
     assert shortage_in(MemoryError()) == "memory"

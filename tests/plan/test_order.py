@@ -91,7 +91,7 @@ def test_any_two_neighbours_go_anywhere(size: int) -> None:
 Deal = Callable[[Shard], list[int]]
 
 
-def dealt(shard: Shard) -> list[int]:
+def list_positions(shard: Shard) -> list[int]:
     return [shard.global_position(position) for position in range(len(shard))]
 
 
@@ -114,7 +114,7 @@ def check_shards(deal: Deal, units: int, world_size: int, tail: str, unit: int) 
 def test_L14_ranks_have_equal_lengths_and_cover_everything(world_size: int, tail: str) -> None:
     for units in range(1, 51):
         for unit in (1, 3):
-            check_shards(dealt, units, world_size, tail, unit)
+            check_shards(list_positions, units, world_size, tail, unit)
 
 
 @given(st.integers(1, 50), st.integers(1, 8), st.sampled_from(["pad", "drop"]), st.integers(1, 4), st.data())
@@ -124,15 +124,15 @@ def test_global_positions_are_those_of_the_formulas(
     rank = data.draw(st.integers(0, world_size - 1))
     shard = Shard(units * unit, rank, world_size, tail, unit)
     formula = [(((i // unit) * world_size + rank) * unit + i % unit) % (units * unit) for i in range(len(shard))]
-    assert dealt(shard) == formula
+    assert list_positions(shard) == formula
     assert shard.global_position(np.arange(len(shard))).tolist() == formula
 
 
 def test_the_tail_begins_again_at_position_0() -> None:
-    assert [dealt(Shard(5, rank, 3)) for rank in range(3)] == [[0, 3], [1, 4], [2, 0]]
-    assert [dealt(Shard(1, rank, 4)) for rank in range(4)] == [[0], [0], [0], [0]]
-    assert [dealt(Shard(3, rank, 2, "drop")) for rank in range(2)] == [[0], [1]]
-    assert [dealt(Shard(6, rank, 2, "pad", 2)) for rank in range(2)] == [[0, 1, 4, 5], [2, 3, 0, 1]]
+    assert [list_positions(Shard(5, rank, 3)) for rank in range(3)] == [[0, 3], [1, 4], [2, 0]]
+    assert [list_positions(Shard(1, rank, 4)) for rank in range(4)] == [[0], [0], [0], [0]]
+    assert [list_positions(Shard(3, rank, 2, "drop")) for rank in range(2)] == [[0], [1]]
+    assert [list_positions(Shard(6, rank, 2, "pad", 2)) for rank in range(2)] == [[0, 1, 4, 5], [2, 3, 0, 1]]
 
 
 @pytest.mark.parametrize(("rank", "world_size", "name"), [(1, 1, "rank"), (-1, 2, "rank"), (0, 0, "world_size")])
@@ -144,17 +144,17 @@ def test_a_rank_outside_of_the_world_is_refused(rank: int, world_size: int, name
 # --- the same laws over variants that are known to be wrong -------------------------------------------
 
 
-def walks_once(size: int) -> Permute:
+def permute_without_walk(size: int) -> Permute:
     right = make_permutation(size, 1, 0)
     wide = Permutation(right.left_size * right.right_size, right.left_size, right.right_size, right.keys)
     return lambda position: wide(position) % size
 
 
-def hashes(size: int) -> Permute:
+def permute_by_hash(size: int) -> Permute:
     return lambda position: hash_words(position) % size
 
 
-@pytest.mark.parametrize("wrong", [walks_once, hashes])
+@pytest.mark.parametrize("wrong", [permute_without_walk, permute_by_hash])
 def test_the_law_of_bijections_catches(wrong: Callable[[int], Permute]) -> None:
     def law() -> None:
         for size in range(1, 50):
@@ -164,20 +164,20 @@ def test_the_law_of_bijections_catches(wrong: Callable[[int], Permute]) -> None:
         law()
 
 
-def in_blocks(shard: Shard) -> list[int]:
+def deal_blocks(shard: Shard) -> list[int]:
     share = -(-shard.count // shard.world_size)
     return list(range(shard.rank * share, min(shard.count, (shard.rank + 1) * share)))
 
 
-def uneven(shard: Shard) -> list[int]:
+def deal_unevenly(shard: Shard) -> list[int]:
     return list(range(shard.rank, shard.count, shard.world_size))
 
 
-def padded_with_the_last(shard: Shard) -> list[int]:
+def pad_with_last(shard: Shard) -> list[int]:
     return [min(shard.count - 1, i * shard.world_size) for i in range(len(shard))]
 
 
-@pytest.mark.parametrize("wrong", [in_blocks, uneven, padded_with_the_last])
+@pytest.mark.parametrize("wrong", [deal_blocks, deal_unevenly, pad_with_last])
 @pytest.mark.parametrize("tail", ["pad", "drop"])
 def test_the_law_of_shards_catches(wrong: Deal, tail: str) -> None:
     def law() -> None:

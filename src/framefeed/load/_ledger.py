@@ -177,16 +177,12 @@ def _format_line(entry: LedgerEntry, clips: int) -> str:
     kind, _, message = entry.reason.partition(": ")
     # The line is for several clips of a file, which it names itself.
     message = message.removeprefix(f"{entry.source}: ").removesuffix(f" (clip at position {entry.position})")
-    reason = _shorten_message(visible(" ".join(message.split())))
-    return f"  {visible(entry.source)}: {counted(clips, 'clip')} {entry.action}: {kind}: {reason}"
-
-
-def _shorten_message(message: str) -> str:
-    """Leave out the advice at the end of a long message; a long first part is cut."""
-    parts = message.split("; ")
+    # A long message loses the advice at its end; only a long first part is cut.
+    parts = visible(" ".join(message.split())).split("; ")
     while len(parts) > 1 and len("; ".join(parts)) > _PRINTED_REASON:
         parts.pop()
-    return shorten("; ".join(parts), _PRINTED_REASON, placeholder=" ...")
+    reason = shorten("; ".join(parts), _PRINTED_REASON, placeholder=" ...")
+    return f"  {visible(entry.source)}: {counted(clips, 'clip')} {entry.action}: {kind}: {reason}"
 
 
 def check_max_failed(max_failed: int | float | None, on_error: str) -> None:

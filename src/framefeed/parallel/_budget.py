@@ -58,7 +58,9 @@ def thread_budget() -> ThreadBudget:
     Raises:
         UsageError: If ``FRAMEFEED_THREADS`` is not an integer of at least 1.
     """
-    return decide_budget(_count_affine_cpus(), read_cgroup_quotas(Path("/")), os.environ)
+    # Only Linux and some other systems have affinities.
+    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return decide_budget(affinity, read_cgroup_quotas(Path("/")), os.environ)
 
 
 def decide_budget(affinity: int, quotas: Mapping[str, float], environment: Mapping[str, str]) -> ThreadBudget:
@@ -79,16 +81,13 @@ def decide_budget(affinity: int, quotas: Mapping[str, float], environment: Mappi
     reasons.sort(key=lambda reason: -reason[0])
     override = environment.get(VARIABLE, "").strip()
     if override:
-        reasons.append((_parse_override(override), f"{VARIABLE}={override} overrides all other limits"))
+        if not override.isdecimal() or int(override) < 1:
+            raise UsageError(
+                f"environment variable {VARIABLE}: expected an integer of at least 1, got {override!r}: correct it, or "
+                "unset it"
+            )
+        reasons.append((int(override), f"{VARIABLE}={override} overrides all other limits"))
     return ThreadBudget(reasons[-1][0], tuple(text for _, text in reasons))
-
-
-def _parse_override(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise UsageError(
-            f"environment variable {VARIABLE}: expected an integer of at least 1, got {text!r}: correct it, or unset it"
-        )
-    return int(text)
 
 
 def parse_v2_quota(cpu_max: str) -> float | None:
@@ -133,22 +132,15 @@ def read_cgroup_quotas(root: Path) -> dict[str, float]:
         root: The root of the file system.
     """
     groups = parse_groups(_read_text(root / "proc/self/cgroup"))
-    quotas = {**_read_v2_quotas(root, groups.get("")), **_read_v1_quotas(root, groups.get("cpu"))}
-    return {f"/{file.relative_to(root)}": cpus for file, cpus in quotas.items() if cpus is not None}
-
-
-def _read_v2_quotas(root: Path, group: str | None) -> dict[Path, float | None]:
-    files = [folder / "cpu.max" for folder in _list_group_folders(root, _V2_MOUNTS, group)]
-    return {file: parse_v2_quota(text) for file in files if (text := _read_text(file))}
-
-
-def _read_v1_quotas(root: Path, group: str | None) -> dict[Path, float | None]:
-    quotas = {}
-    for folder in _list_group_folders(root, _V1_MOUNTS, group):
+    quotas: dict[Path, float | None] = {}
+    for folder in _list_group_folders(root, _V2_MOUNTS, groups.get("")):
+        if cpu_max := _read_text(folder / "cpu.max"):
+            quotas[folder / "cpu.max"] = parse_v2_quota(cpu_max)
+    for folder in _list_group_folders(root, _V1_MOUNTS, groups.get("cpu")):
         quota, period = _read_text(folder / "cpu.cfs_quota_us"), _read_text(folder / "cpu.cfs_period_us")
         if quota and period:
             quotas[folder / "cpu.cfs_quota_us"] = parse_v1_quota(quota, period)
-    return quotas
+    return {f"/{file.relative_to(root)}": cpus for file, cpus in quotas.items() if cpus is not None}
 
 
 def _list_group_folders(root: Path, mounts: Sequence[str], group: str | None) -> Iterator[Path]:
@@ -167,10 +159,3 @@ def _read_text(file: Path) -> str:
     except OSError:
         # No control groups, not this version of them, or no permission to read: no known limit.
         return ""
-
-
-def _count_affine_cpus() -> int:
-    # Only Linux and some other systems have affinities.
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -159,17 +159,13 @@ def _end_with_parent(lifeline: int) -> None:
     sys.exit()  # the parent has ended already
 
 
-def _read(channel: int, left: memoryview) -> int:
-    return os.readv(channel, [left])
-
-
 def main(channel: int, lifeline: int) -> None:
     """Call the function on one item after another until the parent closes the channel."""
     _end_with_parent(lifeline)
     loaded: tuple[Any, BaseException | None] = None, None
     while True:
         try:
-            kind, parts = receive(partial(_read, channel))
+            kind, parts = receive(lambda buffer: os.readv(channel, [buffer]))
             if kind == PATH:
                 sys.path[:] = loads(parts)
             elif kind == FUNCTION:

@@ -121,7 +121,11 @@ def describe_plan(plan: Plan, unit: int) -> PlanDescription:
         unit: Number of consecutive positions that are of one video, and so are decoded together.
     """
     cost = _Cost()
-    groups = _sample_groups(len(plan), unit)
+    # Whole units at equal distances, so that clips that are decoded together are sampled together.
+    num_units = len(plan) // unit
+    num_sampled = min(num_units, max(1, SAMPLED_CLIPS // unit))
+    firsts = [number * num_units // num_sampled * unit for number in range(num_sampled)]
+    groups = [range(first, first + min(unit, SAMPLED_CLIPS)) for first in firsts]
     for positions in groups:
         cost.add(plan, positions)
     sampled = sum(map(len, groups))
@@ -137,13 +141,6 @@ def describe_plan(plan: Plan, unit: int) -> PlanDescription:
         damaged_frames=cost.damaged,
         past_end_frames=cost.past_end,
     )
-
-
-def _sample_groups(count: int, unit: int) -> list[range]:
-    groups = count // unit
-    sampled = min(groups, max(1, SAMPLED_CLIPS // unit))
-    firsts = [number * groups // sampled * unit for number in range(sampled)]
-    return [range(first, first + min(unit, SAMPLED_CLIPS)) for first in firsts]
 
 
 @dataclass(slots=True)

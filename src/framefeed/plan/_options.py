@@ -46,7 +46,12 @@ class PlanOptions:
             object.__setattr__(self, name, check_integer(name, getattr(self, name), least=0))
         object.__setattr__(self, "clips_per_video", check_count("clips_per_video", self.clips_per_video))
         Shard(0, self.rank, self.world_size, self.tail)
-        object.__setattr__(self, "within", _check_window(self.within))
+        if self.within is not None:
+            names = tuple(self.within) if isinstance(self.within, (tuple, list)) else ()
+            if len(names) != 2 or not all(isinstance(name, str) for name in names):
+                what = 'the names of two columns of seconds, such as ("start_seconds", "end_seconds")'
+                raise expected("within", what, self.within)
+            object.__setattr__(self, "within", names)
         object.__setattr__(self, "columns", check_names("columns", self.columns))
         check_on_damaged(self.on_damaged)
         if not isinstance(self.unequal, bool):
@@ -70,14 +75,3 @@ class PlanOptions:
         """Make this rank's share of ``count`` global positions."""
         unit = self.clips_per_video if self.shuffle == "videos" else 1
         return Shard(count, self.rank, self.world_size, self.tail, unit)
-
-
-def _check_window(within: Sequence[str] | None) -> tuple[str, str] | None:
-    if within is None:
-        return None
-    names = tuple(within) if isinstance(within, (tuple, list)) else ()
-    if len(names) != 2 or not all(isinstance(name, str) for name in names):
-        raise expected(
-            "within", 'the names of two columns of seconds, such as ("start_seconds", "end_seconds")', within
-        )
-    return names[0], names[1]

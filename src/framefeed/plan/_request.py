@@ -133,9 +133,6 @@ class DecodeRequest:
         put("output", output or OutputSpec())
         put("damaged", _as_column(damaged, np.bool_, "damaged"))
         put("on_damaged", check_on_damaged(on_damaged))
-        self._check()
-
-    def _check(self) -> None:
         if (self.indices is None) == (self.seconds is None) and self.pts_seconds is None:
             given = "neither" if self.indices is None else "both"
             raise UsageError(f"DecodeRequest: expected either indices= or seconds=, got {given}")

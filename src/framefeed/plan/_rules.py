@@ -246,15 +246,15 @@ class Rates:
 
     def choose(self, timeline: Timeline, context: Place) -> ClipFrames:
         """Choose the frames of one clip."""
-        ticks = timeline.ticks(self._offsets, self._choose_origin(timeline, context))
-        return choose_times(timeline, ticks, self._segments, self._picking)
-
-    def _choose_origin(self, timeline: Timeline, context: Place) -> int | Fraction:
-        """Choose the tick at which the clip begins; a start within 1 ns of a frame's pts is that pts."""
+        first_tick: int | Fraction
         if self.start != "random":
-            return timeline.ticks(ExactTimes.of([self.start]))[0]
-        num_starts = timeline.count_starts(self._span, self.pick)
-        return int(timeline.pts[context.generator.integers(num_starts)]) if num_starts else timeline.origin
+            first_tick = timeline.ticks(ExactTimes.of([self.start]))[0]
+        elif num_starts := timeline.count_starts(self._span, self.pick):
+            first_tick = int(timeline.pts[context.generator.integers(num_starts)])
+        else:
+            first_tick = timeline.origin
+        ticks = timeline.ticks(self._offsets, first_tick)
+        return choose_times(timeline, ticks, self._segments, self._picking)
 
 
 @dataclass(frozen=True)

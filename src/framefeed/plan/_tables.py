@@ -161,6 +161,11 @@ def _make_request_tables(catalog: Catalog, rule: Requests, options: PlanOptions)
     else:
         pictures = options.pictures
         picture = _find_common_picture(catalog, pictures, np.unique(rule.rows))
+    windowless: tuple[Excluded, ...] = ()
+    if rule.at is not None:
+        missing = np.setdiff1d(catalog.usable_rows, rule.rows)
+        reason = f"UsageError: column {rule.at!r} names no frame in this row, or has a null"
+        windowless = tuple(Excluded(describe_source(catalog, row), reason) for row in missing.tolist())
     return PlanTables(
         layout=RequestRows(rule.rows),
         columns=rule.columns,
@@ -168,14 +173,8 @@ def _make_request_tables(catalog: Catalog, rule: Requests, options: PlanOptions)
         windows=None,
         pictures=pictures,
         picture=picture,
-        windowless=() if rule.at is None else _find_rows_without_frames(catalog, rule),
+        windowless=windowless,
     )
-
-
-def _find_rows_without_frames(catalog: Catalog, rule: Requests) -> tuple[Excluded, ...]:
-    missing = np.setdiff1d(catalog.usable_rows, rule.rows)
-    reason = f"UsageError: column {rule.at!r} names no frame in this row, or has a null"
-    return tuple(Excluded(describe_source(catalog, row), reason) for row in missing.tolist())
 
 
 def _find_common_picture(catalog: Catalog, pictures: PictureRule, rows: IntArray, unequal: bool = False) -> Size | None:
