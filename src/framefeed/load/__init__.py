@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from framefeed.load._batch import ClipBatch
-from framefeed.load._ledger import Ledger, LedgerEntry, too_many_failed
+from framefeed.load._ledger import Ledger, LedgerEntry, make_max_failed_error
 from framefeed.load._loader import ClipLoader
 from framefeed.load._options import OnError, check_on_error
 from framefeed.load._pending import BufferPools, with_position
@@ -20,6 +20,6 @@ __all__ = [
     "OnError",
     "check_on_error",
     "load_batch",
-    "too_many_failed",
+    "make_max_failed_error",
     "with_position",
 ]

@@ -14,7 +14,7 @@ from typing import Any
 from framefeed._checks import shown
 from framefeed.errors import DeadlineExceeded, FramefeedError, LoadError, ResourceExhausted, UsageError
 from framefeed.load._batch import ClipBatch
-from framefeed.load._ledger import Ledger, LedgerEntry, too_many_failed
+from framefeed.load._ledger import Ledger, LedgerEntry, make_max_failed_error
 from framefeed.load._options import MAX_PREFETCH_BYTES, LoaderOptions
 from framefeed.load._pending import BufferPools, PendingBatch, drop_tracebacks
 from framefeed.load._stats import Meter, WorkCost
@@ -228,7 +228,7 @@ class BatchIterator(Iterator[ClipBatch]):
         for error, source, position in zip(batch.errors, batch.sources, batch.positions.tolist(), strict=True):
             if error is not None:
                 self._ledger.record(LedgerEntry.of(error, source_name(source), position, epoch))
-        too_many = too_many_failed(self._ledger, self._options.max_failed, epoch, len(self._plan))
+        too_many = make_max_failed_error(self._ledger, self._options.max_failed, epoch, len(self._plan))
         if too_many is not None:
             self._why_ended = "more clips failed than max_failed allows"
         return too_many

@@ -202,8 +202,8 @@ def check_max_failed(max_failed: int | float | None, on_error: str) -> None:
         raise expected("max_failed", "a count (int) such as 10, or a share (float) from 0.0 to 1.0", max_failed)
 
 
-def too_many_failed(ledger: Ledger, max_failed: int | float | None, epoch: int, clips: int) -> LoadError | None:
-    """Return the error that stops a run if more clips failed than ``max_failed`` allows, else None.
+def make_max_failed_error(ledger: Ledger, max_failed: int | float | None, epoch: int, clips: int) -> LoadError | None:
+    """Make the error that ends an epoch if more clips failed than ``max_failed`` allows; else return None.
 
     Args:
         ledger: The clips that failed.

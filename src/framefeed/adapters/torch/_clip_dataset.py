@@ -26,7 +26,7 @@ from framefeed.load import (
     OnError,
     check_on_error,
     load_batch,
-    too_many_failed,
+    make_max_failed_error,
     with_position,
 )
 from framefeed.media import Limits, source_name
@@ -354,7 +354,7 @@ class ClipDataset(Dataset[Any]):
     def _record(self, error: FramefeedError, plan: EpochPlan, batch: ClipBatch, slot: int) -> None:
         name, position = source_name(batch.sources[slot]), int(batch.positions[slot])
         self._ledger.record(LedgerEntry.of(error, name, position, plan.epoch))
-        too_many = too_many_failed(self._ledger, self._max_failed, plan.epoch, len(plan))
+        too_many = make_max_failed_error(self._ledger, self._max_failed, plan.epoch, len(plan))
         if too_many is not None:
             try:
                 raise too_many
