@@ -1,4 +1,4 @@
-"""ClipDataset over a cache under PyTorch's DataLoader: workers of any kind read and fill one folder."""
+"""ClipDataset with a cache in PyTorch's DataLoader: workers of any kind read and write one folder."""
 
 from __future__ import annotations
 

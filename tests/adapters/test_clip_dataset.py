@@ -1,4 +1,4 @@
-"""ClipDataset under PyTorch's own DataLoader: any workers, any start method, any sampler."""
+"""ClipDataset in PyTorch's own DataLoader: any workers, any start method, any sampler."""
 
 from __future__ import annotations
 

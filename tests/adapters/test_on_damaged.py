@@ -1,4 +1,4 @@
-"""ClipDataset over frames that never come undamaged (D01): each ``on_damaged``, cached or not, in workers."""
+"""ClipDataset over frames that are always damaged (D01): each ``on_damaged``, cached or not, in workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A ClipDataset whose random clips stay the same, because set_epoch is never called, says so once."""
+"""A ClipDataset warns once if set_epoch is never called, so that its random clips stay the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ClipDataset(on_error="skip"): one bad clip does not end an epoch, and nothing is lost in silence."""
+"""ClipDataset(on_error="skip"): one bad clip does not end an epoch, and every skipped clip is listed."""
 
 from __future__ import annotations
 

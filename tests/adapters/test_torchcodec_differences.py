@@ -1,4 +1,4 @@
-"""Where the drop-in and TorchCodec differ: each row of the table in docs/torchcodec.md, with both asked where they are.
+"""Differences from TorchCodec: each row of the table in docs/torchcodec.md, with both decoders if both are installed.
 
 Ours is tested everywhere, TorchCodec 0.13's own answer where it is installed: a row that has become wrong shows.
 """

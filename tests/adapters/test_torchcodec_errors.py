@@ -1,4 +1,4 @@
-"""Bad calls raise what TorchCodec raises: a table of them, held against both decoders."""
+"""Wrong calls raise the types that TorchCodec raises: a table of calls, checked with both decoders."""
 
 from __future__ import annotations
 

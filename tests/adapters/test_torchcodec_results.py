@@ -1,4 +1,4 @@
-"""The drop-in gives what TorchCodec gives: frames, times, facts, transforms, and its samplers on our decoder."""
+"""Results equal TorchCodec's: frames, times, metadata, transforms, and its samplers on our decoder."""
 
 from __future__ import annotations
 

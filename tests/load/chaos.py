@@ -1,4 +1,4 @@
-"""What a loader holds over 20,000 clips: the memory of the process settles.
+"""Run as a program: load 20,000 clips and check that the memory of the process stops growing.
 
 ``python -m tests.load.chaos --clips 20000 --log build/chaos_load.log`` (``make chaos``). Clips of copies of small
 files in several containers, two workers; the resident memory is read after every thousandth clip.

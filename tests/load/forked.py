@@ -1,4 +1,4 @@
-"""Run as a program: decode, fork, and decode again in the children (L01). Prints how many children were right."""
+"""Run as a program: decode, fork, and decode again in the children (L01). Prints the number of correct children."""
 
 from __future__ import annotations
 

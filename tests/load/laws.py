@@ -1,4 +1,4 @@
-"""The laws of a loader, for any factory of loaders: the order, and that a resumed run is the uninterrupted one.
+"""Check the laws of a loader, for any factory of loaders: order, and that a resumed run equals an uninterrupted one.
 
 `check_resume` restores from every state that a run can save; `test_laws.py` also feeds it loaders that are wrong on
 purpose, because a law that nothing breaks says nothing.

@@ -1,4 +1,4 @@
-"""Run as a program: thousands of opens where 128 descriptors are allowed (L09). Prints opens and descriptors left."""
+"""Run as a program: open thousands of files with at most 128 descriptors (L09). Prints opens and descriptors left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recycled memory comes back when the last view of any kind has died, and not before (P14, S14)."""
+"""Recycled memory returns when the last view of any kind is freed, and not before (P14, S14)."""
 
 from __future__ import annotations
 

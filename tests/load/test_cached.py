@@ -1,4 +1,4 @@
-"""ClipLoader over a cache: the same batches, from whatever the cache holds, for any number of workers."""
+"""ClipLoader over a cache: the same batches for any contents of the cache and any number of workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""L16: an iteration that is broken off, begun again, nested, closed or forgotten ends its work and hangs nowhere."""
+"""L16: an iteration that is left, restarted, nested, closed or dropped ends its work and never hangs."""
 
 from __future__ import annotations
 

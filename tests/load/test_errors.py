@@ -1,4 +1,4 @@
-"""L05: errors come at their position, in order, as themselves, for any number of workers."""
+"""L05: errors are raised at their position, in order, with their type, for any number of workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""L13: a resumed run is the uninterrupted one, from every state, for every configuration."""
+"""L13: a resumed run equals an uninterrupted one, from every state, for every configuration."""
 
 from __future__ import annotations
 

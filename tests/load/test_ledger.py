@@ -1,4 +1,4 @@
-"""loader.ledger and max_failed: what was lost, where, why, and when it is too much."""
+"""The ledger lists failed clips with position and reason; max_failed ends the iteration."""
 
 from __future__ import annotations
 

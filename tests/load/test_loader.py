@@ -1,4 +1,4 @@
-"""ClipLoader: every delivered frame says that it is the planned one, and what travels beside it is right."""
+"""ClipLoader: every delivered frame is the planned one, by its stamp, and its columns are correct."""
 
 from __future__ import annotations
 

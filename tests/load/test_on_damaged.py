@@ -1,4 +1,4 @@
-"""What ``on_damaged`` delivers in place of frames that never come undamaged, with a cache and without (D01)."""
+"""``on_damaged`` for frames that are always damaged, with a cache and without (D01)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Image sequences and stills through plans, loaders and datasets, beside videos, with and without workers."""
+"""Image sequences and stills in plans, loaders and datasets, together with videos, with and without workers."""
 
 from __future__ import annotations
 

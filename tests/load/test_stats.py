@@ -1,4 +1,4 @@
-"""Stats: sums that can be checked, and the bottleneck that follows from them."""
+"""Statistics of a loader: sums of known costs, and the bottleneck."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transforms: their draws, what they may return, and their memory."""
+"""Transforms: their random numbers, their results, and their memory."""
 
 from __future__ import annotations
 

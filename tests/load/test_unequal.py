@@ -1,4 +1,4 @@
-"""Pictures of unequal size in one plan: batches are lists of clips, frame by frame what equal plans give."""
+"""Pictures of unequal size in one plan: batches are lists of clips, with the same frames as in equal plans."""
 
 from __future__ import annotations
 

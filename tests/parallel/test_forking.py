@@ -1,4 +1,4 @@
-"""What begins anew in forked processes: all that holds a lock, and iterators that know their workers are elsewhere."""
+"""Forked processes: all objects with locks are renewed, and iterators refuse to use the workers of the parent."""
 
 import ast
 import gc

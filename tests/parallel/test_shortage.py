@@ -1,4 +1,4 @@
-"""A shortage of the machine is told from other errors, and tried again once what is idle was released."""
+"""Shortages are recognised, and calls are tried again after idle resources are released."""
 
 import errno
 import gc

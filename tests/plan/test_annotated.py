@@ -1,4 +1,4 @@
-"""plan_clips(at=...): frames that a column of the catalog names."""
+"""plan_clips(at=...): frames from a column of the catalog."""
 
 from __future__ import annotations
 

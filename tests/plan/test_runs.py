@@ -1,4 +1,4 @@
-"""Decode runs: laws over indexes made by hand and over those of real clips."""
+"""Decode runs: laws over small indexes made by hand and over indexes of real clips."""
 
 from __future__ import annotations
 

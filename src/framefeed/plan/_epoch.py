@@ -99,21 +99,23 @@ class EpochPlan:
         return check_position("position", position, len(self), "plan")
 
     @cached_property
-    def _locations(self) -> dict[int, ClipLocation]:
+    def _locations(self) -> dict[int, tuple[int, ClipLocation]]:
         return {}
 
-    def _locate(self, position: SupportsIndex) -> ClipLocation:
+    def _locate(self, position: SupportsIndex) -> tuple[int, ClipLocation]:
+        """Find the global position and the clip of a position of this rank."""
         # Remembered: callers read a clip's request, its row and its columns one after the other.
         key = check_integer("position", position)
-        location = self._locations.get(key)
-        if location is None:
-            unit, number = divmod(self._shard.global_position(self._checked(position)), self._shard.unit)
+        located = self._locations.get(key)
+        if located is None:
+            global_position = self._shard.global_position(self._checked(position))
+            unit, number = divmod(global_position, self._shard.unit)
             unshuffled_unit = unit if self._permutation is None else self._permutation(unit)
-            location = self.tables.layout.locate(unshuffled_unit * self._shard.unit + number)
+            located = global_position, self.tables.layout.locate(unshuffled_unit * self._shard.unit + number)
             if len(self._locations) >= _MOST_LOCATIONS:
                 self._locations.clear()
-            self._locations[key] = location
-        return location
+            self._locations[key] = located
+        return located
 
     # --- one position ---------------------------------------------------------------------------------
 
@@ -134,8 +136,7 @@ class EpochPlan:
         """
         if isinstance(position, slice):
             return [self[each] for each in range(*position.indices(len(self)))]
-        location = self._locate(position)
-        global_position = self._shard.global_position(self._checked(position))
+        global_position, location = self._locate(position)
         try:
             return self._make_request(location, global_position)
         except (FrameNotFound, TimeUnavailable) as error:
@@ -170,12 +171,12 @@ class EpochPlan:
 
     def columns_at(self, position: SupportsIndex) -> dict[str, np.generic]:
         """Return the chosen columns of one position as a dict: numbers as they are, text as int64 codes."""
-        line = self._locate(position).line
+        line = self._locate(position)[1].line
         return {name: values[line] for name, values in self.tables.columns.items()}
 
     def row_at(self, position: SupportsIndex) -> int:
         """Number of the catalog row of the clip at a position."""
-        return self._locate(position).row
+        return self._locate(position)[1].row
 
     def entry_at(self, position: SupportsIndex) -> CatalogEntry:
         """Catalog entry of the clip at a position."""
