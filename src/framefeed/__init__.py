@@ -142,7 +142,7 @@ __all__ = [
     "scan",
 ]
 
-# The room whose door has each name; it is imported at the name's first use (design/0015).
+# The room of each name; it is imported when the name is first used (design/0015).
 _DOORS = {
     "cache": ("FrameCache",),
     "catalog": ("Catalog", "CatalogEntry"),
@@ -178,7 +178,7 @@ _DOORS = {
         "plan_requests",
     ),
 }
-_HOMES = {name: f"framefeed.{room}" for room, names in _DOORS.items() for name in names}
+_ROOM_OF = {name: f"framefeed.{room}" for room, names in _DOORS.items() for name in names}
 _PACKAGES = frozenset({"cache", "parallel"})
 _ADAPTERS = frozenset({"torch"})
 _ARRAYS = "ff.ClipLoader gives NumPy arrays, which every framework takes"
@@ -189,11 +189,11 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what a name stands for when it is first asked for."""
-    if name in _HOMES:
-        found = getattr(importlib.import_module(_HOMES[name]), name)
-        globals()[name] = found
-        return found
+    """Import a public name when it is first used."""
+    if name in _ROOM_OF:
+        value = getattr(importlib.import_module(_ROOM_OF[name]), name)
+        globals()[name] = value
+        return value
     if name in _PACKAGES:
         return importlib.import_module(f"framefeed.{name}")
     if name in _ADAPTERS:

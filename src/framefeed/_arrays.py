@@ -1,4 +1,4 @@
-"""Types of NumPy arrays, by what they hold."""
+"""Types of NumPy arrays, by their elements."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A property that is computed once, without a lock.
+"""Compute a property once, without a lock.
 
-`functools.cached_property` of Python 3.11 holds one lock for all objects of a class while it computes. A process that
-another thread forks meanwhile inherits the lock held, and waits for it without end. Python 3.12 has no such lock.
+`functools.cached_property` of Python 3.11 holds one lock for all objects of a class while it computes. If another
+thread forks the process meanwhile, the lock is never released in the child. Python 3.12 has no such lock.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Generic, Self, TypeVar, overload
 T = TypeVar("T")
 
 
-class cached_property(Generic[T]):  # noqa: N801 - takes the place of the one in functools
+class cached_property(Generic[T]):  # noqa: N801 - replaces the one in functools
     """Compute an attribute when it is first read; threads that read it at once may each compute it.
 
     Args:

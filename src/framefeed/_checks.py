@@ -1,4 +1,4 @@
-"""Checks of arguments that several rooms share; each message names the argument, what was expected, and what was found.
+"""Check arguments; each message names the argument, the expected value and the given one.
 
 >>> raise expected("size", "(height, width)", "224")
 Traceback (most recent call last):
@@ -17,26 +17,26 @@ _MOST_SHOWN = 80
 
 
 class OutOfRange(UsageError, IndexError):
-    """A row or a position that is not there; Python ends a loop over a sequence by IndexError."""
+    """A row or position that does not exist; an IndexError, with which Python ends a loop over a sequence."""
 
 
 class WrongType(UsageError, TypeError):
-    """A number that is of another type, or an argument that does not exist."""
+    """A number of a wrong type, or an argument that does not exist."""
 
 
-def expected(name: str, what: str, found: object) -> UsageError:
+def expected(name: str, what: str, given: object) -> UsageError:
     """Build the error for an argument of a wrong kind or value.
 
     Args:
-        name: Of the argument, or "" where the message goes on from its name.
-        what: Was expected, with an example where that helps.
-        found: What was given.
+        name: Name of the argument, or "" if the caller writes it.
+        what: Expected value, with an example if that helps.
+        given: Given value.
     """
-    return UsageError(f"{name and f'{name}: '}expected {what}, got {shown(found)}")
+    return UsageError(f"{name and f'{name}: '}expected {what}, got {shown(given)}")
 
 
 def shown(value: object) -> str:
-    """Describe a value by its type and, where it is short, its text."""
+    """Describe a value by its type and, if it is short, its text."""
     if isinstance(value, type):
         return f"the class {value.__name__} itself: call it, as in {value.__name__}(...)"
     if isinstance(value, str):
@@ -50,7 +50,7 @@ def shown(value: object) -> str:
 
 
 def check_path(name: str, path: object, example: str) -> None:
-    """Refuse what is no path.
+    """Check that a value is a path.
 
     Raises:
         UsageError: It is neither text nor an `os.PathLike`.
@@ -60,10 +60,10 @@ def check_path(name: str, path: object, example: str) -> None:
 
 
 def check_integer(name: str, number: Any, least: int | None = None) -> int:
-    """Take an integer, of Python or NumPy, as an int.
+    """Convert an integer of Python or NumPy to an int.
 
     Raises:
-        UsageError: It is none, or below ``least``.
+        UsageError: It is no integer, or below ``least``.
     """
     what = "an integer" if least is None else f"an integer of at least {least}"
     if isinstance(number, (bool, type)):
@@ -77,42 +77,42 @@ def check_integer(name: str, number: Any, least: int | None = None) -> int:
     return whole
 
 
-def check_position(name: str, number: object, count: int, of: str) -> int:
-    """Take a place in a sequence, negative ones from its end, as one from 0 to ``count`` - 1.
+def check_position(name: str, number: object, count: int, kind: str) -> int:
+    """Convert an index of a sequence, negative ones from its end, to one from 0 to ``count`` - 1.
 
     Args:
-        name: Of the argument.
-        number: The place.
+        name: Name of the argument.
+        number: Index.
         count: Length of the sequence.
-        of: What the sequence is, for the message.
+        kind: Kind of the sequence, for the message.
 
     Raises:
-        OutOfRange: There is no such place.
+        OutOfRange: There is no such index.
         UsageError: It is no integer.
     """
     whole = check_integer(name, number)
     if not -count <= whole < count:
-        there = f"expected {-count} to {count - 1}" if count else "it is empty"
-        raise OutOfRange(f"{name}: there is no {name} {whole} in a {of} of length {count}: {there}")
+        allowed = f"expected {-count} to {count - 1}" if count else "it is empty"
+        raise OutOfRange(f"{name}: there is no {name} {whole} in a {kind} of length {count}: {allowed}")
     return whole % count
 
 
 def check_names(name: str, names: object) -> tuple[str, ...]:
-    """Take a list of names as a tuple.
+    """Convert a list of names to a tuple.
 
     Raises:
         UsageError: It is no list of text.
     """
     if isinstance(names, str):
         raise UsageError(f"{name}: expected a list of names, got one string: use {name}=[{names!r}]")
-    taken = tuple(names) if isinstance(names, Iterable) and not isinstance(names, bytes) else None
-    if taken is None or not all(isinstance(each, str) for each in taken):
+    as_tuple = tuple(names) if isinstance(names, Iterable) and not isinstance(names, bytes) else None
+    if as_tuple is None or not all(isinstance(each, str) for each in as_tuple):
         raise expected(name, 'a list of column names such as ["label"]', names)
-    return taken
+    return as_tuple
 
 
 def check_mapping(name: str, given: Any, example: str) -> None:
-    """Refuse what is no mapping.
+    """Check that a value is a mapping.
 
     Raises:
         UsageError: It has no keys and items.
@@ -125,13 +125,13 @@ def refuse_catalog(source: Any, what: str) -> None:
     """Refuse a whole catalog where one source is expected.
 
     Args:
-        source: What the user passed.
-        what: Was expected.
+        source: The user's argument.
+        what: Expected value.
 
     Raises:
         UsageError: It is a catalog.
     """
-    # By its attribute: this module does not import the class.
+    # By an attribute, because this module does not import the class.
     if hasattr(source, "usable_rows"):
         kind = type(source).__name__
         raise UsageError(f"source: expected {what}, got a {kind}: take one entry, such as catalog[0]")

@@ -1,4 +1,4 @@
-"""The known name that a misspelt one is nearest to, for messages of all rooms."""
+"""Suggest the known name that is nearest to a misspelt one, for messages of all rooms."""
 
 from __future__ import annotations
 

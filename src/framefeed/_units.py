@@ -1,4 +1,4 @@
-"""Sizes and counts as people write them: ``200GB`` is 200 x 1000**3 bytes, ``64MiB`` is 64 x 1024**2."""
+"""Parse and write sizes and counts: ``200GB`` is 200 x 1000**3 bytes, ``64MiB`` is 64 x 1024**2."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UNITS = {
     **{f"{letter}B": 1000**power for power, letter in enumerate("KMGTP", 1)},
     **{f"{letter}IB": 1024**power for power, letter in enumerate("KMGTP", 1)},
 }
-"""By their names in capitals; the kilo of ``kB`` is written small, and otherwise too."""
+"""Bytes of each unit, by its name in capitals; names are not case-sensitive."""
 
 _SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,9})?) ?([a-z]{0,3})", re.IGNORECASE | re.ASCII)
 
@@ -28,14 +28,14 @@ def parse_bytes(size: str | SupportsIndex, name: str = "") -> int:
 
     Args:
         size: Whole bytes, or text such as ``200GB``, ``64MiB`` or ``4096``.
-        name: Of the argument, for messages.
+        name: Name of the argument, for messages.
 
     Raises:
-        UsageError: It is no size, or not at least one byte.
+        UsageError: It is no size, or below one byte.
     """
-    found = _SIZE.fullmatch(size.strip()) if isinstance(size, str) else None
-    if found is not None and found[2].upper() in UNITS:
-        count = int(Fraction(found[1]) * UNITS[found[2].upper()])
+    match = _SIZE.fullmatch(size.strip()) if isinstance(size, str) else None
+    if match is not None and match[2].upper() in UNITS:
+        count = int(Fraction(match[1]) * UNITS[match[2].upper()])
     elif isinstance(size, (str, bool)) or not hasattr(size, "__index__"):
         raise expected(name, "a size in bytes such as 200GB, 64MiB or 4096", size)
     else:

@@ -1,4 +1,4 @@
-"""ClipDataset over a cache under PyTorch's DataLoader: workers of any kind read and fill one folder."""
+"""ClipDataset with a cache in PyTorch's DataLoader: workers of any kind read and write one folder."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = [
 ]
 
 
-def clips_of(dataset: ClipDataset, **options: Any) -> list[torch.Tensor]:
+def load_clips(dataset: ClipDataset, **options: Any) -> list[torch.Tensor]:
     return [batch["data"] for batch in DataLoader(dataset, batch_size=3, **options)]
 
 
@@ -39,19 +39,19 @@ def assert_equal(clips: list[torch.Tensor], expected: list[torch.Tensor]) -> Non
 @pytest.mark.parametrize(("workers", "method"), [(0, None), (2, "fork"), (1, "spawn"), (1, "forkserver")])
 def test_C05_workers_fill_and_read_one_cache(workers: int, method: str | None, tmp_path: Path) -> None:
     plan = plan_of(Dense(4, stride=2, start="random"), size=(24, 32))
-    expected = clips_of(ClipDataset(plan))
+    expected = load_clips(ClipDataset(plan))
     options = {"num_workers": workers, "multiprocessing_context": method}
     with FrameCache(tmp_path / "c") as cache:
         dataset = ClipDataset(plan, cache=cache)
-        assert_equal(clips_of(dataset, **options), expected)
+        assert_equal(load_clips(dataset, **options), expected)
         if not workers:
             cache.flush()
         assert not [name for name in (tmp_path / "c").iterdir() if name.suffix == ".part"], "workers seal when they end"
         info = cache.info()
         assert info.num_frames > 0
-        assert_equal(clips_of(dataset, **options), expected)
+        assert_equal(load_clips(dataset, **options), expected)
         assert cache.info().num_frames == info.num_frames, "the second pass had nothing to store"
-        assert_equal(clips_of(dataset), expected)
+        assert_equal(load_clips(dataset), expected)
         if workers:
             assert cache.stats().hit_rate == 1
 
@@ -82,21 +82,21 @@ def test_persistent_workers_seal_when_positions_come_again(tmp_path: Path) -> No
         passes.append([batch["data"] for batch in loader])
         assert cache.info().num_frames > 0, "the second pass begins with what the first has stored"
         for clips in passes:
-            assert_equal(clips, clips_of(ClipDataset(plan)))
+            assert_equal(clips, load_clips(ClipDataset(plan)))
         del loader
 
 
 def test_an_open_segment_of_the_parent_stays_its_own(tmp_path: Path) -> None:
     plan = plan_of(size=(24, 32))
-    expected = clips_of(ClipDataset(plan))
+    expected = load_clips(ClipDataset(plan))
     with FrameCache(tmp_path / "c") as cache:
         dataset = ClipDataset(plan, cache=cache)
         _ = dataset[0]
-        assert_equal(clips_of(dataset, num_workers=2, multiprocessing_context="fork"), expected)
+        assert_equal(load_clips(dataset, num_workers=2, multiprocessing_context="fork"), expected)
         _ = dataset[1]
         cache.flush()
         assert cache.verify().damaged == {}
-        assert_equal(clips_of(dataset), expected)
+        assert_equal(load_clips(dataset), expected)
 
 
 def test_a_dataset_with_a_cache_pickles(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""ClipDataset under PyTorch's own DataLoader: any workers, any start method, any sampler."""
+"""ClipDataset in PyTorch's own DataLoader: any workers, any start method, any sampler."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ pytestmark = [
 WORKERS = [(0, None), (1, "fork"), (2, "fork"), (4, "fork")]
 
 
-def drawn(clip: torch.Tensor) -> torch.Tensor:
+def draw_number(clip: torch.Tensor) -> torch.Tensor:
     return torch.rand(3)
 
 
@@ -66,7 +66,7 @@ class Nesting(torch.utils.data.Dataset[list[int]]):
         return positions + list(ordered_map(abs, [-100, -101], workers=1, kind="processes", max_in_flight=2))
 
 
-def broken(clip: torch.Tensor) -> torch.Tensor:
+def raise_error(clip: torch.Tensor) -> torch.Tensor:
     raise KeyError("mean")
 
 
@@ -76,7 +76,7 @@ def decoder_threads(clip: torch.Tensor) -> torch.Tensor:
     return torch.tensor(sum(name.startswith("av:") for name in names))
 
 
-def fed(dataset: ClipDataset, workers: int = 0, context: str | None = None, **options: Any) -> DataLoader[Any]:
+def make_loader(dataset: ClipDataset, workers: int = 0, context: str | None = None, **options: Any) -> DataLoader[Any]:
     return DataLoader(dataset, num_workers=workers, multiprocessing_context=context, **{"batch_size": 5, **options})
 
 
@@ -84,11 +84,11 @@ def check_epoch(plan: EpochPlan, batches: Iterator[Any] | DataLoader[Any], order
     """The batches hold these positions of a plan, frame by frame."""
     got: list[int] = []
     for batch in batches:
-        for place, position in enumerate(batch["position"].tolist()):
-            assert_stamps(plan, position, batch["data"][place])
-            assert batch["source"][place] == plan[position].source
-            np.testing.assert_array_equal(batch["pts_seconds"][place], plan[position].pts_seconds)
-            assert batch["label"][place] == plan.columns_at(position)["label"]
+        for slot, position in enumerate(batch["position"].tolist()):
+            assert_stamps(plan, position, batch["data"][slot])
+            assert batch["source"][slot] == plan[position].source
+            np.testing.assert_array_equal(batch["pts_seconds"][slot], plan[position].pts_seconds)
+            assert batch["label"][slot] == plan.columns_at(position)["label"]
             got.append(position)
     assert got == (list(range(len(plan))) if order is None else order)
 
@@ -96,7 +96,7 @@ def check_epoch(plan: EpochPlan, batches: Iterator[Any] | DataLoader[Any], order
 @pytest.mark.parametrize(("workers", "context"), WORKERS)
 def test_any_number_of_workers_delivers_the_planned_frames(workers: int, context: str | None) -> None:
     plan = plan_of(shuffle=False)
-    check_epoch(plan, fed(ClipDataset(plan), workers, context))
+    check_epoch(plan, make_loader(ClipDataset(plan), workers, context))
 
 
 def test_an_item_is_a_clip_and_its_target() -> None:
@@ -107,7 +107,7 @@ def test_an_item_is_a_clip_and_its_target() -> None:
     assert (target.dtype, target.shape, int(target)) == (torch.int64, (), int(plan.columns_at(3)["label"]))
     assert (dataset.classes, dataset.class_to_idx) == (["blue", "red"], {"blue": 0, "red": 1})
     assert dataset.classes[target] == Path(str(plan[3].source)).parent.name
-    clips, targets = next(iter(fed(dataset)))
+    clips, targets = next(iter(make_loader(dataset)))
     assert (clips.shape, targets.dtype, targets.shape) == ((5, 4, 3, 48, 64), torch.int64, (5,))
     torch.nn.functional.cross_entropy(torch.zeros(5, 2), targets)
 
@@ -138,7 +138,7 @@ def test_positions_are_those_of_a_sequence() -> None:
 def test_clips_of_a_source_that_are_asked_for_together_are_decoded_together() -> None:
     decoder = FlatDecoder()
     plan = plan_of(shuffle=False)
-    list(fed(ClipDataset(plan, backend=decoder), batch_size=6))
+    list(make_loader(ClipDataset(plan, backend=decoder), batch_size=6))
     assert [count for _, count in decoder.calls] == [2] * 6
 
 
@@ -158,7 +158,7 @@ def test_any_sampler(name: str, workers: int) -> None:
     plan = plan_of(shuffle=False)
     dataset = ClipDataset(plan)
     order = list(SAMPLERS[name](dataset))
-    check_epoch(plan, fed(dataset, workers, sampler=SAMPLERS[name](dataset)), order)
+    check_epoch(plan, make_loader(dataset, workers, sampler=SAMPLERS[name](dataset)), order)
 
 
 def test_a_batch_sampler_of_ones_own_and_no_batches_at_all() -> None:
@@ -176,7 +176,7 @@ def test_a_batch_sampler_of_ones_own_and_no_batches_at_all() -> None:
 def test_L12_persistent_workers_of_any_start_method_see_the_epoch(workers: int, context: str) -> None:
     plan = plan_of(shuffle=False)
     dataset = ClipDataset(plan)
-    loader = fed(dataset, workers, context, persistent_workers=True)
+    loader = make_loader(dataset, workers, context, persistent_workers=True)
     for epoch in (0, 1, 4):
         dataset.set_epoch(epoch)
         check_epoch(plan.with_epoch(epoch), loader)
@@ -187,9 +187,9 @@ def test_L12_persistent_workers_of_any_start_method_see_the_epoch(workers: int, 
 def test_L12_the_epoch_of_the_dataset_is_that_of_its_plan(workers: int) -> None:
     dataset = ClipDataset(plan_of(shuffle=False, epoch=3))
     assert (dataset.epoch, dataset.plan.epoch) == (3, 3)
-    check_epoch(plan_of(shuffle=False, epoch=3), fed(dataset, workers))
+    check_epoch(plan_of(shuffle=False, epoch=3), make_loader(dataset, workers))
     dataset.set_epoch(0)
-    check_epoch(plan_of(shuffle=False), fed(dataset, workers))
+    check_epoch(plan_of(shuffle=False), make_loader(dataset, workers))
     for wrong in (-1, 1.5, "2"):
         with pytest.raises(UsageError):
             dataset.set_epoch(wrong)  # type: ignore[arg-type]
@@ -198,17 +198,17 @@ def test_L12_the_epoch_of_the_dataset_is_that_of_its_plan(workers: int) -> None:
 
 @pytest.mark.parametrize(("workers", "context"), [(1, "fork"), (3, "fork")])
 def test_L11_draws_depend_on_seed_epoch_and_position_alone(workers: int, context: str | None) -> None:
-    dataset = ClipDataset(plan_of(shuffle=False), target="label", transform=drawn)
+    dataset = ClipDataset(plan_of(shuffle=False), target="label", transform=draw_number)
     draws = [dataset[position][0].tolist() for position in range(12)]
     assert len({tuple(draw) for draw in draws}) == 12
-    assert [row for clips, _ in fed(dataset, workers, context) for row in clips.tolist()] == draws
+    assert [row for clips, _ in make_loader(dataset, workers, context) for row in clips.tolist()] == draws
     dataset.set_epoch(1)
     others = [dataset[position][0].tolist() for position in range(12)]
     assert not {tuple(draw) for draw in draws} & {tuple(draw) for draw in others}
 
 
 def test_L11_a_trainers_own_draws_are_left_alone() -> None:
-    dataset = ClipDataset(plan_of(shuffle=False), transform=drawn)
+    dataset = ClipDataset(plan_of(shuffle=False), transform=draw_number)
     torch.manual_seed(1)
     expected = [torch.rand(2).tolist() for _ in range(3)]
     torch.manual_seed(1)
@@ -230,7 +230,7 @@ def test_L11_a_trainers_own_draws_are_left_alone() -> None:
         ("pil", "a PIL picture for a clip of one frame, else a list"),
     ],
 )
-def test_a_transform_made_for_another_form_is_told_which_it_received(output: Any, received: str) -> None:
+def test_the_error_of_a_transform_for_another_output_names_what_it_received(output: Any, received: str) -> None:
     def gray(picture: Any) -> Any:
         return picture.convert("L").no_such_method()
 
@@ -238,14 +238,14 @@ def test_a_transform_made_for_another_form_is_told_which_it_received(output: Any
     with pytest.raises(LoadError, match=f"AttributeError: .*received {received}"):
         ClipDataset(plan, transform=gray, output=output)[2]
     with pytest.raises(LoadError) as caught:
-        ClipDataset(plan, transform=broken, output=output)[2]
+        ClipDataset(plan, transform=raise_error, output=output)[2]
     assert "received" not in str(caught.value)
 
 
 def test_what_a_transform_raises_leaves_the_generators_as_they_were() -> None:
     state = torch.get_rng_state()
     with pytest.raises(LoadError, match=r"transform failed .* position 2: KeyError: 'mean'") as caught:
-        ClipDataset(plan_of(shuffle=False), transform=broken)[2]
+        ClipDataset(plan_of(shuffle=False), transform=raise_error)[2]
     assert isinstance(caught.value.__cause__, KeyError)
     assert (caught.value.position, caught.value.stage) == (2, "transform")
     assert torch.equal(torch.get_rng_state(), state)
@@ -253,7 +253,7 @@ def test_what_a_transform_raises_leaves_the_generators_as_they_were() -> None:
 
 def test_L03_a_worker_decodes_with_one_thread() -> None:
     dataset = ClipDataset(plan_of(shuffle=False), target="label", transform=decoder_threads)
-    assert {int(count) for counts, _ in fed(dataset, 2) for count in counts} == {0}
+    assert {int(count) for counts, _ in make_loader(dataset, 2) for count in counts} == {0}
 
 
 def test_L01_workers_forked_after_the_parent_has_decoded() -> None:
@@ -261,7 +261,7 @@ def test_L01_workers_forked_after_the_parent_has_decoded() -> None:
     dataset = ClipDataset(plan)
     for _ in range(3):
         assert_stamps(plan, 4, dataset[4]["data"])
-        check_epoch(plan, fed(dataset, 3, "fork"))
+        check_epoch(plan, make_loader(dataset, 3, "fork"))
 
 
 def test_P14_kept_clips_stay_as_they_were() -> None:
@@ -275,7 +275,7 @@ def test_P14_kept_clips_stay_as_they_were() -> None:
 
 def test_it_travels_and_is_copied() -> None:
     plan = plan_of(shuffle=False)
-    dataset = ClipDataset(plan, target="label", transform=drawn)
+    dataset = ClipDataset(plan, target="label", transform=draw_number)
     dataset.set_epoch(2)
     for other in (pickle.loads(pickle.dumps(dataset)), copy.deepcopy(dataset)):
         assert (other.epoch, other.classes, len(other)) == (2, dataset.classes, 12)
@@ -287,7 +287,7 @@ def test_it_travels_and_is_copied() -> None:
 def test_it_agrees_with_the_loader() -> None:
     plan = plan_of()
     with ClipLoader(plan, batch_size=5, workers=2) as loader:
-        for ours, theirs in zip(loader, fed(ClipDataset(plan)), strict=True):
+        for ours, theirs in zip(loader, make_loader(ClipDataset(plan)), strict=True):
             assert np.array_equal(ours.data, theirs["data"])
             assert np.array_equal(ours.positions, theirs["position"])
             assert np.array_equal(ours.columns["label"], theirs["label"])
@@ -307,7 +307,7 @@ def own_plan(tmp_path: Path) -> EpochPlan:
 def test_L05_error_types_survive_a_worker(own_plan: EpochPlan, workers: int) -> None:
     name = str(own_plan[4].source)
     write_clip(name, ClipSpec(num_frames=31, height=48, width=64))
-    batches = iter(fed(ClipDataset(own_plan), workers, batch_size=2))
+    batches = iter(make_loader(ClipDataset(own_plan), workers, batch_size=2))
     assert [next(batches)["position"].tolist() for _ in range(2)] == [[0, 1], [2, 3]]
     with pytest.raises(StaleSource, match="has changed since it was indexed") as caught:
         next(batches)
@@ -317,7 +317,7 @@ def test_L05_error_types_survive_a_worker(own_plan: EpochPlan, workers: int) -> 
 
 
 def test_L05_a_transforms_error_survives_a_worker() -> None:
-    batches = iter(fed(ClipDataset(plan_of(shuffle=False), transform=broken), 1, batch_size=12))
+    batches = iter(make_loader(ClipDataset(plan_of(shuffle=False), transform=raise_error), 1, batch_size=12))
     with pytest.raises(LoadError, match="KeyError: 'mean'"):
         next(batches)
     assert not list(batches)
@@ -329,7 +329,7 @@ def test_L05_a_frame_that_is_not_there_is_no_end_of_the_dataset() -> None:
     )
     dataset = ClipDataset(plan)
     with pytest.raises(FrameNotFound):
-        list(fed(dataset))
+        list(make_loader(dataset))
     with pytest.raises(FrameNotFound) as caught:
         list(dataset)
     assert caught.value.position == 3
@@ -351,7 +351,7 @@ def test_L05_the_first_error_of_a_batch_is_raised() -> None:
         ({"plan": [1, 2]}, "plan_clips"),
     ],
 )
-def test_wrong_arguments_are_told_at_once(arguments: dict[str, Any], message: str) -> None:
+def test_wrong_arguments_raise_at_once(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         ClipDataset(**{"plan": plan_of(), **arguments})
 
@@ -370,14 +370,14 @@ def test_a_target_is_of_whole_numbers() -> None:
     assert [int(target) for _, target in ClipDataset(plan, target="data")] == [1, 2, 3]
 
 
-def test_what_is_not_there_yet_says_so() -> None:
+def test_names_of_a_later_version_raise_an_error() -> None:
     with pytest.raises(UsageError, match="not in this version"):
         OurDataLoader([], batch_size=2)
     with pytest.raises(UsageError, match="not in this version"):
         to_device(None, "cpu")
 
 
-def test_a_missing_pytorch_is_told_with_what_to_install() -> None:
+def test_the_error_for_a_missing_pytorch_names_the_extra() -> None:
     script = (
         "import sys; sys.modules['torch'] = None\n"
         "from framefeed.errors import MissingDependency\n"

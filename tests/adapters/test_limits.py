@@ -1,4 +1,4 @@
-"""``limits=`` reaches the decoder behind every public name that takes it, upwards and downwards."""
+"""``limits=`` of every public function reaches the decoder, for higher and lower limits."""
 
 from __future__ import annotations
 

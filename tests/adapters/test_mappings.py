@@ -1,4 +1,4 @@
-"""Frame mappings name the times of packets, wherever the times of frames come from."""
+"""Frame mappings have the times of packets, whatever the source of the times of frames."""
 
 from __future__ import annotations
 

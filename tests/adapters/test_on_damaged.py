@@ -1,4 +1,4 @@
-"""ClipDataset over frames that never come undamaged (D01): each ``on_damaged``, cached or not, in workers."""
+"""ClipDataset over frames that are always damaged (D01): each ``on_damaged``, cached or not, in workers."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
     return scan(folder, verify="full", workers=0)
 
 
-def planned(catalog: Catalog, on_damaged: Any) -> EpochPlan:
+def make_plan(catalog: Catalog, on_damaged: Any) -> EpochPlan:
     return plan_clips(catalog, AtIndices(INDICES), seed=0, shuffle=False, on_damaged=on_damaged)
 
 
 @pytest.mark.parametrize("cached", [False, True])
 @pytest.mark.parametrize("on_damaged", ["skip", "deliver"])
 def test_items_are_the_loaders_clips(on_damaged: str, cached: bool, catalog: Catalog, tmp_path: Path) -> None:
-    plan = planned(catalog, on_damaged)
+    plan = make_plan(catalog, on_damaged)
     with ClipLoader(plan, batch_size=2, workers=0) as loader:
         (batch,) = loader
     dataset = ClipDataset(plan, cache=FrameCache(tmp_path / "c", codec="raw") if cached else None)

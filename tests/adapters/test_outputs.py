@@ -1,4 +1,4 @@
-"""The form of a ClipDataset's clips: tensors, arrays, PIL pictures; and pipelines that were written for those."""
+"""``output=`` of a ClipDataset: tensors, arrays, PIL pictures, and existing pipelines for them."""
 
 from __future__ import annotations
 

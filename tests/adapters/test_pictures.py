@@ -33,7 +33,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def numbers_of(clips: Any) -> list[int]:
+def read_numbers(clips: Any) -> list[int]:
     return [number for clip in clips for number in read_stamps(np.asarray(clip))]
 
 
@@ -44,14 +44,14 @@ def test_folders_of_pictures(root: Path, workers: int) -> None:
     loader = DataLoader(ClipDataset(plan, target="label"), batch_size=2, num_workers=workers)
     clips, targets = zip(*loader, strict=True)
     assert torch.cat(targets).tolist() == [0, 0, 1, 1]
-    assert numbers_of(torch.cat(clips)) == [100 * folder + number for folder in range(4) for number in (2, 6)]
+    assert read_numbers(torch.cat(clips)) == [100 * folder + number for folder in range(4) for number in (2, 6)]
 
 
 @pytest.mark.parametrize("workers", WORKERS)
 def test_stills(root: Path, workers: int) -> None:
     plan = plan_clips(scan(root / "b", workers=0), Uniform(1), seed=0)
     batches = list(DataLoader(ClipDataset(plan), batch_size=4, num_workers=workers))
-    numbers = [number for batch in batches for number in numbers_of(batch["data"])]
+    numbers = [number for batch in batches for number in read_numbers(batch["data"])]
     assert sorted(numbers) == [100 * folder + number for folder in (2, 3) for number in range(8)]
     assert all(isinstance(source, str) for batch in batches for source in batch["source"])
 
@@ -67,7 +67,7 @@ def test_the_source_of_a_sequence_collates(root: Path) -> None:
 def test_the_drop_in_decoder_takes_pictures(root: Path, threads: int) -> None:
     sequence = ImageSequence(root / "a" / "s1", fps=25)
     with VideoDecoder(sequence, num_ffmpeg_threads=threads) as decoder:
-        assert numbers_of([decoder[:]]) == list(range(100, 108))
+        assert read_numbers([decoder[:]]) == list(range(100, 108))
         assert decoder.get_frame_played_at(0.2).indices == 5
     with VideoDecoder(root / "a" / "s1" / "img3.png", num_ffmpeg_threads=threads) as decoder:
-        assert numbers_of([decoder[:]]) == [103]
+        assert read_numbers([decoder[:]]) == [103]

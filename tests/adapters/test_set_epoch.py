@@ -1,4 +1,4 @@
-"""A ClipDataset whose random clips stay the same, because set_epoch is never called, says so once."""
+"""A ClipDataset warns once if set_epoch is never called, so that its random clips stay the same."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ import pytest
 from torch.utils.data import DataLoader, RandomSampler
 
 from framefeed.adapters.torch import _clip_dataset
-from framefeed.adapters.torch._clip_dataset import ClipDataset, Served
+from framefeed.adapters.torch._clip_dataset import ClipDataset, ItemCounter
 from framefeed.plan import AtIndices, CenterCrop, Dense, RandomCrop, RandomResizedCrop, RandomSegments, Rates, Uniform
 from tests.fakes import FlatDecoder
 from tests.load.media import plan_of
 
-SAYS = "without set_epoch"
+WARNING = "without set_epoch"
 ROOT = Path(__file__).parents[2]
 
 PROGRAM = """
 import sys
 from torch.utils.data import DataLoader
-from framefeed.adapters.torch._clip_dataset import ClipDataset, Served
+from framefeed.adapters.torch._clip_dataset import ClipDataset, ItemCounter
 from tests.load.media import plan_of
 
 if __name__ == "__main__":
@@ -45,7 +45,7 @@ def dataset_of(*arguments: Any, **options: Any) -> ClipDataset:
     return ClipDataset(plan_of(*arguments, **{"shuffle": False, **options}), backend=FlatDecoder())
 
 
-def see(dataset: ClipDataset, passes: int) -> None:
+def iterate_passes(dataset: ClipDataset, passes: int) -> None:
     for _ in range(passes):
         assert len(list(DataLoader(dataset, batch_size=2))) == -(-len(dataset) // 2)
 
@@ -73,7 +73,7 @@ def test_workers_count_together_and_one_warns(method: str, workers: str, sets: s
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
-    assert ran.stderr.count(SAYS) == times, ran.stderr
+    assert ran.stderr.count(WARNING) == times, ran.stderr
 
 
 @pytest.mark.parametrize("clips", [1, 2, 6])
@@ -81,8 +81,8 @@ def test_the_second_epoch_warns_once(clips: int) -> None:
     dataset = dataset_of(clips_per_video=1, world_size=6 // clips)
     assert len(dataset) == clips
     passes = 2 if clips > 1 else 3  # one clip that is looked at twice is no second epoch
-    with pytest.warns(UserWarning, match=SAYS) as caught:
-        see(dataset, passes + 2)
+    with pytest.warns(UserWarning, match=WARNING) as caught:
+        iterate_passes(dataset, passes + 2)
     assert len(caught) == 1
 
 
@@ -97,8 +97,8 @@ def test_the_second_epoch_warns_once(clips: int) -> None:
 )
 def test_every_draw_counts(rule: Any, options: dict[str, Any]) -> None:
     dataset = dataset_of(rule, **options)
-    with pytest.warns(UserWarning, match=rf"{SAYS}.*for validation\), dataset\.set_epoch\(0\)"):
-        see(dataset, 2)
+    with pytest.warns(UserWarning, match=rf"{WARNING}.*for validation\), dataset\.set_epoch\(0\)"):
+        iterate_passes(dataset, 2)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_every_draw_counts(rule: Any, options: dict[str, Any]) -> None:
 )
 def test_nothing_is_said_where_nothing_is_drawn(rule: Any, options: dict[str, Any]) -> None:
     dataset = dataset_of(rule, **options)
-    see(dataset, 3)
+    iterate_passes(dataset, 3)
 
 
 def test_nothing_is_said_within_an_epoch_and_a_half() -> None:
@@ -126,7 +126,7 @@ def test_nothing_is_said_within_an_epoch_and_a_half() -> None:
 
 
 def test_of_workers_that_count_at_once_the_first_alone_warns(monkeypatch: pytest.MonkeyPatch) -> None:
-    counts = Served()
+    counts = ItemCounter()
 
     def deliver(worker: int) -> None:
         monkeypatch.setattr(_clip_dataset, "get_worker_info", lambda: SimpleNamespace(id=worker))
@@ -136,7 +136,7 @@ def test_of_workers_that_count_at_once_the_first_alone_warns(monkeypatch: pytest
         warnings.simplefilter("error")
         for worker in (1, 2, 3):
             deliver(worker)
-    with pytest.warns(UserWarning, match=SAYS):
+    with pytest.warns(UserWarning, match=WARNING):
         deliver(0)
 
 

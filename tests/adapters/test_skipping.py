@@ -1,4 +1,4 @@
-"""ClipDataset(on_error="skip"): one bad clip does not end an epoch, and nothing is lost in silence."""
+"""ClipDataset(on_error="skip"): one bad clip does not end an epoch, and every skipped clip is listed."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_a_failing_transform_is_skipped_too_and_what_it_makes_of_black_gives_the
     assert (item["pts_seconds"].isnan().all(), item["valid"].any()) == (True, False)
     assert dataset.ledger[0].reason.startswith("LoadError: ")
     assert "ValueError: too bright" in dataset.ledger[0].reason
-    nested = ClipDataset(plan_of(shuffle=False), transform=pair, on_error="skip", backend=spoiled())[0]["data"]
+    nested = ClipDataset(plan_of(shuffle=False), transform=pair, on_error="skip", backend=failing_decoder())[0]["data"]
     assert (bool(nested[0].any()), float(nested[1]["mean"]), nested[1]["kind"]) == (False, 0.0, "clip")
 
 
@@ -133,20 +133,20 @@ def test_a_transform_that_fails_on_everything_is_no_bad_clip() -> None:
         dataset[3]
 
 
-def spoiled(error: Exception | None = None) -> FlatDecoder:
+def failing_decoder(error: Exception | None = None) -> FlatDecoder:
     made: Any = error or CorruptMedia("spoiled", frames=[2])
     return FlatDecoder(spoil=lambda ordinals: made)
 
 
 def test_what_runs_out_is_not_skipped() -> None:
-    dataset = ClipDataset(plan_of(shuffle=False), on_error="skip", backend=spoiled(ResourceExhausted("memory")))
+    dataset = ClipDataset(plan_of(shuffle=False), on_error="skip", backend=failing_decoder(ResourceExhausted("memory")))
     with pytest.raises(ResourceExhausted):
         dataset[0]
     assert len(dataset.ledger) == 0
 
 
 def test_the_ledger_has_the_frames() -> None:
-    dataset = ClipDataset(plan_of(AtIndices([0, 2]), shuffle=False), on_error="skip", backend=spoiled())
+    dataset = ClipDataset(plan_of(AtIndices([0, 2]), shuffle=False), on_error="skip", backend=failing_decoder())
     dataset.__getitems__([0, 1])
     assert [entry.frames for entry in dataset.ledger] == [(2,), (2,)]
     assert {entry.source for entry in dataset.ledger} == {catalog().source(0)}

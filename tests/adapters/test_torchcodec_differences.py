@@ -1,4 +1,4 @@
-"""Where the drop-in and TorchCodec differ: each row of the table in docs/torchcodec.md, with both asked where they are.
+"""Differences from TorchCodec: each row of the table in docs/torchcodec.md, with both decoders if both are installed.
 
 Ours is tested everywhere, TorchCodec 0.13's own answer where it is installed: a row that has become wrong shows.
 """
@@ -136,10 +136,10 @@ def test_damaged_frames(theirs: Any) -> None:
     assert raised.value.frames
     assert isinstance(raised.value, RuntimeError)
     if theirs is not None:
-        assert any(_is_given(theirs(path), number) for number in raised.value.frames), "without a word"
+        assert any(_is_delivered(theirs(path), number) for number in raised.value.frames), "without a word"
 
 
-def _is_given(decoder: Any, number: int) -> bool:
+def _is_delivered(decoder: Any, number: int) -> bool:
     try:
         return bool(decoder[number].shape == (3, 96, 128))
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""Bad calls raise what TorchCodec raises: a table of them, held against both decoders."""
+"""Wrong calls raise the types that TorchCodec raises: a table of calls, checked with both decoders."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KNOWN_BY_ARRAYS = {
 """Rows that are fine for ``ff.VideoDecoder``, which is no drop-in, and why."""
 
 
-def evaluated(code: str, **known: Any) -> Any:
+def evaluate(code: str, **known: Any) -> Any:
     with open(known["path"]) as text_file:
         return eval(code, known | {"text_file": text_file})  # noqa: S307 - rows of a table in this folder
 
@@ -57,21 +57,21 @@ def check_raised(error: Exception, kind: type[Exception]) -> None:
 @pytest.mark.parametrize("call", CALLS)
 def test_a_bad_call_raises_torchcodecs_type(call: str, decoder: VideoDecoder) -> None:
     with pytest.raises(Exception) as raised:  # noqa: PT011 - which one is asserted below
-        evaluated(call, d=decoder, **names())
+        evaluate(call, d=decoder, **names())
     check_raised(raised.value, CALLS[call])
 
 
 @pytest.mark.parametrize("opening", OPENINGS)
 def test_a_bad_opening_raises_torchcodecs_type(opening: str) -> None:
     with pytest.raises(Exception) as raised:  # noqa: PT011 - which one is asserted below
-        evaluated(f"kind({opening})[0]", kind=VideoDecoder, **names())
+        evaluate(f"kind({opening})[0]", kind=VideoDecoder, **names())
     check_raised(raised.value, OPENINGS[opening])
 
 
 @pytest.mark.parametrize("call", [call for call in CALLS if call not in KNOWN_BY_ARRAYS and "torch" not in call])
 def test_a_bad_call_of_the_array_decoder_raises_it_too(call: str) -> None:
     with ff.VideoDecoder(corpus_file("base.mp4")) as arrays, pytest.raises(Exception) as raised:  # noqa: PT011
-        evaluated(call, d=arrays, **names())
+        evaluate(call, d=arrays, **names())
     check_raised(raised.value, CALLS[call])
 
 
@@ -82,7 +82,7 @@ def raised_by_torchcodec(code: str, **known: Any) -> Exception:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of NumPy arrays that are not writable, of complex numbers
         with pytest.raises(Exception) as raised:  # noqa: PT011 - which one is asserted by the caller
-            evaluated(code, **known)
+            evaluate(code, **known)
     return raised.value
 
 
@@ -165,7 +165,7 @@ def test_threads_are_for_the_decoder_that_is_chosen_here() -> None:
         VideoDecoder(corpus_file("base.mp4"), num_ffmpeg_threads=2**40)
 
 
-def test_stand_ins_are_told_by_name() -> None:
+def test_transforms_are_recognised_by_name() -> None:
     class Narrower(STAND_INS.CenterCrop):  # type: ignore[name-defined, misc]
         """A class of one's own."""
 

@@ -1,4 +1,4 @@
-"""The drop-in gives what TorchCodec gives: frames, times, facts, transforms, and its samplers on our decoder."""
+"""Results equal TorchCodec's: frames, times, metadata, transforms, and its samplers on our decoder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 import torch
 from torch.nn.functional import interpolate
 
-from framefeed.adapters.torch._video_decoder import VideoDecoder, in_torchcodecs_words
+from framefeed.adapters.torch._video_decoder import VideoDecoder, as_torchcodec_metadata
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import LimitExceeded, UsageError
 from framefeed.index import build_index
@@ -236,7 +236,7 @@ def test_no_other_device_had_to_be_replaced(decoder: VideoDecoder) -> None:
     assert str(status) == "[CPU] Fallback status: No fallback required"
 
 
-def test_the_fallback_is_told_as_torchcodec_tells_it(decoder: VideoDecoder, theirs: Any) -> None:
+def test_the_fallback_status_equals_torchcodecs(decoder: VideoDecoder, theirs: Any) -> None:
     assert str(decoder.cpu_fallback) == str(theirs.cpu_fallback)
     assert bool(decoder.cpu_fallback) == bool(theirs.cpu_fallback)
     assert decoder.cpu_fallback.status_known == theirs.cpu_fallback.status_known
@@ -265,7 +265,7 @@ PIPELINES: dict[str, Callable[[Any], list[Any]]] = {
 WITHOUT_RESIZE = ("crop", "random crop", "crops")
 
 
-def by_hand(pictures: torch.Tensor, transforms: list[Any]) -> torch.Tensor:
+def apply_separately(pictures: torch.Tensor, transforms: list[Any]) -> torch.Tensor:
     """Apply a pipeline to whole pictures as torchvision does: antialiased bilinear, crops rounded to even."""
     for transform in transforms:
         (rows, columns), (height, width) = transform.size, pictures.shape[-2:]
@@ -301,7 +301,7 @@ def test_a_pipeline_is_what_it_is_by_hand(name: str, order: Any, smooth: Path) -
     with VideoDecoder(smooth, transforms=transforms, dimension_order=order) as decoder:
         batch, empty, single = decoder[:4], decoder[4:], decoder.get_frame_at(2).data
     torch.manual_seed(11)
-    wanted = by_hand(VideoDecoder(smooth)[:4], transforms)
+    wanted = apply_separately(VideoDecoder(smooth)[:4], transforms)
     given = batch if order == "NCHW" else batch.movedim(-1, -3)
     assert given.shape == wanted.shape
     assert empty.shape == (0, *batch.shape[1:])
@@ -394,13 +394,15 @@ def test_colours_have_names(decoder: VideoDecoder) -> None:
     facts = dataclasses.replace(
         decoder.metadata, color_primaries=9, color_space=0, color_transfer_characteristic=16, average_fps=None
     )
-    named = in_torchcodecs_words(facts)
+    named = as_torchcodec_metadata(facts)
     assert (named.color_primaries, named.color_space, named.color_transfer_characteristic) == (
         "bt2020",
         "gbr",
         "smpte2084",
     )
-    unknown = in_torchcodecs_words(dataclasses.replace(facts, color_primaries=2, color_space=3, duration_seconds=None))
+    unknown = as_torchcodec_metadata(
+        dataclasses.replace(facts, color_primaries=2, color_space=3, duration_seconds=None)
+    )
     assert (unknown.color_primaries, unknown.color_space) == (None, "reserved")
     assert unknown.average_fps == unknown.average_fps_from_header == 25
 

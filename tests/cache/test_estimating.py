@@ -214,7 +214,7 @@ def check_outlook(look: Looker, rule: Any, epochs: int, share: float) -> None:
     num_frames, num_pictures = wanted_and_decoded(rule, epochs)
     found = look(plan, epochs, Gathering(False, 1 << 30))
     assert found.clips == len(plan) * epochs
-    assert found.clip_frames == pytest.approx(len(plan) * epochs * plan.num_frames_per_clip, rel=share)
+    assert found.clip_frames == pytest.approx(len(plan) * epochs * plan.clip_shape[0], rel=share)
     assert found.frames == pytest.approx(num_frames, rel=share)
     assert found.pictures == pytest.approx(num_pictures, rel=share)
     assert found.frames_at_most is not None

@@ -1,4 +1,4 @@
-"""What a loader holds over 20,000 clips: the memory of the process settles.
+"""Run as a program: load 20,000 clips and check that the memory of the process stops growing.
 
 ``python -m tests.load.chaos --clips 20000 --log build/chaos_load.log`` (``make chaos``). Clips of copies of small
 files in several containers, two workers; the resident memory is read after every thousandth clip.
@@ -24,7 +24,7 @@ MOST_GROWTH_BYTES = 8 * 2**20
 """Of the second half of the clips."""
 
 
-def resident_bytes() -> int:
+def read_resident_bytes() -> int:
     """Resident memory of this process."""
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmRSS"))
@@ -55,7 +55,7 @@ def main(words: Sequence[str] | None = None) -> int:
                 for batch in loader:
                     count += len(batch.positions)
                     if count % 1000 == 0:
-                        sizes.append(resident_bytes())
+                        sizes.append(read_resident_bytes())
                         lines.append(f"{count} {sizes[-1] / 2**20:.1f}")
                     if count >= args.clips:
                         break

@@ -1,4 +1,4 @@
-"""Run as a program: decode, fork, and decode again in the children (L01). Prints how many children were right."""
+"""Run as a program: decode, fork, and decode again in the children (L01). Prints the number of correct children."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ CHILDREN = 4
 PATIENCE = 60  # seconds; only a hang takes so long
 
 
-def delivered(loader: ClipLoader) -> list[Any]:
+def collect_batches(loader: ClipLoader) -> list[Any]:
     return [content(batch) for batch in loader]
 
 
-def child_is_right(loader: ClipLoader, expected: list[list[Any]]) -> bool:
+def is_child_right(loader: ClipLoader, expected: list[list[Any]]) -> bool:
     signal.alarm(PATIENCE)
     loader.load_state_dict({**loader.state_dict(), "delivered": 0})
     anew = ClipLoader(plan_of(), batch_size=5, workers=2)
-    return [delivered(loader), delivered(loader)] == expected[1:] and delivered(anew) == expected[0]
+    return [collect_batches(loader), collect_batches(loader)] == expected[1:] and collect_batches(anew) == expected[0]
 
 
-def forked(loader: ClipLoader, expected: list[list[Any]]) -> int:
+def fork_child(loader: ClipLoader, expected: list[list[Any]]) -> int:
     child = os.fork()
     if child == 0:
         right = False
         try:
-            right = child_is_right(loader, expected)
+            right = is_child_right(loader, expected)
         finally:
             os._exit(0 if right else 1)
     return child
@@ -42,14 +42,14 @@ def main() -> None:
     # To fork a process that has threads is what this is about.
     warnings.simplefilter("ignore", DeprecationWarning)
     with ClipLoader(plan_of(), batch_size=5, workers=0) as inline:
-        expected = [delivered(inline) for _ in range(3)]
+        expected = [collect_batches(inline) for _ in range(3)]
     right = 0
     for workers in (0, 2):
         loader = ClipLoader(plan_of(), batch_size=5, workers=workers)
-        assert delivered(loader) == expected[0]
+        assert collect_batches(loader) == expected[0]
         iterator = iter(loader)
         next(iterator)
-        children = [forked(loader, expected) for _ in range(CHILDREN)]
+        children = [fork_child(loader, expected) for _ in range(CHILDREN)]
         right += sum(os.waitpid(child, 0)[1] == 0 for child in children)
         assert len(list(iterator)) == len(loader) - 1
         loader.close()

@@ -1,4 +1,4 @@
-"""The laws of a loader, for any factory of loaders: the order, and that a resumed run is the uninterrupted one.
+"""Check the laws of a loader, for any factory of loaders: order, and that a resumed run equals an uninterrupted one.
 
 `check_resume` restores from every state that a run can save; `test_laws.py` also feeds it loaders that are wrong on
 purpose, because a law that nothing breaks says nothing.
@@ -28,14 +28,14 @@ def content(batch: ClipBatch) -> tuple[Any, ...]:
     return (*parts, tuple(batch.sources), tuple(errors))
 
 
-def rest(loader: ClipLoader) -> Iterator[tuple[int, Any]]:
+def iterate_to_end(loader: ClipLoader) -> Iterator[tuple[int, Any]]:
     """Run a loader to the end of the last epoch; yield (epoch, content) of each batch."""
     while loader.epoch < EPOCHS:
         for batch in loader:
             yield loader.epoch, content(batch)
 
 
-def saved(loader: ClipLoader) -> str:
+def dump_state(loader: ClipLoader) -> str:
     """The state as it lies in a file."""
     text = json.dumps(loader.state_dict())
     assert len(text) < 1024
@@ -45,14 +45,14 @@ def saved(loader: ClipLoader) -> str:
 def run(make: MakeLoader, workers: int = 0) -> list[tuple[int, Any]]:
     """Everything that a new loader delivers."""
     with make(workers) as loader:
-        return list(rest(loader))
+        return list(iterate_to_end(loader))
 
 
-def resumed(make: MakeLoader, state: str, workers: int = 0) -> list[tuple[int, Any]]:
+def run_resumed(make: MakeLoader, state: str, workers: int = 0) -> list[tuple[int, Any]]:
     """Everything that a new loader delivers from a state on."""
     with make(workers) as loader:
         loader.load_state_dict(json.loads(state))
-        return list(rest(loader))
+        return list(iterate_to_end(loader))
 
 
 def check_resume(make: MakeLoader, expected: list[tuple[int, Any]] | None = None) -> None:
@@ -60,14 +60,14 @@ def check_resume(make: MakeLoader, expected: list[tuple[int, Any]] | None = None
     states: list[tuple[str, int]] = []
     delivered: list[tuple[int, Any]] = []
     with make(2) as loader:
-        states.append((saved(loader), 0))
-        for item in rest(loader):
+        states.append((dump_state(loader), 0))
+        for item in iterate_to_end(loader):
             delivered.append(item)
-            states.append((saved(loader), len(delivered)))
-        states.append((saved(loader), len(delivered)))
+            states.append((dump_state(loader), len(delivered)))
+        states.append((dump_state(loader), len(delivered)))
     assert delivered == (run(make) if expected is None else expected)
     for number, (state, count) in enumerate(states):
-        assert resumed(make, state, workers=number % 3) == delivered[count:], f"from state {number}: {state}"
+        assert run_resumed(make, state, workers=number % 3) == delivered[count:], f"from state {number}: {state}"
 
 
 def check_successive(make: MakeLoader, steps: list[int]) -> None:
@@ -79,7 +79,7 @@ def check_successive(make: MakeLoader, steps: list[int]) -> None:
         with make(number % 3) as loader:
             if state is not None:
                 loader.load_state_dict(json.loads(state))
-            for item, _ in zip(rest(loader), range(step), strict=False):
+            for item, _ in zip(iterate_to_end(loader), range(step), strict=False):
                 together.append(item)
-                state = saved(loader)
+                state = dump_state(loader)
     assert together == expected

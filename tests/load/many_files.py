@@ -1,4 +1,4 @@
-"""Run as a program: thousands of opens where 128 descriptors are allowed (L09). Prints opens and descriptors left."""
+"""Run as a program: open thousands of files with at most 128 descriptors (L09). Prints opens and descriptors left."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from framefeed.testing import ClipSpec, write_clip
 FILES = 100
 
 
-def descriptors() -> int:
+def count_descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
@@ -33,12 +33,12 @@ def main(opens: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         make_files(Path(name))
         plan = plan_clips(scan(name, workers=0), AtIndices([0]), seed=0)
-        before = descriptors()
+        before = count_descriptors()
         with ClipLoader(plan, batch_size=25, workers=2) as loader:
             while loader.stats().counts.opens < opens:
                 for batch in loader:
                     del batch
-        left = descriptors() - before
+        left = count_descriptors() - before
     sys.stdout.write(f"{loader.stats().counts.opens >= opens} {left}\n")
 
 

@@ -1,4 +1,4 @@
-"""Recycled memory comes back when the last view of any kind has died, and not before (P14, S14)."""
+"""Recycled memory returns when the last view of any kind is freed, and not before (P14, S14)."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def assert_views_keep_their_content(pool: Lender, view: Callable[[Any], Any]) ->
         kept.append(view(batch))
         written.append(number + 1)
         del batch
-    values = [_values(item) for item in kept]
+    values = [_get_values(item) for item in kept]
     assert values == [{number} for number in written]
 
 
-def _values(kept: Any) -> set[int]:
+def _get_values(kept: Any) -> set[int]:
     array = np.asarray(torch.from_dlpack(kept) if type(kept).__name__ == "PyCapsule" else kept)
     return set(np.ascontiguousarray(array).view(np.uint8).ravel().tolist())
 
@@ -77,7 +77,7 @@ def test_a_pool_that_watches_the_batch_array_is_caught() -> None:
         assert_views_keep_their_content(WeakPool(), VIEWS["first item"])
 
 
-def _address(array: Any) -> int:
+def _get_address(array: Any) -> int:
     return int(array.__array_interface__["data"][0])
 
 
@@ -85,12 +85,12 @@ def _address(array: Any) -> int:
 def test_memory_comes_back_with_the_last_view(name: str) -> None:
     pool = BufferPool(1)
     batch = pool.lease(SHAPE)
-    address, view = _address(batch), VIEWS[name](batch)
+    address, view = _get_address(batch), VIEWS[name](batch)
     del batch
     assert pool.idle_bytes == 0
     del view
     assert pool.idle_bytes == 24
-    assert _address(pool.lease(SHAPE)) == address
+    assert _get_address(pool.lease(SHAPE)) == address
 
 
 def test_S05_sizes_beyond_32_bits_are_counted_whole() -> None:
@@ -113,9 +113,9 @@ def test_idle_memory_is_bounded() -> None:
 
 def test_a_smaller_batch_takes_a_larger_block_and_not_the_other_way_round() -> None:
     pool = BufferPool(2)
-    address = _address(pool.lease(SHAPE))
+    address = _get_address(pool.lease(SHAPE))
     small = pool.lease((1, 3, 4))
-    assert (_address(small), small.shape) == (address, (1, 3, 4))
+    assert (_get_address(small), small.shape) == (address, (1, 3, 4))
     del small
     large = pool.lease((3, 3, 4), np.float32)
     assert (large.shape, large.dtype, large.flags.c_contiguous, large.flags.writeable) == ((3, 3, 4), "f4", True, True)
@@ -163,10 +163,10 @@ def test_what_is_idle_is_released_before_memory_is_refused(monkeypatch: pytest.M
     idle, empty = Idle(), np.empty
     register_releasable(idle)
 
-    def empty_once_released(*given: Any, **options: Any) -> Any:
+    def empty_once_released(*arguments: Any, **options: Any) -> Any:
         if not idle.released:
             raise MemoryError
-        return empty(*given, **options)
+        return empty(*arguments, **options)
 
     monkeypatch.setattr(np, "empty", empty_once_released)
     assert BufferPool(1).lease((2, 3)).shape == (2, 3)

@@ -1,4 +1,4 @@
-"""ClipLoader over a cache: the same batches, from whatever the cache holds, for any number of workers."""
+"""ClipLoader over a cache: the same batches for any contents of the cache and any number of workers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PLANS = {
 }
 
 
-def everything(loader: ClipLoader, epochs: int) -> list[Any]:
+def collect_epochs(loader: ClipLoader, epochs: int) -> list[Any]:
     return [content(batch) for _ in range(epochs) for batch in loader]
 
 
@@ -37,16 +37,16 @@ def test_C11_every_epoch_is_the_uncached_one_for_any_number_of_workers(
     options: dict[str, Any], tmp_path: Path, make_loader: MakeLoader
 ) -> None:
     plan = plan_of(Dense(4, stride=2, start="random"), **options)
-    expected = everything(make_loader(plan, batch_size=5, workers=0), 3)
+    expected = collect_epochs(make_loader(plan, batch_size=5, workers=0), 3)
     for workers in (0, 1, 3):
         with FrameCache(tmp_path / f"c{workers}") as cache:
             loader = make_loader(plan, batch_size=5, workers=workers, cache=cache)
-            assert everything(loader, 3) == expected
+            assert collect_epochs(loader, 3) == expected
             first = loader.stats()
             assert first.cache is not None
             assert first.cache.frames_stored == first.counts.frames_stored > 0
             again = make_loader(plan, batch_size=5, workers=workers, cache=cache)
-            assert everything(again, 3) == expected
+            assert collect_epochs(again, 3) == expected
             assert again.stats().counts.frames_decoded == 0
             assert again.stats().cached_share == 1
             assert "100% of them cached" in repr(again.stats())
@@ -55,10 +55,10 @@ def test_C11_every_epoch_is_the_uncached_one_for_any_number_of_workers(
 def test_a_cache_that_another_process_filled(tmp_path: Path, make_loader: MakeLoader) -> None:
     plan = plan_of(size=(24, 32))
     with FrameCache(tmp_path / "c") as filling:
-        expected = everything(make_loader(plan, batch_size=4, cache=filling), 1)
+        expected = collect_epochs(make_loader(plan, batch_size=4, cache=filling), 1)
         with FrameCache(tmp_path / "c") as other:
             loader = make_loader(plan, batch_size=4, cache=other)
-            assert everything(loader, 1) == expected
+            assert collect_epochs(loader, 1) == expected
             assert loader.stats().counts.frames_decoded == 0, "sealed at the end of the first one's epoch"
 
 
@@ -69,7 +69,7 @@ def test_an_interrupted_epoch_is_gone_on_with(tmp_path: Path, make_loader: MakeL
         next(batches)
         stored = cache.stats().frames_stored
         loader = make_loader(plan, batch_size=3, workers=0, cache=cache)
-        everything(loader, 1)
+        collect_epochs(loader, 1)
         assert loader.stats().counts.frames_cached >= stored > 0
 
 
@@ -85,28 +85,28 @@ def test_resuming_is_the_uninterrupted_run(tmp_path: Path) -> None:
 
 def test_C04_a_full_cache_changes_nothing_but_speed(tmp_path: Path, make_loader: MakeLoader) -> None:
     plan = plan_of(size=(24, 32))
-    expected = everything(make_loader(plan, batch_size=4), 2)
+    expected = collect_epochs(make_loader(plan, batch_size=4), 2)
     with (
         FrameCache(tmp_path / "c", codec="raw", max_bytes=40_000) as cache,
         warnings.catch_warnings(record=True) as seen,
     ):
         warnings.simplefilter("always")
         loader = make_loader(plan, batch_size=4, workers=2, cache=cache)
-        assert everything(loader, 2) == expected
+        assert collect_epochs(loader, 2) == expected
         assert len([each for each in seen if "stores no more" in str(each.message)]) == 1
         assert 0 < loader.stats().counts.frames_cached < loader.stats().counts.frames_delivered
 
 
 def test_C17_the_folder_goes_while_an_epoch_runs(tmp_path: Path, make_loader: MakeLoader) -> None:
     plan = plan_of(size=(24, 32))
-    expected = everything(make_loader(plan, batch_size=4), 2)
+    expected = collect_epochs(make_loader(plan, batch_size=4), 2)
     with FrameCache(tmp_path / "c") as cache, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         got = []
         for batch in (loader := make_loader(plan, batch_size=4, workers=0, cache=cache)):
             got.append(content(batch))
             shutil.rmtree(tmp_path / "c", ignore_errors=True)
-        got += everything(loader, 1)
+        got += collect_epochs(loader, 1)
         assert got == expected
 
 
@@ -117,10 +117,10 @@ def test_transforms_get_cached_clips_as_they_get_others(tmp_path: Path, make_loa
         return clip + noise
 
     plan = plan_of(size=(24, 32))
-    expected = everything(make_loader(plan, batch_size=4, transform=noisy), 1)
+    expected = collect_epochs(make_loader(plan, batch_size=4, transform=noisy), 1)
     with FrameCache(tmp_path / "c", memory_bytes="1MB") as cache:
         for _ in range(2):
-            assert everything(make_loader(plan, batch_size=4, transform=noisy, cache=cache), 1) == expected
+            assert collect_epochs(make_loader(plan, batch_size=4, transform=noisy, cache=cache), 1) == expected
 
 
 def test_stamps_of_cached_clips_name_their_ordinals(tmp_path: Path, make_loader: MakeLoader) -> None:

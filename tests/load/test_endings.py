@@ -1,4 +1,4 @@
-"""L16: an iteration that is broken off, begun again, nested, closed or forgotten ends its work and hangs nowhere."""
+"""L16: an iteration that is left, restarted, nested, closed or dropped ends its work and never hangs."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from tests.load.media import plan_of
 WORKERS = [0, 1, 2]
 
 
-def loader_of(workers: int, **options: Any) -> ClipLoader:
+def make_loader_of(workers: int, **options: Any) -> ClipLoader:
     return ClipLoader(plan_of(), workers=workers, **{"batch_size": 2, "backend": FlatDecoder(), **options})
 
 
-def threads() -> set[threading.Thread]:
+def list_worker_threads() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if thread.name.startswith("framefeed-")}
 
 
-def wait_for_the_end_of(started: set[threading.Thread]) -> None:
+def wait_for_threads(started: set[threading.Thread]) -> None:
     for thread in started:
         thread.join(30)
     assert not any(thread.is_alive() for thread in started)
@@ -36,8 +36,8 @@ def wait_for_the_end_of(started: set[threading.Thread]) -> None:
 
 @pytest.mark.parametrize("workers", WORKERS)
 def test_L16_broken_off_and_begun_again_starts_anew(workers: int) -> None:
-    loader = loader_of(workers)
-    whole = [content(batch) for batch in loader_of(0)]
+    loader = make_loader_of(workers)
+    whole = [content(batch) for batch in make_loader_of(0)]
     for taken in (1, 3, 0, 6):
         for number, batch in enumerate(loader):
             if number == taken:
@@ -48,7 +48,7 @@ def test_L16_broken_off_and_begun_again_starts_anew(workers: int) -> None:
 
 @pytest.mark.parametrize("workers", WORKERS)
 def test_L16_a_second_iteration_ends_the_first(workers: int) -> None:
-    loader = loader_of(workers)
+    loader = make_loader_of(workers)
     first = iter(loader)
     next(first)
     second = iter(loader)
@@ -60,7 +60,7 @@ def test_L16_a_second_iteration_ends_the_first(workers: int) -> None:
 
 @pytest.mark.parametrize("workers", WORKERS)
 def test_L16_restoring_ends_the_iteration(workers: int) -> None:
-    loader = loader_of(workers)
+    loader = make_loader_of(workers)
     iterator = iter(loader)
     next(iterator)
     loader.load_state_dict(loader.state_dict())
@@ -71,12 +71,12 @@ def test_L16_restoring_ends_the_iteration(workers: int) -> None:
 
 @pytest.mark.parametrize("workers", WORKERS)
 def test_L16_closing_ends_the_threads_and_keeps_the_batches(workers: int) -> None:
-    before = threads()
-    with loader_of(workers) as loader:
+    before = list_worker_threads()
+    with make_loader_of(workers) as loader:
         iterator = iter(loader)
         batch = next(iterator)
         expected = content(batch)
-    assert threads() == before
+    assert list_worker_threads() == before
     assert content(batch) == expected
     loader.close()
     with pytest.raises(UsageError, match="closed"):
@@ -93,7 +93,7 @@ def test_L16_closing_while_another_thread_waits_for_a_batch() -> None:
         reached.set()
         proceed.wait(60)
 
-    loader = loader_of(1, backend=FlatDecoder(wait))
+    loader = make_loader_of(1, backend=FlatDecoder(wait))
     errors: list[Exception] = []
 
     def consume() -> None:
@@ -117,21 +117,21 @@ def test_L16_closing_while_another_thread_waits_for_a_batch() -> None:
 
 
 def test_L16_a_forgotten_loader_ends_its_threads() -> None:
-    before = threads()
-    loader = loader_of(2)
+    before = list_worker_threads()
+    loader = make_loader_of(2)
     iterator = iter(loader)
     next(iterator)
-    started = threads() - before
+    started = list_worker_threads() - before
     assert started
     watched = [weakref.ref(loader), weakref.ref(iterator)]
     del loader, iterator
     gc.collect()
     assert [reference() for reference in watched] == [None, None]
-    wait_for_the_end_of(started)
+    wait_for_threads(started)
 
 
 def test_L16_an_abandoned_iterator_frees_what_was_made_ahead() -> None:
-    loader = loader_of(2)
+    loader = make_loader_of(2)
     iterator = iter(loader)
     batch = next(iterator)
     memory = weakref.ref(batch.data.base)
@@ -142,21 +142,21 @@ def test_L16_an_abandoned_iterator_frees_what_was_made_ahead() -> None:
 
 
 def test_L16_a_loader_that_is_only_iterated_stays_alive() -> None:
-    assert [len(batch) for batch in loader_of(2)] == [2] * 6
+    assert [len(batch) for batch in make_loader_of(2)] == [2] * 6
 
 
 def test_L16_threads_are_kept_between_epochs() -> None:
-    before = threads()
-    with loader_of(2) as loader:
+    before = list_worker_threads()
+    with make_loader_of(2) as loader:
         list(loader)
-        first = threads() - before
+        first = list_worker_threads() - before
         list(loader)
-        assert threads() - before == first
+        assert list_worker_threads() - before == first
 
 
 @pytest.mark.parametrize("workers", WORKERS)
 def test_P14_all_batches_of_an_epoch_can_be_kept(workers: int) -> None:
-    with loader_of(workers, backend="auto") as loader:
+    with make_loader_of(workers, backend="auto") as loader:
         kept = [(batch.data[1], content(batch), batch) for batch in loader]
         for _ in range(3):
             for batch in loader:
@@ -168,7 +168,7 @@ def test_P14_all_batches_of_an_epoch_can_be_kept(workers: int) -> None:
 @pytest.mark.parametrize("workers", WORKERS)
 def test_P14_a_kept_frame_of_every_batch_stays_as_it_was(workers: int) -> None:
     kept = []
-    with loader_of(workers, backend="auto") as loader:
+    with make_loader_of(workers, backend="auto") as loader:
         for _ in range(3):
             for batch in loader:
                 frame = batch.data[-1, 2]
@@ -185,7 +185,7 @@ def test_L24_no_handler_of_a_signal_is_installed(in_another_thread: bool) -> Non
     before, delivered = handlers(), []
 
     def load() -> None:
-        with loader_of(2) as loader:
+        with make_loader_of(2) as loader:
             delivered.append(len(list(loader)))
             list(ordered_map(abs, range(3), workers=1, kind="processes", max_in_flight=2))
             delivered.append(handlers() == before)
@@ -202,7 +202,7 @@ def test_L24_no_handler_of_a_signal_is_installed(in_another_thread: bool) -> Non
 
 def test_memory_is_used_again() -> None:
     addresses = set()
-    with loader_of(2, prefetch=1) as loader:
+    with make_loader_of(2, prefetch=1) as loader:
         for _ in range(4):
             for batch in loader:
                 addresses.add(batch.data.__array_interface__["data"][0])
@@ -215,7 +215,7 @@ def test_L16_an_error_that_the_decoder_keeps_does_not_keep_the_iteration() -> No
     def refuse(name: str) -> None:
         raise kept
 
-    loader = loader_of(1, backend=FlatDecoder(refuse))
+    loader = make_loader_of(1, backend=FlatDecoder(refuse))
 
     def fail() -> weakref.ref[object]:
         iterator = iter(loader)

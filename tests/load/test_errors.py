@@ -1,4 +1,4 @@
-"""L05: errors come at their position, in order, as themselves, for any number of workers."""
+"""L05: errors are raised at their position, in order, with their type, for any number of workers."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ class Unpicklable(Exception):
         self.lock = threading.Lock()
 
 
-def plan_with_holes(*holes: int) -> EpochPlan:
+def plan_of_rows(*holes: int) -> EpochPlan:
     """Twelve requests of two frames, those in ``holes`` of frames 0 and 13."""
     requests = [DecodeRequest(source=catalog()[row % 6], indices=[0, 13 if row in holes else 1]) for row in range(12)]
     return plan_requests(requests)
 
 
-def spoiled_at(*holes: int, error: Any = None) -> dict[str, Any]:
+def fail_at(*holes: int, error: Any = None) -> dict[str, Any]:
     """A loader's plan and decoder: clips in ``holes`` fail."""
     made = error or (lambda: CorruptMedia("frame 13 did not come", frames=[13]))
     return {
-        "plan": plan_with_holes(*holes),
+        "plan": plan_of_rows(*holes),
         "backend": FlatDecoder(spoil=lambda ordinals: made() if 13 in ordinals else None),
     }
 
@@ -64,7 +64,7 @@ def spoiled_at(*holes: int, error: Any = None) -> dict[str, Any]:
 def test_L05_an_error_comes_behind_all_batches_before_it(
     make_loader: MakeLoader, workers: int, batch_size: int
 ) -> None:
-    loader = make_loader(**spoiled_at(6, 9), batch_size=batch_size, workers=workers)
+    loader = make_loader(**fail_at(6, 9), batch_size=batch_size, workers=workers)
     iterator = iter(loader)
     delivered = [position for _ in range(6 // batch_size) for position in next(iterator).positions.tolist()]
     with pytest.raises(CorruptMedia, match="frame 13") as caught:
@@ -77,7 +77,7 @@ def test_L05_an_error_comes_behind_all_batches_before_it(
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_L05_the_iterator_goes_on_behind_a_failed_batch(make_loader: MakeLoader, workers: int) -> None:
-    loader = make_loader(**spoiled_at(1, 2, 9), batch_size=2, workers=workers)
+    loader = make_loader(**fail_at(1, 2, 9), batch_size=2, workers=workers)
     iterator, seen = iter(loader), []
     for _ in range(6):
         try:
@@ -90,17 +90,17 @@ def test_L05_the_iterator_goes_on_behind_a_failed_batch(make_loader: MakeLoader,
 
 
 def test_L05_a_state_saved_after_an_error_leads_back_to_the_failed_batch(make_loader: MakeLoader) -> None:
-    loader = make_loader(**spoiled_at(5), batch_size=2, workers=2)
+    loader = make_loader(**fail_at(5), batch_size=2, workers=2)
     iterator = iter(loader)
     next(iterator), next(iterator)
     with pytest.raises(CorruptMedia):
         next(iterator)
     state = loader.state_dict()
-    again = make_loader(**spoiled_at(5), batch_size=2, workers=2)
+    again = make_loader(**fail_at(5), batch_size=2, workers=2)
     again.load_state_dict(state)
     with pytest.raises(CorruptMedia):
         next(iter(again))
-    sound = make_loader(plan_with_holes(5), batch_size=2, workers=2, backend=FlatDecoder(), on_error="skip")
+    sound = make_loader(plan_of_rows(5), batch_size=2, workers=2, backend=FlatDecoder(), on_error="skip")
     sound.load_state_dict(state)
     assert next(iter(sound)).positions.tolist() == [4, 5]
     next(iterator)
@@ -108,9 +108,9 @@ def test_L05_a_state_saved_after_an_error_leads_back_to_the_failed_batch(make_lo
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_L05_skipped_places_are_marked_and_the_rest_is_as_without_them(make_loader: MakeLoader, workers: int) -> None:
-    loader = make_loader(**spoiled_at(1, 6, 7), batch_size=4, workers=workers, on_error="skip")
-    sound = make_loader(plan_with_holes(1, 6, 7), batch_size=4, workers=0, backend=FlatDecoder())
+def test_L05_skipped_slots_are_marked_and_the_others_are_unchanged(make_loader: MakeLoader, workers: int) -> None:
+    loader = make_loader(**fail_at(1, 6, 7), batch_size=4, workers=workers, on_error="skip")
+    sound = make_loader(plan_of_rows(1, 6, 7), batch_size=4, workers=0, backend=FlatDecoder())
     for batch, whole in zip(loader, sound, strict=True):
         assert_skipped(batch, whole, {1, 6, 7})
     assert loader.stats().failed_clips == 3
@@ -118,17 +118,17 @@ def test_L05_skipped_places_are_marked_and_the_rest_is_as_without_them(make_load
 
 def assert_skipped(batch: ClipBatch, whole: ClipBatch, holes: set[int]) -> None:
     assert len(batch) == len(whole)
-    for place, position in enumerate(batch.positions.tolist()):
-        error = batch.errors[place]
-        assert batch.sources[place] == whole.sources[place]
+    for slot, position in enumerate(batch.positions.tolist()):
+        error = batch.errors[slot]
+        assert batch.sources[slot] == whole.sources[slot]
         if position in holes:
             assert (isinstance(error, CorruptMedia), error and error.position) == (True, position)
-            assert (bool(batch.ok[place]), bool(batch.data[place].any())) == (False, False)
-            assert (np.isnan(batch.pts_seconds[place]).all(), batch.valid[place].any()) == (True, False)
+            assert (bool(batch.ok[slot]), bool(batch.data[slot].any())) == (False, False)
+            assert (np.isnan(batch.pts_seconds[slot]).all(), batch.valid[slot].any()) == (True, False)
         else:
-            assert (error, bool(batch.ok[place])) == (None, True)
+            assert (error, bool(batch.ok[slot])) == (None, True)
             for name in ("data", "pts_seconds", "valid"):
-                assert np.array_equal(getattr(batch, name)[place], getattr(whole, name)[place])
+                assert np.array_equal(getattr(batch, name)[slot], getattr(whole, name)[slot])
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -137,9 +137,7 @@ def test_L05_one_error_of_a_source_is_an_error_of_each_of_its_clips(make_loader:
         if name == catalog()[2].source:
             raise StaleSource(f"{name} is another file", source=name, stage="open")
 
-    loader = make_loader(
-        plan_with_holes(), batch_size=12, workers=workers, backend=FlatDecoder(refuse), on_error="skip"
-    )
+    loader = make_loader(plan_of_rows(), batch_size=12, workers=workers, backend=FlatDecoder(refuse), on_error="skip")
     (batch,) = loader
     assert np.flatnonzero(~batch.ok).tolist() == [2, 8]
     errors = [batch.errors[2], batch.errors[8]]
@@ -178,7 +176,7 @@ def test_L05_foreign_errors_are_wrapped_and_survive_pickling(make_loader: MakeLo
     def refuse(name: str) -> None:
         raise error
 
-    loader = make_loader(plan_with_holes(), batch_size=2, workers=workers, backend=FlatDecoder(refuse))
+    loader = make_loader(plan_of_rows(), batch_size=2, workers=workers, backend=FlatDecoder(refuse))
     with pytest.raises(LoadError, match=f"decode failed for the clip at position 0: {type(error).__name__}") as caught:
         next(iter(loader))
     assert caught.value.__cause__ is error
@@ -193,7 +191,7 @@ def test_L05_a_decoder_that_reports_for_other_slots_is_told(make_loader: MakeLoa
         def decode(self, source: Any, index: Any, slots: Any) -> DecodeReport:
             return DecodeReport(errors=[])
 
-    loader = make_loader(plan_with_holes(), batch_size=2, workers=workers, backend=Confused())
+    loader = make_loader(plan_of_rows(), batch_size=2, workers=workers, backend=Confused())
     with pytest.raises(LoadError, match="ValueError: zip"):
         next(iter(loader))
 
@@ -206,7 +204,7 @@ def test_L05_a_wish_to_stop_is_no_error_of_a_clip(
     def refuse(name: str) -> None:
         raise wish
 
-    loader = make_loader(plan_with_holes(), batch_size=2, workers=workers, backend=FlatDecoder(refuse), on_error="skip")
+    loader = make_loader(plan_of_rows(), batch_size=2, workers=workers, backend=FlatDecoder(refuse), on_error="skip")
     iterator = iter(loader)
     with pytest.raises(wish):
         next(iterator)
@@ -216,7 +214,7 @@ def test_L05_a_wish_to_stop_is_no_error_of_a_clip(
 
 
 def test_L05_an_error_that_is_kept_keeps_no_batch_alive() -> None:
-    with ClipLoader(**spoiled_at(0), batch_size=2, workers=2, on_error="skip") as loader:
+    with ClipLoader(**fail_at(0), batch_size=2, workers=2, on_error="skip") as loader:
         iterator = iter(loader)
         batch = next(iterator)
         error, memory = batch.errors[0], weakref.ref(batch.data.base)
@@ -230,7 +228,7 @@ def test_L05_a_raised_error_is_no_circle() -> None:
     gc.collect()
     gc.disable()
     try:
-        iterator = iter(ClipLoader(**spoiled_at(0), batch_size=2, workers=2))
+        iterator = iter(ClipLoader(**fail_at(0), batch_size=2, workers=2))
         try:
             next(iterator)
         except CorruptMedia as error:
@@ -254,7 +252,7 @@ def test_a_clip_that_never_comes_is_named_and_the_next_pass_does_not_wait_for_it
             ended.set()
 
     loader = make_loader(
-        plan_with_holes(), batch_size=3, workers=1, backend=FlatDecoder(wait), deadline_seconds=60, on_error="skip"
+        plan_of_rows(), batch_size=3, workers=1, backend=FlatDecoder(wait), deadline_seconds=60, on_error="skip"
     )
     iterator = iter(loader)
     try:
@@ -284,7 +282,7 @@ def test_behind_a_deadline_the_next_pass_waits_for_no_call(
             proceed.wait(2 * PATIENCE)
 
     monkeypatch.setattr(OrderedOutcomes.close, "__defaults__", (2 * PATIENCE,))  # so that waiting shows
-    loader = make_loader(plan_with_holes(), batch_size=3, workers=2, backend=FlatDecoder(wait), deadline_seconds=60)
+    loader = make_loader(plan_of_rows(), batch_size=3, workers=2, backend=FlatDecoder(wait), deadline_seconds=60)
     iterator = iter(loader)
     with ThreadPoolExecutor(1) as pool:
         try:
@@ -298,7 +296,7 @@ def test_behind_a_deadline_the_next_pass_waits_for_no_call(
 
 
 def test_without_a_deadline_nothing_is_too_late() -> None:
-    with ClipLoader(plan_with_holes(), batch_size=3, workers=1, backend=FlatDecoder(), deadline_seconds=None) as loader:
+    with ClipLoader(plan_of_rows(), batch_size=3, workers=1, backend=FlatDecoder(), deadline_seconds=None) as loader:
         assert len(list(loader)) == 4
 
 
@@ -311,14 +309,14 @@ def test_L05_a_transform_receives_no_clip_that_failed(make_loader: MakeLoader, w
         received.append(clip[:, 0, 0, 0].tolist())
         return clip
 
-    loader = make_loader(**spoiled_at(1, 6, 9), batch_size=batch_size, workers=workers, transform=note, on_error="skip")
+    loader = make_loader(**fail_at(1, 6, 9), batch_size=batch_size, workers=workers, transform=note, on_error="skip")
     assert sum(int(batch.ok.sum()) for batch in loader) == 9
     assert received == [[0, 1]] * 9
 
 
-def test_a_damaged_frame_that_nobody_wants_spoils_nothing(make_loader: MakeLoader) -> None:
+def test_a_damaged_frame_that_is_not_requested_causes_no_error(make_loader: MakeLoader) -> None:
     plan = plan_of(AtIndices([0, 1]))
-    loader = make_loader(plan, batch_size=4, workers=2, backend=spoiled_at(1)["backend"])
+    loader = make_loader(plan, batch_size=4, workers=2, backend=fail_at(1)["backend"])
     assert [content(batch) for batch in loader]
 
 
@@ -347,7 +345,7 @@ def test_what_ran_out_is_raised_and_no_clip_is_skipped_for_it(
     def fail() -> Any:
         raise error
 
-    loader = make_loader(**spoiled_at(4, error=fail), batch_size=2, workers=workers, on_error="skip")
+    loader = make_loader(**fail_at(4, error=fail), batch_size=2, workers=workers, on_error="skip")
     iterator = iter(loader)
     assert [batch.positions.tolist() for batch in (next(iterator), next(iterator))] == [[0, 1], [2, 3]]
     with pytest.raises(ResourceExhausted) as caught:

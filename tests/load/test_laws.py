@@ -1,4 +1,4 @@
-"""L13: a resumed run is the uninterrupted one, from every state, for every configuration."""
+"""L13: a resumed run equals an uninterrupted one, from every state, for every configuration."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from framefeed.errors import CorruptMedia, FramefeedError
 from framefeed.load._loader import ClipLoader
 from framefeed.plan import DecodeRequest, EveryFrame, plan_clips, plan_requests
 from tests.fakes import FlatDecoder
-from tests.load.laws import MakeLoader, check_resume, check_successive, content, resumed, run, saved
+from tests.load.laws import MakeLoader, check_resume, check_successive, content, dump_state, run, run_resumed
 from tests.load.media import catalog, plan_of
 
 
@@ -26,7 +26,7 @@ def noisy(clip: Any, rng: np.random.Generator) -> Any:
     return clip[:2, :, ::4, ::4].astype(np.float32) + rng.random(1, dtype=np.float32)
 
 
-def spoiled(ordinals: list[int]) -> FramefeedError | None:
+def fail_some(ordinals: list[int]) -> FramefeedError | None:
     return CorruptMedia("spoiled", frames=ordinals) if sum(ordinals) % 3 == 0 else None
 
 
@@ -66,27 +66,27 @@ CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def maker(name: str, loader: type[ClipLoader] = ClipLoader) -> MakeLoader:
+def find_maker(name: str, loader: type[ClipLoader] = ClipLoader) -> MakeLoader:
     plan, options = CONFIGURATIONS[name]
-    rest = {key: value for key, value in options.items() if key != "spoil"}
-    decoder = FlatDecoder(spoil=spoiled) if "spoil" in options else FlatDecoder()
-    return lambda workers: loader(PLANS[plan](), workers=workers, backend=decoder, **rest)
+    iterate_to_end = {key: value for key, value in options.items() if key != "spoil"}
+    decoder = FlatDecoder(spoil=fail_some) if "spoil" in options else FlatDecoder()
+    return lambda workers: loader(PLANS[plan](), workers=workers, backend=decoder, **iterate_to_end)
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_L13_resumed_is_uninterrupted_from_every_state(name: str) -> None:
-    check_resume(maker(name))
+    check_resume(find_maker(name))
 
 
 @pytest.mark.parametrize("name", ["clips", "drop_last", "skip and transform", "padded rank"])
 @pytest.mark.parametrize("steps", [[1, 1, 1], [2, 3, 1], [3, 0, 2]])
 def test_L13_three_successive_resumes(name: str, steps: list[int]) -> None:
-    check_successive(maker(name), steps)
+    check_successive(find_maker(name), steps)
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_any_number_of_workers_delivers_what_none_delivers(name: str) -> None:
-    assert run(maker(name), 1) == run(maker(name), 3) == run(maker(name), 0)
+    assert run(find_maker(name), 1) == run(find_maker(name), 3) == run(find_maker(name), 0)
 
 
 class Ahead(ClipLoader):
@@ -98,14 +98,14 @@ class Ahead(ClipLoader):
 
 
 class Forgetful(ClipLoader):
-    """Wrong on purpose: restores the epoch and not the place in it."""
+    """Wrong on purpose: restores the epoch and not the batch."""
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict({**state, "delivered": 0})
 
 
 class Sticky(ClipLoader):
-    """Wrong on purpose: restores the place and not the epoch."""
+    """Wrong on purpose: restores the batch and not the epoch."""
 
     def state_dict(self) -> dict[str, Any]:
         state = super().state_dict()
@@ -115,7 +115,7 @@ class Sticky(ClipLoader):
 @pytest.mark.parametrize("wrong", [Ahead, Forgetful, Sticky])
 def test_L13_wrong_loaders_are_caught(wrong: type[ClipLoader]) -> None:
     with pytest.raises(AssertionError):
-        check_resume(maker("clips", wrong), expected=run(maker("clips")))
+        check_resume(find_maker("clips", wrong), expected=run(find_maker("clips")))
 
 
 def _positions(loader: ClipLoader) -> list[int]:
@@ -132,16 +132,16 @@ def test_L13_resume_with_another_batch_size_and_number_of_ranks(batch_size: int,
     first = _loader(4)
     iterator = iter(first)
     next(iterator), next(iterator)
-    rest: dict[int, list[int]] = {}
+    iterate_to_end: dict[int, list[int]] = {}
     for rank in range(world_size):
         loader = _loader(batch_size, rank=rank, world_size=world_size)
         loader.load_state_dict(first.state_dict())
-        rest[rank] = _positions(loader)
-    together = [rest[i % world_size][i // world_size] for i in range(24 - 8)]
+        iterate_to_end[rank] = _positions(loader)
+    together = [iterate_to_end[i % world_size][i // world_size] for i in range(24 - 8)]
     assert together == whole[8:]
 
 
-def test_L13_a_place_within_a_batch_is_refused() -> None:
+def test_L13_a_position_within_a_batch_is_refused() -> None:
     first = _loader(4)
     next(iter(first))
     said = r"state: 4 clips were delivered \(1 batch of 4\); with batch_size=3 no batch begins there: .* batch_size=4$"
@@ -179,10 +179,10 @@ def test_L13_the_end_of_an_epoch_is_its_end_for_another_batch_size_too() -> None
 def test_L13_a_foreign_or_damaged_state_is_refused(change: dict[str, Any]) -> None:
     loader = _loader(4)
     next(iter(loader))
-    before = saved(loader)
+    before = dump_state(loader)
     with pytest.raises(ValueError, match=r"state|checkpoint"):
         loader.load_state_dict({**loader.state_dict(), **change})
-    assert saved(loader) == before
+    assert dump_state(loader) == before
 
 
 def test_L13_another_seed_is_another_plan() -> None:
@@ -203,7 +203,7 @@ def test_epoch_rises_when_exhausted_and_not_when_broken_off() -> None:
     assert again == [content(batch) for batch in _loader(10, epoch=1)]
 
 
-def test_a_restored_place_is_used_once() -> None:
+def test_a_restored_position_is_used_once() -> None:
     first, second = _loader(10), _loader(10)
     next(iter(first))
     second.load_state_dict(first.state_dict())
@@ -218,13 +218,13 @@ def test_exhausting_twice_raises_the_epoch_once() -> None:
 
 
 def test_a_state_saved_behind_the_last_batch_resumes_before_the_next_epoch() -> None:
-    make = maker("clips")
+    make = find_maker("clips")
     with make(0) as loader:
         iterator = iter(loader)
         for _ in range(len(loader)):
             next(iterator)
-        state = saved(loader)
+        state = dump_state(loader)
     with make(0) as loader:
         loader.load_state_dict(json.loads(state))
         assert (list(loader), loader.epoch) == ([], 1)
-    assert resumed(make, state) == [item for item in run(make) if item[0] == 1]
+    assert run_resumed(make, state) == [item for item in run(make) if item[0] == 1]

@@ -1,4 +1,4 @@
-"""loader.ledger and max_failed: what was lost, where, why, and when it is too much."""
+"""The ledger lists failed clips with position and reason; max_failed ends the iteration."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.load.media import catalog, plan_of
 PLAN = {"clips_per_video": 1, "shuffle": False}
 
 
-def spoiling(*rows: int) -> FlatDecoder:
+def fail_rows(*rows: int) -> FlatDecoder:
     """A decoder that reads all files but those of some rows."""
     bad = {catalog().source(row) for row in rows}
 
@@ -33,7 +33,7 @@ def spoiling(*rows: int) -> FlatDecoder:
 @pytest.mark.parametrize("workers", [0, 2])
 def test_the_ledger_lists_what_was_skipped(workers: int) -> None:
     plan = plan_of(AtIndices([0, 2]), **PLAN)
-    with ClipLoader(plan, batch_size=4, workers=workers, backend=spoiling(1, 4), on_error="skip") as loader:
+    with ClipLoader(plan, batch_size=4, workers=workers, backend=fail_rows(1, 4), on_error="skip") as loader:
         assert (len(loader.ledger), list(loader.ledger)) == (0, [])
         for _ in range(2):
             failed = [batch.positions[~batch.ok].tolist() for batch in loader]
@@ -52,7 +52,7 @@ def test_the_ledger_lists_what_was_skipped(workers: int) -> None:
 @pytest.mark.parametrize(("max_failed", "ends"), [(0, 1), (1, 4), (2, None), (0.0, 1), (0.2, 4), (0.4, None)])
 def test_max_failed_bounds_what_an_epoch_loses(max_failed: float, ends: int | None) -> None:
     plan = plan_of(AtIndices([0, 2]), **PLAN)
-    options: dict[str, Any] = {"backend": spoiling(1, 4), "on_error": "skip", "max_failed": max_failed}
+    options: dict[str, Any] = {"backend": fail_rows(1, 4), "on_error": "skip", "max_failed": max_failed}
     with ClipLoader(plan, batch_size=1, workers=0, **options) as loader:
         if ends is None:
             # The second epoch loses the same clips, not twice as many.
@@ -115,7 +115,7 @@ def test_it_is_bounded_and_still_counts(make: Any, monkeypatch: pytest.MonkeyPat
 
 def test_printing_lists_the_files_with_the_reason_and_what_was_done() -> None:
     with ClipLoader(
-        plan_of(AtIndices([0, 2]), **PLAN), batch_size=4, backend=spoiling(1, 4), on_error="skip"
+        plan_of(AtIndices([0, 2]), **PLAN), batch_size=4, backend=fail_rows(1, 4), on_error="skip"
     ) as loader:
         assert str(loader.ledger) == "no clip failed"
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""ClipLoader: every delivered frame says that it is the planned one, and what travels beside it is right."""
+"""ClipLoader: every delivered frame is the planned one, by its stamp, and its columns are correct."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def test_every_frame_is_the_planned_one(name: str, workers: int) -> None:
         for _ in range(2):
             plan, position = loader.plan, 0
             for batch in loader:
-                for place in range(len(batch)):
-                    assert_stamps(plan, position, batch.data[place])
+                for slot in range(len(batch)):
+                    assert_stamps(plan, position, batch.data[slot])
                     position += 1
             assert position == len(plan)
 
@@ -43,13 +43,13 @@ def test_what_travels_beside_the_pictures_is_that_of_the_plan() -> None:
         batches = list(loader)
     assert [len(batch) for batch in batches] == [4, 2]
     for number, position in enumerate(range(len(plan))):
-        batch, place = batches[number // 4], number % 4
+        batch, slot = batches[number // 4], number % 4
         request = plan[position]
-        assert batch.sources[place] == request.source
-        assert batch.positions[place] == plan.global_position(position)
-        assert batch.columns["label"][place] == plan.columns_at(position)["label"]
-        np.testing.assert_array_equal(batch.pts_seconds[place], request.pts_seconds)
-        assert batch.valid[place].tolist() == [True, True, False, False]
+        assert batch.sources[slot] == request.source
+        assert batch.positions[slot] == plan.global_position(position)
+        assert batch.columns["label"][slot] == plan.columns_at(position)["label"]
+        np.testing.assert_array_equal(batch.pts_seconds[slot], request.pts_seconds)
+        assert batch.valid[slot].tolist() == [True, True, False, False]
     first = batches[0]
     shape = (4, 4, 3, 48, 64)
     assert (first.data.shape, first.data.dtype, first.data.flags.writeable) == (shape, np.uint8, True)
@@ -68,7 +68,7 @@ def test_the_clips_of_a_source_in_a_batch_are_one_call_of_the_decoder() -> None:
     assert len({name for name, _ in decoder.calls}) == 6
 
 
-def test_decoders_write_straight_into_the_batch() -> None:
+def test_decoders_write_into_the_memory_of_the_batch() -> None:
     addresses: list[int] = []
 
     class Spy(FlatDecoder):
@@ -79,7 +79,7 @@ def test_decoders_write_straight_into_the_batch() -> None:
     with ClipLoader(plan_of(), batch_size=12, workers=0, backend=Spy()) as loader:
         (batch,) = loader
     start, step = batch.data.__array_interface__["data"][0], batch.data.strides[0]
-    assert sorted(addresses) == [start + place * step for place in range(12)]
+    assert sorted(addresses) == [start + slot * step for slot in range(12)]
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_batches_made_ahead_are_bounded_in_bytes_too() -> None:
         ({"deadline_seconds": 0}, "deadline_seconds"),
     ],
 )
-def test_wrong_arguments_are_told_at_once(wrong: dict[str, Any], message: str) -> None:
+def test_wrong_arguments_raise_at_once(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         ClipLoader(plan_of(), **{"batch_size": 2, **wrong})
 

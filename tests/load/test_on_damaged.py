@@ -1,4 +1,4 @@
-"""What ``on_damaged`` delivers in place of frames that never come undamaged, with a cache and without (D01)."""
+"""``on_damaged`` for frames that are always damaged, with a cache and without (D01)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.damaged import SPEC, damaged_clip
 MakeLoader = Callable[..., ClipLoader]
 Form = Literal["output", "planes"]
 CACHES: tuple[Form | None, ...] = (None, "output", "planes")
-WANTED = (2, 11, 12, 14, 13, 17, 30, 14)
+ORDINALS = (2, 11, 12, 14, 13, 17, 30, 14)
 ONLY_DAMAGED = (13, 14)
 
 
@@ -45,21 +45,21 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
     return made
 
 
-def planned(catalog: Catalog, indices: tuple[int, ...] = WANTED, **options: Any) -> EpochPlan:
+def make_plan(catalog: Catalog, indices: tuple[int, ...] = ORDINALS, **options: Any) -> EpochPlan:
     return plan_clips(catalog, AtIndices(indices), seed=0, shuffle=False, **options)
 
 
-def damaged_in(plan: EpochPlan, position: int) -> np.ndarray:
+def find_damaged(plan: EpochPlan, position: int) -> np.ndarray:
     index = plan.catalog.frame_index(plan.row_at(position))
     return np.isin(plan[position].ordinals, index.damaged_frame_indices)
 
 
-def loaded(loader: ClipLoader) -> ClipBatch:
+def load_one(loader: ClipLoader) -> ClipBatch:
     (batch,) = loader
     return batch
 
 
-def decoded_alone(plan: EpochPlan, position: int, ordinals: np.ndarray) -> np.ndarray:
+def decode_directly(plan: EpochPlan, position: int, ordinals: np.ndarray) -> np.ndarray:
     """The decoder's pictures of some frames, damaged ones as they come."""
     catalog, row = plan.catalog, plan.row_at(position)
     out = np.zeros((len(ordinals), 3, 48, 64), np.uint8)
@@ -73,25 +73,25 @@ def decoded_alone(plan: EpochPlan, position: int, ordinals: np.ndarray) -> np.nd
 def test_what_is_delivered(
     on_damaged: Any, form: Form | None, catalog: Catalog, tmp_path: Path, make_loader: MakeLoader
 ) -> None:
-    plan = planned(catalog, on_damaged=on_damaged)
+    plan = make_plan(catalog, on_damaged=on_damaged)
     cache = None if form is None else FrameCache(tmp_path / "cache", form=form, codec="raw")
     loader = make_loader(plan, batch_size=3, workers=1, cache=cache)
     for _ in range(2):
-        batch = loaded(loader)
+        batch = load_one(loader)
         assert batch.ok.all()
         for position in range(3):
-            damaged, ordinals = damaged_in(plan, position), plan[position].ordinals
+            damaged, ordinals = find_damaged(plan, position), plan[position].ordinals
             assert damaged.any() == (position < 2)
-            expected = decoded_alone(plan, position, ordinals)
+            expected = decode_directly(plan, position, ordinals)
             if on_damaged == "skip":
                 expected[damaged] = 0
             np.testing.assert_array_equal(batch.data[position], expected)
-            valid = ~damaged if on_damaged == "skip" else np.ones(len(WANTED), bool)
+            valid = ~damaged if on_damaged == "skip" else np.ones(len(ORDINALS), bool)
             assert batch.valid[position].tolist() == valid.tolist()
             assert not np.isnan(batch.pts_seconds[position]).any()
     if cache is not None:
         cache.flush()
-        sound = sum(len(set(plan[position].ordinals[~damaged_in(plan, position)].tolist())) for position in range(3))
+        sound = sum(len(set(plan[position].ordinals[~find_damaged(plan, position)].tolist())) for position in range(3))
         assert cache.info().num_frames == sound, "pictures that are delivered damaged are never stored"
         cache.close()
 
@@ -100,12 +100,12 @@ def test_what_is_delivered(
 def test_an_error_is_what_they_are_by_default(
     form: Form | None, catalog: Catalog, tmp_path: Path, make_loader: MakeLoader
 ) -> None:
-    plan = planned(catalog)
+    plan = make_plan(catalog)
     assert plan.options.on_damaged == "error"
     cache = None if form is None else FrameCache(tmp_path / "cache", form=form, codec="raw")
     with pytest.raises(CorruptMedia, match=r"frames 13, 14"):
-        loaded(make_loader(plan, batch_size=3, workers=1, cache=cache))
-    batch = loaded(make_loader(plan, batch_size=3, workers=1, cache=cache, on_error="skip"))
+        load_one(make_loader(plan, batch_size=3, workers=1, cache=cache))
+    batch = load_one(make_loader(plan, batch_size=3, workers=1, cache=cache, on_error="skip"))
     assert [type(error) for error in batch.errors] == [CorruptMedia, CorruptMedia, type(None)]
     if cache is not None:
         cache.close()
@@ -115,10 +115,10 @@ def test_an_error_is_what_they_are_by_default(
 def test_a_clip_of_nothing_else_is_skipped_without_decoding(
     form: Form | None, catalog: Catalog, tmp_path: Path, make_loader: MakeLoader
 ) -> None:
-    plan = planned(catalog.take([0]), ONLY_DAMAGED, on_damaged="skip")
+    plan = make_plan(catalog.take([0]), ONLY_DAMAGED, on_damaged="skip")
     cache = None if form is None else FrameCache(tmp_path / "cache", form=form, codec="raw")
     loader = make_loader(plan, batch_size=1, workers=0, cache=cache)
-    batch = loaded(loader)
+    batch = load_one(loader)
     assert (batch.ok.all(), batch.valid.any(), batch.data.any()) == (True, False, False)
     assert loader.stats().counts.packets_sent == 0
     if cache is not None:
@@ -126,9 +126,9 @@ def test_a_clip_of_nothing_else_is_skipped_without_decoding(
 
 
 def test_a_transform_sees_the_zeros(catalog: Catalog, make_loader: MakeLoader) -> None:
-    plan = planned(catalog.take([0]), on_damaged="skip")
+    plan = make_plan(catalog.take([0]), on_damaged="skip")
     loader = make_loader(plan, batch_size=1, workers=1, transform=lambda clip, rng: clip.max(axis=(1, 2, 3)))
-    assert (loaded(loader).data[0] == 0).tolist() == damaged_in(plan, 0).tolist()
+    assert (load_one(loader).data[0] == 0).tolist() == find_damaged(plan, 0).tolist()
 
 
 def test_deliver_is_still_an_error_where_the_decoder_gives_no_picture(catalog: Catalog) -> None:
@@ -149,7 +149,7 @@ def test_deliver_is_still_an_error_where_the_decoder_gives_no_picture(catalog: C
 def test_building_a_cache_leaves_them_out(
     on_damaged: Any, failures: int, form: Form, catalog: Catalog, tmp_path: Path, make_loader: MakeLoader
 ) -> None:
-    plan = planned(catalog, on_damaged=on_damaged)
+    plan = make_plan(catalog, on_damaged=on_damaged)
     with FrameCache(tmp_path / "cache", form=form, codec="raw") as cache:
         report = build(plan, cache, workers=0)
         assert len(report.failed) == failures
@@ -157,9 +157,9 @@ def test_building_a_cache_leaves_them_out(
             return
         assert report.frames_failed == 0
         loader = make_loader(plan, batch_size=3, workers=0, cache=cache)
-        loaded(loader)
+        load_one(loader)
         assert loader.stats().counts.frames_stored == 0, "all that may be stored was"
-        damaged_only = planned(catalog.take([0]), ONLY_DAMAGED, on_damaged=on_damaged)
+        damaged_only = make_plan(catalog.take([0]), ONLY_DAMAGED, on_damaged=on_damaged)
         assert build(damaged_only, cache, workers=0).frames_failed == 0
 
 
@@ -168,21 +168,21 @@ def test_building_a_cache_leaves_them_out(
 def test_an_estimate_leaves_them_out(
     on_damaged: Any, failures: int, form: Form, catalog: Catalog, tmp_path: Path
 ) -> None:
-    plan = planned(catalog, on_damaged=on_damaged)
+    plan = make_plan(catalog, on_damaged=on_damaged)
     with FrameCache(tmp_path / "cache", form=form, codec="raw") as cache:
         assert estimate(plan, cache).sample.failed == failures
-        only_damaged = estimate(planned(catalog.take([0]), ONLY_DAMAGED, on_damaged=on_damaged), cache)
+        only_damaged = estimate(make_plan(catalog.take([0]), ONLY_DAMAGED, on_damaged=on_damaged), cache)
         assert only_damaged.sample.failed == (on_damaged == "error")
         assert str(only_damaged)
 
 
 def test_requests_carry_it_wherever_they_go(catalog: Catalog) -> None:
     for on_damaged in ("error", "skip", "deliver"):
-        plan = planned(catalog, on_damaged=on_damaged)
+        plan = make_plan(catalog, on_damaged=on_damaged)
         request = plan[0]
         assert request.on_damaged == on_damaged
         assert request.damaged is not None
-        assert request.damaged.tolist() == damaged_in(plan, 0).tolist()
+        assert request.damaged.tolist() == find_damaged(plan, 0).tolist()
         assert plan[2].damaged is None
         assert request.valid is not None
         assert request.valid.all() == (on_damaged != "skip")
@@ -194,17 +194,17 @@ def test_requests_carry_it_wherever_they_go(catalog: Catalog) -> None:
 
 
 def test_another_value_is_another_plan(catalog: Catalog) -> None:
-    plans = [planned(catalog, on_damaged=value) for value in ("error", "skip", "deliver")]
+    plans = [make_plan(catalog, on_damaged=value) for value in ("error", "skip", "deliver")]
     assert len({plan.fingerprint for plan in plans}) == 3
     assert len({plan[0] for plan in plans}) == 3
 
 
 def test_a_description_counts_the_damaged_frames(catalog: Catalog) -> None:
-    described = planned(catalog, on_damaged="skip").describe()
-    damaged = sum(int(damaged_in(planned(catalog), position).sum()) for position in range(3))
-    assert (described.sampled_frames, described.damaged_frames) == (3 * len(WANTED), damaged)
-    assert f"damaged frames: {damaged} of {3 * len(WANTED)} sampled" in str(described)
-    assert "damaged" not in str(planned(catalog.take([2])).describe())
+    described = make_plan(catalog, on_damaged="skip").describe()
+    damaged = sum(int(find_damaged(make_plan(catalog), position).sum()) for position in range(3))
+    assert (described.sampled_frames, described.damaged_frames) == (3 * len(ORDINALS), damaged)
+    assert f"damaged frames: {damaged} of {3 * len(ORDINALS)} sampled" in str(described)
+    assert "damaged" not in str(make_plan(catalog.take([2])).describe())
 
 
 @pytest.mark.parametrize("on_damaged", ["skip", "deliver"])
@@ -212,19 +212,19 @@ def test_D01_a_plan_warns_once_where_damage_was_not_looked_for(catalog: Catalog,
     folder = Path(str(catalog.source(0))).parent
     partly = scan(folder, verify="ends", workers=0)  # the first two are decoded anyway, because of what they are
     with pytest.warns(UserWarning, match=r"for 1 of 3 rows, .* not scanned with verify='full'") as told:
-        planned(partly, on_damaged=on_damaged)
+        make_plan(partly, on_damaged=on_damaged)
     assert len(told) == 1
     with pytest.warns(UserWarning, match="for 1 of 1 rows"):
-        planned(partly.take([2]), on_damaged=on_damaged)
-    planned(partly.take([1]), on_damaged=on_damaged)
-    planned(partly)
-    planned(catalog, on_damaged=on_damaged)
+        make_plan(partly.take([2]), on_damaged=on_damaged)
+    make_plan(partly.take([1]), on_damaged=on_damaged)
+    make_plan(partly)
+    make_plan(catalog, on_damaged=on_damaged)
 
 
 def test_D01_a_damaged_frame_says_how_to_train_without_it(catalog: Catalog, make_loader: MakeLoader) -> None:
-    known = planned(catalog.take([0]))
+    known = make_plan(catalog.take([0]))
     far_from_the_ends = damaged_clip("long.mp4", (100,), replace(SPEC, num_frames=160))
-    unknown = planned(scan(far_from_the_ends, workers=0), tuple(range(98, 106)))
+    unknown = make_plan(scan(far_from_the_ends, workers=0), tuple(range(98, 106)))
     for plan, advice in ((known, r"^(?!.*verify).*on_damaged='skip'"), (unknown, "verify='full'.*on_damaged='skip'")):
         with pytest.raises(CorruptMedia, match=advice) as raised:
             next(iter(make_loader(plan, batch_size=1)))

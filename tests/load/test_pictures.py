@@ -1,4 +1,4 @@
-"""Image sequences and stills through plans, loaders and datasets, beside videos, with and without workers."""
+"""Image sequences and stills in plans, loaders and datasets, together with videos, with and without workers."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def check_batches(plan: EpochPlan, workers: int, **options: Any) -> None:
     delivered = 0
     with ClipLoader(plan, batch_size=4, workers=workers, **options) as loader:
         for batch in loader:
-            for place in range(len(batch)):
+            for slot in range(len(batch)):
                 request = plan[delivered]
-                numbers = read_stamps(batch.data[place])
+                numbers = read_stamps(batch.data[slot])
                 assert [number % 100 for number in numbers] == request.ordinals.tolist()
                 assert isinstance(request.source, ImageSequence)
-                assert batch.sources[place] == request.source.name
+                assert batch.sources[slot] == request.source.name
                 delivered += 1
     assert delivered == len(plan)
 
@@ -111,7 +111,7 @@ def test_clips_of_folders(videos: Catalog, rule: Any, workers: int) -> None:
 
 
 @pytest.mark.parametrize("workers", WORKERS)
-def test_the_wrong_backend_is_told_in_its_place(videos: Catalog, workers: int) -> None:
+def test_the_wrong_backend_is_an_error_of_the_clip(videos: Catalog, workers: int) -> None:
     plan = plan_clips(videos, Uniform(2), seed=3)
     with ClipLoader(plan, batch_size=2, workers=workers, backend="pyav") as loader, pytest.raises(UsageError) as raised:
         next(iter(loader))

@@ -97,7 +97,7 @@ def test_D09_a_file_replaced_between_batches_never_gives_other_frames(plan: Epoc
     assert_only_one_failed(plan, again, 5, StaleSource)
 
 
-def test_a_file_that_is_gone_is_told(plan: EpochPlan) -> None:
+def test_a_missing_file_is_an_error(plan: EpochPlan) -> None:
     os.unlink(plan[1].source)
     with ClipLoader(plan, batch_size=6, workers=2) as loader, pytest.raises(MissingMedia) as caught:
         next(iter(loader))

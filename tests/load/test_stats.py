@@ -1,4 +1,4 @@
-"""Stats: sums that can be checked, and the bottleneck that follows from them."""
+"""Statistics of a loader: sums of known costs, and the bottleneck."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ def test_real_decoding_is_counted() -> None:
     assert stats.counts.packets_sent >= stats.counts.frames_decoded
 
 
-def stats_of(**seconds: float) -> LoadStats:
+def make_stats(**seconds: float) -> LoadStats:
     return LoadStats(batches=1, clips=10, workers=2, **{f"{name}_seconds": value for name, value in seconds.items()})
 
 
 @pytest.mark.parametrize(
     ("stats", "bottleneck"),
     [
-        (stats_of(wait=0.5, outside=9.5, decode=19), "training step"),
-        (stats_of(wait=1.1, outside=8.9, decode=19, transform=1), "decode"),
-        (stats_of(wait=9, outside=1, decode=5, transform=6), "transform"),
-        (stats_of(wait=9, outside=1, decode=1, transform=2, plan=3), "plan"),
+        (make_stats(wait=0.5, outside=9.5, decode=19), "training step"),
+        (make_stats(wait=1.1, outside=8.9, decode=19, transform=1), "decode"),
+        (make_stats(wait=9, outside=1, decode=5, transform=6), "transform"),
+        (make_stats(wait=9, outside=1, decode=1, transform=2, plan=3), "plan"),
     ],
 )
 def test_the_bottleneck_follows_from_the_numbers(stats: LoadStats, bottleneck: str) -> None:
@@ -70,13 +70,13 @@ def test_failed_clips_are_not_counted_as_delivered() -> None:
     assert "29 clips, 5 failed, 24.00 clips/s" in repr(stats)
 
 
-def test_a_meter_adds_what_it_is_told() -> None:
+def test_a_meter_adds_costs_and_batches() -> None:
     meter = Meter(3)
     cost = WorkCost(plan=1.0, decode=2.0, transform=3.0, counts=DecodeCounts(frames_decoded=7, frames_delivered=2))
-    meter.begin()
-    meter.came_back()
-    meter.waited([cost, cost])
-    meter.delivered(4, 1)
+    meter.restart()
+    meter.begin_wait()
+    meter.end_wait([cost, cost])
+    meter.count_batch(4, 1)
     stats = meter.snapshot()
     assert (stats.plan_seconds, stats.decode_seconds, stats.transform_seconds) == (2.0, 4.0, 6.0)
     assert (stats.decoded_frames_per_delivered_frame, stats.counts.frames_decoded) == (3.5, 14)

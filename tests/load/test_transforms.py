@@ -1,4 +1,4 @@
-"""Transforms: their draws, what they may return, and their memory."""
+"""Transforms: their random numbers, their results, and their memory."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tests.parallel.laws import PATIENCE
 MakeLoader = Callable[..., ClipLoader]
 
 
-def drawn(clip: Any, rng: np.random.Generator) -> Any:
+def draw_numbers(clip: Any, rng: np.random.Generator) -> Any:
     return rng.integers(0, 1 << 62, 2)
 
 
-def draws_of(workers: int = 0, epoch: int = 0, **options: Any) -> dict[int, tuple[int, ...]]:
+def collect_draws(workers: int = 0, epoch: int = 0, **options: Any) -> dict[int, tuple[int, ...]]:
     """What each global position drew."""
     loader = ClipLoader(
-        plan_of(epoch=epoch, **options), batch_size=4, workers=workers, backend=FlatDecoder(), transform=drawn
+        plan_of(epoch=epoch, **options), batch_size=4, workers=workers, backend=FlatDecoder(), transform=draw_numbers
     )
     return {
         int(position): tuple(draws.tolist())
@@ -37,13 +37,13 @@ def draws_of(workers: int = 0, epoch: int = 0, **options: Any) -> dict[int, tupl
 
 
 def test_L11_draws_depend_on_seed_epoch_and_global_position_alone() -> None:
-    draws = draws_of()
-    assert draws == draws_of(1) == draws_of(3)
+    draws = collect_draws()
+    assert draws == collect_draws(1) == collect_draws(3)
     assert len(set(draws.values())) == 12
-    ranks = [draws_of(rank=rank, world_size=2) for rank in range(2)]
+    ranks = [collect_draws(rank=rank, world_size=2) for rank in range(2)]
     assert ranks[0] | ranks[1] == draws
-    assert not set(draws.values()) & set(draws_of(epoch=1).values())
-    assert not set(draws.values()) & set(draws_of(seed=8).values())
+    assert not set(draws.values()) & set(collect_draws(epoch=1).values())
+    assert not set(draws.values()) & set(collect_draws(seed=8).values())
     assert draws[5] == tuple(generator_at(7, 0, 5).integers(0, 1 << 62, 2).tolist())
 
 
@@ -112,7 +112,7 @@ def test_a_scalar_is_a_result_too(make_loader: MakeLoader) -> None:
     ("result", "found"),
     [(None, "None: end the function with `return`"), ({"a": 1}, "dict {'a': 1}"), ("text", "'text'")],
 )
-def test_what_is_no_array_of_numbers_is_refused(make_loader: MakeLoader, result: Any, found: str) -> None:
+def test_results_that_are_no_array_of_numbers_are_refused(make_loader: MakeLoader, result: Any, found: str) -> None:
     loader = make_loader(plan_of(), batch_size=12, workers=1, backend=FlatDecoder(), transform=lambda clip, rng: result)
     with pytest.raises(UsageError, match=f"array of numbers, got .*{found}") as caught:
         next(iter(loader))
@@ -143,8 +143,8 @@ def test_a_stack_does_not_depend_on_who_comes_first() -> None:
     results = [np.full((2, 2), 5, np.uint8), np.full(3, 6.0), np.full((2, 2), 7, np.uint8)]
     for order in ([0, 1, 2], [1, 0, 2], [2, 1, 0], [1, 2, 0]):
         stack = Stack(4, BufferPool(1))
-        for place in order:
-            stack.put(place, results[place])
+        for slot in order:
+            stack.put(slot, results[slot])
         array, misfits = stack.finish([0, 1, 2])
         assert array is not None
         assert (array[:, 0, 0].tolist(), misfits, array.dtype) == ([5, 0, 7, 0], [1], np.uint8)
@@ -223,7 +223,7 @@ def test_transforms_run_in_the_workers(make_loader: MakeLoader) -> None:
     assert threading.current_thread().name not in names
 
 
-def test_a_transform_made_for_something_else_is_told_what_it_received(make_loader: MakeLoader) -> None:
+def test_the_error_of_a_transform_for_other_types_names_what_it_received(make_loader: MakeLoader) -> None:
     for transform in (lambda clip, rng: clip.convert("L"), lambda clip: clip):
         loader = make_loader(plan_of(), batch_size=4, workers=1, backend=FlatDecoder(), transform=transform)
         with pytest.raises(LoadError, match=r"received a NumPy array, uint8 \[T, C, H, W\], and a NumPy generator"):

@@ -1,4 +1,4 @@
-"""Pictures of unequal size in one plan: batches are lists of clips, frame by frame what equal plans give."""
+"""Pictures of unequal size in one plan: batches are lists of clips, with the same frames as in equal plans."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def plan_of(catalog: Catalog, **options: Any) -> EpochPlan:
     return plan_clips(catalog, Uniform(1), **{"seed": 0, "shuffle": False, "unequal": True, **options})
 
 
-def one_by_one(plan: EpochPlan) -> list[npt.NDArray[np.uint8]]:
+def decode_each(plan: EpochPlan) -> list[npt.NDArray[np.uint8]]:
     """What `VideoDecoder` gives for each position."""
     clips = []
     for request in plan:
@@ -52,7 +52,7 @@ def one_by_one(plan: EpochPlan) -> list[npt.NDArray[np.uint8]]:
 )
 def test_batches_are_lists_of_the_planned_frames(pictures: Catalog, workers: int, options: dict[str, Any]) -> None:
     plan = plan_of(pictures, **options)
-    expected = one_by_one(plan)
+    expected = decode_each(plan)
     with ClipLoader(plan, batch_size=4, workers=workers) as loader:
         batches = list(loader)
     assert [len(batch.data) for batch in batches] == [4, 2]
@@ -133,7 +133,7 @@ def test_clips_of_videos_of_unequal_size_and_kept_ones(tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", [None, 32])
 def test_through_a_cache(pictures: Catalog, tmp_path: Path, size: int | None) -> None:
     plan = plan_of(pictures, size=size)
-    expected = one_by_one(plan)
+    expected = decode_each(plan)
     cache = ff.FrameCache(tmp_path / "cache", max_bytes="10MB")
     assert ff.cache.estimate(plan, cache).fits
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Functions for worker processes, which find them by name. None imports more than it needs: workers start fast."""
+"""Functions that worker processes import by name. They import little, so that workers start fast."""
 
 from __future__ import annotations
 

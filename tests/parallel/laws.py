@@ -1,4 +1,4 @@
-"""The laws of ordered mapping, for any function with the signature of `ordered_outcomes`.
+"""Check the laws of ordered mapping, for any function with the signature of `ordered_outcomes`.
 
 `check_laws` runs a candidate under instruments and asserts; `test_laws.py` also feeds it candidates that are wrong on
 purpose, because a law that nothing breaks says nothing.

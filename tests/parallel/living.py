@@ -1,4 +1,4 @@
-"""Whether processes live, and waiting until they do not."""
+"""Check whether processes are alive, and wait until they have ended."""
 
 from __future__ import annotations
 

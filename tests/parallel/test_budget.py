@@ -7,11 +7,11 @@ import pytest
 from framefeed.errors import UsageError
 from framefeed.parallel._budget import (
     ThreadBudget,
-    cgroup_quotas,
-    decide,
+    decide_budget,
     parse_groups,
     parse_v1_quota,
     parse_v2_quota,
+    read_cgroup_quotas,
     thread_budget,
 )
 
@@ -72,13 +72,13 @@ def test_L03_every_group_above_counts(tmp_path: Path) -> None:
             "sys__fs__cgroup__slice__cpu.max": "300000 100000\n",
         },
     )
-    assert cgroup_quotas(root) == {"/sys/fs/cgroup/slice/cpu.max": 3.0}
+    assert read_cgroup_quotas(root) == {"/sys/fs/cgroup/slice/cpu.max": 3.0}
 
 
 def test_L03_inside_a_container_the_top_group_counts(tmp_path: Path) -> None:
     # The path is the host's and does not exist here.
     root = system(tmp_path, proc__self__cgroup="0::/docker/0a1b\n", **{"sys__fs__cgroup__cpu.max": "200000 100000\n"})
-    assert cgroup_quotas(root) == {"/sys/fs/cgroup/cpu.max": 2.0}
+    assert read_cgroup_quotas(root) == {"/sys/fs/cgroup/cpu.max": 2.0}
 
 
 def test_L03_version_1_beside_an_empty_version_2(tmp_path: Path) -> None:
@@ -91,11 +91,11 @@ def test_L03_version_1_beside_an_empty_version_2(tmp_path: Path) -> None:
             "sys__fs__cgroup__cpu,cpuacct__cpu.cfs_period_us": "100000\n",
         },
     )
-    assert cgroup_quotas(root) == {"/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": 4.0}
+    assert read_cgroup_quotas(root) == {"/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": 4.0}
 
 
 def test_L03_without_control_groups_there_is_no_quota(tmp_path: Path) -> None:
-    assert cgroup_quotas(tmp_path) == {}
+    assert read_cgroup_quotas(tmp_path) == {}
 
 
 @pytest.mark.parametrize(
@@ -115,22 +115,24 @@ def test_L03_without_control_groups_there_is_no_quota(tmp_path: Path) -> None:
 def test_L03_the_least_decides_unless_asked_otherwise(
     affinity: int, quotas: dict[str, float], environment: dict[str, str], threads: int
 ) -> None:
-    assert decide(affinity, quotas, environment).threads == threads
+    assert decide_budget(affinity, quotas, environment).threads == threads
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", "²"])
 def test_a_variable_that_is_no_number_of_threads_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="FRAMEFEED_THREADS"):
-        decide(2, {}, {"FRAMEFEED_THREADS": text})
+        decide_budget(2, {}, {"FRAMEFEED_THREADS": text})
 
 
 def test_the_budget_explains_itself() -> None:
-    assert str(decide(64, {"/sys/fs/cgroup/cpu.max": 1.5}, {})).splitlines() == [
+    assert str(decide_budget(64, {"/sys/fs/cgroup/cpu.max": 1.5}, {})).splitlines() == [
         "2 threads",
         "  CPUs by affinity: 64",
         "  CPUs by /sys/fs/cgroup/cpu.max: 1.5",
     ]
-    assert decide(4, {}, {"FRAMEFEED_THREADS": "1"}).reasons[-1] == "FRAMEFEED_THREADS=1 overrides all other limits"
+    assert (
+        decide_budget(4, {}, {"FRAMEFEED_THREADS": "1"}).reasons[-1] == "FRAMEFEED_THREADS=1 overrides all other limits"
+    )
     assert str(ThreadBudget(1, ())) == "1 thread"
 
 

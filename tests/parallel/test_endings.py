@@ -1,4 +1,4 @@
-"""However an iteration ends, nothing is left running and nobody waits for ever."""
+"""However an iteration ends, no thread or process is left running, and no call waits forever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What begins anew in forked processes: all that holds a lock, and iterators that know their workers are elsewhere."""
+"""Forked processes: all objects with locks are renewed, and iterators refuse to use the workers of the parent."""
 
 import ast
 import gc
@@ -18,7 +18,7 @@ LOCKS = {"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore", "Event",
 EXEMPT = {
     ("bench/baselines/sizes_ffprobe.py", "_sizes"): "of one call in an event loop of its own",
     ("catalog/scan/_journal.py", "JournalWriter"): "of one scan, which a child does not go on with",
-    ("load/_drafts.py", "Draft"): "of one batch in the making; a child has none of the workers that make it",
+    ("load/_pending.py", "PendingBatch"): "of one batch in the making; a child has none of the workers that make it",
     ("load/_batch.py", "Stack"): "of one batch in the making; a child has none of the workers that make it",
     ("parallel/_ordered.py", "OrderedOutcomes"): "of one iteration, which a child is refused before it takes the lock",
     ("parallel/_ordered.py", "Run"): "of one iteration, which a child neither waits for nor closes",
@@ -62,7 +62,7 @@ def test_every_lock_that_lasts_is_renewed_in_forked_processes() -> None:
 
 
 def test_nothing_else_registers_with_the_system_at_forks() -> None:
-    """One place lists what begins anew."""
+    """All renewed objects are in one list."""
     root = Path(framefeed.__file__).parent
     users = [path.relative_to(root).as_posix() for path in root.rglob("*.py") if "register_at_fork" in path.read_text()]
     assert users == ["parallel/_forking.py"]
@@ -73,7 +73,7 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does
 
 
 @needs_fork
-def test_what_a_thing_leaves_to_the_parent_is_finalised_when_all_have_begun_anew() -> None:
+def test_objects_of_the_parent_are_finalised_after_all_are_renewed() -> None:
     order: list[str] = []
 
     class Left:

@@ -344,7 +344,7 @@ def test_an_errors_traceback_holds_nothing_alive_once_the_error_is_gone() -> Non
         gc.enable()
 
 
-def test_an_iterator_that_is_asked_by_its_own_items_says_so() -> None:
+def test_an_iterator_that_its_own_items_advance_raises_an_error() -> None:
     def items() -> Iterator[int]:
         yield next(results)
 

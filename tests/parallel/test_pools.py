@@ -174,7 +174,7 @@ class ForgetfulPool:
         return self._pool.close(wait_seconds)
 
 
-def test_work_lost_with_a_thread_is_given_out_again() -> None:
+def test_work_lost_with_a_thread_is_started_again() -> None:
     pool = ForgetfulPool()
     assert list(ordered_map(abs, [5], pool=pool, max_in_flight=1)) == [5]
     pool.close()

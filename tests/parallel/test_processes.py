@@ -1,4 +1,4 @@
-"""What is particular to calls in other processes, and what must not be: the same answers as inline and in threads."""
+"""Calls in worker processes give the same results as inline and in threads; errors of pickling and of dead workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that use worker processes: they need no main guard, and however they end, no worker outlives them."""
+"""Programs with worker processes need no main guard, and however they end, their workers end too."""
 
 from __future__ import annotations
 

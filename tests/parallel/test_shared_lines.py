@@ -1,4 +1,4 @@
-"""SharedLines: several processes append, one file, no leftovers."""
+"""SharedLines: several processes append to one file, which is removed at the end."""
 
 from __future__ import annotations
 

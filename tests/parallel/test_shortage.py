@@ -1,4 +1,4 @@
-"""A shortage of the machine is told from other errors, and tried again once what is idle was released."""
+"""Shortages are recognised, and calls are tried again after idle resources are released."""
 
 import errno
 import gc
@@ -29,7 +29,7 @@ class Pool:
 
 
 @pytest.mark.parametrize("number", SHORTAGES)
-def test_a_shortage_is_told_from_what_led_to_it(number: int) -> None:
+def test_a_shortage_is_found_in_the_causes(number: int) -> None:
     low = OSError(number, os.strerror(number))
     assert shortage_in(low)
     assert shortage_in(MemoryError()) == "memory"

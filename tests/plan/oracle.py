@@ -1,4 +1,4 @@
-"""The Timeline, Pick rules and Policy sections of docs/reference.md again: slow, in Fractions, over plain lists."""
+"""A second implementation of Timeline, Pick rules and Policy of docs/reference.md: slow, with Fractions and lists."""
 
 from __future__ import annotations
 

@@ -11,13 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framefeed.errors import UsageError
-from framefeed.plan._crops import CenterCrop, Crop, PictureRule, RandomCrop, RandomResizedCrop, as_crop, short_side
+from framefeed.plan._crops import (
+    CenterCrop,
+    Crop,
+    PictureRule,
+    RandomCrop,
+    RandomResizedCrop,
+    as_crop,
+    scale_short_side,
+)
 from framefeed.plan._random import Place
 
 SIDES = st.integers(1, 300)
 
 
-def place(position: int) -> Place:
+def make_context(position: int) -> Place:
     return Place(9, 0, position)
 
 
@@ -42,17 +50,17 @@ CROPS = [
 @pytest.mark.parametrize("crop", CROPS, ids=repr)
 @given(SIDES, SIDES, st.integers(0, 50))
 def test_boxes_lie_inside(crop: Crop, height: int, width: int, position: int) -> None:
-    check_inside(crop.box(height, width, place(position)), height, width)
+    check_inside(crop.box(height, width, make_context(position)), height, width)
 
 
 @given(SIDES, SIDES, st.data())
 def test_a_center_crop_is_torchvisions(height: int, width: int, data: st.DataObject) -> None:
     rows, columns = data.draw(st.integers(1, height)), data.draw(st.integers(1, width))
     expected = (round((height - rows) / 2.0), round((width - columns) / 2.0), rows, columns)
-    assert CenterCrop(rows, columns).box(height, width, place(0)) == expected
+    assert CenterCrop(rows, columns).box(height, width, make_context(0)) == expected
 
 
-def excess(counts: Counter[Any], cells: int) -> float:
+def measure_excess(counts: Counter[Any], cells: int) -> float:
     """Distance from uniform in standard deviations of chi-square."""
     mean = sum(counts.values()) / cells
     chi_square = sum((count - mean) ** 2 / mean for count in counts.values()) + (cells - len(counts)) * mean
@@ -60,20 +68,20 @@ def excess(counts: Counter[Any], cells: int) -> float:
 
 
 def test_L11_random_crops_are_uniform_over_all_places() -> None:
-    counts = Counter(RandomCrop(10, 20).box(14, 25, place(position))[:2] for position in range(6000))
+    counts = Counter(RandomCrop(10, 20).box(14, 25, make_context(position))[:2] for position in range(6000))
     assert set(counts) == {(top, left) for top in range(5) for left in range(6)}
-    assert excess(counts, 30) < 4
+    assert measure_excess(counts, 30) < 4
 
 
 def test_L11_random_resized_crops_have_uniform_areas_and_log_ratios() -> None:
-    boxes = [RandomResizedCrop(8, scale=(0.2, 0.6)).box(1000, 1000, place(position)) for position in range(4000)]
+    boxes = [RandomResizedCrop(8, scale=(0.2, 0.6)).box(1000, 1000, make_context(position)) for position in range(4000)]
     areas = Counter(int((rows * columns / 1e6 - 0.2) / 0.04) for _, _, rows, columns in boxes)
     ratios = Counter(int((log(columns / rows) / log(4 / 3) + 1) * 5) for _, _, rows, columns in boxes)
     inner = [{cell: counts[cell] for cell in range(10)} for counts in (areas, ratios)]
-    assert all(excess(Counter(counts), 10) < 5 for counts in inner)
+    assert all(measure_excess(Counter(counts), 10) < 5 for counts in inner)
     assert sum(map(len, inner)) == 20
     tops = Counter(min(9, top * 10 // (1000 - rows + 1)) for top, _, rows, _ in boxes)
-    assert excess(tops, 10) < 5
+    assert measure_excess(tops, 10) < 5
 
 
 @pytest.mark.parametrize(
@@ -83,10 +91,10 @@ def test_L11_random_resized_crops_have_uniform_areas_and_log_ratios() -> None:
 def test_where_no_draw_fits_the_middle_is_taken(
     height: int, width: int, ratio: tuple[float, float], expected: tuple[int, ...]
 ) -> None:
-    assert RandomResizedCrop(8, scale=(1, 1), ratio=ratio).box(height, width, place(0)) == expected
+    assert RandomResizedCrop(8, scale=(1, 1), ratio=ratio).box(height, width, make_context(0)) == expected
 
 
-def test_sizes_are_given_in_every_usual_way() -> None:
+def test_sizes_are_accepted_in_every_usual_form() -> None:
     assert CenterCrop(5) == CenterCrop(5, 5)
     assert RandomResizedCrop(5) == RandomResizedCrop((5, 5)) == RandomResizedCrop(5, 5)
     assert RandomResizedCrop((5, 7)).size == (5, 7)
@@ -125,16 +133,16 @@ def test_a_wrong_crop_is_refused_when_it_is_made(
 
 def test_the_crop_comes_first_then_the_size() -> None:
     rule = PictureRule(size=20, crop=as_crop((4, 8, 40, 60)))
-    output = rule.output(100, 200, place(0))
+    output = rule.output(100, 200, make_context(0))
     assert (output.crop, output.size) == ((4, 8, 40, 60), (20, 30))
 
 
 def test_a_random_resized_crop_brings_its_size_or_takes_the_plans() -> None:
     for rule in (PictureRule(crop=RandomResizedCrop(8, 9)), PictureRule((8, 9), RandomResizedCrop())):
-        outputs = [rule.output(100, 200, place(position)) for position in range(20)]
+        outputs = [rule.output(100, 200, make_context(position)) for position in range(20)]
         assert {output.size for output in outputs} == {(8, 9)}
         assert len({output.crop for output in outputs}) == 20
-    assert PictureRule((8, 9), RandomResizedCrop(8, 9)).output(50, 50, place(0)).size == (8, 9)
+    assert PictureRule((8, 9), RandomResizedCrop(8, 9)).output(50, 50, make_context(0)).size == (8, 9)
     for size, crop in [(None, RandomResizedCrop()), (8, RandomResizedCrop()), ((8, 8), RandomResizedCrop(8, 9))]:
         with pytest.raises(UsageError, match="size"):
             PictureRule(size, crop)
@@ -142,7 +150,7 @@ def test_a_random_resized_crop_brings_its_size_or_takes_the_plans() -> None:
 
 @given(SIDES, SIDES, st.integers(1, 500))
 def test_the_short_side_is_exact_and_the_long_one_rounded_down(height: int, width: int, size: int) -> None:
-    rows, columns = short_side(size, height, width)
+    rows, columns = scale_short_side(size, height, width)
     assert min(rows, columns) == size
     assert max(rows, columns) == int(size * max(height, width) / min(height, width))
 
@@ -151,7 +159,7 @@ def test_the_short_side_is_exact_and_the_long_one_rounded_down(height: int, widt
 def test_the_common_picture_is_that_of_every_picture(sizes: list[tuple[int, int]], size: int) -> None:
     rule = PictureRule(size)
     heights, widths = np.array(sizes).T
-    shapes = {rule.output(height, width, place(0)).shape(height, width)[1:] for height, width in sizes}
+    shapes = {rule.output(height, width, make_context(0)).shape(height, width)[1:] for height, width in sizes}
     if len(shapes) == 1:
         assert {rule.common_picture(heights, widths, str)} == shapes
     else:

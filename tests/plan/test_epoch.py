@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import FrameIndex
-from framefeed.plan._choose import Chosen, Timeline
+from framefeed.plan._choose import ClipFrames, Timeline
 from framefeed.plan._crops import CenterCrop, RandomCrop, RandomResizedCrop
-from framefeed.plan._description import differences, in_short
+from framefeed.plan._description import find_differences, shorten
 from framefeed.plan._epoch import EpochPlan, plan_clips
 from framefeed.plan._options import PlanOptions
 from framefeed.plan._random import Place
@@ -34,7 +34,7 @@ def clips(plan: EpochPlan) -> list[tuple[int, DecodeRequest]]:
     return [(plan.global_position(i), plan[i]) for i in range(len(plan))]
 
 
-def signature(request: DecodeRequest) -> tuple[str | bytes, tuple[int, ...]]:
+def sign_request(request: DecodeRequest) -> tuple[str | bytes, tuple[int, ...]]:
     return request.source, tuple(request.ordinals.tolist())
 
 
@@ -78,17 +78,17 @@ def test_L11_a_plan_is_a_pure_function_of_position(rule: ClipRule) -> None:
 class Ambient(Dense):
     """Draws from entropy of its own."""
 
-    def choose(self, timeline: Timeline, place: Place) -> Chosen:
-        place.generator = np.random.default_rng()
-        return super().choose(timeline, place)
+    def choose(self, timeline: Timeline, context: Place) -> ClipFrames:
+        context.generator = np.random.default_rng()
+        return super().choose(timeline, context)
 
 
 class OneStream(Dense):
     """Draws from one generator after the other."""
 
-    def choose(self, timeline: Timeline, place: Place) -> Chosen:
-        place.generator = self.__dict__.setdefault("_stream", np.random.default_rng(0))
-        return super().choose(timeline, place)
+    def choose(self, timeline: Timeline, context: Place) -> ClipFrames:
+        context.generator = self.__dict__.setdefault("_stream", np.random.default_rng(0))
+        return super().choose(timeline, context)
 
 
 @pytest.mark.parametrize("wrong", [Ambient, OneStream])
@@ -170,7 +170,7 @@ def test_shuffling_videos_keeps_the_clips_of_a_video_together_on_a_rank() -> Non
         assert all(len(set(sources[first : first + c])) == 1 for first in range(0, len(plan), c))
         positions = [plan.global_position(i) for i in range(len(plan))]
         assert positions == [(((i // c) * 3 + rank) * c + i % c) % (10 * c) for i in range(len(plan))]
-        assert len({signature(clip) for clip in plan}) > 10
+        assert len({sign_request(clip) for clip in plan}) > 10
 
 
 def test_a_plan_of_a_trillion_positions_takes_no_memory() -> None:
@@ -200,14 +200,14 @@ def test_every_frame_has_one_position() -> None:
     catalog = FakeCatalog([steady_index(n) for n in (3, 1, 5)], failed={1: ("CorruptMedia", "bad")})
     with pytest.warns(UserWarning, match="1 of 3 rows"):
         plan = plan_clips(catalog, EveryFrame(), seed=1, shuffle=False)
-    assert [signature(clip) for clip in plan] == [
+    assert [sign_request(clip) for clip in plan] == [
         *(("video0.mp4", (n,)) for n in range(3)),
         *(("video2.mp4", (n,)) for n in range(5)),
     ]
     with pytest.warns(UserWarning, match="left out"):
         shuffled = plan_clips(catalog, EveryFrame(), seed=1)
-    assert Counter(map(signature, shuffled)) == Counter(map(signature, plan))
-    assert [signature(clip) for clip in shuffled] != [signature(clip) for clip in plan]
+    assert Counter(map(sign_request, shuffled)) == Counter(map(sign_request, plan))
+    assert [sign_request(clip) for clip in shuffled] != [sign_request(clip) for clip in plan]
 
 
 @pytest.mark.parametrize("options", [{"clips_per_video": 2}, {"shuffle": "videos"}])
@@ -219,7 +219,7 @@ def test_every_frame_has_no_clips_per_video(options: dict[str, Any]) -> None:
 # --- windows ------------------------------------------------------------------------------------------
 
 
-def trimmed(index: FrameIndex, first: int, stop: int) -> FrameIndex:
+def trim_index(index: FrameIndex, first: int, stop: int) -> FrameIndex:
     """A video of these frames alone; its last frame ends where it ended."""
     end = int(index.pts[stop]) if stop < len(index) else index.end_pts
     return index_of(index.pts[first:stop], time_base=index.time_base, duration=end - int(index.pts[stop - 1]))
@@ -239,7 +239,7 @@ def test_a_window_is_a_video_of_its_own(rule: ClipRule, steps: list[int], data: 
     ends = [*pts.tolist(), int(pts[-1]) + 1]
     window = {"from": [(ends[first] - 700) / 1000], "to": [(ends[stop] - 700) / 1000]}
     plan = plan_clips(FakeCatalog([index], columns=window), rule, seed=4, within=("from", "to"))
-    alone = plan_clips(FakeCatalog([trimmed(index, first, stop)]), rule, seed=4)
+    alone = plan_clips(FakeCatalog([trim_index(index, first, stop)]), rule, seed=4)
     assert plan[0].ordinals.tolist() == (alone[0].ordinals + first).tolist()
     assert plan[0].valid.tolist() == alone[0].valid.tolist()
     assert np.array_equal(plan[0].pick_error_seconds, alone[0].pick_error_seconds, equal_nan=True)
@@ -253,7 +253,7 @@ def test_open_windows_and_every_frame_in_windows() -> None:
     with pytest.warns(UserWarning, match="1 of 4 rows"):
         plan = plan_clips(catalog, EveryFrame(), seed=1, shuffle=False, within=("a", "b"))
     frames = {"video0.mp4": range(3), "video1.mp4": range(5, 10), "video2.mp4": range(2, 4)}
-    assert [signature(clip) for clip in plan] == [(name, (n,)) for name, numbers in frames.items() for n in numbers]
+    assert [sign_request(clip) for clip in plan] == [(name, (n,)) for name, numbers in frames.items() for n in numbers]
     assert [source for source, _ in plan.excluded] == ["video3.mp4"]
 
 
@@ -395,7 +395,7 @@ def test_columns_travel_beside_the_clips() -> None:
 def test_shapes_are_known_before_anything_is_decoded() -> None:
     assert plan_clips(catalog_of(2), Uniform(4), seed=1).clip_shape == (4, 3, 48, 64)
     plan = plan_clips(catalog_of(2), Rates([(1, 2), (2, 3)]), seed=1, size=(20, 30), crop=CenterCrop(40))
-    assert (plan.num_frames_per_clip, plan.picture_shape) == (5, (3, 20, 30))
+    assert (plan.frames_per_clip, plan.picture_shape) == (5, (3, 20, 30))
     assert plan[0].output.shape(48, 64) == (3, 20, 30)
 
 
@@ -507,14 +507,14 @@ def test_L13_options_that_a_state_holds_in_part_are_compared_as_far_as_they_go()
     long = {"crop": RandomResizedCrop(8), "within": ("a_column_of_seconds", "another_column_of_seconds")}
 
     def options(**given: Any) -> str:
-        return in_short(PlanOptions(1, **{**long, **given}).shown)
+        return shorten(PlanOptions(1, **{**long, **given}).text)
 
     assert all("(hash " in options(**given) for given in ({}, {"clips_per_video": 2}, {"on_damaged": "skip"}))
-    here = {"options": PlanOptions(1, **long).shown}
-    assert list(differences({"options": options(clips_per_video=2)}, here)) == [
+    here = {"options": PlanOptions(1, **long).text}
+    assert list(find_differences({"options": options(clips_per_video=2)}, here)) == [
         "options (checkpoint: clips_per_video=2, ..., here: clips_per_video=1, ...)"
     ]
-    (late,) = differences({"options": options(on_damaged="skip")}, here)
+    (late,) = find_differences({"options": options(on_damaged="skip")}, here)
     assert late == f"options (checkpoint: {options(on_damaged='skip')}, here: {here['options']})"
 
 

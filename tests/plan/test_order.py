@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from framefeed.errors import UsageError
-from framefeed.plan._order import Permutation, Shard, permutation
-from framefeed.plan._random import mixed
+from framefeed.plan._order import Permutation, Shard, make_permutation
+from framefeed.plan._random import hash_words
 from tests.lengths import either
 
 WORDS = st.integers(0, 2**64 - 1)
@@ -27,17 +27,17 @@ def check_bijective(permute: Permute, size: int) -> None:
 @example(2, 0, 0)
 @example(2**12 + 1, 3, 1)
 def test_every_size_is_permuted_bijectively(size: int, seed: int, epoch: int) -> None:
-    check_bijective(permutation(size, seed, epoch), size)
+    check_bijective(make_permutation(size, seed, epoch), size)
 
 
 @pytest.mark.parametrize("size", range(1, 130))
 def test_small_sizes_are_permuted_bijectively(size: int) -> None:
-    check_bijective(permutation(size, 5, 2), size)
+    check_bijective(make_permutation(size, 5, 2), size)
 
 
 @given(st.integers(1, 2**61), WORDS, st.integers(0, 2**40), st.data())
 def test_arrays_are_mapped_as_single_positions_are(size: int, seed: int, epoch: int, data: st.DataObject) -> None:
-    permute = permutation(size, seed, epoch)
+    permute = make_permutation(size, seed, epoch)
     positions = data.draw(st.lists(st.integers(0, size - 1), max_size=20))
     mapped = permute(np.array(positions, dtype=np.int64))
     assert mapped.tolist() == [permute(position) for position in positions]
@@ -46,18 +46,20 @@ def test_arrays_are_mapped_as_single_positions_are(size: int, seed: int, epoch: 
 
 def test_a_large_array_is_a_permutation() -> None:
     size = 200_003
-    mapped = permutation(size, 1, 0)(np.arange(size, dtype=np.int64))
+    mapped = make_permutation(size, 1, 0)(np.arange(size, dtype=np.int64))
     assert np.array_equal(np.sort(mapped), np.arange(size))
     assert abs(np.corrcoef(mapped, np.arange(size))[0, 1]) < 0.01
 
 
 def test_the_order_is_the_same_on_every_machine() -> None:
-    assert [permutation(10, 0, 0)(position) for position in range(10)] == [9, 3, 2, 5, 8, 0, 6, 1, 7, 4]
-    assert permutation(10**15, 2**64 - 1, 7)(123_456_789) == 458_049_506_038_650
+    assert [make_permutation(10, 0, 0)(position) for position in range(10)] == [9, 3, 2, 5, 8, 0, 6, 1, 7, 4]
+    assert make_permutation(10**15, 2**64 - 1, 7)(123_456_789) == 458_049_506_038_650
 
 
 def test_seeds_and_epochs_differ() -> None:
-    orders = {tuple(permutation(50, seed, epoch)(np.arange(50)).tolist()) for seed in range(20) for epoch in range(20)}
+    orders = {
+        tuple(make_permutation(50, seed, epoch)(np.arange(50)).tolist()) for seed in range(20) for epoch in range(20)
+    }
     assert len(orders) == 400
 
 
@@ -72,7 +74,7 @@ def chi_square_excess(counts: Counter[tuple[int, ...]], cells: int, draws: int) 
 @pytest.mark.parametrize(("size", "orders"), [(2, 2), (3, 6), (4, 24), (5, 120), (6, 720)])
 def test_all_orders_of_a_few_are_equally_frequent(size: int, orders: int) -> None:
     draws = either(short=max(2400, 5 * orders), long=7200)
-    counts = Counter(tuple(permutation(size, seed, 0)(np.arange(size)).tolist()) for seed in range(draws))
+    counts = Counter(tuple(make_permutation(size, seed, 0)(np.arange(size)).tolist()) for seed in range(draws))
     assert chi_square_excess(counts, orders, draws) < 4
 
 
@@ -80,7 +82,7 @@ def test_all_orders_of_a_few_are_equally_frequent(size: int, orders: int) -> Non
 @pytest.mark.parametrize("size", [7, 10, 33])
 def test_any_two_neighbours_go_anywhere(size: int) -> None:
     draws = either(short=max(1200, 3 * size * size), long=8000)
-    counts = Counter(tuple(permutation(size, 11, epoch)(np.array([3, 4])).tolist()) for epoch in range(draws))
+    counts = Counter(tuple(make_permutation(size, 11, epoch)(np.array([3, 4])).tolist()) for epoch in range(draws))
     assert chi_square_excess(counts, size * (size - 1), draws) < 4
 
 
@@ -89,7 +91,7 @@ def test_any_two_neighbours_go_anywhere(size: int) -> None:
 Deal = Callable[[Shard], list[int]]
 
 
-def dealt(shard: Shard) -> list[int]:
+def list_positions(shard: Shard) -> list[int]:
     return [shard.global_position(position) for position in range(len(shard))]
 
 
@@ -112,7 +114,7 @@ def check_shards(deal: Deal, units: int, world_size: int, tail: str, unit: int) 
 def test_L14_ranks_have_equal_lengths_and_cover_everything(world_size: int, tail: str) -> None:
     for units in range(1, 51):
         for unit in (1, 3):
-            check_shards(dealt, units, world_size, tail, unit)
+            check_shards(list_positions, units, world_size, tail, unit)
 
 
 @given(st.integers(1, 50), st.integers(1, 8), st.sampled_from(["pad", "drop"]), st.integers(1, 4), st.data())
@@ -122,15 +124,15 @@ def test_global_positions_are_those_of_the_formulas(
     rank = data.draw(st.integers(0, world_size - 1))
     shard = Shard(units * unit, rank, world_size, tail, unit)
     formula = [(((i // unit) * world_size + rank) * unit + i % unit) % (units * unit) for i in range(len(shard))]
-    assert dealt(shard) == formula
+    assert list_positions(shard) == formula
     assert shard.global_position(np.arange(len(shard))).tolist() == formula
 
 
 def test_the_tail_begins_again_at_position_0() -> None:
-    assert [dealt(Shard(5, rank, 3)) for rank in range(3)] == [[0, 3], [1, 4], [2, 0]]
-    assert [dealt(Shard(1, rank, 4)) for rank in range(4)] == [[0], [0], [0], [0]]
-    assert [dealt(Shard(3, rank, 2, "drop")) for rank in range(2)] == [[0], [1]]
-    assert [dealt(Shard(6, rank, 2, "pad", 2)) for rank in range(2)] == [[0, 1, 4, 5], [2, 3, 0, 1]]
+    assert [list_positions(Shard(5, rank, 3)) for rank in range(3)] == [[0, 3], [1, 4], [2, 0]]
+    assert [list_positions(Shard(1, rank, 4)) for rank in range(4)] == [[0], [0], [0], [0]]
+    assert [list_positions(Shard(3, rank, 2, "drop")) for rank in range(2)] == [[0], [1]]
+    assert [list_positions(Shard(6, rank, 2, "pad", 2)) for rank in range(2)] == [[0, 1, 4, 5], [2, 3, 0, 1]]
 
 
 @pytest.mark.parametrize(("rank", "world_size", "name"), [(1, 1, "rank"), (-1, 2, "rank"), (0, 0, "world_size")])
@@ -142,17 +144,17 @@ def test_a_rank_outside_of_the_world_is_refused(rank: int, world_size: int, name
 # --- the same laws over variants that are known to be wrong -------------------------------------------
 
 
-def walks_once(size: int) -> Permute:
-    right = permutation(size, 1, 0)
-    wide = Permutation(right.rows * right.columns, right.rows, right.columns, right.keys)
+def permute_without_walk(size: int) -> Permute:
+    right = make_permutation(size, 1, 0)
+    wide = Permutation(right.left_size * right.right_size, right.left_size, right.right_size, right.keys)
     return lambda position: wide(position) % size
 
 
-def hashes(size: int) -> Permute:
-    return lambda position: mixed(position) % size
+def permute_by_hash(size: int) -> Permute:
+    return lambda position: hash_words(position) % size
 
 
-@pytest.mark.parametrize("wrong", [walks_once, hashes])
+@pytest.mark.parametrize("wrong", [permute_without_walk, permute_by_hash])
 def test_the_law_of_bijections_catches(wrong: Callable[[int], Permute]) -> None:
     def law() -> None:
         for size in range(1, 50):
@@ -162,20 +164,20 @@ def test_the_law_of_bijections_catches(wrong: Callable[[int], Permute]) -> None:
         law()
 
 
-def in_blocks(shard: Shard) -> list[int]:
+def deal_blocks(shard: Shard) -> list[int]:
     share = -(-shard.count // shard.world_size)
     return list(range(shard.rank * share, min(shard.count, (shard.rank + 1) * share)))
 
 
-def uneven(shard: Shard) -> list[int]:
+def deal_unevenly(shard: Shard) -> list[int]:
     return list(range(shard.rank, shard.count, shard.world_size))
 
 
-def padded_with_the_last(shard: Shard) -> list[int]:
+def pad_with_last(shard: Shard) -> list[int]:
     return [min(shard.count - 1, i * shard.world_size) for i in range(len(shard))]
 
 
-@pytest.mark.parametrize("wrong", [in_blocks, uneven, padded_with_the_last])
+@pytest.mark.parametrize("wrong", [deal_blocks, deal_unevenly, pad_with_last])
 @pytest.mark.parametrize("tail", ["pad", "drop"])
 def test_the_law_of_shards_catches(wrong: Deal, tail: str) -> None:
     def law() -> None:

@@ -30,7 +30,7 @@ def test_requests_by_index_and_by_second() -> None:
     assert plan[0].valid.tolist() == [True, True, False]
     assert plan[1].pick_error_seconds.tolist() == pytest.approx([0.0, -0.25 * step, 0.0], abs=1e-9)
     assert plan[1].pts_seconds.tolist() == pytest.approx([0.0, 2 * step, 4 * step])
-    assert (plan.num_frames_per_clip, plan.global_position(1)) == (3, 1)
+    assert (plan.frames_per_clip, plan.global_position(1)) == (3, 1)
     assert Path(plan[0].source) == path
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import MISSING_PTS, FrameIndex
-from framefeed.plan._choose import Chosen, Timeline
+from framefeed.plan._choose import ClipFrames, Timeline
 from framefeed.plan._random import Place
 from framefeed.plan._rules import AtIndices, AtSeconds, ClipRule, Dense, EveryFrame, RandomSegments, Rates, Uniform
 from tests.fakes import index_of, steady_index
@@ -33,7 +33,7 @@ FPS = st.sampled_from([1, 2, 8, 29.97, Fraction(30_000, 1001), 0.5, 1000, 60])
 Outcome = tuple[list[int], list[bool], list[float | None]] | None
 
 
-def outcome(choose: Callable[[], Chosen]) -> Outcome:
+def catch_outcome(choose: Callable[[], ClipFrames]) -> Outcome:
     """(frames, valid, errors), or None for FrameNotFound."""
     try:
         chosen = choose()
@@ -43,33 +43,33 @@ def outcome(choose: Callable[[], Chosen]) -> Outcome:
     return chosen.ordinals.tolist(), chosen.valid.tolist(), errors
 
 
-def completed(picked: Sequence[oracle.Picked], policy: str, count: int) -> Outcome:
+def fill_oracle(picked: Sequence[oracle.Picked], policy: str, count: int) -> Outcome:
     frames = [frame for frame, _ in picked]
     filled = oracle.fill(frames, policy, count)
     return filled, [frame is not None for frame in frames], [error for _, error in picked]
 
 
-def by_times(index: FrameIndex, stream_seconds: Sequence[Fraction], rule: Any) -> Outcome:
+def choose_by_times(index: FrameIndex, stream_seconds: Sequence[Fraction], rule: Any) -> Outcome:
     try:
         picked = oracle.pick_clip(clock(index), stream_seconds, rule.pick, rule.tolerance_seconds)
-        return completed(picked, rule.policy, len(index))
+        return fill_oracle(picked, rule.policy, len(index))
     except oracle.NoFrame:
         return None
 
 
-def by_numbers(index: FrameIndex, numbers: Sequence[int], policy: str) -> Outcome:
+def choose_by_numbers(index: FrameIndex, numbers: Sequence[int], policy: str) -> Outcome:
     count = len(index)
     numbers = [number + count if number < 0 else number for number in numbers]
     try:
         if min(numbers) < 0:
             return None
-        return completed([(i, 0.0) if i < count else (None, None) for i in numbers], policy, count)
+        return fill_oracle([(i, 0.0) if i < count else (None, None) for i in numbers], policy, count)
     except oracle.NoFrame:
         return None
 
 
-def chosen_by(rule: ClipRule, index: FrameIndex, place: Place | None = None) -> Outcome:
-    return outcome(lambda: rule.choose(Timeline.whole(index), place or Place(1, 2, 3)))
+def choose_with(rule: ClipRule, index: FrameIndex, context: Place | None = None) -> Outcome:
+    return catch_outcome(lambda: rule.choose(Timeline.whole(index), context or Place(1, 2, 3)))
 
 
 # --- rules without chance -----------------------------------------------------------------------------
@@ -78,12 +78,12 @@ def chosen_by(rule: ClipRule, index: FrameIndex, place: Place | None = None) -> 
 @given(indexes(), st.integers(1, 40))
 def test_uniform_takes_the_middles_of_equal_parts(index: FrameIndex, num_frames: int) -> None:
     numbers = [int((Fraction(k) + Fraction(1, 2)) * len(index) / num_frames) for k in range(num_frames)]
-    assert chosen_by(Uniform(num_frames), index) == by_numbers(index, numbers, "error")
+    assert choose_with(Uniform(num_frames), index) == choose_by_numbers(index, numbers, "error")
 
 
 @given(indexes(), st.lists(st.integers(-8, 40), min_size=1, max_size=8), POLICIES)
 def test_at_indices(index: FrameIndex, indices: list[int], policy: str) -> None:
-    assert chosen_by(AtIndices(indices, policy=policy), index) == by_numbers(index, indices, policy)
+    assert choose_with(AtIndices(indices, policy=policy), index) == choose_by_numbers(index, indices, policy)
 
 
 @given(st.data(), indexes(), PICKS, TOLERANCES, POLICIES)
@@ -96,7 +96,7 @@ def test_M02_at_seconds(data: st.DataObject, index: FrameIndex, pick: str, toler
     seconds = data.draw(st.lists(exact | exact.map(float) | st.floats(-0.1, 20), min_size=1, max_size=6))
     rule = AtSeconds(seconds, pick=pick, tolerance_seconds=tolerance, policy=policy)
     wanted = [times[0] + Fraction(second) for second in seconds]
-    assert chosen_by(rule, index) == by_times(index, wanted, rule)
+    assert choose_with(rule, index) == choose_by_times(index, wanted, rule)
 
 
 RATES = st.lists(st.tuples(FPS, st.integers(1, 5)), min_size=1, max_size=3)
@@ -109,7 +109,7 @@ def test_M02_rates_from_a_start(
 ) -> None:
     start = data.draw(starts(index))
     rule = Rates(rates, start=start, pick=pick, tolerance_seconds=tolerance, policy=policy)
-    assert chosen_by(rule, index) == by_times(index, rate_times(rates, begin(index, start)), rule)
+    assert choose_with(rule, index) == choose_by_times(index, rate_times(rates, compute_start(index, start)), rule)
 
 
 def starts(index: FrameIndex) -> st.SearchStrategy[Any]:
@@ -118,7 +118,7 @@ def starts(index: FrameIndex) -> st.SearchStrategy[Any]:
     return st.sampled_from([0, 0.25, 2.5]) | at_frames | at_frames.map(float)
 
 
-def begin(index: FrameIndex, start: Any) -> Fraction:
+def compute_start(index: FrameIndex, start: Any) -> Fraction:
     return oracle.meant(clock(index), clock(index).times[0] + Fraction(start))
 
 
@@ -135,8 +135,8 @@ def test_dense_by_time_from_a_start(
     index: FrameIndex, num_frames: int, fps: Any, start: Any, pick: str, policy: str
 ) -> None:
     rule = Dense(num_frames, fps=fps, start=start, pick=pick, policy=policy)
-    wanted = rate_times([(fps, num_frames)], begin(index, start))
-    assert chosen_by(rule, index) == by_times(index, wanted, rule)
+    wanted = rate_times([(fps, num_frames)], compute_start(index, start))
+    assert choose_with(rule, index) == choose_by_times(index, wanted, rule)
 
 
 @given(indexes(), st.integers(1, 8), st.integers(1, 5), st.sampled_from([0, 0.5, Fraction(1, 3)]), PICKS, POLICIES)
@@ -147,13 +147,13 @@ def test_dense_by_stride_picks_its_start_by_time(
     try:
         [(first, error)] = oracle.pick_clip(clock(index), [clock(index).times[0] + Fraction(start)], pick, None)
     except oracle.NoFrame:
-        assert chosen_by(rule, index) is None
+        assert choose_with(rule, index) is None
         return
     first = len(index) if first is None else first
-    expected = by_numbers(index, [first + k * stride for k in range(num_frames)], policy)
+    expected = choose_by_numbers(index, [first + k * stride for k in range(num_frames)], policy)
     if expected is not None:
         expected[2][0] = error
-    assert chosen_by(rule, index) == expected
+    assert choose_with(rule, index) == expected
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_dense_by_stride_picks_its_start_by_time(
 def test_a_start_between_two_frames_has_a_pick_error(pick: Any, first: int, error: float) -> None:
     rule = Dense(3, stride=2, start=1.5, pick=pick)
     frames = [first, first + 2, first + 4]
-    assert chosen_by(rule, steady_index(10, fps=1)) == (frames, [True] * 3, [error, 0.0, 0.0])
+    assert choose_with(rule, steady_index(10, fps=1)) == (frames, [True] * 3, [error, 0.0, 0.0])
 
 
 def test_rates_by_hand() -> None:
@@ -203,15 +203,15 @@ def test_policies_by_hand() -> None:
 
 def test_tolerance_is_not_applied_past_the_end() -> None:
     rule = AtSeconds([0.0, 99.0], tolerance_seconds=0.0)
-    assert chosen_by(rule, steady_index(5)) == ([0, 0], [True, False], [0.0, None])
+    assert choose_with(rule, steady_index(5)) == ([0, 0], [True, False], [0.0, None])
 
 
 @pytest.mark.parametrize("pick", ["played", "nearest", "previous", "next"])
 def test_past_the_end_begins_at_the_last_frames_end_for_every_pick(pick: str) -> None:
     index = index_of([0, 100, 200], duration=50)
     at_end = AtSeconds([0.2, Fraction(1, 4)], pick=pick, policy="repeat_last")
-    assert chosen_by(at_end, index) == ([2, 2], [True, False], [0.0, None])
-    assert chosen_by(AtSeconds([0.24], pick=pick), index) == (
+    assert choose_with(at_end, index) == ([2, 2], [True, False], [0.0, None])
+    assert choose_with(AtSeconds([0.24], pick=pick), index) == (
         None if pick == "next" else ([2], [True], [pytest.approx(-0.04)])
     )
 
@@ -231,14 +231,14 @@ def test_a_time_without_a_frame_is_named_by_its_value() -> None:
 def test_a_clip_that_lies_past_the_end_as_a_whole() -> None:
     index = steady_index(5)
     for rule in (AtSeconds([9, 10]), Dense(2, stride=3, start=9), AtIndices([7, 8])):
-        assert chosen_by(rule, index) == ([4, 4], [False, False], [None, None])
+        assert choose_with(rule, index) == ([4, 4], [False, False], [None, None])
     with pytest.raises(FrameNotFound, match="repeat_last"):
         AtSeconds([9], policy="wrap").choose(Timeline.whole(index), Place(0, 0, 0))
 
 
 def test_every_frame_of_a_timeline() -> None:
     index = steady_index(4)
-    assert [chosen_by(EveryFrame(), index, Place(0, 0, 9, number)) for number in range(4)] == [
+    assert [choose_with(EveryFrame(), index, Place(0, 0, 9, number)) for number in range(4)] == [
         ([number], [True], [0.0]) for number in range(4)
     ]
 
@@ -246,7 +246,7 @@ def test_every_frame_of_a_timeline() -> None:
 # --- rules with chance --------------------------------------------------------------------------------
 
 
-def fitting_origins(index: FrameIndex, span: Fraction, pick: str) -> list[Fraction]:
+def list_origins(index: FrameIndex, span: Fraction, pick: str) -> list[Fraction]:
     times, end = clock(index).times, clock(index).end
     if pick == "next":
         return [time for time in times if time + span <= times[-1]]
@@ -263,10 +263,10 @@ def test_a_random_start_is_a_frame_from_which_the_clip_fits(
 ) -> None:
     rule = Rates(rates, pick=pick, policy=policy)
     offsets = rate_times(rates, Fraction(0))
-    fitting = fitting_origins(index, offsets[-1], pick)
+    fitting = list_origins(index, offsets[-1], pick)
     origins = fitting or clock(index).times[:1]
-    candidates = [by_times(index, [origin + offset for offset in offsets], rule) for origin in origins]
-    found = chosen_by(rule, index, Place(7, 0, position))
+    candidates = [choose_by_times(index, [origin + offset for offset in offsets], rule) for origin in origins]
+    found = choose_with(rule, index, Place(7, 0, position))
     assert found in candidates
     assert found is None or not fitting or all(found[1])
 
@@ -276,8 +276,8 @@ def test_a_random_start_by_stride_fits(
     index: FrameIndex, num_frames: int, stride: int, policy: str, position: int
 ) -> None:
     starts = range(max(1, len(index) - (num_frames - 1) * stride))
-    candidates = [by_numbers(index, [start + k * stride for k in range(num_frames)], policy) for start in starts]
-    assert chosen_by(Dense(num_frames, stride=stride, policy=policy), index, Place(3, 1, position)) in candidates
+    candidates = [choose_by_numbers(index, [start + k * stride for k in range(num_frames)], policy) for start in starts]
+    assert choose_with(Dense(num_frames, stride=stride, policy=policy), index, Place(3, 1, position)) in candidates
 
 
 @given(st.integers(1, 60), st.integers(1, 12), st.integers(0, 99))
@@ -289,7 +289,7 @@ def test_random_segments_draw_one_frame_a_part(count: int, num_frames: int, posi
     assert chosen.segments.tolist() == list(range(num_frames))
 
 
-def excess(counts: Counter[int], cells: int) -> float:
+def measure_excess(counts: Counter[int], cells: int) -> float:
     """Distance from uniform in standard deviations of chi-square."""
     mean = sum(counts.values()) / cells
     chi_square = sum((counts.get(cell, 0) - mean) ** 2 / mean for cell in range(cells))
@@ -310,7 +310,7 @@ def test_L11_starts_are_uniform_over_the_frames_that_fit(rule: ClipRule, cells: 
     timeline = Timeline.whole(steady_index(40))
     counts = Counter(int(rule.choose(timeline, Place(17, 4, position)).ordinals[0]) for position in range(4000))
     assert set(counts) <= set(range(cells))
-    assert excess(counts, cells) < 4
+    assert measure_excess(counts, cells) < 4
 
 
 def test_L11_the_draws_of_segments_are_independent() -> None:
@@ -321,7 +321,7 @@ def test_L11_the_draws_of_segments_are_independent() -> None:
             RandomSegments(2).choose(timeline, Place(5, 0, position)).ordinals for position in range(4000)
         )
     )
-    assert excess(pairs, 16) < 4
+    assert measure_excess(pairs, 16) < 4
 
 
 # --- streams, values ----------------------------------------------------------------------------------
@@ -404,28 +404,28 @@ def test_a_wrong_rule_is_refused_when_it_is_made(
 class FpsArithmetic(Rates):
     """Frame numbers from round(seconds * average_fps)."""
 
-    def choose(self, timeline: Timeline, place: Place) -> Chosen:
-        right = super().choose(timeline, place)
+    def choose(self, timeline: Timeline, context: Place) -> ClipFrames:
+        right = super().choose(timeline, context)
         fps = timeline.index.average_fps or 1.0
         wanted = [round(float(t) * fps) for t in rate_times(self.rates, Fraction(self.start))]
-        return Chosen(np.clip(wanted, 0, len(timeline) - 1), right.errors, right.valid, right.segments)
+        return ClipFrames(np.clip(wanted, 0, len(timeline) - 1), right.errors, right.valid, right.segments)
 
 
 class InclusiveEnd(Rates):
     """What is wanted just at the end is taken for the last frame."""
 
-    def choose(self, timeline: Timeline, place: Place) -> Chosen:
-        right = super().choose(timeline, place)
+    def choose(self, timeline: Timeline, context: Place) -> ClipFrames:
+        right = super().choose(timeline, context)
         end = (timeline.end_pts - timeline.origin) * timeline.index.time_base
         at_end = np.array([t == end for t in rate_times(self.rates, Fraction(self.start))])
-        return Chosen(right.ordinals, right.errors, right.valid | at_end, right.segments)
+        return ClipFrames(right.ordinals, right.errors, right.valid | at_end, right.segments)
 
 
 class VideosLastFrame(Rates):
     """Repeats the video's last frame instead of the clip's."""
 
-    def choose(self, timeline: Timeline, place: Place) -> Chosen:
-        right = super().choose(timeline, place)
+    def choose(self, timeline: Timeline, context: Place) -> ClipFrames:
+        right = super().choose(timeline, context)
         return replace(right, ordinals=np.where(right.valid, right.ordinals, len(timeline) - 1))
 
 
@@ -436,7 +436,7 @@ def test_the_law_of_rates_catches(wrong: type[Rates]) -> None:
     def law(index: FrameIndex, fps: int, num_frames: int) -> None:
         rule = wrong([(fps, num_frames)], start=0)
         wanted = rate_times(rule.rates, clock(index).times[0])
-        assert chosen_by(rule, index) == by_times(index, wanted, rule)
+        assert choose_with(rule, index) == choose_by_times(index, wanted, rule)
 
     with pytest.raises(AssertionError):
         law()

@@ -1,4 +1,4 @@
-"""Decode runs: laws over indexes made by hand and over those of real clips."""
+"""Decode runs: laws over small indexes made by hand and over indexes of real clips."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def index_of(pictures: str, *, contiguous: bool = True, skips: bool = True) -> F
     """
     count = len(pictures)
     flags = np.array([{"I": KEY, "P": 0, "B": DISPOSABLE}[letter] for letter in pictures], dtype=np.uint8)
-    order = _shown(pictures)
+    order = _parse_order(pictures)
     numbers = np.arange(count, dtype=np.int64)
     pts = np.empty(count, dtype=np.int64)
     pts[order] = numbers
@@ -43,7 +43,7 @@ def index_of(pictures: str, *, contiguous: bool = True, skips: bool = True) -> F
     )
 
 
-def _shown(pictures: str) -> np.ndarray:
+def _parse_order(pictures: str) -> np.ndarray:
     order: list[int] = []
     held: int | None = None
     for number, letter in enumerate(pictures):
@@ -58,24 +58,24 @@ def _shown(pictures: str) -> np.ndarray:
 
 PICTURES = st.text("IPPPBB", min_size=1, max_size=60).map(lambda text: f"I{text}")
 INDEXES = st.builds(index_of, PICTURES, contiguous=st.booleans(), skips=st.booleans())
-WANTED = st.lists(st.integers(0, 10**6), max_size=20)
+ORDINALS = st.lists(st.integers(0, 10**6), max_size=20)
 
 
-def runs_of(runs: DecodeRuns) -> list[list[int]]:
+def split_runs(runs: DecodeRuns) -> list[list[int]]:
     bounds = runs.bounds.tolist()
     return [runs.send[first:stop].tolist() for first, stop in pairwise(bounds)]
 
 
-@given(INDEXES, WANTED, st.booleans())
-def test_every_wanted_frame_is_sent_with_all_that_it_needs(index: FrameIndex, numbers: list[int], skip: bool) -> None:
-    wanted = [number % len(index) for number in numbers]
-    runs = plan_runs(index, wanted, skip=skip)
-    sent = runs_of(runs)
-    assert sorted(runs.ordinals.tolist()) == sorted(set(wanted)), "each once"
+@given(INDEXES, ORDINALS, st.booleans())
+def test_every_frame_is_sent_with_the_packets_it_needs(index: FrameIndex, numbers: list[int], skip: bool) -> None:
+    ordinals = [number % len(index) for number in numbers]
+    runs = plan_runs(index, ordinals, skip=skip)
+    sent = split_runs(runs)
+    assert sorted(runs.ordinals.tolist()) == sorted(set(ordinals)), "each once"
     np.testing.assert_array_equal(runs.packets, index.frame_packet[runs.ordinals])
     assert np.all(np.diff(runs.packets) > 0), "in packet order"
     flags = index.packets.flags
-    for ordinal in set(wanted):
+    for ordinal in set(ordinals):
         packet, start = int(index.frame_packet[ordinal]), int(index.frame_start[ordinal])
         [run] = [run for run in sent if run[0] <= packet <= run[-1]]
         assert run[0] <= start
@@ -83,11 +83,11 @@ def test_every_wanted_frame_is_sent_with_all_that_it_needs(index: FrameIndex, nu
         assert {*needed, packet} <= set(run)
 
 
-@given(INDEXES, WANTED, st.booleans())
+@given(INDEXES, ORDINALS, st.booleans())
 def test_nothing_is_sent_twice_nor_without_need(index: FrameIndex, numbers: list[int], skip: bool) -> None:
-    wanted = [number % len(index) for number in numbers]
-    runs = plan_runs(index, wanted, skip=skip)
-    sent = runs_of(runs)
+    ordinals = [number % len(index) for number in numbers]
+    runs = plan_runs(index, ordinals, skip=skip)
+    sent = split_runs(runs)
     assert np.all(np.diff(runs.send) > 0), "no group of pictures is decoded twice"
     assert all(run for run in sent)
     assert runs.num_runs == len(sent)
@@ -98,22 +98,22 @@ def test_nothing_is_sent_twice_nor_without_need(index: FrameIndex, numbers: list
         unwanted = set(runs.send.tolist()) - set(runs.packets.tolist())
         assert not any(index.packets.flags[number] & DISPOSABLE for number in unwanted)
     longest = sum(int(p) - int(s) + 1 for p, s in zip(runs.packets, index.frame_start[runs.ordinals], strict=True))
-    slack = 0 if index.stream.contiguous else DEMUXER_JUMP_COST * max(len(sent), len(wanted))
+    slack = 0 if index.stream.contiguous else DEMUXER_JUMP_COST * max(len(sent), len(ordinals))
     assert runs.num_decoded <= longest + slack
 
 
-@given(INDEXES, WANTED, st.booleans(), st.randoms(use_true_random=False))
+@given(INDEXES, ORDINALS, st.booleans(), st.randoms(use_true_random=False))
 def test_order_and_repeats_do_not_matter(index: FrameIndex, numbers: list[int], skip: bool, chance) -> None:  # type: ignore[no-untyped-def]
-    wanted = [number % len(index) for number in numbers]
-    shuffled = wanted + wanted[:5]
+    ordinals = [number % len(index) for number in numbers]
+    shuffled = ordinals + ordinals[:5]
     chance.shuffle(shuffled)
-    one, other = plan_runs(index, wanted, skip=skip), plan_runs(index, shuffled, skip=skip)
+    one, other = plan_runs(index, ordinals, skip=skip), plan_runs(index, shuffled, skip=skip)
     for name in ("send", "bounds", "ordinals", "packets"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
 
 
 @pytest.mark.parametrize(
-    ("pictures", "wanted", "sent"),
+    ("pictures", "ordinals", "sent"),
     [
         ("IPPPIPPP", [0], [[0]]),
         ("IPPPIPPP", [3], [[0, 1, 2, 3]]),
@@ -131,13 +131,13 @@ def test_order_and_repeats_do_not_matter(index: FrameIndex, numbers: list[int], 
         ("IPIBP", [4], [[2, 4]]),
     ],
 )
-def test_M04_M15_what_is_sent(pictures: str, wanted: list[int], sent: list[list[int]]) -> None:
-    assert runs_of(plan_runs(index_of(pictures), wanted)) == sent
+def test_M04_M15_what_is_sent(pictures: str, ordinals: list[int], sent: list[list[int]]) -> None:
+    assert split_runs(plan_runs(index_of(pictures), ordinals)) == sent
 
 
 def test_without_skipping_everything_between_is_sent() -> None:
-    assert runs_of(plan_runs(index_of("IPBBPBB"), [6], skip=False)) == [[0, 1, 2, 3, 4]]
-    assert runs_of(plan_runs(index_of("IPBBPBB", skips=False), [6])) == [[0, 1, 2, 3, 4]]
+    assert split_runs(plan_runs(index_of("IPBBPBB"), [6], skip=False)) == [[0, 1, 2, 3, 4]]
+    assert split_runs(plan_runs(index_of("IPBBPBB", skips=False), [6])) == [[0, 1, 2, 3, 4]]
 
 
 def test_a_jump_through_a_container_must_pay() -> None:
@@ -149,10 +149,10 @@ def test_a_jump_through_a_container_must_pay() -> None:
     assert plan_runs(contained, far).num_runs == 2
 
 
-@pytest.mark.parametrize("wanted", [[8], [-1], [0, 100], [10**9], [-(10**9)]])
-def test_frames_that_are_not_there_are_refused_at_once(wanted: list[int]) -> None:
+@pytest.mark.parametrize("ordinals", [[8], [-1], [0, 100], [10**9], [-(10**9)]])
+def test_frames_that_do_not_exist_are_refused(ordinals: list[int]) -> None:
     with pytest.raises(FrameNotFound, match="8 frames"):
-        plan_runs(index_of("IPPPIPPP"), wanted)
+        plan_runs(index_of("IPPPIPPP"), ordinals)
 
 
 def test_M12_both_packets_of_a_frame_are_sent() -> None:

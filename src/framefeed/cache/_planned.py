@@ -132,12 +132,11 @@ class PlannedFrames:
             return max(1, 3 * int(catalog.heights[row]) * int(catalog.widths[row]))
 
     def _clip_length(self) -> float:
-        try:
-            return float(self._plan.num_frames_per_clip)
-        except UsageError:
-            lengths = [len(request) for place in self._places[:: -(-len(self._places) // _REQUESTS)].tolist()
-                       if (request := self._request(place)) is not None]  # fmt: skip
-            return float(np.mean(lengths)) if lengths else 1.0
+        if self._plan.frames_per_clip is not None:
+            return float(self._plan.frames_per_clip)
+        lengths = [len(request) for place in self._places[:: -(-len(self._places) // _REQUESTS)].tolist()
+                   if (request := self._request(place)) is not None]  # fmt: skip
+        return float(np.mean(lengths)) if lengths else 1.0
 
     def _request(self, place: int, epoch: int = 0) -> DecodeRequest | None:
         try:

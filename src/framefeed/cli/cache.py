@@ -271,7 +271,7 @@ def _announced(args: argparse.Namespace, catalog: Catalog, plan: EpochPlan) -> s
     if not len(plan):
         return f"none of {counted(len(catalog), 'file')} can be read: there is nothing to store"
     _, height, width = plan.picture_shape
-    frames = counted(plan.num_frames_per_clip, "frame")
+    frames = counted(plan.frames_per_clip or 0, "frame")
     what = f"{contents(catalog)}: {counted(len(plan), 'clip')} of {frames} of {width}x{height}"
     if args.rates is None:
         return what

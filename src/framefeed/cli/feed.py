@@ -215,8 +215,8 @@ def _announced(args: argparse.Namespace, catalog: Catalog, plan: EpochPlan) -> s
         return f"none of {counted(len(catalog), 'file')} can be read: there is nothing to load"
     _, height, width = plan.picture_shape
     return (
-        f"{contents(catalog)}: {counted(len(plan), 'clip')} of "
-        f"{counted(plan.num_frames_per_clip, 'frame')} of {width}x{height} per epoch, in batches of {args.batch_size}; "
+        f"{contents(catalog)}: {counted(len(plan), 'clip')} of {counted(plan.frames_per_clip or 0, 'frame')} of "
+        f"{width}x{height} per epoch, in batches of {args.batch_size}; "
         f"simulated training step: {args.step_ms:g} ms"
     )
 
@@ -239,7 +239,7 @@ def _advice(
 def _report(plan: EpochPlan, stats: LoadStats, measured: Measured, advice: str) -> list[str]:
     if stats.clips == stats.failed_clips:
         return []
-    frames = stats.clips_per_second * plan.num_frames_per_clip
+    frames = stats.clips_per_second * (plan.frames_per_clip or 0)
     first, *others = measured.waits
     later = f", then {1e3 * median(others):.1f} ms (median), at most {1e3 * max(others):.0f} ms" if others else ""
     rows = [
@@ -262,13 +262,13 @@ def _stored(cache: CacheStats) -> str:
 def _document(plan: EpochPlan, stats: LoadStats, measured: Measured) -> dict[str, Any]:
     return {
         "clips": len(plan),
-        "frames_per_clip": plan.num_frames_per_clip,
+        "frames_per_clip": plan.frames_per_clip,
         "picture_shape": list(plan.picture_shape) if len(plan) else None,
         "epochs": [asdict(epoch) for epoch in measured.epochs],
         "batches": stats.batches,
         "failed_clips": stats.failed_clips,
         "clips_per_second": stats.clips_per_second,
-        "frames_per_second": stats.clips_per_second * plan.num_frames_per_clip,
+        "frames_per_second": stats.clips_per_second * (plan.frames_per_clip or 0),
         "decoded_frames_per_delivered_frame": stats.decoded_frames_per_delivered_frame,
         "workers": stats.workers,
         "wall_seconds": stats.wall_seconds,

@@ -1,15 +1,10 @@
-"""ClipBatch: what a loader delivers.
+"""Hold a batch of clips, and recycle its memory.
 
-Recycled batch buffers: memory that was paged in once and is written again and again.
-
-A fresh 39 MB batch costs more in page faults than in copying (10 ms against 4 ms on two x86-64 cores), so memory must
-come back. But it may do so only when no view of it is left, and which are left is hard to know: a user keeps
-``batch.data[0]``, whose base is the owner of the memory and not the batch; a tensor made by ``torch.from_numpy`` or
-DLPack keeps that base too. So every lease gets a ``ctypes`` array of its own over the pooled memory, and the arrays are
-made from that one: it dies with the last view of any kind, and takes the lease with it. A weak reference to the batch
-array would give the memory back while views of it are alive.
-
-Stack: the results of a transform as one array, copied there by the workers that made them.
+A fresh batch of 39 MB costs more in page faults than in copying (10 ms against 4 ms on two x86-64 cores), so memory is
+used again. It must not be while a view of it is alive, and views are hard to know: the base of ``batch.data[0]``, and
+of a tensor made by ``torch.from_numpy`` or DLPack, is the owner of the memory and not the batch. So every lease makes a
+``ctypes`` array over the pooled memory, and the NumPy array from that: it is freed with the last view of any kind. A
+weak reference to the NumPy array would return the memory while views of it are alive.
 """
 
 from __future__ import annotations
@@ -80,13 +75,13 @@ _Block = npt.NDArray[np.uint8]
 
 
 class BufferPool:
-    """Lends memory for arrays and takes it back when the last view of it has died.
+    """Lends memory for arrays; the memory returns when the last view of it is freed.
 
-    No locks: memory comes back wherever the garbage collector happens to be, also in a thread that would hold one.
+    It takes no locks: the garbage collector returns memory in any thread, also in one that would hold the lock.
 
     Args:
-        max_idle: Most blocks kept for later; what comes back beyond that is freed.
-        use: What the memory is for, for messages.
+        max_idle: Most idle blocks kept; further ones are freed.
+        use: Purpose of the memory, for messages.
     """
 
     def __init__(self, max_idle: int, use: str = "a batch") -> None:
@@ -99,48 +94,49 @@ class BufferPool:
 
     @property
     def idle_bytes(self) -> int:
-        """Bytes that wait for the next lease."""
+        """Bytes of the idle blocks."""
         return sum(block.nbytes for block in tuple(self._idle))
 
     def lease(self, shape: Sequence[int], dtype: npt.DTypeLike = np.uint8) -> npt.NDArray[Any]:
         """Lend memory as an array of any content, C-contiguous and writable.
 
         Args:
-            shape: Of the array; the block may be larger.
-            dtype: Without Python objects.
+            shape: Shape of the array; its block of memory may be larger.
+            dtype: Type of the elements, without Python objects.
         """
         kind, count = np.dtype(dtype), math.prod(shape)
         size = max(1, count * kind.itemsize)
-        block = allocate(lambda: self._block(size), size, f"{self._use} {list(shape)} of {kind}", _ADVICE)
+        block = allocate(lambda: self._take_block(size), size, f"{self._use} {list(shape)} of {kind}", _ADVICE)
         memory = (ctypes.c_ubyte * block.nbytes).from_buffer(block.data)
         # The deque and not the pool: memory that outlives its pool is freed, not kept.
         weakref.finalize(memory, self._idle.append, block).atexit = False
         array: npt.NDArray[Any] = np.frombuffer(memoryview(memory), kind, count).reshape(shape)
         return array
 
-    def _block(self, size: int) -> _Block:
+    def _take_block(self, size: int) -> _Block:
         while self._idle:
             try:
                 block = self._idle.pop()
             except IndexError:  # another thread was faster
                 break
-            # A smaller one is dropped: batches have one size, and it was of an earlier one.
+            # A smaller block is dropped: it was for batches of an earlier size.
             if block.nbytes >= size:
                 return block
         return np.empty(size, dtype=np.uint8)
 
 
 Form = tuple[tuple[int, ...], np.dtype[Any]]
+"""Shape and dtype of one result."""
 
 
 class Stack:
-    """One array [B, ...] whose form the first result tells, whichever clip it is of.
+    """The results of a transform as one array [B, ...], copied there by the workers.
 
-    Which result comes first is a matter of chance, what is delivered must not be: results of another form are set
-    aside, and ``finish`` decides by the order of the clips.
+    The array is made for the form of the result that is ready first, which depends on chance. Results of another form
+    are kept apart, and ``finish`` chooses the form of the first clip.
 
     Args:
-        count: B.
+        count: Number of clips, B.
         pool: Lends the memory.
     """
 
@@ -148,43 +144,43 @@ class Stack:
         self._count = count
         self._pool = pool
         self._array: AnyArray | None = None
-        self._aside: dict[int, AnyArray] = {}
-        self._begin = threading.Lock()
+        self._unequal: dict[int, AnyArray] = {}
+        self._allocating = threading.Lock()
 
-    def put(self, place: int, result: AnyArray) -> None:
-        """Copy the result of one clip; called by workers, each for places of its own."""
-        with self._begin:
+    def put(self, slot: int, result: AnyArray) -> None:
+        """Copy the result of one clip; called by workers, each for its own slots."""
+        with self._allocating:
             if self._array is None:
-                self._array = self._lease(_form(result))
-        if _form(result) == _form(self._array[0]):
-            self._array[place] = result
+                self._array = self._lease(_get_form(result))
+        if _get_form(result) == _get_form(self._array[0]):
+            self._array[slot] = result
         else:
-            self._aside[place] = result
+            self._unequal[slot] = result
 
-    def finish(self, places: list[int]) -> tuple[AnyArray | None, list[int]]:
-        """Give the array, in the form of the first of some places, and those of them whose results have another.
+    def finish(self, slots: list[int]) -> tuple[AnyArray | None, list[int]]:
+        """Return the array in the form of the first result, and the slots whose results have another form.
 
         Args:
-            places: Those that have a result, ascending. The others are zeros.
+            slots: Slots that have a result, ascending. The others are zeros.
         """
-        if not places or self._array is None:
+        if not slots or self._array is None:
             return None, []
-        forms = {place: _form(self._aside.get(place, self._array[0])) for place in places}
-        form = forms[places[0]]
-        misfits = [place for place in places if forms[place] != form]
+        forms = {slot: _get_form(self._unequal.get(slot, self._array[0])) for slot in slots}
+        form = forms[slots[0]]
+        misfits = [slot for slot in slots if forms[slot] != form]
         array = self._array
-        if form != _form(array[0]):
+        if form != _get_form(array[0]):
             array = self._lease(form)
-            for place in places:
-                if place not in misfits:
-                    array[place] = self._aside[place]
-        for place in set(range(self._count)).difference(places).union(misfits):
-            array[place] = 0
+            for slot in slots:
+                if slot not in misfits:
+                    array[slot] = self._unequal[slot]
+        for slot in set(range(self._count)).difference(slots).union(misfits):
+            array[slot] = 0
         return array, misfits
 
     def zeros(self, like: AnyArray) -> AnyArray:
-        """Make an array of zeros [B, ...] for results of a form."""
-        array = self._lease(_form(like))
+        """Make zeros [B, ...] for results like ``like``."""
+        array = self._lease(_get_form(like))
         array[...] = 0
         return array
 
@@ -193,5 +189,5 @@ class Stack:
         return self._pool.lease((self._count, *shape), dtype)
 
 
-def _form(result: AnyArray) -> Form:
+def _get_form(result: AnyArray) -> Form:
     return result.shape, result.dtype

@@ -1,4 +1,4 @@
-"""Ledger: the clips that could not be loaded, the reasons, and what was done instead."""
+"""List the clips that could not be loaded, with reason and action."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from framefeed.errors import FramefeedError, LoadError, UsageError
 from framefeed.parallel import SharedLines, renew_after_fork
 
 MAX_ENTRIES = 10_000
-"""The first failures are listed; further ones are only counted, in a few bytes each."""
+"""Further failures are only counted, in a few bytes each."""
 _MAX_BYTES = 64 << 20
 _MAX_FRAMES = 256
 _MAX_REASON = 500
-"""Characters of a reason that are kept."""
+"""Characters of a stored reason."""
 _PRINTED_FILES = 20
 _PRINTED_REASON = 200
-"""Characters of a reason that ``print`` shows."""
+"""Characters of a printed reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,20 +66,20 @@ class Ledger(Sequence[LedgerEntry]):
     def __init__(self, lines: SharedLines | None = None) -> None:
         self._lines = lines
         self._lock = threading.Lock()
-        self._forget()
+        self._clear()
         renew_after_fork(self)
 
-    def _forget(self) -> None:
+    def _clear(self) -> None:
         self._entries: list[LedgerEntry] = []
         self._positions: dict[int, set[int]] = {}
         self._unlisted: Counter[int] = Counter()
 
     def begin_anew(self) -> None:
-        """Replace the lock in a forked process; read shared entries again, because a thread may have been reading."""
+        """Replace the lock in a forked process; read shared entries again: a thread may have been reading."""
         self._lock = threading.Lock()
         if self._lines is not None:
             self._lines.rewind()
-            self._forget()
+            self._clear()
 
     @classmethod
     def shared(cls) -> Ledger:
@@ -108,7 +108,7 @@ class Ledger(Sequence[LedgerEntry]):
         lines = [
             f"{counted(failed, 'failed clip')} of {counted(len({entry.source for entry in self._entries}), 'file')}"
         ]
-        lines += [_line(first[key], clips[key]) for key in shown]
+        lines += [_format_line(first[key], clips[key]) for key in shown]
         if len(first) > len(shown):
             lines.append(f"  ... and {len(first) - len(shown):,} more")
         if failed > len(self._entries):
@@ -173,20 +173,16 @@ class Ledger(Sequence[LedgerEntry]):
         self._positions.setdefault(entry.epoch, set()).add(entry.position)
 
 
-def _line(entry: LedgerEntry, clips: int) -> str:
+def _format_line(entry: LedgerEntry, clips: int) -> str:
     kind, _, message = entry.reason.partition(": ")
-    # Of several clips: the line names their file, and their number.
+    # The line is for several clips of a file, which it names itself.
     message = message.removeprefix(f"{entry.source}: ").removesuffix(f" (clip at position {entry.position})")
-    reason = _in_short(visible(" ".join(message.split())))
-    return f"  {visible(entry.source)}: {counted(clips, 'clip')} {entry.action}: {kind}: {reason}"
-
-
-def _in_short(message: str) -> str:
-    """Leave out the advice at the end of a long message rather than cut it; a long first part is cut."""
-    parts = message.split("; ")
+    # A long message loses the advice at its end; only a long first part is cut.
+    parts = visible(" ".join(message.split())).split("; ")
     while len(parts) > 1 and len("; ".join(parts)) > _PRINTED_REASON:
         parts.pop()
-    return shorten("; ".join(parts), _PRINTED_REASON, placeholder=" ...")
+    reason = shorten("; ".join(parts), _PRINTED_REASON, placeholder=" ...")
+    return f"  {visible(entry.source)}: {counted(clips, 'clip')} {entry.action}: {kind}: {reason}"
 
 
 def check_max_failed(max_failed: int | float | None, on_error: str) -> None:
@@ -206,8 +202,8 @@ def check_max_failed(max_failed: int | float | None, on_error: str) -> None:
         raise expected("max_failed", "a count (int) such as 10, or a share (float) from 0.0 to 1.0", max_failed)
 
 
-def too_many_failed(ledger: Ledger, max_failed: int | float | None, epoch: int, clips: int) -> LoadError | None:
-    """Return the error that stops a run if more clips failed than ``max_failed`` allows, else None.
+def make_max_failed_error(ledger: Ledger, max_failed: int | float | None, epoch: int, clips: int) -> LoadError | None:
+    """Make the error that ends an epoch if more clips failed than ``max_failed`` allows; else return None.
 
     Args:
         ledger: The clips that failed.

@@ -1,4 +1,4 @@
-"""ClipLoader: joins a plan, a decoder and threads; iterates, saves and restores."""
+"""Load the clips of a plan with threads: iterate, save, restore."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from framefeed._checks import expected
 from framefeed.cache import FrameCache
 from framefeed.decode import Decoder
 from framefeed.errors import UsageError
-from framefeed.load._drafts import Memory
-from framefeed.load._iteration import BatchIterator, Cursor, Session, Workers, cursor_of, num_batches, state_at
+from framefeed.load._iteration import BatchIterator, Cursor, Workers, count_batches, dump_cursor, load_cursor
 from framefeed.load._ledger import Ledger
-from framefeed.load._options import LoaderOptions, OnError, Transform, refusing_torch_names
+from framefeed.load._options import LoaderOptions, OnError, Transform, refuse_torch_names
+from framefeed.load._pending import BufferPools
 from framefeed.load._stats import LoadStats, Meter
 from framefeed.media import Limits
 from framefeed.parallel import ClosedByWith
@@ -57,7 +57,7 @@ class ClipLoader(ClosedByWith):
         UsageError: An argument is wrong, or the arguments do not fit together.
     """
 
-    @refusing_torch_names
+    @refuse_torch_names
     def __init__(
         self,
         plan: EpochPlan,
@@ -84,10 +84,11 @@ class ClipLoader(ClosedByWith):
         options.decoder_for(plan)
         self._plan = plan
         self._options = options
-        self._workers = Workers(options.num_workers)
-        clips = max(options.batch_size, self._workers.count + 1)
-        # Besides the batches that are made ahead: the one that is delivered, and the one that the caller still holds.
-        self._memory = Memory(options.prefetch + 2, None if transform is None else clips)
+        num_workers = options.num_workers
+        clips = max(options.batch_size, num_workers + 1)
+        # Two more than are prepared ahead: the one being delivered, and the one that the caller still holds.
+        buffers = BufferPools(options.prefetch + 2, None if transform is None else clips)
+        self._workers = Workers(num_workers, buffers)
         self._meter = Meter(self._workers.count)
         self._cursor = Cursor(plan.epoch)
         self._ledger = Ledger()
@@ -122,7 +123,7 @@ class ClipLoader(ClosedByWith):
 
     def __len__(self) -> int:
         """Number of batches in an epoch."""
-        return num_batches(self._plan, self._options)
+        return count_batches(self._plan, self._options)
 
     def __iter__(self) -> BatchIterator:
         """Begin an iteration, and end the one before it."""
@@ -131,22 +132,20 @@ class ClipLoader(ClosedByWith):
         self._end_iteration("a later iter(loader) replaced it: use one iterator at a time")
         start = self._cursor.delivered if self._cursor.is_restored else 0
         self._cursor = Cursor(self._cursor.epoch, start)
-        session = Session(
+        iterator = BatchIterator(
             self._plan.with_epoch(self._cursor.epoch),
             self._options,
             self._workers,
-            self._memory,
             self._meter,
             self._cursor,
             self._ledger,
         )
-        iterator = BatchIterator(session)
         self._iterator = weakref.ref(iterator)
         return iterator
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position after the last delivered batch, as JSON under 1 KB; prefetched batches do not count."""
-        return state_at(self._cursor, self._plan, self._options)
+        return dump_cursor(self._cursor, self._plan, self._options)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Start the next iteration at a saved position; the number of workers may differ.
@@ -156,7 +155,7 @@ class ClipLoader(ClosedByWith):
         Raises:
             UsageError: The state is from another plan, or not from a loader.
         """
-        cursor = cursor_of(state, self._plan, self._options)
+        cursor = load_cursor(state, self._plan, self._options)
         self._end_iteration("load_state_dict was called: call iter(loader) again")
         self._cursor = cursor
 

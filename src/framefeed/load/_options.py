@@ -1,4 +1,4 @@
-"""LoaderOptions: what a loader is told besides its plan, checked in one place."""
+"""Options of a loader, checked when they are made."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ P = ParamSpec("P")
 
 MAX_PREFETCH_BYTES = 2 << 30
 """Bytes of batches that are prepared ahead; one batch is always prepared."""
-_OF_TORCH = {
+_TORCH_NAMES = {
     "num_workers": "use workers=, a number of threads",
     "prefetch_factor": "use prefetch=, a number of batches",
     "shuffle": "shuffle in the plan, as in ff.plan_clips(..., shuffle=True)",
 }
-"""Arguments of torch's DataLoader -> what a ClipLoader has instead."""
+"""Arguments of torch's DataLoader -> those of a ClipLoader."""
 
 
-def refusing_torch_names(make: Callable[P, None]) -> Callable[P, None]:
-    """Make a constructor say, of an argument that only torch's DataLoader has, what to use instead."""
+def refuse_torch_names(construct: Callable[P, None]) -> Callable[P, None]:
+    """Decorate a constructor: arguments of torch's DataLoader raise an error that names the equivalent."""
 
-    @wraps(make)
-    def checked(*args: P.args, **kwargs: P.kwargs) -> None:
-        for name, advice in _OF_TORCH.items():
+    @wraps(construct)
+    def check_and_construct(*args: P.args, **kwargs: P.kwargs) -> None:
+        for name, advice in _TORCH_NAMES.items():
             if name in kwargs:
                 raise WrongType(f"ClipLoader: there is no argument {name}=: {advice}")
-        make(*args, **kwargs)
+        construct(*args, **kwargs)
 
-    return checked
+    return check_and_construct
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,10 @@ class LoaderOptions:
     max_failed: int | float | None = None
 
     def __post_init__(self) -> None:
-        self._put("batch_size", _at_least(1, "batch_size", self.batch_size))
-        self._put("prefetch", _at_least(1, "prefetch", self.prefetch, " (workers=0 prepares nothing ahead)"))
+        self._set_integer("batch_size", 1)
+        self._set_integer("prefetch", 1, " (workers=0 prepares nothing ahead)")
         if self.workers != "auto":
-            self._put("workers", _at_least(0, "workers", self.workers, ', or "auto"'))
+            self._set_integer("workers", 0, ', or "auto"')
         if self.kind == "processes":
             raise UsageError(
                 'kind="processes" is not in this version: use kind="threads", which decodes in parallel too'
@@ -86,25 +86,28 @@ class LoaderOptions:
         if not isinstance(self.backend, str | Decoder):
             raise expected("backend", "the name of a decoder, or a Decoder", self.backend)
 
-    def _put(self, name: str, value: int) -> None:
-        object.__setattr__(self, name, value)
+    def _set_integer(self, name: str, least: int, hint: str = "") -> None:
+        value = getattr(self, name)
+        if isinstance(value, bool) or not hasattr(value, "__index__") or value < least:
+            raise expected(name, f"an integer of at least {least}{hint}", value)
+        object.__setattr__(self, name, check_integer(name, value))
 
     @property
     def num_workers(self) -> int:
-        """Workers at once; the thread budget of the process for "auto"."""
+        """Number of threads; the thread budget of the process for "auto"."""
         return thread_budget().threads if self.workers == "auto" else self.workers
 
     def decoder_for(self, plan: EpochPlan) -> Decoder:
-        """Find the decoder, behind the cache if there is one.
+        """Return the decoder, wrapped in the cache if there is one.
 
         Raises:
-            UsageError: There is none of that name, or it takes no limits.
+            UsageError: There is no decoder of that name, or it takes no limits.
         """
         decoder = as_decoder(self.backend, self.limits)
         return decoder if self.cache is None else self.cache.decoder_for(plan, decoder)
 
     def batches_ahead(self, batch_bytes: int) -> int:
-        """How many batches are made ahead: ``prefetch``, fewer where they would weigh too much, at least one."""
+        """Limit ``prefetch`` to the batches that fit into `MAX_PREFETCH_BYTES`, and at least one."""
         return max(1, min(self.prefetch, MAX_PREFETCH_BYTES // max(1, batch_bytes)))
 
 
@@ -122,9 +125,3 @@ def check_on_error(on_error: str, max_failed: int | float | None) -> None:
     if on_error not in ("raise", "skip"):
         raise expected("on_error", '"raise" or "skip"', on_error)
     check_max_failed(max_failed, on_error)
-
-
-def _at_least(least: int, name: str, value: Any, hint: str = "") -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or value < least:
-        raise expected(name, f"an integer of at least {least}{hint}", value)
-    return check_integer(name, value)

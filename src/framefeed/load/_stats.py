@@ -1,4 +1,4 @@
-"""Where the time goes: seconds of each stage, counts, and what limits the whole. The only clock of this room."""
+"""Measure a loader: seconds of each stage, counts, and the slowest part. The only clock of this room."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ from framefeed.cache import CacheStats
 from framefeed.decode import DecodeCounts
 
 HIDDEN_SHARE = 0.1
-"""A loop that waits for less than this share of its time would gain less than that from any faster loader."""
-
-
+"""Share of the loop's time; a loop that waits less gains less than this from any faster loader."""
 IDLE_SECONDS = 0.01
-"""Who waited so long for a batch has the time to plan one, which takes a millisecond or two."""
+"""A consumer that waited as long for a batch has the time to plan one, which takes a millisecond or two."""
 
 
 class Stopwatch:
-    """Seconds between one look and the next."""
+    """Seconds between calls of `lap`."""
 
     __slots__ = ("_last",)
 
@@ -25,7 +23,7 @@ class Stopwatch:
         self._last = perf_counter()
 
     def lap(self) -> float:
-        """Seconds since the last look."""
+        """Return the seconds since the last lap."""
         now = perf_counter()
         passed, self._last = now - self._last, now
         return passed
@@ -33,14 +31,14 @@ class Stopwatch:
 
 @dataclass(slots=True)
 class WorkCost:
-    """What work on some clips took, in seconds of the worker that did it.
+    """Cost of one task, in seconds of its worker.
 
     Attributes:
-        plan: Making the requests.
-        decode: Decoding, conversion and resizing included.
-        transform: The user's function, and copying its results into the batch.
-        nbytes: Of the clips that were made.
-        counts: What the decoder counted.
+        plan: Seconds for making the requests.
+        decode: Seconds for decoding, conversion and resizing.
+        transform: Seconds in the user's function, and for copying its results into the batch.
+        nbytes: Bytes of the clips, or of the results.
+        counts: Counts of the decoder.
     """
 
     plan: float = 0.0
@@ -141,7 +139,7 @@ class Meter:
     """Adds up the stats of a loader; only the consumer's thread writes.
 
     Args:
-        workers: How many work at once.
+        workers: Number of workers.
     """
 
     def __init__(self, workers: int) -> None:
@@ -154,18 +152,18 @@ class Meter:
         """Whether the consumer waited for the last batch."""
         return self._last_wait > IDLE_SECONDS
 
-    def begin(self) -> None:
-        """An iteration begins: the time before it does not count."""
+    def restart(self) -> None:
+        """Begin an iteration: the time before it does not count."""
         self._watch = None
 
-    def came_back(self) -> None:
-        """The consumer asks for a batch."""
+    def begin_wait(self) -> None:
+        """Note that the consumer asks for a batch."""
         outside = 0.0 if self._watch is None else self._watch.lap()
         self._watch = self._watch or Stopwatch()
         self._sum = replace(self._sum, outside_seconds=self._sum.outside_seconds + outside)
 
-    def waited(self, costs: list[WorkCost]) -> None:
-        """The consumer has what it waited for, or an error instead; ``costs`` is what the workers spent on it."""
+    def end_wait(self, costs: list[WorkCost]) -> None:
+        """Note that the consumer has its batch or an error; ``costs`` are of the tasks of the batch."""
         old, wait = self._sum, 0.0 if self._watch is None else self._watch.lap()
         self._last_wait = wait
         counts = replace(old.counts)
@@ -180,13 +178,13 @@ class Meter:
             counts=counts,
         )
 
-    def delivered(self, clips: int, failed: int) -> None:
-        """A batch goes to the consumer."""
+    def count_batch(self, clips: int, failed: int) -> None:
+        """Count a delivered batch."""
         old = self._sum
         self._sum = replace(
             old, batches=old.batches + 1, clips=old.clips + clips, failed_clips=old.failed_clips + failed
         )
 
     def snapshot(self, cache: CacheStats | None = None) -> LoadStats:
-        """The sums so far, and what a cache counted."""
+        """Return the sums so far, with the counts of a cache."""
         return replace(self._sum, counts=replace(self._sum.counts), cache=cache)

@@ -1,4 +1,4 @@
-"""Units of work: the clips of one source in one batch, decoded together, so that each GOP is decoded once."""
+"""Plan, decode and transform the clips of one source in one batch together, so that each GOP is decoded once."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from framefeed._checks import shown
 from framefeed.decode import ClipSlot, DecodeCounts, Decoder, DecodeReport, Pixels, new_pixels
 from framefeed.errors import UsageError
 from framefeed.load._batch import ClipBatch
-from framefeed.load._drafts import Draft, Memory
 from framefeed.load._options import Transform
+from framefeed.load._pending import BufferPools, PendingBatch
 from framefeed.load._stats import Stopwatch, WorkCost
 from framefeed.media import MediaSource
 from framefeed.parallel import Err, Ok, outcome_of
@@ -23,37 +23,37 @@ from framefeed.plan import DecodeRequest, EpochPlan
 
 
 @dataclass(slots=True, repr=False)
-class Unit:
+class DecodeTask:
     """The clips of one source in one batch.
 
     Attributes:
-        draft: The batch.
+        batch: The batch that they are part of.
         row: The source's row of the catalog.
-        places: Of the clips in the batch.
-        stage: What a worker is doing with it.
+        slots: Their slots in the batch.
+        stage: "plan", "decode" or "transform": the step that a worker is at.
     """
 
-    draft: Draft
+    batch: PendingBatch
     row: int
-    places: list[int]
+    slots: list[int]
     stage: str = "plan"
 
     def __repr__(self) -> str:
-        return f"{len(self.places)} clips of {self.draft.name_of(self.places[0])[1]}"
+        return f"{len(self.slots)} clips of {self.batch.identify(self.slots[0])[1]}"
 
     def fail(self, error: BaseException) -> None:
-        """Note that all its clips failed, for a reason that is not of one of them."""
-        for place in self.places:
-            self.draft.fail(place, error, self.stage)
+        """Mark all clips of the task as failed."""
+        for slot in self.slots:
+            self.batch.fail(slot, error, self.stage)
 
 
-def units_of(draft: Draft) -> list[Unit]:
-    """Split a batch into units, in the order in which their sources first appear."""
-    return [Unit(draft, row, places) for row, places in draft.places_by_row.items()]
+def split_by_source(batch: PendingBatch) -> list[DecodeTask]:
+    """Split a batch into tasks, in the order in which their sources first appear."""
+    return [DecodeTask(batch, row, slots) for row, slots in batch.slots_by_row.items()]
 
 
 class ClipWorker:
-    """Plans, decodes and transforms the clips of a unit; called by several threads at once.
+    """Plans, decodes and transforms the clips of a task; called by several threads at once.
 
     Args:
         plan: At the epoch of the batches.
@@ -66,122 +66,117 @@ class ClipWorker:
         self._decoder = decoder
         self._transform = transform
 
-    def __call__(self, unit: Unit | None) -> WorkCost:
-        """Do the work on a unit, if there is one; what fails is noted in its batch."""
+    def __call__(self, task: DecodeTask | None) -> WorkCost:
+        """Do a task, or nothing for None; errors are stored in the batch."""
         cost = WorkCost()
-        if unit is None:
+        if task is None:
             return cost
         watch = Stopwatch()
-        planned = unit.draft.requests()
-        requests = {place: request for place in unit.places if (request := planned[place]) is not None}
+        planned = task.batch.make_requests()
+        requests = {slot: request for slot in task.slots if (request := planned[slot]) is not None}
         cost.plan = watch.lap()
-        unit.stage = "decode"
-        clips = self._decode(unit, requests, cost.counts)
+        task.stage = "decode"
+        clips = self._decode(task, requests, cost.counts)
         cost.decode = watch.lap()
         if self._transform is not None:
-            unit.stage = "transform"
-            cost.nbytes = self._transform_all(unit, clips)
+            task.stage = "transform"
+            cost.nbytes = self._transform_clips(task, clips)
             cost.transform = watch.lap()
         else:
             cost.nbytes = sum(clip.nbytes for clip in clips.values())
         return cost
 
-    def transformed(self, clip_and_position: tuple[Pixels, int]) -> npt.NDArray[Any]:
+    def apply_transform(self, clip_and_position: tuple[Pixels, int]) -> npt.NDArray[Any]:
         """Call the transform on the clip of one of this rank's positions."""
         clip, position = clip_and_position
         assert self._transform is not None
         returned = self._transform(clip, self._plan.generator_at(position))
         result = np.asarray(returned)
         if result.dtype.hasobject or result.dtype.kind in "SU":
-            raise _no_array(returned, result)
+            if returned is None:
+                given = "None: end the function with `return` and the transformed clip"
+            else:
+                given = f"{shown(returned)}, which as an array has the type {result.dtype}"
+            raise UsageError(f"transform: expected it to return an array of numbers, got {given}")
         return result
 
-    def _decode(self, unit: Unit, requests: dict[int, DecodeRequest], counts: DecodeCounts) -> dict[int, Pixels]:
+    def _decode(self, task: DecodeTask, requests: dict[int, DecodeRequest], counts: DecodeCounts) -> dict[int, Pixels]:
         if not requests:
             return {}
-        draft = unit.draft
-        clips = {place: draft.slot(place) for place in requests}
-        parts = [part for number, request in requests.items() for part in _parts_of(number, request, clips[number])]
+        clips = {slot: task.batch.lease_clip(slot) for slot in requests}
+        parts = [part for slot, request in requests.items() for part in _split_damaged(slot, request, clips[slot])]
         errors: list[Any] = []
         if parts:
-            outcome = outcome_of(self._report, (unit.row, [part.slot for part in parts]))
+            outcome = outcome_of(self._decode_row, (task.row, [part.clip_slot for part in parts]))
             if isinstance(outcome, Err):
                 errors = [outcome.error] * len(parts)
             else:
                 counts += outcome.value.counts
                 errors = list(outcome.value.errors)
         for part, error in zip(parts, errors, strict=True):
-            if error is not None and part.number in clips:
-                draft.fail(part.number, error, unit.stage)
-                del clips[part.number]
+            if error is not None and part.slot in clips:
+                task.batch.fail(part.slot, error, task.stage)
+                del clips[part.slot]
         for part in parts:
-            if part.frames is not None and part.number in clips:
-                clips[part.number][part.frames] = part.slot.out
-        for number, clip in clips.items():
-            if (skipped := requests[number].skipped) is not None:
+            if part.in_clip is not None and part.slot in clips:
+                clips[part.slot][part.in_clip] = part.clip_slot.out
+        for slot, clip in clips.items():
+            if (skipped := requests[slot].skipped) is not None:
                 clip[skipped] = 0
         return clips
 
-    def _report(self, row_and_slots: tuple[int, Sequence[ClipSlot]]) -> DecodeReport:
-        row, slots = row_and_slots
+    def _decode_row(self, row_and_slots: tuple[int, Sequence[ClipSlot]]) -> DecodeReport:
+        row, clip_slots = row_and_slots
         catalog = self._plan.catalog
-        return self._decoder.decode(MediaSource.of(catalog.source(row)), catalog.frame_index(row), slots)
+        return self._decoder.decode(MediaSource.of(catalog.source(row)), catalog.frame_index(row), clip_slots)
 
-    def _transform_all(self, unit: Unit, clips: dict[int, Pixels]) -> int:
+    def _transform_clips(self, task: DecodeTask, clips: dict[int, Pixels]) -> int:
         nbytes = 0
-        for place in list(clips):
+        for slot in list(clips):
             # Popped, so that the memory of a clip comes back before the next one is transformed.
-            outcome = outcome_of(self.transformed, (clips.pop(place), unit.draft.positions[place]))
+            outcome = outcome_of(self.apply_transform, (clips.pop(slot), task.batch.positions[slot]))
             if isinstance(outcome, Ok):
-                unit.draft.put(place, outcome.value)
+                task.batch.put_result(slot, outcome.value)
                 nbytes += outcome.value.nbytes
             else:
-                unit.draft.fail(place, outcome.error, unit.stage)
+                task.batch.fail(slot, outcome.error, task.stage)
         return nbytes
 
 
-def _no_array(returned: object, result: npt.NDArray[Any]) -> UsageError:
-    if returned is None:
-        found = "None: end the function with `return` and the transformed clip"
-    else:
-        found = f"{shown(returned)}, which as an array has the type {result.dtype}"
-    return UsageError(f"transform: expected it to return an array of numbers, got {found}")
-
-
-class _Part(NamedTuple):
-    """Frames of a clip that are decoded into one slot.
+class _ClipPart(NamedTuple):
+    """Frames of one clip that are decoded into one ClipSlot.
 
     Attributes:
-        number: Of the clip in the batch.
-        frames: Which frames of the clip, bool [T], where the slot has memory of its own; None where it is the clip's.
-        slot: What the decoder is asked for.
+        slot: Slot of the clip in the batch.
+        in_clip: The frames' mask in the clip, bool [T]; None if the ClipSlot is the whole clip and has its memory.
+        clip_slot: Frames and memory for the decoder.
     """
 
-    number: int
-    frames: BoolArray | None
-    slot: ClipSlot
+    slot: int
+    in_clip: BoolArray | None
+    clip_slot: ClipSlot
 
 
-def _parts_of(number: int, request: DecodeRequest, clip: Pixels) -> Iterator[_Part]:
-    """Ask for a clip as it is; or, where damaged frames are not an error, for the sound ones and the damaged ones."""
+def _split_damaged(slot: int, request: DecodeRequest, clip: Pixels) -> Iterator[_ClipPart]:
+    """Yield the whole clip; if damaged frames are no error, its intact frames, and the damaged ones to be delivered."""
     if request.damaged is None or request.on_damaged == "error":
-        yield _Part(number, None, ClipSlot(request.ordinals, request.output, clip))
+        yield _ClipPart(slot, None, ClipSlot(request.ordinals, request.output, clip))
         return
-    for frames, accepts in ((~request.damaged, False), (request.damaged, True)):
-        if frames.any() and (not accepts or request.on_damaged == "deliver"):
-            shape = np.count_nonzero(frames), *clip.shape[1:]
+    for mask, is_damaged in ((~request.damaged, False), (request.damaged, True)):
+        if mask.any() and (not is_damaged or request.on_damaged == "deliver"):
+            shape = np.count_nonzero(mask), *clip.shape[1:]
             memory = new_pixels(shape, f"{shape[0]} frames of a clip {list(shape)}")
-            yield _Part(number, frames, ClipSlot(request.ordinals[frames], request.output, memory, accepts))
+            yield _ClipPart(slot, mask, ClipSlot(request.ordinals[mask], request.output, memory, is_damaged))
 
 
-def load_batch(plan: EpochPlan, positions: Sequence[int], decoder: Decoder, memory: Memory) -> ClipBatch:
-    """Load some positions here and now, in this thread; the errors of clips are in the batch.
+def load_batch(plan: EpochPlan, positions: Sequence[int], decoder: Decoder, buffers: BufferPools) -> ClipBatch:
+    """Load positions in the calling thread; the errors of clips are in the batch.
 
     Raises:
         IndexError: There is no such position.
         UsageError: The clips differ in their number of frames.
     """
-    draft, work = Draft(plan, positions, memory), ClipWorker(plan, decoder)
-    for unit in units_of(draft):
-        work(unit)
-    return draft.finish()
+    batch, worker = PendingBatch(plan, positions, buffers), ClipWorker(plan, decoder)
+    for task in split_by_source(batch):
+        worker(task)
+    return batch.finish()

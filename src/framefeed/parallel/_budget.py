@@ -1,4 +1,4 @@
-"""Thread budget of the process: the CPUs that the scheduler allows, which may be fewer than the machine has.
+"""Compute the thread budget of the process: the CPUs that it may use, which may be fewer than the machine has.
 
 A container on a 64-core host sees 64 CPUs and may use 2. The budget is the least of
 
@@ -58,15 +58,17 @@ def thread_budget() -> ThreadBudget:
     Raises:
         UsageError: If ``FRAMEFEED_THREADS`` is not an integer of at least 1.
     """
-    return decide(_affinity(), cgroup_quotas(Path("/")), os.environ)
+    # Only Linux and some other systems have affinities.
+    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return decide_budget(affinity, read_cgroup_quotas(Path("/")), os.environ)
 
 
-def decide(affinity: int, quotas: Mapping[str, float], environment: Mapping[str, str]) -> ThreadBudget:
-    """Combine what was found into a budget.
+def decide_budget(affinity: int, quotas: Mapping[str, float], environment: Mapping[str, str]) -> ThreadBudget:
+    """Compute the budget from the limits.
 
     Args:
-        affinity: How many CPUs the process may run on.
-        quotas: CPUs that control groups allow, by the name of the file that says so.
+        affinity: Number of CPUs that the process may run on.
+        quotas: CPUs that control groups allow, by the name of the file with the quota.
         environment: The environment variables.
 
     Raises:
@@ -74,25 +76,22 @@ def decide(affinity: int, quotas: Mapping[str, float], environment: Mapping[str,
     """
     reasons = [(affinity, f"CPUs by affinity: {affinity}")]
     for name, cpus in quotas.items():
-        # A part of a CPU counts as one: rounded down, that part would never be used.
+        # Rounded up: otherwise the last part of a CPU would never be used.
         reasons.append((max(1, math.ceil(cpus)), f"CPUs by {name}: {cpus:g}"))
     reasons.sort(key=lambda reason: -reason[0])
     override = environment.get(VARIABLE, "").strip()
     if override:
-        reasons.append((_threads_asked_for(override), f"{VARIABLE}={override} overrides all other limits"))
+        if not override.isdecimal() or int(override) < 1:
+            raise UsageError(
+                f"environment variable {VARIABLE}: expected an integer of at least 1, got {override!r}: correct it, or "
+                "unset it"
+            )
+        reasons.append((int(override), f"{VARIABLE}={override} overrides all other limits"))
     return ThreadBudget(reasons[-1][0], tuple(text for _, text in reasons))
 
 
-def _threads_asked_for(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise UsageError(
-            f"environment variable {VARIABLE}: expected an integer of at least 1, got {text!r}: correct it, or unset it"
-        )
-    return int(text)
-
-
 def parse_v2_quota(cpu_max: str) -> float | None:
-    """CPUs that the text of a ``cpu.max`` allows; None for no limit.
+    """Parse the text of a ``cpu.max``: the CPUs that it allows; None for no limit.
 
     >>> parse_v2_quota("150000 100000")
     1.5
@@ -103,7 +102,7 @@ def parse_v2_quota(cpu_max: str) -> float | None:
 
 
 def parse_v1_quota(quota_us: str, period_us: str) -> float | None:
-    """CPUs that ``cpu.cfs_quota_us`` over ``cpu.cfs_period_us`` allows; None for no limit.
+    """Parse ``cpu.cfs_quota_us`` and ``cpu.cfs_period_us``: the CPUs that they allow; None for no limit.
 
     >>> parse_v1_quota("200000", "100000")
     2.0
@@ -113,7 +112,7 @@ def parse_v1_quota(quota_us: str, period_us: str) -> float | None:
 
 
 def parse_groups(proc_cgroup: str) -> dict[str, str]:
-    r"""The control group of each controller, from the text of ``/proc/self/cgroup``; "" stands for version 2.
+    r"""Parse ``/proc/self/cgroup``: the control group of each controller; "" stands for version 2.
 
     >>> parse_groups("4:cpu,cpuacct:/docker/ab\n0::/user.slice\n")
     {'cpu': '/docker/ab', 'cpuacct': '/docker/ab', '': '/user.slice'}
@@ -126,51 +125,37 @@ def parse_groups(proc_cgroup: str) -> dict[str, str]:
     return groups
 
 
-def cgroup_quotas(root: Path) -> dict[str, float]:
-    """CPUs that the control groups of this process allow, by the name of the file that says so.
+def read_cgroup_quotas(root: Path) -> dict[str, float]:
+    """Read the CPUs that the control groups of this process allow, by the name of the file with the quota.
 
     Args:
         root: The root of the file system.
     """
-    groups = parse_groups(_text(root / "proc/self/cgroup"))
-    found = {**_v2_quotas(root, groups.get("")), **_v1_quotas(root, groups.get("cpu"))}
-    return {f"/{file.relative_to(root)}": cpus for file, cpus in found.items() if cpus is not None}
-
-
-def _v2_quotas(root: Path, group: str | None) -> dict[Path, float | None]:
-    files = [folder / "cpu.max" for folder in _folders(root, _V2_MOUNTS, group)]
-    return {file: parse_v2_quota(text) for file in files if (text := _text(file))}
-
-
-def _v1_quotas(root: Path, group: str | None) -> dict[Path, float | None]:
-    quotas = {}
-    for folder in _folders(root, _V1_MOUNTS, group):
-        quota, period = _text(folder / "cpu.cfs_quota_us"), _text(folder / "cpu.cfs_period_us")
+    groups = parse_groups(_read_text(root / "proc/self/cgroup"))
+    quotas: dict[Path, float | None] = {}
+    for folder in _list_group_folders(root, _V2_MOUNTS, groups.get("")):
+        if cpu_max := _read_text(folder / "cpu.max"):
+            quotas[folder / "cpu.max"] = parse_v2_quota(cpu_max)
+    for folder in _list_group_folders(root, _V1_MOUNTS, groups.get("cpu")):
+        quota, period = _read_text(folder / "cpu.cfs_quota_us"), _read_text(folder / "cpu.cfs_period_us")
         if quota and period:
             quotas[folder / "cpu.cfs_quota_us"] = parse_v1_quota(quota, period)
-    return quotas
+    return {f"/{file.relative_to(root)}": cpus for file, cpus in quotas.items() if cpus is not None}
 
 
-def _folders(root: Path, mounts: Sequence[str], group: str | None) -> Iterator[Path]:
+def _list_group_folders(root: Path, mounts: Sequence[str], group: str | None) -> Iterator[Path]:
     mount = next((root / name for name in mounts if (root / name).is_dir()), None)
     if mount is None or group is None:
         return
-    # A limit of a group above holds too. Inside a container the path may be the host's: then only its top exists here.
+    # Limits of the groups above apply too. In a container the path may be the host's: then only its top exists here.
     path = PurePosixPath(group.lstrip("/"))
     for folder in (path, *path.parents):
         yield mount / folder
 
 
-def _text(file: Path) -> str:
+def _read_text(file: Path) -> str:
     try:
         return file.read_text()
     except OSError:
-        # No control groups here, or not this version of them, or not for us to read: no limit that we know of.
+        # No control groups, not this version of them, or no permission to read: no known limit.
         return ""
-
-
-def _affinity() -> int:
-    # Only Linux and some other systems have affinities.
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

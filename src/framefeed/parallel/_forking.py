@@ -1,9 +1,7 @@
-"""What objects with locks, threads or descriptors of their own need in a forked process.
+"""Renew objects in forked processes, and detect calls from the garbage collector.
 
-Tell whether the calling thread is inside the cyclic garbage collector.
-
-The collector runs finalisers in any thread, in the middle of any call, and in any order: what it finalises refers to
-things that it may have closed before. A ``finally`` that gives something back asks here first.
+The cyclic collector runs finalisers in any thread, in the middle of any call, and in any order: objects that a
+finaliser refers to may be closed already. A ``finally`` that returns a resource must check `is_collecting` first.
 """
 
 from __future__ import annotations
@@ -19,42 +17,42 @@ class Forked(Protocol):
     """An object that is renewed in a forked process."""
 
     def begin_anew(self) -> None:
-        """Replace locks, which a thread may have held that is not here, and forget what only the parent did.
+        """Replace locks, because a thread of the parent may have held them, and forget the parent's own work.
 
-        Others may not have begun anew yet: what must be finalised goes through `finalise_after_fork`.
+        Other objects may not be renewed yet: pass objects that must be finalised to `finalise_after_fork`.
         """
         ...
 
 
-_FORKED: WeakSet[Forked] = WeakSet()
-_LEFT: list[object] = []
+_RENEWED: WeakSet[Forked] = WeakSet()
+_FINALISED_LAST: list[object] = []
 
 
-def renew_after_fork(thing: Forked) -> None:
-    """Have a thing begin anew in every process that is forked while it lives; it is not kept alive."""
-    _FORKED.add(thing)
+def renew_after_fork(item: Forked) -> None:
+    """Call the object's `Forked.begin_anew` in every process that is forked while it is alive; do not keep it alive."""
+    _RENEWED.add(item)
 
 
-def finalise_after_fork(thing: object) -> None:
-    """Keep a thing of the parent's until all others have begun anew: its finaliser may need them."""
-    _LEFT.append(thing)
+def finalise_after_fork(item: object) -> None:
+    """Keep an object of the parent until all others are renewed, because its finaliser may need them."""
+    _FINALISED_LAST.append(item)
 
 
-def _begin_anew() -> None:
-    for thing in list(_FORKED):
-        thing.begin_anew()
-    _LEFT.clear()
+def _renew_all() -> None:
+    for item in list(_RENEWED):
+        item.begin_anew()
+    _FINALISED_LAST.clear()
 
 
-os.register_at_fork(after_in_child=_begin_anew)
+os.register_at_fork(after_in_child=_renew_all)
 
 
-class _Collections:
-    """The threads that are collecting; one operation on a set each, which needs no lock."""
+class _CollectingThreads:
+    """The threads that run the garbage collector; single operations on a set, which need no lock."""
 
     def __init__(self) -> None:
         self._threads: set[int] = set()
-        gc.callbacks.append(self._note)
+        gc.callbacks.append(self._update)
         renew_after_fork(self)
 
     def begin_anew(self) -> None:
@@ -62,19 +60,18 @@ class _Collections:
         self._threads.intersection_update({get_ident()})
 
     def has(self, thread: int) -> bool:
-        """Whether a thread is collecting."""
         return thread in self._threads
 
-    def _note(self, phase: str, info: dict[str, int]) -> None:
+    def _update(self, phase: str, info: dict[str, int]) -> None:
         if phase == "start":
             self._threads.add(get_ident())
         else:
             self._threads.discard(get_ident())
 
 
-_COLLECTIONS = _Collections()
+_COLLECTING = _CollectingThreads()
 
 
 def is_collecting() -> bool:
-    """Whether the calling thread is inside the cyclic garbage collector, as a finaliser that it runs is."""
-    return _COLLECTIONS.has(get_ident())
+    """Whether the calling thread runs the cyclic garbage collector, for example in a finaliser."""
+    return _COLLECTING.has(get_ident())

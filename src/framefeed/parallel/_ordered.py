@@ -1,17 +1,16 @@
 """Call a function on many items at once, with results in the order of the items.
 
-What arrives where. An exception of the function is an `Err` at its item's position, whatever its class, with the
-traceback of the worker (from a process it comes as a copy, with that traceback as a note); so is one of ``size_of``.
-A worker process that dies is a `WorkerLost` at the position of the item it had. Only KeyboardInterrupt is raised there
-instead: it is a wish to stop, and inline it is the user's Ctrl-C. An exception of ``items`` is raised after the
-outcomes of all items before it; an interrupt while they are being asked, at once. Whatever exception leaves an iterator
-ends it, as with a generator.
+Errors:
+    - Any exception of the function, or of ``size_of``, is an `Err` at its item's position, with the traceback of the
+      worker; from a process it is a copy, with that traceback as a note. KeyboardInterrupt is raised instead: inline it
+      is the user's Ctrl-C.
+    - A worker process that dies is a `WorkerLost` at the position of its item.
+    - An exception of ``items`` is raised after the outcomes of all items before it; KeyboardInterrupt at once.
+    - An exception that the iterator raises ends it, as with a generator.
 
-One run: the buffer that a consumer and the workers of a pool share, with its lock and its waiting.
-
-A *ticket* in the pool's queue is the run's `_work`: it starts whatever the buffer lets start at that moment, so that
-positions start in order, and nothing starts while the buffer is overweight. A ticket that finds nothing to start does
-nothing; the consumer writes new ones when it has taken a result.
+Tickets: the pool's queue does not hold items but calls of `Run._work_on_next`. Each starts the item that the buffer
+allows at that moment, so positions start in order, and nothing starts while finished results exceed ``max_bytes``. A
+ticket that may start nothing does nothing; the consumer submits new ones when it has taken a result.
 """
 
 from __future__ import annotations
@@ -39,19 +38,18 @@ R = TypeVar("R")
 
 STAGE = "parallel"
 
-# Seconds between two looks at whether the worker of the awaited result still lives: it costs microseconds a second,
-# and a loss is noticed at once, as a user sees it.
+# Seconds between two checks that the worker of the next result is alive: they cost microseconds each.
 LIVENESS_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Limits(Generic[R]):
-    """What bounds a run.
+    """Limits of a run.
 
     Attributes:
-        max_in_flight: Most items pulled and not yet yielded.
-        max_bytes: Weight of finished results above which only the next one is worked on.
-        size_of: Weight of a result in bytes.
+        max_in_flight: Most items that are read and not yet yielded.
+        max_bytes: Bytes of finished results above which only the call for the next result may start.
+        size_of: Returns the bytes of a result.
         deadline_seconds: Longest wait for one next result.
     """
 
@@ -74,16 +72,23 @@ class Limits(Generic[R]):
 
 
 class Run(Generic[T, R]):
-    """What workers know of an iteration: never the iterator itself, so that an abandoned one is garbage."""
+    """The part of an iteration that its workers refer to: not the iterator, so that an abandoned one is freed.
+
+    Args:
+        function: Called with each item.
+        pool: Runs the calls.
+        limits: Limits of the run.
+        owns_pool: Whether the pool is closed with the run.
+    """
 
     def __init__(self, function: Callable[[T], R], pool: Pool, limits: Limits[R], *, owns_pool: bool) -> None:
         self._function = function
-        # A call that hangs keeps its run alive; a pool of others must not hang on that, or it would never be garbage.
+        # A call that hangs keeps its run alive, which must not keep another owner's pool alive.
         self._pool: Pool = pool if owns_pool else proxy(pool)
         self._owns_pool = owns_pool
         self._size_of = limits.size_of if limits.max_bytes is not None else None
         self._deadline_seconds = limits.deadline_seconds
-        # Inline nothing runs ahead: an item is pulled when its result is asked for.
+        # Inline nothing runs ahead: an item is read when its result is requested.
         max_count = limits.max_in_flight if pool.workers else 1
         self._buffer: ReorderBuffer[T, Ok[R] | Err] = ReorderBuffer(max_count, limits.max_bytes)
         self._workers: dict[int, threading.Thread] = {}
@@ -100,46 +105,46 @@ class Run(Generic[T, R]):
 
     @property
     def is_empty(self) -> bool:
-        """Whether every item that came in has left as an outcome."""
+        """Whether the outcomes of all added items have been taken."""
         return not len(self._buffer)
 
     def add(self, item: T) -> None:
-        """Take in an item and hand it out to the pool."""
+        """Add an item, and submit tickets to the pool."""
         with self._changed:
             self._buffer.admit(item)
-        self._hand_out()
+        self._submit_tickets()
 
     def take(self) -> Ok[R] | Err | None:
-        """Wait for the next outcome; None where another thread closed the run meanwhile.
+        """Wait for the next outcome; None if another thread closed the run meanwhile.
 
         Raises:
-            DeadlineExceeded: If it does not come in time.
+            DeadlineExceeded: If it is late.
         """
         with self._changed:
             self._await_head()
             if self._cancelled:
                 return None
             outcome = self._buffer.take()
-        self._hand_out()
+        self._submit_tickets()
         return outcome
 
     def cancel(self) -> None:
-        """Start nothing more, and wait for nothing.
+        """Start no more calls, without waiting.
 
-        The garbage collector may call this in a thread that holds the lock: setting a flag is all that is safe.
+        The garbage collector may call this in a thread that holds the lock, so it only sets a flag.
         """
         self._cancelled = True
         if self._owns_pool and os.getpid() == self._owner:
             self._pool.abandon()
 
     def close(self, wait_seconds: float) -> None:
-        """Start nothing more, wait a bounded time for the calls that are running, and drop their results.
+        """Start no more calls, wait a bounded time for those that are running, and drop their results.
 
-        For a call that came too late nothing is waited any longer.
+        A call that has passed its deadline is not waited for.
         """
         self._cancelled = True
         if os.getpid() != self._owner:
-            # The workers are the parent's, and one of them may have held the lock.
+            # The workers are the parent's, and one of them may have held the lock at the fork.
             return
         until = monotonic() + wait_seconds
         with self._changed:
@@ -152,30 +157,25 @@ class Run(Generic[T, R]):
         if self._owns_pool:
             self._pool.close(wait_seconds=0.0 if is_stuck else max(0.0, until - monotonic()))
 
-    def _hand_out(self) -> None:
+    def _submit_tickets(self) -> None:
         with self._changed:
             missing = 0 if self._cancelled else max(0, self._buffer.startable - self._tickets)
             self._tickets += missing
-        # Without the lock: an inline pool works here and now.
+        # Without the lock: an inline pool runs the call in `submit`.
         for _ in range(missing):
-            self._pool.submit(self._work)
+            self._pool.submit(self._work_on_next)
 
-    def _work(self) -> None:
-        job = self._begin()
-        if job is not None:
-            position, _ = job
-            # Not kept in a local: an error's traceback reaches this frame, and would so reach itself.
-            self._complete(position, outcome_of(self._measured, job))
-
-    def _begin(self) -> tuple[int, T] | None:
+    def _work_on_next(self) -> None:
         with self._changed:
             self._tickets -= 1
             job = None if self._cancelled else self._buffer.start()
             if job is not None:
                 self._workers[job[0]] = threading.current_thread()
-            return job
+        if job is not None:
+            # The outcome is no local: the traceback of its error refers to this frame, which would make a cycle.
+            self._complete(job[0], outcome_of(self._call_and_measure, job))
 
-    def _measured(self, job: tuple[int, T]) -> tuple[R, int]:
+    def _call_and_measure(self, job: tuple[int, T]) -> tuple[R, int]:
         position, item = job
         try:
             with cancelled_by(lambda: self._cancelled):
@@ -204,24 +204,24 @@ class Run(Generic[T, R]):
         while not self._cancelled and not self._buffer.head_is_ready:
             left = LIVENESS_SECONDS if until is None else until - monotonic()
             if left <= 0:
-                raise self._too_late()
+                raise self._deadline_error()
             if not self._changed.wait(min(left, LIVENESS_SECONDS)):
-                self._check_alive()
+                self._replace_dead_worker()
 
-    def _check_alive(self) -> None:
+    def _replace_dead_worker(self) -> None:
         position = self._buffer.head
         worker = self._workers.get(position)
         if worker is None:
-            # No worker is free, or the ticket went with a closed pool (`submit` says so) or with a dead thread
-            # (`submit` replaces it). A superfluous ticket does nothing.
+            # No worker is free, or the ticket was lost with a closed pool (`submit` raises) or with a dead thread
+            # (`submit` replaces it). One ticket too many does no harm.
             self._tickets += 1
-            self._pool.submit(self._work)
+            self._pool.submit(self._work_on_next)
         elif not worker.is_alive():
             del self._workers[position]
             message = f"{worker.name} died while it worked on {self._head_name()}"
             self._buffer.finish(position, Err(WorkerLost(message, position=position, stage=STAGE)))
 
-    def _too_late(self) -> DeadlineExceeded:
+    def _deadline_error(self) -> DeadlineExceeded:
         worker = self._late = self._workers.get(self._buffer.head)
         if worker is not None:
             self._pool.stop(worker)
@@ -259,13 +259,13 @@ class OrderedOutcomes(Iterator[Ok[R] | Err], ClosedByWith, Generic[T, R]):
             raise UsageError("the workers of this iterator are not in a forked process: make a new iterator there")
         if not self._advancing.acquire(blocking=False):
             raise UsageError("another thread is already advancing this iterator: use one iterator for each thread")
-        came = False
+        has_outcome = False
         try:
             outcome = self._next()
-            came = True
+            has_outcome = True
             return outcome
         finally:
-            if not came:
+            if not has_outcome:
                 self.cancel()
             self._advancing.release()
 
@@ -279,7 +279,7 @@ class OrderedOutcomes(Iterator[Ok[R] | Err], ClosedByWith, Generic[T, R]):
         """End the iteration, and wait until the calls that are running are over.
 
         Args:
-            wait_seconds: How long to wait at most; what takes longer goes on unwatched.
+            wait_seconds: Longest wait; calls that take longer continue on their own.
         """
         self._ended = True
         self._items = None
@@ -293,8 +293,8 @@ class OrderedOutcomes(Iterator[Ok[R] | Err], ClosedByWith, Generic[T, R]):
         if self._ended:
             raise StopIteration
         while self._items is not None and self._run.has_room:
-            # Not kept in a local: the traceback of its error reaches this frame, and would so reach itself.
-            self._take_in(outcome_of(next, self._items))
+            # The outcome is no local: the traceback of its error refers to this frame, which would make a cycle.
+            self._add_item(outcome_of(next, self._items))
         if self._run.is_empty:
             self._raise_end()
         outcome = self._run.take()
@@ -304,7 +304,7 @@ class OrderedOutcomes(Iterator[Ok[R] | Err], ClosedByWith, Generic[T, R]):
             raise outcome.error
         return outcome
 
-    def _take_in(self, pulled: Ok[T] | Err) -> None:
+    def _add_item(self, pulled: Ok[T] | Err) -> None:
         if isinstance(pulled, Ok):
             self._run.add(pulled.value)
             return
@@ -338,19 +338,19 @@ class OrderedValues(Iterator[R], ClosedByWith, Generic[T, R]):
         self._outcomes.cancel()
         try:
             if isinstance(outcome.error, StopIteration):
-                # Raised as it is, it would pass for the end of the items.
+                # As it is, it would end the loop over this iterator.
                 message = f"the function raised StopIteration for item {self._position}"
                 raise LoadError(message, position=self._position, stage=STAGE) from outcome.error
             raise outcome.error
         finally:
-            # The traceback reaches this frame, and would so reach itself.
+            # The traceback refers to this frame, which must not refer to the error.
             del outcome
 
     def close(self, wait_seconds: float = CLOSE_SECONDS) -> None:
         """End the iteration, and wait until the calls that are running are over.
 
         Args:
-            wait_seconds: How long to wait at most; what takes longer goes on unwatched.
+            wait_seconds: Longest wait; calls that take longer continue on their own.
         """
         self._outcomes.close(wait_seconds)
 
@@ -406,20 +406,16 @@ def ordered_outcomes(
         )
     if pool is not None and (isinstance(pool, type) or not hasattr(pool, "submit")):
         raise expected("pool", "a pool such as ff.parallel.ThreadPool(4), or None", pool)
-    source = _iterator_of(items)
+    # Checked first: a TypeError of a generator's own __iter__ is not about the argument.
+    if isinstance(items, type) or not (hasattr(items, "__iter__") or hasattr(items, "__getitem__")):
+        raise expected("items", "a list or another iterable", items)
+    iterator = iter(items)
     own_pool = None
     if pool is None:
         workers = thread_budget().threads if workers is None else check_integer("workers", workers, least=0)
         pool = own_pool = open_pool(min(workers, max_in_flight), kind)
     calls = RemoteCalls(function) if isinstance(pool, ProcessPool) else function
-    return OrderedOutcomes(Run(calls, pool, limits, owns_pool=own_pool is not None), source, pool)
-
-
-def _iterator_of(items: Iterable[T]) -> Iterator[T]:
-    # A TypeError of a generator's own __iter__ is not about the argument.
-    if isinstance(items, type) or not (hasattr(items, "__iter__") or hasattr(items, "__getitem__")):
-        raise expected("items", "a list or another iterable", items)
-    return iter(items)
+    return OrderedOutcomes(Run(calls, pool, limits, owns_pool=own_pool is not None), iterator, pool)
 
 
 def ordered_map(

@@ -1,4 +1,4 @@
-"""What became of one call: `Ok` or `Err`. Here is the worker border, the one place where any exception is caught."""
+"""Catch the outcome of one call, `Ok` or `Err`. This is the worker border: only here any exception is caught."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHORT.maxstring = _SHORT.maxother = 80
 
 
 def shortened(value: object) -> str:
-    """A repr fit for an error message: bounded in length, and no error of its own where a repr raises."""
+    """Return the repr of a value for a message: bounded in length, and without an error if the repr raises one."""
     return _SHORT.repr(value)
 
 
@@ -41,7 +41,7 @@ class Err:
 
 
 def outcome_of(function: Callable[[T], R], argument: T) -> Ok[R] | Err:
-    """Call a function and return what happened, never raise."""
+    """Call a function and return its outcome; never raise."""
     try:
         return Ok(function(argument))
     except BaseException as error:

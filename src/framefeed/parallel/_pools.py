@@ -1,14 +1,12 @@
-"""Pools: where calls run. Inline in the caller's thread, or in threads that live as long as their pool.
+"""Run calls in a pool: inline in the caller's thread, or in threads that live as long as their pool.
 
-Threads and the end of the interpreter. Worker threads are not daemons: a daemon would be torn down in the middle of
-native code when the interpreter finalises. But the interpreter joins threads that are not daemons *before* it runs
-``atexit`` hooks (and so before ``weakref.finalize`` hooks), hence an idle worker that waits for such a hook to wake it
-would hold up the exit for ever. ``threading._register_atexit`` is the hook that comes before that join; the standard
-library's own ThreadPoolExecutor uses it for the same purpose. It drops what is queued and wakes the idle workers, so
-that the exit waits for calls that already run and for nothing else. A call that never returns cannot be stopped from
-outside its thread: it does hold up the exit, and the log says which pool it is in.
-
-What is closed at the end of a ``with`` block.
+Threads and the end of the interpreter: worker threads are not daemons, because the interpreter would end a daemon in
+the middle of native code. But it joins threads that are not daemons *before* it runs ``atexit`` hooks (and so before
+``weakref.finalize`` hooks), and would wait forever for an idle worker that such a hook is to wake.
+``threading._register_atexit`` hooks run before that join; the standard library's ThreadPoolExecutor uses one for the
+same purpose. The hook drops queued tasks and wakes the idle workers, so that the exit waits only for calls that are
+running. A call that never returns cannot be stopped from outside its thread: it blocks the exit, and the log names its
+pool.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ from typing import Protocol, Self
 from framefeed.errors import UsageError, WorkerLost
 
 SOON_SECONDS = 0.5
-"""Long enough for work that looks at whether it is cancelled, short enough for one who pressed Ctrl-C."""
+"""Long enough for calls that check whether they are cancelled, short enough after Ctrl-C."""
 
 
 class ClosedByWith(ABC):
@@ -55,16 +53,15 @@ class ClosedByWith(ABC):
             self.close()
 
     def _close_soon(self) -> None:
-        """Close, and wait for as little as possible: the user is at the keyboard."""
+        """Close with the shortest wait: the user pressed Ctrl-C."""
         self.close()
 
 
 Task = Callable[[], object]
 _Tasks = SimpleQueue[Task | None]
 
-# Seconds that close() waits for calls that are running: long enough for a large item to be decoded, short enough
-# not to be taken for a hang.
 CLOSE_SECONDS = 10.0
+"""Wait of `close` for running calls: long enough to decode a large item, too short to look like a hang."""
 
 _log = logging.getLogger(__name__)
 
@@ -74,13 +71,13 @@ class Pool(Protocol):
 
     @property
     def workers(self) -> int:
-        """How many tasks run at once; 0 means that `submit` itself runs them."""
+        """Number of tasks that run at once; with 0, `submit` itself runs them."""
 
     def submit(self, task: Task) -> None:
-        """Have a task run, soon and once.
+        """Run a task once, now or later.
 
         Args:
-            task: Takes nothing and must not raise: the error would be lost.
+            task: Takes no arguments and must not raise: the error would be lost.
 
         Raises:
             UsageError: If the pool is closed.
@@ -88,26 +85,26 @@ class Pool(Protocol):
         """
 
     def stop(self, worker: threading.Thread) -> None:
-        """End the call that a thread of the pool is making, where the kind of pool can.
+        """End the running call of a thread of the pool, if this kind of pool can.
 
         Args:
             worker: The thread.
         """
 
     def abandon(self) -> None:
-        """Drop the tasks that have not begun, start nothing more, and wait for nothing.
+        """Drop the tasks that have not begun, without waiting.
 
-        Safe to call again, from any thread, in a finaliser.
+        Can be called again, from any thread, and in a finaliser.
         """
 
     def close(self, wait_seconds: float = CLOSE_SECONDS) -> bool:
         """Abandon the pool and wait for the tasks that are running.
 
         Args:
-            wait_seconds: How long to wait at most.
+            wait_seconds: Longest wait.
 
         Returns:
-            Whether nothing runs any more.
+            Whether all tasks have ended.
         """
 
 
@@ -133,14 +130,14 @@ class InlinePool(ClosedByWith):
         task()
 
     def stop(self, worker: threading.Thread) -> None:
-        """Do nothing: there is no call but that of the thread that asks."""
+        """Do nothing: the only call is that of the calling thread."""
 
     def abandon(self) -> None:
         """Refuse further tasks."""
         self._closed = True
 
     def close(self, wait_seconds: float = CLOSE_SECONDS) -> bool:
-        """Refuse further tasks; nothing runs."""
+        """Refuse further tasks."""
         self._closed = True
         return True
 
@@ -154,7 +151,7 @@ class ThreadPool(ClosedByWith):
     Args:
         workers: Largest number of threads; at least 1.
         name: Threads are called ``framefeed-{name}-{number}``.
-        around: Makes the context in which a thread works from its start to its end; it must not know the pool.
+        around: Makes the context manager that a thread is in from its start to its end; it must not refer to the pool.
     """
 
     def __init__(
@@ -171,10 +168,10 @@ class ThreadPool(ClosedByWith):
         self._threads: list[threading.Thread] = []
         self._ended: deque[threading.Thread] = deque()
         self._tasks: _Tasks = SimpleQueue()
-        self._growing = threading.Lock()
-        # Threads know the queue, never the pool: an abandoned pool is garbage although its threads are waiting.
-        weakref.finalize(self, _dismiss, self._tasks).atexit = False
-        _close_before_threads_are_joined()
+        self._starting = threading.Lock()
+        # Threads refer to the queue, not to the pool: an abandoned pool is freed although its threads are waiting.
+        weakref.finalize(self, _drop_tasks, self._tasks).atexit = False
+        _register_close_at_exit()
         _open_pools.add(self)
 
     def __repr__(self) -> str:
@@ -184,17 +181,17 @@ class ThreadPool(ClosedByWith):
 
     @property
     def workers(self) -> int:
-        """Most threads."""
+        """Largest number of threads."""
         return self._workers
 
     def submit(self, task: Task) -> None:
         """Queue a task for the next free thread.
 
         Args:
-            task: Takes nothing and must not raise: its thread would end, and be replaced at the next `submit`.
+            task: Takes no arguments and must not raise: its thread would end, and be replaced at the next `submit`.
 
         Raises:
-            UsageError: If the pool is closed, was made before a fork, or is asked by one of its own threads, which
+            UsageError: If the pool is closed, was made before a fork, or is called by one of its own threads, which
                 would then wait for itself.
             WorkerLost: If there is no thread and none can be started.
         """
@@ -207,50 +204,47 @@ class ThreadPool(ClosedByWith):
         if threading.current_thread() in self._threads:
             raise UsageError(f"{self!r} got work from one of its own threads: use another pool for nested calls")
         if self._ended or len(self._threads) < self._workers:
-            self._grow()
+            self._start_thread()
         self._tasks.put(task)
 
     def stop(self, worker: threading.Thread) -> None:
         """Do nothing: a call in a thread cannot be ended from outside."""
 
     def abandon(self) -> None:
-        """Drop queued tasks and let the threads end, without waiting."""
-        self._drop()
+        """Drop queued tasks and end the threads after their running tasks, without waiting."""
+        self._closed = True
+        _drop_tasks(self._tasks)
 
     def close(self, wait_seconds: float = CLOSE_SECONDS) -> bool:
         """Drop queued tasks and wait for the threads to end.
 
         Args:
-            wait_seconds: How long to wait for running tasks at most; a thread that closes its own pool does not
-                wait for itself.
+            wait_seconds: Longest wait for running tasks; a thread that closes its own pool does not wait for itself.
 
         Returns:
             Whether all other threads have ended.
         """
-        self._drop()
+        self._closed = True
+        _drop_tasks(self._tasks)
         until = monotonic() + wait_seconds
         others = [thread for thread in self._threads if thread is not threading.current_thread()]
         for thread in others:
             thread.join(max(0.0, until - monotonic()))
         return not any(thread.is_alive() for thread in others)
 
-    def _drop(self) -> None:
-        self._closed = True
-        _dismiss(self._tasks)
-
-    def _grow(self) -> None:
-        with self._growing:
+    def _start_thread(self) -> None:
+        with self._starting:
             while self._ended:
                 self._threads.remove(self._ended.popleft())
             if len(self._threads) == self._workers:
                 return
             name = f"framefeed-{self._name}-{next(self._numbers)}"
             arguments = self._tasks, self._ended, self._around
-            thread = threading.Thread(target=_serve, args=arguments, name=name, daemon=False)
+            thread = threading.Thread(target=_run_tasks, args=arguments, name=name, daemon=False)
             try:
                 thread.start()
             except RuntimeError as error:
-                # The system's limit on threads: fewer workers do the same work, none do not.
+                # The system's limit on threads: fewer workers are enough, but not none.
                 if not self._threads:
                     raise WorkerLost(
                         f"{self!r} has no thread and cannot start one: {error}: the limit on memory or on threads "
@@ -264,7 +258,9 @@ def _closed_error(pool: Pool) -> UsageError:
     return UsageError(f"{pool!r} is closed and takes no more work: make a new pool")
 
 
-def _serve(tasks: _Tasks, ended: deque[threading.Thread], around: Callable[[], AbstractContextManager[None]]) -> None:
+def _run_tasks(
+    tasks: _Tasks, ended: deque[threading.Thread], around: Callable[[], AbstractContextManager[None]]
+) -> None:
     try:
         with around():
             while _run_next(tasks):
@@ -274,7 +270,7 @@ def _serve(tasks: _Tasks, ended: deque[threading.Thread], around: Callable[[], A
 
 
 def _run_next(tasks: _Tasks) -> bool:
-    # A function of its own, so that an idle thread keeps no task, and with it no result, alive.
+    # A separate function: an idle thread must have no local that keeps a task, and so its result, alive.
     task = tasks.get()
     if task is None:
         tasks.put(None)
@@ -283,8 +279,8 @@ def _run_next(tasks: _Tasks) -> bool:
     return True
 
 
-def _dismiss(tasks: _Tasks) -> None:
-    # Runs wherever the garbage collector happens to be: no lock here but SimpleQueue's, which is made for that.
+def _drop_tasks(tasks: _Tasks) -> None:
+    # The garbage collector may run this in any thread: it takes no lock but SimpleQueue's, which is made for this.
     with suppress(Empty):
         while True:
             tasks.get_nowait()
@@ -295,8 +291,8 @@ _open_pools: weakref.WeakSet[ThreadPool] = weakref.WeakSet()
 
 
 @cache
-def _close_before_threads_are_joined() -> None:
-    threading._register_atexit(_close_all)  # type: ignore[attr-defined]  # the module docstring says why this one
+def _register_close_at_exit() -> None:
+    threading._register_atexit(_close_all)  # type: ignore[attr-defined]  # see the module docstring
 
 
 def _close_all() -> None:

@@ -1,9 +1,4 @@
-"""Calls in worker processes: each thread of a pool owns one, and waits for it.
-
-One worker process, as seen by the thread that it works for: started, asked, replaced when it dies, reaped.
-
-The kinds of pools, by name.
-"""
+"""Run calls in worker processes: each thread of a pool owns one process, and waits for its answers."""
 
 from __future__ import annotations
 
@@ -41,43 +36,38 @@ from framefeed.parallel._worker import (
     UNUSABLE,
     VALUE,
     Buffer,
-    Frames,
     Message,
+    Parts,
     dumps,
     loads,
 )
 
-# Seconds between two looks at whether a worker lives that does not answer. Its channel says so at once; but a process
-# that a dead worker started may still hold the channel open.
+# Seconds between two checks that a worker without an answer is alive. Its channel closes when it dies, unless another
+# process that the worker started still has it open.
 LIVENESS_SECONDS = 1.0
 
-# Seconds for an idle worker to end by itself, so that what it registered with atexit is done, before it is killed.
+# Seconds for an idle worker to end by itself and run its atexit hooks, before it is killed.
 ENDING_SECONDS = 2.0
 
-# A worker has one thread. These are the pools that numeric libraries would start when they are imported; where the
-# user has set one, that holds.
+# A worker has one thread: no thread pools of numeric libraries. Variables that the user has set are kept.
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 _OUT_OF_MEMORY = ", which the kernel sends when memory runs out"
 
 
 class ProcessDied(Exception):
-    """There is no process to give an answer; the message says which one and how it ended."""
+    """A worker process ended without an answer, or cannot be started; the message has its number and exit status."""
 
 
-def _command() -> list[str]:
-    # The options of this interpreter, as multiprocessing hands them on: -O, -I, -X, -W and what PYTHONWARNINGS says.
+def _make_command() -> list[str]:
+    # The options of this interpreter, as multiprocessing passes them: -O, -I, -X, -W and those of PYTHONWARNINGS.
     flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # no public name
     return [sys.executable, *flags, "-P", str(Path(_worker.__file__))]
 
 
-def _environment() -> dict[str, str]:
-    return {**_ONE_THREAD, **os.environ, "FRAMEFEED_THREADS": "1"}
-
-
 @dataclass(frozen=True, slots=True)
-class Start:
-    """How the workers of one pool are started: all alike, however late.
+class StartOptions:
+    """Options that all workers of one pool are started with, taken when the pool is made.
 
     Attributes:
         command: The program and its arguments, without the numbers of the sockets.
@@ -85,8 +75,10 @@ class Start:
         path: ``sys.path``.
     """
 
-    command: Sequence[str] = field(default_factory=_command)
-    environment: Mapping[str, str] = field(default_factory=_environment)
+    command: Sequence[str] = field(default_factory=_make_command)
+    environment: Mapping[str, str] = field(
+        default_factory=lambda: {**_ONE_THREAD, **os.environ, "FRAMEFEED_THREADS": "1"}
+    )
     path: Sequence[str] = field(default_factory=lambda: list(sys.path))
 
 
@@ -94,11 +86,11 @@ class Child:
     """A worker process, started when first needed; one thread owns it, others may `stop` it.
 
     Args:
-        start: How to start it.
+        options: Command, environment and path.
     """
 
-    def __init__(self, start: Start) -> None:
-        self._start_as = start
+    def __init__(self, options: StartOptions) -> None:
+        self._options = options
         self._process: Popen[bytes] | None = None
         self._channel: socket.socket | None = None
         self._lifeline: socket.socket | None = None
@@ -107,18 +99,18 @@ class Child:
         self._stopped = self._ended = False
         renew_after_fork(self)
 
-    def ask(self, function: bytes, item: Frames) -> Message:
-        """Have the process call a function.
+    def ask(self, function: bytes, item: Parts) -> Message:
+        """Call a function in the process.
 
         Args:
-            function: Its pickle; sent when it is another than last time.
-            item: The pickle of its argument.
+            function: Pickle of the function; sent if it is not the same as in the last call.
+            item: Pickle of its argument.
 
         Returns:
             The kind of the answer, and its content.
 
         Raises:
-            ProcessDied: If none can be started, or it dies before it has answered.
+            ProcessDied: If no process can be started, or it dies before it has answered.
         """
         try:
             return self._ask(function, item)
@@ -126,13 +118,13 @@ class Child:
             raise ProcessDied(self._reap(0 if self._stopped else LIVENESS_SECONDS)) from None
 
     def stop(self, *, for_good: bool = False) -> None:
-        """End the process, also in the middle of a call; the next call has another one.
+        """End the process, also in the middle of a call; the next call starts another one.
 
-        For any thread, also in a finaliser: it takes no lock. The owner, who may be waiting for an answer, hears of it
-        and does the rest.
+        Can be called by any thread, and in a finaliser: it takes no lock. It closes the channel; the owner's thread,
+        which may be waiting for an answer, then waits for the process.
 
         Args:
-            for_good: Whether there is to be no next call.
+            for_good: Whether there is no next call.
         """
         self._stopped = True
         self._ended |= for_good
@@ -142,30 +134,30 @@ class Child:
                 channel.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Let an idle process end, and wait for that."""
+        """End an idle process, and wait for it."""
         self._ended = True
         if self._process is not None:
             self._reap(ENDING_SECONDS)
 
     def begin_anew(self) -> None:
-        """Forget the process without touching it: after a fork it is the parent's."""
+        """Forget the process, and leave it as it is: after a fork it is the parent's."""
         process, self._process = self._process, None
         if process is not None:
-            process.returncode = 0  # or it would be waited for, and warned about, by the wrong process
+            process.returncode = 0  # or Popen would wait for it, and warn about it, in the wrong process
         self._close_sockets()
 
-    def _ask(self, function: bytes, item: Frames) -> Message:
+    def _ask(self, function: bytes, item: Parts) -> Message:
         try:
             self._send(function, item)
         except ConnectionError:
-            # It died while it had nothing to do; this item has nothing to do with it.
+            # It died while it was idle, so this item is not the reason.
             self._reap(0)
             self._send(function, item)
         if self._ended:
             self.stop()
         return _worker.receive(self._read)
 
-    def _send(self, function: bytes, item: Frames) -> None:
+    def _send(self, function: bytes, item: Parts) -> None:
         if self._process is None or self._process.poll() is not None:
             self._restart()
         if self._function is not function:
@@ -177,12 +169,12 @@ class Child:
         if self._process is not None:
             self._reap(0)
         self._stopped = False
-        with _two_ends() as (self._channel, channel), _two_ends() as (self._lifeline, lifeline):
+        with _opening_pair() as (self._channel, channel), _opening_pair() as (self._lifeline, lifeline):
             passed = (channel.fileno(), lifeline.fileno())
             try:
                 self._process = Popen(
-                    [*self._start_as.command, *map(str, passed)],
-                    env=self._start_as.environment,
+                    [*self._options.command, *map(str, passed)],
+                    env=self._options.environment,
                     stdin=DEVNULL,
                     pass_fds=passed,
                 )
@@ -192,7 +184,7 @@ class Child:
         self._function = None
         self._poller = select.poll()
         self._poller.register(self._channel, select.POLLIN)
-        _worker.send(self._write, PATH, _worker.dumps(self._start_as.path))
+        _worker.send(self._write, PATH, _worker.dumps(self._options.path))
 
     def _write(self, data: Buffer) -> int:
         assert self._channel is not None
@@ -206,7 +198,7 @@ class Child:
         return self._channel.recv_into(into)
 
     def _reap(self, patience_seconds: float) -> str:
-        """Close the channel, wait for the process, in the end kill it; say how it ended."""
+        """Close the channel, wait for the process, kill it if it does not end; describe how it ended."""
         process, self._process = self._process, None
         assert process is not None
         if self._channel is not None:
@@ -217,7 +209,7 @@ class Child:
             process.kill()
             process.wait()
         self._close_sockets()
-        return f"worker process {process.pid} {_how(process.returncode)}"
+        return f"worker process {process.pid} {_describe_status(process.returncode)}"
 
     def _close_sockets(self) -> None:
         for end in (self._channel, self._lifeline):
@@ -226,7 +218,7 @@ class Child:
         self._channel = self._lifeline = None
 
 
-def _how(status: int) -> str:
+def _describe_status(status: int) -> str:
     if status >= 0:
         return f"exited with status {status}"
     name = signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"
@@ -234,7 +226,7 @@ def _how(status: int) -> str:
 
 
 @contextmanager
-def _two_ends() -> Iterator[tuple[socket.socket, socket.socket]]:
+def _opening_pair() -> Iterator[tuple[socket.socket, socket.socket]]:
     ours, theirs = socket.socketpair()
     with theirs:
         yield ours, theirs
@@ -244,47 +236,47 @@ class Children:
     """The processes of one pool, each owned by one of its threads."""
 
     def __init__(self) -> None:
-        self._start = Start()
-        self._of: dict[Thread, Child] = {}
+        self._options = StartOptions()
+        self._by_thread: dict[Thread, Child] = {}
         self._ended = False
         self._owner = os.getpid()
 
     @contextmanager
-    def for_this_thread(self) -> Iterator[None]:
-        """Where `child_of_this_thread` is a child of this pool."""
-        # Its processes inherit this: Ctrl-C reaches every process of the terminal, and is the parent's business.
+    def serving_this_thread(self) -> Iterator[None]:
+        """Give the calling thread a process of this pool, see `child_of_this_thread`."""
+        # Processes inherit the mask: Ctrl-C is sent to every process of the terminal, and only the parent handles it.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        child = Child(self._start)
-        _own.child = self._of[current_thread()] = child
+        child = Child(self._options)
+        _thread_local.child = self._by_thread[current_thread()] = child
         if self._ended:
             child.stop(for_good=True)
         try:
             yield
         finally:
-            del self._of[current_thread()], _own.child
+            del self._by_thread[current_thread()], _thread_local.child
             child.close()
 
     def stop(self, thread: Thread) -> None:
-        """End the process of a thread, if it has one; the next call has another."""
-        child = self._of.get(thread)
+        """End the process of a thread, if it has one; the next call starts another."""
+        child = self._by_thread.get(thread)
         if child is not None:
             child.stop()
 
     def end(self) -> None:
-        """End all processes without waiting, also in the middle of a call. For any thread, also in a finaliser."""
+        """End all processes without waiting, also in the middle of a call; in any thread, also in a finaliser."""
         self._ended = True
         if os.getpid() == self._owner:
-            for child in list(self._of.values()):
+            for child in list(self._by_thread.values()):
                 child.stop(for_good=True)
 
 
 def child_of_this_thread() -> Child:
-    """The process that works for the calling thread of a process pool."""
-    child: Child = _own.child
+    """Return the process of the calling thread of a process pool."""
+    child: Child = _thread_local.child
     return child
 
 
-_own = local()
+_thread_local = local()
 
 
 T = TypeVar("T")
@@ -292,33 +284,33 @@ R = TypeVar("R")
 
 STAGE = "parallel"
 
-# Seconds for a thread to end once the process that it waited for has been killed.
+# Seconds for a thread to end after its process was killed.
 _KILLED_SECONDS = 5.0
 
 
 class ProcessPool(ThreadPool):
-    """Threads that each own a worker process, started with the first call that the thread makes in it.
+    """Threads that each own a worker process, started at the thread's first call.
 
-    A worker is a fresh interpreter with one thread and the options, environment and ``sys.path`` that this one had when
-    the pool was made. It imports what its function needs, and never the main program: no ``if __name__ == "__main__"``
-    is needed, and nothing that is defined there can be sent. Tasks run in the threads; what `RemoteCalls` wraps runs
-    in their processes.
+    A worker is a new interpreter with one thread and the options, environment and ``sys.path`` of this process at the
+    time the pool was made. It imports the modules of its function, but never the main program: no
+    ``if __name__ == "__main__"`` is needed, and objects that are defined there cannot be sent. Tasks run in the
+    threads; functions that `RemoteCalls` wraps run in their processes.
 
-    A process that dies is replaced. Unlike a thread, one that is at a call can be ended: `abandon` does so at once,
-    `close` after the time it is to wait, and so do the garbage collector and the end of this process, however it comes.
+    A process that dies is replaced. Unlike a thread, a process can be ended during a call: `abandon` does so at once,
+    `close` after its wait, and so do the garbage collector and any end of this process.
 
     Args:
-        workers: Most processes; at least 1.
+        workers: Largest number of processes; at least 1.
         name: Threads are called ``framefeed-{name}-{number}``.
     """
 
     def __init__(self, workers: int, name: str = "process") -> None:
         self._children = Children()
-        super().__init__(workers, name, around=self._children.for_this_thread)
+        super().__init__(workers, name, around=self._children.serving_this_thread)
         finalize(self, self._children.end).atexit = False
 
     def stop(self, worker: threading.Thread) -> None:
-        """End the process of a thread in the middle of its call; the next call has another."""
+        """End the process of a thread in the middle of its call; the next call starts another."""
         self._children.stop(worker)
 
     def abandon(self) -> None:
@@ -330,7 +322,7 @@ class ProcessPool(ThreadPool):
         """Drop queued tasks, wait for the calls that are running, and end those that take longer.
 
         Args:
-            wait_seconds: How long to wait at most.
+            wait_seconds: Longest wait.
 
         Returns:
             Whether all other threads, and with them all processes, have ended.
@@ -346,21 +338,21 @@ class ProcessPool(ThreadPool):
 
 
 class RemoteCalls(Generic[T, R]):
-    """A function as the threads of a `ProcessPool` call it: in their processes.
+    """Calls a function in the processes of the threads of a `ProcessPool`.
 
     Args:
-        function: Whatever can be pickled and is not defined in the main program; it is pickled here and now, sent once
-            to each process, and keeps its state from call to call there.
+        function: A callable that can be pickled and is not defined in the main program. It is pickled at once, sent
+            once to each process, and keeps its state there between calls.
 
     Raises:
         UsageError: If it cannot be sent.
     """
 
     def __init__(self, function: Callable[[T], R]) -> None:
-        sent = outcome_of(_function_dumps, function)
+        sent = outcome_of(_dump_function, function)
         if isinstance(sent, Err):
             raise UsageError(
-                f"{shortened(function)} cannot be sent to a worker process ({_named(sent.error)}): "
+                f"{shortened(function)} cannot be sent to a worker process ({_describe_error(sent.error)}): "
                 'use a function of an importable module, or kind="threads"'
             ) from sent.error
         self._function = sent.value
@@ -369,23 +361,23 @@ class RemoteCalls(Generic[T, R]):
         """Call the function in the process of this thread.
 
         Returns:
-            A copy of what it returned.
+            A copy of its result.
 
         Raises:
             UsageError: If the item or the result cannot be sent.
-            LoadError: If the function raised what cannot be sent.
+            LoadError: If the function raised an exception that cannot be sent.
             ProcessDied: If the process died before it answered.
         """
         sent = outcome_of(dumps, item)
         if isinstance(sent, Err):
             raise UsageError(
-                f"{shortened(item)} cannot be sent to a worker process ({_named(sent.error)}): "
+                f"{shortened(item)} cannot be sent to a worker process ({_describe_error(sent.error)}): "
                 'use items that can be pickled, or kind="threads"'
             ) from sent.error
         kind, answer = child_of_this_thread().ask(self._function, sent.value)
         received = outcome_of(loads, answer)
         if isinstance(received, Err):
-            message = f"the result of a worker process cannot be unpickled ({_named(received.error)})"
+            message = f"the result of a worker process cannot be unpickled ({_describe_error(received.error)})"
             raise LoadError(message, stage=STAGE) from received.error
         if kind != VALUE:
             _raise_remote(kind, *received.value)
@@ -413,23 +405,23 @@ def _raise_remote(kind: bytes, error: Any, remote_traceback: str) -> NoReturn:
     try:
         raise error
     finally:
-        # The traceback reaches this frame, and would so reach itself.
+        # The traceback refers to this frame, which must not refer to the error.
         del error
 
 
-def _named(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
 class _FunctionPickler(pickle.Pickler):
     def reducer_override(self, value: object) -> Any:
         if isinstance(value, type | FunctionType) and value.__module__ == "__main__":
-            # Saved by name, it would be looked for in the worker's own main program.
+            # Pickled by name, it would be imported from the worker's own main program.
             raise UsageError(f"{value.__qualname__} is defined in the main program: move it into a module")
         return NotImplemented
 
 
-def _function_dumps(function: Callable[..., Any]) -> bytes:
+def _dump_function(function: Callable[..., Any]) -> bytes:
     buffer = io.BytesIO()
     _FunctionPickler(buffer, protocol=5).dump(function)
     return buffer.getvalue()
@@ -439,7 +431,7 @@ KINDS = ("inline", "threads", "processes")
 
 
 def open_pool(workers: int, kind: str = "threads") -> Pool:
-    """Make a pool.
+    """Make a pool of a kind.
 
     Args:
         workers: Number of calls that run at once; with 0, calls run inline for every kind.

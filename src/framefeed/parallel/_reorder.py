@@ -1,4 +1,4 @@
-"""A bounded reorder buffer: work finishes in any order, results leave in the order of their positions.
+"""Reorder results in a bounded buffer: work finishes in any order, results are taken in the order of their positions.
 
 States of one position, in the order in which positions are handed out (0, 1, 2, ...)::
 
@@ -14,11 +14,11 @@ States of one position, in the order in which positions are handed out (0, 1, 2,
     take      the head, and only when it is READY
     ========  =================================================================================
 
-The head is the lowest position inside. Two laws follow. Whatever is inside, the head can start, is running or is
-ready, so waiting for it always ends. And READY results weigh at most ``max_bytes`` plus what was already running when
-that weight was passed.
+The head is the lowest position in the buffer. Two laws follow. The head can always start, is running or is ready, so
+waiting for it always ends. And READY results weigh at most ``max_bytes`` plus the results that were already running
+when that weight was passed.
 
-No thread, lock or clock in here: where threads share a buffer, its owner has the lock.
+No thread, lock or clock: if threads share a buffer, its owner has the lock.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ R = TypeVar("R")
 
 
 class ReorderBuffer(Generic[T, R]):
-    """Items in, results out in the order of the items.
+    """Takes items, and returns results in the order of the items.
 
     Args:
-        max_count: Most items inside at once, from `admit` to `take`; at least 1.
-        max_bytes: Weight of READY results above which only the head may start; None for no such bound.
+        max_count: Most items in the buffer, from `admit` to `take`; at least 1.
+        max_bytes: Weight of READY results above which only the head may start; None for no limit.
     """
 
     __slots__ = ("_head", "_max_bytes", "_max_count", "_next_start", "_queued", "_ready", "_ready_bytes", "_running")
@@ -67,7 +67,7 @@ class ReorderBuffer(Generic[T, R]):
 
     @property
     def head(self) -> int:
-        """Position of the next result to leave."""
+        """Position of the next result."""
         return self._head
 
     @property
@@ -82,29 +82,29 @@ class ReorderBuffer(Generic[T, R]):
 
     @property
     def head_is_ready(self) -> bool:
-        """Whether `take` has something to give."""
+        """Whether `take` can return a result."""
         return self._head in self._ready
 
     @property
     def head_item(self) -> T | None:
-        """The item that the next result belongs to; None where there is none or it is already finished."""
+        """Item of the next result; None if there is none or it is already finished."""
         if self._queued and self._next_start == self._head:
             return self._queued[0]
         return self._running.get(self._head)
 
     @property
     def startable(self) -> int:
-        """How many QUEUED positions may start now, as far as is known before any of them finishes."""
-        if not self._overweight:
+        """Number of QUEUED positions that may start now, before any of them finishes."""
+        if not self._is_overweight:
             return len(self._queued)
         return int(bool(self._queued) and self._next_start == self._head)
 
     @property
-    def _overweight(self) -> bool:
+    def _is_overweight(self) -> bool:
         return self._max_bytes is not None and self._ready_bytes > self._max_bytes
 
     def admit(self, item: T) -> int:
-        """Take in one item and return its position.
+        """Add one item and return its position.
 
         Raises:
             UsageError: If there is no room.
@@ -115,7 +115,7 @@ class ReorderBuffer(Generic[T, R]):
         return self._next_start + len(self._queued) - 1
 
     def start(self) -> tuple[int, T] | None:
-        """Set the first queued position running; None where nothing may start."""
+        """Start the first queued position and return it with its item; None if none may start."""
         if not self.startable:
             return None
         position, item = self._next_start, self._queued.popleft()
@@ -127,9 +127,9 @@ class ReorderBuffer(Generic[T, R]):
         """Store the result of a running position.
 
         Args:
-            position: As `start` gave it.
-            result: What to hand out at this position.
-            weight: Its size in bytes.
+            position: Position that `start` returned.
+            result: Result of the position.
+            weight: Bytes of the result.
 
         Raises:
             UsageError: If that position is not running.
@@ -141,7 +141,7 @@ class ReorderBuffer(Generic[T, R]):
         self._ready_bytes += weight
 
     def take(self) -> R:
-        """Hand out the result of the head.
+        """Remove and return the result of the head.
 
         Raises:
             UsageError: If the head is not ready.

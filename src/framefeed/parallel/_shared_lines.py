@@ -1,4 +1,4 @@
-"""SharedLines: lines that several processes append to one small file, read by any of them."""
+"""Share lines between processes through a small file."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from multiprocessing.context import get_spawning_popen
 
 
 class SharedLines:
-    """A file that grows by whole lines; it is removed with the object that made it.
+    """A file that processes append whole lines to; it is removed with the object that made it.
 
-    Forked processes share it, and so do those that get it as an argument when they are started. Any other copy, by
+    Forked processes share it, and processes that receive it as an argument when they are started. Any other copy, by
     ``pickle`` or ``copy``, is a new file.
 
     Args:
-        max_bytes: Longest file; what is appended beyond that is dropped.
+        max_bytes: Largest size of the file; further lines are dropped.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -37,7 +37,7 @@ class SharedLines:
         return _attached, (self.path, self._max_bytes)
 
     def append(self, line: bytes) -> bool:
-        """Append one line, which must not contain a line break; give whether it was taken.
+        """Append one line, which must not contain a line break; return whether it was written.
 
         Raises:
             OSError: The file cannot be written.

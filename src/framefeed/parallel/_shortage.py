@@ -1,4 +1,4 @@
-"""Tell a shortage of the machine from a fact about a file; release what is idle, and try once more."""
+"""Recognise shortages of memory, descriptors or threads; release idle resources and try once more."""
 
 from __future__ import annotations
 
@@ -27,42 +27,42 @@ _ADVICE = {
 
 
 _MAY_BE_SHORTAGES = (MemoryError, OSError, SystemError, FramefeedError)
-"""PyAV's and Arrow's own derive from the first two; ours have them as their cause."""
-_UNSAID = "error return without exception set"
-"""What Python says where NumPy 2.4 gets no memory to index an array with another, and forgets to say so."""
+"""Errors of PyAV and Arrow derive from the first two; framefeed's own errors have them as their cause."""
+_NUMPY_NO_MEMORY = "error return without exception set"
+"""Message of the SystemError that NumPy 2.4 raises without memory to index an array with another."""
 
 
 class Releasable(Protocol):
-    """What keeps idle resources for a next call."""
+    """An object that keeps idle resources for a next call."""
 
     def release_idle(self) -> None:
-        """Release what is not in use; called by any thread, so it takes no lock."""
+        """Release idle resources; any thread may call it, so it takes no lock."""
         ...
 
 
 def shortage_in(error: BaseException | None) -> str | None:
-    """Say what ran out, if an error, or what led to it, is a shortage of the machine; else None."""
+    """Name the resource that ran out, if an error or one of its causes is a shortage; else None."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         if isinstance(error, ResourceExhausted) and error.resource:
             return error.resource
-        if isinstance(error, MemoryError) or (isinstance(error, SystemError) and str(error) == _UNSAID):
+        if isinstance(error, MemoryError) or (isinstance(error, SystemError) and str(error) == _NUMPY_NO_MEMORY):
             return _RESOURCES[errno.ENOMEM]
         if isinstance(error, OSError) and error.errno in _RESOURCES:
             return _RESOURCES[error.errno]
-        # Not the context: that may be what the caller is handling.
+        # Not the context, which may be an error that the caller is handling.
         error = error.__cause__
     return None
 
 
 def resource_exhausted(resource: str, name: str, stage: str) -> ResourceExhausted:
-    """Build the error that says what ran out.
+    """Build the error for a shortage.
 
     Args:
-        resource: As `shortage_in` says it.
-        name: Of the source that was being read, or of the work.
-        stage: What was being done: "open", "index", "decode", ...
+        resource: Name of the resource, see `shortage_in`.
+        name: Name of the source, or of the work.
+        stage: Stage of the work: "open", "index", "decode", ...
     """
     advice = _ADVICE.get(resource, "free some of it")
     return ResourceExhausted(
@@ -74,25 +74,25 @@ def resource_exhausted(resource: str, name: str, stage: str) -> ResourceExhauste
 
 
 def try_again_in_shortage(call: Callable[[], R], name: str, stage: str, again: Callable[[str], R] | None = None) -> R:
-    """Call a function; where something ran out, release what is idle and call it once more.
+    """Call a function; in a shortage, release idle resources and call it once more.
 
     Args:
-        call: Safe to be called a second time.
-        name: For the error's message.
-        stage: Likewise.
-        again: What is called the second time, if it is not the same: with what ran out.
+        call: A function that can be called twice.
+        name: Name of the source or the work, for the message.
+        stage: Stage of the work, for the message.
+        again: Called the second time in place of ``call``, with the name of the resource.
 
     Raises:
-        ResourceExhausted: Something ran out both times.
+        ResourceExhausted: A shortage both times.
     """
     try:
         return call()
     except _MAY_BE_SHORTAGES as error:
         resource = shortage_in(error)
-        # What raises this has tried twice already.
+        # A function that raises ResourceExhausted has tried twice already.
         if resource is None or (isinstance(error, ResourceExhausted) and again is None):
             raise
-    # Here, where the error is gone, and with its traceback what the first call held.
+    # Outside the handler: the traceback of the error, which refers to objects of the first call, is freed.
     gc.collect()
     release_idle()
     try:
@@ -103,17 +103,17 @@ def try_again_in_shortage(call: Callable[[], R], name: str, stage: str, again: C
 
 
 def allocate(make: Callable[[], R], nbytes: int, what: str, advice: str, source: str | None = None) -> R:
-    """Call what allocates memory; where there is none left, release what is idle and call it once more.
+    """Call a function that allocates memory; without memory, release idle resources and call it once more.
 
     Args:
         make: Allocates.
-        nbytes: How much.
-        what: It is for: "a batch of 16 clips".
-        advice: What to ask for instead: "use a smaller batch_size".
-        source: Name of the source concerned, if there is one.
+        nbytes: Bytes that it allocates.
+        what: Purpose of the memory: "a batch of 16 clips".
+        advice: Advice for the message: "use a smaller batch_size".
+        source: Name of the source, if there is one.
 
     Raises:
-        ResourceExhausted: There is none either time.
+        ResourceExhausted: No memory both times.
     """
     try:
         return make()
@@ -129,7 +129,7 @@ def allocate(make: Callable[[], R], nbytes: int, what: str, advice: str, source:
 
 
 def raise_shortage(error: BaseException, name: str, stage: str) -> None:
-    """Raise ResourceExhausted if an error is a shortage; return if it is another one, or says so itself."""
+    """Raise ResourceExhausted if an error is a shortage; return if it is another error, or ResourceExhausted itself."""
     resource = shortage_in(error)
     if resource is not None and not isinstance(error, ResourceExhausted):
         raise resource_exhausted(resource, name, stage) from error
@@ -139,14 +139,14 @@ _RELEASABLE: dict[int, weakref.ref[Releasable]] = {}
 
 
 def register_releasable(pool: Releasable) -> None:
-    """Have a pool release what is idle when something runs out; it is not kept alive."""
-    # Single operations on a dict, which need no lock: also in a finaliser, and after a fork.
+    """Call the pool's `Releasable.release_idle` in a shortage; the pool is not kept alive."""
+    # Single operations on a dict, which need no lock, also in a finaliser and after a fork.
     key = id(pool)
     _RELEASABLE[key] = weakref.ref(pool, lambda _: _RELEASABLE.pop(key, None))
 
 
 def release_idle() -> None:
-    """Release what all pools of this process keep for a next call."""
+    """Release the idle resources of all pools of this process."""
     for reference in list(_RELEASABLE.values()):
         pool = reference()
         if pool is not None:

@@ -1,6 +1,6 @@
-"""Stop long work from outside: a time limit, or a cancelled run, looked at between two steps.
+"""Stop long work from outside: by a time limit, or because its run was cancelled.
 
-The time limit and the run belong to the thread that works. Loops over packets, frames and reads call `check_stop`.
+Both belong to the thread that works. Loops over packets, frames and reads call `check_stop`.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import cast
 from framefeed.errors import LimitExceeded, UsageError
 
 DEADLINE = "deadline_seconds"
-"""The limit that an error names where time ran out."""
+"""Name of the limit in the error."""
 
 
 class Cancelled(Exception):
-    """The result of this call is not needed any more."""
+    """The result of this call is no longer needed."""
 
 
 class _Work(threading.local):
-    """What the calling thread is doing."""
+    """Limits of the work of the calling thread."""
 
     until: float = math.inf
     limit_seconds: float = math.inf
@@ -36,10 +36,10 @@ _work = _Work()
 
 
 def check_stop() -> None:
-    """Raise if the work of the calling thread is to end.
+    """Raise if the work of the calling thread must end.
 
     Raises:
-        Cancelled: The run that the work is part of was cancelled.
+        Cancelled: The run of the work was cancelled.
         LimitExceeded: The work took longer than its time limit.
     """
     if _work.is_cancelled is not None and _work.is_cancelled():
@@ -54,11 +54,7 @@ def check_stop() -> None:
 
 
 def check_deadline(seconds: object) -> None:
-    """Make sure that a caller's ``deadline_seconds`` is a duration, or None.
-
-    Raises:
-        UsageError: It is not.
-    """
+    """Raise UsageError unless ``deadline_seconds`` is a duration or None."""
     is_number = isinstance(seconds, Real) and not isinstance(seconds, bool)
     if seconds is not None and not (is_number and cast("float", seconds) > 0):
         raise UsageError(f"deadline_seconds must be more than 0, or None for no bound, not {seconds!r}")
@@ -66,11 +62,11 @@ def check_deadline(seconds: object) -> None:
 
 @contextmanager
 def time_limit(seconds: float | None, name: str) -> Iterator[None]:
-    """Bound the work inside the block; the nearer of two nested limits counts.
+    """Limit the time of the work in the block; of nested limits the earlier one counts.
 
     Args:
-        seconds: Longest duration, or None for no bound of this block's own.
-        name: Of the source that is worked on, for the error's message.
+        seconds: Longest duration, or None for no limit.
+        name: Name of the source, for the message.
     """
     before = (_work.until, _work.limit_seconds, _work.name)
     until = math.inf if seconds is None else monotonic() + seconds
@@ -84,7 +80,7 @@ def time_limit(seconds: float | None, name: str) -> Iterator[None]:
 
 @contextmanager
 def cancelled_by(is_cancelled: Callable[[], bool]) -> Iterator[None]:
-    """Have `check_stop` end the work inside the block once a run is cancelled."""
+    """Make `check_stop` raise in the block as soon as a run is cancelled."""
     before = _work.is_cancelled
     _work.is_cancelled = is_cancelled if before is None else lambda: is_cancelled() or before()
     try:

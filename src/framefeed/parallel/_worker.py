@@ -1,23 +1,23 @@
 """The program of a worker process, and the messages between it and the process that started it.
 
-It is run as a file, ``python -P _worker.py CHANNEL LIFELINE``, and imports the standard library alone: a worker has
-nothing in memory but what its function imports, and the main module of the user's program is not run a second time.
+It is run as a file, ``python -P _worker.py CHANNEL LIFELINE``, and imports the standard library alone: a worker loads
+only the modules that its function imports, and the main module of the user's program is not run a second time.
 Both arguments are numbers of inherited sockets.
 
-A message is a header (kind, number of frames, bytes of the first frame), the bytes of each further frame, and the
-frames: a pickle of protocol 5 and the large buffers that it refers to, which are so written and read without a copy.
+A message is a header (kind, number of parts, bytes of the first part), the bytes of each further part, and the parts:
+a pickle of protocol 5 and the large buffers that it refers to, so that these are written and read without a copy.
 
 =========  =========  ==============================================================
 direction  kind       content
 =========  =========  ==============================================================
 to         PATH       ``sys.path``; comes first
-to         FUNCTION   what to call from now on
-to         ITEM       what to call it with; each is answered by one of the following
-from       VALUE      what the function returned
+to         FUNCTION   the function of the following items
+to         ITEM       the argument of a call; each is answered by one of the following
+from       VALUE      the result of the function
 from       ERROR      (the exception that it raised, its traceback as text)
 from       FOREIGN    the same for one that cannot be pickled: (its name and message, its traceback as text)
-from       UNUSABLE   the same where the function or the item could not be rebuilt here
-from       UNSENDABLE the same where the result could not be pickled
+from       UNUSABLE   the same if the function or the item could not be unpickled here
+from       UNSENDABLE the same if the result could not be pickled
 =========  =========  ==============================================================
 """
 
@@ -34,48 +34,48 @@ from functools import partial
 from typing import Any, NoReturn
 
 Buffer = bytes | bytearray | memoryview
-Frames = Sequence[Buffer]
-Message = tuple[bytes, Frames]
+Parts = Sequence[Buffer]
+Message = tuple[bytes, Parts]
 
 PATH, FUNCTION, ITEM = b"P", b"F", b"I"
 VALUE, ERROR, FOREIGN, UNUSABLE, UNSENDABLE = b"V", b"E", b"X", b"U", b"S"
 
 _HEADER = struct.Struct("<cIQ")
 
-# Smaller buffers travel inside of the pickle: a copy of 16 KiB costs less than the two system calls it saves.
+# Smaller buffers are inside the pickle: a copy of 16 KiB costs less than two more system calls.
 _OUT_OF_BAND_BYTES = 1 << 14
 
 
-def dumps(value: object) -> Frames:
-    """Pickle a value; its large buffers are referred to, not copied."""
+def dumps(value: object) -> Parts:
+    """Pickle a value; large buffers are not copied."""
     buffers: list[Buffer] = []
 
-    def keeps_inside(buffer: pickle.PickleBuffer) -> bool:
+    def is_inside(buffer: pickle.PickleBuffer) -> bool:
         raw = buffer.raw()
         if raw.nbytes >= _OUT_OF_BAND_BYTES:
             buffers.append(raw)
             return False
         return True
 
-    return [pickle.dumps(value, protocol=5, buffer_callback=keeps_inside), *buffers]
+    return [pickle.dumps(value, protocol=5, buffer_callback=is_inside), *buffers]
 
 
-def loads(frames: Frames) -> Any:
-    """Rebuild a value; its large buffers stay where they are."""
-    return pickle.loads(frames[0], buffers=frames[1:])  # noqa: S301 - from the other end of a socket that has two
+def loads(parts: Parts) -> Any:
+    """Unpickle a value; large buffers are not copied."""
+    return pickle.loads(parts[0], buffers=parts[1:])  # noqa: S301 - from the other end of a socket that has two
 
 
-def send(write: Callable[[Buffer], int], kind: bytes, frames: Frames) -> None:
+def send(write: Callable[[Buffer], int], kind: bytes, parts: Parts) -> None:
     """Write a message.
 
     Args:
         write: Writes some bytes and returns how many.
         kind: One of the kinds above.
-        frames: As `dumps` gives them.
+        parts: As `dumps` gives them.
     """
-    lengths = [len(frame) for frame in frames]
-    start = _HEADER.pack(kind, len(frames), lengths[0]) + struct.pack(f"<{len(frames) - 1}Q", *lengths[1:])
-    for buffer in (b"".join([start, frames[0]]), *frames[1:]):
+    lengths = [len(part) for part in parts]
+    start = _HEADER.pack(kind, len(parts), lengths[0]) + struct.pack(f"<{len(parts) - 1}Q", *lengths[1:])
+    for buffer in (b"".join([start, parts[0]]), *parts[1:]):
         left = memoryview(buffer)
         while left:
             left = left[write(left) :]
@@ -113,30 +113,30 @@ def _attempt(function: Callable[..., Any], argument: object) -> tuple[Any, BaseE
         return None, error
 
 
-def _answer(loaded: tuple[Any, BaseException | None], frames: Frames) -> Message:
+def _make_answer(loaded: tuple[Any, BaseException | None], parts: Parts) -> Message:
     function, error = loaded
     if error is not None:
-        return UNUSABLE, dumps(_described(error))
-    item, error = _attempt(loads, frames)
+        return UNUSABLE, dumps(_describe(error))
+    item, error = _attempt(loads, parts)
     if error is not None:
-        return UNUSABLE, dumps(_described(error))
+        return UNUSABLE, dumps(_describe(error))
     value, error = _attempt(function, item)
     if error is not None:
-        return _failure(error)
+        return _make_failure(error)
     answer, error = _attempt(dumps, value)
-    return (VALUE, answer) if error is None else (UNSENDABLE, dumps(_described(error)))
+    return (VALUE, answer) if error is None else (UNSENDABLE, dumps(_describe(error)))
 
 
-def _failure(error: BaseException) -> Message:
-    answer, unsendable = _attempt(dumps, (error, _described(error)[1]))
+def _make_failure(error: BaseException) -> Message:
+    answer, unsendable = _attempt(dumps, (error, _describe(error)[1]))
     if unsendable is None:
         # Many exceptions can be pickled and not rebuilt: those with an __init__ of their own.
         _, unsendable = _attempt(loads, answer)
-    return (ERROR, answer) if unsendable is None else (FOREIGN, dumps(_described(error)))
+    return (ERROR, answer) if unsendable is None else (FOREIGN, dumps(_describe(error)))
 
 
-def _described(error: BaseException) -> tuple[str, str]:
-    # Not at the top: it takes as long to import as all of the rest, and few workers need it.
+def _describe(error: BaseException) -> tuple[str, str]:
+    # Imported here: it takes as long as all other imports together, and few workers need it.
     from traceback import format_exception, format_exception_only
 
     # The first step of the traceback is _attempt.
@@ -144,11 +144,11 @@ def _described(error: BaseException) -> tuple[str, str]:
     return "".join(format_exception_only(error)).strip(), "".join(format_exception(type(error), error, steps))
 
 
-def _die_with(lifeline: int) -> None:
-    """Have the kernel end this process when its parent goes, whatever it is doing then.
+def _end_with_parent(lifeline: int) -> None:
+    """Make the kernel end this process when its parent ends.
 
-    The other end of the lifeline is open in the parent alone and never written to; when it closes, SIGIO comes, and
-    ends a process that does not handle it: also one that hangs in native code.
+    The other end of the lifeline is open only in the parent, and never written to. When it closes, the kernel sends
+    SIGIO, which ends a process that has no handler for it, also one that hangs in native code.
     """
     fcntl(lifeline, F_SETOWN, os.getpid())
     fcntl(lifeline, F_SETFL, fcntl(lifeline, F_GETFL) | os.O_ASYNC | os.O_NONBLOCK)
@@ -156,33 +156,29 @@ def _die_with(lifeline: int) -> None:
         os.read(lifeline, 1)
     except BlockingIOError:
         return
-    sys.exit()  # the parent went before
-
-
-def _read(channel: int, left: memoryview) -> int:
-    return os.readv(channel, [left])
+    sys.exit()  # the parent has ended already
 
 
 def main(channel: int, lifeline: int) -> None:
     """Call the function on one item after another until the parent closes the channel."""
-    _die_with(lifeline)
+    _end_with_parent(lifeline)
     loaded: tuple[Any, BaseException | None] = None, None
     while True:
         try:
-            kind, frames = receive(partial(_read, channel))
+            kind, parts = receive(lambda buffer: os.readv(channel, [buffer]))
             if kind == PATH:
-                sys.path[:] = loads(frames)
+                sys.path[:] = loads(parts)
             elif kind == FUNCTION:
-                loaded = _attempt(loads, frames)
+                loaded = _attempt(loads, parts)
             else:
-                send(partial(os.write, channel), *_answer(loaded, frames))
-            del frames
+                send(partial(os.write, channel), *_make_answer(loaded, parts))
+            del parts
         except (EOFError, ConnectionError):
             return
 
 
-def _leave() -> NoReturn:
-    # What is left of an interpreter's end takes 0.1 s where large libraries are loaded, and nothing needs it.
+def _exit_quickly() -> NoReturn:
+    # The rest of the interpreter's finalisation takes 0.1 s if large libraries are loaded, and nothing needs it.
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
@@ -192,4 +188,4 @@ def _leave() -> NoReturn:
 
 if __name__ == "__main__":
     main(*map(int, sys.argv[1:]))
-    _leave()
+    _exit_quickly()

@@ -1,4 +1,4 @@
-"""Compute which frames each position of an epoch wants."""
+"""Compute the frames of each position of an epoch."""
 
 from __future__ import annotations
 

@@ -1,13 +1,8 @@
-"""Wanted frames -> chosen frames: pick rule, tolerance, and the policy for what lies past the end.
-
-Timeline: the frames that a clip may be made of, and exact times counted from the first of them.
-
-Windows: the part of each video that a manifest allows clips to come from.
-"""
+"""Choose the frames of a clip by number or by time: pick rule, tolerance, and the policy past the end."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from math import isfinite, isinf, isnan
 from numbers import Real
@@ -15,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from framefeed._arrays import AnyArray, BoolArray, FloatArray, IntArray
+from framefeed._arrays import BoolArray, FloatArray, IntArray
 from framefeed._checks import expected
 from framefeed._nearest import did_you_mean
 from framefeed.catalog import Catalog
@@ -25,12 +20,12 @@ from framefeed.index import NONE, PICKS, ExactTimes, FrameIndex, Pick, as_ticks,
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Frames [first, stop) of an index, as if the video had no others.
+    """Frames [first, stop) of an index, as if the video had no other frames; times are exact.
 
     Frame 0 of a timeline is the index's frame ``first``; second 0 is its pts.
 
     Attributes:
-        index: Where the video's frames are.
+        index: Frame index of the video.
         first: Ordinal of the first frame.
         stop: Ordinal after the last frame.
     """
@@ -56,7 +51,7 @@ class Timeline:
         """The frames with start <= t < end, where t is counted from the video's first frame.
 
         Args:
-            index: Where the video's frames are.
+            index: Frame index of the video.
             start_seconds: NaN for the video's start.
             end_seconds: NaN for the video's end.
 
@@ -66,8 +61,8 @@ class Timeline:
         """
         index.require_timestamps()
         whole = cls.whole(index)
-        first = whole._first_from(start_seconds, 0)
-        stop = whole._first_from(end_seconds, len(index))
+        first = whole._find_first(start_seconds, 0)
+        stop = whole._find_first(end_seconds, len(index))
         if first >= stop:
             raise FrameNotFound(
                 f"no frame in the window from {start_seconds} s to {end_seconds} s: the video's {len(index)} frames "
@@ -76,7 +71,7 @@ class Timeline:
             )
         return cls(index, first, stop)
 
-    def _first_from(self, seconds: float, default: int) -> int:
+    def _find_first(self, seconds: float, default: int) -> int:
         if isnan(seconds):
             return default
         if isinf(seconds):
@@ -101,24 +96,24 @@ class Timeline:
         return int(self.index.pts[self.stop]) if self.stop < len(self.index) else self.index.end_pts
 
     def ticks(self, seconds: ExactTimes, origin: int | Fraction | None = None) -> ExactTimes:
-        """Convert seconds, counted from ``origin`` or the first frame, to ticks; within 1 ns of a pts they are that.
+        """Convert seconds, counted from ``origin``, to ticks; a time within 1 ns of a pts becomes that pts.
 
         Args:
             seconds: T times.
-            origin: In ticks of the stream; None for the first frame's pts.
+            origin: Ticks of the stream; None for the first frame's pts.
         """
         start = self.origin if origin is None else origin
-        # The frame behind the last one too: a time that means its pts is past the end.
+        # With the pts of the frame after the last one: a time near it is past the end.
         pts = self.index.pts[self.first : self.stop + 1]
         return as_ticks(pts, seconds, self.index.time_base, self.end_pts, start)
 
-    def starts_that_fit(self, span_seconds: ExactTimes, pick: Pick) -> int:
-        """Count the frames at which a clip can begin so that its last wanted time still has a frame to pick.
+    def count_starts(self, span_seconds: ExactTimes, pick: Pick) -> int:
+        """Count the frames at which a clip can begin so that there is a frame to pick for its last time.
 
         Args:
-            span_seconds: The one time from a clip's start to its last wanted time.
-            pick: With "next" a frame must begin at or after the last wanted time; otherwise the last frame must not
-                have ended.
+            span_seconds: One time: from a clip's start to its last time.
+            pick: With "next" a frame must begin at or after the last time; otherwise the last frame must not have
+                ended.
         """
         pts, base = self.pts, self.index.time_base
         span = span_seconds.in_ticks(base)
@@ -128,7 +123,7 @@ class Timeline:
             latest = (int(pts[-1]) * below + near - above) // below
             return int(pts.searchsorted(max(latest, int(pts[0]) - 1), side="right"))
         end = self.end_pts * below
-        # A time that means the end, see `as_ticks`, is past it.
+        # A time that rounds to the end, see `as_ticks`, is past it.
         slack = near if self.stop < len(self.index) else rounding_of(end)
         bound = -((above + slack - end) // below)
         return int(pts.searchsorted(max(bound, int(pts[0])), side="left"))
@@ -139,13 +134,13 @@ POLICIES: tuple[str, ...] = ("repeat_last", "wrap", "error")
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ClipFrames:
     """Frames of one clip.
 
     Attributes:
         ordinals: Output frames of the index, int64 [T].
-        errors: Picked minus wanted time in seconds, float64 [T]; NaN where not valid, 0 where an index was wanted.
-        valid: False where the policy filled in for what lies past the end, bool [T].
+        errors: Picked minus requested time in seconds, float64 [T]; NaN where not valid, 0 for requests by number.
+        valid: False where the policy replaced a frame past the end, bool [T].
         segments: Number of the rule's segment, int64 [T].
     """
 
@@ -157,11 +152,11 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Picking:
-    """How a wanted time becomes a frame, and what stands in for what lies past the end.
+    """Options for picking a frame for a time, and for replacing frames past the end.
 
     Attributes:
         pick: "played", "nearest", "previous" or "next".
-        tolerance_seconds: Largest allowed distance between wanted and picked time, or None.
+        tolerance_seconds: Largest allowed distance between requested and picked time, or None.
         policy: "repeat_last": the frame before it in the clip, and the video's last frame where there is none;
             "wrap": the clip's own frames again from its first; "error": FrameNotFound.
     """
@@ -182,19 +177,25 @@ class Picking:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """Frames for wanted times before any policy: ordinals within the timeline, what is past the end, errors."""
+class PickedFrames:
+    """Frames for times, before the policy is applied.
+
+    Attributes:
+        numbers: Frames counted from the timeline's first, int64 [T].
+        past: True for times past the end, bool [T].
+        errors: Picked minus requested time in seconds, float64 [T]; NaN for times past the end.
+    """
 
     numbers: IntArray
     past: BoolArray
-    errors: FloatArray = field(repr=False)
+    errors: FloatArray
 
 
-def choose_frames(timeline: Timeline, numbers: IntArray, segments: IntArray, policy: Policy) -> Chosen:
+def choose_frames(timeline: Timeline, numbers: IntArray, segments: IntArray, policy: Policy) -> ClipFrames:
     """Choose frames by number: 0 is the timeline's first frame, negative numbers count from its end.
 
     Args:
-        timeline: The frames there are.
+        timeline: Frames to choose from.
         numbers: int64 [T].
         segments: int64 [T].
         policy: For numbers past the end.
@@ -204,8 +205,9 @@ def choose_frames(timeline: Timeline, numbers: IntArray, segments: IntArray, pol
     """
     count = len(timeline)
     if len(numbers) and numbers.view(np.uint64).max() < count:
-        # The usual case: all are there, and none counts from the end.
-        return Chosen(timeline.first + numbers, np.zeros(len(numbers)), np.ones(len(numbers), dtype=np.bool_), segments)
+        # The usual case: all numbers exist, and none counts from the end.
+        valid = np.ones(len(numbers), dtype=np.bool_)
+        return ClipFrames(timeline.first + numbers, np.zeros(len(numbers)), valid, segments)
     numbers = np.where(numbers < 0, numbers + count, numbers)
     if np.any(numbers < 0):
         before = int(numbers.min()) - count
@@ -217,14 +219,14 @@ def choose_frames(timeline: Timeline, numbers: IntArray, segments: IntArray, pol
             "use a shorter clip, or policy='repeat_last' or 'wrap'"
         )
     errors = np.where(past, np.nan, 0.0)
-    return Chosen(filled(timeline, numbers, past, policy), errors, ~past, segments)
+    return ClipFrames(fill_past_end(timeline, numbers, past, policy), errors, ~past, segments)
 
 
-def choose_times(timeline: Timeline, ticks: ExactTimes, segments: IntArray, picking: Picking) -> Chosen:
+def choose_times(timeline: Timeline, ticks: ExactTimes, segments: IntArray, picking: Picking) -> ClipFrames:
     """Choose frames by time.
 
     Args:
-        timeline: The frames there are.
+        timeline: Frames to choose from.
         ticks: T times as ``Timeline.ticks`` gives them.
         segments: int64 [T].
         picking: Pick rule, tolerance and policy.
@@ -232,66 +234,58 @@ def choose_times(timeline: Timeline, ticks: ExactTimes, segments: IntArray, pick
     Raises:
         FrameNotFound: Nothing to pick, an error beyond the tolerance, or past the end where the policy says so.
     """
-    found = find_times(timeline, ticks, picking)
-    ordinals = filled(timeline, found.numbers, found.past, picking.policy)
-    return Chosen(ordinals, found.errors, ~found.past, segments)
+    picked = pick_times(timeline, ticks, picking)
+    ordinals = fill_past_end(timeline, picked.numbers, picked.past, picking.policy)
+    return ClipFrames(ordinals, picked.errors, ~picked.past, segments)
 
 
-def find_times(timeline: Timeline, ticks: ExactTimes, picking: Picking) -> Found:
-    """Pick frames for times; those past the end of the last frame are marked and left to the policy."""
+def pick_times(timeline: Timeline, ticks: ExactTimes, picking: Picking) -> PickedFrames:
+    """Pick frames for times; times past the end of the last frame are only marked."""
     pts, common = timeline.pts, ticks.denominator
     numbers = pick_frames(pts, ticks, picking.pick)
     end = timeline.end_pts * common
     past = np.array([above >= end for above in ticks.numerators], dtype=np.bool_)
     if past.any() and picking.policy == "error":
         raise FrameNotFound(
-            f"{_wanted(timeline, ticks, int(past.argmax()))} lies past the end, and policy is 'error'; "
+            f"{_describe_time(timeline, ticks, int(past.argmax()))} lies past the end, and policy is 'error'; "
             "use a shorter clip, or policy='repeat_last' or 'wrap'"
         )
     if (missing := (numbers == NONE) & ~past).any():
         raise FrameNotFound(
-            f"{_wanted(timeline, ticks, int(missing.argmax()))} has no frame to pick ({picking.pick!r}); "
+            f"{_describe_time(timeline, ticks, int(missing.argmax()))} has no frame to pick ({picking.pick!r}); "
             "use another time, or pick='nearest'"
         )
     base = timeline.index.time_base
     scale, parts = base.numerator, common * base.denominator
     picked = pts[np.where(past, 0, numbers)].tolist()
-    errors = [(at * common - above) * scale / parts for at, above in zip(picked, ticks.numerators, strict=True)]
-    found = Found(numbers, past, np.where(past, np.nan, np.array(errors, dtype=np.float64)))
-    _check_tolerance(timeline, ticks, found, picking)
-    return found
-
-
-def _check_tolerance(timeline: Timeline, ticks: ExactTimes, found: Found, picking: Picking) -> None:
+    differences = [(at * common - above) * scale / parts for at, above in zip(picked, ticks.numerators, strict=True)]
+    errors = np.where(past, np.nan, np.array(differences, dtype=np.float64))
     tolerance = picking.tolerance_seconds
-    if tolerance is None or not (far := np.abs(found.errors) > tolerance).any():
-        return
-    worst = int(far.argmax())
-    number = int(found.numbers[worst])
-    raise FrameNotFound(
-        f"{_wanted(timeline, ticks, worst)} is {abs(found.errors[worst]):.6f} s away from the frame picked "
-        f"({picking.pick!r}), number {timeline.first + number} at {_shown(timeline, int(timeline.pts[number])):.6f} s: "
-        f"more than tolerance_seconds={tolerance}; allow more, or use another pick or rate"
-    )
+    if tolerance is not None and (far := np.abs(errors) > tolerance).any():
+        first = int(far.argmax())
+        number = int(numbers[first])
+        raise FrameNotFound(
+            f"{_describe_time(timeline, ticks, first)} is {abs(errors[first]):.6f} s away from the frame picked "
+            f"({picking.pick!r}), number {timeline.first + number} at {float(int(pts[number]) * base):.6f} s: "
+            f"more than tolerance_seconds={tolerance}; allow more, or use another pick or rate"
+        )
+    return PickedFrames(numbers, past, errors)
 
 
-def _wanted(timeline: Timeline, ticks: ExactTimes, number: int) -> str:
-    first, end = _shown(timeline, timeline.origin), _shown(timeline, timeline.end_pts)
+def _describe_time(timeline: Timeline, ticks: ExactTimes, number: int) -> str:
+    base = timeline.index.time_base
+    first, end = float(timeline.origin * base), float(timeline.end_pts * base)
     return (
-        f"the wanted time {float(ticks[number] * timeline.index.time_base):.6f} s on the stream's timeline (number "
+        f"the wanted time {float(ticks[number] * base):.6f} s on the stream's timeline (number "
         f"{number + 1} of the clip's {len(ticks)} times; the video's frames go from {first:.6f} s to {end:.6f} s)"
     )
 
 
-def _shown(timeline: Timeline, pts: int) -> float:
-    return float(pts * timeline.index.time_base)
+def fill_past_end(timeline: Timeline, numbers: IntArray, past: BoolArray, policy: Policy) -> IntArray:
+    """Convert numbers within a timeline to ordinals of its index, and replace those past the end by the policy.
 
-
-def filled(timeline: Timeline, numbers: IntArray, past: BoolArray, policy: Policy) -> IntArray:
-    """Turn numbers within a timeline into ordinals of its index, with the policy's frames where past the end.
-
-    As TorchCodec's samplers fill up a clip (torchcodec/samplers/_common.py), for past frames anywhere in the clip:
-    the k-th of them is "wrap"'s k-th frame of the clip, starting again when there are no more.
+    The same as TorchCodec's samplers (torchcodec/samplers/_common.py), for past frames anywhere in the clip: with
+    "wrap", the k-th of them is the k-th frame of the clip that is not past the end, then the first again.
     """
     if not past.any():
         return numbers + timeline.first
@@ -313,12 +307,12 @@ def filled(timeline: Timeline, numbers: IntArray, past: BoolArray, policy: Polic
 class Windows:
     """Start and end of each row's window in seconds, counted from the video's first frame.
 
-    A clip is chosen as if the video had no frames but those with start <= t < end: indices and seconds of the rule
-    count from the first of them, and what is past the last of them is past the end.
+    A clip is chosen as if the video had only the frames with start <= t < end: indices and seconds of the rule count
+    from the first of them.
 
     Attributes:
-        starts: float64 [R]; NaN where the window begins with the video.
-        ends: float64 [R]; NaN where it ends with the video.
+        starts: float64 [R]; NaN if the window begins with the video.
+        ends: float64 [R]; NaN if it ends with the video.
     """
 
     starts: FloatArray
@@ -331,30 +325,28 @@ class Windows:
         Raises:
             UsageError: A column is missing or holds no numbers.
         """
-        return cls(*(_seconds_column(catalog, name) for name in names))
+        return cls(*(_read_seconds(catalog, name) for name in names))
 
     def timeline(self, index: FrameIndex, row: int) -> Timeline:
-        """The frames of a row that a clip may be made of."""
+        """Make the timeline of a row's window."""
         return Timeline.within(index, float(self.starts[row]), float(self.ends[row]))
 
 
-def _seconds_column(catalog: Catalog, name: str) -> FloatArray:
+def _read_seconds(catalog: Catalog, name: str) -> FloatArray:
     values = catalog.column_values(name)
     if name == "label" or values.dtype.kind not in "iuf":
         raise UsageError(f"within: expected columns of numbers (seconds), but column {name!r} does not hold numbers")
-    return values if values.dtype == np.float64 else _checked_codes(catalog, name, values)
-
-
-def _checked_codes(catalog: Catalog, name: str, values: AnyArray) -> FloatArray:
-    # Text arrives as codes, with -1 for nothing, which would pass for seconds: a row's own value tells them apart.
+    if values.dtype == np.float64:
+        return values
+    # Text is read as codes, -1 for null, which look like seconds: the value of one row decides.
     rows = catalog.usable_rows
     coded = rows[values[rows] != -1]
-    told_by = coded[0] if len(coded) else next(iter(rows), None)
-    own = None if told_by is None else catalog[int(told_by)].columns.get(name)
-    if own is None:
+    sample = coded[0] if len(coded) else next(iter(rows), None)
+    value = None if sample is None else catalog[int(sample)].columns.get(name)
+    if value is None:
         return np.full(len(values), np.nan)
-    if isinstance(own, bool) or not isinstance(own, (int, float)):
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise UsageError(
-            f"within: expected columns of numbers (seconds), but column {name!r} holds {type(own).__name__}"
+            f"within: expected columns of numbers (seconds), but column {name!r} holds {type(value).__name__}"
         )
     return values.astype(np.float64)

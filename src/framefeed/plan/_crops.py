@@ -1,7 +1,4 @@
-"""Crops: which part of the displayed picture a clip shows, the same part in all its frames.
-
-The form of each clip's pictures, and the check, before anything is decoded, that all come out equal.
-"""
+"""Crop and resize: the same box for all frames of a clip; checked before decoding that all pictures have one size."""
 
 from __future__ import annotations
 
@@ -23,18 +20,18 @@ Size = tuple[int, int]
 
 
 class Crop(Protocol):
-    """What a plan needs of a crop; its ``repr`` must tell it from every other, for the plan's fingerprint."""
+    """A crop; its ``repr`` must differ from that of every other crop, for the plan's fingerprint."""
 
     @property
     def size(self) -> Size | None:
-        """(height, width) of the delivered picture if the crop settles it, before any ``size=`` of the plan."""
+        """(height, width) of the delivered picture if the crop has one, before any ``size=`` of the plan."""
 
     @property
     def resizes(self) -> bool:
         """Whether boxes differ in shape, so that they must be resized to ``size``."""
 
-    def box(self, height: int, width: int, place: Place) -> Box:
-        """Give (top, left, height, width) for a picture of height x width.
+    def box(self, height: int, width: int, context: Place) -> Box:
+        """Choose (top, left, height, width) in a picture of height x width.
 
         Raises:
             UsageError: The crop does not fit into the picture.
@@ -43,7 +40,7 @@ class Crop(Protocol):
 
 @dataclass(frozen=True)
 class FixedCrop:
-    """The same box of every picture: what ``crop=(top, left, height, width)`` means."""
+    """The same box of every picture, from ``crop=(top, left, height, width)``."""
 
     given: Box
     resizes = False
@@ -56,8 +53,8 @@ class FixedCrop:
         """(height, width) of the box."""
         return self.given[2:]
 
-    def box(self, height: int, width: int, place: Place) -> Box:
-        """Give the box, if it lies inside the picture."""
+    def box(self, height: int, width: int, context: Place) -> Box:
+        """Return the box, if it lies inside the picture."""
         top, left, rows, columns = self.given
         check_fit((top + rows, left + columns), height, width)
         return self.given
@@ -65,7 +62,7 @@ class FixedCrop:
 
 @dataclass(frozen=True)
 class _BoxOfSize:
-    """What crops to a fixed size share.
+    """A crop to a fixed size.
 
     Attributes:
         height: Rows of the box.
@@ -77,12 +74,12 @@ class _BoxOfSize:
     resizes = False
 
     def __post_init__(self) -> None:
-        _complete(self)
+        _fill_width(self)
 
     @property
     def size(self) -> Size | None:
         """(height, width) of the box."""
-        return _size_of(self)
+        return _get_size(self)
 
 
 @dataclass(frozen=True)
@@ -94,25 +91,25 @@ class CenterCrop(_BoxOfSize):
         width: Columns of the box; None for the same as ``height``.
     """
 
-    def box(self, height: int, width: int, place: Place) -> Box:
-        """Give the middle box; halves round to even, as in torchvision.transforms.functional.center_crop."""
-        rows, columns = check_fit(_size_of(self), height, width)
+    def box(self, height: int, width: int, context: Place) -> Box:
+        """Choose the middle box; halves round to even, as in torchvision.transforms.functional.center_crop."""
+        rows, columns = check_fit(_get_size(self), height, width)
         return round((height - rows) / 2), round((width - columns) / 2), rows, columns
 
 
 @dataclass(frozen=True)
 class RandomCrop(_BoxOfSize):
-    """A box at a random place, drawn once per clip, uniform over all places where it fits.
+    """A box of random position, drawn once per clip, uniform over all positions inside the picture.
 
     Attributes:
         height: Rows of the box.
         width: Columns of the box; None for the same as ``height``.
     """
 
-    def box(self, height: int, width: int, place: Place) -> Box:
+    def box(self, height: int, width: int, context: Place) -> Box:
         """Draw the box of one clip."""
-        rows, columns = check_fit(_size_of(self), height, width)
-        return *_corner(height - rows, width - columns, place), rows, columns
+        rows, columns = check_fit(_get_size(self), height, width)
+        return *_draw_corner(height - rows, width - columns, context), rows, columns
 
 
 @dataclass(frozen=True)
@@ -145,9 +142,9 @@ class RandomResizedCrop:
             object.__setattr__(self, "height", height)
             object.__setattr__(self, "width", width)
         if self.height is not None:
-            _complete(self)
+            _fill_width(self)
         for name in ("scale", "ratio"):
-            low, high = _interval(name, getattr(self, name))
+            low, high = _check_interval(name, getattr(self, name))
             object.__setattr__(self, name, (low, high))
         if self.scale[1] > 1:
             raise expected("scale", "shares of the picture's area, at most 1", self.scale)
@@ -155,25 +152,25 @@ class RandomResizedCrop:
     @property
     def size(self) -> Size | None:
         """(height, width) of the delivered picture, if given."""
-        return None if self.height is None else _size_of(self)
+        return None if self.height is None else _get_size(self)
 
-    def box(self, height: int, width: int, place: Place) -> Box:
+    def box(self, height: int, width: int, context: Place) -> Box:
         """Draw the box of one clip, after torchvision.transforms.RandomResizedCrop.get_params.
 
         Ten draws of area and ratio; if none fits, the middle box whose ratio is the nearest allowed.
         """
         for _ in range(10):
-            draws = place.generator.random(2)
+            draws = context.generator.random(2)
             area = height * width * (self.scale[0] + float(draws[0]) * (self.scale[1] - self.scale[0]))
             low, high = log(self.ratio[0]), log(self.ratio[1])
             ratio = exp(low + float(draws[1]) * (high - low))
             rows, columns = round(sqrt(area / ratio)), round(sqrt(area * ratio))
             if 0 < rows <= height and 0 < columns <= width:
-                return *_corner(height - rows, width - columns, place), rows, columns
-        rows, columns = self._nearest(height, width)
+                return *_draw_corner(height - rows, width - columns, context), rows, columns
+        rows, columns = self._nearest_size(height, width)
         return (height - rows) // 2, (width - columns) // 2, rows, columns
 
-    def _nearest(self, height: int, width: int) -> Size:
+    def _nearest_size(self, height: int, width: int) -> Size:
         if width / height < self.ratio[0]:
             return max(1, min(height, round(width / self.ratio[0]))), width
         if width / height > self.ratio[1]:
@@ -182,7 +179,7 @@ class RandomResizedCrop:
 
 
 def as_crop(crop: Crop | Sequence[int] | None) -> Crop | None:
-    """Take a crop of any kind that ``crop=`` allows."""
+    """Convert a value of ``crop=`` to a crop."""
     if crop is None or isinstance(crop, (FixedCrop, CenterCrop, RandomCrop, RandomResizedCrop)):
         return crop
     if isinstance(crop, Sequence) and not isinstance(crop, (str, bytes)):
@@ -204,24 +201,24 @@ def check_fit(size: Size, height: int, width: int) -> Size:
     return size
 
 
-def _corner(free_rows: int, free_columns: int, place: Place) -> tuple[int, int]:
-    generator = place.generator
+def _draw_corner(free_rows: int, free_columns: int, context: Place) -> tuple[int, int]:
+    generator = context.generator
     return int(generator.integers(free_rows + 1)), int(generator.integers(free_columns + 1))
 
 
-def _complete(crop: _BoxOfSize | RandomResizedCrop) -> None:
+def _fill_width(crop: _BoxOfSize | RandomResizedCrop) -> None:
     if crop.width is None:
         object.__setattr__(crop, "width", crop.height)
     object.__setattr__(crop, "height", check_count("height", crop.height))
     object.__setattr__(crop, "width", check_count("width", crop.width))
 
 
-def _size_of(crop: _BoxOfSize | RandomResizedCrop) -> Size:
+def _get_size(crop: _BoxOfSize | RandomResizedCrop) -> Size:
     assert isinstance(crop.height, int) and crop.width is not None  # _complete saw to it
     return crop.height, crop.width
 
 
-def _interval(name: str, given: Sequence[float]) -> tuple[float, float]:
+def _check_interval(name: str, given: Sequence[float]) -> tuple[float, float]:
     try:
         bounds = tuple(float(bound) for bound in given)
     except (TypeError, ValueError):
@@ -244,7 +241,7 @@ class PictureRule:
     crop: Crop | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "size", _checked_size(self.size))
+        object.__setattr__(self, "size", _check_size(self.size))
         if self.crop is None or not self.crop.resizes:
             return
         if not isinstance(self.size or self.crop.size, tuple):
@@ -253,34 +250,34 @@ class PictureRule:
                 "or the crop a height and width"
             )
         if self.size is not None and self.crop.size not in (None, self.size):
-            raise UsageError(f"size={self.size} contradicts {self.crop!r}: give the size in one place only")
+            raise UsageError(f"size={self.size} contradicts {self.crop!r}: give the size in one context only")
 
-    def output(self, height: int, width: int, place: Place) -> OutputSpec:
-        """Settle the form for one clip.
+    def output(self, height: int, width: int, context: Place) -> OutputSpec:
+        """Choose the crop and size of one clip.
 
         Args:
             height: Rows of the displayed picture; -1 where unknown.
             width: Columns of the displayed picture; -1 where unknown.
-            place: Where in the epoch the clip is; the crop draws from its generator.
+            context: Context of the clip; a random crop draws from its generator.
 
         Raises:
-            UsageError: The crop does not fit, or the unknown size is needed.
+            UsageError: The crop does not fit, or the size is needed and unknown.
         """
         if min(height, width) < 1 and (self.crop is not None or not isinstance(self.size, tuple)):
             raise UsageError("the size of this picture is not known: use size=(height, width) without a crop")
-        box = None if self.crop is None else self.crop.box(height, width, place)
+        box = None if self.crop is None else self.crop.box(height, width, context)
         if self.crop is not None and self.crop.resizes and self.size is None:
             return OutputSpec(self.crop.size, box)
         rows, columns = (height, width) if box is None else box[2:]
-        size = short_side(self.size, rows, columns) if isinstance(self.size, int) else self.size
+        size = scale_short_side(self.size, rows, columns) if isinstance(self.size, int) else self.size
         return OutputSpec(size, box)
 
     def shape(self, height: int, width: int) -> tuple[int, int, int]:
-        """(C, H, W) in which a picture comes out; it does not depend on the draw of a crop."""
+        """Shape (C, H, W) of a delivered picture; it does not depend on the draw of a crop."""
         return self.output(height, width, Place(0, 0, 0)).shape(height, width)
 
     def common_picture(self, heights: IntArray, widths: IntArray, name: Callable[[int], str]) -> Size | None:
-        """Find the one (height, width) in which all pictures come out; None if there are no pictures.
+        """Find the one (height, width) of all delivered pictures; None if there are no pictures.
 
         Args:
             heights: Rows of the displayed pictures, int64 [R].
@@ -288,13 +285,13 @@ class PictureRule:
             name: Gives the name of picture r, for messages.
 
         Raises:
-            UsageError: They come out unequal, or a crop does not fit.
+            UsageError: They have different sizes, or a crop does not fit.
         """
         if isinstance(self.size, tuple) and self.crop is None:
-            return self.size if len(heights) else None  # whatever the pictures were
-        found = self._shapes(heights, widths, name)
-        if len(found) > 1:
-            (one, first), (other, second) = list(found.items())[:2]
+            return self.size if len(heights) else None
+        first_rows = self._find_sizes(heights, widths, name)
+        if len(first_rows) > 1:
+            (one, first), (other, second) = list(first_rows.items())[:2]
             raise UsageError(
                 f"all pictures of a plan must have the same size, but {name(first)} gives {one[0]} x {one[1]} and "
                 f"{name(second)} gives {other[0]} x {other[1]} (height x width): give size=(height, width), "
@@ -302,43 +299,43 @@ class PictureRule:
                 "which makes each batch a list of clips (on the command line: --size HEIGHTxWIDTH, such as --size "
                 f"{one[0]}x{one[1]})"
             )
-        return next(iter(found), None)
+        return next(iter(first_rows), None)
 
     def check_pictures(self, heights: IntArray, widths: IntArray, name: Callable[[int], str]) -> None:
-        """Check that the form can be settled for all pictures, which may differ; see ``common_picture``.
+        """Check that crop and size are possible for all pictures, which may differ; see ``common_picture``.
 
         Raises:
-            UsageError: A crop does not fit, or a size is unknown that is needed.
+            UsageError: A crop does not fit, or a size is needed and unknown.
         """
         if self.crop is None:
-            # Any size will do, if it is known: a look at each would take seconds over a million pictures.
+            # Every known size is possible: to check each of a million pictures would take seconds.
             unknown = np.flatnonzero(np.minimum(heights, widths) < 1)[:1]
-            self._shapes(heights[unknown], widths[unknown], lambda at: name(int(unknown[at])))
+            self._find_sizes(heights[unknown], widths[unknown], lambda at: name(int(unknown[at])))
         else:
-            self._shapes(heights, widths, name)
+            self._find_sizes(heights, widths, name)
 
-    def _shapes(self, heights: IntArray, widths: IntArray, name: Callable[[int], str]) -> dict[Size, int]:
-        """Find each (height, width) that comes out, and the first picture that it comes out of."""
+    def _find_sizes(self, heights: IntArray, widths: IntArray, name: Callable[[int], str]) -> dict[Size, int]:
+        """Find each delivered (height, width), with the number of the first picture that has it."""
         _, first_of = np.unique(heights * (1 << 32) + widths, return_index=True)
-        found: dict[Size, int] = {}
+        first_rows: dict[Size, int] = {}
         for row in np.sort(first_of).tolist():
             height, width = int(heights[row]), int(widths[row])
             try:
                 shape = self.shape(height, width)
             except UsageError as error:
                 raise UsageError(f"{name(row)}: {error}", source=name(row), stage="plan") from None
-            found.setdefault(shape[1:], row)
-        return found
+            first_rows.setdefault(shape[1:], row)
+        return first_rows
 
 
-def short_side(size: int, height: int, width: int) -> Size:
+def scale_short_side(size: int, height: int, width: int) -> Size:
     """Scale a picture so that its short side is ``size``; the long side is int(size * long / short)."""
     if height <= width:
         return size, size * width // height
     return size * height // width, size
 
 
-def _checked_size(size: Size | int | Sequence[int] | None) -> Size | int | None:
+def _check_size(size: Size | int | Sequence[int] | None) -> Size | int | None:
     if size is None:
         return None
     if isinstance(size, (int, np.integer)) and not isinstance(size, bool):

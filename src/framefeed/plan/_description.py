@@ -1,7 +1,4 @@
-"""What a plan will cost, estimated from a sample of its clips.
-
-What a checkpoint says of its plan besides the fingerprint, so that the message about another plan can name it.
-"""
+"""Describe a plan: estimate its cost from a sample of its clips, and name its differences from a checkpoint."""
 
 from __future__ import annotations
 
@@ -15,34 +12,33 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from framefeed._arrays import IntArray
 from framefeed.catalog import Catalog
-from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
+from framefeed.errors import FrameNotFound, TimeUnavailable
 from framefeed.index import FrameIndex, holds_pictures
 from framefeed.plan._request import DecodeRequest
 from framefeed.plan._runs import DecodeRuns, plan_runs
 
 SAMPLED_CLIPS = 200
-"""Enough for a share of a few per cent, and done in well under a second."""
+"""Gives shares to a few per cent in well under a second."""
 
 # Fitted to the CPU time of loading clips of 8 frames to 224 x 224 in one thread: 169 real videos of 15 codecs and 170
 # pictures, on two busy x86-64 cores. 96 % of the videos took half to twice what is predicted.
 SECONDS_PER_PICTURE = 4e-5
-"""Decoded, whatever its size."""
+"""For each decoded picture of any size."""
 SECONDS_PER_DECODED_PIXEL = 0.5e-9
 SECONDS_PER_BYTE = {"h264": 1.3e-7, "hevc": 4.8e-7, "vp8": 9e-8, "vp9": 1.8e-7, "av1": 5.8e-7, "vvc": 6e-6}
-"""Of packets sent: what a byte of a dense stream says takes longer to do."""
+"""For each byte of packets; a byte of a dense stream takes longer."""
 SECONDS_PER_OTHER_BYTE = 3e-8
 SECONDS_PER_DELIVERED = 3e-4
-"""A frame that is delivered, whatever its size."""
+"""For each delivered frame of any size."""
 SECONDS_PER_DELIVERED_PIXEL = 2.8e-9
-"""Of the frame before it is resized."""
+"""For each pixel of the frame before it is resized."""
 SECONDS_PER_OPEN = 1e-3
-"""Of a container, for each run of frames that are not read straight from the file."""
+"""For each run through a container; not for packets that are read from the file directly."""
 SECONDS_PER_FILE = 1.2e-3
-"""A picture in a file of its own, whatever its size."""
+"""For each picture of any size in its own file."""
 SECONDS_PER_FILE_PIXEL = 1e-8
-"""Of such a picture: JPEG 0.9, PNG 0.8, WebP 1.4, AVIF 1.6."""
+"""For each pixel of such a picture: JPEG 0.9, PNG 0.8, WebP 1.4, AVIF 1.6."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +56,7 @@ class PlanDescription:
         unusable_clips: How many of the sampled clips raise an error (tolerance, policy, no timestamps).
         sampled_frames: Number of frames of the sampled clips.
         damaged_frames: How many of these frames the index knows as damaged, see ``on_damaged``.
-        past_end_frames: How many of these frames stand in for times or numbers past the end, see ``policy``.
+        past_end_frames: How many of these frames replace frames past the end, see ``policy``.
     """
 
     clips: int
@@ -95,19 +91,19 @@ class PlanDescription:
 
 
 class Plan(Protocol):
-    """What a description asks of a plan."""
+    """The parts of a plan that its description reads."""
 
     @property
     def catalog(self) -> Catalog:
-        """Where the media and their frames are."""
+        """Files and their frame indexes."""
 
     @property
     def excluded(self) -> Sequence[object]:
         """Rows that are not planned."""
 
     @property
-    def num_frames_per_clip(self) -> int:
-        """T; UsageError where the requests differ."""
+    def frames_per_clip(self) -> int | None:
+        """T; None where the requests differ."""
 
     def __len__(self) -> int: ...
 
@@ -117,25 +113,25 @@ class Plan(Protocol):
         """Row of the catalog that a position's clip comes from."""
 
 
-def described(plan: Plan, unit: int) -> PlanDescription:
-    """Estimate what a plan costs.
+def describe_plan(plan: Plan, unit: int) -> PlanDescription:
+    """Estimate the cost of a plan.
 
     Args:
-        plan: What to describe.
-        unit: Positions that lie together, are of one video and so are decoded together.
+        plan: Plan to describe.
+        unit: Number of consecutive positions that are of one video, and so are decoded together.
     """
     cost = _Cost()
-    groups = _sampled_groups(len(plan), unit)
+    # Whole units at equal distances, so that clips that are decoded together are sampled together.
+    num_units = len(plan) // unit
+    num_sampled = min(num_units, max(1, SAMPLED_CLIPS // unit))
+    firsts = [number * num_units // num_sampled * unit for number in range(num_sampled)]
+    groups = [range(first, first + min(unit, SAMPLED_CLIPS)) for first in firsts]
     for positions in groups:
         cost.add(plan, positions)
-    try:
-        length: int | None = plan.num_frames_per_clip
-    except UsageError:
-        length = None
     sampled = sum(map(len, groups))
     return PlanDescription(
         clips=len(plan),
-        frames_per_clip=length,
+        frames_per_clip=plan.frames_per_clip,
         decoded_frames_per_delivered_frame=cost.decoded / max(1, cost.delivered),
         predicted_cpu_seconds=cost.seconds / max(1, cost.clips) * len(plan),
         excluded_rows=len(plan.excluded),
@@ -147,16 +143,9 @@ def described(plan: Plan, unit: int) -> PlanDescription:
     )
 
 
-def _sampled_groups(count: int, unit: int) -> list[range]:
-    groups = count // unit
-    sampled = min(groups, max(1, SAMPLED_CLIPS // unit))
-    firsts = [number * groups // sampled * unit for number in range(sampled)]
-    return [range(first, first + min(unit, SAMPLED_CLIPS)) for first in firsts]
-
-
 @dataclass(slots=True)
 class _Cost:
-    """Adds up what sampled clips cost."""
+    """Sums over sampled clips."""
 
     clips: int = 0
     delivered: int = 0
@@ -174,9 +163,9 @@ class _Cost:
         if not clips:
             return
         row = plan.row_at(positions[0])
-        wanted = np.concatenate([_decoded(clip) for clip in clips])
         index = plan.catalog.frame_index(row)
-        runs = plan_runs(index, wanted)
+        frames = [clip.ordinals if clip.skipped is None else clip.ordinals[~clip.skipped] for clip in clips]
+        runs = plan_runs(index, np.concatenate(frames))
         self.clips += len(clips)
         self.delivered += sum(map(len, clips))
         self.damaged += sum(int(np.count_nonzero(clip.damaged)) for clip in clips if clip.damaged is not None)
@@ -185,11 +174,11 @@ class _Cost:
             int(np.count_nonzero(clip.skipped)) for clip in clips if clip.skipped is not None
         )
         self.decoded += runs.num_decoded
-        self.seconds += predicted_seconds(index, runs)
+        self.seconds += predict_seconds(index, runs)
 
 
-def predicted_seconds(index: FrameIndex, runs: DecodeRuns) -> float:
-    """Predict the CPU seconds of some runs, and of resizing what they deliver."""
+def predict_seconds(index: FrameIndex, runs: DecodeRuns) -> float:
+    """Predict the CPU seconds of runs, and of resizing their frames."""
     stream, delivered = index.stream, len(runs.ordinals)
     pixels = stream.width * stream.height
     if holds_pictures(index):
@@ -204,48 +193,44 @@ def predicted_seconds(index: FrameIndex, runs: DecodeRuns) -> float:
     )
 
 
-def _decoded(clip: DecodeRequest) -> IntArray:
-    return clip.ordinals if clip.skipped is None else clip.ordinals[~clip.skipped]
-
-
 _MOST_TEXT = 120
-"""Characters of a rule or of options: a state stays under 1 KB."""
+"""Characters of a rule or of options, so that a state is under 1 KB."""
 _HEAD = 90
 _CUT = re.compile(r"\.\.\. \(hash [0-9a-f]{8}\)$")
 
 
-def in_short(text: str) -> str:
-    """Give a text, or the beginning of a long one and a hash of all of it."""
+def shorten(text: str) -> str:
+    """Cut a long text, and add a hash of the whole."""
     if len(text) <= _MOST_TEXT:
         return text
     return f"{text[:_HEAD]}... (hash {blake2b(text.encode(), digest_size=4).hexdigest()})"
 
 
-def differences(state: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[str]:
-    """Name the parts in which the state of a plan differs from that of this plan; older states have fewer parts.
+def find_differences(state: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[str]:
+    """Name the parts in which two states of plans differ; older states have fewer parts.
 
     Args:
-        state: Of the checkpoint.
-        here: Of this plan.
+        state: State of the checkpoint.
+        here: State of this plan.
     """
     for name, word in (("seed", "seed"), ("num_clips", "number of clips"), ("rule", "rule"), ("options", "options")):
         if name in state and state[name] != here[name]:
-            there, now = in_short(str(state[name])), str(here[name])
+            there, now = shorten(str(state[name])), str(here[name])
             if name == "options":
-                there, now = _unlike(there, now)
+                there, now = _keep_differing(there, now)
             yield f"{word} (checkpoint: {there}, here: {now})"
     if "catalog" in state and state["catalog"] != here["catalog"]:
         yield "catalog (other rows, labels or columns, another order, or files that changed and were scanned again)"
 
 
-def _unlike(there: str, here: str) -> tuple[str, str]:
-    """Keep of two texts of options those that differ.
+def _keep_differing(there: str, here: str) -> tuple[str, str]:
+    """Keep the options that differ in two texts.
 
     Args:
-        there: Of the checkpoint, which may be cut: then options after the cut are not compared, which "..." says.
-        here: Of this plan.
+        there: Options of the checkpoint. If they are cut, "..." stands for the options after the cut.
+        here: Options of this plan.
     """
-    was, is_now, is_cut = _options(there), _options(here), _CUT.search(there) is not None
+    was, is_now, is_cut = _parse_options(there), _parse_options(here), _CUT.search(there) is not None
     names = [name for name in (was if is_cut else {**was, **is_now}) if was.get(name) != is_now.get(name)]
     if not names:
         return there, here
@@ -254,8 +239,8 @@ def _unlike(there: str, here: str) -> tuple[str, str]:
     return before + more, now + more
 
 
-def _options(text: str) -> dict[str, str]:
-    """Read ``name=value, name=value``; of a text that is cut, what is whole."""
+def _parse_options(text: str) -> dict[str, str]:
+    """Parse ``name=value, name=value``; of a text that is cut, the complete pairs."""
     while text:
         with suppress(SyntaxError):
             call = ast.parse(f"options({text})", mode="eval").body

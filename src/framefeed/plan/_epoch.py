@@ -1,4 +1,4 @@
-"""EpochPlan: position -> DecodeRequest, a pure function of (catalog, rule, seed, epoch, position)."""
+"""Plan epochs: a position gives a DecodeRequest, a pure function of catalog, rule, seed, epoch and position."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any, NamedTuple, SupportsIndex, overload
+from typing import Any, SupportsIndex, overload
 
 import numpy as np
 from numpy.random import Generator
@@ -18,35 +18,23 @@ from framefeed.catalog import Catalog, CatalogEntry
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.plan._choose import Timeline
 from framefeed.plan._crops import Crop, RandomCrop, RandomResizedCrop, Size
-from framefeed.plan._description import PlanDescription, described, differences, in_short
+from framefeed.plan._description import PlanDescription, describe_plan, find_differences, shorten
 from framefeed.plan._options import PlanOptions, Shuffle
-from framefeed.plan._order import Permutation, Shard, Slot, Tail, permutation
+from framefeed.plan._order import ClipLocation, Permutation, Shard, Tail, make_permutation
 from framefeed.plan._random import Place, generator_at
-from framefeed.plan._request import DecodeRequest, OnDamaged, planned_request
-from framefeed.plan._request_rule import Requests, remarks_on, requests_of_rows
+from framefeed.plan._request import DecodeRequest, OnDamaged, make_planned_request
+from framefeed.plan._request_rule import Requests, find_mistakes, make_row_requests
 from framefeed.plan._rules import ClipRule, RandomSegments
-from framefeed.plan._tables import Excluded, PlanTables, source_name
+from framefeed.plan._tables import Excluded, PlanTables, describe_source
 
 STATE_VERSION = 1
-_LOCATED = 1024
-"""Positions that a plan remembers the place of."""
-
-
-class Located(NamedTuple):
-    """Where one of this rank's positions leads.
-
-    Attributes:
-        position: Global position.
-        slot: Row of the catalog, number of the clip in it, line of the columns.
-    """
-
-    position: int
-    slot: Slot
+_MOST_LOCATIONS = 1024
+"""Positions whose location a plan remembers."""
 
 
 @dataclass(frozen=True, eq=False)
 class EpochPlan:
-    """The clips of one epoch for one rank, as a sequence of requests, each made when it is asked for.
+    """The clips of one epoch for one rank: a sequence of requests, each made when it is read.
 
     Made by ``plan_clips`` and ``plan_requests``. Its memory grows with the rows of the catalog, not with the positions.
 
@@ -54,7 +42,7 @@ class EpochPlan:
         catalog: The files and their frame indexes.
         rule: The clip rule: which frames make a clip.
         options: Seed, epoch, order, rank and form.
-        tables: What follows from these for all positions; it is computed again in another process.
+        tables: Computed from the other attributes for all positions, again in each process.
     """
 
     catalog: Catalog
@@ -84,7 +72,7 @@ class EpochPlan:
         options, unit = self.options, self._shard.unit
         if options.shuffle is False or not self._shard.count:
             return None
-        return permutation(self._shard.count // unit, options.seed, options.epoch)
+        return make_permutation(self._shard.count // unit, options.seed, options.epoch)
 
     def __len__(self) -> int:
         return len(self._shard)
@@ -94,7 +82,7 @@ class EpochPlan:
     @overload
     def global_position(self, position: IntArray) -> IntArray: ...
     def global_position(self, position: int | IntArray) -> int | IntArray:
-        """Give the position counted over all ranks, for one position of this rank or an int64 array of them.
+        """Return the position counted over all ranks, for one position of this rank or an int64 array of them.
 
         Raises:
             IndexError: There is no such position.
@@ -111,25 +99,23 @@ class EpochPlan:
         return check_position("position", position, len(self), "plan")
 
     @cached_property
-    def _located(self) -> dict[int, Located]:
+    def _locations(self) -> dict[int, tuple[int, ClipLocation]]:
         return {}
 
-    def _locate(self, position: SupportsIndex) -> Located:
-        # A clip is asked for several times in a row: its request, its row, its columns.
-        number = check_integer("position", position)
-        found = self._located.get(number)
-        if found is None:
-            found = self._found(position)
-            if len(self._located) >= _LOCATED:
-                self._located.clear()
-            self._located[number] = found
-        return found
-
-    def _found(self, position: SupportsIndex) -> Located:
-        globally = self._shard.global_position(self._checked(position))
-        unit, number = divmod(globally, self._shard.unit)
-        place = unit if self._permutation is None else self._permutation(unit)
-        return Located(globally, self.tables.layout.slot(place * self._shard.unit + number))
+    def _locate(self, position: SupportsIndex) -> tuple[int, ClipLocation]:
+        """Find the global position and the clip of a position of this rank."""
+        # Remembered: callers read a clip's request, its row and its columns one after the other.
+        key = check_integer("position", position)
+        located = self._locations.get(key)
+        if located is None:
+            global_position = self._shard.global_position(self._checked(position))
+            unit, number = divmod(global_position, self._shard.unit)
+            unshuffled_unit = unit if self._permutation is None else self._permutation(unit)
+            located = global_position, self.tables.layout.locate(unshuffled_unit * self._shard.unit + number)
+            if len(self._locations) >= _MOST_LOCATIONS:
+                self._locations.clear()
+            self._locations[key] = located
+        return located
 
     # --- one position ---------------------------------------------------------------------------------
 
@@ -138,7 +124,7 @@ class EpochPlan:
     @overload
     def __getitem__(self, position: slice) -> list[DecodeRequest]: ...
     def __getitem__(self, position: SupportsIndex | slice) -> DecodeRequest | list[DecodeRequest]:
-        """Give the request of one position of this rank, or a list of the requests of a slice.
+        """Return the request of one position of this rank, or a list of the requests of a slice.
 
         Negative positions count from the end.
 
@@ -150,30 +136,30 @@ class EpochPlan:
         """
         if isinstance(position, slice):
             return [self[each] for each in range(*position.indices(len(self)))]
-        found = self._locate(position)
+        global_position, location = self._locate(position)
         try:
-            return self._request(found)
+            return self._make_request(location, global_position)
         except (FrameNotFound, TimeUnavailable) as error:
-            name = source_name(self.catalog, found.slot.row)
+            name = describe_source(self.catalog, location.row)
             raise type(error)(
-                f"{name}: {error} (plan position {found.position})",
+                f"{name}: {error} (plan position {global_position})",
                 source=name,
-                position=found.position,
+                position=global_position,
                 stage="plan",
             ) from error
 
     def __iter__(self) -> Iterator[DecodeRequest]:
-        # Without this, Python would take a FrameNotFound, which is an IndexError, for the end of the sequence.
+        # Python's default ends at an IndexError, and a FrameNotFound is one.
         return (self[position] for position in range(len(self)))
 
-    def _request(self, found: Located) -> DecodeRequest:
-        row, number, _ = found.slot
+    def _make_request(self, location: ClipLocation, global_position: int) -> DecodeRequest:
+        row, number, _ = location
         index = self.catalog.frame_index(row)
         windows = self.tables.windows
         timeline = Timeline.whole(index) if windows is None else windows.timeline(index, row)
-        place = Place(self.options.seed, self.options.epoch, found.position, number)
-        chosen = self.rule.choose(timeline, place)
-        output = self.tables.pictures.output(int(self.catalog.heights[row]), int(self.catalog.widths[row]), place)
+        context = Place(self.options.seed, self.options.epoch, global_position, number)
+        chosen = self.rule.choose(timeline, context)
+        output = self.tables.pictures.output(int(self.catalog.heights[row]), int(self.catalog.widths[row]), context)
         seconds = index.to_seconds(index.pts[chosen.ordinals])
         on_damaged, valid = self.options.on_damaged, chosen.valid
         is_damaged = index.is_damaged(chosen.ordinals)
@@ -181,16 +167,16 @@ class EpochPlan:
         if damaged is not None and on_damaged == "skip":
             valid = valid & ~damaged
         columns = (seconds, chosen.errors, valid, chosen.segments)
-        return planned_request(self.catalog.source(row), chosen.ordinals, columns, output, damaged, on_damaged)
+        return make_planned_request(self.catalog.source(row), chosen.ordinals, columns, output, damaged, on_damaged)
 
     def columns_at(self, position: SupportsIndex) -> dict[str, np.generic]:
-        """Give the chosen columns of one position as a dict: numbers as they are, text as int64 codes."""
-        line = self._locate(position).slot.line
+        """Return the chosen columns of one position as a dict: numbers as they are, text as int64 codes."""
+        line = self._locate(position)[1].line
         return {name: values[line] for name, values in self.tables.columns.items()}
 
     def row_at(self, position: SupportsIndex) -> int:
         """Number of the catalog row of the clip at a position."""
-        return self._locate(position).slot.row
+        return self._locate(position)[1].row
 
     def entry_at(self, position: SupportsIndex) -> CatalogEntry:
         """Catalog entry of the clip at a position."""
@@ -233,12 +219,8 @@ class EpochPlan:
         return list(self.tables.classes)
 
     @property
-    def num_frames_per_clip(self) -> int:
-        """T, the number of frames of every clip.
-
-        Raises:
-            UsageError: The requests differ in their number of frames.
-        """
+    def frames_per_clip(self) -> int | None:
+        """T, the number of frames of every clip; None where requests differ in it."""
         return self.rule.num_frames
 
     @property
@@ -266,8 +248,16 @@ class EpochPlan:
 
     @property
     def clip_shape(self) -> tuple[int, int, int, int]:
-        """Shape of every clip, (T, C, H, W)."""
-        return (self.num_frames_per_clip, *self.picture_shape)
+        """Shape of every clip, (T, C, H, W).
+
+        Raises:
+            UsageError: The plan has no clips, ``unequal=True``, or the requests differ in their number of frames.
+        """
+        picture_shape = self.picture_shape
+        if isinstance(self.rule, Requests) and self.rule.num_frames is None:
+            raise self.rule.unequal_lengths()
+        assert self.frames_per_clip is not None
+        return (self.frames_per_clip, *picture_shape)
 
     def clip_shape_at(self, position: SupportsIndex) -> tuple[int, int, int, int]:
         """Shape of the clip at one position, (T, C, H, W); with ``unequal=True`` shapes may differ."""
@@ -281,14 +271,14 @@ class EpochPlan:
         return self.tables.excluded(self.catalog)
 
     def with_epoch(self, epoch: int) -> EpochPlan:
-        """Give the same plan at another epoch."""
+        """Return the same plan at another epoch."""
         return replace(self, options=replace(self.options, epoch=epoch))
 
     # --- checkpoints ----------------------------------------------------------------------------------
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of everything that decides the clip at a global position, except the epoch."""
+        """Hash of all that determines the clip at a global position, except the epoch."""
         options = self.options
         parts = (
             f"framefeed plan {STATE_VERSION}",
@@ -300,7 +290,7 @@ class EpochPlan:
         return blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
     def state_dict(self) -> dict[str, Any]:
-        """Give the plan's part of a checkpoint: a dict for JSON, of at most 600 bytes."""
+        """Return the plan's part of a checkpoint: a dict for JSON, of at most 600 bytes."""
         return {
             "version": STATE_VERSION,
             "fingerprint": self.fingerprint,
@@ -308,13 +298,13 @@ class EpochPlan:
             "epoch": self.options.epoch,
             "world_size": self.options.world_size,
             "num_clips": len(self.tables.layout),
-            "rule": in_short(repr(self.rule)),
-            "options": in_short(self.options.shown),
+            "rule": shorten(repr(self.rule)),
+            "options": shorten(self.options.text),
             "catalog": self.catalog.fingerprint,
         }
 
     def with_state(self, state: Mapping[str, Any]) -> EpochPlan:
-        """Give the plan at the epoch of a checkpoint; rank and world size may differ from the checkpoint's.
+        """Return the plan at the epoch of a checkpoint; rank and world size may differ from the checkpoint's.
 
         Raises:
             UsageError: The checkpoint belongs to another plan.
@@ -324,10 +314,10 @@ class EpochPlan:
         if version != STATE_VERSION:
             raise UsageError(f"state: expected version {STATE_VERSION} of a plan's state, got version {version!r}")
         if state.get("fingerprint") != self.fingerprint:
-            found = "; ".join(differences(state, self.state_dict()))
+            parts = "; ".join(find_differences(state, self.state_dict()))
             prints = f"its fingerprint is {state.get('fingerprint')}, this plan's {self.fingerprint}"
             raise UsageError(
-                f"this checkpoint belongs to another plan: {f'these differ: {found}' if found else prints}. Make the "
+                f"this checkpoint belongs to another plan: {f'these differ: {parts}' if parts else prints}. Make the "
                 "plan with the same catalog, rule, seed and options as before"
             )
         return self.with_epoch(int(state["epoch"]))
@@ -336,7 +326,7 @@ class EpochPlan:
 
     def describe(self) -> PlanDescription:
         """Estimate the cost of this rank's epoch from at most a few hundred of its clips."""
-        return described(self, self._shard.unit)
+        return describe_plan(self, self._shard.unit)
 
 
 def plan_clips(
@@ -398,18 +388,18 @@ def plan_clips(
         seed, shuffle, epoch, rank, world_size, tail, clips_per_video, size, crop, within, columns, on_damaged,
         unequal,
     )  # fmt: skip
-    plan = _restored(catalog, _rule_or_column(catalog, rule, at), options)
+    plan = _restored(catalog, _check_rule(catalog, rule, at), options)
     if excluded := plan.tables.num_excluded(catalog):
-        warnings.warn(_left_out(plan, excluded), UserWarning, stacklevel=2)
+        warnings.warn(_describe_excluded(plan, excluded), UserWarning, stacklevel=2)
     if isinstance(plan.rule, Requests):
-        for suspicion in remarks_on(catalog, plan.rule):
-            warnings.warn(suspicion, UserWarning, stacklevel=2)
-    if (remark := unknown_damage(catalog, on_damaged)) is not None:
-        warnings.warn(remark, UserWarning, stacklevel=2)
+        for mistake in find_mistakes(catalog, plan.rule):
+            warnings.warn(mistake, UserWarning, stacklevel=2)
+    if (warning := unknown_damage(catalog, on_damaged)) is not None:
+        warnings.warn(warning, UserWarning, stacklevel=2)
     return plan
 
 
-def _left_out(plan: EpochPlan, count: int) -> str:
+def _describe_excluded(plan: EpochPlan, count: int) -> str:
     message = f"{count} of {len(plan.catalog)} rows are left out of this plan: plan.excluded lists each with the reason"
     if len(plan.tables.layout):
         return message
@@ -418,10 +408,10 @@ def _left_out(plan: EpochPlan, count: int) -> str:
 
 
 def unknown_damage(catalog: Catalog, on_damaged: OnDamaged) -> str | None:
-    """Say that ``on_damaged`` misses damaged frames, where rows were not decoded to find them; else None."""
+    """Write a warning if ``on_damaged`` cannot work for rows that were not decoded to find damage; else None."""
     if on_damaged == "error":
         return None
-    # A null, which is NaN here, where not all of a file was decoded.
+    # Null, here NaN, means that not all of a file was decoded.
     count = np.count_nonzero(np.isnan(catalog.column_values("num_damaged_frames")[catalog.usable_rows]))
     if not count:
         return None
@@ -432,7 +422,7 @@ def unknown_damage(catalog: Catalog, on_damaged: OnDamaged) -> str | None:
     )
 
 
-def _rule_or_column(catalog: object, rule: ClipRule | None, at: str | None) -> ClipRule | str:
+def _check_rule(catalog: object, rule: ClipRule | None, at: str | None) -> ClipRule | str:
     if isinstance(catalog, type) or not hasattr(catalog, "usable_rows"):
         raise expected("catalog", "a Catalog (from ff.scan or ff.Catalog.open)", catalog)
     if at is not None:
@@ -449,7 +439,7 @@ def _rule_or_column(catalog: object, rule: ClipRule | None, at: str | None) -> C
 
 
 def _restored(catalog: Catalog, rule: ClipRule | str, options: PlanOptions) -> EpochPlan:
-    """Make a plan anew, of a rule, or of the name of the column that its requests come from."""
+    """Make a plan from a rule, or from the name of the column of its requests; pickles of plans name this function."""
     if isinstance(rule, str):
-        rule = requests_of_rows(catalog, rule, options)
+        rule = make_row_requests(catalog, rule, options)
     return EpochPlan(catalog, rule, options, PlanTables.of(catalog, rule, options))

@@ -1,4 +1,4 @@
-"""PlanOptions: what every plan is told besides its catalog and its rule, checked in one place."""
+"""Options of a plan, checked when they are made."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Shuffle = bool | Literal["videos"]
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """The options of ``plan_clips`` and ``plan_requests``; their meaning stands there.
+    """The options of ``plan_clips`` and ``plan_requests``, which describe them.
 
     The defaults are those of docs/reference.md.
     """
@@ -43,11 +43,16 @@ class PlanOptions:
             raise expected("shuffle", "True, False or 'videos'", self.shuffle)
         object.__setattr__(self, "shuffle", "videos" if self.shuffle == "videos" else bool(self.shuffle))
         for name in ("epoch", "rank", "world_size"):
-            object.__setattr__(self, name, _whole(name, getattr(self, name)))
+            object.__setattr__(self, name, check_integer(name, getattr(self, name), least=0))
         object.__setattr__(self, "clips_per_video", check_count("clips_per_video", self.clips_per_video))
         Shard(0, self.rank, self.world_size, self.tail)
-        object.__setattr__(self, "within", _checked_window(self.within))
-        object.__setattr__(self, "columns", _checked_names(self.columns))
+        if self.within is not None:
+            names = tuple(self.within) if isinstance(self.within, (tuple, list)) else ()
+            if len(names) != 2 or not all(isinstance(name, str) for name in names):
+                what = 'the names of two columns of seconds, such as ("start_seconds", "end_seconds")'
+                raise expected("within", what, self.within)
+            object.__setattr__(self, "within", names)
+        object.__setattr__(self, "columns", check_names("columns", self.columns))
         check_on_damaged(self.on_damaged)
         if not isinstance(self.unequal, bool):
             raise expected("unequal", "True or False", self.unequal)
@@ -60,32 +65,13 @@ class PlanOptions:
         return PictureRule(self.size, as_crop(self.crop))
 
     @property
-    def shown(self) -> str:
-        """What settles the clips besides seed and rule, as text; what was not given is left out."""
+    def text(self) -> str:
+        """The options that determine the clips besides the seed, as text; None is left out."""
         names = ("shuffle", "clips_per_video", "size", "crop", "within", "on_damaged")
         given = {name: getattr(self, name) for name in names}
         return ", ".join(f"{name}={value!r}" for name, value in given.items() if value is not None)
 
     def shard(self, count: int) -> Shard:
-        """This rank's share of ``count`` global positions."""
+        """Make this rank's share of ``count`` global positions."""
         unit = self.clips_per_video if self.shuffle == "videos" else 1
         return Shard(count, self.rank, self.world_size, self.tail, unit)
-
-
-def _whole(name: str, value: int) -> int:
-    return check_integer(name, value, least=0)
-
-
-def _checked_window(within: Sequence[str] | None) -> tuple[str, str] | None:
-    if within is None:
-        return None
-    names = tuple(within) if isinstance(within, (tuple, list)) else ()
-    if len(names) != 2 or not all(isinstance(name, str) for name in names):
-        raise expected(
-            "within", 'the names of two columns of seconds, such as ("start_seconds", "end_seconds")', within
-        )
-    return names[0], names[1]
-
-
-def _checked_names(columns: Sequence[str]) -> tuple[str, ...]:
-    return check_names("columns", columns)

@@ -1,10 +1,8 @@
-"""Position -> position: the epoch's permutation and the shard of each rank, without a list of positions anywhere.
+"""Map positions to clips: shuffle, shards of ranks, and the clip of each unshuffled position; no list of positions.
 
-The permutation is a Feistel network over pairs (left, right) of numbers below about sqrt(n), walked until it lands
-below n (Black and Rogaway: Ciphers with arbitrary finite domains, 2002). The grid has fewer than n + sqrt(n) cells, so
-that one walk is nearly always enough.
-
-Layouts: which clip of which row stands at a place of the unshuffled epoch, in memory that grows with rows only.
+The permutation is a Feistel network over pairs (left, right) of numbers below about sqrt(n), applied until the result
+is below n (Black and Rogaway: Ciphers with arbitrary finite domains, 2002). There are fewer than n + sqrt(n) pairs, so
+that one application is nearly always enough.
 """
 
 from __future__ import annotations
@@ -20,12 +18,12 @@ import numpy.typing as npt
 from framefeed._arrays import IntArray
 from framefeed._checks import expected
 from framefeed.errors import UsageError
-from framefeed.plan._random import ORDER, WORD, mixed
+from framefeed.plan._random import ORDER, WORD, hash_words
 
 Tail = Literal["pad", "drop"]
 
 _ROUNDS = 16
-"""As many as make all orders of 2 to 6 positions equally frequent; large sets would do with half."""
+"""With 16, all orders of 2 to 6 positions are equally frequent; for large sets 8 would be enough."""
 _FIRST = 0xFF51AFD7ED558CCD
 _SECOND = 0xC4CEB9FE1A85EC53
 """Multipliers of MurmurHash3's 64-bit finalizer (Appleby)."""
@@ -33,18 +31,18 @@ _SECOND = 0xC4CEB9FE1A85EC53
 
 @dataclass(frozen=True, slots=True)
 class Permutation:
-    """A keyed bijection of the whole numbers below ``size`` onto themselves.
+    """A keyed bijection of the integers below ``size`` onto themselves.
 
     Attributes:
         size: n.
-        rows: Values of the left half, about sqrt(n).
-        columns: Values of the right half: rows * columns >= n.
-        keys: One 64-bit number a round.
+        left_size: Number of values of the left half, about sqrt(n).
+        right_size: Number of values of the right half: left_size * right_size >= n.
+        keys: One 64-bit number for each round.
     """
 
     size: int
-    rows: int
-    columns: int
+    left_size: int
+    right_size: int
     keys: tuple[int, ...]
 
     @overload
@@ -62,36 +60,36 @@ class Permutation:
                 return position
 
     def _encrypt(self, position: int) -> int:
-        rows, columns = self.rows, self.columns
-        left, right = divmod(position, columns)
+        left_size, right_size = self.left_size, self.right_size
+        left, right = divmod(position, right_size)
         keys = iter(self.keys)
         for key in keys:
             word = (right ^ key) * _FIRST & WORD
             word = (word ^ word >> 32) * _SECOND & WORD
-            left = (left + ((word >> 32) * rows >> 32)) % rows
+            left = (left + ((word >> 32) * left_size >> 32)) % left_size
             word = (left ^ next(keys)) * _FIRST & WORD
             word = (word ^ word >> 32) * _SECOND & WORD
-            right = (right + ((word >> 32) * columns >> 32)) % columns
-        return left * columns + right
+            right = (right + ((word >> 32) * right_size >> 32)) % right_size
+        return left * right_size + right
 
     def _map_many(self, positions: IntArray) -> IntArray:
-        # The same walk on arrays; what landed outside goes round again.
+        # The same as `_map_one`, for arrays.
         values = self._encrypt_many(positions.astype(np.uint64))
         while len(outside := np.flatnonzero(values >= self.size)):
             values[outside] = self._encrypt_many(values[outside])
         return values.astype(np.int64)
 
     def _encrypt_many(self, positions: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-        rows, columns = np.uint64(self.rows), np.uint64(self.columns)
-        left, right = positions // columns, positions % columns
+        left_size, right_size = np.uint64(self.left_size), np.uint64(self.right_size)
+        left, right = positions // right_size, positions % right_size
         for odd, even in zip(self.keys[::2], self.keys[1::2], strict=True):
-            left = (left + _scattered(right, odd, rows)) % rows
-            right = (right + _scattered(left, even, columns)) % columns
-        cells: npt.NDArray[np.uint64] = left * columns + right
-        return cells
+            left = (left + _scatter(right, odd, left_size)) % left_size
+            right = (right + _scatter(left, even, right_size)) % right_size
+        values: npt.NDArray[np.uint64] = left * right_size + right
+        return values
 
 
-def _scattered(values: npt.NDArray[np.uint64], key: int, below: np.uint64) -> npt.NDArray[np.uint64]:
+def _scatter(values: npt.NDArray[np.uint64], key: int, below: np.uint64) -> npt.NDArray[np.uint64]:
     half = np.uint64(32)
     words = (values ^ np.uint64(key)) * np.uint64(_FIRST)
     words = (words ^ words >> half) * np.uint64(_SECOND)
@@ -100,28 +98,28 @@ def _scattered(values: npt.NDArray[np.uint64], key: int, below: np.uint64) -> np
 
 
 @lru_cache(maxsize=64)
-def permutation(size: int, seed: int, epoch: int) -> Permutation:
+def make_permutation(size: int, seed: int, epoch: int) -> Permutation:
     """Make the permutation of [0, size) that belongs to (seed, epoch); size below 2**62."""
     if not 1 <= size < 1 << 62:
         raise UsageError(f"a permutation needs from 1 to 2**62 - 1 positions, not {size}")
-    columns = isqrt(size - 1) + 1
-    keys = tuple(mixed(seed, epoch, ORDER, number) for number in range(_ROUNDS))
-    return Permutation(size, -(-size // columns), columns, keys)
+    right_size = isqrt(size - 1) + 1
+    keys = tuple(hash_words(seed, epoch, ORDER, number) for number in range(_ROUNDS))
+    return Permutation(size, -(-size // right_size), right_size, keys)
 
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One rank's share of ``count`` global positions, dealt out in units of ``unit`` consecutive positions.
+    """One rank's share of ``count`` global positions, in units of ``unit`` consecutive positions.
 
     Example: 5 units of 1 over 2 ranks are 0 2 4 and 1 3 0 with tail="pad", 0 2 and 1 3 with tail="drop": every rank
-    has the same length, or a collective operation of the trainer would wait for ever.
+    has the same length; otherwise a collective operation of the training would never return.
 
     Attributes:
-        count: Global positions; a multiple of ``unit``.
+        count: Number of global positions; a multiple of ``unit``.
         rank: Number of this rank, from 0.
         world_size: Number of ranks.
-        tail: "pad" goes on at global position 0 where the units do not divide evenly; "drop" leaves the rest out.
-        unit: Positions that stay together on a rank: the clips of a video, or 1.
+        tail: If the units do not divide evenly: "pad" continues at global position 0, "drop" leaves out the rest.
+        unit: Number of positions that stay together on a rank: the clips of a video, or 1.
     """
 
     count: int
@@ -153,13 +151,13 @@ class Shard:
         return ((position // unit * self.world_size + self.rank) * unit + position % unit) % self.count
 
 
-class Slot(NamedTuple):
-    """What stands at one place of the unshuffled epoch.
+class ClipLocation(NamedTuple):
+    """The clip at one position of the unshuffled epoch.
 
     Attributes:
-        row: Of the catalog.
-        number: Which clip, frame or request.
-        line: Of the columns that travel beside the clips.
+        row: Row of the catalog.
+        number: Number of the clip or frame in its video, or of the request.
+        line: Index into the plan's columns.
     """
 
     row: int
@@ -168,12 +166,12 @@ class Slot(NamedTuple):
 
 
 class Layout(Protocol):
-    """The unshuffled epoch."""
+    """The unshuffled epoch, in memory that grows with the rows, not with the positions."""
 
     def __len__(self) -> int: ...
 
-    def slot(self, place: int) -> Slot:
-        """Say what stands at a place in [0, len)."""
+    def locate(self, position: int) -> ClipLocation:
+        """Find the clip at an unshuffled position in [0, len)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -181,8 +179,8 @@ class VideoClips:
     """The same number of clips of each row, those of a row one after the other.
 
     Attributes:
-        rows: Of the catalog, int64 [V].
-        clips_per_video: c; place p is clip p % c of row p // c.
+        rows: Rows of the catalog, int64 [V].
+        clips_per_video: c; position p is clip p % c of video p // c.
     """
 
     rows: IntArray
@@ -191,11 +189,11 @@ class VideoClips:
     def __len__(self) -> int:
         return len(self.rows) * self.clips_per_video
 
-    def slot(self, place: int) -> Slot:
-        """Say what stands at a place in [0, len)."""
-        video, number = divmod(place, self.clips_per_video)
+    def locate(self, position: int) -> ClipLocation:
+        """Find the clip at an unshuffled position in [0, len)."""
+        video, number = divmod(position, self.clips_per_video)
         row = int(self.rows[video])
-        return Slot(row, number, row)
+        return ClipLocation(row, number, row)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -203,8 +201,8 @@ class VideoFrames:
     """Every frame of each row.
 
     Attributes:
-        rows: Of the catalog, int64 [V].
-        starts: Place of each row's first frame, and after the last row the number of places, int64 [V + 1].
+        rows: Rows of the catalog, int64 [V].
+        starts: Position of each row's first frame, and last the number of positions, int64 [V + 1].
     """
 
     rows: IntArray
@@ -218,16 +216,16 @@ class VideoFrames:
     def __len__(self) -> int:
         return int(self.starts[-1])
 
-    def slot(self, place: int) -> Slot:
-        """Say what stands at a place in [0, len)."""
-        video = int(self.starts.searchsorted(place, side="right")) - 1
+    def locate(self, position: int) -> ClipLocation:
+        """Find the clip at an unshuffled position in [0, len)."""
+        video = int(self.starts.searchsorted(position, side="right")) - 1
         row = int(self.rows[video])
-        return Slot(row, place - int(self.starts[video]), row)
+        return ClipLocation(row, position - int(self.starts[video]), row)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RequestRows:
-    """The user's own requests, one a place.
+    """The user's own requests, one for each position.
 
     Attributes:
         rows: Row of the catalog of each request, int64 [R].
@@ -238,6 +236,6 @@ class RequestRows:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def slot(self, place: int) -> Slot:
-        """Say what stands at a place in [0, len)."""
-        return Slot(int(self.rows[place]), place, place)
+    def locate(self, position: int) -> ClipLocation:
+        """Find the clip at an unshuffled position in [0, len)."""
+        return ClipLocation(int(self.rows[position]), position, position)

@@ -1,4 +1,4 @@
-"""plan_requests: the user's own list of clips as an EpochPlan."""
+"""Plan the user's own list of clips."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from framefeed._arrays import IntArray
 from framefeed._checks import check_mapping, expected
 from framefeed.catalog.scan import catalog_of
 from framefeed.errors import UsageError
@@ -68,9 +67,15 @@ def plan_requests(
         check_mapping("columns", columns, '{"label": ["cat", "dog"]}')
     picking = Picking(pick, tolerance_seconds, policy)
     _check_requests(requests)
-    sources, rows = _distinct_sources(requests)
+    # Each source once, as its catalog entry if a request has one.
+    sources: dict[str | bytes | ImageSequence, Any] = {}
+    for request in requests:
+        if request.entry is not None or request.source not in sources:
+            sources[request.source] = request.source if request.entry is None else request.entry
+    row_of = {source: row for row, source in enumerate(sources)}
+    rows = np.array([row_of[request.source] for request in requests], dtype=np.int64)
     rule = Requests.of(requests, rows, dict(columns or {}), picking)
-    catalog = catalog_of(sources)
+    catalog = catalog_of(list(sources.values()))
     return EpochPlan(catalog, rule, options, PlanTables.of(catalog, rule, options))
 
 
@@ -92,13 +97,3 @@ def _check_requests(requests: Sequence[DecodeRequest]) -> None:
             )
         if request.seconds is not None and not np.isfinite(request.seconds).all():
             raise UsageError(f"request {number} ({request.name}) has a time that is not a finite number")
-
-
-def _distinct_sources(requests: Sequence[DecodeRequest]) -> tuple[list[Any], IntArray]:
-    """List each source once, as a catalog entry where one was given, and the number of each request's source."""
-    found: dict[str | bytes | ImageSequence, Any] = {}
-    for request in requests:
-        if request.entry is not None or request.source not in found:
-            found[request.source] = request.source if request.entry is None else request.entry
-    numbers = {source: number for number, source in enumerate(found)}
-    return list(found.values()), np.array([numbers[request.source] for request in requests], dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Where chance comes from: numbers made from (seed, epoch, position), the same on every machine and in every worker."""
+"""Make random numbers from (seed, epoch, position): the same on every machine and in every worker."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _SECOND = 0x94D049BB133111EB
 """Constants of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014)."""
 
 CLIPS = 1
-"""Purpose of the numbers that choose frames and crops."""
+"""Purpose: choose frames and crops."""
 ORDER = 2
-"""Purpose of the numbers that shuffle."""
+"""Purpose: shuffle."""
 TRANSFORMS = 3
-"""Purpose of the numbers that a user's transform is given."""
+"""Purpose: the generator of a user's transform."""
 
 
-def mixed(*words: int) -> int:
-    """Hash whole numbers to 64 bits: one SplitMix64 step a word, so that order and count matter."""
+def hash_words(*words: int) -> int:
+    """Hash integers to 64 bits by one SplitMix64 step for each; their order and number matter."""
     state = 0
     for word in words:
         state = (state ^ word) + _STEP & WORD
@@ -36,7 +36,7 @@ def mixed(*words: int) -> int:
 
 
 def check_seed(seed: object) -> int:
-    """Return the seed as an int; UsageError unless it is a whole number from 0 to 2**64 - 1."""
+    """Return the seed as an int; UsageError unless it is an integer from 0 to 2**64 - 1."""
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed <= WORD:
         raise expected("seed", "an integer from 0 to 2**64 - 1", seed)
     return int(seed)
@@ -44,7 +44,7 @@ def check_seed(seed: object) -> int:
 
 @lru_cache(maxsize=64)
 def _epoch_key(seed: int, epoch: int, purpose: int) -> int:
-    return mixed(seed, epoch, purpose)
+    return hash_words(seed, epoch, purpose)
 
 
 def generator_at(seed: int, epoch: int, position: int, purpose: int = TRANSFORMS) -> Generator:
@@ -54,11 +54,11 @@ def generator_at(seed: int, epoch: int, position: int, purpose: int = TRANSFORMS
 
 
 class Place:
-    """One place of an epoch: what a clip's choice may depend on besides the video.
+    """The context of a clip: its choice of frames and crop depends on this and the video alone.
 
     Attributes:
         position: Global position.
-        number: Which clip, or which frame, of its video.
+        number: Number of the clip or frame in its video, or of the request.
     """
 
     def __init__(self, seed: int, epoch: int, position: int, number: int = 0) -> None:
@@ -68,5 +68,5 @@ class Place:
 
     @cached_property
     def generator(self) -> Generator:
-        """The clip's own generator, made at the first draw; the clip rule draws before the crop."""
+        """The clip's own generator; the clip rule draws from it before the crop."""
         return generator_at(*self._key, purpose=CLIPS)

@@ -1,4 +1,4 @@
-"""DecodeRequest: which frames of which source, in which form."""
+"""Request frames of one source in one form."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class OutputSpec:
 
     def __post_init__(self) -> None:
         if self.size is not None:
-            object.__setattr__(
-                self, "size", _whole("size", self.size, "(height, width), two integers of at least 1", 2)
-            )
+            size = _check_integers("size", self.size, "(height, width), two integers of at least 1", 2)
+            object.__setattr__(self, "size", size)
         if self.crop is not None:
-            object.__setattr__(self, "crop", _whole("crop", self.crop, "(top, left, height, width), four integers", 4))
+            crop = _check_integers("crop", self.crop, "(top, left, height, width), four integers", 4)
+            object.__setattr__(self, "crop", crop)
         if self.dimension_order not in ("NCHW", "NHWC"):
             raise expected("dimension_order", "'NCHW' or 'NHWC'", self.dimension_order)
 
@@ -51,14 +51,14 @@ class OutputSpec:
 
 
 class SupportsPath(Protocol):
-    """What ``pathlib.Path`` is."""
+    """A path, such as ``pathlib.Path``."""
 
     def __fspath__(self) -> str:
-        """The path as text."""
+        """Return the path as text."""
 
 
 class IndexedSource(Protocol):
-    """What a ``CatalogEntry`` is: a source whose frames are known."""
+    """A source with its frame index, such as a ``CatalogEntry``."""
 
     @property
     def source(self) -> str | bytes | ImageSequence:
@@ -66,7 +66,7 @@ class IndexedSource(Protocol):
 
     @property
     def frame_index(self) -> Any:
-        """Where its frames are."""
+        """Frame index of the source."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, init=False)
@@ -119,23 +119,20 @@ class DecodeRequest:
         on_damaged: OnDamaged = "error",
     ) -> None:
         put: Any = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
-        entry, name = _resolved(source)
+        entry, name = _resolve_source(source)
         put("entry", entry)
         put("source", name)
-        put("indices", _column(indices, np.int64, "indices"))
-        put("seconds", _column(seconds, np.float64, "seconds"))
-        put("pts_seconds", _column(pts_seconds, np.float64, "pts_seconds"))
-        put("pick_error_seconds", _column(pick_error_seconds, np.float64, "pick_error_seconds"))
-        put("valid", _column(valid, np.bool_, "valid"))
-        put("segment", _column(segment, np.int64, "segment"))
+        put("indices", _as_column(indices, np.int64, "indices"))
+        put("seconds", _as_column(seconds, np.float64, "seconds"))
+        put("pts_seconds", _as_column(pts_seconds, np.float64, "pts_seconds"))
+        put("pick_error_seconds", _as_column(pick_error_seconds, np.float64, "pick_error_seconds"))
+        put("valid", _as_column(valid, np.bool_, "valid"))
+        put("segment", _as_column(segment, np.int64, "segment"))
         if output is not None and not isinstance(output, OutputSpec):
             raise expected("output", "an ff.OutputSpec(...) or None", output)
         put("output", output or OutputSpec())
-        put("damaged", _column(damaged, np.bool_, "damaged"))
+        put("damaged", _as_column(damaged, np.bool_, "damaged"))
         put("on_damaged", check_on_damaged(on_damaged))
-        self._check()
-
-    def _check(self) -> None:
         if (self.indices is None) == (self.seconds is None) and self.pts_seconds is None:
             given = "neither" if self.indices is None else "both"
             raise UsageError(f"DecodeRequest: expected either indices= or seconds=, got {given}")
@@ -206,7 +203,7 @@ class DecodeRequest:
 _PLANNED = ("indices", "pts_seconds", "pick_error_seconds", "valid", "segment")
 
 
-def planned_request(
+def make_planned_request(
     source: str | bytes | ImageSequence,
     indices: IntArray,
     chosen: tuple[Any, ...],
@@ -214,15 +211,15 @@ def planned_request(
     damaged: BoolArray | None = None,
     on_damaged: OnDamaged = "error",
 ) -> DecodeRequest:
-    """Make a request of arrays that a plan has made, of the right types and one length: kept, and made read-only.
+    """Make a request from arrays of a plan, without checks and copies; the arrays become read-only.
 
     Args:
-        source: As the catalog has it.
+        source: Source, as in the catalog.
         indices: int64 [T].
         chosen: The columns from ``pts_seconds`` to ``segment``.
         output: Form of the pixels.
         damaged: bool [T], or None.
-        on_damaged: What is delivered there.
+        on_damaged: Option for the damaged frames.
     """
     request = object.__new__(DecodeRequest)
     put: Any = object.__setattr__
@@ -254,14 +251,14 @@ def _rebuild(
 
 
 def check_on_damaged(on_damaged: str) -> OnDamaged:
-    """Check what is to be delivered in place of damaged frames."""
+    """Check a value of ``on_damaged=``."""
     for known in get_args(OnDamaged):
         if on_damaged == known:
             return cast("OnDamaged", known)
     raise expected("on_damaged", "'error', 'skip' or 'deliver'", on_damaged)
 
 
-def _resolved(source: Any) -> tuple[IndexedSource | None, str | bytes | ImageSequence]:
+def _resolve_source(source: Any) -> tuple[IndexedSource | None, str | bytes | ImageSequence]:
     what = "a path, URL, bytes, ImageSequence or CatalogEntry"
     if isinstance(source, (str, bytes, ImageSequence)):
         return None, source
@@ -275,32 +272,32 @@ def _resolved(source: Any) -> tuple[IndexedSource | None, str | bytes | ImageSeq
     raise expected("source", what, source)
 
 
-def _whole(name: str, values: Any, wanted: str, count: int) -> tuple[int, ...]:
-    """Take ``count`` whole numbers, those of a size at least 1, as plain ints, so that equal specs hash alike."""
+def _check_integers(name: str, values: Any, what: str, count: int) -> tuple[int, ...]:
+    """Convert ``count`` integers, the last two at least 1, to plain ints, so that equal specs have one hash."""
     try:
         numbers = tuple(whole_number(value) for value in values)
     except TypeError:
-        raise expected(name, wanted, values) from None
+        raise expected(name, what, values) from None
     if len(numbers) != count or min(numbers[-2:]) < 1 or min(numbers) < 0:
-        raise expected(name, wanted, values)
+        raise expected(name, what, values)
     return numbers
 
 
 _ELEMENTS: dict[Any, str] = {np.int64: "integers", np.float64: "numbers", np.bool_: "True and False"}
 _KINDS: dict[Any, str] = {np.int64: "iu", np.float64: "iufO", np.bool_: "bi"}
-"""Kinds of NumPy types that hold them; O for Fractions."""
+"""Kinds of NumPy types with these elements; O for Fractions."""
 
 
-def _column(values: Any, dtype: Any, name: str) -> Any:
+def _as_column(values: Any, dtype: Any, name: str) -> Any:
     if values is None:
         return None
-    wanted = f"a flat list of {_ELEMENTS[dtype]}"
+    what = f"a flat list of {_ELEMENTS[dtype]}"
     try:
         given = np.asarray(values)
     except ValueError:  # lists of unequal lengths
-        raise expected(name, wanted, values) from None
+        raise expected(name, what, values) from None
     if given.ndim != 1:
-        raise expected(name, wanted, values)
+        raise expected(name, what, values)
     if given.size and given.dtype.kind not in _KINDS[dtype]:
         kind = "strings such as" if given.dtype.kind == "U" else "elements such as"
         raise UsageError(f"{name}: expected {_ELEMENTS[dtype]}, got {kind} {given.tolist()[0]!r}")

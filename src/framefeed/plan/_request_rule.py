@@ -1,7 +1,4 @@
-"""Requests: the user's own clips, as a rule with one position a request, in a handful of arrays.
-
-plan_clips(at=...): a column that names the frames of each row, as requests.
-"""
+"""Plan the user's own clips: a list of requests, or a column that has the frames of each row, as a clip rule."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from framefeed._checks import expected
 from framefeed.catalog import Catalog, RowLists, why_no_frames
 from framefeed.errors import UsageError
 from framefeed.index import ExactTimes
-from framefeed.plan._choose import Chosen, Picking, Timeline, choose_frames, choose_times
+from framefeed.plan._choose import ClipFrames, Picking, Timeline, choose_frames, choose_times
 from framefeed.plan._crops import FixedCrop, PictureRule, Size
 from framefeed.plan._options import PlanOptions
 from framefeed.plan._random import Place
@@ -33,17 +30,17 @@ class Requests:
 
     Attributes:
         rows: Row of the catalog, int64 [R].
-        offsets: int64 [R + 1].
+        offsets: First frame of each request, and last F, int64 [R + 1].
         by_time: Whether a request is by seconds, bool [R].
         indices: int64 [F]; 0 in a request by seconds.
         seconds: float64 [F]; 0 in a request by index.
         segments: int64 [F].
-        outputs: The different forms asked for, and in ``output_of`` that of each request, int64 [R].
-        output_of: See ``outputs``.
-        columns: Values that travel beside the requests, [R] each; text as int64 codes.
-        classes: What the codes of the column "label" stand for.
+        outputs: The different forms.
+        output_of: Index into ``outputs`` of each request, int64 [R].
+        columns: Values that are delivered with the requests, [R] each; text as int64 codes.
+        classes: Texts of the codes of the column "label".
         picking: Pick rule, tolerance and policy of all requests.
-        at: Column of the catalog that they were made of; None for requests that were listed.
+        at: Column of the catalog that the requests are made from; None for a list of requests.
     """
 
     rows: IntArray
@@ -70,15 +67,15 @@ class Requests:
         """Collect requests whose sources are the given rows of a catalog."""
         outputs = {request.output: None for request in requests}
         numbers = {output: number for number, output in enumerate(outputs)}
-        coded = {name: coded_column(name, values, len(requests)) for name, values in columns.items()}
+        coded = {name: encode_column(name, values, len(requests)) for name, values in columns.items()}
         classes = coded["label"][1] if "label" in coded else ()
         return cls(
             rows=rows,
             offsets=np.cumsum([0, *map(len, requests)], dtype=np.int64),
             by_time=np.array([request.indices is None for request in requests], dtype=np.bool_),
-            indices=_joined([request.indices for request in requests], requests, np.int64),
-            seconds=_joined([request.seconds for request in requests], requests, np.float64),
-            segments=_joined([request.segment for request in requests], requests, np.int64),
+            indices=_join_columns([request.indices for request in requests], requests, np.int64),
+            seconds=_join_columns([request.seconds for request in requests], requests, np.float64),
+            segments=_join_columns([request.segment for request in requests], requests, np.int64),
             outputs=tuple(outputs),
             output_of=np.array([numbers[request.output] for request in requests], dtype=np.int64),
             columns={name: values for name, (values, _) in coded.items()},
@@ -101,44 +98,37 @@ class Requests:
         return digest.hexdigest()
 
     @cached_property
-    def common_length(self) -> int | None:
-        """T if all requests have the same, else None."""
+    def num_frames(self) -> int | None:
+        """T if all requests have the same number of frames, else None."""
         lengths = np.unique(np.diff(self.offsets))
         return int(lengths[0]) if len(lengths) == 1 else None
 
-    @property
-    def num_frames(self) -> int:
-        """T, the frames of every request.
+    def unequal_lengths(self) -> UsageError:
+        """Build the error for requests that must have the same number of frames and differ."""
+        lengths = np.diff(self.offsets)
+        other = int((lengths != lengths[0]).argmax())
+        return UsageError(
+            f"all requests of a batch must have the same number of frames, but request 0 has {lengths[0]} and "
+            f"request {other} has {lengths[other]}: repeat frames, or make one plan for each length"
+        )
 
-        Raises:
-            UsageError: They differ.
-        """
-        if self.common_length is None:
-            lengths = np.diff(self.offsets)
-            other = int((lengths != lengths[0]).argmax())
-            raise UsageError(
-                f"all requests of a batch must have the same number of frames, but request 0 has {lengths[0]} and "
-                f"request {other} has {lengths[other]}: repeat frames, or make one plan for each length"
-            )
-        return self.common_length
-
-    def choose(self, timeline: Timeline, place: Place) -> Chosen:
+    def choose(self, timeline: Timeline, context: Place) -> ClipFrames:
         """Choose the frames of one request."""
-        number = place.number
-        mine = slice(int(self.offsets[number]), int(self.offsets[number + 1]))
-        segments = self.segments[mine]
+        number = context.number
+        frames = slice(int(self.offsets[number]), int(self.offsets[number + 1]))
+        segments = self.segments[frames]
         if not self.by_time[number]:
-            return choose_frames(timeline, self.indices[mine], segments, self.picking.policy)
-        ticks = timeline.ticks(ExactTimes.of(self.seconds[mine].tolist()))
+            return choose_frames(timeline, self.indices[frames], segments, self.picking.policy)
+        ticks = timeline.ticks(ExactTimes.of(self.seconds[frames].tolist()))
         return choose_times(timeline, ticks, segments, self.picking)
 
 
 @dataclass(frozen=True, eq=False)
 class RequestPictures:
-    """The forms that requests ask for themselves.
+    """Crop and size of requests that have their own.
 
     Attributes:
-        requests: Whose forms.
+        requests: The requests.
     """
 
     requests: Requests
@@ -150,29 +140,31 @@ class RequestPictures:
             for output in self.requests.outputs
         )
 
-    def output(self, height: int, width: int, place: Place) -> OutputSpec:
-        """Settle the form for one request on a displayed picture of height x width."""
-        return self._rules[int(self.requests.output_of[place.number])].output(height, width, place)
+    def output(self, height: int, width: int, context: Place) -> OutputSpec:
+        """Choose the crop and size of one request in a displayed picture of height x width."""
+        return self._rules[int(self.requests.output_of[context.number])].output(height, width, context)
 
     def common_picture(self, heights: IntArray, widths: IntArray, name: Callable[[int], str]) -> Size | None:
         """Find the one (height, width) of all requests; see ``PictureRule.common_picture``."""
-        found: dict[Size, str] = {}
+        output_by_size: dict[Size, str] = {}
         for number, rule in enumerate(self._rules):
             rows = self.requests.rows[self.requests.output_of == number]
             names = [name(row) for row in rows.tolist()]
             size = rule.common_picture(heights[rows], widths[rows], names.__getitem__)
             if size is not None:
-                found.setdefault(size, f"{self.requests.outputs[number]}")
-        if len(found) > 1:
-            raise UsageError(f"all pictures of a plan must have the same size, but the requests ask for {found}")
-        return next(iter(found), None)
+                output_by_size.setdefault(size, f"{self.requests.outputs[number]}")
+        if len(output_by_size) > 1:
+            raise UsageError(
+                f"all pictures of a plan must have the same size, but the requests ask for {output_by_size}"
+            )
+        return next(iter(output_by_size), None)
 
 
-def coded_column(name: str, values: Sequence[Any], count: int) -> tuple[npt.NDArray[Any], tuple[Any, ...]]:
-    """Take one value a request: numbers as they are, text as int64 codes of the sorted distinct values.
+def encode_column(name: str, values: Sequence[Any], count: int) -> tuple[npt.NDArray[Any], tuple[Any, ...]]:
+    """Convert one value for each request: numbers as they are, text to int64 codes of the sorted distinct values.
 
     Returns:
-        The column [R], and what its codes stand for; nothing for numbers.
+        The column [R], and the texts of its codes; no texts for numbers.
     """
     try:
         column = np.asarray(values)
@@ -188,7 +180,7 @@ def coded_column(name: str, values: Sequence[Any], count: int) -> tuple[npt.NDAr
     return codes.astype(np.int64), tuple(distinct.tolist())
 
 
-def _joined(columns: Sequence[npt.NDArray[Any] | None], requests: Sequence[DecodeRequest], dtype: Any) -> Any:
+def _join_columns(columns: Sequence[npt.NDArray[Any] | None], requests: Sequence[DecodeRequest], dtype: Any) -> Any:
     parts = [
         np.zeros(len(request), dtype=dtype) if column is None else column
         for column, request in zip(columns, requests, strict=True)
@@ -196,12 +188,12 @@ def _joined(columns: Sequence[npt.NDArray[Any] | None], requests: Sequence[Decod
     return np.concatenate(parts) if parts else np.zeros(0, dtype=dtype)
 
 
-# As a word of a column's name: start_time, but not timestep.
+# Matches words of a column's name: start_time, but not timestep.
 _SECONDS = re.compile(r"(?<![a-z])(times?|timestamps?|seconds?)(?![a-z])")
 _NUMBERS = re.compile(r"(?<![a-z])(frames?|index|indices|indexes|idx|ids?|numbers?)(?![a-z])")
 
 
-def requests_of_rows(catalog: Catalog, at: str, options: PlanOptions) -> Requests:
+def make_row_requests(catalog: Catalog, at: str, options: PlanOptions) -> Requests:
     """Make a request of each usable row that has numbers in column ``at``: frame numbers if integers, else seconds.
 
     Raises:
@@ -211,20 +203,20 @@ def requests_of_rows(catalog: Catalog, at: str, options: PlanOptions) -> Request
         raise UsageError(why_no_frames(catalog, "plan over catalog.with_frame_indexes()"))
     if options.within is not None or options.clips_per_video != 1:
         raise UsageError("at= has one clip a row: leave out within= and clips_per_video=")
-    every = RowLists.of(catalog, at)
+    all_lists = RowLists.of(catalog, at)
     usable = catalog.usable_rows
-    rows = usable[~every.has_null[usable] & (every.lengths[usable] > 0)]
-    chosen = every.take(rows)
-    _check_lists(catalog, at, rows, chosen)
-    by_time = chosen.values.dtype.kind == "f"
-    nothing = np.zeros_like(chosen.values, dtype=np.int64)
+    rows = usable[~all_lists.has_null[usable] & (all_lists.lengths[usable] > 0)]
+    lists = all_lists.take(rows)
+    _check_lists(catalog, at, rows, lists)
+    by_time = lists.values.dtype.kind == "f"
+    zeros = np.zeros_like(lists.values, dtype=np.int64)
     return Requests(
         rows=rows,
-        offsets=chosen.offsets,
+        offsets=lists.offsets,
         by_time=np.full(len(rows), by_time),
-        indices=nothing if by_time else chosen.values.astype(np.int64),
-        seconds=chosen.values.astype(np.float64) if by_time else nothing.astype(np.float64),
-        segments=nothing,
+        indices=zeros if by_time else lists.values.astype(np.int64),
+        seconds=lists.values.astype(np.float64) if by_time else zeros.astype(np.float64),
+        segments=zeros,
         outputs=(OutputSpec(),),
         output_of=np.zeros(len(rows), np.int64),
         columns={name: catalog.column_values(name)[rows] for name in options.columns},
@@ -234,56 +226,59 @@ def requests_of_rows(catalog: Catalog, at: str, options: PlanOptions) -> Request
     )
 
 
-def remarks_on(catalog: Catalog, asked: Requests) -> Iterator[str]:
-    """Say what looks like a mistake in the column that requests were made of."""
-    at, rows = asked.at or "", asked.rows
+def find_mistakes(catalog: Catalog, requests: Requests) -> Iterator[str]:
+    """Yield a warning for each likely mistake in the column that requests are made from."""
+    at, rows = requests.at or "", requests.rows
     if not len(rows):
         return
-    by_time = bool(asked.by_time.any())
+    by_time = bool(requests.by_time.any())
     if not by_time and _SECONDS.search(at.lower()) and not _NUMBERS.search(at.lower()):
         yield f"at={at!r}: integers are frame numbers, not seconds: for seconds write floats, such as 3.0"
-    wanted = (asked.seconds if by_time else asked.indices).reshape(len(rows), -1)
-    # NaN, and so past nothing, where a file has no times.
+    values = (requests.seconds if by_time else requests.indices).reshape(len(rows), -1)
+    # NaN, so that nothing is past it, if a file has no times.
     ends = catalog.column_values("duration_seconds")[rows] if by_time else catalog.num_frames[rows]
-    past = wanted >= ends[:, np.newaxis]
-    if by_time and past.any() and np.array_equal(wanted, np.floor(wanted)):
-        number, place = divmod(int(past.argmax()), past.shape[1])
+    past = values >= ends[:, np.newaxis]
+    if by_time and past.any() and np.array_equal(values, np.floor(values)):
+        number, column = divmod(int(past.argmax()), past.shape[1])
+        row_name = _name_row(catalog, rows, number)
         yield (
             f"at={at!r}: this column holds floats, which are seconds, but all of them are whole numbers, and "
             f"{np.count_nonzero(past.any(1))} of {len(rows)} rows ask for a time past the end of the video: the first "
-            f"is {_named(catalog, rows, number)}, with {wanted[number, place]:g} s of {ends[number]:.2f} s. If they "
+            f"is {row_name}, with {values[number, column]:g} s of {ends[number]:.2f} s. If they "
             "are frame numbers, cast the column to integers (pandas: astype('int64')), so that the list has 30 and not "
             "30.0, and scan again"
         )
-    elif (lost := past.all(1)).any():
-        number = int(lost.argmax())
-        first, end = wanted[number, 0], ends[number]
-        asks = f"{first:g} s, but the video is {end:.2f} s long"
-        example = asks if by_time else f"frame {first}, but the video's frames go from 0 to {end - 1}"
+    elif (all_past := past.all(1)).any():
+        number = int(all_past.argmax())
+        first, end = values[number, 0], ends[number]
+        example = f"frame {first}, but the video's frames go from 0 to {end - 1}"
+        if by_time:
+            example = f"{first:g} s, but the video is {end:.2f} s long"
+        count, row_name = np.count_nonzero(all_past), _name_row(catalog, rows, number)
         yield (
-            f"at={at!r}: in {np.count_nonzero(lost)} of {len(rows)} rows, all frames lie past the end of the video: "
-            f"the first is {_named(catalog, rows, number)}, with {example}. The last frame of the video is delivered "
+            f"at={at!r}: in {count} of {len(rows)} rows, all frames lie past the end of the video: "
+            f"the first is {row_name}, with {example}. The last frame of the video is delivered "
             "in their place, with valid False. Correct these rows or leave them out; ff.plan_requests with "
             "policy='error' makes such a clip an error"
         )
 
 
-def _check_lists(catalog: Catalog, at: str, rows: IntArray, chosen: RowLists) -> None:
+def _check_lists(catalog: Catalog, at: str, rows: IntArray, lists: RowLists) -> None:
     if not len(rows):
         return
-    lengths = chosen.lengths
-    if (unlike := lengths != lengths[0]).any():
-        other = int(unlike.argmax())
+    lengths = lists.lengths
+    if (differs := lengths != lengths[0]).any():
+        other = int(differs.argmax())
         raise UsageError(
-            f"column {at!r} must have the same number of frames in every row, but {_named(catalog, rows, 0)} has "
-            f"{lengths[0]} and {_named(catalog, rows, other)} has {lengths[other]}: repeat frames, or plan the "
+            f"column {at!r} must have the same number of frames in every row, but {_name_row(catalog, rows, 0)} has "
+            f"{lengths[0]} and {_name_row(catalog, rows, other)} has {lengths[other]}: repeat frames, or plan the "
             "lengths apart with catalog[mask]"
         )
-    if not (finite := np.isfinite(chosen.values)).all():
-        number = int(np.searchsorted(chosen.offsets, int(finite.argmin()), side="right")) - 1
-        raise UsageError(f"column {at!r} asks for a time that is not finite in {_named(catalog, rows, number)}")
+    if not (finite := np.isfinite(lists.values)).all():
+        number = int(np.searchsorted(lists.offsets, int(finite.argmin()), side="right")) - 1
+        raise UsageError(f"column {at!r} asks for a time that is not finite in {_name_row(catalog, rows, number)}")
 
 
-def _named(catalog: Catalog, rows: IntArray, number: int) -> str:
+def _name_row(catalog: Catalog, rows: IntArray, number: int) -> str:
     row = int(rows[number])
     return f"row {row} ({catalog.shown_name(row)})"

@@ -1,9 +1,6 @@
-"""Clip rules by index: which frames of a video make a clip, on every stream, with timestamps or without.
+"""Choose the frames of a clip by a rule: by frame number, or by exact times against each file's own timestamps.
 
-A rule is a value: frozen, hashable, checked when it is made. Its one method turns a timeline and a place in the epoch
-into chosen frames. The rules by time are in ``framefeed.plan._rules``.
-
-Clip rules by time: wanted times, as exact fractions of a second, resolved against each file's own timestamps.
+A rule is a value: frozen, hashable, checked when it is made.
 """
 
 from __future__ import annotations
@@ -23,18 +20,18 @@ from framefeed._cached import cached_property
 from framefeed._checks import expected
 from framefeed.errors import UsageError
 from framefeed.index import ExactTimes, Pick
-from framefeed.plan._choose import Chosen, Picking, Policy, Timeline, choose_frames, choose_times, find_times
+from framefeed.plan._choose import ClipFrames, Picking, Policy, Timeline, choose_frames, choose_times, pick_times
 from framefeed.plan._random import Place
 
 
 class ClipRule(Protocol):
-    """What a plan needs of a rule; its ``repr`` must tell it from every other rule, for the plan's fingerprint."""
+    """A clip rule; its ``repr`` must differ from that of every other rule, for the plan's fingerprint."""
 
     @property
-    def num_frames(self) -> int:
-        """T, the frames of one clip."""
+    def num_frames(self) -> int | None:
+        """T, the frames of one clip; None where clips differ."""
 
-    def choose(self, timeline: Timeline, place: Place) -> Chosen:
+    def choose(self, timeline: Timeline, context: Place) -> ClipFrames:
         """Choose the frames of one clip."""
 
 
@@ -55,7 +52,7 @@ class Uniform:
         object.__setattr__(self, "num_frames", check_count("num_frames", self.num_frames))
         Picking(policy=self.policy)
 
-    def choose(self, timeline: Timeline, place: Place) -> Chosen:
+    def choose(self, timeline: Timeline, context: Place) -> ClipFrames:
         """Choose the frames of one clip."""
         parts = np.arange(self.num_frames, dtype=np.int64)
         numbers = (2 * parts + 1) * len(timeline) // (2 * self.num_frames)
@@ -78,10 +75,10 @@ class RandomSegments:
         object.__setattr__(self, "num_frames", check_count("num_frames", self.num_frames))
         Picking(policy=self.policy)
 
-    def choose(self, timeline: Timeline, place: Place) -> Chosen:
+    def choose(self, timeline: Timeline, context: Place) -> ClipFrames:
         """Choose the frames of one clip."""
         bounds = np.arange(self.num_frames + 1, dtype=np.int64) * len(timeline) // self.num_frames
-        numbers = place.generator.integers(bounds[:-1], np.maximum(bounds[1:], bounds[:-1] + 1))
+        numbers = context.generator.integers(bounds[:-1], np.maximum(bounds[1:], bounds[:-1] + 1))
         return choose_frames(timeline, numbers, np.arange(self.num_frames, dtype=np.int64), self.policy)
 
 
@@ -113,7 +110,7 @@ class AtIndices:
         """T, the frames of one clip."""
         return len(self.indices)
 
-    def choose(self, timeline: Timeline, place: Place) -> Chosen:
+    def choose(self, timeline: Timeline, context: Place) -> ClipFrames:
         """Choose the frames of one clip."""
         numbers = np.array(self.indices, dtype=np.int64)
         return choose_frames(timeline, numbers, np.zeros_like(numbers), self.policy)
@@ -129,14 +126,14 @@ class EveryFrame:
     def __post_init__(self) -> None:
         Picking(policy=self.policy)
 
-    def choose(self, timeline: Timeline, place: Place) -> Chosen:
+    def choose(self, timeline: Timeline, context: Place) -> ClipFrames:
         """Choose the frame of one clip."""
-        numbers = np.array([place.number], dtype=np.int64)
+        numbers = np.array([context.number], dtype=np.int64)
         return choose_frames(timeline, numbers, np.zeros_like(numbers), self.policy)
 
 
 def check_count(name: str, count: object) -> int:
-    """Return a count as an int, so that equal rules read alike; UsageError unless it is whole and at least 1."""
+    """Return a count as an int, so that equal rules have equal texts; UsageError unless it is an integer above 0."""
     if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
         raise expected(name, "an integer of at least 1", count)
     return int(count)
@@ -151,9 +148,9 @@ class AtSeconds:
     """The same times in every video, in seconds from its first frame.
 
     Attributes:
-        seconds: Wanted times in any order; kept as a tuple.
+        seconds: Times in any order; kept as a tuple.
         pick: Which frame is taken for a time: "played", "nearest", "previous" or "next".
-        tolerance_seconds: Largest allowed distance between wanted and picked time; None for no limit.
+        tolerance_seconds: Largest allowed distance between requested and picked time; None for no limit.
         policy: Which frames replace those past the end: "repeat_last", "wrap" or "error".
     """
 
@@ -165,13 +162,13 @@ class AtSeconds:
 
     def __post_init__(self) -> None:
         try:
-            seconds = tuple(_number("seconds", time) for time in self.seconds)
+            seconds = tuple(_as_exact_number("seconds", time) for time in self.seconds)
         except TypeError:
             raise expected("seconds", "a list of times such as [0.5, 1.0]", self.seconds) from None
         if not seconds:
             raise UsageError("seconds: expected at least one time, got an empty list")
         object.__setattr__(self, "seconds", seconds)
-        self._picking  # noqa: B018 - made now, so that a wrong rule does not wait for its first clip
+        self._picking  # noqa: B018 - made now, so that a wrong rule fails at once
 
     @property
     def num_frames(self) -> int:
@@ -186,8 +183,8 @@ class AtSeconds:
     def _times(self) -> ExactTimes:
         return ExactTimes.of(self.seconds)
 
-    def choose(self, timeline: Timeline, place: Place) -> Chosen:
-        """Choose the frames of the clip at one place of the epoch."""
+    def choose(self, timeline: Timeline, context: Place) -> ClipFrames:
+        """Choose the frames of one clip."""
         segments = np.zeros(self.num_frames, dtype=np.int64)
         return choose_times(timeline, timeline.ticks(self._times), segments, self._picking)
 
@@ -198,14 +195,14 @@ class Rates:
 
     Segment j begins at start + the sum of num_frames_i / fps_i of the segments before it.
 
-    Example: ``Rates([(1, 2), (2, 2)], start=0)`` wants the times 0, 1, 2 and 2.5 s, in segments 0, 0, 1 and 1.
+    Example: ``Rates([(1, 2), (2, 2)], start=0)`` asks for the times 0, 1, 2 and 2.5 s, in segments 0, 0, 1 and 1.
 
     Attributes:
         rates: (frames per second, number of frames) of each segment; kept as a tuple.
         start: Seconds from the first frame, or "random": the pts of a random frame from which the whole clip fits. If
             it fits nowhere, the clip starts at the first frame, and the policy fills the rest.
         pick: Which frame is taken for a time: "played", "nearest", "previous" or "next".
-        tolerance_seconds: Largest allowed distance between wanted and picked time; None for no limit.
+        tolerance_seconds: Largest allowed distance between requested and picked time; None for no limit.
         policy: Which frames replace those past the end: "repeat_last", "wrap" or "error".
     """
 
@@ -217,9 +214,9 @@ class Rates:
     policy: Policy = "repeat_last"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rates", tuple(_checked_rates(self.rates)))
-        object.__setattr__(self, "start", _checked_start(self.start))
-        self._picking  # noqa: B018 - made now, so that a wrong rule does not wait for its first clip
+        object.__setattr__(self, "rates", tuple(_check_rates(self.rates)))
+        object.__setattr__(self, "start", _check_start(self.start))
+        self._picking  # noqa: B018 - made now, so that a wrong rule fails at once
 
     @property
     def num_frames(self) -> int:
@@ -247,17 +244,17 @@ class Rates:
     def _span(self) -> ExactTimes:
         return ExactTimes.of([self._offsets[-1]])
 
-    def choose(self, timeline: Timeline, place: Place) -> Chosen:
-        """Choose the frames of the clip at one place of the epoch."""
-        ticks = timeline.ticks(self._offsets, self._origin(timeline, place))
-        return choose_times(timeline, ticks, self._segments, self._picking)
-
-    def _origin(self, timeline: Timeline, place: Place) -> int | Fraction:
-        """The tick at which the clip begins; a start that means a frame's pts is that pts for all times after it."""
+    def choose(self, timeline: Timeline, context: Place) -> ClipFrames:
+        """Choose the frames of one clip."""
+        first_tick: int | Fraction
         if self.start != "random":
-            return timeline.ticks(ExactTimes.of([self.start]))[0]
-        fitting = timeline.starts_that_fit(self._span, self.pick)
-        return int(timeline.pts[place.generator.integers(fitting)]) if fitting else timeline.origin
+            first_tick = timeline.ticks(ExactTimes.of([self.start]))[0]
+        elif num_starts := timeline.count_starts(self._span, self.pick):
+            first_tick = int(timeline.pts[context.generator.integers(num_starts)])
+        else:
+            first_tick = timeline.origin
+        ticks = timeline.ticks(self._offsets, first_tick)
+        return choose_times(timeline, ticks, self._segments, self._picking)
 
 
 @dataclass(frozen=True)
@@ -274,7 +271,7 @@ class Dense:
             nowhere, the clip starts at the first frame, and the policy fills the rest. With ``stride``, ``pick`` and
             ``tolerance_seconds`` choose the frame for the start; on a stream without timestamps, 0 is its first frame.
         pick: Which frame is taken for a time: "played", "nearest", "previous" or "next".
-        tolerance_seconds: Largest allowed distance between wanted and picked time; None for no limit.
+        tolerance_seconds: Largest allowed distance between requested and picked time; None for no limit.
         policy: Which frames replace those past the end: "repeat_last", "wrap" or "error".
     """
 
@@ -294,9 +291,9 @@ class Dense:
         if self.fps is None:
             object.__setattr__(self, "stride", 1 if self.stride is None else check_count("stride", self.stride))
         else:
-            object.__setattr__(self, "fps", _rate(self.fps))
-        object.__setattr__(self, "start", _checked_start(self.start))
-        self._picking  # noqa: B018 - made now, so that a wrong rule does not wait for its first clip
+            object.__setattr__(self, "fps", _check_rate(self.fps))
+        object.__setattr__(self, "start", _check_start(self.start))
+        self._picking  # noqa: B018 - made now, so that a wrong rule fails at once
         self._by_time  # noqa: B018
 
     @cached_property
@@ -310,29 +307,29 @@ class Dense:
         picking = {"pick": self.pick, "tolerance_seconds": self.tolerance_seconds, "policy": self.policy}
         return Rates([(self.fps, self.num_frames)], self.start, **picking)  # type: ignore[arg-type]
 
-    def choose(self, timeline: Timeline, place: Place) -> Chosen:
-        """Choose the frames of the clip at one place of the epoch."""
+    def choose(self, timeline: Timeline, context: Place) -> ClipFrames:
+        """Choose the frames of one clip."""
         if self._by_time is not None:
-            return self._by_time.choose(timeline, place)
-        first, error = self._first(timeline, place)
+            return self._by_time.choose(timeline, context)
+        first, error = self._choose_first(timeline, context)
         numbers = first + np.arange(self.num_frames, dtype=np.int64) * (self.stride or 1)
         chosen = choose_frames(timeline, numbers, np.zeros_like(numbers), self.policy)
         errors = chosen.errors.copy()
         errors[0] += error
         return replace(chosen, errors=errors)
 
-    def _first(self, timeline: Timeline, place: Place) -> tuple[int, float]:
-        """Number of the clip's first frame, and how far it is from the wanted start in seconds."""
+    def _choose_first(self, timeline: Timeline, context: Place) -> tuple[int, float]:
+        """Choose the number of the clip's first frame; return it with its distance from ``start`` in seconds."""
         if self.start == "random":
-            fitting = len(timeline) - (self.num_frames - 1) * (self.stride or 1)
-            return int(place.generator.integers(fitting)) if fitting > 0 else 0, 0.0
+            num_starts = len(timeline) - (self.num_frames - 1) * (self.stride or 1)
+            return int(context.generator.integers(num_starts)) if num_starts > 0 else 0, 0.0
         if self.start == 0 and not timeline.index.has_timestamps:
             return 0, 0.0
-        found = find_times(timeline, timeline.ticks(ExactTimes.of([self.start])), self._picking)
-        return (len(timeline), 0.0) if found.past[0] else (int(found.numbers[0]), float(found.errors[0]))
+        picked = pick_times(timeline, timeline.ticks(ExactTimes.of([self.start])), self._picking)
+        return (len(timeline), 0.0) if picked.past[0] else (int(picked.numbers[0]), float(picked.errors[0]))
 
 
-def _checked_rates(rates: Sequence[tuple[Seconds, int]]) -> Iterator[tuple[Seconds, int]]:
+def _check_rates(rates: Sequence[tuple[Seconds, int]]) -> Iterator[tuple[Seconds, int]]:
     try:
         pairs = [(fps, count) for fps, count in rates]
     except (TypeError, ValueError):
@@ -340,27 +337,27 @@ def _checked_rates(rates: Sequence[tuple[Seconds, int]]) -> Iterator[tuple[Secon
     if not pairs:
         raise UsageError("rates: expected at least one (fps, num_frames), got an empty list")
     for fps, count in pairs:
-        yield _rate(fps), check_count("num_frames", count)
+        yield _check_rate(fps), check_count("num_frames", count)
 
 
-def _rate(fps: Seconds) -> Seconds:
-    if _number("fps", fps) <= 0:
+def _check_rate(fps: Seconds) -> Seconds:
+    if _as_exact_number("fps", fps) <= 0:
         raise expected("fps", "a number above 0", fps)
-    return _number("fps", fps)
+    return _as_exact_number("fps", fps)
 
 
-def _checked_start(start: Start) -> Start:
+def _check_start(start: Start) -> Start:
     if start == "random":
         return "random"
     if isinstance(start, str):
         raise expected("start", "'random' or seconds from the first frame", start)
-    if _number("start", start) < 0:
+    if _as_exact_number("start", start) < 0:
         raise expected("start", "seconds from the first frame, at least 0", start)
-    return _number("start", start)
+    return _as_exact_number("start", start)
 
 
-def _number(name: str, value: object) -> Seconds:
-    """Take a time or a rate exactly as it is, in the plainest type that can hold it, so that equal rules read alike."""
+def _as_exact_number(name: str, value: object) -> Seconds:
+    """Convert a time or rate exactly to the simplest type that can hold it, so that equal rules have equal texts."""
     if isinstance(value, bool) or not isinstance(value, Real) or not isfinite(value):
         raise expected(name, 'a finite number or "random"' if name == "start" else "a finite number", value)
     exact = value if isinstance(value, (int, Fraction)) else float(value)

@@ -1,4 +1,4 @@
-"""PlanTables: what follows from catalog, rule and options for all positions, checked and made once a process."""
+"""Compute and check the tables of a plan, once in each process, from catalog, rule and options."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from framefeed.plan._request_rule import RequestPictures, Requests
 from framefeed.plan._rules import ClipRule, EveryFrame
 
 ROWS_AT_ONCE = 65_536
-"""Rows whose shapes are compared at once: half a megabyte a column."""
+"""Rows whose shapes are compared at once, 0.5 MB for each column."""
 
 
 class Excluded(NamedTuple):
@@ -31,7 +31,7 @@ class Excluded(NamedTuple):
 
     Attributes:
         source: Path or name.
-        error: Type and message of what is wrong with it.
+        error: Type and message of its error.
     """
 
     source: str
@@ -39,28 +39,28 @@ class Excluded(NamedTuple):
 
 
 class Pictures(Protocol):
-    """The form of a clip's pictures."""
+    """Crop and size of the pictures."""
 
-    def output(self, height: int, width: int, place: Place) -> OutputSpec:
-        """Settle the form for one clip of a displayed picture of height x width."""
+    def output(self, height: int, width: int, context: Place) -> OutputSpec:
+        """Choose the crop and size of one clip in a displayed picture of height x width."""
 
     def common_picture(self, heights: IntArray, widths: IntArray, name: Callable[[int], str]) -> Size | None:
-        """Find the one (height, width) in which all pictures come out."""
+        """Find the one (height, width) of all delivered pictures."""
 
 
 @dataclass(frozen=True, eq=False)
 class PlanTables:
-    """What a plan looks up.
+    """The tables of a plan.
 
     Attributes:
         layout: The unshuffled epoch.
-        columns: Values that travel beside the clips, by row or by request.
+        columns: Values that are delivered with the clips, by row or by request.
         classes: Labels in the order of their codes.
-        windows: Where clips may come from, or None: anywhere.
-        pictures: The form of the pictures.
+        windows: Parts of the videos that clips are chosen from; None for whole videos.
+        pictures: Crop and size of the pictures.
         picture: (height, width) of all delivered pictures; None if there are none.
-        windowless: Rows without a frame in their window, where that had to be known for the layout, or without a frame
-            in the column that names the frames.
+        windowless: Rows without a frame in their window, if the layout depends on that, or without a frame in the
+            column ``at``.
     """
 
     layout: Layout
@@ -76,12 +76,12 @@ class PlanTables:
         """Make and check the tables of a plan.
 
         Raises:
-            UsageError: No frame indexes, unknown columns, pictures that come out unequal.
+            UsageError: No frame indexes, unknown columns, pictures of different sizes.
         """
         if not catalog.has_frame_indexes:
             raise UsageError(why_no_frames(catalog, "plan over catalog.with_frame_indexes()"))
         if isinstance(rule, Requests):
-            return _request_tables(catalog, rule, options)
+            return _make_request_tables(catalog, rule, options)
         windows = None if options.within is None else Windows.of(catalog, options.within)
         rows, pictures = catalog.usable_rows, options.pictures
         if "label" in options.columns:
@@ -93,7 +93,7 @@ class PlanTables:
                 raise UsageError(
                     "EveryFrame has one clip per frame: leave out clips_per_video, and use shuffle=True or False"
                 )
-            counts, windowless = _frame_counts(catalog, rows, windows)
+            counts, windowless = _count_frames(catalog, rows, windows)
             layout = VideoFrames.of(rows, counts)
         return cls(
             layout=layout,
@@ -101,7 +101,7 @@ class PlanTables:
             classes=tuple(catalog.classes),
             windows=windows,
             pictures=pictures,
-            picture=_common_picture(catalog, pictures, rows, options.unequal),
+            picture=_find_common_picture(catalog, pictures, rows, options.unequal),
             windowless=windowless,
         )
 
@@ -115,13 +115,13 @@ class PlanTables:
         if len(failed) + len(catalog.usable_rows) < len(catalog):
             known = {source for source, _ in failed}
             unusable = np.setdiff1d(np.arange(len(catalog)), catalog.usable_rows)
-            names = (source_name(catalog, row) for row in unusable.tolist())
+            names = (describe_source(catalog, row) for row in unusable.tolist())
             failed += [Excluded(name, "EmptyVideo: it has no frames") for name in names if name not in known]
         return failed + list(self.windowless)
 
 
 def check_targets(catalog: Catalog, name: str, rows: IntArray) -> None:
-    """Raise UsageError unless all of some rows have a value in a column that is learnt from."""
+    """Raise UsageError unless all of some rows have a value in a column of training targets."""
     missing = catalog.rows_without(name, rows)
     if not len(missing):
         return
@@ -140,71 +140,70 @@ def check_targets(catalog: Catalog, name: str, rows: IntArray) -> None:
     count = "none" if len(missing) == len(rows) else f"only {len(rows) - len(missing)}"
     raise UsageError(
         f"expected a value of the column {name!r} in {rows_of}, found {count} (missing in "
-        f"{source_name(catalog, int(missing[0]))}): {advice}"
+        f"{describe_source(catalog, int(missing[0]))}): {advice}"
     )
 
 
-def source_name(catalog: Catalog, row: int) -> str:
-    """Name of a row's source for messages."""
+def describe_source(catalog: Catalog, row: int) -> str:
+    """Name a row's source for messages."""
     source = catalog.source(row)
     return f"<{len(source)} bytes, row {row}>" if isinstance(source, bytes) else media_name(source)
 
 
-def _request_tables(catalog: Catalog, rule: Requests, options: PlanOptions) -> PlanTables:
+def _make_request_tables(catalog: Catalog, rule: Requests, options: PlanOptions) -> PlanTables:
     own_forms = any(output != OutputSpec() for output in rule.outputs)
     if own_forms and (options.size is not None or options.crop is not None):
         raise UsageError("give size= and crop= either to plan_requests, or as output= of its requests, but not both")
-    pictures = RequestPictures(rule) if own_forms else options.pictures
+    pictures: Pictures
+    if own_forms:
+        pictures = RequestPictures(rule)
+        picture = pictures.common_picture(catalog.heights, catalog.widths, lambda row: describe_source(catalog, row))
+    else:
+        pictures = options.pictures
+        picture = _find_common_picture(catalog, pictures, np.unique(rule.rows))
+    windowless: tuple[Excluded, ...] = ()
+    if rule.at is not None:
+        missing = np.setdiff1d(catalog.usable_rows, rule.rows)
+        reason = f"UsageError: column {rule.at!r} names no frame in this row, or has a null"
+        windowless = tuple(Excluded(describe_source(catalog, row), reason) for row in missing.tolist())
     return PlanTables(
         layout=RequestRows(rule.rows),
         columns=rule.columns,
         classes=rule.classes,
         windows=None,
         pictures=pictures,
-        picture=_request_picture(catalog, pictures, rule.rows),
-        windowless=() if rule.at is None else _rows_without_frames(catalog, rule),
+        picture=picture,
+        windowless=windowless,
     )
 
 
-def _rows_without_frames(catalog: Catalog, rule: Requests) -> tuple[Excluded, ...]:
-    missing = np.setdiff1d(catalog.usable_rows, rule.rows)
-    reason = f"UsageError: column {rule.at!r} names no frame in this row, or has a null"
-    return tuple(Excluded(source_name(catalog, row), reason) for row in missing.tolist())
-
-
-def _request_picture(catalog: Catalog, pictures: Pictures, rows: IntArray) -> Size | None:
-    if isinstance(pictures, RequestPictures):
-        return pictures.common_picture(catalog.heights, catalog.widths, lambda row: source_name(catalog, row))
-    return _common_picture(catalog, pictures, np.unique(rows))
-
-
-def _common_picture(catalog: Catalog, pictures: Pictures, rows: IntArray, unequal: bool = False) -> Size | None:
-    distinct = _first_of_each_shape(catalog.heights, catalog.widths, rows)
+def _find_common_picture(catalog: Catalog, pictures: PictureRule, rows: IntArray, unequal: bool = False) -> Size | None:
+    distinct = _find_first_of_each_shape(catalog.heights, catalog.widths, rows)
 
     def name(at: int) -> str:
-        return source_name(catalog, int(distinct[at]))
+        return describe_source(catalog, int(distinct[at]))
 
     heights, widths = catalog.heights[distinct], catalog.widths[distinct]
-    if unequal and isinstance(pictures, PictureRule):
+    if unequal:
         pictures.check_pictures(heights, widths, name)
         return None
     return pictures.common_picture(heights, widths, name)
 
 
-def _first_of_each_shape(heights: IntArray, widths: IntArray, rows: IntArray) -> IntArray:
-    """The first row of each height and width, int64 [S], ascending; a million rows at a time would be copied whole."""
-    shapes_met, rows_met = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+def _find_first_of_each_shape(heights: IntArray, widths: IntArray, rows: IntArray) -> IntArray:
+    """Find the first row of each height and width, int64 [S], ascending; in parts, which need less memory."""
+    part_shapes, part_rows = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for start in range(0, len(rows), ROWS_AT_ONCE):
         some = rows[start : start + ROWS_AT_ONCE]
         shapes = heights[some] * (1 << 32) + widths[some]
-        places = np.unique(shapes, return_index=True)[1] if (shapes != shapes[0]).any() else np.zeros(1, np.int64)
-        shapes_met.append(shapes[places])
-        rows_met.append(some[places])
-    first = np.unique(np.concatenate(shapes_met), return_index=True)[1]
-    return np.sort(np.concatenate(rows_met)[first])
+        firsts = np.unique(shapes, return_index=True)[1] if (shapes != shapes[0]).any() else np.zeros(1, np.int64)
+        part_shapes.append(shapes[firsts])
+        part_rows.append(some[firsts])
+    first = np.unique(np.concatenate(part_shapes), return_index=True)[1]
+    return np.sort(np.concatenate(part_rows)[first])
 
 
-def _frame_counts(catalog: Catalog, rows: IntArray, windows: Windows | None) -> tuple[IntArray, tuple[Excluded, ...]]:
+def _count_frames(catalog: Catalog, rows: IntArray, windows: Windows | None) -> tuple[IntArray, tuple[Excluded, ...]]:
     """Count the frames of each row, int64 [V], within its window if there are windows."""
     if windows is None:
         return catalog.num_frames[rows], ()
@@ -213,5 +212,5 @@ def _frame_counts(catalog: Catalog, rows: IntArray, windows: Windows | None) -> 
         try:
             counts[number] = len(windows.timeline(catalog.frame_index(row), row))
         except (FrameNotFound, TimeUnavailable) as error:
-            windowless.append(Excluded(source_name(catalog, row), f"{type(error).__name__}: {error}"))
+            windowless.append(Excluded(describe_source(catalog, row), f"{type(error).__name__}: {error}"))
     return counts, tuple(windowless)

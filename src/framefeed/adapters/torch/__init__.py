@@ -3,7 +3,7 @@
 from framefeed.errors import MissingDependency
 
 try:
-    import torch as _  # noqa: F401 - here, so that a missing PyTorch is told in one place, before any other module
+    import torch as _  # noqa: F401 - first, so that a missing PyTorch has one message
 except ImportError as error:
     raise MissingDependency(
         "framefeed.torch needs PyTorch, which is not installed: pip install 'framefeed[torch]'"

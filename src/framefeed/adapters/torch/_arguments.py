@@ -1,4 +1,4 @@
-"""What TorchCodec's callers pass, as what ``framefeed.VideoDecoder`` takes; errors of the types that they expect."""
+"""Convert TorchCodec's arguments to those of ``framefeed.VideoDecoder``; errors have TorchCodec's types."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from framefeed.errors import FrameNotFound, UsageError
 
 _DTYPES: dict[object, torch.dtype] = {None: torch.uint8, torch.uint8: torch.uint8, torch.float32: torch.float32}
 _MOST_THREADS = 1024
-"""Each holds a picture of its own, and what the decoder needs for it."""
+"""Each thread needs the memory of a picture and of its decoding."""
 _NO_ORDINAL = 2.0**62
-"""Beyond every video; a float tensor may hold what no int64 does."""
+"""Larger than any frame number; float tensors may have values that int64 has not."""
 
 
-def checked_device(device: Any) -> torch.device:
+def check_device(device: Any) -> torch.device:
     """Refuse all devices but the CPU."""
     try:
-        wanted = torch.get_default_device() if device is None else torch.device(device)
+        given = torch.get_default_device() if device is None else torch.device(device)
     except (RuntimeError, TypeError) as error:
         raise WrongKind(f"device must be 'cpu' or None, got {device!r}") from error
-    if wanted.type != "cpu" or wanted.index:
-        raise RefusedValue(f"device={str(wanted)!r} is not in this version: use device='cpu', then tensor.to(device)")
-    return wanted
+    if given.type != "cpu" or given.index:
+        raise RefusedValue(f"device={str(given)!r} is not in this version: use device='cpu', then tensor.to(device)")
+    return given
 
 
-def checked_dtype(dtype: Any) -> torch.dtype:
-    """Take TorchCodec's ``output_dtype``."""
+def as_dtype(dtype: Any) -> torch.dtype:
+    """Convert TorchCodec's ``output_dtype``."""
     if isinstance(dtype, str) and dtype == "auto":
         raise UsageError(
             "output_dtype='auto' is not in this version: use torch.uint8, or torch.float32 (of 8-bit pixels)"
@@ -44,23 +44,23 @@ def checked_dtype(dtype: Any) -> torch.dtype:
     return _DTYPES[dtype]
 
 
-def checked_threads(threads: Any) -> int:
-    """Take TorchCodec's ``num_ffmpeg_threads``: FFmpeg takes a negative number for one thread."""
+def as_thread_count(threads: Any) -> int:
+    """Convert TorchCodec's ``num_ffmpeg_threads``; to FFmpeg, a negative number means one thread."""
     if threads is None:
         raise UsageError("num_ffmpeg_threads must be an integer, got None: with 0, FFmpeg chooses the number")
-    number = _whole(threads, "num_ffmpeg_threads")
+    number = _as_integer(threads, "num_ffmpeg_threads")
     if number > _MOST_THREADS:
         raise RefusedValue(f"num_ffmpeg_threads must be at most {_MOST_THREADS}, got {number}")
     return 1 if number < 0 else number
 
 
-def checked_stream(stream_index: Any) -> int | None:
-    """Take TorchCodec's ``stream_index``."""
-    return None if stream_index is None else _whole(stream_index, "stream_index")
+def as_stream(stream_index: Any) -> int | None:
+    """Convert TorchCodec's ``stream_index``."""
+    return None if stream_index is None else _as_integer(stream_index, "stream_index")
 
 
 def as_source(source: Any) -> Any:
-    """Take a tensor of encoded bytes too, and refuse what is no source."""
+    """Convert a tensor of encoded bytes to bytes, and refuse objects that are no source."""
     if isinstance(source, torch.Tensor):
         if source.dtype != torch.uint8 or source.ndim != 1:
             raise WrongKind("source: expected a 1-D uint8 tensor with the encoded bytes of a file")
@@ -77,7 +77,7 @@ def as_source(source: Any) -> Any:
 
 
 def as_ordinal(index: Any) -> Any:
-    """Take a frame number of any kind but Python's float, where its value is whole."""
+    """Convert a frame number of any type but Python's float to an int, if its value is an integer."""
     if isinstance(index, (int, float, str, bytes)) or not hasattr(index, "__int__"):
         return index
     try:
@@ -88,14 +88,14 @@ def as_ordinal(index: Any) -> Any:
 
 
 def as_ordinals(indices: Any) -> Any:
-    """Take frame numbers, also one alone, and tensors of floats where their values are whole.
+    """Convert frame numbers, also a single one, and tensors of floats whose values are integers.
 
     Raises:
         FrameNotFound: A float is not finite.
-        WrongKind: A float is not whole.
+        WrongKind: A float is no integer.
     """
     if not isinstance(indices, torch.Tensor):
-        return _at_least_flat(_items(indices))
+        return _as_flat(_untensor(indices))
     values = indices.detach().cpu()
     if not values.is_floating_point():
         return np.atleast_1d(values.numpy())
@@ -108,15 +108,15 @@ def as_ordinals(indices: Any) -> Any:
 
 
 def as_times(seconds: Any) -> Any:
-    """Take times, also one alone, and tensors of any type."""
+    """Convert times, also a single one, and tensors of any type."""
     if not isinstance(seconds, torch.Tensor):
-        return _at_least_flat(_items(seconds))
+        return _as_flat(_untensor(seconds))
     values = seconds.detach().cpu()
     return np.atleast_1d((values if values.is_complex() else values.to(torch.float64)).numpy())
 
 
 def as_scalar(value: Any) -> Any:
-    """Take the number out of a tensor, and a rate or a time of any kind that has one."""
+    """Convert a tensor of one number to that number; other values stay."""
     if isinstance(value, torch.Tensor):
         if value.numel() != 1 or value.is_complex():
             raise WrongKind(f"expected one number, got {value!r}")
@@ -124,21 +124,21 @@ def as_scalar(value: Any) -> Any:
     return value
 
 
-def _whole(value: Any, name: str) -> int:
+def _as_integer(value: Any, name: str) -> int:
     try:
         return operator.index(value)
     except TypeError as error:
         raise WrongKind(f"{name} must be an integer, got {value!r}") from error
 
 
-def _items(values: Any) -> Any:
-    """Take the numbers out of a list's tensors, as the samplers of TorchCodec pass times."""
+def _untensor(values: Any) -> Any:
+    """Convert tensors in a list to numbers; TorchCodec's samplers pass times so."""
     if isinstance(values, (list, tuple)) and any(isinstance(value, torch.Tensor) for value in values):
         return [value.tolist() if isinstance(value, torch.Tensor) else value for value in values]
     return values
 
 
-def _at_least_flat(values: Any) -> Any:
+def _as_flat(values: Any) -> Any:
     if isinstance(values, (int, float, Fraction)) and not isinstance(values, bool):
         return [values]
     return values[None] if isinstance(values, np.ndarray) and not values.ndim else values

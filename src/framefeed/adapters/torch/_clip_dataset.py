@@ -1,9 +1,4 @@
-"""ClipDataset: the clips of a plan as a map-style dataset for PyTorch's own DataLoader.
-
-Input of a ClipDataset's transform, and replacements for clips that failed.
-
-Served: counts the items that all processes gave since the epoch was set, to warn where it never is.
-"""
+"""Give the clips of a plan as a map-style dataset for PyTorch's own DataLoader."""
 
 from __future__ import annotations
 
@@ -24,15 +19,15 @@ from framefeed.decode import Decoder, as_decoder
 from framefeed.encode import as_image
 from framefeed.errors import FramefeedError, ResourceExhausted, UsageError
 from framefeed.load import (
+    BufferPools,
     ClipBatch,
     Ledger,
     LedgerEntry,
-    Memory,
     OnError,
     check_on_error,
     load_batch,
-    placed,
-    too_many_failed,
+    make_max_failed_error,
+    with_position,
 )
 from framefeed.media import Limits, source_name
 from framefeed.parallel import Err, Ok, outcome_of
@@ -42,23 +37,16 @@ Output = Literal["tensor", "numpy", "pil"]
 IGNORED_TARGET = -100
 """The default ``ignore_index`` of torch's losses."""
 
-
-GIVEN = {
+TRANSFORM_INPUTS = {
     "tensor": 'a tensor, uint8 [T, C, H, W]; ClipDataset(output="pil") gives PIL pictures, output="numpy" NumPy arrays',
     "numpy": 'a NumPy array, uint8 [T, H, W, C]; ClipDataset(output="pil") gives PIL pictures, output="tensor" tensors',
     "pil": 'a PIL picture for a clip of one frame, else a list of them; ClipDataset(output="tensor") gives tensors',
 }
-"""What a transform receives, for messages."""
-
-
-def check_output(output: str) -> None:
-    """Raise UsageError unless it names a form of clips."""
-    if output not in get_args(Output):
-        raise UsageError(f"output must be 'tensor', 'numpy' or 'pil', got {output!r}")
+"""Arguments of a transform by ``output=``, for messages."""
 
 
 def as_output(clip: npt.NDArray[np.uint8], output: Output) -> Any:
-    """Give a clip, uint8 [T, C, H, W], in the form that was asked for.
+    """Convert a clip, uint8 [T, C, H, W].
 
     Returns:
         A tensor [T, C, H, W]; a NumPy array [T, H, W, C]; or PIL pictures: one for a clip of one frame, else a list.
@@ -73,7 +61,7 @@ def as_output(clip: npt.NDArray[np.uint8], output: Output) -> Any:
 
 
 def zeros_like(value: Any) -> Any:
-    """Zero the tensors and arrays of what a transform returned, also in dicts, lists and tuples."""
+    """Replace the tensors and arrays of a transform's result by zeros, also in dicts, lists and tuples."""
     if isinstance(value, torch.Tensor):
         return torch.zeros_like(value)
     if isinstance(value, np.ndarray):
@@ -86,40 +74,43 @@ def zeros_like(value: Any) -> Any:
 
 
 _MOST_EPOCHS = 1.5
-"""Samplers that draw with replacement or pad stay below; a second epoch goes above."""
-_SLOTS = 256
+"""Samplers that draw with replacement or pad stay below; a second epoch does not."""
+_WORKERS = 256
 
 
-class Served:
-    """Counts of items in shared memory, one of each worker number, so that no lock is needed."""
+class ItemCounter:
+    """Counts the items that all processes delivered since the epoch was set, and warns if it is never set.
+
+    Shared memory has one count for each worker number, so that no lock is needed.
+    """
 
     def __init__(self) -> None:
-        self._counts = torch.zeros(1 + _SLOTS, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
+        self._counts = torch.zeros(1 + _WORKERS, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
         self._has_warned = torch.zeros(1, dtype=torch.bool).share_memory_()  # type: ignore[no-untyped-call]
 
     def restart(self) -> None:
-        """Begin to count again: the epoch was set."""
+        """Set all counts to 0: the epoch was set."""
         self._counts.zero_()
 
     def add(self, items: int, epoch_items: int) -> None:
-        """Count items, and warn once where there were more than one and a half epochs of them.
+        """Count items, and warn once if they are more than one and a half epochs.
 
         Args:
-            items: That are given now.
-            epoch_items: Of an epoch.
+            items: Number of items that are delivered now.
+            epoch_items: Number of items of an epoch.
         """
         worker = get_worker_info()
-        slot = 0 if worker is None else 1 + worker.id % _SLOTS
-        self._counts[slot] += items
-        if slot > 1:  # only this process or its first worker warns: two that see the same count would both do so
+        number = 0 if worker is None else 1 + worker.id % _WORKERS
+        self._counts[number] += items
+        if number > 1:  # only this process or its first worker warns: two that see the same count would both do so
             return
-        given = int(self._counts.sum())
-        # A single clip that is looked at twice is no second epoch.
-        if given <= max(2, _MOST_EPOCHS * epoch_items) or self._has_warned:
+        delivered = int(self._counts.sum())
+        # Two reads of the only clip are no second epoch.
+        if delivered <= max(2, _MOST_EPOCHS * epoch_items) or self._has_warned:
             return
         self._has_warned.fill_(True)
         warnings.warn(
-            f"this ClipDataset delivered {given} items of an epoch of {epoch_items} without set_epoch: the random "
+            f"this ClipDataset delivered {delivered} items of an epoch of {epoch_items} without set_epoch: the random "
             "clips are the same in every epoch; call dataset.set_epoch(epoch) before each epoch, or, if you want the "
             "same clips each time (as for validation), dataset.set_epoch(0)",
             UserWarning,
@@ -128,10 +119,10 @@ class Served:
 
 
 IDLE_BATCHES = 2
-"""Batches of memory that each process keeps for the next: the one that is being collated, and one more."""
-_MOST_GIVEN = 1_000_000
-"""Positions of an epoch that a worker remembers to have given, so that it sees when another begins."""
-OWN_KEYS = ("data", "pts_seconds", "valid", "position", "source", "ok")
+"""Idle batches of memory that each process keeps: the one that is being collated, and one more."""
+_MOST_REMEMBERED = 1_000_000
+"""Positions that a worker remembers to have delivered, so that it notices the next epoch."""
+ITEM_KEYS = ("data", "pts_seconds", "valid", "position", "source", "ok")
 
 
 class ClipDataset(Dataset[Any]):
@@ -178,9 +169,10 @@ class ClipDataset(Dataset[Any]):
         max_failed: int | float | None = None,
         output: Output = "tensor",
     ) -> None:
-        _check(plan, target, transform)
+        _check_arguments(plan, target, transform)
         check_on_error(on_error, max_failed)
-        check_output(output)
+        if output not in get_args(Output):
+            raise UsageError(f"output must be 'tensor', 'numpy' or 'pil', got {output!r}")
         as_decoder(backend, limits)
         if cache is not None and not isinstance(cache, FrameCache):
             raise expected("cache", "an ff.FrameCache or None", cache)
@@ -194,23 +186,23 @@ class ClipDataset(Dataset[Any]):
         self._max_failed = max_failed
         self._output = output
         self._ledger = Ledger.shared() if on_error == "skip" else Ledger()
-        self._served = Served()
-        # In shared memory: persistent workers read what the parent writes. Nameless, so that nothing stays behind.
+        self._item_counter = ItemCounter()
+        # In shared memory: persistent workers read what the parent writes. Without a name, so no file is left behind.
         self._epoch = torch.tensor([plan.epoch], dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
-        self._memory = Memory(IDLE_BATCHES)
+        self._buffers = BufferPools(IDLE_BATCHES)
         self._epoch_decoded = plan.epoch
-        self._given: set[int] = set()
-        self._reader: Decoder | None = None
+        self._delivered: set[int] = set()
+        self._cached_decoder: Decoder | None = None
 
     def __repr__(self) -> str:
         return f"ClipDataset({len(self)} clips, target={self._target!r}, epoch={self.epoch}, {self._plan!r})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**{name: value for name, value in self.__dict__.items() if name != "_memory"}, "_reader": None}
+        return {**{name: value for name, value in self.__dict__.items() if name != "_buffers"}, "_cached_decoder": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._memory = Memory(IDLE_BATCHES)
+        self._buffers = BufferPools(IDLE_BATCHES)
 
     @property
     def plan(self) -> EpochPlan:
@@ -245,16 +237,15 @@ class ClipDataset(Dataset[Any]):
 
         Call it before ``iter(data_loader)``: clips that workers have fetched ahead are of the old epoch.
         """
-        # The plan knows what an epoch may be.
-        self._plan = self._plan.with_epoch(epoch)
+        self._plan = self._plan.with_epoch(epoch)  # checks the number
         self._epoch[0] = self._plan.epoch
-        self._served.restart()
+        self._item_counter.restart()
 
     def __len__(self) -> int:
         return len(self._plan)
 
     def __iter__(self) -> Iterator[Any]:
-        # Without this, Python would take a FrameNotFound, which is an IndexError, for the end of the dataset.
+        # Python's default ends at an IndexError, and a FrameNotFound is one.
         return (self[position] for position in range(len(self)))
 
     def __getitem__(self, position: SupportsIndex) -> Any:
@@ -274,15 +265,15 @@ class ClipDataset(Dataset[Any]):
             FramefeedError: What is wrong with the first of the clips that failed, with its position.
         """
         plan = self.plan
-        numbers = [_checked(position, len(plan)) for position in positions]
+        numbers = [check_position("position", position, len(plan), "dataset") for position in positions]
         if not numbers:
             return []
         if plan.is_random:
-            self._served.add(len(numbers), len(plan))
-        batch = load_batch(plan, numbers, self._decoder(plan, numbers), self._memory)
-        failed = next((error for error in batch.errors if error is not None and self._ends(error)), None)
+            self._item_counter.add(len(numbers), len(plan))
+        batch = load_batch(plan, numbers, self._choose_decoder(plan, numbers), self._buffers)
+        failed = next((error for error in batch.errors if error is not None and self._is_raised(error)), None)
         if failed is None:
-            return [self._item(plan, batch, place, number) for place, number in enumerate(numbers)]
+            return [self._make_item(plan, batch, slot, position) for slot, position in enumerate(numbers)]
         # The traceback reaches this frame, which must not keep the batch, and in it the error, alive.
         del batch
         try:
@@ -290,79 +281,80 @@ class ClipDataset(Dataset[Any]):
         finally:
             del failed
 
-    def _ends(self, error: FramefeedError) -> bool:
-        # That something ran out says nothing about the clip: skipping it would change what is learnt from.
+    def _is_raised(self, error: FramefeedError) -> bool:
+        # A shortage says nothing about the clip: to skip it would change the training data.
         return self._on_error == "raise" or isinstance(error, ResourceExhausted)
 
-    def _decoder(self, plan: EpochPlan, numbers: Sequence[int]) -> Decoder:
+    def _choose_decoder(self, plan: EpochPlan, numbers: Sequence[int]) -> Decoder:
         if self._cache is None:
             return as_decoder(self._backend, self._limits)
-        if self._epoch_decoded != plan.epoch or not self._given.isdisjoint(numbers):
-            # In the new epoch, which not everybody announces, other workers come to what this one has stored.
+        if self._epoch_decoded != plan.epoch or not self._delivered.isdisjoint(numbers):
+            # A new epoch, which a program may not announce: other workers may now need the frames that this one stored.
             self._cache.flush()
             self._epoch_decoded = plan.epoch
-            self._given.clear()
-            self._reader = None
-        if len(self._given) < _MOST_GIVEN:
-            self._given.update(numbers)
-        if self._reader is None:
-            self._reader = self._cache.decoder_for(plan, as_decoder(self._backend, self._limits))
-        return self._reader
+            self._delivered.clear()
+            self._cached_decoder = None
+        if len(self._delivered) < _MOST_REMEMBERED:
+            self._delivered.update(numbers)
+        if self._cached_decoder is None:
+            self._cached_decoder = self._cache.decoder_for(plan, as_decoder(self._backend, self._limits))
+        return self._cached_decoder
 
-    def _item(self, plan: EpochPlan, batch: ClipBatch, place: int, number: int) -> Any:
-        clip, is_ok = self._clip(plan, batch, place, number)
-        columns = {name: torch.tensor(values[place]) for name, values in batch.columns.items()}
+    def _make_item(self, plan: EpochPlan, batch: ClipBatch, slot: int, number: int) -> Any:
+        clip, is_ok = self._make_clip(plan, batch, slot, number)
+        columns = {name: torch.tensor(values[slot]) for name, values in batch.columns.items()}
         if self._target is not None:
             return clip, columns[self._target].to(torch.int64) if is_ok else torch.tensor(IGNORED_TARGET)
-        seconds, valid = torch.from_numpy(batch.pts_seconds[place]), torch.from_numpy(batch.valid[place])
+        seconds, valid = torch.from_numpy(batch.pts_seconds[slot]), torch.from_numpy(batch.valid[slot])
         return {
             "data": clip,
             "pts_seconds": seconds if is_ok else torch.full_like(seconds, torch.nan),
             "valid": valid if is_ok else torch.zeros_like(valid),
-            "position": torch.tensor(batch.positions[place]),
-            "source": batch.sources[place],
+            "position": torch.tensor(batch.positions[slot]),
+            "source": batch.sources[slot],
             "ok": torch.tensor(is_ok),
             **columns,
         }
 
-    def _clip(self, plan: EpochPlan, batch: ClipBatch, place: int, number: int) -> tuple[Any, bool]:
-        """Give the clip, transformed, and True; or what stands in for one that failed, and False."""
-        error = batch.errors[place]
+    def _make_clip(self, plan: EpochPlan, batch: ClipBatch, slot: int, number: int) -> tuple[Any, bool]:
+        """Return the transformed clip and True, or the replacement of a failed clip and False."""
+        error = batch.errors[slot]
         if error is None:
-            outcome = self._transformed(plan, as_output(batch.data[place], self._output), number)
+            outcome = self._apply_transform(plan, as_output(batch.data[slot], self._output), number)
             if isinstance(outcome, Ok):
                 return outcome.value, True
-            error = self._of_transform(outcome, batch, place)
-            if self._ends(error):
+            error = self._add_position(outcome, batch, slot)
+            if self._is_raised(error):
                 try:
                     raise error
                 finally:
                     del error
-        self._record(error, plan, batch, place)
-        # What a transform makes of a black clip has the form that the items of this dataset have.
-        black = as_output(np.zeros_like(batch.data[place]), self._output)
-        outcome = self._transformed(plan, black, number)
+        self._record(error, plan, batch, slot)
+        # The transform's result for a black clip has the form of the other items.
+        black = as_output(np.zeros_like(batch.data[slot]), self._output)
+        outcome = self._apply_transform(plan, black, number)
         if isinstance(outcome, Ok):
             return (outcome.value if self._transform is None else zeros_like(outcome.value)), False
-        raise self._of_transform(outcome, batch, place)
+        raise self._add_position(outcome, batch, slot)
 
-    def _of_transform(self, outcome: Err, batch: ClipBatch, place: int) -> FramefeedError:
-        """Say of what a transform raised which clip it was; a wish to stop is raised."""
+    def _add_position(self, outcome: Err, batch: ClipBatch, slot: int) -> FramefeedError:
+        """Add the clip's position to an error of the transform; KeyboardInterrupt and SystemExit are raised instead."""
         if not isinstance(outcome.error, Exception):
             raise outcome.error
-        name, position = source_name(batch.sources[place]), int(batch.positions[place])
-        return placed(outcome.error, position=position, source=name, stage="transform", given=GIVEN[self._output])
+        name, position = source_name(batch.sources[slot]), int(batch.positions[slot])
+        given = TRANSFORM_INPUTS[self._output]
+        return with_position(outcome.error, position=position, source=name, stage="transform", given=given)
 
-    def _transformed(self, plan: EpochPlan, clip: Any, number: int) -> Ok[Any] | Err:
+    def _apply_transform(self, plan: EpochPlan, clip: Any, number: int) -> Ok[Any] | Err:
         if self._transform is None:
             return Ok(clip)
-        with seeded(int(plan.generator_at(number).integers(1 << 63))):
+        with seeding_torch(int(plan.generator_at(number).integers(1 << 63))):
             return outcome_of(self._transform, clip)
 
-    def _record(self, error: FramefeedError, plan: EpochPlan, batch: ClipBatch, place: int) -> None:
-        name, position = source_name(batch.sources[place]), int(batch.positions[place])
+    def _record(self, error: FramefeedError, plan: EpochPlan, batch: ClipBatch, slot: int) -> None:
+        name, position = source_name(batch.sources[slot]), int(batch.positions[slot])
         self._ledger.record(LedgerEntry.of(error, name, position, plan.epoch))
-        too_many = too_many_failed(self._ledger, self._max_failed, plan.epoch, len(plan))
+        too_many = make_max_failed_error(self._ledger, self._max_failed, plan.epoch, len(plan))
         if too_many is not None:
             try:
                 raise too_many
@@ -371,9 +363,9 @@ class ClipDataset(Dataset[Any]):
 
 
 @contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """Seed torch's generators within the block, and restore them afterwards."""
-    # Devices that are not in use yet are left alone: to seed them would start them, or change how they start.
+def seeding_torch(seed: int) -> Iterator[None]:
+    """Seed torch's generators in the block, and restore them afterwards."""
+    # Devices that are not in use yet are not seeded: that would start them, or change how they start.
     in_use = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
     devices = list(range(torch.cuda.device_count())) if in_use else []
     with torch.random.fork_rng(devices=devices):
@@ -383,20 +375,16 @@ def seeded(seed: int) -> Iterator[None]:
         yield
 
 
-def _checked(position: SupportsIndex, length: int) -> int:
-    return check_position("position", position, length, "dataset")
-
-
-def _check(plan: EpochPlan, target: str | None, transform: object) -> None:
+def _check_arguments(plan: EpochPlan, target: str | None, transform: object) -> None:
     if not isinstance(plan, EpochPlan):
         raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)
     if transform is not None and not callable(transform):
         raise expected("transform", "a function of one clip, or None", transform)
     if target is None:
-        taken = [name for name in plan.columns if name in OWN_KEYS]
-        if taken:
+        clashing = [name for name in plan.columns if name in ITEM_KEYS]
+        if clashing:
             raise UsageError(
-                f"columns {taken} have the same names as other keys of an item: give target=, or rename them"
+                f"columns {clashing} have the same names as other keys of an item: give target=, or rename them"
             )
         return
     if target not in plan.columns:

@@ -1,4 +1,4 @@
-"""Names that docs/reference.md promises for a later version, and names of TorchCodec that framefeed does not have."""
+"""Refuse names of a later version (docs/reference.md), and names of TorchCodec that framefeed does not have."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _ABSENT = {
 
 
 def raise_absent(name: str) -> NoReturn:
-    """Say of a name of TorchCodec that it is not here.
+    """Raise the error for a name that this module does not have.
 
     Raises:
-        ImportError: Of TorchCodec's names: an AttributeError would be passed over by ``from framefeed.torch import``.
-        AttributeError: Of all others.
+        ImportError: For TorchCodec's names, because ``from framefeed.torch import`` ignores an AttributeError.
+        AttributeError: For all others.
     """
     if name in _ABSENT:
         raise ImportError(f"framefeed.torch has no {name}: {_ABSENT[name]}")

@@ -1,4 +1,4 @@
-"""TorchCodec's and torchvision's decoder transforms, told by their names: neither package need be installed."""
+"""Convert decoder transforms of TorchCodec and torchvision, by the names of their classes: neither is imported."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Size = tuple[int, int]
 Box = tuple[int, int, int, int]
 
 _KNOWN = ("Resize", "CenterCrop", "RandomCrop")
-# What torchvision's transforms can do beyond these, and TorchCodec refuses too: attribute, and what it may be.
+# Options of torchvision's transforms: the allowed values of an attribute. TorchCodec refuses other values too.
 _OPTIONS: dict[str, dict[str, tuple[Any, ...]]] = {
     "Resize": {"interpolation": ("bilinear",), "antialias": (True, None, "warn")},
     "CenterCrop": {},
@@ -28,12 +28,12 @@ _OPTIONS: dict[str, dict[str, tuple[Any, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """What to do with each picture of a video.
+    """Crops and resizes of the pictures of a video.
 
     Attributes:
         size: (height, width) that the decoder resizes to, or None.
-        crop: (top, left, height, width) that it cuts out before that, or None.
-        rest: What follows, in order: a box to cut out, or a size to resize to.
+        crop: (top, left, height, width) that it crops to before that, or None.
+        rest: Further steps, in order: a box to crop to, or a size to resize to.
     """
 
     size: Size | None = None
@@ -41,21 +41,21 @@ class Steps:
     rest: tuple[Size | Box, ...] = ()
 
     def finish(self, pictures: torch.Tensor) -> torch.Tensor:
-        """Do the rest with decoded pictures, uint8 [..., C, H, W]."""
+        """Apply `rest` to decoded pictures, uint8 [..., C, H, W]."""
         for step in self.rest:
             if len(step) == 2:
-                pictures = _resized(pictures, step)
+                pictures = _resize(pictures, step)
             else:
                 top, left, height, width = step
                 pictures = pictures[..., top : top + height, left : left + width]
         return pictures
 
-    def then_resize(self, size: Size) -> Steps:
-        """Add a resize: the decoder's own if it is the first and nothing but a crop comes before."""
+    def add_resize(self, size: Size) -> Steps:
+        """Add a resize, done by the decoder if only a crop comes before."""
         return replace(self, rest=(*self.rest, size)) if self.size or self.rest else replace(self, size=size)
 
-    def then_crop(self, box: Box) -> Steps:
-        """Add a crop: the decoder's own, within the one that it has, if nothing else comes before."""
+    def add_crop(self, box: Box) -> Steps:
+        """Add a crop, done by the decoder if only crops come before."""
         if self.size or self.rest:
             return replace(self, rest=(*self.rest, box))
         top, left = self.crop[:2] if self.crop else (0, 0)
@@ -63,7 +63,7 @@ class Steps:
 
 
 def as_steps(transforms: Any, size: Size | int | None, crop: Any, displayed: Size) -> Steps:
-    """Settle transforms for one video.
+    """Convert transforms for one video.
 
     Args:
         transforms: Resize, CenterCrop and RandomCrop of torchcodec.transforms or torchvision.transforms.v2, any of them
@@ -76,28 +76,28 @@ def as_steps(transforms: Any, size: Size | int | None, crop: Any, displayed: Siz
         UsageError: An unknown transform, or a crop that does not fit.
     """
     try:
-        asked = list(transforms or ())
+        given = list(transforms or ())
     except TypeError as error:
         raise WrongKind(f"transforms: expected a list of transforms, got {transforms!r}") from error
-    if not asked:
+    if not given:
         output = PictureRule(size, as_crop(crop)).output(*displayed, Place(0, 0, 0))
         return Steps(output.size, output.crop)
     if size is not None or crop is not None:
         raise UsageError("transforms: expected either transforms=, or size= and crop=, got both")
     steps, current = Steps(), displayed
-    for transform in asked:
-        name = _known_name(transform)
-        sides = _sides(transform, name)
+    for transform in given:
+        name = _find_name(transform)
+        sides = _read_size(transform, name)
         if name == "Resize":
-            steps = steps.then_resize(sides)
+            steps = steps.add_resize(sides)
         else:
-            steps = steps.then_crop(_box(name, sides, current))
+            steps = steps.add_crop(_choose_box(name, sides, current))
         current = sides
     return steps
 
 
-def _known_name(transform: Any) -> str:
-    # A class of the user's own may be derived from one of these.
+def _find_name(transform: Any) -> str:
+    # The user may have derived a class from one of these.
     name = next((base.__name__ for base in type(transform).__mro__ if base.__name__ in _KNOWN), None)
     if name is None:
         raise UsageError(
@@ -112,9 +112,9 @@ def _known_name(transform: Any) -> str:
     return name
 
 
-def _sides(transform: Any, name: str) -> Size:
+def _read_size(transform: Any, name: str) -> Size:
     size: Any = getattr(transform, "size", None)
-    sides = [_whole(side, name) for side in size] if hasattr(size, "__iter__") else []
+    sides = [_as_integer(side, name) for side in size] if hasattr(size, "__iter__") else []
     if len(sides) != 2:
         raise WrongKind(f"the size of {name} must be (height, width), got {size!r}")
     if min(sides) < 1 or sides[0] * sides[1] > DEFAULT_LIMITS.max_pixels:
@@ -124,7 +124,7 @@ def _sides(transform: Any, name: str) -> Size:
     return sides[0], sides[1]
 
 
-def _whole(side: Any, name: str) -> int:
+def _as_integer(side: Any, name: str) -> int:
     if isinstance(side, float) and side.is_integer():
         return int(side)
     try:
@@ -133,7 +133,7 @@ def _whole(side: Any, name: str) -> int:
         raise WrongKind(f"the size of {name} must be integers, got {side!r}") from error
 
 
-def _box(name: str, sides: Size, current: Size) -> Box:
+def _choose_box(name: str, sides: Size, current: Size) -> Box:
     (rows, columns), (height, width) = sides, current
     if rows > height or columns > width:
         # TorchCodec's RandomCrop raises ValueError, its CenterCrop RuntimeError.
@@ -146,7 +146,7 @@ def _box(name: str, sides: Size, current: Size) -> Box:
     return top, left, rows, columns
 
 
-def _resized(pictures: torch.Tensor, size: Size) -> torch.Tensor:
+def _resize(pictures: torch.Tensor, size: Size) -> torch.Tensor:
     """Resize pictures as torchvision does: bilinear, antialiased."""
     if tuple(pictures.shape[-2:]) == size:
         return pictures

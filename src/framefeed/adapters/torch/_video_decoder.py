@@ -1,9 +1,4 @@
-"""A drop-in replacement for torchcodec.decoders.VideoDecoder: tensors, the same arguments, exact frames.
-
-TorchCodec's ``custom_frame_mappings``: JSON that says where the frames are.
-
-Metadata under TorchCodec's names, and ``cpu_fallback``.
-"""
+"""Replace torchcodec.decoders.VideoDecoder: tensors, the same arguments and names of metadata, exact frames."""
 
 from __future__ import annotations
 
@@ -19,15 +14,15 @@ import torch
 
 from framefeed._cached import cached_property
 from framefeed.adapters.torch._arguments import (
+    as_dtype,
     as_ordinal,
     as_ordinals,
     as_scalar,
     as_source,
+    as_stream,
+    as_thread_count,
     as_times,
-    checked_device,
-    checked_dtype,
-    checked_stream,
-    checked_threads,
+    check_device,
 )
 from framefeed.adapters.torch._transforms import as_steps
 from framefeed.decode import (
@@ -49,7 +44,7 @@ from framefeed.media import MATRICES, PRIMARIES, TRANSFERS, Limits, MediaSource,
 from framefeed.parallel import allocate
 
 _RESERVED = (0, 3)
-"""Codes of ITU-T H.273 that mean nothing yet; FFmpeg has a word for them too."""
+"""Codes without a meaning in ITU-T H.273; FFmpeg names them "reserved"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,19 +66,19 @@ class CpuFallbackStatus:
         return "[CPU] Fallback status: No fallback required"
 
 
-def in_torchcodecs_words(facts: VideoMetadata) -> VideoMetadata:
-    """Give colour tags by name, and the rate that TorchCodec's samplers step by: frames over duration."""
+def as_torchcodec_metadata(facts: VideoMetadata) -> VideoMetadata:
+    """Convert colour tags to names, and average_fps to TorchCodec's: frames over duration."""
     duration = facts.duration_seconds
     return replace(
         facts,
         average_fps=facts.num_frames / duration if duration else facts.average_fps or facts.average_fps_from_header,
-        color_primaries=_named(PRIMARIES, facts.color_primaries),
-        color_space=_named(MATRICES, facts.color_space),
-        color_transfer_characteristic=_named(TRANSFERS, facts.color_transfer_characteristic),
+        color_primaries=_name_code(PRIMARIES, facts.color_primaries),
+        color_space=_name_code(MATRICES, facts.color_space),
+        color_transfer_characteristic=_name_code(TRANSFERS, facts.color_transfer_characteristic),
     )
 
 
-def _named(names: Mapping[int, str], code: int | str | None) -> str | None:
+def _name_code(names: Mapping[int, str], code: int | str | None) -> str | None:
     if not isinstance(code, int):
         return code
     return names.get(code, "reserved" if code in _RESERVED else None)
@@ -94,25 +89,25 @@ _KEYS = (("pts", "pkt_pts"), ("duration", "pkt_duration"), ("key_frame",))
 
 
 class InvalidMappings(UsageError, KeyError, IndexError, TypeError, RuntimeError, OverflowError):
-    """JSON that is no mapping; TorchCodec raises one of these, by the line that stumbles over it."""
+    """JSON that is no mapping; TorchCodec raises one of these types."""
 
 
 def check_mappings(mappings: Any, index: FrameIndex) -> None:
-    """Make sure that a mapping means the frames that the index has.
+    """Check that a mapping has the frames of the index.
 
-    The index is built from the packets either way, for it also says where their bytes are; a mapping that disagrees
-    belongs to another file or another stream.
+    The index is always built from the packets, because it has their byte offsets too; a mapping with other frames
+    belongs to another file or stream.
 
     Args:
         mappings: JSON text, bytes, or an object with ``read``: ``{"frames": [{"pts", "duration", "key_frame"}, ...]}``.
-        index: The source's frames.
+        index: Frame index of the source.
 
     Raises:
         InvalidMappings: Not such JSON.
         UsageError: Other frames.
     """
     claimed = np.sort(_read_pts(mappings))
-    # Of the packets, whatever the times of the frames come from; a frame of no known packet has none.
+    # The pts of packets, not of frames, which may come from elsewhere. Frames without a known packet have none.
     own = index.packets.pts[index.frame_packet[index.frame_packet >= 0]]
     if not np.array_equal(claimed, np.sort(own)):
         raise UsageError(
@@ -122,9 +117,9 @@ def check_mappings(mappings: Any, index: FrameIndex) -> None:
 
 
 def _read_pts(mappings: Any) -> npt.NDArray[np.int64]:
-    frames = _frames(mappings)
+    frames = _read_frames(mappings)
     try:
-        keys = [_known_key(frames[0], names) for names in _KEYS]
+        keys = [_find_key(frames[0], names) for names in _KEYS]
         columns = [[int(frame[key]) for frame in frames] for key in keys]
         return np.array(columns[0], dtype=np.int64)
     except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
@@ -133,7 +128,7 @@ def _read_pts(mappings: Any) -> npt.NDArray[np.int64]:
         ) from error
 
 
-def _frames(mappings: Any) -> list[Any]:
+def _read_frames(mappings: Any) -> list[Any]:
     text = mappings.read(_MAX_BYTES + 1) if hasattr(mappings, "read") else mappings
     if not isinstance(text, (str, bytes, bytearray)):
         raise InvalidMappings(f"custom_frame_mappings: expected JSON as text, bytes or a file object, got {type(text)}")
@@ -149,7 +144,7 @@ def _frames(mappings: Any) -> list[Any]:
     return frames
 
 
-def _known_key(frame: dict[str, Any], names: tuple[str, ...]) -> str:
+def _find_key(frame: dict[str, Any], names: tuple[str, ...]) -> str:
     for name in names:
         if name in frame:
             return name
@@ -159,7 +154,7 @@ def _known_key(frame: dict[str, Any], names: tuple[str, ...]) -> str:
 Tensor = torch.Tensor
 _ADVICE = "ask for fewer frames at once or a smaller size"
 _NO_MEMORY = "can't allocate memory"
-"""What torch's allocator says; its error is a RuntimeError like any other."""
+"""Part of the message of torch's allocator, whose error is a plain RuntimeError."""
 
 
 class VideoDecoder:
@@ -210,18 +205,18 @@ class VideoDecoder:
     ) -> None:
         if dimension_order not in ("NCHW", "NHWC"):
             raise UsageError(f"dimension_order must be 'NCHW' or 'NHWC', got {dimension_order!r}")
-        checked_device(device)
-        self._dtype = checked_dtype(output_dtype)
+        check_device(device)
+        self._dtype = as_dtype(output_dtype)
         bounds = limits_or_default(limits)
-        decoder = _backend(backend, checked_threads(num_ffmpeg_threads), bounds)
-        verify = _verify(seek_mode, custom_frame_mappings)
-        media, number = as_source(source), checked_stream(stream_index)
+        decoder = _choose_backend(backend, as_thread_count(num_ffmpeg_threads), bounds)
+        verify = _choose_verify(seek_mode, custom_frame_mappings)
+        media, number = as_source(source), as_stream(stream_index)
         check_frame_index(frame_index)
         index = frame_index or build_index(media, verify, stream_index=number, limits=bounds)
         if custom_frame_mappings is not None:
             check_mappings(custom_frame_mappings, index)
         self._steps = as_steps(transforms, size, crop, index.stream.displayed)
-        # As decoders give them: whole pictures with channels last, resized ones in planes.
+        # The order that costs the decoder least: whole pictures with channels last, resized ones in planes.
         self._stored: Literal["NCHW", "NHWC"] = "NHWC" if self._steps.size is None else dimension_order
         self._arrays = ArrayDecoder(
             media,
@@ -238,7 +233,7 @@ class VideoDecoder:
     @cached_property
     def metadata(self) -> VideoMetadata:
         """Facts of the stream, under the names of TorchCodec and of framefeed."""
-        return in_torchcodecs_words(self._arrays.metadata)
+        return as_torchcodec_metadata(self._arrays.metadata)
 
     @property
     def cpu_fallback(self) -> CpuFallbackStatus:
@@ -259,25 +254,25 @@ class VideoDecoder:
         return len(self._arrays)
 
     def __repr__(self) -> str:
-        # Not that of the arrays, which are stored in the order that costs least.
+        # Not the order of the arrays, see __init__.
         form = f"size={self._steps.size}, crop={self._steps.crop}, dimension_order={self._order!r}"
         return f"{type(self).__name__}({MediaSource.of(self._source).name!r}, {len(self)} frames, {form})"
 
     def __getitem__(self, key: Any) -> Tensor:
         if not isinstance(key, (slice, Integral)):
             raise WrongKind(f"Unsupported key type: {type(key)}. Supported types are int and slice.")
-        return self._tensor(self._arrays[key])
+        return self._as_tensor(self._arrays[key])
 
     def __iter__(self) -> Iterator[Tensor]:
-        return (self._tensor(pixels) for pixels in self._arrays)
+        return (self._as_tensor(pixels) for pixels in self._arrays)
 
     def get_frame_at(self, index: int) -> Frame:
         """Decode frame ``index``; see ``framefeed.VideoDecoder.get_frame_at``."""
-        return self._frame(self._arrays.get_frame_at(as_ordinal(index)))
+        return self._as_frame(self._arrays.get_frame_at(as_ordinal(index)))
 
     def get_frames_at(self, indices: Tensor | Sequence[int]) -> FrameBatch:
         """Decode several frames; see ``framefeed.VideoDecoder.get_frames_at``. A tensor may hold integers as floats."""
-        return self._batch(self._arrays.get_frames_at(as_ordinals(indices)))
+        return self._as_batch(self._arrays.get_frames_at(as_ordinals(indices)))
 
     def get_frames_in_range(self, start: int, stop: int, step: int = 1) -> FrameBatch:
         """Decode a range of frames; see ``framefeed.VideoDecoder.get_frames_in_range``.
@@ -290,26 +285,26 @@ class VideoDecoder:
             raise RefusedValue(
                 f"expected start <= stop and step > 0, got {start}, {stop}, {step}: use decoder[start:stop:step]"
             )
-        return self._batch(self._arrays.get_frames_in_range(start, stop, step))
+        return self._as_batch(self._arrays.get_frames_in_range(start, stop, step))
 
     def get_frame_played_at(self, seconds: float) -> Frame:
         """Decode the frame shown at a time; see ``framefeed.VideoDecoder.get_frame_played_at``."""
-        return self._frame(self._arrays.get_frame_played_at(as_scalar(seconds)))
+        return self._as_frame(self._arrays.get_frame_played_at(as_scalar(seconds)))
 
     def get_frames_played_at(self, seconds: Tensor | Sequence[float]) -> FrameBatch:
         """Decode the frames shown at several times; see ``framefeed.VideoDecoder.get_frames_played_at``."""
-        return self._batch(self._arrays.get_frames_played_at(as_times(seconds)))
+        return self._as_batch(self._arrays.get_frames_played_at(as_times(seconds)))
 
     def get_frames_played_in_range(
         self, start_seconds: float, stop_seconds: float, fps: float | None = None
     ) -> FrameBatch:
         """Decode the frames shown in a range of time; see ``framefeed.VideoDecoder.get_frames_played_in_range``."""
         start, stop, rate = as_scalar(start_seconds), as_scalar(stop_seconds), as_scalar(fps)
-        return self._batch(self._arrays.get_frames_played_in_range(start, stop, rate))
+        return self._as_batch(self._arrays.get_frames_played_in_range(start, stop, rate))
 
     def get_all_frames(self, fps: float | None = None) -> FrameBatch:
         """Decode all frames; see ``framefeed.VideoDecoder.get_all_frames``."""
-        return self._batch(self._arrays.get_all_frames(as_scalar(fps)))
+        return self._as_batch(self._arrays.get_all_frames(as_scalar(fps)))
 
     def close(self) -> None:
         """Release files and decoders; may be called more than once."""
@@ -321,11 +316,11 @@ class VideoDecoder:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _tensor(self, pixels: Any) -> Tensor:
+    def _as_tensor(self, pixels: Any) -> Tensor:
         what, nbytes = f"a tensor {list(pixels.shape)} of {self._dtype}", pixels.size * self._dtype.itemsize
-        return allocate(lambda: self._converted(pixels), nbytes, what, _ADVICE)
+        return allocate(lambda: self._convert(pixels), nbytes, what, _ADVICE)
 
-    def _converted(self, pixels: Any) -> Tensor:
+    def _convert(self, pixels: Any) -> Tensor:
         tensor = torch.from_numpy(pixels)
         try:
             if self._steps.rest:
@@ -340,19 +335,19 @@ class VideoDecoder:
                 raise
             raise MemoryError(str(error)) from error
 
-    def _frame(self, frame: Frame) -> Frame:
-        return Frame(self._tensor(frame.data), frame.pts_seconds, frame.duration_seconds, frame.indices)
+    def _as_frame(self, frame: Frame) -> Frame:
+        return Frame(self._as_tensor(frame.data), frame.pts_seconds, frame.duration_seconds, frame.indices)
 
-    def _batch(self, batch: FrameBatch) -> FrameBatch:
+    def _as_batch(self, batch: FrameBatch) -> FrameBatch:
         return FrameBatch(
-            self._tensor(batch.data),
+            self._as_tensor(batch.data),
             torch.from_numpy(batch.pts_seconds),
             torch.from_numpy(batch.duration_seconds),
             cast("Any", torch.from_numpy(np.array(batch.indices))),
         )
 
 
-def _backend(backend: str | Decoder, threads: int, limits: Limits) -> str | Decoder:
+def _choose_backend(backend: str | Decoder, threads: int, limits: Limits) -> str | Decoder:
     if threads == 1:
         return backend
     if backend != "auto":
@@ -360,7 +355,7 @@ def _backend(backend: str | Decoder, threads: int, limits: Limits) -> str | Deco
     return auto_decoder(PyAVDecoder(threads=threads, limits=limits), limits)
 
 
-def _verify(seek_mode: str, mappings: Any) -> Literal["proof", "none"]:
+def _choose_verify(seek_mode: str, mappings: Any) -> Literal["proof", "none"]:
     if seek_mode not in ("exact", "approximate"):
         raise UsageError(f"seek_mode must be 'exact' or 'approximate', got {seek_mode!r}")
     if mappings is not None and seek_mode == "approximate":

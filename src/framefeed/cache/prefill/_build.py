@@ -410,10 +410,7 @@ def _while_filling(groups: Iterator[Group], cache: FrameCache) -> Iterator[Group
 
 def _num_frames(plan: EpochPlan, epochs: int) -> int | None:
     """Frames of all clips, repeats included; None where clips differ in length."""
-    try:
-        return len(plan) * plan.num_frames_per_clip * epochs
-    except UsageError:
-        return None
+    return None if plan.frames_per_clip is None else len(plan) * plan.frames_per_clip * epochs
 
 
 @contextmanager

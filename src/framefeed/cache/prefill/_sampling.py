@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter, thread_time
 from typing import Any, Self, cast
@@ -31,7 +30,7 @@ from framefeed.decode import (
     picture_of,
     writer_of,
 )
-from framefeed.errors import CorruptMedia, FrameNotFound, MediaError, TimeUnavailable, UsageError
+from framefeed.errors import CorruptMedia, FrameNotFound, MediaError, TimeUnavailable
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
 from framefeed.plan import DecodeRequest, EpochPlan, OutputSpec
@@ -235,9 +234,7 @@ def converting_seconds(frames: Sequence[SampledFrame]) -> float:
 
 def _blocks(plan: EpochPlan, clips: int) -> list[range]:
     """Choose ranges of neighbours all over the plan, in an order in which each few of them lie apart."""
-    frames = 1
-    with suppress(UsageError):
-        frames = plan.num_frames_per_clip
+    frames = plan.frames_per_clip or 1
     together = _NEIGHBOURS if frames == 1 else plan.options.clips_per_video
     length = max(1, min(together, len(plan), MAX_FRAMES // (_LEAST_BLOCKS * frames)))
     most = max(_LEAST_BLOCKS, MAX_FRAMES // (length * frames))
