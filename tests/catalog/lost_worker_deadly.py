@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import signal
 
-from framefeed.catalog import _sweep
+from framefeed.catalog import _chunks
 from framefeed.catalog._survey import SurveyOptions
 
 
-def survey_chunk(chunk: _sweep.Chunk, options: SurveyOptions) -> _sweep.Surveyed:
+def survey_chunk(chunk: _chunks.Chunk, options: SurveyOptions) -> _chunks.ChunkResult:
     """Do as `chunks.survey_chunk`, but die of one file."""
-    if any("p27.png" in part.names for part in chunk.parts):
+    if any("p27.png" in group.names for group in chunk.groups):
         os.kill(os.getpid(), signal.SIGKILL)
-    return _sweep.survey_chunk(chunk, options)
+    return _chunks.survey_chunk(chunk, options)

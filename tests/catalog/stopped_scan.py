@@ -16,14 +16,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from framefeed.catalog import _sweep
+from framefeed.catalog import _chunks
 from framefeed.catalog._catalog import Catalog
 from framefeed.catalog.scan import _journal
 from framefeed.catalog.scan._scan import scan
 from framefeed.errors import FramefeedError
 
-_sweep.CHUNK_WEIGHT = 8  # several chunks of few files
-_sweep.VIDEO_WEIGHT = 4
+_chunks.CHUNK_WEIGHT = 8  # several chunks of few files
+_chunks.VIDEO_WEIGHT = 4
 os.fsync = os.fstat  # type: ignore[assignment]  # what a killed process wrote is kept without it
 STEPS = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "fcntl.flock"}
 FINISHED, FAILED = 0, 3

@@ -23,12 +23,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from framefeed.catalog import _sweep
-from framefeed.catalog._arrow import gathered
+from framefeed.catalog import _chunks
+from framefeed.catalog._arrow import gather_rows
 from framefeed.catalog._catalog import Catalog
 from framefeed.catalog._survey import SurveyOptions
 from framefeed.catalog.scan import _journal, _resuming
-from framefeed.catalog.scan._journal import JOURNALED, Journal, checksum
+from framefeed.catalog.scan._journal import JOURNALED, Journal, compute_checksum
 from framefeed.catalog.scan._scan import catalog_of, scan
 from framefeed.errors import UsageError
 from framefeed.testing import ClipSpec
@@ -80,8 +80,8 @@ def media(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_sweep, "CHUNK_WEIGHT", 8)
-    monkeypatch.setattr(_sweep, "VIDEO_WEIGHT", 4)
+    monkeypatch.setattr(_chunks, "CHUNK_WEIGHT", 8)
+    monkeypatch.setattr(_chunks, "VIDEO_WEIGHT", 4)
 
 
 def content(path: Path) -> list[bytes]:
@@ -105,9 +105,9 @@ def test_a_second_scan_opens_no_file(media: Path, tmp_path: Path) -> None:
 
 def test_processes_write_what_one_thread_does(media: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scan(media, out=tmp_path / "one.parquet", workers=0)
-    monkeypatch.setattr(_sweep, "PROCESSES_PAY", 1)
-    chunks = list(_sweep.chunks_of([_sweep.Part("", [f"{n}.png" for n in range(40)])], SurveyOptions()))
-    assert _sweep.way_of(chunks, SurveyOptions(workers=2)) == _sweep.Way(2, "processes")
+    monkeypatch.setattr(_chunks, "MIN_PICTURES_FOR_PROCESSES", 1)
+    chunks = list(_chunks.cut_into_chunks([_chunks.SourceGroup("", [f"{n}.png" for n in range(40)])], SurveyOptions()))
+    assert _chunks.choose_workers(chunks, SurveyOptions(workers=2)) == (2, "processes")
     scan(media, out=tmp_path / "two.parquet", workers=2)
     assert content(tmp_path / "two.parquet") == content(tmp_path / "one.parquet")
 
@@ -119,11 +119,11 @@ def test_processes_write_what_one_thread_does(media: Path, tmp_path: Path, monke
 def test_pictures_are_shared_among_processes_once_there_are_many(
     monkeypatch: pytest.MonkeyPatch, pictures: int, videos: int, kind: str
 ) -> None:
-    monkeypatch.setattr(_sweep, "PROCESSES_PAY", 1003)
+    monkeypatch.setattr(_chunks, "MIN_PICTURES_FOR_PROCESSES", 1003)
     names = [*(f"{n}.png" for n in range(pictures)), *(f"{n}.mp4" for n in range(videos))]
-    chunks = list(_sweep.chunks_of([_sweep.Part("", names)], SurveyOptions()))
-    way = _sweep.way_of(chunks, SurveyOptions(workers=2))
-    assert way == (_sweep.Way(0, "threads") if kind == "inline" else _sweep.Way(2, kind))
+    chunks = list(_chunks.cut_into_chunks([_chunks.SourceGroup("", names)], SurveyOptions()))
+    workers = _chunks.choose_workers(chunks, SurveyOptions(workers=2))
+    assert workers == ((0, "threads") if kind == "inline" else (2, kind))
 
 
 CHANGES: dict[str, Callable[[Path], object]] = {
@@ -271,7 +271,7 @@ def test_a_damaged_journal_is_never_believed(data: st.DataObject, tmp_path_facto
         content[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))
     path.write_bytes(content)
     with Journal(os.fspath(folder / "cat.parquet"), {}) as journal:
-        for piece in journal.pieces():
+        for piece in journal.read_runs():
             told = pa.Table.from_batches(piece.facts, JOURNALED)
             assert told.equals(pa.Table.from_batches([facts]).slice(0, len(told)))
     shutil.rmtree(folder)
@@ -304,7 +304,7 @@ def test_checksums_are_those_of_what_is_read_back(tmp_path: Path) -> None:
         with pa.OSFile(os.fspath(tmp_path / "x"), "wb") as file, pa.ipc.new_stream(file, JOURNALED) as writer:
             writer.write_batch(part)
         with pa.OSFile(os.fspath(tmp_path / "x")) as file:
-            assert checksum(pa.ipc.open_stream(file).read_next_batch()) == checksum(part)
+            assert compute_checksum(pa.ipc.open_stream(file).read_next_batch()) == compute_checksum(part)
 
 
 def test_the_disk_is_full(media: Path, tmp_path: Path) -> None:
@@ -465,7 +465,7 @@ def test_a_worker_that_is_killed_costs_no_row(media: Path, tmp_path: Path) -> No
 def test_workers_end_with_the_scan_whoever_keeps_its_error(
     media: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_sweep, "PROCESSES_PAY", 1)
+    monkeypatch.setattr(_chunks, "MIN_PICTURES_FOR_PROCESSES", 1)
     before = children_of(os.getpid())
     with monkeypatch.context() as patched:
         interrupted(patched, 1, KeyboardInterrupt())
@@ -494,13 +494,15 @@ def test_gathered_rows_are_those_asked_for(sizes: list[int], at_once: int, data:
         for start, size in zip(starts, sizes, strict=False)
     ]
     rows = data.draw(st.lists(st.integers(0, int(starts[-1]) - 1), max_size=30))
-    got = [n for batch in gathered(batches, np.array(rows, np.int64), at_once) for n in batch.column("n").to_pylist()]
+    got = [
+        n for batch in gather_rows(batches, np.array(rows, np.int64), at_once) for n in batch.column("n").to_pylist()
+    ]
     assert got == rows
 
 
 def test_stat_all_says_what_cannot_be_had(tmp_path: Path) -> None:
     picture(tmp_path / "a.png")
-    parts = [_sweep.Part(f"{tmp_path}/", ["a.png", "no.png"]), _sweep.Part("", [b"bytes"], "sources")]
+    parts = [_chunks.SourceGroup(f"{tmp_path}/", ["a.png", "no.png"]), _chunks.SourceGroup("", [b"bytes"], "sources")]
     size, time = _resuming.stat_all(parts)
     facts = (tmp_path / "a.png").stat()
     assert (size.tolist(), time.tolist()) == ([facts.st_size, -1, -1], [facts.st_mtime_ns, -1, -1])

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from framefeed.catalog import _survey, _sweep
+from framefeed.catalog import _chunks, _survey
 from framefeed.catalog._catalog import Catalog
 from framefeed.catalog.scan._scan import catalog_of, scan
 from framefeed.errors import MissingMedia, ResourceExhausted, UnreadableMedia, UsageError, WorkerLost
@@ -329,7 +329,7 @@ def test_a_scan_that_gets_no_thread_says_how_to_do_without(data: Path, monkeypat
     def refuse(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(_sweep, "CHUNK_WEIGHT", _sweep.VIDEO_WEIGHT)
+    monkeypatch.setattr(_chunks, "CHUNK_WEIGHT", _chunks.VIDEO_WEIGHT)
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", refuse)
         with pytest.raises(

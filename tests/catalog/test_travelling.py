@@ -7,11 +7,12 @@ import pickle
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 from framefeed.catalog import _catalog
-from framefeed.catalog._assembly import Wanted, assemble
+from framefeed.catalog._assembly import ListedRows, survey_rows
 from framefeed.catalog._catalog import Catalog
 from framefeed.catalog._survey import SurveyOptions
 from framefeed.errors import MissingMedia, StaleSource, UsageError
@@ -126,7 +127,13 @@ def test_other_processes_read_the_same(tmp_path: Path, method: str) -> None:
 def rooted(folder: Path) -> Path:
     """A catalog with two sources below ``folder`` and one elsewhere, saved in it."""
     texts = ["a/1.mp4", "\0dce9/2.mp4", "/elsewhere/3.mp4"]
-    made = Catalog(assemble(Wanted(texts, [finding(n) for n in range(3)], root=str(folder)), SurveyOptions(workers=0)))
+    made = Catalog(
+        survey_rows(
+            ListedRows(pa.array(texts), root=str(folder)),
+            [finding(number) for number in range(3)],
+            SurveyOptions(workers=0),
+        )
+    )
     made.to_parquet(folder / "cat.parquet")
     return folder / "cat.parquet"
 

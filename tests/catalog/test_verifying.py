@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from framefeed.catalog._assembly import Wanted, assemble
+from framefeed.catalog._assembly import ListedRows, survey_rows
 from framefeed.catalog._catalog import Catalog
-from framefeed.catalog._survey import Finding, SurveyOptions, survey
+from framefeed.catalog._survey import SurveyOptions, SurveyResult, survey
 from framefeed.catalog.scan._scan import scan
 from framefeed.decode import VideoDecoder
 from framefeed.errors import UsageError
@@ -150,7 +151,8 @@ def test_falsified_tables_are_found(
     index = findings[1].index
     assert index is not None
     findings[1] = replace(findings[1], index=falsify(index))
-    Catalog(assemble(Wanted(paths, findings), SurveyOptions(workers=0))).to_parquet(tmp_path / "cat.parquet")
+    made = survey_rows(ListedRows(pa.array(paths)), findings, SurveyOptions(workers=0))
+    Catalog(made).to_parquet(tmp_path / "cat.parquet")
     result = Catalog.open(tmp_path / "cat.parquet").verify()
     assert {(found.source, found.what) for found in result.differences} == {(paths[1], what)}
     assert result.errors == ()
@@ -166,7 +168,7 @@ def test_D01_marks_of_damage_are_compared_where_both_know_them(tmp_path: Path) -
     assert unknown is not None
     for index, differences in ((finding.index, []), (less, ["damaged"]), (unknown, [])):
         found = replace(finding, index=index)
-        result = Catalog(assemble(Wanted([path], [found]), SurveyOptions(workers=0))).verify()
+        result = Catalog(survey_rows(ListedRows(pa.array([path])), [found], SurveyOptions(workers=0))).verify()
         assert [difference.what for difference in result.differences] == differences
 
 
@@ -174,8 +176,10 @@ def test_a_falsified_column_is_found(data: Path, tmp_path: Path) -> None:
     path = os.fspath(data / CLIPS[0])
     finding = survey(path, SurveyOptions())
     assert finding.info is not None
-    false = Finding(replace(finding.info, width=63, codec="hevc"), finding.index, finding.stat, finding.fingerprint)
-    made = Catalog(assemble(Wanted([path], [false]), SurveyOptions(workers=0)))
+    false = SurveyResult(
+        replace(finding.info, width=63, codec="hevc"), finding.index, finding.stat, finding.fingerprint
+    )
+    made = Catalog(survey_rows(ListedRows(pa.array([path])), [false], SurveyOptions(workers=0)))
     result = made.verify()
     assert [(found.what, found.expected) for found in result.differences] == [("codec", "hevc"), ("width", "63")]
 

@@ -51,7 +51,7 @@ class TemplatePart(NamedTuple):
         return f"{{{self.name}{conversion}{self.spec and ':' + self.spec}}}"
 
 
-def template_parts(template: str) -> list[TemplatePart]:
+def parse_template(template: str) -> list[TemplatePart]:
     """Take a template apart.
 
     Raises:
@@ -63,13 +63,13 @@ def template_parts(template: str) -> list[TemplatePart]:
         raise UsageError(f"path_template={template!r} cannot be read: {error}") from error
     parts = [TemplatePart(text, name, spec or "", conversion) for text, name, spec, conversion in found]
     for part in parts:
-        reason = "" if part.name is None else _why_not(part)
+        reason = "" if part.name is None else _explain_bad_part(part)
         if reason:
             raise UsageError(f"path_template={template!r}: {part.field} {reason}")
     return parts
 
 
-def _why_not(part: TemplatePart) -> str:
+def _explain_bad_part(part: TemplatePart) -> str:
     """Say why a part cannot be used, and what to write instead; "" if it can."""
     if not part.name:
         return (
@@ -83,13 +83,15 @@ def _why_not(part: TemplatePart) -> str:
     if part.conversion and part.conversion not in _CONVERSIONS:
         return f"has an unknown conversion: expected !s, !r or !a, found !{part.conversion}"
     # The format of a date, such as %Y, may be anything.
-    if "%" not in part.spec and not any(_fits(part.spec, each) for each in (("",) if part.conversion else _EXAMPLES)):
+    if "%" not in part.spec and not any(
+        _can_format(part.spec, each) for each in (("",) if part.conversion else _EXAMPLES)
+    ):
         values = f"text, which !{part.conversion} gives" if part.conversion else "numbers or text"
         return f"has a format that does not fit {values}: expected one of str.format, such as 06d for numbers"
     return ""
 
 
-def _fits(spec: str, value: object) -> bool:
+def _can_format(spec: str, value: object) -> bool:
     try:
         format(value, spec)
     except ValueError:
@@ -104,25 +106,25 @@ def fill_template(parts: Sequence[TemplatePart], row: Mapping[str, Any]) -> str:
         UsageError: A value does not fit its format.
     """
     # Not str.format: it takes "{video.id}" and "{box[0]}" as parts of a value, not as names of columns.
-    return "".join(part.text + ("" if part.name is None else _formatted(part, row[part.name])) for part in parts)
+    return "".join(part.text + ("" if part.name is None else _format_value(part, row[part.name])) for part in parts)
 
 
-def _formatted(part: TemplatePart, value: Any) -> str:
+def _format_value(part: TemplatePart, value: Any) -> str:
     try:
         return format(_CONVERSIONS[part.conversion](value) if part.conversion else value, part.spec)
     except OverflowError as error:
         reason = f"outside of the range of {part.field} in path_template"
-        raise UsageError(_misfit(part, value, reason)) from error
+        raise UsageError(_describe_misfit(part, value, reason)) from error
     except (ValueError, TypeError) as error:
-        reason = f"and {part.field} in path_template needs {_kind(part.spec)}"
-        raise UsageError(_misfit(part, value, reason)) from error
+        reason = f"and {part.field} in path_template needs {_describe_format(part.spec)}"
+        raise UsageError(_describe_misfit(part, value, reason)) from error
 
 
-def _misfit(part: TemplatePart, value: Any, reason: str) -> str:
+def _describe_misfit(part: TemplatePart, value: Any, reason: str) -> str:
     return f"{part.name} is {value!r:.100}, {reason}: correct the line, or the template"
 
 
-def _kind(spec: str) -> str:
+def _describe_format(spec: str) -> str:
     """Say what values fit a format."""
     if spec[-1:] in tuple("bcdoxX"):
         return "an integer"
@@ -170,7 +172,7 @@ class ListOptions:
     @property
     def template_parts(self) -> list[TemplatePart]:
         """The template, taken apart."""
-        return template_parts(self.path_template or "")
+        return parse_template(self.path_template or "")
 
     @property
     def template_fields(self) -> list[str]:
@@ -196,7 +198,7 @@ def _is_mapping(columns: object) -> bool:
     )
 
 
-def renamed(found: ListTable, options: ListOptions) -> ListTable:
+def rename_columns(found: ListTable, options: ListOptions) -> ListTable:
     """Give columns the names that are asked for; without a header, the others get names by their numbers.
 
     A column ``Label`` or ``LABEL`` is called ``label`` if no other column is.
@@ -205,7 +207,7 @@ def renamed(found: ListTable, options: ListOptions) -> ListTable:
         UsageError: A column that is asked for is not there, or two columns would have one name.
     """
     old = found.table.column_names
-    chosen = {_column_at(found, each, new): new for new, each in (options.columns or {}).items()}
+    chosen = {_find_column(found, each, new): new for new, each in (options.columns or {}).items()}
     names = list(old)
     if not found.has_header:
         # A path and one value: the value is the label.
@@ -213,14 +215,14 @@ def renamed(found: ListTable, options: ListOptions) -> ListTable:
         names = [plain.get(at, f"column_{at}") for at in range(len(names))]
     names = [chosen.get(at, name) for at, name in enumerate(names)]
     if _LABEL not in names:
-        names = _with_label(names, chosen)
+        names = _rename_label(names, chosen)
     twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:
         raise _two_of_one_name(twice, old, options.columns or {}, found.has_header)
     return replace(found, table=found.table.rename_columns(names))
 
 
-def _with_label(names: list[str], chosen: Collection[int]) -> list[str]:
+def _rename_label(names: list[str], chosen: Collection[int]) -> list[str]:
     """Call a column "label" whose name is that but for capitals.
 
     Raises:
@@ -241,23 +243,23 @@ def _two_of_one_name(twice: str, old: Sequence[str], columns: Mapping[str, str |
     if not asked:
         return UsageError(f"two columns have one name ({twice!r}): give each column of the list another name")
     other: str | int = twice if has_header else int(twice.removeprefix("column_"))
-    example = _quoted({**asked, f"other_{twice}": other})
+    example = _to_json({**asked, f"other_{twice}": other})
     return UsageError(
-        f"columns={_quoted(asked)} would give two columns one name, {twice!r}: the list has a column {other!r} too "
+        f"columns={_to_json(asked)} would give two columns one name, {twice!r}: the list has a column {other!r} too "
         f"(it has {', '.join(map(repr, old))}): give that one another name, as in columns={example}"
     )
 
 
-def _column_at(found: ListTable, wanted: str | int, new: str) -> int:
+def _find_column(found: ListTable, wanted: str | int, new: str) -> int:
     names = found.table.column_names
     if isinstance(wanted, int):
         if -len(names) <= wanted < len(names):
             return wanted % len(names)
         count = f"{len(names)} column{'' if len(names) == 1 else 's'}, 0 to {len(names) - 1}"
-        raise UsageError(f"it has {count}, and no column {wanted}{_first_row(found)}")
+        raise UsageError(f"it has {count}, and no column {wanted}{_describe_first_row(found)}")
     if not found.has_header:
         raise UsageError(
-            f"it has no header, and so no column {wanted!r}: give its number from 0, as in columns={{{_quoted(new)}: "
+            f"it has no header, and so no column {wanted!r}: give its number from 0, as in columns={{{_to_json(new)}: "
             "0}"
         )
     if wanted in names:
@@ -268,17 +270,17 @@ def _column_at(found: ListTable, wanted: str | int, new: str) -> int:
     if new in names and not did_you_mean(wanted, names):
         raise UsageError(
             f"it has no column {wanted!r}, but {', '.join(map(repr, names))}: in columns= the new name comes first, "
-            f"then the name in the list: columns={_quoted({wanted: new})}"
+            f"then the name in the list: columns={_to_json({wanted: new})}"
         )
     raise _unknown_column(names, wanted)
 
 
-def _first_row(found: ListTable) -> str:
+def _describe_first_row(found: ListTable) -> str:
     """Show how the first good row was split, and what separates values."""
     row = next((row for row in range(len(found.table)) if row not in found.bad), None)
     if row is None:
         return ""
-    values = [_plain(value) for value in found.table.slice(row, 1).to_pylist()[0].values()]
+    values = [_to_template_value(value) for value in found.table.slice(row, 1).to_pylist()[0].values()]
     hint = "; blanks separate values only if all are numbers: use tabs or commas"
     has_blank = found.line_of is not None and not found.has_header and " " in str(values[-1])
     return f" ({found.place(row)} is read as {', '.join(map(repr, values))}{hint if has_blank else ''})"
@@ -289,7 +291,7 @@ def _unknown_column(names: list[str], wanted: str) -> UsageError:
     return UsageError(f"it has no column {wanted!r}: its columns are {known}{did_you_mean(wanted, names)}")
 
 
-def path_column(table: pa.Table) -> str:
+def find_path_column(table: pa.Table) -> str:
     """Choose the column of paths: by its name, else the one that holds names of media files.
 
     Raises:
@@ -317,7 +319,7 @@ def path_column(table: pa.Table) -> str:
     )
 
 
-def built_paths(found: ListTable, renamed_table: pa.Table, options: ListOptions) -> Iterator[str | UsageError]:
+def build_paths(found: ListTable, renamed_table: pa.Table, options: ListOptions) -> Iterator[str | UsageError]:
     """Build the path of each row by the template; an error where its values do not fit.
 
     Args:
@@ -337,7 +339,7 @@ def built_paths(found: ListTable, renamed_table: pa.Table, options: ListOptions)
             raise _not_in_template(field, tables[-1].column_names)
     columns = [known[name].to_pylist() for name in fields]
     for number, values in enumerate(zip(*columns, strict=True)):
-        row = {name: _plain(value) for name, value in zip(fields, values, strict=True)}
+        row = {name: _to_template_value(value) for name, value in zip(fields, values, strict=True)}
         empty = [name for name, value in row.items() if value is None or value == ""]
         if empty:
             yield UsageError(
@@ -361,12 +363,12 @@ def _not_in_template(field: str, names: list[str]) -> UsageError:
     return _unknown_column(names, field)
 
 
-def _quoted(value: object) -> str:
+def _to_json(value: object) -> str:
     """Write text, or a dict, as in the examples of messages."""
     return json.dumps(value, ensure_ascii=False)
 
 
-def _plain(value: Any) -> Any:
+def _to_template_value(value: Any) -> Any:
     if isinstance(value, bytes):
         return ListText(os.fsdecode(value))
     if isinstance(value, str):

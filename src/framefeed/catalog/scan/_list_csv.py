@@ -18,19 +18,27 @@ import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
 from framefeed.catalog._names import escape, unescape, visible
-from framefeed.catalog.scan._list_text import MOST, NUMBER, PATH_COLUMNS, SAMPLE, ListTable, is_media, is_path_among
+from framefeed.catalog.scan._list_text import (
+    MIN_AGREEMENT,
+    NUMBER,
+    PATH_COLUMNS,
+    SAMPLE_LINES,
+    ListTable,
+    is_media,
+    is_path_among,
+)
 from framefeed.catalog.scan._list_values import (
     SAVE_AS_UTF8,
-    brief,
-    count_fields,
+    find_original_text,
+    format_field_count,
     is_number_column,
     loses_text,
-    shortened,
-    text_as_it_stands,
+    quote,
+    shorten,
 )
 from framefeed.errors import UsageError
 
-_MANY = 5
+_MIN_ROWS_IN_VALUE = 5
 """Lines in one value that are all as wide as the list: text of so many lines has other counts of separators."""
 
 
@@ -39,7 +47,7 @@ def has_line_end(row: Sequence[str]) -> bool:
     return any("\n" in cell for cell in row)
 
 
-def rows_of(text: str, separator: str) -> Iterator[tuple[int, int, list[str] | None]]:
+def iterate_rows(text: str, separator: str) -> Iterator[tuple[int, int, list[str] | None]]:
     """Give the rows of CSV, each with the number of its first line and of the line behind it, from 0.
 
     Empty lines are empty rows. A row is None if a field is longer than ``csv.field_size_limit()``.
@@ -69,13 +77,13 @@ def check_quotes(text: str, separator: str) -> None:
     """
     lines = io.StringIO(text, newline="").readlines()
     width = 0
-    for start, end, row in rows_of(text, separator):
+    for start, end, row in iterate_rows(text, separator):
         is_several = end - start > 1
         if is_several and (
             row is None or _is_damaged(lines[start:end], separator) or _holds_rows(row, separator, width)
         ):
             raise UsageError(
-                f"line {start + 1} ({brief(lines[start].rstrip())}): the quote that opens here is not closed: close "
+                f"line {start + 1} ({quote(lines[start].rstrip())}): the quote that opens here is not closed: close "
                 "it, or remove it"
             )
         width = width or len(row or ())
@@ -98,7 +106,7 @@ def _holds_rows(row: Sequence[str], separator: str, width: int) -> bool:
         wide = [fields for fields in rows if len(fields) == width]
         if width == 1:
             wide = [fields for fields in wide if is_media(first)]
-        elif len(rows) >= _MANY and len(wide) >= len(rows) - 1:
+        elif len(rows) >= _MIN_ROWS_IN_VALUE and len(wide) >= len(rows) - 1:
             return True
         if any(is_media(field) for fields in wide for field in fields):
             return True
@@ -108,20 +116,20 @@ def _holds_rows(row: Sequence[str], separator: str, width: int) -> bool:
 _BLOCK_LIMIT = 2**31 - 1
 
 
-def separator_of(text: str, likely: str) -> str:
+def find_separator(text: str, likely: str) -> str:
     """Find what separates the fields of most lines of CSV; ``likely`` where nothing else does."""
     for separator in dict.fromkeys((likely, ",", ";", "\t")):
-        rows = [row for _, row in _rows(text, separator)]
+        rows = [row for _, row in _read_sample(text, separator)]
         # A quote that is not closed takes up many lines as one.
         widths = [len(row) for row in rows if not has_line_end(row)] or [len(row) for row in rows]
-        if widths and widths[0] > 1 and widths.count(widths[0]) >= MOST * len(widths):
+        if widths and widths[0] > 1 and widths.count(widths[0]) >= MIN_AGREEMENT * len(widths):
             return separator
     return likely
 
 
-def _rows(text: str, separator: str) -> Iterator[tuple[int, list[str]]]:
+def _read_sample(text: str, separator: str) -> Iterator[tuple[int, list[str]]]:
     """Give the first rows, each with the number of its last line, without empty lines and fields without end."""
-    for start, end, row in islice(rows_of(text, separator), SAMPLE):
+    for start, end, row in islice(iterate_rows(text, separator), SAMPLE_LINES):
         if row is None and end - start > 1:
             # Behind a quote that is not closed: `check_quotes` names it.
             return
@@ -146,13 +154,13 @@ def read_csv(
             not closed.
     """
     text = os.fsdecode(data)
-    sample = list(_rows(text, separator))
+    sample = list(_read_sample(text, separator))
     if not sample or any(has_line_end(row) for _, row in sample):
         check_quotes(text, separator)
     if not sample:
         return ListTable(pa.table({}))
     if sample[0][1][0].startswith("# "):
-        shown = brief(separator.join(sample[0][1]))
+        shown = quote(separator.join(sample[0][1]))
         raise UsageError(f"line {sample[0][0]} ({shown}) looks like a comment, and CSV has none: remove it")
     data = _escaped(data, text)
     first_line, first = sample[0][0], [escape(cell.strip()) for cell in sample[0][1]]
@@ -185,16 +193,16 @@ def read_csv(
     table = read(io.BytesIO(data), convert_options=pcsv.ConvertOptions(column_types=kinds))
     if any("\n" in invalid.text for invalid in found.values()) or any(map(_has_line_end, table.columns)):
         check_quotes(text, separator)
-    table, texts = _with_texts(table, lambda options: read(io.BytesIO(data), convert_options=options))
+    table, texts = _restore_lossy_numbers(table, lambda options: read(io.BytesIO(data), convert_options=options))
     bad = {
-        row: f"line {line_of(row)} ({brief(unescape(invalid.text))}): expected "
-        f"{count_fields(invalid.expected_columns)}, found {invalid.actual_columns}: correct the line"
+        row: f"line {line_of(row)} ({quote(unescape(invalid.text))}): expected "
+        f"{format_field_count(invalid.expected_columns)}, found {invalid.actual_columns}: correct the line"
         for row, invalid in found.items()
     }
     if bad and not len(table):
         raise UsageError(f"no line fits: {next(iter(bad.values()))}")
-    texts = {at: _with_gaps(pa.table({"": text}), bad).column(0) for at, text in texts.items()}
-    return ListTable(_with_gaps(table, bad), has_header, bad, line_of, texts=texts)
+    texts = {at: _insert_null_rows(pa.table({"": text}), bad).column(0) for at, text in texts.items()}
+    return ListTable(_insert_null_rows(table, bad), has_header, bad, line_of, texts=texts)
 
 
 def _escaped(data: bytes, text: str) -> bytes:
@@ -214,14 +222,14 @@ def _has_line_end(column: pa.ChunkedArray) -> bool:
 def _check_header(names: Sequence[str], line: int) -> None:
     odd = next((name for name in names if unescape(name) != name), None)
     if odd is not None:
-        raise UsageError(f"line {line}: the header '{visible(shortened(unescape(odd)))}' is not UTF-8: {SAVE_AS_UTF8}")
+        raise UsageError(f"line {line}: the header '{visible(shorten(unescape(odd)))}' is not UTF-8: {SAVE_AS_UTF8}")
     if len(set(names)) < len(names):
         raise UsageError(
-            f"its header has two columns of the same name ({shortened(', '.join(names))}): rename one of them"
+            f"its header has two columns of the same name ({shorten(', '.join(names))}): rename one of them"
         )
 
 
-def _with_texts(
+def _restore_lossy_numbers(
     table: pa.Table, read: Callable[[pcsv.ConvertOptions], pa.Table]
 ) -> tuple[pa.Table, dict[int, pa.ChunkedArray]]:
     """Put the text in place of numbers that lose some of it, such as leading zeros.
@@ -241,7 +249,7 @@ def _with_texts(
         if is_number_column(values.type) and loses_text(values, text):
             table = table.set_column(at, name, text)
             continue
-        as_it_stands = text_as_it_stands(values, text)
+        as_it_stands = find_original_text(values, text)
         if as_it_stands is not None:
             kept[at] = as_it_stands
     return table, kept
@@ -252,7 +260,7 @@ def _row_lines(text: str, separator: str, *, has_header: bool) -> Callable[[], l
 
     @cache
     def lines() -> list[int]:
-        found = [start + 1 for start, _, row in rows_of(text, separator) if row != []]
+        found = [start + 1 for start, _, row in iterate_rows(text, separator) if row != []]
         return found[int(has_header) :]
 
     return lines
@@ -276,25 +284,25 @@ def _is_header(
         name.strip().lower() for name in wanted
     }:
         return True
-    if any(is_path_among(first, at) for at in _path_fields(others) if at < len(first)):
+    if any(is_path_among(first, at) for at in _find_path_fields(others) if at < len(first)):
         return False
     if any(is_media(cell) or NUMBER.fullmatch(cell.strip()) for row in others for cell in row):
         return True
     if is_numbered or not others or len(first) == 1:
         return False
     raise UsageError(
-        f"cannot tell whether its first line ({shortened(', '.join(first))}) is a header: name the column of paths, as "
-        f'in columns={{"path": "{shortened(first[0])}"}} with a header or columns={{"path": 0}} without one'
+        f"cannot tell whether its first line ({shorten(', '.join(first))}) is a header: name the column of paths, as "
+        f'in columns={{"path": "{shorten(first[0])}"}} with a header or columns={{"path": 0}} without one'
     )
 
 
-def _path_fields(rows: Sequence[Sequence[str]]) -> list[int]:
+def _find_path_fields(rows: Sequence[Sequence[str]]) -> list[int]:
     """List the fields that hold paths in most rows: names of media files, or texts with a slash."""
     counts = Counter(at for row in rows for at, cell in enumerate(row) if "/" in cell or is_media(cell))
-    return [at for at, count in counts.items() if count >= MOST * len(rows)]
+    return [at for at, count in counts.items() if count >= MIN_AGREEMENT * len(rows)]
 
 
-def _with_gaps(table: pa.Table, bad: Collection[int]) -> pa.Table:
+def _insert_null_rows(table: pa.Table, bad: Collection[int]) -> pa.Table:
     """Put a row of nulls where each bad line was."""
     if not bad:
         return table

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from framefeed.catalog._names import escape
 from framefeed.catalog.scan._list_text import ListTable
-from framefeed.catalog.scan._list_values import MOST_JSON, SAVE_AS_UTF8, brief, shortened
+from framefeed.catalog.scan._list_values import MOST_JSON, SAVE_AS_UTF8, quote, shorten
 from framefeed.errors import UsageError
 
 _EXAMPLE = '{"path": "a.mp4", "label": "cat"}'
@@ -48,18 +48,18 @@ def read_json(data: bytes) -> ListTable:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise UsageError(f"line {line} is not UTF-8: {SAVE_AS_UTF8}") from error
-    records = _records(text)
+    records = _parse_records(text)
     names = dict.fromkeys(name for record in records.objects for name in record)
     if records.objects and not names:
         raise UsageError(f"all of its objects are empty: expected objects such as {_EXAMPLE}")
     columns, not_text, scalars = list[pa.Array](), dict[int, dict[int, str]](), dict[int, pa.Array]()
     for at, name in enumerate(names):
         values = [record.get(name) for record in records.objects]
-        column, others = _column(values)
+        column, others = _make_column(values)
         columns.append(column)
         not_text[at] = others
         if any(isinstance(value, (dict, list)) for value in values):
-            scalars[at], _ = _column([None if isinstance(value, (dict, list)) else value for value in values])
+            scalars[at], _ = _make_column([None if isinstance(value, (dict, list)) else value for value in values])
     return ListTable(
         pa.table(dict(zip(map(escape, names), columns, strict=True))),
         bad=records.bad,
@@ -69,24 +69,24 @@ def read_json(data: bytes) -> ListTable:
     )
 
 
-def _records(text: str) -> _Records:
+def _parse_records(text: str) -> _Records:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        return _records_of_lines(text, error)
+        return _parse_lines(text, error)
     if isinstance(found, dict) and "\n" not in text.strip():
         found = [found]
     if not isinstance(found, list) or (found and not any(isinstance(each, dict) for each in found)):
         raise UsageError(f"expected a list of objects such as [{_EXAMPLE}, ...], or one object a line")
     bad = {
-        row: f"row {row} (from 0): {_not_an_object(each)}"
+        row: f"row {row} (from 0): {_describe_non_object(each)}"
         for row, each in enumerate(found)
         if not isinstance(each, dict)
     }
     return _Records([{} if row in bad else each for row, each in enumerate(found)], bad)
 
 
-def _records_of_lines(text: str, error: Exception) -> _Records:
+def _parse_lines(text: str, error: Exception) -> _Records:
     """Read one object a line.
 
     Raises:
@@ -101,9 +101,10 @@ def _records_of_lines(text: str, error: Exception) -> _Records:
         reason = ""
         try:
             found = json.loads(line)
-            reason = "" if isinstance(found, dict) else _not_an_object(found)
+            reason = "" if isinstance(found, dict) else _describe_non_object(found)
         except (ValueError, RecursionError) as wrong:
-            reason = f"not readable as JSON ({_where(wrong)}): {brief(line.strip(), MOST_JSON)}: correct the line"
+            where = _describe_json_error(wrong)
+            reason = f"not readable as JSON ({where}): {quote(line.strip(), MOST_JSON)}: correct the line"
         if reason:
             bad[len(objects)] = f"line {number}: {reason}"
         objects.append({} if reason else found)
@@ -114,18 +115,16 @@ def _records_of_lines(text: str, error: Exception) -> _Records:
     return _Records(objects, bad, lines)
 
 
-def _where(error: Exception) -> str:
+def _describe_json_error(error: Exception) -> str:
     # Its own text counts lines too, but from the beginning of this line.
     return f"{error.msg} at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else str(error)
 
 
-def _not_an_object(found: object) -> str:
-    return (
-        f"expected an object such as {_EXAMPLE}, found {shortened(json.dumps(found), MOST_JSON)}: correct or remove it"
-    )
+def _describe_non_object(found: object) -> str:
+    return f"expected an object such as {_EXAMPLE}, found {shorten(json.dumps(found), MOST_JSON)}: correct or remove it"
 
 
-def _column(values: list[Any]) -> tuple[pa.Array, dict[int, str]]:
+def _make_column(values: list[Any]) -> tuple[pa.Array, dict[int, str]]:
     """Make a column of the values of one name, and list the rows that are not text though others are.
 
     Values of several types become text: each keeps its own, a number its digits. Objects and lists that Parquet files
@@ -141,7 +140,7 @@ def _column(values: list[Any]) -> tuple[pa.Array, dict[int, str]]:
     column = pa.array([text and escape(text) for text in texts], pa.string())
     has_text = any(isinstance(value, str) for value in values)
     others = {
-        row: shortened(str(text), MOST_JSON)
+        row: shorten(str(text), MOST_JSON)
         for row, (text, value) in enumerate(zip(texts, values, strict=True))
         if isinstance(value, (dict, list)) or (has_text and value is not None and not isinstance(value, str))
     }

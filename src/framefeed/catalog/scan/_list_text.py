@@ -16,11 +16,11 @@ from typing import NamedTuple, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from framefeed.catalog.scan._list_values import brief, count_fields, typed_and_text
-from framefeed.catalog.scan._rows import ALL_MEDIA_SUFFIXES, suffix_of
+from framefeed.catalog.scan._list_values import format_field_count, quote, to_typed_column_and_text
+from framefeed.catalog.scan._rows import ALL_MEDIA_SUFFIXES, get_suffix
 from framefeed.errors import UsageError
 
-SAMPLE = 1000
+SAMPLE_LINES = 1000
 """Lines by which a list is recognised."""
 _ENDINGS = "|".join(suffix[1:] for suffix in sorted(ALL_MEDIA_SUFFIXES))
 # No run of blanks can be split in two ways: to try them all would take time that grows with the square of its length.
@@ -34,7 +34,7 @@ _QUOTED = re.compile(rf'"((?:[^"]|"")+)"(?:({_SEPARATOR})(\S.*)|[ \t]*)')
 NUMBER = re.compile(r"[+-]?\d+(?:\.\d*)?")
 
 
-class Parts(NamedTuple):
+class PathAndValues(NamedTuple):
     """A line that is a path with values behind it.
 
     Attributes:
@@ -64,7 +64,7 @@ class Lines:
 
     def shown(self, number: int) -> str:
         """Name a line for a message, as in "line 3 ('a.mp4 1')"."""
-        return f"line {self.numbers[number]} ({brief(self.texts[number])})"
+        return f"line {self.numbers[number]} ({quote(self.texts[number])})"
 
 
 def read_lines(data: bytes, folder: str) -> Lines:
@@ -95,7 +95,7 @@ def read_lines(data: bytes, folder: str) -> Lines:
 
 
 def _is_comment(line: str, folder: str) -> bool:
-    parts = parts_of(line)
+    parts = split_path_and_values(line)
     path = line if parts is None else parts.path
     if _exists(line, folder) or _exists(path, folder):
         return False
@@ -110,23 +110,23 @@ def _exists(name: str, folder: str) -> bool:
 
 def is_media(name: str) -> bool:
     """Whether a text ends like the name of a media file."""
-    return suffix_of(name.strip()) in ALL_MEDIA_SUFFIXES
+    return get_suffix(name.strip()) in ALL_MEDIA_SUFFIXES
 
 
-def parts_of(line: str) -> Parts | None:
+def split_path_and_values(line: str) -> PathAndValues | None:
     """Take a line apart into a path and the values behind it; None where it is not such a line."""
     quoted = _QUOTED.fullmatch(line) if line.startswith('"') else None
     if quoted is not None:
-        return None if quoted[3] is None else Parts(quoted[1].replace('""', '"'), quoted[2], quoted[3])
+        return None if quoted[3] is None else PathAndValues(quoted[1].replace('""', '"'), quoted[2], quoted[3])
     # Names between NULs may hold line ends: the pattern fits none of them, but would try each ending in them.
     found = None if "\n" in line else _PATH_AND_VALUES.fullmatch(line)
-    return None if found is None else Parts(found[1].strip('"'), found[2], found[3])
+    return None if found is None else PathAndValues(found[1].strip('"'), found[2], found[3])
 
 
 def has_values(lines: Lines) -> bool:
     """Whether most lines are a path with values behind it, and not a path alone."""
-    sample = lines.texts[:SAMPLE]
-    return bool(sample) and 2 * sum(parts_of(line) is not None for line in sample) >= len(sample)
+    sample = lines.texts[:SAMPLE_LINES]
+    return bool(sample) and 2 * sum(split_path_and_values(line) is not None for line in sample) >= len(sample)
 
 
 def check_paths_alone(lines: Lines, folder: str) -> None:
@@ -144,7 +144,7 @@ def check_paths_alone(lines: Lines, folder: str) -> None:
     is_quoted = lines.may_quote and (text.startswith('"') or '\n"' in text)
     if not has_separator or not (is_quoted or _HAS_VALUES.search(text)):
         return
-    has = [parts_of(line) is not None for line in lines.texts]
+    has = [split_path_and_values(line) is not None for line in lines.texts]
     for number, line in enumerate(lines.texts):
         if has[number] and (line.startswith('"') or not is_media(line)) and not _exists(line, folder):
             raise UsageError(
@@ -155,7 +155,7 @@ def check_paths_alone(lines: Lines, folder: str) -> None:
             )
 
 
-def paths_alone(lines: Lines, folder: str) -> list[str]:
+def unquote_paths(lines: Lines, folder: str) -> list[str]:
     """Take each line as a path, without quotes around it.
 
     Args:
@@ -165,18 +165,18 @@ def paths_alone(lines: Lines, folder: str) -> list[str]:
     quoted = [line for line in lines.texts if line.startswith('"') and _QUOTED.fullmatch(line)]
     if not lines.may_quote or not quoted or _exists(quoted[0], folder):
         return lines.texts
-    return [unquoted(line) for line in lines.texts]
+    return [unquote(line) for line in lines.texts]
 
 
-def unquoted(text: str) -> str:
+def unquote(text: str) -> str:
     """Remove the double quotes around a text."""
     found = _QUOTED.fullmatch(text) if text.startswith('"') else None
     return text if found is None or found[3] is not None else found[1].replace('""', '"')
 
 
-def look_like_fields(lines: Sequence[str]) -> bool:
+def has_several_fields(lines: Sequence[str]) -> bool:
     """Whether lines seem to hold more than a path, though none of them names a media file."""
-    return all(_has_suffixless_label(line) for line in lines[:SAMPLE])
+    return all(_has_suffixless_label(line) for line in lines[:SAMPLE_LINES])
 
 
 def _has_suffixless_label(line: str) -> bool:
@@ -189,7 +189,7 @@ PATH_COLUMNS = (
     *("source", "path", "file", "video", "image", "filename", "file_name", "filepath", "file_path"),
     *("video_path", "image_path", "img_path", "clip_path"),
 )
-MOST = 0.8
+MIN_AGREEMENT = 0.8
 """Share of the first lines that have to agree: a few may be damaged."""
 _Value = TypeVar("_Value")
 _NAME = re.compile(r"[^\W\d][\w .:/()-]*")
@@ -228,7 +228,7 @@ class ListTable:
         return f"{self.name_of(row)} (from 0)" if self.line_of is None else self.name_of(row)
 
 
-def in_utf8(data: bytes) -> bytes:
+def to_utf8(data: bytes) -> bytes:
     """Bring a text into UTF-8 without a byte order mark; what is in no known encoding stays."""
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return data.decode("utf-16").encode("utf-8", "surrogatepass")
@@ -237,21 +237,21 @@ def in_utf8(data: bytes) -> bytes:
 
 def split_lines(lines: Lines) -> ListTable:
     """Take lines apart into a path and the values behind it."""
-    found = [parts_of(line) for line in lines.texts]
+    found = [split_path_and_values(line) for line in lines.texts]
     separators = [parts.separator.strip(" ") or " " for parts in found if parts]
-    separator = _most_common(separators)
+    separator = _find_most_common(separators)
     rows = _split_values(found, separator)
-    width = _most_common(len(row) for row in rows if row)
-    header = _header(lines.texts[0], separator, width) if rows[0] is None else None
+    width = _find_most_common(len(row) for row in rows if row)
+    header = _read_header(lines.texts[0], separator, width) if rows[0] is None else None
     first = 0 if header is None else 1
     bad = {
-        number - first: f"{lines.shown(number)}: {_misfit(lines.texts[number], row, width - 1, separator)}"
+        number - first: f"{lines.shown(number)}: {_describe_misfit(lines.texts[number], row, width - 1, separator)}"
         for number, row in enumerate(rows)
         if number >= first and (row is None or len(row) != width)
     }
     columns = list(zip(*(row if row and len(row) == width else [None] * width for row in rows[first:]), strict=True))
     names = header or [str(number) for number in range(width)]
-    table, texts = _table(names, columns)
+    table, texts = _make_table(names, columns)
     return ListTable(
         table,
         has_header=header is not None,
@@ -261,27 +261,27 @@ def split_lines(lines: Lines) -> ListTable:
     )
 
 
-def _table(
+def _make_table(
     names: Iterable[str], columns: Iterable[Sequence[str | None]]
 ) -> tuple[pa.Table, dict[int, pa.ChunkedArray]]:
     """Make a table of columns, and give the text of those whose values would be written in another way."""
-    typed = [typed_and_text(column) for column in columns]
+    typed = [to_typed_column_and_text(column) for column in columns]
     table = pa.table(dict(zip(names, (values for values, _ in typed), strict=True)))
     return table, {at: pa.chunked_array([text]) for at, (_, text) in enumerate(typed) if text is not None}
 
 
-def _most_common(values: Iterable[_Value]) -> _Value:
+def _find_most_common(values: Iterable[_Value]) -> _Value:
     return Counter(values).most_common(1)[0][0]
 
 
-def _misfit(line: str, row: list[str] | None, count: int, separator: str) -> str:
+def _describe_misfit(line: str, row: list[str] | None, count: int, separator: str) -> str:
     """Say what is wrong with a line that is not a path with so many values behind it."""
     wanted = f"expected a path and {count} value{'' if count == 1 else 's'} behind it"
     if row is not None and separator == " " and not NUMBER.fullmatch(row[1]):
-        return f"expected a path and {count} numbers behind it, found {brief(row[1])}: correct the line"
+        return f"expected a path and {count} numbers behind it, found {quote(row[1])}: correct the line"
     if row is not None:
         return f"{wanted}, found {len(row) - 1}: correct the line"
-    if is_media(unquoted(line)):
+    if is_media(unquote(line)):
         return f"{wanted}, found a path alone: add what is missing, or remove the line"
     return (
         f"{wanted}, found no path with the ending of a media file, such as .mp4 or .jpg: correct the path, or put a "
@@ -289,28 +289,28 @@ def _misfit(line: str, row: list[str] | None, count: int, separator: str) -> str
     )
 
 
-def _split_values(found: list[Parts | None], separator: str) -> list[list[str] | None]:
+def _split_values(found: list[PathAndValues | None], separator: str) -> list[list[str] | None]:
     """Split what stands behind the paths; blanks separate numbers only, for a label may have several words."""
-    if separator != " " or _are_numbers(found):
+    if separator != " " or _is_number_list(found):
         return [parts and [parts.path, *_values(parts, separator)] for parts in found]
-    return [parts and [parts.path, unquoted(parts.values)] for parts in found]
+    return [parts and [parts.path, unquote(parts.values)] for parts in found]
 
 
-def _values(parts: Parts, separator: str) -> list[str]:
+def _values(parts: PathAndValues, separator: str) -> list[str]:
     """Split the values behind a path; a line that holds words among numbers that blanks separate is not split."""
     values = _split(parts.values, separator)
     return values if separator != " " or all(map(NUMBER.fullmatch, values)) else [parts.values]
 
 
-def _are_numbers(found: list[Parts | None]) -> bool:
+def _is_number_list(found: list[PathAndValues | None]) -> bool:
     """Whether blanks separate numbers: everywhere, or everywhere but in a few lines that have other numbers too."""
     widths = [_count_numbers(parts.values) for parts in found if parts]
     stray = widths.count(0)
     if not stray:
         return True
     known = [width for width in widths if width]
-    is_several = len(known) > 1 and _most_common(known) > 1
-    return is_several and stray <= max(1, (1 - MOST) * len(widths))
+    is_several = len(known) > 1 and _find_most_common(known) > 1
+    return is_several and stray <= max(1, (1 - MIN_AGREEMENT) * len(widths))
 
 
 def _count_numbers(values: str) -> int:
@@ -320,17 +320,17 @@ def _count_numbers(values: str) -> int:
 
 
 def _split(text: str, separator: str) -> list[str]:
-    return text.split() if separator == " " else [_bare(part) for part in text.split(separator)]
+    return text.split() if separator == " " else [_strip_quotes(part) for part in text.split(separator)]
 
 
-def _bare(text: str) -> str:
+def _strip_quotes(text: str) -> str:
     """Remove blanks and quotes around a value; a single apostrophe is part of it, as in '80s."""
     bare = text.strip(' "')
     quoted = _IN_APOSTROPHES.fullmatch(bare) if bare.startswith("'") else None
     return bare if quoted is None else quoted[1].strip()
 
 
-def _header(line: str, separator: str, width: int) -> list[str] | None:
+def _read_header(line: str, separator: str, width: int) -> list[str] | None:
     names = _split(line, separator)
     is_header = len(names) == len(set(names)) == width and all(_NAME.fullmatch(name) for name in names)
     return names if is_header and not is_path_among(names, 0) else None
@@ -356,9 +356,9 @@ def split_fields(lines: Lines) -> ListTable:
     if not lines.texts:
         return ListTable(pa.table({}), has_header=False)
     for separator in ("\t", ",", ";", " "):
-        rows = [_fields(line, separator) for line in lines.texts]
+        rows = [_split_fields(line, separator) for line in lines.texts]
         width = len(rows[0])
-        if width > 1 and sum(len(row) == width for row in rows) >= MOST * len(rows):
+        if width > 1 and sum(len(row) == width for row in rows) >= MIN_AGREEMENT * len(rows):
             break
     else:
         rows = [[line] for line in lines.texts]
@@ -366,20 +366,20 @@ def split_fields(lines: Lines) -> ListTable:
         if any(set(line) & set("\t,; ") for line in lines.texts):
             raise UsageError(
                 "expected lines with fields separated by tabs, commas, semicolons or blanks, found "
-                f"{brief(lines.texts[0])}"
+                f"{quote(lines.texts[0])}"
             )
     bad = {
-        number: f"{lines.shown(number)}: expected {count_fields(width)}, found {len(row)}: correct the line"
+        number: f"{lines.shown(number)}: expected {format_field_count(width)}, found {len(row)}: correct the line"
         for number, row in enumerate(rows)
         if len(row) != width
     }
     columns = zip(*(row if len(row) == width else [None] * width for row in rows), strict=True)
-    table, texts = _table(map(str, range(width)), columns)
+    table, texts = _make_table(map(str, range(width)), columns)
     return ListTable(table, False, bad, lines.numbers.__getitem__, texts=texts)
 
 
-def _fields(line: str, separator: str) -> list[str]:
-    parts = parts_of(line) if line.startswith('"') else None
+def _split_fields(line: str, separator: str) -> list[str]:
+    parts = split_path_and_values(line) if line.startswith('"') else None
     if parts is None or (parts.separator.strip(" ") or " ") != separator:
         return _split(line, separator)
     return [parts.path, *_split(parts.values, separator)]
@@ -390,5 +390,5 @@ def count_media(column: pa.ChunkedArray) -> int:
     kind = column.type
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind)):
         return 0
-    sample = pc.drop_null(column.slice(0, SAMPLE)).to_pylist()
+    sample = pc.drop_null(column.slice(0, SAMPLE_LINES)).to_pylist()
     return sum(is_media(os.fsdecode(value)) for value in sample)

@@ -27,35 +27,35 @@ _INTEGER = re.compile(r"\s*[+-]?\d+(\.0*)?\s*")
 _FLOAT = re.compile(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*")
 
 
-def brief(text: str, most: int = _MOST_SHOWN) -> str:
+def quote(text: str, most: int = _MOST_SHOWN) -> str:
     """Quote text for a message, and shorten it to so many characters."""
-    return repr(shortened(text, most))
+    return repr(shorten(text, most))
 
 
-def shortened(text: str, most: int = _MOST_SHOWN) -> str:
+def shorten(text: str, most: int = _MOST_SHOWN) -> str:
     """Shorten text for a message to so many characters."""
     return text if len(text) <= most else f"{text[:most]}..."
 
 
-def count_fields(count: int) -> str:
+def format_field_count(count: int) -> str:
     """Write how many fields a line has."""
     return "1 field" if count == 1 else f"{count} fields"
 
 
-def typed(values: Sequence[str | None]) -> pa.Array:
+def to_typed_column(values: Sequence[str | None]) -> pa.Array:
     """Make a column of integers if all values are integers, else of floats, else of text."""
-    return typed_and_text(values)[0]
+    return to_typed_column_and_text(values)[0]
 
 
-def typed_and_text(values: Sequence[str | None]) -> tuple[pa.Array, pa.Array | None]:
-    """Make a column as `typed` does, and give its text where `text_as_it_stands` does."""
+def to_typed_column_and_text(values: Sequence[str | None]) -> tuple[pa.Array, pa.Array | None]:
+    """Make a column as `to_typed_column` does, and give its text where `find_original_text` does."""
     texts = pa.array([None if value is None else escape(value) for value in values], pa.string())
     for kind in (pa.int64(), pa.float64()):
         try:
             numbers = texts.cast(kind)
         except pa.ArrowInvalid:
             continue
-        return (texts, None) if loses_text(numbers, texts) else (numbers, text_as_it_stands(numbers, texts))
+        return (texts, None) if loses_text(numbers, texts) else (numbers, find_original_text(numbers, texts))
     return texts, None
 
 
@@ -79,7 +79,7 @@ def loses_text(numbers: pa.Array | pa.ChunkedArray, texts: pa.Array | pa.Chunked
     return bool(is_inexact or pc.any(pc.invert(pc.is_finite(numbers))).as_py())
 
 
-def text_as_it_stands(
+def find_original_text(
     values: pa.Array | pa.ChunkedArray, texts: pa.Array | pa.ChunkedArray
 ) -> pa.Array | pa.ChunkedArray | None:
     """Give the text of values that would be written in another way, such as 1.1 for 1.10; None if none would be.
@@ -103,16 +103,16 @@ def strip_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.utf8_trim_whitespace(column) if is_text else column
 
 
-def first_not_utf8(column: pa.ChunkedArray) -> tuple[int, str] | None:
+def find_first_not_utf8(column: pa.ChunkedArray) -> tuple[int, str] | None:
     """Find the first value that is not UTF-8: its row, and the value as a message can show it."""
     if pa.types.is_string(column.type):
         row = pc.index(pc.match_substring_regex(column, _ESCAPED), True).as_py()
-        return None if row < 0 else (row, visible(shortened(unescape(column[row].as_py()))))
+        return None if row < 0 else (row, visible(shorten(unescape(column[row].as_py()))))
     if pa.types.is_binary(column.type):
         for row, value in enumerate(column.to_pylist()):
             text = (value or b"").decode("utf-8", "surrogateescape")
             if escape(text) != text:
-                return row, visible(shortened(text))
+                return row, visible(shorten(text))
     return None
 
 

@@ -22,15 +22,22 @@ from framefeed._checks import expected
 from framefeed.catalog._names import absolute, is_url
 from framefeed.catalog.scan._list_columns import ListOptions
 from framefeed.catalog.scan._manifests import MANIFEST_SUFFIXES, read_manifest
-from framefeed.catalog.scan._rows import ALL_MEDIA_SUFFIXES, BARE, VIDEO_SUFFIXES, Group, Listing, suffix_of
-from framefeed.catalog.scan._walk import ImageFolders, Walk, Walked, glob_groups, is_glob
+from framefeed.catalog.scan._rows import (
+    ALL_MEDIA_SUFFIXES,
+    NO_COLUMN_ROW,
+    VIDEO_SUFFIXES,
+    Listing,
+    PathGroup,
+    get_suffix,
+)
+from framefeed.catalog.scan._walk import ImageFolders, Walk, WalkFacts, is_glob, list_glob
 from framefeed.errors import MissingMedia, UnreadableMedia, UsageError
 
 _ROWS_AT_ONCE = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ListedGroup:
     """A group as it was found.
 
     Attributes:
@@ -40,20 +47,22 @@ class Found:
         first_column_row: Row of the manifests' columns that belongs to its first row, the others follow; or -1.
     """
 
-    group: Group
+    group: PathGroup
     is_walked: bool = False
     may_repeat: bool = False
-    first_column_row: int = BARE
+    first_column_row: int = NO_COLUMN_ROW
 
     def column_rows(self) -> IntArray:
         """Row of the manifests' columns that belongs to each row, or -1."""
         size = len(self.group.names)
-        if self.first_column_row == BARE:
-            return np.full(size, BARE, np.int64)
+        if self.first_column_row == NO_COLUMN_ROW:
+            return np.full(size, NO_COLUMN_ROW, np.int64)
         return np.arange(self.first_column_row, self.first_column_row + size, dtype=np.int64)
 
 
-def without_repeats(found: Sequence[Found], columns: pa.Table, walked: Walked, *, by_parent: bool = False) -> Listing:
+def drop_repeats(
+    found: Sequence[ListedGroup], columns: pa.Table, walked: WalkFacts, *, by_parent: bool = False
+) -> Listing:
     """Drop what adds nothing: a file named again without columns, or with those of a row that it has.
 
     Lines of a manifest that name one file with different columns are different rows: segments of one video.
@@ -68,8 +77,8 @@ def without_repeats(found: Sequence[Found], columns: pa.Table, walked: Walked, *
     kept = np.ones(len(column_rows), np.bool_)
     repeated = 0
     if walked.links or walked.is_relisted or not all(one.is_walked and not one.may_repeat for one in found):
-        repeated = _judge(_Reals(found, walked, by_parent=by_parent), columns, column_rows, kept)
-    groups = list(_kept_groups(found, kept))
+        repeated = _mark_repeats(_RealPaths(found, walked, by_parent=by_parent), columns, column_rows, kept)
+    groups = list(_select_groups(found, kept))
     return Listing(
         groups,
         column_rows[kept],
@@ -81,7 +90,7 @@ def without_repeats(found: Sequence[Found], columns: pa.Table, walked: Walked, *
     )
 
 
-def _kept_groups(found: Sequence[Found], kept: np.ndarray) -> Iterator[Group]:
+def _select_groups(found: Sequence[ListedGroup], kept: np.ndarray) -> Iterator[PathGroup]:
     start = 0
     for one in found:
         group = one.group
@@ -91,19 +100,19 @@ def _kept_groups(found: Sequence[Found], kept: np.ndarray) -> Iterator[Group]:
             yield group
         elif these.any():
             names = [group.names[number] for number in np.flatnonzero(these).tolist()]
-            yield Group(group.folder, names, group.kind)
+            yield PathGroup(group.folder, names, group.kind)
 
 
-def _judge(reals: _Reals, columns: pa.Table, column_rows: IntArray, kept: np.ndarray) -> int:
+def _mark_repeats(reals: _RealPaths, columns: pa.Table, column_rows: IntArray, kept: np.ndarray) -> int:
     """Decide row by row; a row without columns takes those of a later row about the same file.
 
     Returns:
         How many rows are dropped, those not counted whose file has a line in a manifest.
     """
-    rows = np.flatnonzero(_occurs_again(reals.hashes()))
+    rows = np.flatnonzero(_find_equal_hashes(reals.hashes()))
     files = list(reals.of_rows(rows))
-    keys = list(_line_keys(columns, column_rows[rows]))
-    bare, taken, met, repeated = _bare_rows(rows.tolist(), files, keys), set[str](), set[tuple[str, str]](), 0
+    keys = list(_make_line_keys(columns, column_rows[rows]))
+    bare, taken, met, repeated = _choose_bare_rows(rows.tolist(), files, keys), set[str](), set[tuple[str, str]](), 0
     for row, (real, _), key in zip(rows.tolist(), files, keys, strict=True):
         if key is None:
             kept[row] = bare.get(real) == row
@@ -120,7 +129,9 @@ def _judge(reals: _Reals, columns: pa.Table, column_rows: IntArray, kept: np.nda
     return repeated
 
 
-def _bare_rows(rows: Sequence[int], files: Sequence[tuple[str, bool]], keys: Sequence[str | None]) -> dict[str, int]:
+def _choose_bare_rows(
+    rows: Sequence[int], files: Sequence[tuple[str, bool]], keys: Sequence[str | None]
+) -> dict[str, int]:
     """The row without columns that each file keeps: the first that is no link, else the first; none after a line."""
     bare, linked, lined = dict[str, int](), set[str](), set[str]()
     for row, (real, is_link), key in zip(rows, files, keys, strict=True):
@@ -134,7 +145,7 @@ def _bare_rows(rows: Sequence[int], files: Sequence[tuple[str, bool]], keys: Seq
     return bare
 
 
-def _occurs_again(hashes: IntArray) -> np.ndarray:
+def _find_equal_hashes(hashes: IntArray) -> np.ndarray:
     order = np.argsort(hashes, kind="stable")
     equal = hashes[order[1:]] == hashes[order[:-1]]
     again = np.zeros(len(hashes), np.bool_)
@@ -143,17 +154,17 @@ def _occurs_again(hashes: IntArray) -> np.ndarray:
     return again
 
 
-def _line_keys(columns: pa.Table, column_rows: IntArray) -> Iterator[str | None]:
+def _make_line_keys(columns: pa.Table, column_rows: IntArray) -> Iterator[str | None]:
     """What tells lines about one file apart; None for rows without columns."""
     for start in range(0, len(column_rows), _ROWS_AT_ONCE):
         rows = column_rows[start : start + _ROWS_AT_ONCE]
-        bare = rows == BARE
+        bare = rows == NO_COLUMN_ROW
         values = [None] * len(rows) if bare.all() else columns.take(pa.array(rows, mask=bare)).to_pylist()
         # Through repr, because NaN is not equal to itself.
         yield from (None if is_bare else repr(value) for value, is_bare in zip(values, bare.tolist(), strict=True))
 
 
-class _Reals:
+class _RealPaths:
     """What the paths of rows really name, as ``os.path.realpath``, with one look-up a folder.
 
     Args:
@@ -162,7 +173,7 @@ class _Reals:
         by_parent: Tell rows of one file apart by the names of the folders in which they were found.
     """
 
-    def __init__(self, found: Sequence[Found], walked: Walked, *, by_parent: bool) -> None:
+    def __init__(self, found: Sequence[ListedGroup], walked: WalkFacts, *, by_parent: bool) -> None:
         self._found = found
         self._walked = walked
         self._by_parent = by_parent
@@ -191,7 +202,7 @@ class _Reals:
                 label = f"{os.path.basename(os.path.dirname(path))}{os.sep}" if self._by_parent else ""
                 yield label + real, os.path.islink(path) if links is None else name in links
 
-    def _of_group(self, found: Found, names: Sequence[str]) -> Iterator[str]:
+    def _of_group(self, found: ListedGroup, names: Sequence[str]) -> Iterator[str]:
         folder = found.group.folder
         if not found.is_walked:
             start = folder and folder + os.sep
@@ -214,7 +225,7 @@ class _Reals:
         return path if real == folder else os.path.join(real, name)
 
 
-__all__ = ["ALL_MEDIA_SUFFIXES", "VIDEO_SUFFIXES", "Group", "ImageFolders", "Listing", "Roots", "list_roots"]
+__all__ = ["ALL_MEDIA_SUFFIXES", "VIDEO_SUFFIXES", "ImageFolders", "Listing", "PathGroup", "Roots", "list_roots"]
 
 Roots = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -246,12 +257,12 @@ def list_roots(
         MissingMedia: A manifest is missing; or a root is that is the only one, or that has no ending of media: a
             mistyped folder. Among several files that are named, a missing one is a row.
     """
-    names = listed_roots(roots)
-    finder = _Finder(Walk(suffixes, image_folders, by_parent=by_parent), without, lists, by_parent=by_parent)
+    names = check_roots(roots)
+    finder = _RootLister(Walk(suffixes, image_folders, by_parent=by_parent), without, lists, by_parent=by_parent)
     for root in names:
         path = absolute(os.fsdecode(root))
-        if len(names) == 1 or suffix_of(path) not in ALL_MEDIA_SUFFIXES:
-            _refuse_missing(path)
+        if len(names) == 1 or get_suffix(path) not in ALL_MEDIA_SUFFIXES:
+            _check_exists(path)
         finder.add(path)
     if lists is not None and (lists.columns or lists.path_template) and not finder.num_lists:
         raise UsageError(
@@ -259,13 +270,13 @@ def list_roots(
             "name a list "
             "such as train.txt"
         )
-    listing = without_repeats(finder.found, finder.columns, finder.walk.walked, by_parent=by_parent)
+    listing = drop_repeats(finder.found, finder.columns, finder.walk.walked, by_parent=by_parent)
     listing.unlistable |= finder.bad
     listing.remarks = finder.remarks
     return listing
 
 
-def listed_roots(roots: object) -> list[str | os.PathLike[str]]:
+def check_roots(roots: object) -> list[str | os.PathLike[str]]:
     """Take what was given as roots as a list of paths.
 
     Raises:
@@ -283,8 +294,8 @@ def listed_roots(roots: object) -> list[str | os.PathLike[str]]:
     return names
 
 
-def _refuse_missing(path: str) -> None:
-    if is_url(path) or not path or "\0" in path or is_glob(path) or suffix_of(path) in MANIFEST_SUFFIXES:
+def _check_exists(path: str) -> None:
+    if is_url(path) or not path or "\0" in path or is_glob(path) or get_suffix(path) in MANIFEST_SUFFIXES:
         return
     try:
         os.stat(path)
@@ -294,7 +305,7 @@ def _refuse_missing(path: str) -> None:
         pass  # There is something: scanning it says what is wrong.
 
 
-class _Finder:
+class _RootLister:
     """Collects what roots give, in their order."""
 
     def __init__(self, walk: Walk, without: frozenset[str], lists: ListOptions | None, *, by_parent: bool) -> None:
@@ -305,19 +316,19 @@ class _Finder:
         self.num_lists = 0
         self.bad: dict[str, UnreadableMedia] = {}
         self.remarks: list[str] = []
-        self.found: list[Found] = []
+        self.found: list[ListedGroup] = []
         self.columns = pa.table({})
 
     def add(self, path: str) -> None:
         """Add a root."""
         if is_url(path) or "\0" in path:
-            self.found.append(Found(Group("", [path])))
+            self.found.append(ListedGroup(PathGroup("", [path])))
         elif os.path.isdir(path):
-            self.found += [Found(group, _is_told_apart(group)) for group in self.walk.folder(path)]
+            self.found += [ListedGroup(group, _is_walked(group)) for group in self.walk.folder(path)]
         elif is_glob(path):
-            groups = glob_groups(path, self.walk, self.without)
-            self.found += [Found(group, _is_told_apart(group), may_repeat=True) for group in groups]
-        elif suffix_of(path) in MANIFEST_SUFFIXES:
+            groups = list_glob(path, self.walk, self.without)
+            self.found += [ListedGroup(group, _is_walked(group), may_repeat=True) for group in groups]
+        elif get_suffix(path) in MANIFEST_SUFFIXES:
             manifest = read_manifest(path, self.lists)
             self.num_lists += 1
             self.bad |= manifest.bad
@@ -326,30 +337,30 @@ class _Finder:
             self.remarks += [
                 remark for remark in (manifest.all_missing, manifest.stray_label, missing) if remark is not None
             ]
-            start = self.columns.num_rows if manifest.columns.column_names else BARE
-            self.found.append(Found(Group(manifest.folder, manifest.names), first_column_row=start))
-            self.columns = _joined(self.columns, manifest.columns)
+            start = self.columns.num_rows if manifest.columns.column_names else NO_COLUMN_ROW
+            self.found.append(ListedGroup(PathGroup(manifest.folder, manifest.names), first_column_row=start))
+            self.columns = _join_columns(self.columns, manifest.columns)
         else:
-            self.found.append(Found(Group("", [path])))
+            self.found.append(ListedGroup(PathGroup("", [path])))
 
 
-def _is_told_apart(group: Group) -> bool:
+def _is_walked(group: PathGroup) -> bool:
     """Whether it is known where the group's folder really lies, and which of its files are links."""
     return bool(group.folder) and group.kind == "files"
 
 
-def _joined(first: pa.Table, second: pa.Table) -> pa.Table:
+def _join_columns(first: pa.Table, second: pa.Table) -> pa.Table:
     """Put the columns of two manifests together; where types differ beyond numbers, both become strings."""
     if not first.column_names or not second.column_names:
         return first if first.column_names else second
     for name in set(first.column_names) & set(second.column_names):
         kinds = {first.schema.field(name).type, second.schema.field(name).type} - {pa.null()}
         if len(kinds) > 1 and not all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in kinds):
-            first, second = (_as_strings(table, name) for table in (first, second))
+            first, second = (_to_strings(table, name) for table in (first, second))
     return pa.concat_tables([first, second], promote_options="permissive")
 
 
-def _as_strings(table: pa.Table, name: str) -> pa.Table:
+def _to_strings(table: pa.Table, name: str) -> pa.Table:
     at, column = table.column_names.index(name), table.column(name)
     if not pa.types.is_nested(column.type):
         return table.set_column(at, name, column.cast(pa.string()))

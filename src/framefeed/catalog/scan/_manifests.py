@@ -22,44 +22,44 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from framefeed.catalog._columns import FACTS, decoded
+from framefeed.catalog._columns import FACTS, decode_dictionary
 from framefeed.catalog._names import absolute, escape, is_url, unescape, visible
-from framefeed.catalog.scan._list_columns import ListOptions, built_paths, path_column, renamed
-from framefeed.catalog.scan._list_csv import read_csv, separator_of
+from framefeed.catalog.scan._list_columns import ListOptions, build_paths, find_path_column, rename_columns
+from framefeed.catalog.scan._list_csv import find_separator, read_csv
 from framefeed.catalog.scan._list_json import read_json
 from framefeed.catalog.scan._list_text import (
     Lines,
     ListTable,
     check_paths_alone,
+    has_several_fields,
     has_values,
-    in_utf8,
-    look_like_fields,
-    paths_alone,
     read_lines,
     split_fields,
     split_lines,
+    to_utf8,
+    unquote_paths,
 )
 from framefeed.catalog.scan._list_values import (
     MOST_JSON,
     SAVE_AS_UTF8,
-    brief,
-    first_not_utf8,
-    shortened,
+    find_first_not_utf8,
+    quote,
+    shorten,
     strip_text,
-    typed,
+    to_typed_column,
 )
-from framefeed.catalog.scan._rows import suffix_of
+from framefeed.catalog.scan._rows import get_suffix
 from framefeed.errors import MissingMedia, UnreadableMedia, UsageError
 from framefeed.media import stat_regular
 from framefeed.parallel import try_again_in_shortage
 
 _INTEGER = r"^\s*[-+]?\d+\s*$"
-_MOST_STRAY = 0.2
+_MAX_STRAY_SHARE = 0.2
 """Share of labels that may be mistakes: where more are text, numbers are names of classes too."""
 _LABEL = "label"
 
 
-def without_nested_labels(found: ListTable) -> ListTable:
+def reject_nested_labels(found: ListTable) -> ListTable:
     """Make a row whose label is an object or a list a bad row without a label."""
     if _LABEL not in found.table.column_names:
         return found
@@ -67,20 +67,20 @@ def without_nested_labels(found: ListTable) -> ListTable:
     labels = found.table.column(at)
     scalars = found.scalars.get(at, pa.nulls(len(labels)) if pa.types.is_nested(labels.type) else labels)
     bad = {
-        row: f"{found.place(row)}: the label is {_as_json(labels[row].as_py())}, expected text or a number: correct or "
-        "remove it"
+        row: f"{found.place(row)}: the label is {_format_label(labels[row].as_py())}, expected text or a number: "
+        "correct or remove it"
         for row in pc.indices_nonzero(pc.and_(labels.is_valid(), scalars.is_null())).to_pylist()
     }
     return replace(found, table=found.table.set_column(at, _LABEL, scalars), bad={**found.bad, **bad}) if bad else found
 
 
-def _as_json(value: object) -> str:
+def _format_label(value: object) -> str:
     # In a column of several types, an object is JSON text.
     text = value if isinstance(value, str) else json.dumps(value, default=str)
-    return shortened(text, MOST_JSON)
+    return shorten(text, MOST_JSON)
 
 
-def stray_label(found: ListTable) -> str | None:
+def describe_stray_label(found: ListTable) -> str | None:
     """Say that a label is text though the others are integers, where that is so."""
     if _LABEL not in found.table.column_names:
         return None
@@ -91,10 +91,10 @@ def stray_label(found: ListTable) -> str | None:
     is_integer = pc.fill_null(pc.match_substring_regex(labels, _INTEGER), False)
     count, integers = pc.sum(is_label).as_py() or 0, pc.sum(is_integer).as_py() or 0
     stray = count - integers
-    if not stray or integers < 2 or stray > max(1, _MOST_STRAY * count):
+    if not stray or integers < 2 or stray > max(1, _MAX_STRAY_SHARE * count):
         return None
     row = pc.index(pc.and_(is_label, pc.invert(is_integer)), True).as_py()
-    first = visible(shortened(labels[row].as_py()))
+    first = visible(shorten(labels[row].as_py()))
     others = f" ({stray - 1} more are text too)" if stray > 1 else ""
     return (
         f"{found.place(row)}: the label {first!r} is text, but {integers} of {count} labels are integers{others}: so "
@@ -102,7 +102,7 @@ def stray_label(found: ListTable) -> str | None:
     )
 
 
-def missing_label(found: ListTable) -> str | None:
+def describe_missing_labels(found: ListTable) -> str | None:
     """Say how many rows have no label, where the list has a column of labels."""
     if _LABEL not in found.table.column_names:
         return None
@@ -179,25 +179,25 @@ def read_manifest(path: str, options: ListOptions | None = None) -> Manifest:
         raise UnreadableMedia(f"list {error}", source=path, stage="open") from error
     try:
         found = try_again_in_shortage(partial(_read_table, path, options), path, "open")
-        return found if isinstance(found, Manifest) else _manifest(path, found, options)
+        return found if isinstance(found, Manifest) else _convert_table(path, found, options)
     except UsageError as error:
         raise UsageError(f"list {path}: {error}", source=path) from error
     except (pa.ArrowException, OSError, UnicodeError, ValueError, csv.Error) as error:
-        raise UsageError(f"list {path}: not readable as {suffix_of(path)[1:]}: {error}", source=path) from error
+        raise UsageError(f"list {path}: not readable as {get_suffix(path)[1:]}: {error}", source=path) from error
 
 
 def _read_table(path: str, options: ListOptions) -> ListTable | Manifest:
     """Read a list as columns, or one of names alone."""
-    suffix = suffix_of(path)
+    suffix = get_suffix(path)
     if suffix == ".parquet":
-        return ListTable(_parquet_table(path))
-    data = in_utf8(_read(path))
+        return ListTable(_read_parquet(path))
+    data = to_utf8(_read(path))
     if suffix in JSON_SUFFIXES:
         return read_json(data)
     folder = options.folder or os.path.dirname(path)
     if suffix in CSV_SUFFIXES:
         text = os.fsdecode(data)
-        separator = separator_of(text, "\t" if suffix == ".tsv" else ",")
+        separator = find_separator(text, "\t" if suffix == ".tsv" else ",")
         lines = read_lines(data, folder) if separator not in text else Lines([], [])
         if not has_values(lines):
             is_numbered = any(isinstance(column, int) for column in (options.columns or {}).values())
@@ -208,13 +208,13 @@ def _read_table(path: str, options: ListOptions) -> ListTable | Manifest:
         return split_lines(lines)
     if options.columns or options.path_template:
         return split_fields(lines)
-    if lines.texts and look_like_fields(lines.texts):
+    if lines.texts and has_several_fields(lines.texts):
         raise UsageError(
-            f"its first line ({brief(lines.texts[0])}) seems to hold more than a path: say which field is what, as in "
+            f"its first line ({quote(lines.texts[0])}) seems to hold more than a path: say which field is what, as in "
             'columns={"path": 0, "label": 1}; if it is a path as a whole, put the list into a CSV file with one column'
         )
     check_paths_alone(lines, folder)
-    return _manifest_of(path, paths_alone(lines, folder), pa.table({}), options.folder)
+    return _make_manifest(path, unquote_paths(lines, folder), pa.table({}), options.folder)
 
 
 def _read(path: str) -> bytes:
@@ -226,7 +226,7 @@ def _path_names(options: ListOptions) -> set[str]:
     return {str((options.columns or {}).get("path", ""))}
 
 
-def _parquet_table(path: str) -> pa.Table:
+def _read_parquet(path: str) -> pa.Table:
     table = pq.read_table(path, use_threads=False)
     if b"framefeed" in (table.schema.metadata or {}):
         # A catalog as a manifest: its facts will be found out anew.
@@ -234,33 +234,36 @@ def _parquet_table(path: str) -> pa.Table:
     return table
 
 
-def _manifest(path: str, found: ListTable, options: ListOptions) -> Manifest:
+def _convert_table(path: str, found: ListTable, options: ListOptions) -> Manifest:
     if not found.table.column_names:
-        if suffix_of(path) != ".parquet":
+        if get_suffix(path) != ".parquet":
             return Manifest("", [], found.table)
         raise UsageError("has no columns: expected one with paths, called path")
-    named = without_nested_labels(renamed(found, options))
+    named = reject_nested_labels(rename_columns(found, options))
     found = replace(found, bad=named.bad)
-    if suffix_of(path) in CSV_SUFFIXES:
-        found, named = (_with_bare_labels(each, named.table.column_names) for each in (found, named))
+    if get_suffix(path) in CSV_SUFFIXES:
+        found, named = (_strip_labels(each, named.table.column_names) for each in (found, named))
     if options.path_template is not None:
-        used, (names, bad) = "", _built(found, named, options)
-        named = _with_numbers(named, bad, options)
+        used, (names, bad) = "", _build_names(found, named, options)
+        named = _parse_numbers(named, bad, options)
     else:
-        used = path_column(named.table)
-        names, bad = _named(named, used)
-    named = _as_it_stands(named, {"label"})
+        used = find_path_column(named.table)
+        names, bad = _read_names(named, used)
+    named = _restore_text(named, {"label"})
     table = named.table
-    if suffix_of(path) != ".parquet":
+    if get_suffix(path) != ".parquet":
         _check_text(named, used)
     if bad and len(bad) == len(names):
         raise UsageError(f"no line fits: {bad[min(bad)]}")
-    free = _free_names([other for other in table.column_names if other != used])
-    others = {new: _normal(table.column(other)) for other, new in free.items()}
-    manifest = _manifest_of(path, names, pa.table(others), options.folder)
+    free = _rename_fact_columns([other for other in table.column_names if other != used])
+    others = {new: _normalize(table.column(other)) for other, new in free.items()}
+    manifest = _make_manifest(path, names, pa.table(others), options.folder)
     named = replace(named, bad=bad)
-    manifest = _with_bad(path, manifest, named) if bad else manifest
-    stray, missing = stray_label(named), missing_label(named) if suffix_of(path) in CSV_SUFFIXES else None
+    manifest = _add_bad_rows(path, manifest, named) if bad else manifest
+    stray, missing = (
+        describe_stray_label(named),
+        describe_missing_labels(named) if get_suffix(path) in CSV_SUFFIXES else None,
+    )
     return replace(
         manifest,
         all_missing=manifest.all_missing
@@ -270,7 +273,7 @@ def _manifest(path: str, found: ListTable, options: ListOptions) -> Manifest:
     )
 
 
-def _with_bare_labels(found: ListTable, names: list[str]) -> ListTable:
+def _strip_labels(found: ListTable, names: list[str]) -> ListTable:
     """Remove blanks around labels: 'cat ' and 'cat' are one class.
 
     Args:
@@ -284,25 +287,25 @@ def _with_bare_labels(found: ListTable, names: list[str]) -> ListTable:
     return replace(found, table=found.table.set_column(at, name, column))
 
 
-def _built(found: ListTable, named: ListTable, options: ListOptions) -> tuple[list[str], dict[int, str]]:
+def _build_names(found: ListTable, named: ListTable, options: ListOptions) -> tuple[list[str], dict[int, str]]:
     """Build the names by the template, and say what is wrong with lines that do not fit."""
     names, bad = list[str](), dict(found.bad)
-    fields = _fields_of_text(options)
-    found, named = _as_it_stands(found, fields), _as_it_stands(named, fields)
-    for row, built in enumerate(built_paths(found, named.table, options)):
+    fields = _get_text_fields(options)
+    found, named = _restore_text(found, fields), _restore_text(named, fields)
+    for row, built in enumerate(build_paths(found, named.table, options)):
         if isinstance(built, UsageError):
             bad.setdefault(row, str(built))
         names.append("" if isinstance(built, UsageError) else built)
     return names, bad
 
 
-def _fields_of_text(options: ListOptions) -> set[str]:
+def _get_text_fields(options: ListOptions) -> set[str]:
     """Give the columns that the template writes as they stand, and not in a format of dates such as ``%Y``."""
     as_dates = {part.name for part in options.template_parts if "%" in part.spec}
     return set(options.template_fields) - as_dates
 
 
-def _as_it_stands(found: ListTable, names: Collection[str]) -> ListTable:
+def _restore_text(found: ListTable, names: Collection[str]) -> ListTable:
     """Put the text of the list in place of values that would be written in another way, such as 1.1 for 1.10."""
     table = found.table
     for at, text in found.texts.items():
@@ -312,21 +315,21 @@ def _as_it_stands(found: ListTable, names: Collection[str]) -> ListTable:
     return replace(found, table=table)
 
 
-def _with_numbers(found: ListTable, bad: Collection[int], options: ListOptions) -> ListTable:
+def _parse_numbers(found: ListTable, bad: Collection[int], options: ListOptions) -> ListTable:
     """Make columns numbers that are text because of bad lines alone, and that the template formats as numbers."""
     table = found.table
     for name in options.number_fields.intersection(table.column_names if bad else ()):
         if pa.types.is_string(table.schema.field(name).type):
             texts = table.column(name).to_pylist()
-            numbers = typed([None if row in bad else text for row, text in enumerate(texts)])
+            numbers = to_typed_column([None if row in bad else text for row, text in enumerate(texts)])
             if not pa.types.is_string(numbers.type):
                 table = table.set_column(table.column_names.index(name), name, numbers)
     return replace(found, table=table)
 
 
-def _named(found: ListTable, used: str) -> tuple[list[str], dict[int, str]]:
+def _read_names(found: ListTable, used: str) -> tuple[list[str], dict[int, str]]:
     """Take the names from the column of paths, and say what is wrong with lines that do not fit."""
-    names, bad = [_path_of(value) for value in _text_column(found.table, used).to_pylist()], dict(found.bad)
+    names, bad = [_to_path(value) for value in _get_text_column(found.table, used).to_pylist()], dict(found.bad)
     for row, value in found.not_text.get(found.table.column_names.index(used), {}).items():
         bad[row] = f"{found.place(row)}: the path ({used!r}) is {value}, expected text: correct or remove it"
     if "" in names:
@@ -339,13 +342,13 @@ def _named(found: ListTable, used: str) -> tuple[list[str], dict[int, str]]:
 def _check_text(found: ListTable, used: str) -> None:
     """Refuse a list whose values are in an unknown encoding; the bytes of paths may be any."""
     for name in found.table.column_names:
-        odd = None if name == used else first_not_utf8(found.table.column(name))
+        odd = None if name == used else find_first_not_utf8(found.table.column(name))
         if odd is not None:
             row, value = odd
             raise UsageError(f"{found.place(row)}: the value '{value}' of column {name!r} is not UTF-8: {SAVE_AS_UTF8}")
 
 
-def _with_bad(path: str, manifest: Manifest, found: ListTable) -> Manifest:
+def _add_bad_rows(path: str, manifest: Manifest, found: ListTable) -> Manifest:
     """Give lines that do not fit a name of their own, so that each is a row with its error."""
     names, errors = manifest.paths, dict[str, UnreadableMedia]()
     for row, reason in found.bad.items():
@@ -354,8 +357,8 @@ def _with_bad(path: str, manifest: Manifest, found: ListTable) -> Manifest:
     return replace(manifest, folder="", names=names, bad=errors)
 
 
-def _text_column(table: pa.Table, name: str) -> pa.ChunkedArray:
-    column = decoded(table.column(name))
+def _get_text_column(table: pa.Table, name: str) -> pa.ChunkedArray:
+    column = decode_dictionary(table.column(name))
     if not (_is_string(column.type) or _is_binary(column.type)):
         raise UsageError(
             f'column {name!r} holds {column.type}, not paths: name the column of paths in columns={{"path": ...}}'
@@ -363,9 +366,9 @@ def _text_column(table: pa.Table, name: str) -> pa.ChunkedArray:
     return column
 
 
-def _manifest_of(path: str, names: list[str], columns: pa.Table, given: str | None) -> Manifest:
+def _make_manifest(path: str, names: list[str], columns: pa.Table, given: str | None) -> Manifest:
     folder, text = given or os.path.dirname(path), "\n".join(["", *names, ""])
-    remark = _all_missing(path, names, folder, is_given=given is not None)
+    remark = _describe_missing_paths(path, names, folder, is_given=given is not None)
     # A name may hold line ends itself: then lines are no names.
     if text.count("\n") == len(names) + 1 and not any(odd in text for odd in _ODD):
         # A million names are not taken apart for nothing: `absolute` would only put the folder before each, or not.
@@ -375,7 +378,7 @@ def _manifest_of(path: str, names: list[str], columns: pa.Table, given: str | No
     return Manifest("", [absolute(name, folder) for name in names], columns, all_missing=remark)
 
 
-def _all_missing(path: str, names: list[str], folder: str, *, is_given: bool) -> str | None:
+def _describe_missing_paths(path: str, names: list[str], folder: str, *, is_given: bool) -> str | None:
     """Say where relative paths start if none of them exists."""
     if is_url(folder):
         return None
@@ -385,7 +388,7 @@ def _all_missing(path: str, names: list[str], folder: str, *, is_given: bool) ->
     relative = [name for name in names if _is_relative(name)]
     if not relative:
         return None
-    example = f"'{shortened(visible(relative[0]))}'"
+    example = f"'{shorten(visible(relative[0]))}'"
     what = f"none of its {len(relative):,} relative paths exists, for example {example}"
     if len(relative) == 1:
         what = f"its relative path {example} does not exist"
@@ -404,11 +407,11 @@ def _is_relative(name: str) -> bool:
     return bool(name) and not name.startswith(os.sep) and not is_url(name)
 
 
-def _path_of(value: str | bytes | None) -> str:
+def _to_path(value: str | bytes | None) -> str:
     return os.fsdecode(value) if isinstance(value, bytes) else unescape(value or "")
 
 
-def _free_names(names: Collection[str]) -> dict[str, str]:
+def _rename_fact_columns(names: Collection[str]) -> dict[str, str]:
     """Keep a manifest's columns apart from the facts of the same names, and from each other."""
     facts = FACTS.keys() - {"label"}
     taken = set(names) | facts
@@ -422,9 +425,9 @@ def _free_names(names: Collection[str]) -> dict[str, str]:
     return free
 
 
-def _normal(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _normalize(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Bring a column into a type that comes back from a Parquet file as it went in; an empty string is a null."""
-    column = decoded(column)
+    column = decode_dictionary(column)
     if _is_binary(column.type):
         texts = [None if value is None else escape(os.fsdecode(value)) for value in column.to_pylist()]
         column = pa.chunked_array([pa.array(texts, pa.string())])

@@ -16,17 +16,17 @@ import numpy as np
 import pyarrow as pa
 
 from framefeed._arrays import IntArray
-from framefeed.catalog._names import escape, stored
+from framefeed.catalog._names import escape, to_stored_name
 from framefeed.errors import UnreadableMedia
 from framefeed.media import PICTURE_SUFFIXES
 
-BARE = -1
+NO_COLUMN_ROW = -1
 """Stands for the row of the manifests' columns where a row comes from no manifest, or from one without columns."""
 _ROWS_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class PathGroup:
     """Rows whose paths begin with one folder, one after the other.
 
     Attributes:
@@ -61,7 +61,7 @@ class Listing:
         remarks: What to warn of about the paths and labels of lists.
     """
 
-    groups: list[Group] = field(default_factory=list)
+    groups: list[PathGroup] = field(default_factory=list)
     column_rows: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     columns: pa.Table = field(default_factory=lambda: pa.table({}))
     unlistable: dict[str, UnreadableMedia] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class Listing:
 
     def taken_columns(self) -> pa.Table:
         """The manifests' columns for each row, null where a row comes from no manifest."""
-        rows = pa.array(self.column_rows, mask=self.column_rows == BARE)
+        rows = pa.array(self.column_rows, mask=self.column_rows == NO_COLUMN_ROW)
         return self.columns.take(rows) if self.columns.column_names else self.columns
 
     def texts(self, root: str | None) -> pa.Array:
@@ -98,37 +98,37 @@ class Listing:
         """
         arrays, waiting = list[pa.Array](), list[str]()
         for group in self.groups:
-            waiting += _texts(group, root)
+            waiting += _make_texts(group, root)
             if len(waiting) >= _ROWS_AT_ONCE:
-                arrays.append(_strings(waiting))
+                arrays.append(_to_string_array(waiting))
                 waiting = []
-        return pa.concat_arrays([*arrays, _strings(waiting)])
+        return pa.concat_arrays([*arrays, _to_string_array(waiting)])
 
     def parents(self) -> pa.DictionaryArray:
         """Name of the folder in which each row lies, as a label, dictionary<int32, string> [N]."""
         numbers: dict[str, int] = {}
         found, sizes = list[int](), list[int]()
         for group in self.groups:
-            folders = _folders(group)
+            folders = _list_folders(group)
             found += [numbers.setdefault(os.path.basename(folder), len(numbers)) for folder in folders]
             sizes += [len(group.names)] if len(folders) == 1 else [1] * len(folders)
         codes = np.repeat(np.array(found, np.int32), sizes)
         return pa.DictionaryArray.from_arrays(codes, pa.array([escape(name) for name in numbers], pa.string()))
 
 
-def _folders(group: Group) -> list[str]:
+def _list_folders(group: PathGroup) -> list[str]:
     """The folder that holds all rows of a group, else that of each row."""
     if group.folder and os.sep not in "".join(group.names):
         return [group.folder]
     return [os.path.dirname(path) for path in group.paths()]
 
 
-def _texts(group: Group, root: str | None) -> list[str]:
+def _make_texts(group: PathGroup, root: str | None) -> list[str]:
     if not group.folder and root is None:
         return group.names
     if not group.folder:
-        return [stored(name, root) for name in group.names]
-    # Not escaped yet: `_strings` looks at all of them at once.
+        return [to_stored_name(name, root) for name in group.names]
+    # Not escaped yet: `_to_string_array` looks at all of them at once.
     prefix = group.folder + os.sep
     top = None if root is None else os.path.join(root, "")
     if top is not None and prefix.startswith(top):
@@ -136,7 +136,7 @@ def _texts(group: Group, root: str | None) -> list[str]:
     return [prefix + name for name in group.names]
 
 
-def _strings(texts: Sequence[str]) -> pa.Array:
+def _to_string_array(texts: Sequence[str]) -> pa.Array:
     try:
         return pa.array(texts, pa.string())
     except UnicodeEncodeError:
@@ -195,14 +195,14 @@ VIDEO_SUFFIXES = frozenset(
 ALL_MEDIA_SUFFIXES = VIDEO_SUFFIXES | PICTURE_SUFFIXES
 
 
-def suffix_of(name: str) -> str:
+def get_suffix(name: str) -> str:
     """Lower-case ending of a file name, with its dot."""
     return os.path.splitext(name)[1].lower()
 
 
-def other_endings(names: Sequence[str]) -> list[str]:
+def list_other_endings(names: Sequence[str]) -> list[str]:
     """Lower-case endings of those file names that are no media's by their ending."""
-    return [ending for name in names if (ending := suffix_of(name)) not in ALL_MEDIA_SUFFIXES]
+    return [ending for name in names if (ending := get_suffix(name)) not in ALL_MEDIA_SUFFIXES]
 
 
 class Endings:
@@ -218,7 +218,7 @@ class Endings:
 
     def wants(self, name: str) -> bool:
         """Whether a file name has such an ending; one that is nothing but an ending (``.mp4``) has none."""
-        return suffix_of(name) in self._suffixes
+        return get_suffix(name) in self._suffixes
 
     def sorted_names(self, names: Sequence[str]) -> list[str]:
         """Those of some file names that have such an ending, in the order of their bytes."""

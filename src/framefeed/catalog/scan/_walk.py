@@ -23,18 +23,18 @@ from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Literal, NamedTuple, TypeAlias
 
-from framefeed.catalog.scan._rows import Endings, Group, other_endings, sort_by_bytes
+from framefeed.catalog.scan._rows import Endings, PathGroup, list_other_endings, sort_by_bytes
 from framefeed.errors import UnreadableMedia, UsageError
 from framefeed.media import PICTURE_SUFFIXES
 from framefeed.parallel import raise_shortage, try_again_in_shortage
 
 ImageFolders = Literal["image", "video"]
 # What was found, in order; lists that are still empty are filled when their folder has been walked.
-_Parts: TypeAlias = "list[Group | _Parts]"
+_NestedGroups: TypeAlias = "list[PathGroup | _NestedGroups]"
 
 
 @dataclass(slots=True)
-class Walked:
+class WalkFacts:
     """What walks have found out beside their rows.
 
     Attributes:
@@ -66,11 +66,11 @@ class Walked:
         if links:
             self.links[folder] = links | self.links.get(folder, set())
 
-    def unlistable_row(self, folder: str, error: OSError) -> Group:
+    def unlistable_row(self, folder: str, error: OSError) -> PathGroup:
         """Make a row of a folder that cannot be listed."""
         message = f"{folder}: this folder cannot be listed: {error.strerror}"
         self.unlistable[folder] = UnreadableMedia(message, source=folder, stage="open")
-        return Group("", [folder])
+        return PathGroup("", [folder])
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +79,8 @@ class _Folder:
 
     path: str
     real: str
-    row: _Parts = field(default_factory=list)
-    content: _Parts = field(default_factory=list)
+    row: _NestedGroups = field(default_factory=list)
+    content: _NestedGroups = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +103,12 @@ class Walk:
     def __init__(
         self, suffixes: frozenset[str], image_folders: ImageFolders = "image", *, by_parent: bool = False
     ) -> None:
-        self.walked = Walked()
+        self.walked = WalkFacts()
         self._by_parent = by_parent
         self._files = Endings(suffixes if image_folders == "image" else suffixes - PICTURE_SUFFIXES)
         self._frames = Endings(suffixes & PICTURE_SUFFIXES) if image_folders == "video" else None
 
-    def folder(self, path: str) -> list[Group]:
+    def folder(self, path: str) -> list[PathGroup]:
         """List a folder and what lies below it; folders that were listed before give nothing.
 
         Folders that lie here come before linked ones, and these in the order in which they are found: what has several
@@ -125,17 +125,17 @@ class Walk:
                 continue
             folders += reversed(inner)
             links += linked
-        return _joined([top.row, top.content])
+        return _flatten([top.row, top.content])
 
     def _list(self, folder: _Folder) -> tuple[list[_Folder], list[_Folder]]:
         """Add a folder's rows, and give its subfolders as `_add` does: none where it was listed before."""
         facts = try_again_in_shortage(partial(os.stat, folder.path), folder.path, "open")
         if (facts.st_dev, facts.st_ino) not in self.walked.seen:
-            entries = _entries(folder.path)
+            entries = _list_entries(folder.path)
             self.walked.seen.add((facts.st_dev, facts.st_ino))
-            self.walked.passed_over.update(other_endings(_file_names(entries)))
+            self.walked.passed_over.update(list_other_endings(_list_file_names(entries)))
             return self._add(folder, entries)
-        if self._by_parent and not _leads_up(folder):
+        if self._by_parent and not _is_loop(folder):
             self.walked.is_relisted = True
             self._add_labelled(folder)
         else:
@@ -144,32 +144,32 @@ class Walk:
 
     def _add_labelled(self, folder: _Folder) -> None:
         """Add the rows whose label is the name of a folder: of its files, and of folders of pictures in it."""
-        inner, linked = self._add(folder, _entries(folder.path))
+        inner, linked = self._add(folder, _list_entries(folder.path))
         if self._frames is not None:
             for subfolder in (*inner, *linked):
-                if not _leads_up(subfolder) and self._holds_frames(_file_names(_entries(subfolder.path))):
-                    subfolder.row.append(_image_folder(subfolder.path))
+                if not _is_loop(subfolder) and self._holds_frames(_list_file_names(_list_entries(subfolder.path))):
+                    subfolder.row.append(_make_image_folder_group(subfolder.path))
 
     def _holds_frames(self, names: list[str]) -> bool:
         return self._frames is not None and any(map(self._frames.wants, names))
 
     def _add(self, folder: _Folder, entries: _Entries) -> tuple[list[_Folder], list[_Folder]]:
         """Put a folder's rows into their places, and give its subfolders: those that lie here, and linked ones."""
-        path, names = folder.path, _file_names(entries)
+        path, names = folder.path, _list_file_names(entries)
         inner = [entry for entry in entries.others if entry.is_dir(follow_symlinks=False)]
         linked = [entry for entry in entries.others if entry.is_symlink() and is_folder(entry)]
         if self._holds_frames(names):
-            folder.row.append(_image_folder(path))
+            folder.row.append(_make_image_folder_group(path))
         files = self._files.sorted_names(names)
         links = {entry.name for entry in entries.others if entry.is_symlink()}.intersection(files)
         self.walked.note(path, folder.real, links)
-        here = _folders_in_order([_Folder(entry.path, os.path.join(folder.real, entry.name)) for entry in inner])
-        elsewhere = _folders_in_order([_Folder(entry.path, os.path.realpath(entry.path)) for entry in linked])
+        here = _sort_folders([_Folder(entry.path, os.path.join(folder.real, entry.name)) for entry in inner])
+        elsewhere = _sort_folders([_Folder(entry.path, os.path.realpath(entry.path)) for entry in linked])
         _lay_out(folder, files, [*here, *elsewhere])
         return here, elsewhere
 
 
-def _entries(folder: str) -> _Entries:
+def _list_entries(folder: str) -> _Entries:
     return try_again_in_shortage(partial(_read_entries, folder), folder, "open")
 
 
@@ -185,14 +185,14 @@ def _read_entries(folder: str) -> _Entries:
     return found
 
 
-def _file_names(entries: _Entries) -> list[str]:
+def _list_file_names(entries: _Entries) -> list[str]:
     """Names of all but folders, and links to folders."""
     if not entries.others:
         return entries.names
     return entries.names + [entry.name for entry in entries.others if not is_folder(entry)]
 
 
-def _leads_up(folder: _Folder) -> bool:
+def _is_loop(folder: _Folder) -> bool:
     """Whether a link to a folder lies somewhere in that folder: a loop."""
     return (os.path.realpath(os.path.dirname(folder.path)) + os.sep).startswith(os.path.join(folder.real, ""))
 
@@ -200,32 +200,32 @@ def _leads_up(folder: _Folder) -> bool:
 def _lay_out(folder: _Folder, files: list[str], subfolders: Sequence[_Folder]) -> None:
     """Put a folder's files and subfolders into the order of their paths' bytes: ``a-b`` < ``a/b`` < ``ab``."""
     places = [(os.fsencode(subfolder.path), subfolder.row) for subfolder in subfolders]
-    places += [(_place_of_content(subfolder), subfolder.content) for subfolder in subfolders]
+    places += [(_get_content_key(subfolder), subfolder.content) for subfolder in subfolders]
     prefix_size = len(os.fsencode(os.path.join(folder.path, "")))
     start = 0
     for place, parts in sorted(places, key=itemgetter(0)):
         end = bisect_left(files, place[prefix_size:], lo=start, key=os.fsencode)
-        folder.content.extend([files_group(folder.path, files[start:end]), parts])
+        folder.content.extend([make_files_group(folder.path, files[start:end]), parts])
         start = end
-    folder.content.append(files_group(folder.path, files[start:] if start else files))
+    folder.content.append(make_files_group(folder.path, files[start:] if start else files))
 
 
-def _folders_in_order(folders: list[_Folder]) -> list[_Folder]:
-    return sorted(folders, key=_place_of_content)
+def _sort_folders(folders: list[_Folder]) -> list[_Folder]:
+    return sorted(folders, key=_get_content_key)
 
 
-def _place_of_content(folder: _Folder) -> bytes:
+def _get_content_key(folder: _Folder) -> bytes:
     return os.fsencode(folder.path + os.sep)
 
 
-def files_group(folder: str, names: list[str]) -> Group:
+def make_files_group(folder: str, names: list[str]) -> PathGroup:
     """The rows of files in a folder."""
-    return Group("", [folder + name for name in names]) if folder == os.sep else Group(folder, names)
+    return PathGroup("", [folder + name for name in names]) if folder == os.sep else PathGroup(folder, names)
 
 
-def _image_folder(path: str) -> Group:
+def _make_image_folder_group(path: str) -> PathGroup:
     folder, name = os.path.split(path)
-    return Group("", [path], "image_folder") if folder == os.sep else Group(folder, [name], "image_folder")
+    return PathGroup("", [path], "image_folder") if folder == os.sep else PathGroup(folder, [name], "image_folder")
 
 
 def is_folder(entry: os.DirEntry[str]) -> bool:
@@ -236,9 +236,9 @@ def is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _joined(parts: _Parts) -> list[Group]:
+def _flatten(parts: _NestedGroups) -> list[PathGroup]:
     """The groups of nested lists in their order; those that turn out to be neighbours of one kind become one."""
-    groups, iterators = list[Group](), [iter(parts)]
+    groups, iterators = list[PathGroup](), [iter(parts)]
     while iterators:
         part = next(iterators[-1], None)
         if part is None:
@@ -261,7 +261,7 @@ def is_glob(path: str) -> bool:
     return _MAGIC.search(path) is not None and not os.path.lexists(path)
 
 
-def glob_groups(pattern: str, walk: Walk, without: frozenset[str] = frozenset()) -> list[Group]:
+def list_glob(pattern: str, walk: Walk, without: frozenset[str] = frozenset()) -> list[PathGroup]:
     """List what a glob matches, in the order of ``os.fsencode(path)``.
 
     Files count whatever their ending. A folder that is matched is walked, as if it was named, but for patterns with
@@ -276,7 +276,7 @@ def glob_groups(pattern: str, walk: Walk, without: frozenset[str] = frozenset())
         UsageError: It matches nothing.
     """
     *above, last = pattern.split(os.sep)
-    globbing = _Globbing(walk, without)
+    globbing = _GlobMatches(walk, without)
     folders: Iterable[str] = [""]
     for part in above[1:]:
         folders = dict.fromkeys(inner for folder in folders for inner in globbing.folders(folder, part))
@@ -290,16 +290,16 @@ def glob_groups(pattern: str, walk: Walk, without: frozenset[str] = frozenset())
             f"{pattern}: this pattern matches no file: check the names of its folders, and put it in quotes in a shell"
         )
     groups += [group for folder in globbing.matched_folders for group in walk.folder(folder)]
-    return _groups_in_order(groups)
+    return _sort_groups(groups)
 
 
 @dataclass(slots=True)
-class _Globbing:
+class _GlobMatches:
     """What a pattern has matched so far."""
 
     walk: Walk
     without: frozenset[str]
-    groups: list[Group] = field(default_factory=list)
+    groups: list[PathGroup] = field(default_factory=list)
     matched_folders: list[str] = field(default_factory=list)
 
     def folders(self, folder: str, part: str) -> Iterator[str]:
@@ -309,8 +309,8 @@ class _Globbing:
         elif not _MAGIC.search(part):
             yield folder + os.sep + part
         else:
-            matches = _matcher(part)
-            yield from (entry.path for entry in self._entries(folder) if matches(entry.name) and entry.is_folder)
+            matches = _compile_pattern(part)
+            yield from (entry.path for entry in self._list_entries(folder) if matches(entry.name) and entry.is_folder)
 
     def match(self, folder: str, part: str) -> None:
         """Add what the last part of a pattern matches in a folder."""
@@ -318,9 +318,9 @@ class _Globbing:
             for inner in self._below(folder):
                 self.match(inner, "*")
             return
-        matches = _matcher(part)
+        matches = _compile_pattern(part)
         names, links = list[str](), set[str]()
-        for entry in self._entries(folder):
+        for entry in self._list_entries(folder):
             if not matches(entry.name) or (self.without and os.path.join(folder, entry.name) in self.without):
                 continue
             if entry.is_folder:
@@ -331,7 +331,7 @@ class _Globbing:
                     links.add(entry.name)
         if names:
             sort_by_bytes(names)
-            self.groups.append(files_group(folder or os.sep, names))
+            self.groups.append(make_files_group(folder or os.sep, names))
             self.walk.walked.note(folder, os.path.realpath(folder), links)
 
     def _below(self, folder: str) -> Iterator[str]:
@@ -339,14 +339,14 @@ class _Globbing:
         while folders:
             folder = folders.pop()
             yield folder
-            entries = self._entries(folder)
+            entries = self._list_entries(folder)
             folders += [
                 entry.path
                 for entry in entries
                 if entry.is_folder and not entry.is_link and not entry.name.startswith(".")
             ]
 
-    def _entries(self, folder: str) -> Iterator[_Entry]:
+    def _list_entries(self, folder: str) -> Iterator[_Entry]:
         folder = folder or os.sep
         try:
             with try_again_in_shortage(partial(os.scandir, folder), folder, "open") as entries:
@@ -371,7 +371,7 @@ class _Entry(NamedTuple):
     is_link: bool = False
 
 
-def _matcher(part: str) -> Callable[[str], bool]:
+def _compile_pattern(part: str) -> Callable[[str], bool]:
     """What a part of a pattern matches; hidden names only where it begins with a dot itself."""
     match = re.compile(fnmatch.translate(part)).match
     if part.startswith("."):
@@ -379,10 +379,10 @@ def _matcher(part: str) -> Callable[[str], bool]:
     return lambda name: match(name) is not None and not name.startswith(".")
 
 
-def _groups_in_order(groups: list[Group]) -> list[Group]:
+def _sort_groups(groups: list[PathGroup]) -> list[PathGroup]:
     """Bring the rows of groups, each in its own order, into the order of their paths' bytes."""
-    groups = sorted(groups, key=_first)
-    if all(_last(group) < _first(later) for group, later in pairwise(groups)):
+    groups = sorted(groups, key=_get_first_path)
+    if all(_get_last_path(group) < _get_first_path(later) for group, later in pairwise(groups)):
         return groups
     # A folder's files lie around those of its subfolders.
     rows = [
@@ -392,14 +392,14 @@ def _groups_in_order(groups: list[Group]) -> list[Group]:
     ]
     rows.sort(key=itemgetter(0))
     return [
-        Group(folder, [name for _, name, _ in part], kind)
+        PathGroup(folder, [name for _, name, _ in part], kind)
         for (folder, kind), part in groupby(rows, lambda row: (row[2].folder, row[2].kind))
     ]
 
 
-def _first(group: Group) -> bytes:
+def _get_first_path(group: PathGroup) -> bytes:
     return os.fsencode(os.path.join(group.folder, group.names[0]))
 
 
-def _last(group: Group) -> bytes:
+def _get_last_path(group: PathGroup) -> bytes:
     return os.fsencode(os.path.join(group.folder, group.names[-1]))
