@@ -208,7 +208,7 @@ def test_an_interrupted_scan_keeps_what_each_of_its_workers_has_done(
             others_done.set()
 
     with monkeypatch.context() as patched:
-        patched.setattr(JournalWriter, "keep", keeping)
+        patched.setattr(JournalWriter, "record", keeping)
         interrupted_at(patched, "05.mp4", lambda: others_done.wait(SECONDS))
         with pytest.raises(KeyboardInterrupt, match="17 of 20 files"):
             scan(media, out=tmp_path / "cat.parquet", workers=2)

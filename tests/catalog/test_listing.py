@@ -352,7 +352,7 @@ def test_lines_of_a_manifest_are_rows_unless_they_add_nothing(tmp_path: Path) ->
     make(tmp_path, "a.mp4", "b.mp4")
     (tmp_path / "x.csv").write_text("path,start\na.mp4,1\na.mp4,2\na.mp4,1\nb.mp4,\nb.mp4,\nmissing.mp4,5\n")
     listed = list_roots([tmp_path, tmp_path / "x.csv", tmp_path / "b.mp4"])
-    rows = zip(listed.paths, listed.taken_columns().column("start").to_pylist(), strict=True)
+    rows = zip(listed.paths, listed.get_columns().column("start").to_pylist(), strict=True)
     assert [(os.path.basename(path), start) for path, start in rows] == [
         ("a.mp4", 1), ("b.mp4", None), ("a.mp4", 2), ("missing.mp4", 5),
     ]  # fmt: skip
@@ -394,7 +394,7 @@ def test_columns_of_several_manifests_are_joined(tmp_path: Path) -> None:
     (tmp_path / "y.csv").write_text("path,label,take,more\nb.mp4,cat,1.5,x\n")
     (tmp_path / "z.txt").write_text("c.mp4\n")
     listed = list_roots([tmp_path / "z.txt", tmp_path / "x.csv", tmp_path / "y.csv"])
-    assert listed.taken_columns().to_pydict() == {
+    assert listed.get_columns().to_pydict() == {
         "label": [None, "1", "cat"], "take": [None, 1.0, 1.5], "more": [None, None, "x"],
     }  # fmt: skip
 

@@ -28,10 +28,10 @@ def test_S04_the_fast_route_leaves_what_reads_on_to_the_slow_one(tmp_path: Path)
     gif.write_bytes(saved(picture("P"), "GIF")[:-1] + b"!\xfe" + (b"\xff" * 256) * 4000)
     rows = StillRows()
     rows.read([str(gif)], 0)
-    assert (len(rows.sizes), rows.others) == (1, [])
+    assert (len(rows.sizes), rows.unread) == (1, [])
     rows = StillRows(Limits(max_header_bytes=2**17))
     rows.read([str(gif)], 7)
-    assert (len(rows.sizes), rows.others) == (0, [7])
+    assert (len(rows.sizes), rows.unread) == (0, [7])
 
 
 def test_a_cancelled_scan_stops_on_the_fast_route_too(tmp_path: Path) -> None:
@@ -45,17 +45,17 @@ def test_a_deadline_on_the_fast_route_leaves_the_file_to_the_slow_one(tmp_path: 
     path = tmp_path / "a.gif"
     path.write_bytes(saved(picture("P"), "GIF")[:-1] + b"!\xfe" + (b"\xff" * 256) * 4000)
     rows = StillRows()
-    looks = itertools.count()
+    checks = itertools.count()
 
     def expires() -> bool:
-        # The first look is that before the files.
-        if next(looks):
+        # The first check comes before the files.
+        if next(checks):
             raise LimitExceeded("too late", limit=DEADLINE)
         return False
 
     with cancelled_by(expires):
         rows.read([str(path)], 0)
-    assert rows.others == [0]
+    assert rows.unread == [0]
 
 
 @pytest.mark.parametrize("kind", ["open", "stat", "read"])
@@ -72,4 +72,4 @@ def test_the_fast_route_leaves_what_ran_out_to_the_slow_one(path: Path, monkeypa
     with monkeypatch.context() as patch:
         patch.setattr("os.pread", refuse)
         rows.read([str(path)], 0)
-    assert rows.others == [0]
+    assert rows.unread == [0]

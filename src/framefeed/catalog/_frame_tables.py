@@ -220,15 +220,6 @@ def _count_bytes(index: FrameIndex | None) -> int:
     return sum(array.nbytes for array in (*arrays, packets.offset, packets.size, packets.pts, packets.flags))
 
 
-__all__ = [
-    "SCHEMA",
-    "FrameTableBuilder",
-    "FrameTables",
-    "HeaderClaims",
-    "open_frame_tables",
-    "write_frame_tables",
-]
-
 ROWS_PER_BATCH = 65_536
 BYTES_PER_BATCH = 32 * 2**20
 """A batch is closed when it reaches either limit: this bounds the memory of writing a catalog, and the number of

@@ -1,4 +1,4 @@
-"""Lists as JSON: a list of objects, or one object a line; a bad one is a row with its error."""
+"""Read lists as JSON: a list of objects, or one object per line; a bad one becomes a row with its error."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from framefeed.errors import UsageError
 
 _EXAMPLE = '{"path": "a.mp4", "label": "cat"}'
 _MAX_DEPTH = 20
-"""Levels of objects and lists in a value: Arrow does not open Parquet files with more than about 40."""
+"""Most nested objects and lists in a value: Arrow does not open Parquet files with more than about 40 levels."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Records:
-    """The objects of a list; an empty one for each that is bad.
+    """The objects of a list; an empty one for each bad one.
 
     Attributes:
-        objects: One a row.
-        bad: What is wrong with a row, by its number.
-        lines: Line of each row, from 1; None where the list is one JSON value.
+        objects: Object of each row.
+        bad: Error of a row, by its number.
+        lines: Line of each row, from 1; None if the list is one JSON value.
     """
 
     objects: list[dict[str, Any]]
@@ -35,10 +35,10 @@ class _Records:
 
 
 def read_json(data: bytes) -> ListTable:
-    """Read a list of objects, or one object a line.
+    """Read a list of objects, or one object per line.
 
     Args:
-        data: In UTF-8.
+        data: The list in UTF-8.
 
     Raises:
         UsageError: It is neither, or it is not UTF-8.
@@ -71,72 +71,74 @@ def read_json(data: bytes) -> ListTable:
 
 def _parse_records(text: str) -> _Records:
     try:
-        found = json.loads(text)
+        parsed = json.loads(text)
     except (ValueError, RecursionError) as error:
         return _parse_lines(text, error)
-    if isinstance(found, dict) and "\n" not in text.strip():
-        found = [found]
-    if not isinstance(found, list) or (found and not any(isinstance(each, dict) for each in found)):
+    if isinstance(parsed, dict) and "\n" not in text.strip():
+        parsed = [parsed]
+    if not isinstance(parsed, list) or (parsed and not any(isinstance(each, dict) for each in parsed)):
         raise UsageError(f"expected a list of objects such as [{_EXAMPLE}, ...], or one object a line")
     bad = {
         row: f"row {row} (from 0): {_describe_non_object(each)}"
-        for row, each in enumerate(found)
+        for row, each in enumerate(parsed)
         if not isinstance(each, dict)
     }
-    return _Records([{} if row in bad else each for row, each in enumerate(found)], bad)
+    return _Records([{} if row in bad else each for row, each in enumerate(parsed)], bad)
 
 
 def _parse_lines(text: str, error: Exception) -> _Records:
-    """Read one object a line.
+    """Parse one object per line.
 
     Raises:
-        UsageError: Most lines are none: then it is a list of objects that is damaged.
+        UsageError: Most lines are no objects: then it is a damaged list of objects.
     """
     objects, bad, lines = list[dict[str, Any]](), dict[int, str](), list[int]()
-    # Not splitlines(): a text in JSON may hold other characters that end lines.
+    # Not splitlines(): text in JSON may contain other characters that end lines.
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
-        found: Any = None
+        parsed: Any = None
         reason = ""
         try:
-            found = json.loads(line)
-            reason = "" if isinstance(found, dict) else _describe_non_object(found)
+            parsed = json.loads(line)
+            reason = "" if isinstance(parsed, dict) else _describe_non_object(parsed)
         except (ValueError, RecursionError) as wrong:
             where = _describe_json_error(wrong)
             reason = f"not readable as JSON ({where}): {quote(line.strip(), MOST_JSON)}: correct the line"
         if reason:
             bad[len(objects)] = f"line {number}: {reason}"
-        objects.append({} if reason else found)
+        objects.append({} if reason else parsed)
         lines.append(number)
-    # The last line of a list of objects that breaks off may be an object.
+    # The last line of a truncated list of objects may be an object.
     if bad and (text.split(maxsplit=1)[0] == "[" or 2 * len(bad) > len(objects)):
         raise UsageError(f"not readable as json: {error}; as one object a line: {next(iter(bad.values()))}") from error
     return _Records(objects, bad, lines)
 
 
 def _describe_json_error(error: Exception) -> str:
-    # Its own text counts lines too, but from the beginning of this line.
+    # Not str(error), which counts lines from the beginning of this line.
     return f"{error.msg} at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else str(error)
 
 
-def _describe_non_object(found: object) -> str:
-    return f"expected an object such as {_EXAMPLE}, found {shorten(json.dumps(found), MOST_JSON)}: correct or remove it"
+def _describe_non_object(parsed: object) -> str:
+    return (
+        f"expected an object such as {_EXAMPLE}, found {shorten(json.dumps(parsed), MOST_JSON)}: correct or remove it"
+    )
 
 
 def _make_column(values: list[Any]) -> tuple[pa.Array, dict[int, str]]:
-    """Make a column of the values of one name, and list the rows that are not text though others are.
+    """Make a column of values, and list the rows without text in a column with text.
 
-    Values of several types become text: each keeps its own, a number its digits. Objects and lists that Parquet files
-    cannot hold become JSON text.
+    Values of several types become text; text and the digits of numbers do not change. Objects and lists that Parquet
+    cannot store become JSON text.
     """
     with suppress(ValueError, TypeError, OverflowError, pa.ArrowException):
-        # The depth first: building a column of thousands of levels could overflow the stack.
+        # Check the depth first: a column of thousands of levels could overflow the stack.
         column = None if _is_too_deep(values) else pa.array(values)
         if column is not None and not _has_empty_object(column.type):
             return column, {}
     texts = [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
-    # Text may hold half of a pair of surrogates, as json.dumps writes a file name that is not UTF-8.
+    # Text may contain lone surrogates: json.dumps writes a file name that is not UTF-8 with them.
     column = pa.array([text and escape(text) for text in texts], pa.string())
     has_text = any(isinstance(value, str) for value in values)
     others = {
@@ -148,7 +150,7 @@ def _make_column(values: list[Any]) -> tuple[pa.Array, dict[int, str]]:
 
 
 def _is_too_deep(values: list[Any]) -> bool:
-    """Whether objects and lists are inside each other at more levels than a Parquet file can hold."""
+    """Whether objects and lists are nested more deeply than Parquet can store."""
     level = [value for value in values if isinstance(value, (dict, list))]
     for _ in range(_MAX_DEPTH):
         if not level:

@@ -354,7 +354,7 @@ def fps_of(image_folders: str, fps: float | Fraction | None) -> Fraction | None:
 
 
 def _make_rows(listing: Listing, label_from: str | None, root: str | None) -> ListedRows:
-    columns = listing.taken_columns()
+    columns = listing.get_columns()
     labels = columns.column("label") if "label" in columns.column_names else None
     extra = columns.drop_columns(["label"]) if labels is not None else columns
     if label_from == "parent":
