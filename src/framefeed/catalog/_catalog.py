@@ -376,7 +376,11 @@ class Catalog(CatalogRows):
         data = self.compact()
         frames = data.frames
         table = data.facts.table()
-        size = table.nbytes + (0 if frames is None else frames.nbytes) + _count_bytes(data.buffers.values())
+        media_bytes = sum(
+            len(media) if isinstance(media, bytes) else BYTES_PER_PATH * len(media.paths or "")
+            for media in data.buffers.values()
+        )
+        size = table.nbytes + (0 if frames is None else frames.nbytes) + media_bytes
         if size > MAX_PICKLED_BYTES:
             raise UsageError(
                 f"this catalog is not saved and takes {size} bytes, but at most {MAX_PICKLED_BYTES} can be sent to a "
@@ -403,10 +407,6 @@ def _explain_filter_error(expression: object, reason: str, names: Sequence[str])
     if (missing := _NO_FIELD.search(reason)) is not None:
         return f"expression: this catalog has no column {missing[1]!r}: {columns}{did_you_mean(missing[1], names)}"
     return f"expression: {expression} does not fit the columns: {reason.splitlines()[0]}; {columns}"
-
-
-def _count_bytes(media: Iterable[bytes | ImageSequence]) -> int:
-    return sum(len(data) if isinstance(data, bytes) else BYTES_PER_PATH * len(data.paths or "") for data in media)
 
 
 def _reopen(path: str, root: str | None, fingerprint: str, has_frames: bool, rows: bytes | None) -> Catalog:

@@ -152,7 +152,8 @@ def _shift_decoding_times(decoding: DecodingTimes) -> tuple[IntArray, int] | Non
         return None
     if max(_find_largest_distance(frames[known]), _find_largest_distance(packets[sent])) > _MAX_TICKS:
         return None
-    step = _compute_median_step(frames[known] if len(known) > 1 else packets[sent])
+    times = frames[known] if len(known) > 1 else packets[sent]
+    step = int(np.median(np.diff(times))) if len(times) > 1 else None
     before, after, unsent = int(known[0]), len(frames) - 1 - int(known[-1]), int(sent[0])
     if step is None:
         return None if before or after or unsent else _shift_start(frames, int(packets[0]))
@@ -170,7 +171,3 @@ def _shift_start(times: IntArray, first: int) -> tuple[IntArray, int]:
 
 def _find_largest_distance(ticks: IntArray) -> int:
     return max(-int(ticks.min()), int(ticks.max())) if len(ticks) else _MAX_TICKS + 1
-
-
-def _compute_median_step(times: IntArray) -> int | None:
-    return int(np.median(np.diff(times))) if len(times) > 1 else None

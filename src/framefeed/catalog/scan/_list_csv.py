@@ -159,12 +159,12 @@ def read_csv(
     if sample[0][1][0].startswith("# "):
         shown = quote(separator.join(sample[0][1]))
         raise UsageError(f"line {sample[0][0]} ({shown}) looks like a comment, and CSV has none: remove it")
-    data = _escaped(data, text)
+    data = _escape_non_utf8(data, text)
     first_line, first = sample[0][0], [escape(cell.strip()) for cell in sample[0][1]]
     has_header = _is_header(first, [row for _, row in sample[1:]], required_names, is_numbered=is_numbered)
     names = first if has_header else [str(number) for number in range(len(first))]
     _check_header(names, first_line)
-    line_of = partial(_line_of, _row_lines(text, separator, has_header=has_header))
+    line_of = _make_line_finder(text, separator, has_header=has_header)
     invalid_rows: dict[int, pcsv.InvalidRow] = {}
 
     def skip_invalid_row(row: pcsv.InvalidRow) -> str:
@@ -204,7 +204,7 @@ def read_csv(
     return ListTable(_insert_null_rows(table, bad), has_header, bad, line_of, texts=texts)
 
 
-def _escaped(data: bytes, text: str) -> bytes:
+def _escape_non_utf8(data: bytes, text: str) -> bytes:
     """Escape bytes that are not UTF-8, because Arrow does not return the text of lines with them."""
     try:
         data.decode()
@@ -254,19 +254,15 @@ def _restore_lossy_numbers(
     return table, kept
 
 
-def _row_lines(text: str, separator: str, *, has_header: bool) -> Callable[[], list[int]]:
-    """Make a function that finds the line of each row; fields may contain line ends, and empty lines are no rows."""
+def _make_line_finder(text: str, separator: str, *, has_header: bool) -> Callable[[int], int]:
+    """Make a function that finds the line of a row; fields may contain line ends, and empty lines are no rows."""
 
     @cache
-    def lines() -> list[int]:
-        numbers = [start + 1 for start, _, row in iterate_rows(text, separator) if row != []]
-        return numbers[int(has_header) :]
+    def find_lines() -> list[int]:
+        lines = [start + 1 for start, _, row in iterate_rows(text, separator) if row != []]
+        return lines[int(has_header) :]
 
-    return lines
-
-
-def _line_of(lines: Callable[[], list[int]], row: int) -> int:
-    return lines()[row]
+    return lambda row: find_lines()[row]
 
 
 def _is_header(

@@ -289,11 +289,11 @@ def _describe_misfit(line: str, row: list[str] | None, count: int, separator: st
 def _split_values(lines_with_values: list[PathAndValues | None], separator: str) -> list[list[str] | None]:
     """Split the values after the paths; blanks separate numbers only, because a label may have several words."""
     if separator != " " or _is_number_list(lines_with_values):
-        return [parts and [parts.path, *_values(parts, separator)] for parts in lines_with_values]
+        return [parts and [parts.path, *_split_line(parts, separator)] for parts in lines_with_values]
     return [parts and [parts.path, unquote(parts.values)] for parts in lines_with_values]
 
 
-def _values(parts: PathAndValues, separator: str) -> list[str]:
+def _split_line(parts: PathAndValues, separator: str) -> list[str]:
     """Split the values after a path; words and numbers separated by blanks are not split."""
     values = _split(parts.values, separator)
     return values if separator != " " or all(map(NUMBER.fullmatch, values)) else [parts.values]

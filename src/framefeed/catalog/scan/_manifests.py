@@ -284,19 +284,14 @@ def _strip_labels(listed: ListTable, names: list[str]) -> ListTable:
 def _build_names(listed: ListTable, renamed: ListTable, options: ListOptions) -> tuple[list[str], dict[int, str]]:
     """Build the names by the template, and collect the errors of bad lines."""
     names, bad = list[str](), dict(listed.bad)
-    fields = _get_text_fields(options)
+    # Columns that the template uses as text, and not in a date format such as %Y.
+    fields = set(options.template_fields) - {part.name for part in options.template_parts if "%" in part.spec}
     listed, renamed = _restore_text(listed, fields), _restore_text(renamed, fields)
     for row, built in enumerate(build_paths(listed, renamed.table, options)):
         if isinstance(built, UsageError):
             bad.setdefault(row, str(built))
         names.append("" if isinstance(built, UsageError) else built)
     return names, bad
-
-
-def _get_text_fields(options: ListOptions) -> set[str]:
-    """Get the columns that the template uses as text, and not in a date format such as ``%Y``."""
-    as_dates = {part.name for part in options.template_parts if "%" in part.spec}
-    return set(options.template_fields) - as_dates
 
 
 def _restore_text(listed: ListTable, names: Collection[str]) -> ListTable:
@@ -323,7 +318,8 @@ def _parse_numbers(listed: ListTable, bad: Collection[int], options: ListOptions
 
 def _read_names(listed: ListTable, path_name: str) -> tuple[list[str], dict[int, str]]:
     """Read the names from the column of paths, and collect the errors of bad lines."""
-    names, bad = [_to_path(value) for value in _get_text_column(listed.table, path_name).to_pylist()], dict(listed.bad)
+    values, bad = _get_text_column(listed.table, path_name).to_pylist(), dict(listed.bad)
+    names = [os.fsdecode(value) if isinstance(value, bytes) else unescape(value or "") for value in values]
     for row, value in listed.not_text.get(listed.table.column_names.index(path_name), {}).items():
         bad[row] = (
             f"{listed.describe_row(row)}: the path ({path_name!r}) is {value}, expected text: correct or remove it"
@@ -405,10 +401,6 @@ def _describe_missing_paths(path: str, names: list[str], folder: str, *, is_give
 
 def _is_relative(name: str) -> bool:
     return bool(name) and not name.startswith(os.sep) and not is_url(name)
-
-
-def _to_path(value: str | bytes | None) -> str:
-    return os.fsdecode(value) if isinstance(value, bytes) else unescape(value or "")
 
 
 def _rename_fact_columns(names: Collection[str]) -> dict[str, str]:

@@ -378,8 +378,12 @@ def _compile_pattern(part: str) -> Callable[[str], bool]:
 
 def _sort_groups(groups: list[PathGroup]) -> list[PathGroup]:
     """Sort the rows of groups by the bytes of their paths; each group is sorted already."""
-    groups = sorted(groups, key=_get_first_path)
-    if all(_get_last_path(group) < _get_first_path(later) for group, later in pairwise(groups)):
+
+    def get_path(group: PathGroup, number: int = 0) -> bytes:
+        return os.fsencode(os.path.join(group.folder, group.names[number]))
+
+    groups = sorted(groups, key=get_path)
+    if all(get_path(group, -1) < get_path(later) for group, later in pairwise(groups)):
         return groups
     # Files of a subfolder come between those of its folder.
     rows = [
@@ -392,11 +396,3 @@ def _sort_groups(groups: list[PathGroup]) -> list[PathGroup]:
         PathGroup(folder, [name for _, name, _ in part], kind)
         for (folder, kind), part in groupby(rows, lambda row: (row[2].folder, row[2].kind))
     ]
-
-
-def _get_first_path(group: PathGroup) -> bytes:
-    return os.fsencode(os.path.join(group.folder, group.names[0]))
-
-
-def _get_last_path(group: PathGroup) -> bytes:
-    return os.fsencode(os.path.join(group.folder, group.names[-1]))
