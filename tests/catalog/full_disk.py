@@ -1,4 +1,4 @@
-"""A program whose files may not grow: a scan under a limit that stands for a full disk, and one that goes on."""
+"""Program that scans with a limit on file sizes, which acts like a full disk, and then scans again without it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts as columns: however they are cut into chunks, they say the same."""
+"""Facts as columns: independent of their chunks."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_where_one_text_ends_counts() -> None:
     assert hashed(pa.chunked_array([["a", None]])) != hashed(pa.chunked_array([["a", ""]]))
 
 
-def test_a_fingerprint_does_not_tell_how_the_rows_came() -> None:
+def test_a_fingerprint_does_not_depend_on_chunks() -> None:
     table = catalog(names(30), failed=[3], labels=["b", "a", None] * 10, take=range(30)).table
     cut = pa.concat_tables([table.slice(0, 7), table.slice(7, 0), table.slice(7)])
     assert content_fingerprint(cut, ["x"]) == content_fingerprint(table, ["x"])
@@ -112,7 +112,7 @@ def roll(**changes: list[int]) -> Roll:
     return Roll(made, 3, 2, "x.arrow")
 
 
-def test_a_roll_says_what_was_put_in() -> None:
+def test_a_roll_returns_its_columns() -> None:
     made = roll()
     assert [made.source(row) for row in range(3)] == ["a", "b", "é"]
     assert (made.numbers("num_frames").tolist(), made.numbers("width").tolist()) == ([4, -1, 0], [5, -1, 7])
@@ -122,7 +122,7 @@ def test_a_roll_says_what_was_put_in() -> None:
 
 
 @pytest.mark.parametrize("rows", [[0, -1, 2], [0, -2, 1], [2**62, 0, 0]])
-def test_C12_a_roll_leads_nobody_out_of_the_tables(rows: list[int]) -> None:
+def test_C12_frame_rows_outside_the_tables_are_refused(rows: list[int]) -> None:
     with pytest.raises(UnreadableMedia, match=r"x\.arrow"):
         _ = roll(frame_row=rows).frame_rows
 

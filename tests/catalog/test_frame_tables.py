@@ -95,7 +95,7 @@ def test_a_batch_ends_at_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [batch.num_rows for batch in tables(*[frame_index(100)] * 6).batches] == [2, 2, 2]
 
 
-def test_nobody_can_change_what_others_read() -> None:
+def test_cached_indexes_are_read_only() -> None:
     index = tables(frame_index(20)).index(0)
     assert index is not None
     packets = index.packets
@@ -110,7 +110,7 @@ def test_a_row_is_read_once_while_it_is_used() -> None:
 
 
 @pytest.mark.parametrize("limits", [(1, 2**25), (7, 2**25), (65_536, 2**25), (65_536, 1000), (5, 900)])
-def test_a_file_does_not_tell_how_its_rows_came(
+def test_a_file_does_not_depend_on_the_batches_of_its_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: tuple[int, int]
 ) -> None:
     indexes = [frame_index(seed % 40, seed) if seed % 5 else None for seed in range(60)]

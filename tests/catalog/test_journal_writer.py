@@ -1,4 +1,4 @@
-"""What a stopped scan keeps: what was found about each file that is done, also of chunks that are not."""
+"""Results that a stopped scan keeps: those of each finished file, also in unfinished chunks."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class Clock:
 def rows_of(opened: Journal) -> list[str]:
     """Names of the files that a journal has rows of; each row has the frame table of its own file."""
     names = list[str]()
-    for piece in opened.read_runs():
-        part = EarlierRun.of(piece)
+    for run in opened.read_runs():
+        part = EarlierRun.of(run)
         tables = FrameTables(part.frames)
         here = [os.path.basename(source) for source in part.column("source").to_pylist()]
         frames = [5 + int(name.removesuffix(".mp4")) for name in here]
@@ -67,7 +67,7 @@ def rows_of(opened: Journal) -> list[str]:
     return names
 
 
-def test_what_is_found_is_written_after_some_seconds_and_once(tmp_path: Path, paths: list[str]) -> None:
+def test_results_are_written_after_some_seconds_and_once(tmp_path: Path, paths: list[str]) -> None:
     options, clock, found = SurveyOptions(), Clock(), dict[int, SurveyResult]()
     whole = survey_chunk(Chunk((SourceGroup("", paths[:5]),), 0), options, found.__setitem__)
     with Journal(os.fspath(tmp_path / "cat.parquet"), {}) as opened:
@@ -218,7 +218,7 @@ def test_an_interrupted_scan_keeps_what_each_of_its_workers_has_done(
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_what_is_written_before_a_chunk_is_done_changes_no_catalog(
+def test_early_writes_change_no_catalog(
     media: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
     monkeypatch.setattr(_journal, "WRITE_SECONDS", 0.0)

@@ -123,8 +123,8 @@ def test_columns_without_a_header_are_named(
     with pytest.raises(UsageError) as caught:
         read(tmp_path, name, content, path_template=template, columns=columns)
     assert advice in str(caught.value)
-    found = read(tmp_path, name, content, path_template="{column_0}.mp4")
-    assert names(tmp_path, found) == ["1.mp4", "2.mp4"]
+    manifest = read(tmp_path, name, content, path_template="{column_0}.mp4")
+    assert names(tmp_path, manifest) == ["1.mp4", "2.mp4"]
 
 
 def test_columns_with_a_header_are_named(tmp_path: Path) -> None:

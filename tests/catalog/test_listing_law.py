@@ -1,4 +1,4 @@
-"""Law: whatever lies in some folders, list_roots gives what a plain walk with a path for every file gives."""
+"""Law: list_roots lists the same files as a simple walk with a path for every file."""
 
 from __future__ import annotations
 

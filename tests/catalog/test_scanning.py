@@ -305,9 +305,9 @@ def test_a_bug_in_a_worker_is_not_taken_for_a_bad_file(data: Path, monkeypatch: 
         raise ZeroDivisionError
 
     monkeypatch.setattr(_survey, "index_media", broken)
-    with pytest.raises(ZeroDivisionError) as told:
+    with pytest.raises(ZeroDivisionError) as raised:
         scan(data)
-    assert str(data / "cat" / "a.mp4") in told.value.__notes__[0]
+    assert str(data / "cat" / "a.mp4") in raised.value.__notes__[0]
 
 
 def test_a_file_that_asks_for_too_much_depth_is_a_row(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

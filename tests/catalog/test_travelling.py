@@ -168,11 +168,13 @@ def test_a_view_saved_in_another_folder_finds_its_data(tmp_path: Path) -> None:
     runs.mkdir()
     Catalog.open(rooted(data)).take([1, 2, 0]).to_parquet(runs / "part.parquet")
     first, second, third = (Path(name) for name in below(data))
-    found = [Path(str(source)).resolve() for source in sources(Catalog.open(runs / "part.parquet"))]
-    assert found == [second, third, first]
+    opened_sources = [Path(str(source)).resolve() for source in sources(Catalog.open(runs / "part.parquet"))]
+    assert opened_sources == [second, third, first]
     shutil.move(tmp_path / "old", tmp_path / "new")
-    found = [Path(str(source)).resolve() for source in sources(Catalog.open(tmp_path / "new/runs/part.parquet"))]
-    assert found == [Path(str(name).replace("/old/", "/new/")) for name in (second, third, first)]
+    opened_sources = [
+        Path(str(source)).resolve() for source in sources(Catalog.open(tmp_path / "new/runs/part.parquet"))
+    ]
+    assert opened_sources == [Path(str(name).replace("/old/", "/new/")) for name in (second, third, first)]
 
 
 def test_a_given_root_stays_what_sources_are_relative_to(tmp_path: Path) -> None:

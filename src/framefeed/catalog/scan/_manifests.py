@@ -193,8 +193,7 @@ def _read_table(path: str, options: ListOptions) -> ListTable | Manifest:
     suffix = get_suffix(path)
     if suffix == ".parquet":
         return ListTable(_read_parquet(path))
-    with open(path, "rb") as file:
-        data = to_utf8(file.read())
+    data = to_utf8(_read_bytes(path))
     if suffix in JSON_SUFFIXES:
         return read_json(data)
     folder = options.folder or os.path.dirname(path)
@@ -220,6 +219,11 @@ def _read_table(path: str, options: ListOptions) -> ListTable | Manifest:
         )
     check_paths_alone(lines, folder)
     return _make_manifest(path, unquote_paths(lines, folder), pa.table({}), options.folder)
+
+
+def _read_bytes(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def _read_parquet(path: str) -> pa.Table:

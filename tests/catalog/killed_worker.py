@@ -1,4 +1,4 @@
-"""What kills a worker process: the function that a program sends to it has to lie in a module."""
+"""A survey function that kills its worker process; it is in a module of its own, so that a worker can import it."""
 
 from __future__ import annotations
 
