@@ -116,7 +116,7 @@ def test_of_a_file_and_its_links_the_file_is_the_row(tmp_path: Path) -> None:
 def labelled(folder: Path, *roots: str, **options: Any) -> list[tuple[str, str]]:
     listing = list_roots([folder / root for root in roots] or folder, by_parent=True, **options)
     paths = [os.path.relpath(path, folder) for path in listing.paths]
-    return list(zip(paths, listing.parents().to_pylist(), strict=True))
+    return list(zip(paths, listing.label_by_folder().to_pylist(), strict=True))
 
 
 def test_a_linked_file_is_a_row_for_each_label(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_a_folder_that_holds_pictures_is_one_row(tmp_path: Path) -> None:
         ("c/d/e", "image_folder"), ("one", "image_folder"),
     ]  # fmt: skip
     assert listed.texts(str(tmp_path)).to_pylist() == [path for path, _ in kinds]
-    assert listed.parents().to_pylist()[2:5] == ["a", "b", "d"]
+    assert listed.label_by_folder().to_pylist()[2:5] == ["a", "b", "d"]
     assert list_roots(tmp_path / "a" / "b", image_folders="video").paths[0] == str(tmp_path / "a" / "b")
     assert list_roots(str(tmp_path / "[ac]*"), image_folders="video").paths[:2] == [
         str(tmp_path / "a"), str(tmp_path / "a-.mp4"),
@@ -368,7 +368,7 @@ def test_lines_of_a_manifest_have_texts_and_parents_like_walked_files(tmp_path: 
     for name in ("list.txt", "full.txt"):
         listed = list_roots([tmp_path / name, tmp_path])
         assert listed.texts(str(tmp_path)).to_pylist() == ["b/c/2.jpg", "3.jpg", "a/1.jpg"]
-        assert listed.parents().to_pylist() == ["c", tmp_path.name, "a"]
+        assert listed.label_by_folder().to_pylist() == ["c", tmp_path.name, "a"]
 
 
 def test_a_file_that_a_manifest_names_with_columns_is_no_row_again(tmp_path: Path) -> None:

@@ -130,9 +130,9 @@ def check_columns_of_text(listing: Listing, top: str) -> None:
     paths = listing.paths
     assert listing.num_rows == len(paths) == len(listing.column_rows)
     for root in (None, top, os.path.join(top, "a")):
-        assert listing.texts(root).to_pylist() == [to_stored_name(path, root) for path in paths]
+        assert listing.make_source_column(root).to_pylist() == [to_stored_name(path, root) for path in paths]
     parents = [escape(os.path.basename(os.path.dirname(path))) for path in paths]
-    assert listing.parents().to_pylist() == parents
+    assert listing.label_by_folder().to_pylist() == parents
     assert all(group.names and not group.folder.endswith("/") for group in listing.groups)
 
 

@@ -85,7 +85,7 @@ class CatalogEntry:
 
     @property
     def info(self) -> MediaInfo | None:
-        """What the header claims; None for a file that could not be read."""
+        """Claims of the header; None for a file that could not be read."""
         return self._catalog.info(self.row)
 
     @property
@@ -198,7 +198,7 @@ class Catalog(CatalogRows):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of what a plan depends on: content and order of the rows and columns, but not where the files lie."""
+        """Hash of everything that a plan depends on: content and order of rows and columns, but not file locations."""
         if self._saved is not None and self._saved.rows is None:
             return self._saved.fingerprint
         return content_fingerprint(self.table, [self._data.depth, self._data.verify, *map(str, self._data.classes)])
@@ -359,7 +359,7 @@ class Catalog(CatalogRows):
             seed: Decides which rows are drawn.
 
         Returns:
-            What was found. Bad files are listed; they raise no error.
+            The result. Bad files are listed; they raise no error.
 
         Raises:
             UsageError: ``sample`` or ``workers`` is out of range.
@@ -399,7 +399,6 @@ def _read_rows(rows: object) -> npt.NDArray[Any]:
 
 
 def _explain_filter_error(expression: object, reason: str, names: Sequence[str]) -> str:
-    """Explain why Arrow could not filter these columns."""
     columns = f"the columns are {', '.join(names)}"
     if not isinstance(expression, pc.Expression):
         example = "such as pc.field('width') >= 640 (with import pyarrow.compute as pc)"

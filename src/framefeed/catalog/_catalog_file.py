@@ -299,7 +299,7 @@ def _unreadable(path: str, what: str, hint: str = _SCAN_HINT) -> UnreadableMedia
 def _read_frames_id(path: str) -> str | None:
     try:
         return _open_parquet(path)[1].frames_id
-    except UnreadableMedia:  # Also a catalog of another format: its frame tables lie under their own name.
+    except UnreadableMedia:  # Also a catalog of another format: its frame tables have their own name.
         return None
 
 

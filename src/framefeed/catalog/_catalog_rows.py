@@ -51,17 +51,17 @@ class CatalogRows:
         return self._data.facts.num_rows if self._rows is None else len(self._rows)
 
     def source(self, row: int) -> str | bytes | ImageSequence:
-        """Path, URL or encoded bytes of a row; an `ImageSequence` if a folder was indexed as one."""
+        """Get the path, URL or encoded bytes of a row; or an `ImageSequence` if a folder was indexed as one."""
         text = self.name(row)
         given = self._data.buffers.get(text)
         return self._make_source(row, resolve_name(text, self._data.root)) if given is None else given
 
     def name(self, row: int) -> str:
-        """Text of the ``source`` column in a row."""
+        """Get the text of the ``source`` column in a row."""
         return self._data.facts.source(self._get_data_row(row))
 
     def error(self, row: int) -> str | None:
-        """Why a row failed, or None."""
+        """Get the error message of a row, or None."""
         return self._data.facts.texts("error")[self._get_data_row(row)]
 
     def frame_index(self, row: int) -> FrameIndex:
@@ -88,7 +88,7 @@ class CatalogRows:
         return still_index(info, identity)
 
     def info(self, row: int) -> MediaInfo | None:
-        """What the header of a row claims; None for a file that could not be read."""
+        """Get the claims of a row's header; None for a file that could not be read."""
         facts = {name: self._scalar(name, row) for name in (*INFO_COLUMNS, "bytes")}
         if facts["kind"] is None:
             return None
@@ -102,15 +102,15 @@ class CatalogRows:
         return MediaInfo(**facts)
 
     def columns(self, row: int) -> dict[str, Any]:
-        """Dict of the label and the manifest's columns of a row."""
+        """Get the label and the manifest's columns of a row as a dict."""
         return {name: self._scalar(name, row) for name in ("label", *self._data.facts.extra_names)}
 
     def row_fingerprint(self, row: int) -> str | None:
-        """Hash of the content of the scanned file; None for a failed row."""
+        """Get the hash of the content of the scanned file; None for a failed row."""
         return self._data.facts.texts("fingerprint")[self._get_data_row(row)]
 
     def row_stat(self, row: int) -> tuple[int, int]:
-        """(size in bytes, modification time in ns) of the scanned file; -1 where unknown."""
+        """Get (size in bytes, modification time in ns) of the scanned file; -1 where unknown."""
         data_row = self._get_data_row(row)
         return int(self._data.facts.numbers("bytes")[data_row]), int(self._data.facts.numbers("mtime_ns")[data_row])
 
@@ -178,7 +178,7 @@ class CatalogRows:
             raise UsageError(f"column {name!r} holds {column.type}, not numbers or strings") from error
 
     def rows_without(self, name: str, rows: IntArray) -> IntArray:
-        """Give those of the given rows whose value in a column is missing, int64.
+        """Select those of the given rows whose value in a column is missing, int64.
 
         Raises:
             UsageError: There is no such column; the message lists the columns.
@@ -267,7 +267,7 @@ class CatalogRows:
         return self._select(self._data.facts.numbers(name))
 
     def shown_name(self, row: int) -> str:
-        """Path, URL or name of a row, as `failures`, `verify` and messages show it."""
+        """Get the path, URL or name of a row as in `failures`, `verify` and messages."""
         text = self.name(row)
         return text if text in self._data.buffers else resolve_name(text, self._data.root)
 

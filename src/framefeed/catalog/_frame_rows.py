@@ -36,7 +36,7 @@ _TEXT_FIELDS = tuple(name for name in _STREAM if name not in NUMBER_FIELDS)
 
 _PRESENT, _CLAIMS, _IDENTITY, _MTIME, _CHAINED, _SCATTERED, _STEPPED, _DAMAGED = (1 << bit for bit in range(8))
 _CHECKSUM = struct.Struct("<I")
-"""Of all after it."""
+"""CRC-32 of all bytes after it."""
 _FLAGS = struct.Struct("<H")
 """Which of the above."""
 _COUNT = struct.Struct("<I")
@@ -59,7 +59,7 @@ class HeaderClaims:
 
 
 class _Columns(NamedTuple):
-    """The packed columns, and the flags that say what some of them are differences from."""
+    """The packed columns, and flags for the predictions of some of them."""
 
     flags: int
     packed: bytes

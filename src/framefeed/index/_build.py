@@ -170,7 +170,7 @@ def build_index(
 
 @dataclass(frozen=True, slots=True)
 class IndexOptions:
-    """How to index a source; see ``build_index``."""
+    """Options of ``build_index``."""
 
     verify: Verify = "proof"
     stream_index: int | None = None

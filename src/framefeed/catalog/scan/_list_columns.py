@@ -125,7 +125,6 @@ def _describe_misfit(part: TemplatePart, value: Any, reason: str) -> str:
 
 
 def _describe_format(spec: str) -> str:
-    """Describe the values that fit a format."""
     if spec[-1:] in tuple("bcdoxX"):
         return "an integer"
     if is_number_format(spec):

@@ -77,7 +77,7 @@ def check_quotes(text: str, separator: str) -> None:
     for start, end, row in iterate_rows(text, separator):
         is_several = end - start > 1
         if is_several and (
-            row is None or _is_damaged(lines[start:end], separator) or _holds_rows(row, separator, width)
+            row is None or _is_damaged(lines[start:end], separator) or _has_nested_rows(row, separator, width)
         ):
             raise UsageError(
                 f"line {start + 1} ({quote(lines[start].rstrip())}): the quote that opens here is not closed: close "
@@ -95,7 +95,7 @@ def _is_damaged(lines: Sequence[str], separator: str) -> bool:
     return False
 
 
-def _holds_rows(row: Sequence[str], separator: str, width: int) -> bool:
+def _has_nested_rows(row: Sequence[str], separator: str, width: int) -> bool:
     """Whether a field contains rows of the list: lines of the same width with media files, or many of that width."""
     for cell in row:
         first, *others = cell.split("\n")
@@ -214,7 +214,6 @@ def _escape_non_utf8(data: bytes, text: str) -> bytes:
 
 
 def _has_line_end(column: pa.ChunkedArray) -> bool:
-    """Whether a value contains a line end."""
     return pa.types.is_string(column.type) and bool(pc.any(pc.match_substring(column, "\n")).as_py())
 
 
@@ -298,7 +297,6 @@ def _find_path_fields(rows: Sequence[Sequence[str]]) -> list[int]:
 
 
 def _insert_null_rows(table: pa.Table, bad: Collection[int]) -> pa.Table:
-    """Insert a row of nulls for each bad line."""
     if not bad:
         return table
     rows, good = [], iter(range(len(table)))

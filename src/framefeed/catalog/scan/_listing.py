@@ -51,7 +51,7 @@ class ListedGroup:
     may_repeat: bool = False
     first_column_row: int = NO_COLUMN_ROW
 
-    def column_rows(self) -> IntArray:
+    def number_column_rows(self) -> IntArray:
         """Number the rows of the manifests' columns that belong to the rows; -1 for none."""
         size = len(self.group.names)
         if self.first_column_row == NO_COLUMN_ROW:
@@ -72,7 +72,7 @@ def drop_repeats(
         facts: Facts about the walked folders.
         by_parent: Keep a row for each label if folders of different names contain one file.
     """
-    column_rows = np.concatenate([np.empty(0, np.int64), *(listed.column_rows() for listed in groups)])
+    column_rows = np.concatenate([np.empty(0, np.int64), *(listed.number_column_rows() for listed in groups)])
     kept = np.ones(len(column_rows), np.bool_)
     repeated = 0
     if facts.links or facts.is_relisted or not all(listed.is_walked and not listed.may_repeat for listed in groups):
@@ -107,8 +107,8 @@ def _mark_repeats(reals: _RealPaths, columns: pa.Table, column_rows: IntArray, k
     Returns:
         Number of dropped rows, without rows whose file has a line in a manifest.
     """
-    rows = np.flatnonzero(_find_equal_hashes(reals.hashes()))
-    files = list(reals.of_rows(rows))
+    rows = np.flatnonzero(_find_equal_hashes(reals.hash_paths()))
+    files = list(reals.resolve_rows(rows))
     keys = list(_make_line_keys(columns, column_rows[rows]))
     bare, completed, kept_keys, repeated = (
         _choose_bare_rows(rows.tolist(), files, keys),
@@ -185,7 +185,7 @@ class _RealPaths:
         self._by_parent = by_parent
         self._folders: dict[str, str] = {}
 
-    def hashes(self) -> IntArray:
+    def hash_paths(self) -> IntArray:
         """Hash the real path of each row."""
         sizes = [len(listed.group.names) for listed in self._groups]
         parts = [
@@ -194,7 +194,7 @@ class _RealPaths:
         ]
         return np.concatenate([np.empty(0, np.int64), *parts])
 
-    def of_rows(self, rows: IntArray) -> Iterator[tuple[str, bool]]:
+    def resolve_rows(self, rows: IntArray) -> Iterator[tuple[str, bool]]:
         """Yield the key of each row's file, and whether the row's own path is a link.
 
         Args:
@@ -332,7 +332,7 @@ class _RootLister:
         if is_url(path) or "\0" in path:
             self.groups.append(ListedGroup(PathGroup("", [path])))
         elif os.path.isdir(path):
-            self.groups += [ListedGroup(group, _is_walked(group)) for group in self.walk.folder(path)]
+            self.groups += [ListedGroup(group, _is_walked(group)) for group in self.walk.list_folder(path)]
         elif is_glob(path):
             groups = list_glob(path, self.walk, self.without)
             self.groups += [ListedGroup(group, _is_walked(group), may_repeat=True) for group in groups]

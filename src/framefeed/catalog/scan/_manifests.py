@@ -321,7 +321,6 @@ def _parse_numbers(listed: ListTable, bad: Collection[int], options: ListOptions
 
 
 def _read_names(listed: ListTable, path_name: str) -> tuple[list[str], dict[int, str]]:
-    """Read the names from the column of paths, and collect the errors of bad lines."""
     values, bad = _get_text_column(listed.table, path_name).to_pylist(), dict(listed.bad)
     names = [os.fsdecode(value) if isinstance(value, bytes) else unescape(value or "") for value in values]
     for row, value in listed.not_text.get(listed.table.column_names.index(path_name), {}).items():

@@ -44,7 +44,7 @@ class EarlierRun:
 
     @classmethod
     def of(cls, run: JournaledRun) -> EarlierRun:
-        """Convert a run of a journal."""
+        """Wrap a run of a journal."""
         facts = pa.Table.from_batches(run.facts, JOURNALED)
         return cls(facts.column, facts.num_rows, run.frames)
 
@@ -293,7 +293,6 @@ def _survey_and_record(
 
 
 def _join_results(earlier: EarlierResults, earlier_rows: IntArray, new: SurveyedSources) -> SurveyedSources:
-    """Join earlier and new results in the order of the sources."""
     is_new = earlier_rows < 0
     rows = np.where(is_new, len(earlier) + np.cumsum(is_new) - 1, earlier_rows)
     facts = pa.concat_tables([earlier.facts, new.facts]).take(pa.array(rows))

@@ -87,7 +87,7 @@ class Listing:
         rows = pa.array(self.column_rows, mask=self.column_rows == NO_COLUMN_ROW)
         return self.columns.take(rows) if self.columns.column_names else self.columns
 
-    def texts(self, root: str | None) -> pa.Array:
+    def make_source_column(self, root: str | None) -> pa.Array:
         """Make the ``source`` column, with the text of `to_stored_name` for each path, string [N].
 
         Args:
@@ -101,7 +101,7 @@ class Listing:
                 waiting = []
         return pa.concat_arrays([*arrays, _to_string_array(waiting)])
 
-    def parents(self) -> pa.DictionaryArray:
+    def label_by_folder(self) -> pa.DictionaryArray:
         """Label each row by the name of its folder, dictionary<int32, string> [N]."""
         numbers: dict[str, int] = {}
         folder_numbers, sizes = list[int](), list[int]()

@@ -161,7 +161,7 @@ def no_media_in(names: Sequence[StrPath]) -> str:
 
 
 def what_is_lost(out: StrPath | None, options: SurveyOptions) -> str | None:
-    """Explain what facts of the old catalog at ``out`` the new one will not have; None if there are none."""
+    """Explain which facts of the old catalog at ``out`` are lost by this scan; None if none are."""
     if out is None:
         return None
     header = None
@@ -359,7 +359,7 @@ def _make_rows(listing: Listing, label_from: str | None, root: str | None) -> Li
     extra = columns.drop_columns(["label"]) if labels is not None else columns
     if label_from == "parent":
         labels = _fill_labels_from_folders(listing, labels)
-    texts = listing.texts(root)
+    texts = listing.make_source_column(root)
     if root is not None and len(texts) and pc.all(pc.starts_with(texts, os.sep)).as_py():
         raise UsageError(
             f"root={root}: none of the {len(texts):,} paths is inside this folder, for example {texts[0].as_py()}"
@@ -370,7 +370,7 @@ def _make_rows(listing: Listing, label_from: str | None, root: str | None) -> Li
 
 
 def _fill_labels_from_folders(listing: Listing, labels: pa.ChunkedArray | None) -> pa.ChunkedArray:
-    parents = listing.parents()
+    parents = listing.label_by_folder()
     if labels is None:
         return pa.chunked_array([parents.cast(pa.string())])
     if not labels.null_count:

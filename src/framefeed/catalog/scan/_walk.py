@@ -105,7 +105,7 @@ class Walk:
         self._files = Endings(suffixes if image_folders == "image" else suffixes - PICTURE_SUFFIXES)
         self._frames = Endings(suffixes & PICTURE_SUFFIXES) if image_folders == "video" else None
 
-    def folder(self, path: str) -> list[PathGroup]:
+    def list_folder(self, path: str) -> list[PathGroup]:
         """List a folder and everything below it; a folder that was listed before gives nothing.
 
         Real subfolders come before linked ones, and linked ones in the order of their discovery: so a file with several
@@ -162,7 +162,7 @@ class Walk:
         self.facts.note(path, folder.real, links)
         here = _sort_folders([_Folder(entry.path, os.path.join(folder.real, entry.name)) for entry in inner])
         elsewhere = _sort_folders([_Folder(entry.path, os.path.realpath(entry.path)) for entry in linked])
-        _lay_out(folder, files, [*here, *elsewhere])
+        _order_content(folder, files, [*here, *elsewhere])
         return here, elsewhere
 
 
@@ -194,7 +194,7 @@ def _is_loop(folder: _Folder) -> bool:
     return (os.path.realpath(os.path.dirname(folder.path)) + os.sep).startswith(os.path.join(folder.real, ""))
 
 
-def _lay_out(folder: _Folder, files: list[str], subfolders: Sequence[_Folder]) -> None:
+def _order_content(folder: _Folder, files: list[str], subfolders: Sequence[_Folder]) -> None:
     """Order a folder's files and subfolders by the bytes of their paths: ``a-b`` < ``a/b`` < ``ab``."""
     entries = [(os.fsencode(subfolder.path), subfolder.row) for subfolder in subfolders]
     entries += [(_get_content_key(subfolder), subfolder.content) for subfolder in subfolders]
@@ -276,7 +276,7 @@ def list_glob(pattern: str, walk: Walk, without: frozenset[str] = frozenset()) -
     globbing = _GlobMatches(walk, without)
     folders: Iterable[str] = [""]
     for part in above[1:]:
-        folders = dict.fromkeys(inner for folder in folders for inner in globbing.folders(folder, part))
+        folders = dict.fromkeys(inner for folder in folders for inner in globbing.find_folders(folder, part))
     for folder in folders:
         globbing.match(folder, last)
     groups = globbing.groups
@@ -286,7 +286,7 @@ def list_glob(pattern: str, walk: Walk, without: frozenset[str] = frozenset()) -
         raise UsageError(
             f"{pattern}: this pattern matches no file: check the names of its folders, and put it in quotes in a shell"
         )
-    groups += [group for folder in globbing.matched_folders for group in walk.folder(folder)]
+    groups += [group for folder in globbing.matched_folders for group in walk.list_folder(folder)]
     return _sort_groups(groups)
 
 
@@ -299,7 +299,7 @@ class _GlobMatches:
     groups: list[PathGroup] = field(default_factory=list)
     matched_folders: list[str] = field(default_factory=list)
 
-    def folders(self, folder: str, part: str) -> Iterator[str]:
+    def find_folders(self, folder: str, part: str) -> Iterator[str]:
         """Find the folders in a folder that match one part of a pattern."""
         if part == _ANY_DEPTH:
             yield from self._below(folder)
