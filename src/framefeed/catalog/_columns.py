@@ -73,25 +73,25 @@ _LOCATION_COLUMNS = frozenset({"source", "mtime_ns", "error"})
 """Columns that differ between copies of the same media, and are left out of a catalog's fingerprint."""
 
 
-def collect_facts(finding: SurveyResult) -> dict[str, Any]:
+def collect_facts(result: SurveyResult) -> dict[str, Any]:
     """Give the facts of one source by column, without source and label."""
-    facts: dict[str, Any] = {"fingerprint": finding.fingerprint, "num_damaged_frames": finding.num_damaged_frames}
-    if finding.info is not None:
-        facts |= {name: getattr(finding.info, name) for name in (*INFO_COLUMNS, "bytes")}
+    facts: dict[str, Any] = {"fingerprint": result.fingerprint, "num_damaged_frames": result.num_damaged_frames}
+    if result.info is not None:
+        facts |= {name: getattr(result.info, name) for name in (*INFO_COLUMNS, "bytes")}
         facts |= {
-            "num_frames": finding.info.num_frames_from_header,
-            "duration_seconds": finding.info.duration_seconds_from_header,
-            "average_fps": finding.info.average_fps_from_header,
+            "num_frames": result.info.num_frames_from_header,
+            "duration_seconds": result.info.duration_seconds_from_header,
+            "average_fps": result.info.average_fps_from_header,
         }
-    if finding.stat is not None:
-        facts |= {"bytes": finding.stat.bytes, "mtime_ns": finding.stat.mtime_ns}
-    if finding.error is not None:
-        facts |= {"error_type": type(finding.error).__name__, "error": printable(str(finding.error))}
-    return facts | _collect_index_facts(finding)
+    if result.stat is not None:
+        facts |= {"bytes": result.stat.bytes, "mtime_ns": result.stat.mtime_ns}
+    if result.error is not None:
+        facts |= {"error_type": type(result.error).__name__, "error": printable(str(result.error))}
+    return facts | _collect_index_facts(result)
 
 
-def _collect_index_facts(finding: SurveyResult) -> dict[str, Any]:
-    index = finding.index
+def _collect_index_facts(result: SurveyResult) -> dict[str, Any]:
+    index = result.index
     if index is None:
         return {}
     facts: dict[str, Any] = {
@@ -119,9 +119,9 @@ class FactsBuilder:
         self._rows: list[dict[str, Any]] = []
         self._chunks: dict[str, list[pa.Array]] = {name: [] for name in self._names}
 
-    def append(self, finding: SurveyResult) -> None:
+    def append(self, result: SurveyResult) -> None:
         """Add one source."""
-        self._rows.append(collect_facts(finding))
+        self._rows.append(collect_facts(result))
         if len(self._rows) >= ROWS_PER_CHUNK:
             self._close()
 

@@ -289,7 +289,7 @@ class JournalWriter(ClosedByWith):
         self._waiting: dict[int, SurveyResult] = {}
         self._early: set[int] = set()
 
-    def record(self, number: int, finding: SurveyResult) -> None:
+    def record(self, number: int, result: SurveyResult) -> None:
         """Record the result of one source, and write all waiting results if the last write is ``WRITE_SECONDS`` ago.
 
         After `close` results are ignored: a worker may end later than its scan.
@@ -300,7 +300,7 @@ class JournalWriter(ClosedByWith):
         with self._lock:
             if not self._is_open:
                 return
-            self._waiting[number] = finding
+            self._waiting[number] = result
             if self._clock() - self._written_at >= WRITE_SECONDS:
                 self._write_waiting()
 

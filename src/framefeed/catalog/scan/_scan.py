@@ -314,17 +314,17 @@ def catalog_of(sources: Sequence[Source], limits: Limits | None = None, verify: 
     """
     options = SurveyOptions(verify=verify, workers=0, limits=limits_or_default(limits))
     texts: list[str] = []
-    findings: dict[str, SurveyResult] = {}
+    results: dict[str, SurveyResult] = {}
     buffers: dict[str, bytes | ImageSequence] = {}
     for source in sources:
         text, opened = _identify(source)
         texts.append(text)
         if not isinstance(opened, str):
             buffers[text] = opened
-        if text not in findings:
-            findings[text] = _survey_or_raise(source, opened, options)
+        if text not in results:
+            results[text] = _survey_or_raise(source, opened, options)
     rows = ListedRows(pa.array(texts, pa.string()), buffers=buffers)
-    return Catalog(survey_rows(rows, list(findings.values()), options))
+    return Catalog(survey_rows(rows, list(results.values()), options))
 
 
 def _resolve_target(out: StrPath, roots: Sequence[StrPath]) -> str:
