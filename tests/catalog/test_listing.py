@@ -198,7 +198,7 @@ def test_a_folder_that_holds_pictures_is_one_row(tmp_path: Path) -> None:
         ("a", "image_folder"), ("a-.mp4", "files"), ("a/b", "image_folder"), ("a/b/x.mp4", "files"),
         ("c/d/e", "image_folder"), ("one", "image_folder"),
     ]  # fmt: skip
-    assert listed.texts(str(tmp_path)).to_pylist() == [path for path, _ in kinds]
+    assert listed.make_source_column(str(tmp_path)).to_pylist() == [path for path, _ in kinds]
     assert listed.label_by_folder().to_pylist()[2:5] == ["a", "b", "d"]
     assert list_roots(tmp_path / "a" / "b", image_folders="video").paths[0] == str(tmp_path / "a" / "b")
     assert list_roots(str(tmp_path / "[ac]*"), image_folders="video").paths[:2] == [
@@ -367,7 +367,7 @@ def test_lines_of_a_manifest_have_texts_and_parents_like_walked_files(tmp_path: 
     (tmp_path / "full.txt").write_text(f"{tmp_path}/b/c/2.jpg\n{tmp_path}/3.jpg\n{tmp_path}/a/1.jpg\n")
     for name in ("list.txt", "full.txt"):
         listed = list_roots([tmp_path / name, tmp_path])
-        assert listed.texts(str(tmp_path)).to_pylist() == ["b/c/2.jpg", "3.jpg", "a/1.jpg"]
+        assert listed.make_source_column(str(tmp_path)).to_pylist() == ["b/c/2.jpg", "3.jpg", "a/1.jpg"]
         assert listed.label_by_folder().to_pylist() == ["c", tmp_path.name, "a"]
 
 
