@@ -1,4 +1,4 @@
-"""A program: scan with a limit on open files, and say what came of it."""
+"""Program that scans with a limit on open files, and prints the outcome."""
 
 from __future__ import annotations
 

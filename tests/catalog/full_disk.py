@@ -1,4 +1,4 @@
-"""A program whose files may not grow: a scan under a limit that stands for a full disk, and one that goes on."""
+"""Program that scans with a limit on file sizes, which acts like a full disk, and then scans again without it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import signal
 import sys
 from typing import Any
 
-from framefeed.catalog import _sweep
+from framefeed.catalog import _chunks
 from framefeed.catalog.scan._scan import scan
 from framefeed.errors import FramefeedError
 
 
 def main(folder: str, work: str) -> dict[str, Any]:
     """Scan with room for little, then with room for all."""
-    _sweep.CHUNK_WEIGHT, _sweep.VIDEO_WEIGHT = 8, 4
+    _chunks.CHUNK_WEIGHT, _chunks.VIDEO_WEIGHT = 8, 4
     target = os.path.join(work, "cat.parquet")
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # else the limit kills instead of failing the write
     resource.setrlimit(resource.RLIMIT_FSIZE, (14_000, resource.RLIM_INFINITY))

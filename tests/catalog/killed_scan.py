@@ -1,4 +1,4 @@
-"""A program that is killed: scans that go on until a SIGKILL takes them, and what the next one makes of it.
+"""Program that kills scans by SIGKILL at random moments, resumes them, and compares the catalogs.
 
 Children are forked, because the imports would take longer than the scan. They start no thread, and the parent none.
 """
@@ -17,11 +17,11 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from framefeed.catalog import _sweep
+from framefeed.catalog import _chunks
 from framefeed.catalog.scan._scan import scan
 
-_sweep.CHUNK_WEIGHT = 8  # many chunks of few files: many places to be killed at
-_sweep.VIDEO_WEIGHT = 4
+_chunks.CHUNK_WEIGHT = 8  # many chunks of few files: many places to be killed at
+_chunks.VIDEO_WEIGHT = 4
 os.fsync = os.fstat  # type: ignore[assignment]  # what a killed process wrote is kept without it
 
 
@@ -63,19 +63,19 @@ def main(folder: str, work: str, moments: int) -> dict[str, Any]:
     begin = perf_counter()
     assert not killed_after(scanning(folder, os.fspath(expected)), 60)
     seconds = perf_counter() - begin
-    told = {"kills": 0, "unequal": 0, "left": 0, "journals": 0}
+    report = {"kills": 0, "unequal": 0, "left": 0, "journals": 0}
     for number in range(moments):
         target = Path(work) / f"{number}" / "cat.parquet"
         target.parent.mkdir()
         while killed_after(scanning(folder, os.fspath(target)), chance.uniform(0, seconds)):
-            told["kills"] += 1
-            told["journals"] += Path(f"{target}.journal").exists()
+            report["kills"] += 1
+            report["journals"] += Path(f"{target}.journal").exists()
             if chance.random() < 0.5:
                 break
         assert not killed_after(scanning(folder, os.fspath(target)), 60)
-        told["unequal"] += files(target) != files(expected)
-        told["left"] += len(files(target)) != 2
-    return told | {"rows": pq.read_metadata(expected).num_rows}
+        report["unequal"] += files(target) != files(expected)
+        report["left"] += len(files(target)) != 2
+    return report | {"rows": pq.read_metadata(expected).num_rows}
 
 
 if __name__ == "__main__":

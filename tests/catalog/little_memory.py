@@ -1,4 +1,4 @@
-"""A program: index a file again and again under falling limits on memory, and say what came of each."""
+"""Program that indexes a file under many limits on memory, and prints the outcome of each."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def outcome_within(path: str, verify: str, spare_bytes: int) -> str:
 
 def main() -> None:
     path, verify, most, step = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-    found = {spare: outcome_within(path, verify, spare) for spare in range(0, most, step)}
-    print(json.dumps({"frames": len(build_index(path, verify=verify)), "outcomes": list(found.values())}))
+    outcomes = {spare: outcome_within(path, verify, spare) for spare in range(0, most, step)}
+    print(json.dumps({"frames": len(build_index(path, verify=verify)), "outcomes": list(outcomes.values())}))
 
 
 if __name__ == "__main__":

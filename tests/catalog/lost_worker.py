@@ -1,4 +1,4 @@
-"""A program without a main guard that scans with processes, one of which is killed by what it is given to do."""
+"""Program without a main guard that scans with processes, one of which kills itself."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import json
 import os
 import sys
 
-from framefeed.catalog import _sweep
+from framefeed.catalog import _chunks
 from framefeed.catalog.scan._scan import scan
 from framefeed.errors import WorkerLost
-from tests.catalog import lost_worker_deadly
+from tests.catalog import killed_worker
 
 folder, target = sys.argv[1:]
-_sweep.CHUNK_WEIGHT, _sweep.VIDEO_WEIGHT, _sweep.PROCESSES_PAY = 8, 4, 1
-harmless, _sweep.survey_chunk = _sweep.survey_chunk, lost_worker_deadly.survey_chunk
+_chunks.CHUNK_WEIGHT, _chunks.VIDEO_WEIGHT, _chunks.MIN_PICTURES_FOR_PROCESSES = 8, 4, 1
+harmless, _chunks.survey_chunk = _chunks.survey_chunk, killed_worker.survey_chunk
 try:
     scan(folder, out=target, workers=2)
-    told = ""
+    message = ""
 except WorkerLost as error:
-    told = str(error)
+    message = str(error)
 kept = os.path.getsize(f"{target}.journal/0000.facts.arrows")
-_sweep.survey_chunk = harmless
+_chunks.survey_chunk = harmless
 rows = len(scan(folder, out=target, workers=2))
-print(json.dumps({"told": told, "kept": kept, "rows": rows}))  # the report
+print(json.dumps({"told": message, "kept": kept, "rows": rows}))  # the report

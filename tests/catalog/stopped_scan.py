@@ -1,4 +1,4 @@
-"""A program that stops scans at every step that touches the disk: killed before it, killed in it, or with a full disk.
+"""Program that stops scans at every step that writes to the disk: killed before it, killed in it, or by a full disk.
 
 Children are forked, because the imports would take longer than the scan. They start no thread, and the parent none.
 """
@@ -16,14 +16,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from framefeed.catalog import _sweep
+from framefeed.catalog import _chunks
 from framefeed.catalog._catalog import Catalog
 from framefeed.catalog.scan import _journal
 from framefeed.catalog.scan._scan import scan
 from framefeed.errors import FramefeedError
 
-_sweep.CHUNK_WEIGHT = 8  # several chunks of few files
-_sweep.VIDEO_WEIGHT = 4
+_chunks.CHUNK_WEIGHT = 8  # several chunks of few files
+_chunks.VIDEO_WEIGHT = 4
 os.fsync = os.fstat  # type: ignore[assignment]  # what a killed process wrote is kept without it
 STEPS = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "fcntl.flock"}
 FINISHED, FAILED = 0, 3
@@ -116,17 +116,17 @@ def main(folder: str, work: str, parts: int) -> dict[str, Any]:
     whole.parent.mkdir()
     assert ended(folder, whole) == FINISHED
     expected = files(whole)
-    told: dict[str, list[Any]] = {"statuses": [], "torn": [], "unequal": []}
+    report: dict[str, list[Any]] = {"statuses": [], "torn": [], "unequal": []}
     for target, old in before(Path(folder), Path(work)):
         for kind, series in enumerate(handicaps(parts)):
             status = FAILED
             for step, handicap in enumerate(series):
                 status = ended(folder, target, handicap)
-                told["statuses"].append(status)
+                report["statuses"].append(status)
                 if not stands_whole(target, [old, expected]):
-                    told["torn"].append([target.parent.name, kind, step, status])
+                    report["torn"].append([target.parent.name, kind, step, status])
                 if (status != FINISHED and ended(folder, target) != FINISHED) or files(target) != expected:
-                    told["unequal"].append([target.parent.name, kind, step, status, sorted(files(target))])
+                    report["unequal"].append([target.parent.name, kind, step, status, sorted(files(target))])
                 shutil.rmtree(target.parent)
                 target.parent.mkdir()
                 for name, content in old.items():
@@ -134,7 +134,7 @@ def main(folder: str, work: str, parts: int) -> dict[str, Any]:
                 if status == FINISHED:
                     break
             assert status == FINISHED
-    return told
+    return report
 
 
 def stands_whole(target: Path, catalogs: list[Files]) -> bool:

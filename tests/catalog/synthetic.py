@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from framefeed.catalog._assembly import CatalogData, Wanted, assemble
+from framefeed.catalog._assembly import CatalogData, ListedRows, survey_rows
 from framefeed.catalog._catalog import Catalog
 from framefeed.catalog._columns import Facts
-from framefeed.catalog._survey import Finding, SurveyOptions
+from framefeed.catalog._survey import SurveyOptions, SurveyResult
 from framefeed.errors import UnreadableMedia
 from framefeed.index import FrameIndex, PacketTable, StreamFacts
 from framefeed.media import MediaInfo, SourceIdentity, SourceStat
@@ -71,14 +71,14 @@ def media_info(**changes: Any) -> MediaInfo:
     return MediaInfo(**given | changes)
 
 
-def finding(number: int, num_frames: int = 10) -> Finding:
+def finding(number: int, num_frames: int = 10) -> SurveyResult:
     index = frame_index(num_frames, number)
     stat = SourceStat(1234 + number, 2**60 + number)
-    return Finding(media_info(width=64 + number), index, stat, f"abc{number}")
+    return SurveyResult(media_info(width=64 + number), index, stat, f"abc{number}")
 
 
-def failure(number: int) -> Finding:
-    return Finding(error=UnreadableMedia(f"video {number} is broken"))
+def failure(number: int) -> SurveyResult:
+    return SurveyResult(error=UnreadableMedia(f"video {number} is broken"))
 
 
 def catalog(
@@ -87,8 +87,8 @@ def catalog(
     """A catalog in memory: one finding for each distinct text, numbered in order."""
     findings = [failure(n) if n in failed else finding(n) for n, _ in enumerate(dict.fromkeys(texts))]
     column = None if labels is None else pa.chunked_array([pa.array(labels)])
-    wanted = Wanted(list(texts), findings, column, pa.table(dict(extra)) if extra else None)
-    return Catalog(assemble(wanted, SurveyOptions(workers=0)))
+    rows = ListedRows(pa.array(texts, pa.string()), labels=column, extra=pa.table(dict(extra)) if extra else None)
+    return Catalog(survey_rows(rows, findings, SurveyOptions(workers=0)))
 
 
 def names(count: int) -> list[str]:
@@ -102,5 +102,5 @@ def catalog_of_table(table: pa.Table, classes: Sequence[str]) -> Catalog:
 
 def catalog_of_index(source: str, info: MediaInfo, index: FrameIndex, stat: SourceStat) -> Catalog:
     """A catalog of one source, with a frame index that the source need not have."""
-    known = Finding(info, index, stat, index.identity.fingerprint if index.identity else None)
-    return Catalog(assemble(Wanted([source], [known]), SurveyOptions(workers=0)))
+    known = SurveyResult(info, index, stat, index.identity.fingerprint if index.identity else None)
+    return Catalog(survey_rows(ListedRows(pa.array([source])), [known], SurveyOptions(workers=0)))

@@ -121,7 +121,7 @@ def test_no_such_entry(five: Catalog, row: int) -> None:
         five[row]
 
 
-def test_what_a_source_was_when_indexed(five: Catalog) -> None:
+def test_identity_of_a_source(five: Catalog) -> None:
     assert (five.row_fingerprint(2), five.row_stat(2)) == ("abc2", (1236, 2**60 + 2))
     assert (five.row_fingerprint(3), five.row_stat(3)) == (None, (-1, -1))
 
@@ -289,13 +289,13 @@ def test_rows_by_mask_slice_and_number() -> None:
     ("rows", "message"),
     [("v", "expected an integer"), ([0.5], "expected an integer"), ([True], r"\(4\), got 1"), ([4], "-4 to 3, got 4")],
 )
-def test_rows_that_are_none_are_the_users_mistake(rows: Any, message: str) -> None:
+def test_wrong_rows_are_a_usage_error(rows: Any, message: str) -> None:
     made = catalog(["a", "b", "c", "d"], labels=["x", "y", "x", "y"])
     with pytest.raises(UsageError, match=message):
         _ = made[rows]
 
 
-def test_without_takes_what_names_sources() -> None:
+def test_without_takes_names_of_sources() -> None:
     made = catalog(["a", "b", "c", "b"], labels=["x", "y", "x", "y"])
     found = Verification(4, (), (Failure(made.shown_name(2), "gone"),))
     for errors, left in ((made[1:2], ["a", "c"]), (["b"], ["a", "c"]), (found, ["a", "b", "b"]), ([], list("abcb"))):
@@ -314,7 +314,7 @@ def test_split_by_an_unknown_column() -> None:
 # --- fingerprint ------------------------------------------------------------------------------------
 
 
-def test_the_fingerprint_says_what_is_in_it_not_where(five: Catalog, tmp_path: Path) -> None:
+def test_the_fingerprint_depends_on_content_not_location(five: Catalog, tmp_path: Path) -> None:
     assert five.fingerprint == catalog(
         [name.replace("data", "moved") for name in names(5)], failed=[3], labels=["cat", "dog", None, "ant", "dog"],
         start=[0.5, None, 1, 2, 3], take=[1, 2, 3, None, 5], split=["b", "a", None, "a", "c"],

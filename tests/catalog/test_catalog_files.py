@@ -1,4 +1,4 @@
-"""Catalog files: nothing is lost on the way, a crash leaves a whole catalog, damage is a typed error."""
+"""Catalog files: saved catalogs are equal, a crash leaves a whole catalog, damage is a typed error."""
 
 from __future__ import annotations
 
@@ -274,7 +274,7 @@ def test_a_folder_is_no_catalog(tmp_path: Path) -> None:
         Catalog.open(tmp_path)
 
 
-def test_parquet_of_someone_else(tmp_path: Path) -> None:
+def test_parquet_of_another_program(tmp_path: Path) -> None:
     pq.write_table(pa.table({"source": ["a"]}), tmp_path / "cat.parquet")
     with pytest.raises(UnreadableMedia, match="framefeed did not write this file"):
         Catalog.open(tmp_path / "cat.parquet")
@@ -296,7 +296,7 @@ def test_parquet_of_someone_else(tmp_path: Path) -> None:
         (b"{", b"["),
     ],
 )
-def test_a_header_that_says_something_else(tmp_path: Path, change: tuple[bytes, bytes]) -> None:
+def test_a_wrong_header_is_refused(tmp_path: Path, change: tuple[bytes, bytes]) -> None:
     path = saved(tmp_path, catalog(names(3)))
     table = pq.read_table(path)
     header = table.schema.metadata[b"framefeed"]

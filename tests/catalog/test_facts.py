@@ -1,4 +1,4 @@
-"""Facts as columns: however they are cut into chunks, they say the same."""
+"""Facts as columns: independent of their chunks."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from framefeed.catalog import _catalog_file, _columns
 from framefeed.catalog._catalog import Catalog
-from framefeed.catalog._columns import FACTS, Facts, FactsBuilder, content_fingerprint, hash_column, label_codes
-from framefeed.catalog._roll import Roll, make_roll, usable_of
-from framefeed.catalog._splitting import part_rows
+from framefeed.catalog._columns import FACTS, Facts, FactsBuilder, compute_label_codes, content_fingerprint, hash_column
+from framefeed.catalog._roll import Roll, find_usable_rows, make_roll
+from framefeed.catalog._splitting import assign_rows
 from framefeed.errors import UnreadableMedia
 from tests.catalog.synthetic import catalog, failure, finding, names
 
@@ -51,7 +51,7 @@ def test_where_one_text_ends_counts() -> None:
     assert hashed(pa.chunked_array([["a", None]])) != hashed(pa.chunked_array([["a", ""]]))
 
 
-def test_a_fingerprint_does_not_tell_how_the_rows_came() -> None:
+def test_a_fingerprint_does_not_depend_on_chunks() -> None:
     table = catalog(names(30), failed=[3], labels=["b", "a", None] * 10, take=range(30)).table
     cut = pa.concat_tables([table.slice(0, 7), table.slice(7, 0), table.slice(7)])
     assert content_fingerprint(cut, ["x"]) == content_fingerprint(table, ["x"])
@@ -79,9 +79,9 @@ def test_codes_of_labels_whatever_their_dictionaries() -> None:
         pa.DictionaryArray.from_arrays(pa.array([0, 0], pa.int32()), pa.array(["c"])),
         pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), pa.array(["gone"])),
     ]
-    coded = label_codes(Facts.of_table(pa.table({"label": pa.chunked_array(chunks)})), ["a", "b", "c"])
+    coded = compute_label_codes(Facts.of_table(pa.table({"label": pa.chunked_array(chunks)})), ["a", "b", "c"])
     assert (coded.dtype, coded.tolist()) == (np.int64, [0, 1, -1, 2, 2, -1])
-    plain = label_codes(Facts.of_table(pa.table({"label": ["c", None, "a"]})), ["a", "b", "c"])
+    plain = compute_label_codes(Facts.of_table(pa.table({"label": ["c", None, "a"]})), ["a", "b", "c"])
     assert plain.tolist() == [2, -1, 0]
 
 
@@ -97,7 +97,7 @@ def test_labels_of_many_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("fractions", [[1, 0], [0, 1], [0, 1, 0], [0.5, 0.5, 0], [0.3, 0.3, 0.4]])
 def test_parts_take_all_rows_once(fractions: list[float]) -> None:
-    parts = part_rows(pa.chunked_array([[f"{n}" for n in range(500)], [None]]), fractions, 3)
+    parts = assign_rows(pa.chunked_array([[f"{n}" for n in range(500)], [None]]), fractions, 3)
     assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(501))
     assert all(bool(len(part)) == bool(share) for part, share in zip(parts, fractions, strict=True))
 
@@ -112,17 +112,17 @@ def roll(**changes: list[int]) -> Roll:
     return Roll(made, 3, 2, "x.arrow")
 
 
-def test_a_roll_says_what_was_put_in() -> None:
+def test_a_roll_returns_its_columns() -> None:
     made = roll()
     assert [made.source(row) for row in range(3)] == ["a", "b", "é"]
     assert (made.numbers("num_frames").tolist(), made.numbers("width").tolist()) == ([4, -1, 0], [5, -1, 7])
     assert (made.has_failed.tolist(), made.usable_rows.tolist()) == ([False, True, False], [0])
     assert (made.frame_rows.tolist(), len(made)) == ([0, -1, 1], 3)
-    assert usable_of(np.array([False, True, False]), np.array([-1, 3, 0])).tolist() == [0]
+    assert find_usable_rows(np.array([False, True, False]), np.array([-1, 3, 0])).tolist() == [0]
 
 
 @pytest.mark.parametrize("rows", [[0, -1, 2], [0, -2, 1], [2**62, 0, 0]])
-def test_C12_a_roll_leads_nobody_out_of_the_tables(rows: list[int]) -> None:
+def test_C12_frame_rows_outside_the_tables_are_refused(rows: list[int]) -> None:
     with pytest.raises(UnreadableMedia, match=r"x\.arrow"):
         _ = roll(frame_row=rows).frame_rows
 

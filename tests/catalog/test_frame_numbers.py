@@ -36,7 +36,7 @@ def columns(draw: st.DrawFn) -> np.ndarray:
 def unpacked(data: bytes, count: int) -> np.ndarray:
     cursor = Cursor(memoryview(data))
     values = cursor.column(count)
-    assert cursor.at == len(data)
+    assert cursor.offset == len(data)
     return values
 
 
@@ -80,4 +80,4 @@ def test_foreign_bytes_give_an_error_or_numbers(data: bytes, count: int) -> None
     except Damaged:
         return
     assert (values.dtype, values.shape) == (np.int64, (count,))
-    assert cursor.at <= len(data)
+    assert cursor.offset <= len(data)

@@ -1,4 +1,4 @@
-"""What a stopped scan keeps: what was found about each file that is done, also of chunks that are not."""
+"""Results that a stopped scan keeps: those of each finished file, also in unfinished chunks."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from framefeed.catalog import _sweep
+from framefeed.catalog import _chunks
+from framefeed.catalog._chunks import Chunk, SourceGroup, survey_chunk
 from framefeed.catalog._frame_tables import FrameTables
-from framefeed.catalog._survey import Finding, SurveyOptions, survey
-from framefeed.catalog._sweep import Chunk, Part, survey_chunk
+from framefeed.catalog._survey import SurveyOptions, SurveyResult, survey
 from framefeed.catalog.scan import _journal
 from framefeed.catalog.scan._journal import WRITE_SECONDS, Journal, JournalWriter
-from framefeed.catalog.scan._resuming import KnownPart
+from framefeed.catalog.scan._resuming import EarlierRun
 from framefeed.catalog.scan._scan import ScanRequest, scan, scanned
 from framefeed.errors import UsageError
 from framefeed.testing import ClipSpec
@@ -56,8 +56,8 @@ class Clock:
 def rows_of(opened: Journal) -> list[str]:
     """Names of the files that a journal has rows of; each row has the frame table of its own file."""
     names = list[str]()
-    for piece in opened.pieces():
-        part = KnownPart.of(piece)
+    for run in opened.read_runs():
+        part = EarlierRun.of(run)
         tables = FrameTables(part.frames)
         here = [os.path.basename(source) for source in part.column("source").to_pylist()]
         frames = [5 + int(name.removesuffix(".mp4")) for name in here]
@@ -67,19 +67,19 @@ def rows_of(opened: Journal) -> list[str]:
     return names
 
 
-def test_what_is_found_is_written_after_some_seconds_and_once(tmp_path: Path, paths: list[str]) -> None:
-    options, clock, found = SurveyOptions(), Clock(), dict[int, Finding]()
-    whole = survey_chunk(Chunk((Part("", paths[:5]),), 0), options, found.__setitem__)
+def test_results_are_written_after_some_seconds_and_once(tmp_path: Path, paths: list[str]) -> None:
+    options, clock, found = SurveyOptions(), Clock(), dict[int, SurveyResult]()
+    whole = survey_chunk(Chunk((SourceGroup("", paths[:5]),), 0), options, found.__setitem__)
     with Journal(os.fspath(tmp_path / "cat.parquet"), {}) as opened:
         writer = JournalWriter(opened, pa.array(paths), clock)
-        writer.keep(1, found[1])
+        writer.record(1, found[1])
         clock.seconds += WRITE_SECONDS / 2
-        writer.keep(3, found[3])
+        writer.record(3, found[3])
         assert rows_of(opened) == []
         clock.seconds += WRITE_SECONDS / 2
-        writer.keep(2, found[2])
+        writer.record(2, found[2])
         assert rows_of(opened) == ["01.mp4", "02.mp4", "03.mp4"]
-        writer.keep(0, found[0])
+        writer.record(0, found[0])
         assert writer.num_written == 3
         writer.write(0, whole)
         assert rows_of(opened) == ["01.mp4", "02.mp4", "03.mp4", "00.mp4", "04.mp4"]
@@ -88,13 +88,13 @@ def test_what_is_found_is_written_after_some_seconds_and_once(tmp_path: Path, pa
 
 
 def test_a_chunk_that_was_written_before_it_was_done_is_not_written_again(tmp_path: Path, paths: list[str]) -> None:
-    clock, found = Clock(), dict[int, Finding]()
-    whole = survey_chunk(Chunk((Part("", paths[4:7]),), 4), SurveyOptions(), found.__setitem__)
+    clock, found = Clock(), dict[int, SurveyResult]()
+    whole = survey_chunk(Chunk((SourceGroup("", paths[4:7]),), 4), SurveyOptions(), found.__setitem__)
     with Journal(os.fspath(tmp_path / "cat.parquet"), {}) as opened:
         writer = JournalWriter(opened, pa.array(paths), clock)
         for number in sorted(found):
             clock.seconds += WRITE_SECONDS
-            writer.keep(number, found[number])
+            writer.record(number, found[number])
         writer.write(4, whole)
         writer.close()
         assert rows_of(opened) == ["04.mp4", "05.mp4", "06.mp4"]
@@ -103,9 +103,9 @@ def test_a_chunk_that_was_written_before_it_was_done_is_not_written_again(tmp_pa
 def test_a_worker_that_ends_after_the_scan_writes_nothing(tmp_path: Path, paths: list[str]) -> None:
     with Journal(os.fspath(tmp_path / "cat.parquet"), {}) as opened:
         writer = JournalWriter(opened, pa.array(paths), Clock())
-        writer.keep(0, survey(paths[0], SurveyOptions()))
+        writer.record(0, survey(paths[0], SurveyOptions()))
         writer.close()
-        writer.keep(1, survey(paths[1], SurveyOptions()))
+        writer.record(1, survey(paths[1], SurveyOptions()))
         writer.close()
         assert rows_of(opened) == ["00.mp4"]
 
@@ -117,7 +117,7 @@ def failing_at(monkeypatch: pytest.MonkeyPatch, call: int, error: BaseException)
     def failing(self: Any, batch: pa.RecordBatch) -> None:
         if next(calls) == call:
             with monkeypatch.context() as patched:
-                patched.setattr(_journal, "checksum", raising(error))
+                patched.setattr(_journal, "compute_checksum", raising(error))
                 write(self, batch)
         write(self, batch)
 
@@ -136,7 +136,7 @@ def keep_slowly(opened: Journal, paths: list[str]) -> None:
     with JournalWriter(opened, pa.array(paths), clock) as writer:
         for number, path in enumerate(paths):
             clock.seconds += WRITE_SECONDS
-            writer.keep(number, survey(path, SurveyOptions()))
+            writer.record(number, survey(path, SurveyOptions()))
 
 
 @pytest.mark.parametrize("call", [0, 1, 2, 3])
@@ -164,13 +164,13 @@ def test_where_the_journal_cannot_be_written_it_is_not_tried_again(
 def interrupted_at(monkeypatch: pytest.MonkeyPatch, name: str, before: Callable[[], object] = lambda: None) -> None:
     """Interrupt a scan at one file."""
 
-    def interrupting(source: Any, options: SurveyOptions) -> Finding:
+    def interrupting(source: Any, options: SurveyOptions) -> SurveyResult:
         if os.path.basename(source) == name:
             before()
             raise KeyboardInterrupt
         return survey(source, options)
 
-    monkeypatch.setattr(_sweep, "survey", interrupting)
+    monkeypatch.setattr(_chunks, "survey", interrupting)
 
 
 def test_an_interrupted_scan_keeps_the_files_of_the_chunk_that_it_was_at(
@@ -181,7 +181,7 @@ def test_an_interrupted_scan_keeps_the_files_of_the_chunk_that_it_was_at(
         with pytest.raises(KeyboardInterrupt, match=r"13 of 20 files are saved in .*cat\.parquet"):
             scan(media, out=tmp_path / "cat.parquet", workers=0)
     again = scanned([media], ScanRequest(SurveyOptions(), tmp_path / "cat.parquet"))
-    assert (again.tally.known, again.tally.surveyed) == (13, 7)
+    assert (again.stats.known, again.stats.surveyed) == (13, 7)
     assert again.catalog.table.equals(scan(media).table)
 
 
@@ -199,26 +199,26 @@ def test_an_interrupted_scan_keeps_what_each_of_its_workers_has_done(
     media: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     others_done = threading.Event()
-    keep, kept = JournalWriter.keep, list[int]()
+    record, kept = JournalWriter.record, list[int]()
 
-    def keeping(self: JournalWriter, number: int, finding: Finding) -> None:
-        keep(self, number, finding)
+    def keeping(self: JournalWriter, number: int, finding: SurveyResult) -> None:
+        record(self, number, finding)
         kept.append(number)
         if {*range(5), *range(8, 20)} == {*kept}:
             others_done.set()
 
     with monkeypatch.context() as patched:
-        patched.setattr(JournalWriter, "keep", keeping)
+        patched.setattr(JournalWriter, "record", keeping)
         interrupted_at(patched, "05.mp4", lambda: others_done.wait(SECONDS))
         with pytest.raises(KeyboardInterrupt, match="17 of 20 files"):
             scan(media, out=tmp_path / "cat.parquet", workers=2)
     again = scanned([media], ScanRequest(SurveyOptions(), tmp_path / "cat.parquet"))
-    assert again.tally.known == 17
+    assert again.stats.known == 17
     assert again.catalog.table.equals(scan(media).table)
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_what_is_written_before_a_chunk_is_done_changes_no_catalog(
+def test_early_writes_change_no_catalog(
     media: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
     monkeypatch.setattr(_journal, "WRITE_SECONDS", 0.0)
@@ -243,14 +243,14 @@ def test_without_a_journal_an_interrupt_is_what_it_was(media: Path, monkeypatch:
 
 
 def test_chunks_of_pictures_that_are_decoded_are_small() -> None:
-    parts = [Part("", [f"{number}.jpg" for number in range(10_000)])]
-    sizes = [len(chunk) for chunk in _sweep.chunks_of(parts, SurveyOptions(verify="full"))]
-    assert sizes[0] == _sweep.CHUNK_WEIGHT // _sweep.DECODED_WEIGHT
+    parts = [SourceGroup("", [f"{number}.jpg" for number in range(10_000)])]
+    sizes = [len(chunk) for chunk in _chunks.cut_into_chunks(parts, SurveyOptions(verify="full"))]
+    assert sizes[0] == _chunks.CHUNK_WEIGHT // _chunks.DECODED_WEIGHT
     assert sum(sizes) == 10_000
-    assert [len(chunk) for chunk in _sweep.chunks_of(parts, SurveyOptions())] == [8192, 10_000 - 8192]
+    assert [len(chunk) for chunk in _chunks.cut_into_chunks(parts, SurveyOptions())] == [8192, 10_000 - 8192]
 
 
 def test_chunks_know_the_number_of_their_first_source() -> None:
-    parts = [Part("", [f"{number}.mp4" for number in range(count)]) for count in (3, 20, 1)]
-    made = list(_sweep.chunks_of(parts, SurveyOptions()))
+    parts = [SourceGroup("", [f"{number}.mp4" for number in range(count)]) for count in (3, 20, 1)]
+    made = list(_chunks.cut_into_chunks(parts, SurveyOptions()))
     assert [(chunk.start, len(chunk)) for chunk in made] == [(0, 8), (8, 8), (16, 8)]

@@ -93,11 +93,11 @@ def test_values_that_parquet_cannot_hold_become_json_text(tmp_path: Path, values
     out = tmp_path / "catalog.parquet"
     with pytest.warns(UserWarning, match="does not exist|none of its"):
         scan(tmp_path / "list.json", workers=0, out=out)
-    found = Catalog.open(out).table.column("meta")
-    assert pa.types.is_string(found.type) == is_text
+    column = Catalog.open(out).table.column("meta")
+    assert pa.types.is_string(column.type) == is_text
     if is_text:
-        assert [json.loads(value) for value in found.to_pylist()] == values
-    assert len(found) == len(values)
+        assert [json.loads(value) for value in column.to_pylist()] == values
+    assert len(column) == len(values)
 
 
 @pytest.mark.parametrize("others", [({"a": 1}, "t"), ({"a": 1}, {}), ([1], {"a": 1}), ([1], ["a"]), (1, [None])])

@@ -104,7 +104,7 @@ def test_a_line_that_does_not_fit_says_why(tmp_path: Path, line: str, message: s
 
 
 @pytest.mark.parametrize("name", ["list.txt", "list.csv", "list.json", "list.parquet"])
-def test_a_list_that_is_missing_is_told_plainly(tmp_path: Path, name: str) -> None:
+def test_a_missing_list_is_reported(tmp_path: Path, name: str) -> None:
     with pytest.raises(MissingMedia, match=rf"^list .*{name}: there is no such file: check its spelling$"):
         scan(tmp_path / name)
 
@@ -127,7 +127,7 @@ STRAY = r"line {}: the label '{}' is text, but {} of {} labels are integers"
          STRAY.format(8, "xy", 8, 10) + r" \(1 more are text too\)"),
     ],
 )  # fmt: skip
-def test_a_text_among_integer_labels_is_told(tmp_path: Path, name: str, content: str, message: str) -> None:
+def test_a_text_among_integer_labels_gives_a_warning(tmp_path: Path, name: str, content: str, message: str) -> None:
     (tmp_path / name).write_text(content)
     (tmp_path / "a.mp4").touch()
     (tmp_path / "0.mp4").touch()
@@ -147,7 +147,7 @@ def test_a_text_among_integer_labels_is_told(tmp_path: Path, name: str, content:
         "a.mp4 cat\nb.mp4 dog\n",
     ],
 )
-def test_labels_that_are_no_mistake_are_not_told(tmp_path: Path, content: str) -> None:
+def test_correct_labels_give_no_warning(tmp_path: Path, content: str) -> None:
     (tmp_path / "list.txt").write_text(content)
     (tmp_path / "a.mp4").touch()
     with warnings.catch_warnings():
@@ -155,7 +155,7 @@ def test_labels_that_are_no_mistake_are_not_told(tmp_path: Path, content: str) -
         scan(tmp_path / "list.txt", workers=0)
 
 
-def test_empty_labels_of_a_csv_are_told(tmp_path: Path) -> None:
+def test_empty_labels_of_a_csv_give_a_warning(tmp_path: Path) -> None:
     (tmp_path / "a.mp4").touch()
     (tmp_path / "list.csv").write_text("path,label\na.mp4,1\n\nb.mp4,\nc.mp4\nd.mp4,4\ne.mp4,\n")
     message = r"list\.csv: line 4: the label is empty, as in 2 of 5 rows: .*this is fine: .*add the labels"
@@ -168,7 +168,7 @@ def test_empty_labels_of_a_csv_are_told(tmp_path: Path) -> None:
         scan(tmp_path / "list.csv", columns={"label": "class"}, workers=0)
 
 
-def test_empty_labels_that_are_filled_or_asked_for_are_not_told(tmp_path: Path) -> None:
+def test_empty_labels_that_are_filled_or_selected_give_no_warning(tmp_path: Path) -> None:
     (tmp_path / "a.mp4").touch()
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -376,7 +376,7 @@ def test_absolute_paths_that_are_missing_are_rows_alone(tmp_path: Path) -> None:
         ("a.csv", "id,left,right\n1,a.mp4,b.mp4\n2,c.mp4,d.mp4\n", "'left', 'right' all hold names of media files"),
     ],
 )
-def test_what_the_path_is_must_be_clear(tmp_path: Path, name: str, content: str, message: str) -> None:
+def test_an_ambiguous_path_column_is_refused(tmp_path: Path, name: str, content: str, message: str) -> None:
     (tmp_path / name).write_text(content)
     with pytest.raises(UsageError, match=message):
         read_manifest(os.fspath(tmp_path / name))

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from framefeed.catalog.scan._list_columns import ListOptions, renamed
+from framefeed.catalog.scan._list_columns import ListOptions, rename_columns
 from framefeed.catalog.scan._list_text import ListTable
 from framefeed.catalog.scan._manifests import read_manifest
 from framefeed.catalog.scan._scan import scan
@@ -123,8 +123,8 @@ def test_columns_without_a_header_are_named(
     with pytest.raises(UsageError) as caught:
         read(tmp_path, name, content, path_template=template, columns=columns)
     assert advice in str(caught.value)
-    found = read(tmp_path, name, content, path_template="{column_0}.mp4")
-    assert names(tmp_path, found) == ["1.mp4", "2.mp4"]
+    manifest = read(tmp_path, name, content, path_template="{column_0}.mp4")
+    assert names(tmp_path, manifest) == ["1.mp4", "2.mp4"]
 
 
 def test_columns_with_a_header_are_named(tmp_path: Path) -> None:
@@ -145,4 +145,4 @@ def test_a_list_without_lines_has_no_rows(tmp_path: Path, content: str, options:
 def test_names_of_columns_are_counted_once() -> None:
     # Time that grows with the square of their number takes five minutes: the suite's timeout ends it.
     table = pa.table({f"c{number}": pa.array([1]) for number in range(150_000)})
-    assert renamed(ListTable(table), ListOptions()).table.num_columns == 150_000
+    assert rename_columns(ListTable(table), ListOptions()).table.num_columns == 150_000

@@ -1,4 +1,4 @@
-"""Values of lists: kept as they stand, or told; nothing is lost, and no message is without limit."""
+"""Values of lists: nothing is lost without a message, and messages are short."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_a_bad_line_that_is_not_utf8_is_one_bad_row(tmp_path: Path, header: byte
         ('x.mp4,cat,"1', "z.mp4,dog,2\n"),
     ],
 )
-def test_a_quote_that_is_not_closed_is_told(tmp_path: Path, count: int, separator: str, bad: str, last: str) -> None:
+def test_an_open_quote_is_reported(tmp_path: Path, count: int, separator: str, bad: str, last: str) -> None:
     rows = "".join(f"{at}.mp4,cat,{at}\n" for at in range(count))
     for header, line in (("path,label,take\n", 3), ("", 2)):
         content = f"{header}a.mp4,cat,1\n{bad}\n{rows}{last}".replace(",", separator)
@@ -145,7 +145,7 @@ def test_a_quote_that_is_not_closed_is_told(tmp_path: Path, count: int, separato
         read(tmp_path, "list.csv", f'"path,label,take\n{rows}')
 
 
-def test_a_template_does_not_hide_a_quote_that_is_not_closed(tmp_path: Path) -> None:
+def test_a_template_does_not_hide_an_open_quote(tmp_path: Path) -> None:
     rows = "".join(f"{at},cat\n" for at in range(9))
     with pytest.raises(UsageError, match=r"line 11 \('\"9,cat'\): the quote that opens here is not closed"):
         read(tmp_path, "list.csv", f'id,label\n{rows}"9,cat\n{rows}', path_template="{id}.mp4")

@@ -1,4 +1,4 @@
-"""Listing: what is found in folders, in what order, and what counts as the same file."""
+"""Listing: which files of folders are rows, in which order, and which of them are the same file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def make(folder: Path, *files: str) -> None:
         (folder / name).touch()
 
 
-def found(folder: Path, *roots: str) -> list[str]:
+def list_files(folder: Path, *roots: str) -> list[str]:
     paths = list_roots([folder / root for root in roots] or folder).paths
     return [os.path.relpath(path, folder) for path in paths]
 
@@ -33,13 +33,13 @@ def test_folders_give_videos_by_ending_in_the_order_of_their_bytes(tmp_path: Pat
     # By its bytes, which is a name under any locale.
     accented = os.fsdecode("é.mkv".encode())
     make(tmp_path, "b/x.mp4", "b-x.MP4", "a.webm", accented, "b/notes.txt", "Z.ts", "b/c/d.avi", "mp4", ".mp4")
-    assert found(tmp_path) == ["Z.ts", "a.webm", "b-x.MP4", "b/c/d.avi", "b/x.mp4", accented]
+    assert list_files(tmp_path) == ["Z.ts", "a.webm", "b-x.MP4", "b/c/d.avi", "b/x.mp4", accented]
 
 
 def test_the_order_is_not_that_of_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make(tmp_path, *(f"{folder}/{number}.mp4" for folder in "abc" for number in range(5)))
     (tmp_path / "l").symlink_to("b")
-    before = found(tmp_path)
+    before = list_files(tmp_path)
     scandir = os.scandir
 
     class Shuffled:
@@ -54,21 +54,24 @@ def test_the_order_is_not_that_of_the_disk(tmp_path: Path, monkeypatch: pytest.M
         def __exit__(self, *_: object) -> None: ...
 
     monkeypatch.setattr(os, "scandir", Shuffled)
-    assert found(tmp_path) == before == sorted(before)
+    assert list_files(tmp_path) == before == sorted(before)
 
 
 def test_roots_come_in_the_order_given_and_named_files_always(tmp_path: Path) -> None:
     make(tmp_path, "b/1.mp4", "a/1.mp4", "a/poster.jpg")
-    assert found(tmp_path, "b", "a/poster.jpg", "missing.mp4", "a") == [
+    assert list_files(tmp_path, "b", "a/poster.jpg", "missing.mp4", "a") == [
         "b/1.mp4", "a/poster.jpg", "missing.mp4", "a/1.mp4",
     ]  # fmt: skip
 
 
-def test_a_file_met_twice_is_one_row(tmp_path: Path) -> None:
+def test_a_file_listed_twice_is_one_row(tmp_path: Path) -> None:
     make(tmp_path, "a/1.mp4", "a/2.mp4")
     (tmp_path / "link.mp4").symlink_to("a/1.mp4")
     (tmp_path / "folder").symlink_to("a")
-    assert found(tmp_path, "a/2.mp4", "a", "./a/1.mp4", "link.mp4", "folder", "folder/2.mp4") == ["a/2.mp4", "a/1.mp4"]
+    assert list_files(tmp_path, "a/2.mp4", "a", "./a/1.mp4", "link.mp4", "folder", "folder/2.mp4") == [
+        "a/2.mp4",
+        "a/1.mp4",
+    ]
 
 
 def test_S16_loops_of_links_end(tmp_path: Path) -> None:
@@ -77,24 +80,24 @@ def test_S16_loops_of_links_end(tmp_path: Path) -> None:
     (tmp_path / "a" / "self").symlink_to("self")
     (tmp_path / "loop.mp4").symlink_to("loop.mp4")
     (tmp_path / "broken.mp4").symlink_to("nowhere")
-    assert found(tmp_path) == ["a/1.mp4", "broken.mp4", "loop.mp4"]
+    assert list_files(tmp_path) == ["a/1.mp4", "broken.mp4", "loop.mp4"]
 
 
 def test_linked_folders_are_followed(tmp_path: Path) -> None:
     make(tmp_path, "data/1.mp4", "set/2.mp4")
     (tmp_path / "set" / "more").symlink_to("../data")
-    assert found(tmp_path, "set") == ["set/2.mp4", "set/more/1.mp4"]
+    assert list_files(tmp_path, "set") == ["set/2.mp4", "set/more/1.mp4"]
 
 
 def test_of_several_links_to_a_folder_the_first_counts_and_fewer_links_before_more(tmp_path: Path) -> None:
     make(tmp_path, "data/1.mp4", "data/in/2.mp4", "set/a/0.mp4", "set/b/0.mp4")
     (tmp_path / "set" / "a" / "m").symlink_to("../../data")
     (tmp_path / "set" / "b" / "l").symlink_to("../../data")
-    assert found(tmp_path, "set") == ["set/a/0.mp4", "set/a/m/1.mp4", "set/a/m/in/2.mp4", "set/b/0.mp4"]
+    assert list_files(tmp_path, "set") == ["set/a/0.mp4", "set/a/m/1.mp4", "set/a/m/in/2.mp4", "set/b/0.mp4"]
     (tmp_path / "far").mkdir()
     (tmp_path / "far" / "more").symlink_to("../data")
     (tmp_path / "set" / "a" / "a").symlink_to("../../far")
-    assert found(tmp_path, "set")[1:3] == ["set/a/m/1.mp4", "set/a/m/in/2.mp4"]
+    assert list_files(tmp_path, "set")[1:3] == ["set/a/m/1.mp4", "set/a/m/in/2.mp4"]
 
 
 def test_of_a_file_and_its_links_the_file_is_the_row(tmp_path: Path) -> None:
@@ -103,17 +106,17 @@ def test_of_a_file_and_its_links_the_file_is_the_row(tmp_path: Path) -> None:
     (tmp_path / "b" / "3.jpg").symlink_to("1.jpg")
     (tmp_path / "b" / "out.jpg").symlink_to("../data/2.jpg")
     (tmp_path / "l").symlink_to("b")
-    assert found(tmp_path, "l") == ["l/1.jpg", "l/out.jpg"]
-    assert found(tmp_path, "l", "data") == ["l/1.jpg", "data/2.jpg"]
-    assert found(tmp_path, "data", "b") == ["data/2.jpg", "b/1.jpg"]
-    assert found(tmp_path, "b/3.jpg", "b/0.jpg", "b/1.jpg") == ["b/1.jpg"]
-    assert found(tmp_path, "b/3.jpg", "b/0.jpg") == ["b/3.jpg"]
+    assert list_files(tmp_path, "l") == ["l/1.jpg", "l/out.jpg"]
+    assert list_files(tmp_path, "l", "data") == ["l/1.jpg", "data/2.jpg"]
+    assert list_files(tmp_path, "data", "b") == ["data/2.jpg", "b/1.jpg"]
+    assert list_files(tmp_path, "b/3.jpg", "b/0.jpg", "b/1.jpg") == ["b/1.jpg"]
+    assert list_files(tmp_path, "b/3.jpg", "b/0.jpg") == ["b/3.jpg"]
 
 
 def labelled(folder: Path, *roots: str, **options: Any) -> list[tuple[str, str]]:
     listing = list_roots([folder / root for root in roots] or folder, by_parent=True, **options)
     paths = [os.path.relpath(path, folder) for path in listing.paths]
-    return list(zip(paths, listing.parents().to_pylist(), strict=True))
+    return list(zip(paths, listing.label_by_folder().to_pylist(), strict=True))
 
 
 def test_a_linked_file_is_a_row_for_each_label(tmp_path: Path) -> None:
@@ -140,7 +143,7 @@ def test_a_linked_folder_is_listed_by_each_name_that_labels(tmp_path: Path) -> N
         ("data/back/b.mp4", "back"), ("data/c.mp4", "data"), ("jump/a.mp4", "jump"),
         ("run/a.mp4", "run"), ("run/in/b.mp4", "in"), ("run/in/more/c.mp4", "more"),
     ]  # fmt: skip
-    assert found(tmp_path) == ["data/c.mp4", "run/a.mp4", "run/in/b.mp4"]
+    assert list_files(tmp_path) == ["data/c.mp4", "run/a.mp4", "run/in/b.mp4"]
 
 
 def test_a_linked_folder_of_frames_is_a_row_for_each_label(tmp_path: Path) -> None:
@@ -152,7 +155,7 @@ def test_a_linked_folder_of_frames_is_a_row_for_each_label(tmp_path: Path) -> No
     assert rows == [("data/w", "data"), ("hop/w", "hop"), ("jump/v", "jump"), ("run/v", "run")]
 
 
-def test_what_is_met_again_is_counted(tmp_path: Path) -> None:
+def test_repeated_files_and_folders_are_counted(tmp_path: Path) -> None:
     make(tmp_path, "a/1.mp4", "a/2.mp4")
     (tmp_path / "a" / "link.mp4").symlink_to("1.mp4")
     (tmp_path / "a" / "up").symlink_to("..")
@@ -167,7 +170,7 @@ def test_what_is_met_again_is_counted(tmp_path: Path) -> None:
 def test_hard_links_are_rows_of_their_own(tmp_path: Path) -> None:
     make(tmp_path, "a/1.jpg")
     os.link(tmp_path / "a" / "1.jpg", tmp_path / "a" / "2.jpg")
-    assert found(tmp_path) == ["a/1.jpg", "a/2.jpg"]
+    assert list_files(tmp_path) == ["a/1.jpg", "a/2.jpg"]
 
 
 def test_folders_interleave_with_files_by_bytes(tmp_path: Path) -> None:
@@ -195,8 +198,8 @@ def test_a_folder_that_holds_pictures_is_one_row(tmp_path: Path) -> None:
         ("a", "image_folder"), ("a-.mp4", "files"), ("a/b", "image_folder"), ("a/b/x.mp4", "files"),
         ("c/d/e", "image_folder"), ("one", "image_folder"),
     ]  # fmt: skip
-    assert listed.texts(str(tmp_path)).to_pylist() == [path for path, _ in kinds]
-    assert listed.parents().to_pylist()[2:5] == ["a", "b", "d"]
+    assert listed.make_source_column(str(tmp_path)).to_pylist() == [path for path, _ in kinds]
+    assert listed.label_by_folder().to_pylist()[2:5] == ["a", "b", "d"]
     assert list_roots(tmp_path / "a" / "b", image_folders="video").paths[0] == str(tmp_path / "a" / "b")
     assert list_roots(str(tmp_path / "[ac]*"), image_folders="video").paths[:2] == [
         str(tmp_path / "a"), str(tmp_path / "a-.mp4"),
@@ -218,20 +221,20 @@ def test_a_missing_root_is_a_mistake_among_named_files_it_is_a_row(tmp_path: Pat
         with pytest.raises(MissingMedia, match=named[-1]):
             list_roots([tmp_path / name for name in named])
     (tmp_path / "list.txt").write_text("missing.mp4\n")
-    assert found(tmp_path, "a.mp4", "missing.mp4") == ["a.mp4", "missing.mp4"]
-    assert found(tmp_path, "list.txt") == ["missing.mp4"]
+    assert list_files(tmp_path, "a.mp4", "missing.mp4") == ["a.mp4", "missing.mp4"]
+    assert list_files(tmp_path, "list.txt") == ["missing.mp4"]
 
 
 def test_globs(tmp_path: Path) -> None:
     make(tmp_path, "a/1.jpg", "a/b/2.jpg", "a/b/.3.jpg", "a-b/4.png", "c/5.odd", "[x].jpg", "x.jpg")
-    assert found(tmp_path, "**/*.jpg") == ["[x].jpg", "a/1.jpg", "a/b/2.jpg", "x.jpg"]
-    assert found(tmp_path, "a*") == ["a-b/4.png", "a/1.jpg", "a/b/.3.jpg", "a/b/2.jpg"]
-    assert found(tmp_path, "c/*") == ["c/5.odd"]
-    assert found(tmp_path, "a/b/.*") == ["a/b/.3.jpg"]
-    assert found(tmp_path, "[x].jpg") == ["[x].jpg"]
-    assert found(tmp_path, "a/**", "a") == ["a/1.jpg", "a/b/2.jpg", "a/b/.3.jpg"]
+    assert list_files(tmp_path, "**/*.jpg") == ["[x].jpg", "a/1.jpg", "a/b/2.jpg", "x.jpg"]
+    assert list_files(tmp_path, "a*") == ["a-b/4.png", "a/1.jpg", "a/b/.3.jpg", "a/b/2.jpg"]
+    assert list_files(tmp_path, "c/*") == ["c/5.odd"]
+    assert list_files(tmp_path, "a/b/.*") == ["a/b/.3.jpg"]
+    assert list_files(tmp_path, "[x].jpg") == ["[x].jpg"]
+    assert list_files(tmp_path, "a/**", "a") == ["a/1.jpg", "a/b/2.jpg", "a/b/.3.jpg"]
     with pytest.raises(UsageError, match=r"\*\.mp4: this pattern matches no file"):
-        found(tmp_path, "**/*.mp4")
+        list_files(tmp_path, "**/*.mp4")
 
 
 def test_S16_globs_do_not_run_in_circles(tmp_path: Path) -> None:
@@ -239,8 +242,8 @@ def test_S16_globs_do_not_run_in_circles(tmp_path: Path) -> None:
     for name in ("x", "y", "z"):
         (tmp_path / "a" / name).symlink_to("..")
     (tmp_path / "a" / "self.jpg").symlink_to("self.jpg")
-    assert found(tmp_path, "**/*.jpg") == ["a/1.jpg", "a/self.jpg"]
-    assert found(tmp_path, "**/a/**/*.jpg", "*/*/*/*.jpg") == ["a/1.jpg", "a/self.jpg"]
+    assert list_files(tmp_path, "**/*.jpg") == ["a/1.jpg", "a/self.jpg"]
+    assert list_files(tmp_path, "**/a/**/*.jpg", "*/*/*/*.jpg") == ["a/1.jpg", "a/self.jpg"]
 
 
 # --- what must not hurt -----------------------------------------------------------------------------
@@ -251,7 +254,7 @@ def test_S16_special_files_are_listed_without_being_opened(tmp_path: Path) -> No
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(os.path.relpath(tmp_path / "socket.mp4"))
         (tmp_path / "folder.mp4").mkdir()
-        assert found(tmp_path) == ["pipe.mp4", "socket.mp4"]
+        assert list_files(tmp_path) == ["pipe.mp4", "socket.mp4"]
 
 
 def test_D10_odd_names(tmp_path: Path) -> None:
@@ -284,7 +287,7 @@ def test_a_folder_that_cannot_be_listed_is_a_row(tmp_path: Path, monkeypatch: py
 def test_S16_a_folder_that_cannot_be_listed_is_a_row_of_a_glob(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make(tmp_path, "a/1.mp4", "b/2.mp4")
     refuse(monkeypatch, "/a")
-    assert found(tmp_path, "**/*.mp4") == ["a", "b/2.mp4"]
+    assert list_files(tmp_path, "**/*.mp4") == ["a", "b/2.mp4"]
 
 
 def test_S16_a_very_deep_tree_ends_in_a_typed_row(tmp_path: Path) -> None:
@@ -352,7 +355,7 @@ def test_lines_of_a_manifest_are_rows_unless_they_add_nothing(tmp_path: Path) ->
     make(tmp_path, "a.mp4", "b.mp4")
     (tmp_path / "x.csv").write_text("path,start\na.mp4,1\na.mp4,2\na.mp4,1\nb.mp4,\nb.mp4,\nmissing.mp4,5\n")
     listed = list_roots([tmp_path, tmp_path / "x.csv", tmp_path / "b.mp4"])
-    rows = zip(listed.paths, listed.taken_columns().column("start").to_pylist(), strict=True)
+    rows = zip(listed.paths, listed.get_columns().column("start").to_pylist(), strict=True)
     assert [(os.path.basename(path), start) for path, start in rows] == [
         ("a.mp4", 1), ("b.mp4", None), ("a.mp4", 2), ("missing.mp4", 5),
     ]  # fmt: skip
@@ -364,8 +367,8 @@ def test_lines_of_a_manifest_have_texts_and_parents_like_walked_files(tmp_path: 
     (tmp_path / "full.txt").write_text(f"{tmp_path}/b/c/2.jpg\n{tmp_path}/3.jpg\n{tmp_path}/a/1.jpg\n")
     for name in ("list.txt", "full.txt"):
         listed = list_roots([tmp_path / name, tmp_path])
-        assert listed.texts(str(tmp_path)).to_pylist() == ["b/c/2.jpg", "3.jpg", "a/1.jpg"]
-        assert listed.parents().to_pylist() == ["c", tmp_path.name, "a"]
+        assert listed.make_source_column(str(tmp_path)).to_pylist() == ["b/c/2.jpg", "3.jpg", "a/1.jpg"]
+        assert listed.label_by_folder().to_pylist() == ["c", tmp_path.name, "a"]
 
 
 def test_a_file_that_a_manifest_names_with_columns_is_no_row_again(tmp_path: Path) -> None:
@@ -394,7 +397,7 @@ def test_columns_of_several_manifests_are_joined(tmp_path: Path) -> None:
     (tmp_path / "y.csv").write_text("path,label,take,more\nb.mp4,cat,1.5,x\n")
     (tmp_path / "z.txt").write_text("c.mp4\n")
     listed = list_roots([tmp_path / "z.txt", tmp_path / "x.csv", tmp_path / "y.csv"])
-    assert listed.taken_columns().to_pydict() == {
+    assert listed.get_columns().to_pydict() == {
         "label": [None, "1", "cat"], "take": [None, 1.0, 1.5], "more": [None, None, "x"],
     }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Law: whatever lies in some folders, list_roots gives what a plain walk with a path for every file gives."""
+"""Law: list_roots lists the same files as a simple walk with a path for every file."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framefeed.catalog._names import escape, stored
+from framefeed.catalog._names import escape, to_stored_name
 from framefeed.catalog.scan._listing import list_roots
-from framefeed.catalog.scan._rows import ALL_MEDIA_SUFFIXES, PICTURE_SUFFIXES, Listing, suffix_of
+from framefeed.catalog.scan._rows import ALL_MEDIA_SUFFIXES, PICTURE_SUFFIXES, Listing, get_suffix
 from framefeed.errors import UsageError
 
 E_ACUTE = os.fsdecode("é".encode())  # by its bytes, which are a name under any locale
@@ -95,11 +95,11 @@ def walked(root: str, image_folders: str, seen: set[tuple[int, int]]) -> Iterato
         inner = [path for path in paths if os.path.isdir(path)]
         links += [path for path in inner if os.path.islink(path)]
         folders += [path for path in reversed(inner) if not os.path.islink(path)]
-        files = [path for path in paths if path not in inner and suffix_of(path) in ALL_MEDIA_SUFFIXES]
+        files = [path for path in paths if path not in inner and get_suffix(path) in ALL_MEDIA_SUFFIXES]
         if image_folders == "video":
-            if any(suffix_of(path) in PICTURE_SUFFIXES for path in files):
+            if any(get_suffix(path) in PICTURE_SUFFIXES for path in files):
                 yield folder, True
-            files = [path for path in files if suffix_of(path) not in PICTURE_SUFFIXES]
+            files = [path for path in files if get_suffix(path) not in PICTURE_SUFFIXES]
         yield from ((path, False) for path in files)
 
 
@@ -130,9 +130,9 @@ def check_columns_of_text(listing: Listing, top: str) -> None:
     paths = listing.paths
     assert listing.num_rows == len(paths) == len(listing.column_rows)
     for root in (None, top, os.path.join(top, "a")):
-        assert listing.texts(root).to_pylist() == [stored(path, root) for path in paths]
+        assert listing.make_source_column(root).to_pylist() == [to_stored_name(path, root) for path in paths]
     parents = [escape(os.path.basename(os.path.dirname(path))) for path in paths]
-    assert listing.parents().to_pylist() == parents
+    assert listing.label_by_folder().to_pylist() == parents
     assert all(group.names and not group.folder.endswith("/") for group in listing.groups)
 
 
@@ -141,11 +141,11 @@ def all_labelled(folder: str, image_folders: str, above: frozenset[str] = frozen
     real = os.path.realpath(folder)
     names = [name for name in os.listdir(folder) if not os.path.isdir(os.path.join(folder, name))]
     if image_folders == "video":
-        if any(suffix_of(name) in PICTURE_SUFFIXES for name in names):
+        if any(get_suffix(name) in PICTURE_SUFFIXES for name in names):
             yield real, os.path.basename(os.path.dirname(folder))
-        names = [name for name in names if suffix_of(name) not in PICTURE_SUFFIXES]
+        names = [name for name in names if get_suffix(name) not in PICTURE_SUFFIXES]
     for name in names:
-        if suffix_of(name) in ALL_MEDIA_SUFFIXES:
+        if get_suffix(name) in ALL_MEDIA_SUFFIXES:
             yield os.path.realpath(os.path.join(folder, name)), os.path.basename(folder)
     if real in above:
         return

@@ -140,7 +140,7 @@ def test_parquet_columns_keep_their_types(tmp_path: Path, kind: pa.DataType) -> 
         ("list.csv", "path,label,label\na,b,c\n"),
     ],
 )
-def test_what_is_no_manifest_is_the_users_mistake(tmp_path: Path, name: str, content: str) -> None:
+def test_other_files_as_manifest_are_a_usage_error(tmp_path: Path, name: str, content: str) -> None:
     with pytest.raises(UsageError, match=name):
         read(tmp_path, name, content)
 
@@ -194,7 +194,7 @@ UCF101 = "Archery/v_Archery_g08_c01.avi 3\r\nArchery/v_Archery_g08_c02.avi 12\r\
         ("train.json", JSON_LINES, ["a/v1.mp4", "a/v2.mp4"]),
     ],
 )  # fmt: skip
-def test_a_path_and_a_label_are_told_apart(tmp_path: Path, name: str, content: bytes | str, paths: list[str]) -> None:
+def test_a_path_and_a_label_are_split(tmp_path: Path, name: str, content: bytes | str, paths: list[str]) -> None:
     manifest = read(tmp_path, name, content)
     assert names(tmp_path, manifest) == paths
     assert manifest.columns.to_pydict() == {"label": [3, 12]}
@@ -259,11 +259,11 @@ def test_a_template_sees_values_only(tmp_path: Path, template: str) -> None:
         ("a.mp4,3\nb.mp4,4\n", {"take": -1}, {"take": [3, 4]}),
     ],
 )
-def test_columns_say_what_is_what(
+def test_columns_name_the_fields(
     tmp_path: Path, content: str, columns: dict[str, str | int], expected: dict[str, list[Any]]
 ) -> None:
-    found = read(tmp_path, "list.csv", content, columns=columns).columns.to_pydict()
-    assert {name: found[name] for name in expected} == expected
+    converted = read(tmp_path, "list.csv", content, columns=columns).columns.to_pydict()
+    assert {name: converted[name] for name in expected} == expected
 
 
 def test_columns_of_text(tmp_path: Path) -> None:
@@ -286,7 +286,7 @@ def test_columns_of_text(tmp_path: Path) -> None:
         ("list.json", "{", None, "not readable as json"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_told_is_asked(
+def test_ambiguous_columns_are_refused(
     tmp_path: Path, name: str, content: str, columns: dict[str, str | int] | None, message: str
 ) -> None:
     with pytest.raises(UsageError, match=message) as caught:
@@ -304,7 +304,7 @@ def test_what_cannot_be_told_is_asked(
         ({"columns": {"path": 0}, "path_template": "{a}"}, "give one of the two"),
     ],
 )
-def test_options_that_are_none_are_refused(options: dict[str, Any], message: str) -> None:
+def test_wrong_options_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         ListOptions(**options)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.catalog._names import absolute, escape, printable, resolved, stored, unescape, without_dots
+from framefeed.catalog._names import absolute, escape, printable, resolve_name, to_stored_name, unescape, without_dots
 
 
 @given(st.binary().map(lambda name: name.replace(b"\0", b"\1")))
@@ -46,8 +46,8 @@ def test_messages_are_valid_utf8() -> None:
     ],
 )
 def test_stored_names_come_back(name: str, root: str | None, text: str) -> None:
-    assert stored(name, root) == text
-    assert resolved(text, root) == name
+    assert to_stored_name(name, root) == text
+    assert resolve_name(text, root) == name
 
 
 @pytest.mark.parametrize(

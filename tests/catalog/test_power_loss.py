@@ -1,4 +1,4 @@
-"""A loss of power while a catalog is written leaves the catalog before or the new one, each whole (C01)."""
+"""After a loss of power while a catalog is written, the old catalog or the new one is complete (C01)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scans that are interrupted, killed, run again: what was found out is not lost, and never believed too long."""
+"""Scans that are interrupted, killed and run again: results are kept, and not used for files that changed."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from framefeed.catalog import _sweep
-from framefeed.catalog._arrow import gathered
+from framefeed.catalog import _chunks
+from framefeed.catalog._arrow import gather_rows
 from framefeed.catalog._catalog import Catalog
 from framefeed.catalog._survey import SurveyOptions
 from framefeed.catalog.scan import _journal, _resuming
-from framefeed.catalog.scan._journal import JOURNALED, Journal, checksum
+from framefeed.catalog.scan._journal import JOURNALED, Journal, compute_checksum
 from framefeed.catalog.scan._scan import catalog_of, scan
 from framefeed.errors import UsageError
 from framefeed.testing import ClipSpec
@@ -80,8 +80,8 @@ def media(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_sweep, "CHUNK_WEIGHT", 8)
-    monkeypatch.setattr(_sweep, "VIDEO_WEIGHT", 4)
+    monkeypatch.setattr(_chunks, "CHUNK_WEIGHT", 8)
+    monkeypatch.setattr(_chunks, "VIDEO_WEIGHT", 4)
 
 
 def content(path: Path) -> list[bytes]:
@@ -105,9 +105,9 @@ def test_a_second_scan_opens_no_file(media: Path, tmp_path: Path) -> None:
 
 def test_processes_write_what_one_thread_does(media: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scan(media, out=tmp_path / "one.parquet", workers=0)
-    monkeypatch.setattr(_sweep, "PROCESSES_PAY", 1)
-    chunks = list(_sweep.chunks_of([_sweep.Part("", [f"{n}.png" for n in range(40)])], SurveyOptions()))
-    assert _sweep.way_of(chunks, SurveyOptions(workers=2)) == _sweep.Way(2, "processes")
+    monkeypatch.setattr(_chunks, "MIN_PICTURES_FOR_PROCESSES", 1)
+    chunks = list(_chunks.cut_into_chunks([_chunks.SourceGroup("", [f"{n}.png" for n in range(40)])], SurveyOptions()))
+    assert _chunks.choose_workers(chunks, SurveyOptions(workers=2)) == (2, "processes")
     scan(media, out=tmp_path / "two.parquet", workers=2)
     assert content(tmp_path / "two.parquet") == content(tmp_path / "one.parquet")
 
@@ -119,11 +119,11 @@ def test_processes_write_what_one_thread_does(media: Path, tmp_path: Path, monke
 def test_pictures_are_shared_among_processes_once_there_are_many(
     monkeypatch: pytest.MonkeyPatch, pictures: int, videos: int, kind: str
 ) -> None:
-    monkeypatch.setattr(_sweep, "PROCESSES_PAY", 1003)
+    monkeypatch.setattr(_chunks, "MIN_PICTURES_FOR_PROCESSES", 1003)
     names = [*(f"{n}.png" for n in range(pictures)), *(f"{n}.mp4" for n in range(videos))]
-    chunks = list(_sweep.chunks_of([_sweep.Part("", names)], SurveyOptions()))
-    way = _sweep.way_of(chunks, SurveyOptions(workers=2))
-    assert way == (_sweep.Way(0, "threads") if kind == "inline" else _sweep.Way(2, kind))
+    chunks = list(_chunks.cut_into_chunks([_chunks.SourceGroup("", names)], SurveyOptions()))
+    workers = _chunks.choose_workers(chunks, SurveyOptions(workers=2))
+    assert workers == ((0, "threads") if kind == "inline" else (2, kind))
 
 
 CHANGES: dict[str, Callable[[Path], object]] = {
@@ -142,7 +142,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_changed_is_found_out_anew(media: Path, tmp_path: Path, change: str) -> None:
+def test_changed_files_are_surveyed_again(media: Path, tmp_path: Path, change: str) -> None:
     scan(media, out=tmp_path / "cat.parquet", label_from="parent")
     CHANGES[change](media)
     gone_on = scan(media, out=tmp_path / "cat.parquet", label_from="parent")
@@ -162,7 +162,7 @@ def test_only_what_changed_is_opened(media: Path, tmp_path: Path) -> None:
     assert touched == {os.fspath(media / "b" / "p01.png")}
 
 
-def test_other_questions_are_asked_anew(media: Path, tmp_path: Path) -> None:
+def test_other_settings_survey_again(media: Path, tmp_path: Path) -> None:
     target = tmp_path / "cat.parquet"
     scan(media, out=target, depth="header")
     assert scan(media, out=target).has_frame_indexes
@@ -172,7 +172,7 @@ def test_other_questions_are_asked_anew(media: Path, tmp_path: Path) -> None:
     assert Catalog.open(target).classes == ["a", "b"]
 
 
-def test_lines_of_a_manifest_go_on_too(media: Path, tmp_path: Path) -> None:
+def test_lines_of_a_manifest_are_resumed(media: Path, tmp_path: Path) -> None:
     lines = "".join(f"a/p00.mp4,{n}\na/p{2 * n:02d}.png,{n}\n" for n in range(5))
     (media / "list.csv").write_text(f"path,take\n{lines}")
     first = scan(media / "list.csv", out=tmp_path / "cat.parquet")
@@ -216,7 +216,7 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, after: int, error: BaseExceptio
 
 @pytest.mark.parametrize("after", [0, 1, 5])
 @pytest.mark.parametrize("workers", [0, 2])
-def test_an_interrupted_scan_goes_on(
+def test_an_interrupted_scan_continues(
     media: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int, workers: int
 ) -> None:
     target = tmp_path / "cat.parquet"
@@ -271,13 +271,13 @@ def test_a_damaged_journal_is_never_believed(data: st.DataObject, tmp_path_facto
         content[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))
     path.write_bytes(content)
     with Journal(os.fspath(folder / "cat.parquet"), {}) as journal:
-        for piece in journal.pieces():
-            told = pa.Table.from_batches(piece.facts, JOURNALED)
-            assert told.equals(pa.Table.from_batches([facts]).slice(0, len(told)))
+        for run in journal.read_runs():
+            report = pa.Table.from_batches(run.facts, JOURNALED)
+            assert report.equals(pa.Table.from_batches([facts]).slice(0, len(report)))
     shutil.rmtree(folder)
 
 
-def test_journals_of_other_questions_are_not_read(media: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_journals_of_other_settings_are_not_read(media: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal_of(media, tmp_path / "cat.parquet", monkeypatch)
     made = scan(media, out=tmp_path / "cat.parquet", verify="full")
     assert made.table.equals(scan(media, verify="full").table)
@@ -290,7 +290,7 @@ def test_two_scans_to_one_catalog_do_not_mix(media: Path, tmp_path: Path) -> Non
     scan(media, out=target)
 
 
-def test_what_is_not_ours_stays_in_the_journals_folder(media: Path, tmp_path: Path) -> None:
+def test_other_files_stay_in_the_journals_folder(media: Path, tmp_path: Path) -> None:
     (tmp_path / "cat.parquet.journal").mkdir()
     (tmp_path / "cat.parquet.journal" / "notes.txt").write_text("mine")
     scan(media, out=tmp_path / "cat.parquet")
@@ -304,13 +304,13 @@ def test_checksums_are_those_of_what_is_read_back(tmp_path: Path) -> None:
         with pa.OSFile(os.fspath(tmp_path / "x"), "wb") as file, pa.ipc.new_stream(file, JOURNALED) as writer:
             writer.write_batch(part)
         with pa.OSFile(os.fspath(tmp_path / "x")) as file:
-            assert checksum(pa.ipc.open_stream(file).read_next_batch()) == checksum(part)
+            assert compute_checksum(pa.ipc.open_stream(file).read_next_batch()) == compute_checksum(part)
 
 
 def test_the_disk_is_full(media: Path, tmp_path: Path) -> None:
-    told = report_of("tests.catalog.full_disk", os.fspath(media), os.fspath(tmp_path))
-    assert "make room on the disk and run the same scan again" in told["error"]
-    assert told["kept"] > 0
+    report = report_of("tests.catalog.full_disk", os.fspath(media), os.fspath(tmp_path))
+    assert "make room on the disk and run the same scan again" in report["error"]
+    assert report["kept"] > 0
     made = Catalog.open(tmp_path / "cat.parquet")
     assert made.table.equals(scan(media).table)
 
@@ -326,12 +326,12 @@ def test_stopped_at_every_step_and_size(tmp_path: Path) -> None:
     (folder / "b" / "text.mp4").write_text("no video")
     (tmp_path / "work").mkdir()
     parts = str(either(short=1, long=2))
-    told = report_of("tests.catalog.stopped_scan", os.fspath(folder), os.fspath(tmp_path / "work"), parts)
-    assert set(told["statuses"]) == {0, 3, -signal.SIGKILL, -signal.SIGXFSZ}
-    assert (told["torn"], told["unequal"]) == ([], [])
+    report = report_of("tests.catalog.stopped_scan", os.fspath(folder), os.fspath(tmp_path / "work"), parts)
+    assert set(report["statuses"]) == {0, 3, -signal.SIGKILL, -signal.SIGXFSZ}
+    assert (report["torn"], report["unequal"]) == ([], [])
 
 
-def test_D10_odd_names_are_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_D10_odd_names_are_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     media, target = tmp_path / os.fsdecode(b"\xff"), tmp_path / "cat.parquet"
     for number, name in enumerate(
         [b"caf\xe9", b"new\nline", b" ", b"%s", b"x" * 251, "\N{SNOWMAN}".encode(), b"a", b"b"]
@@ -396,7 +396,7 @@ def test_files_of_long_ago_and_of_far_ahead(media: Path, tmp_path: Path, year: i
     assert catalog_of([made[0]]).num_frames.tolist() == [5]
 
 
-def test_what_fails_in_a_folder_that_was_moved_is_told_by_its_new_name(media: Path, tmp_path: Path) -> None:
+def test_failures_in_a_moved_folder_name_its_new_path(media: Path, tmp_path: Path) -> None:
     target = tmp_path / "cat.parquet"
     scan(media, out=target, root=media)
     moved = media.rename(tmp_path / "moved")
@@ -426,14 +426,14 @@ def test_a_journal_that_is_removed_while_another_scan_locks_it(
         scan(media, out=tmp_path / "cat.parquet")
 
 
-def test_what_keeps_a_journal_from_being_written_is_told(media: Path, tmp_path: Path) -> None:
+def test_journal_write_errors_name_cause_and_remedy(media: Path, tmp_path: Path) -> None:
     (tmp_path / "cat.parquet.journal").write_text("mine")
     with pytest.raises(UsageError, match=r"cat\.parquet\.journal must be a folder.*move it away"):
         scan(media, out=tmp_path / "cat.parquet")
 
 
 @pytest.mark.parametrize(("number", "advice"), [(errno.EACCES, "choose another name"), (errno.ENOSPC, "make room")])
-def test_where_nothing_was_begun_nothing_is_said_to_go_on(
+def test_without_rows_the_message_promises_no_continuation(
     media: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, advice: str
 ) -> None:
     def refuse(path: Path, *_: Any, **__: Any) -> None:
@@ -455,17 +455,17 @@ def test_where_nothing_was_begun_nothing_is_said_to_go_on(
 
 
 def test_a_worker_that_is_killed_costs_no_row(media: Path, tmp_path: Path) -> None:
-    told = report_of("tests.catalog.lost_worker", os.fspath(media), os.fspath(tmp_path / "cat.parquet"))
-    assert re.search(r"killed by SIGKILL.* files, from .*/b/.* to .*/b/.*: run the same scan again", told["told"])
-    assert told["kept"] > 1000
-    assert told["rows"] == 46
+    report = report_of("tests.catalog.lost_worker", os.fspath(media), os.fspath(tmp_path / "cat.parquet"))
+    assert re.search(r"killed by SIGKILL.* files, from .*/b/.* to .*/b/.*: run the same scan again", report["told"])
+    assert report["kept"] > 1000
+    assert report["rows"] == 46
     assert Catalog.open(tmp_path / "cat.parquet").table.equals(scan(media).table)
 
 
-def test_workers_end_with_the_scan_whoever_keeps_its_error(
+def test_workers_end_with_the_scan_even_if_its_error_is_kept(
     media: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_sweep, "PROCESSES_PAY", 1)
+    monkeypatch.setattr(_chunks, "MIN_PICTURES_FOR_PROCESSES", 1)
     before = children_of(os.getpid())
     with monkeypatch.context() as patched:
         interrupted(patched, 1, KeyboardInterrupt())
@@ -479,28 +479,30 @@ def test_workers_end_with_the_scan_whoever_keeps_its_error(
 def test_kill_9_at_random_moments(media: Path, tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     moments = either(short=20, long=50)
-    told = report_of("tests.catalog.killed_scan", os.fspath(media), os.fspath(tmp_path / "work"), str(moments))
-    assert told["rows"] == 46
-    assert told["kills"] >= moments // 2
-    assert told["journals"] > moments // 5
-    assert (told["unequal"], told["left"]) == (0, 0)
+    report = report_of("tests.catalog.killed_scan", os.fspath(media), os.fspath(tmp_path / "work"), str(moments))
+    assert report["rows"] == 46
+    assert report["kills"] >= moments // 2
+    assert report["journals"] > moments // 5
+    assert (report["unequal"], report["left"]) == (0, 0)
 
 
 @given(sizes=st.lists(st.integers(1, 7), min_size=1, max_size=6), at_once=st.integers(1, 9), data=st.data())
-def test_gathered_rows_are_those_asked_for(sizes: list[int], at_once: int, data: st.DataObject) -> None:
+def test_gathered_rows_are_the_selected_rows(sizes: list[int], at_once: int, data: st.DataObject) -> None:
     starts = np.cumsum([0, *sizes])
     batches = [
         pa.RecordBatch.from_pydict({"n": list(range(start, start + size))})
         for start, size in zip(starts, sizes, strict=False)
     ]
     rows = data.draw(st.lists(st.integers(0, int(starts[-1]) - 1), max_size=30))
-    got = [n for batch in gathered(batches, np.array(rows, np.int64), at_once) for n in batch.column("n").to_pylist()]
+    got = [
+        n for batch in gather_rows(batches, np.array(rows, np.int64), at_once) for n in batch.column("n").to_pylist()
+    ]
     assert got == rows
 
 
-def test_stat_all_says_what_cannot_be_had(tmp_path: Path) -> None:
+def test_stat_all_marks_missing_facts(tmp_path: Path) -> None:
     picture(tmp_path / "a.png")
-    parts = [_sweep.Part(f"{tmp_path}/", ["a.png", "no.png"]), _sweep.Part("", [b"bytes"], "sources")]
+    parts = [_chunks.SourceGroup(f"{tmp_path}/", ["a.png", "no.png"]), _chunks.SourceGroup("", [b"bytes"], "sources")]
     size, time = _resuming.stat_all(parts)
     facts = (tmp_path / "a.png").stat()
     assert (size.tolist(), time.tolist()) == ([facts.st_size, -1, -1], [facts.st_mtime_ns, -1, -1])

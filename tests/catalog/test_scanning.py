@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from framefeed.catalog import _survey, _sweep
+from framefeed.catalog import _chunks, _survey
 from framefeed.catalog._catalog import Catalog
 from framefeed.catalog.scan._scan import catalog_of, scan
 from framefeed.errors import MissingMedia, ResourceExhausted, UnreadableMedia, UsageError, WorkerLost
@@ -305,9 +305,9 @@ def test_a_bug_in_a_worker_is_not_taken_for_a_bad_file(data: Path, monkeypatch: 
         raise ZeroDivisionError
 
     monkeypatch.setattr(_survey, "index_media", broken)
-    with pytest.raises(ZeroDivisionError) as told:
+    with pytest.raises(ZeroDivisionError) as raised:
         scan(data)
-    assert str(data / "cat" / "a.mp4") in told.value.__notes__[0]
+    assert str(data / "cat" / "a.mp4") in raised.value.__notes__[0]
 
 
 def test_a_file_that_asks_for_too_much_depth_is_a_row(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,7 +329,7 @@ def test_a_scan_that_gets_no_thread_says_how_to_do_without(data: Path, monkeypat
     def refuse(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(_sweep, "CHUNK_WEIGHT", _sweep.VIDEO_WEIGHT)
+    monkeypatch.setattr(_chunks, "CHUNK_WEIGHT", _chunks.VIDEO_WEIGHT)
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", refuse)
         with pytest.raises(

@@ -1,4 +1,4 @@
-"""A shortage while folders, manifests and catalogs are read is over once what is idle is released, or says so."""
+"""Shortages while folders, manifests and catalogs are read: a retry after a release succeeds, or the error says so."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ CALLS: dict[str, tuple[Any, str, Callable[[Path], Any]]] = {
     ),
     "a walk": (os, "scandir", lambda media: _sources(media / "media")),
     "a pattern": (os, "scandir", lambda media: _sources(f"{media}/media/*.mkv")),
-    "a list": (_manifests, "_read", lambda media: _sources(media / "list.txt")),
-    "a table of text": (_manifests, "_read", lambda media: _sources(media / "list.csv")),
+    "a list": (_manifests, "_read_bytes", lambda media: _sources(media / "list.txt")),
+    "a table of text": (_manifests, "_read_bytes", lambda media: _sources(media / "list.csv")),
     "a table": (pq, "read_table", lambda media: _sources(media / "list.parquet")),
     "facts": (_catalog_file.pq, "ParquetFile", _facts),
     "a column": (pq.ParquetFile, "read", _facts),
@@ -65,8 +65,8 @@ CALLS: dict[str, tuple[Any, str, Callable[[Path], Any]]] = {
 
 
 @contextmanager
-def failing(place: Any, name: str, fault: Fault) -> Iterator[None]:
-    real = getattr(place, name)
+def failing(owner: Any, name: str, fault: Fault) -> Iterator[None]:
+    real = getattr(owner, name)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if fault.is_due:
@@ -74,19 +74,19 @@ def failing(place: Any, name: str, fault: Fault) -> Iterator[None]:
         return real(*args, **kwargs)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(place, name, call)
+        patch.setattr(owner, name, call)
         yield
 
 
 @pytest.mark.parametrize("what", CALLS)
 def test_a_shortage_while_lists_are_read_is_tried_again(media: Path, what: str) -> None:
-    place, name, ask = CALLS[what]
+    owner, name, ask = CALLS[what]
     expected, counted = ask(media), Fault(0, None)
-    with failing(place, name, counted):
+    with failing(owner, name, counted):
         assert ask(media) == expected
     for at in range(counted.calls):
-        with failing(place, name, Fault(errno.EMFILE, at)):
+        with failing(owner, name, Fault(errno.EMFILE, at)):
             assert ask(media) == expected
-        with failing(place, name, Fault(errno.EMFILE, at, stays=True)), pytest.raises(ResourceExhausted):
+        with failing(owner, name, Fault(errno.EMFILE, at, stays=True)), pytest.raises(ResourceExhausted):
             ask(media)
     assert counted.calls >= 1

@@ -7,11 +7,12 @@ import pickle
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 from framefeed.catalog import _catalog
-from framefeed.catalog._assembly import Wanted, assemble
+from framefeed.catalog._assembly import ListedRows, survey_rows
 from framefeed.catalog._catalog import Catalog
 from framefeed.catalog._survey import SurveyOptions
 from framefeed.errors import MissingMedia, StaleSource, UsageError
@@ -126,7 +127,13 @@ def test_other_processes_read_the_same(tmp_path: Path, method: str) -> None:
 def rooted(folder: Path) -> Path:
     """A catalog with two sources below ``folder`` and one elsewhere, saved in it."""
     texts = ["a/1.mp4", "\0dce9/2.mp4", "/elsewhere/3.mp4"]
-    made = Catalog(assemble(Wanted(texts, [finding(n) for n in range(3)], root=str(folder)), SurveyOptions(workers=0)))
+    made = Catalog(
+        survey_rows(
+            ListedRows(pa.array(texts), root=str(folder)),
+            [finding(number) for number in range(3)],
+            SurveyOptions(workers=0),
+        )
+    )
     made.to_parquet(folder / "cat.parquet")
     return folder / "cat.parquet"
 
@@ -161,11 +168,13 @@ def test_a_view_saved_in_another_folder_finds_its_data(tmp_path: Path) -> None:
     runs.mkdir()
     Catalog.open(rooted(data)).take([1, 2, 0]).to_parquet(runs / "part.parquet")
     first, second, third = (Path(name) for name in below(data))
-    found = [Path(str(source)).resolve() for source in sources(Catalog.open(runs / "part.parquet"))]
-    assert found == [second, third, first]
+    opened_sources = [Path(str(source)).resolve() for source in sources(Catalog.open(runs / "part.parquet"))]
+    assert opened_sources == [second, third, first]
     shutil.move(tmp_path / "old", tmp_path / "new")
-    found = [Path(str(source)).resolve() for source in sources(Catalog.open(tmp_path / "new/runs/part.parquet"))]
-    assert found == [Path(str(name).replace("/old/", "/new/")) for name in (second, third, first)]
+    opened_sources = [
+        Path(str(source)).resolve() for source in sources(Catalog.open(tmp_path / "new/runs/part.parquet"))
+    ]
+    assert opened_sources == [Path(str(name).replace("/old/", "/new/")) for name in (second, third, first)]
 
 
 def test_a_given_root_stays_what_sources_are_relative_to(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Catalog.verify: what is falsified is found, what was only moved is not; and catalogs that move with their data."""
+"""Catalog.verify reports changed files, but not moved ones; and catalogs that move with their data."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from framefeed.catalog._assembly import Wanted, assemble
+from framefeed.catalog._assembly import ListedRows, survey_rows
 from framefeed.catalog._catalog import Catalog
-from framefeed.catalog._survey import Finding, SurveyOptions, survey
+from framefeed.catalog._survey import SurveyOptions, SurveyResult, survey
 from framefeed.catalog.scan._scan import scan
 from framefeed.decode import VideoDecoder
 from framefeed.errors import UsageError
@@ -72,7 +73,7 @@ def test_one_changed_byte_under_the_old_time_is_found(data: Path) -> None:
     (data / "still.png").write_bytes(content)
     os.utime(data / "still.png", ns=(facts.st_atime_ns, facts.st_mtime_ns))
     result = made.verify()
-    assert {found.source for found in (*result.differences, *result.errors)} == {str(data / "still.png")}
+    assert {each.source for each in (*result.differences, *result.errors)} == {str(data / "still.png")}
 
 
 def test_a_file_that_is_gone_or_no_video_any_more_is_an_error(data: Path) -> None:
@@ -150,7 +151,8 @@ def test_falsified_tables_are_found(
     index = findings[1].index
     assert index is not None
     findings[1] = replace(findings[1], index=falsify(index))
-    Catalog(assemble(Wanted(paths, findings), SurveyOptions(workers=0))).to_parquet(tmp_path / "cat.parquet")
+    made = survey_rows(ListedRows(pa.array(paths)), findings, SurveyOptions(workers=0))
+    Catalog(made).to_parquet(tmp_path / "cat.parquet")
     result = Catalog.open(tmp_path / "cat.parquet").verify()
     assert {(found.source, found.what) for found in result.differences} == {(paths[1], what)}
     assert result.errors == ()
@@ -165,8 +167,8 @@ def test_D01_marks_of_damage_are_compared_where_both_know_them(tmp_path: Path) -
     unknown = survey(path, SurveyOptions(verify="none")).index
     assert unknown is not None
     for index, differences in ((finding.index, []), (less, ["damaged"]), (unknown, [])):
-        found = replace(finding, index=index)
-        result = Catalog(assemble(Wanted([path], [found]), SurveyOptions(workers=0))).verify()
+        changed = replace(finding, index=index)
+        result = Catalog(survey_rows(ListedRows(pa.array([path])), [changed], SurveyOptions(workers=0))).verify()
         assert [difference.what for difference in result.differences] == differences
 
 
@@ -174,8 +176,10 @@ def test_a_falsified_column_is_found(data: Path, tmp_path: Path) -> None:
     path = os.fspath(data / CLIPS[0])
     finding = survey(path, SurveyOptions())
     assert finding.info is not None
-    false = Finding(replace(finding.info, width=63, codec="hevc"), finding.index, finding.stat, finding.fingerprint)
-    made = Catalog(assemble(Wanted([path], [false]), SurveyOptions(workers=0)))
+    false = SurveyResult(
+        replace(finding.info, width=63, codec="hevc"), finding.index, finding.stat, finding.fingerprint
+    )
+    made = Catalog(survey_rows(ListedRows(pa.array([path])), [false], SurveyOptions(workers=0)))
     result = made.verify()
     assert [(found.what, found.expected) for found in result.differences] == [("codec", "hevc"), ("width", "63")]
 
@@ -194,9 +198,9 @@ def test_samples_are_drawn_by_seed(data: Path) -> None:
     made = scanned(data, depth="header")
     assert [made.verify(sample).checked for sample in (0, 2, 99, 0.0, 0.01, 0.5, 1.0)] == [0, 2, 6, 0, 1, 3, 6]
     (data / CLIPS[2]).unlink()
-    found = [made.verify(3, seed=seed).ok for seed in range(20)]
-    assert found == [made.verify(3, seed=seed).ok for seed in range(20)]
-    assert 3 < sum(found) < 17
+    outcomes = [made.verify(3, seed=seed).ok for seed in range(20)]
+    assert outcomes == [made.verify(3, seed=seed).ok for seed in range(20)]
+    assert 3 < sum(outcomes) < 17
     for wrong in (-1, 1.5, -0.1, "all", True):
         with pytest.raises(UsageError, match="sample"):
             made.verify(wrong)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""A program: index or scan with the cyclic collector switched off, and say what it held at most beyond its imports."""
+"""Program that indexes or scans without the cyclic collector, and prints its peak memory beyond the imports."""
 
 from __future__ import annotations
 

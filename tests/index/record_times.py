@@ -1,4 +1,4 @@
-"""Records what ffprobe says of the times of real videos: ``python -m tests.index.record_times MEDIA``.
+"""Record the times that ffprobe reads from real videos: ``python -m tests.index.record_times MEDIA``.
 
 One thread, so that the decoding times that decoders hand on are those of a decoder without delay of its own. Times are
 written as runs of [first, step, count], where ``first`` is null for frames without a time.
@@ -74,8 +74,8 @@ def times_of(runs: Iterable[Run]) -> Iterator[int | None]:
 
 def _probed(path: Path, *words: str) -> dict[str, Any]:
     command = ["ffprobe", "-v", "error", "-threads", "1", "-select_streams", "v:0", "-of", "json", *words, str(path)]
-    found: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
-    return found
+    report: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    return report
 
 
 def recorded(path: Path) -> dict[str, Any]:

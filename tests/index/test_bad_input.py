@@ -1,4 +1,4 @@
-"""Streams of bad times and tables: every verification finds the same, and what cannot be known is not made up."""
+"""Streams with bad times and tables: every verification gives the same index, and unknown times stay unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Source -> FrameIndex: how many frames, when, from which packets, and how that is known."""
+"""build_index: the number of frames, their times and packets, and ``built_from``."""
 
 from __future__ import annotations
 

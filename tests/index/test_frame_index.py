@@ -54,14 +54,14 @@ def test_tolerance_is_of_the_distance_that_a_user_sees(
 ) -> None:
     seconds = data.draw(stream_seconds(index))
     try:
-        wanted: int | None = oracle.index_at(clock(index), Fraction(seconds), pick, tolerance)
+        expected_frame: int | None = oracle.index_at(clock(index), Fraction(seconds), pick, tolerance)
     except oracle.NoFrame:
-        wanted = None
+        expected_frame = None
     try:
-        found: int | None = index.index_at(seconds, pick=pick, tolerance_seconds=tolerance)
+        picked: int | None = index.index_at(seconds, pick=pick, tolerance_seconds=tolerance)
     except FrameNotFound:
-        found = None
-    assert found == wanted
+        picked = None
+    assert picked == expected_frame
 
 
 def test_an_error_equal_to_the_tolerance_is_allowed() -> None:
@@ -96,13 +96,13 @@ def test_M24_a_time_that_was_printed_with_six_decimals_is_compared_as_it_is() ->
 def test_M24_a_float32_is_widened_and_not_repaired() -> None:
     index = index_of([k * 1001 for k in range(200)], time_base=Fraction(1, 30_000))
     exact = [Fraction(k * 1001, 30_000) for k in range(200)]
-    found = index.index_at(np.array([float(time) for time in exact], dtype=np.float32))
+    picked = index.index_at(np.array([float(time) for time in exact], dtype=np.float32))
     widened = [Fraction(float(np.float32(float(time)))) for time in exact]
     near = Fraction(1, 10**9)
-    assert found.tolist() == [
+    assert picked.tolist() == [
         k - (time - given > near) for k, (time, given) in enumerate(zip(exact, widened, strict=True))
     ]
-    assert 0 < np.count_nonzero(found < np.arange(200)) < 200
+    assert 0 < np.count_nonzero(picked < np.arange(200)) < 200
 
 
 @pytest.mark.parametrize("start", [1_700_000_000, -1_700_000_000, 2**33])
@@ -187,9 +187,9 @@ def test_of_duplicates_played_takes_the_last_and_nearest_the_first() -> None:
 
 def test_arrays_keep_their_shape() -> None:
     index = steady_index(10)
-    found = index.index_at([[0.0, 0.05], [0.36, 0.2]])
-    assert found.dtype == np.int64
-    assert found.tolist() == [[0, 1], [9, 5]]
+    picked = index.index_at([[0.0, 0.05], [0.36, 0.2]])
+    assert picked.dtype == np.int64
+    assert picked.tolist() == [[0, 1], [9, 5]]
     assert index.index_at([]).shape == (0,)
     assert type(index.index_at(np.float32(0.04))) is int
 
@@ -229,10 +229,10 @@ def with_inclusive_end(index: FrameIndex, seconds: float | Fraction, pick: str) 
 def in_floats(index: FrameIndex, seconds: float | Fraction, pick: str) -> int:
     if pick != "played" or seconds >= float(index.end_pts * index.time_base):
         return index.index_at(seconds, pick=pick)
-    found = int(np.searchsorted(index.pts_seconds, float(seconds), side="right")) - 1
-    if found < 0:
+    picked = int(np.searchsorted(index.pts_seconds, float(seconds), side="right")) - 1
+    if picked < 0:
         raise FrameNotFound
-    return found
+    return picked
 
 
 @pytest.mark.parametrize("wrong", [by_frame_rate, with_inclusive_end, in_floats])

@@ -1,4 +1,4 @@
-"""What indexing and scanning hold at a time: pictures are freed as they are decoded, not when the collector runs."""
+"""Memory of indexing and scanning: pictures are freed when they are decoded, not when the collector runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times that go backwards in the middle only, where decoding the ends does not show it: as full verification finds."""
+"""Times that go backwards only in the middle: verification of the ends gives the same index as full verification."""
 
 from __future__ import annotations
 

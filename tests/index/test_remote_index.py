@@ -1,4 +1,4 @@
-"""What is indexed by URL: from tables, with few bytes read; what has no tables, or may hold fields, as a file is."""
+"""Indexes of URLs: from tables, with few bytes read; without tables, or with possible fields, as for a file."""
 
 from __future__ import annotations
 

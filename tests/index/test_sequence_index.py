@@ -1,4 +1,4 @@
-"""Pictures as frames: exact times, honest provenance, one frame a file."""
+"""Indexes of pictures: exact times, correct ``built_from``, one frame per file."""
 
 from __future__ import annotations
 
@@ -178,6 +178,6 @@ def test_pictures_have_one_stream(tmp_path: Path) -> None:
             build_index(source, stream_index=1)
 
 
-def test_pictures_are_told_from_videos() -> None:
+def test_pictures_are_distinguished_from_videos() -> None:
     assert not holds_pictures(build_index(corpus_file("base.mp4"), "none"))
     assert not holds_pictures(build_index(corpus_file("full_range.avi"), "none"))

@@ -1,4 +1,4 @@
-"""Which of several video streams is taken where none is named: libav's best one, but for cover pictures (M18)."""
+"""The default of several video streams: libav's best one, but no cover picture (M18)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where times come from: the first tier that holds, of generated streams, of broken ones, and of real files."""
+"""The source of frame times: the first valid one, for generated streams, broken ones and real files."""
 
 from __future__ import annotations
 
@@ -95,18 +95,18 @@ def test_M07_the_first_tier_that_holds(timeless: tuple[VideoContainer, Any], dat
     frames = (frames * len(own))[: len(own)]
     packets: Ticks = data.draw(HOLED | RISING | st.lists(st.integers(-9, 9), min_size=1))
     given_times = FrameTimes(as_ticks(own), np.ones(len(own), np.int64), Fraction(1, 25))
-    found = find_times(container, given_times, walk, DecodingTimes(as_ticks(frames), as_ticks(packets)))
+    result = find_times(container, given_times, walk, DecodingTimes(as_ticks(frames), as_ticks(packets)))
     decoded = from_decoding(frames, packets)
-    assert found.time_base == Fraction(1, 25)
+    assert result.time_base == Fraction(1, 25)
     if ascends(own):
-        assert (found.times_from, found.pts.tolist(), found.time_shift) == ("pts", own, 0)
+        assert (result.times_from, result.pts.tolist(), result.time_shift) == ("pts", own, 0)
     elif decoded is None or max(abs(time) for time in [*decoded, *frames, *packets] if time is not None) > 2**59:
         # Beyond what is taken for a time.
-        assert found.times_from in ("none", "dts")
-        assert decoded is not None or found.times_from == "none"
+        assert result.times_from in ("none", "dts")
+        assert decoded is not None or result.times_from == "none"
     else:
-        assert (found.times_from, found.pts.tolist()) == ("dts", decoded)
-        shifted = [None if time is None else time + found.time_shift for time in frames]
+        assert (result.times_from, result.pts.tolist()) == ("dts", decoded)
+        shifted = [None if time is None else time + result.time_shift for time in frames]
         assert all(time in (None, there) for time, there in zip(shifted, decoded, strict=True))
     without = find_times(container, given_times, walk, None)
     assert without.times_from == ("pts" if ascends(own) else "none")
@@ -398,8 +398,8 @@ def test_verification_tells_times_of_another_tier(mixed: Path) -> None:
     own = index.packets.pts[index.frame_packet]
     false = replace(index, pts=np.sort(own), times_from="pts", time_shift=0)
     stat = SourceStat(source.stat().st_size, source.stat().st_mtime_ns)
-    found = catalog_of_index(str(source), info, false, stat).verify()
-    assert {difference.what for difference in found.differences} == {"times_from", "time_shift", "pts"}
+    result = catalog_of_index(str(source), info, false, stat).verify()
+    assert {difference.what for difference in result.differences} == {"times_from", "time_shift", "pts"}
 
 
 # --- real files ---------------------------------------------------------------------------------------
@@ -433,8 +433,8 @@ AVIS = [name for name in FILES if name.endswith(".avi")]
 
 
 def test_every_real_avi_has_times(media_root: Path) -> None:
-    found = sorted(os.fspath(path.relative_to(media_root / "video")) for path in media_root.glob("video/*/*.avi"))
-    assert set(found) == set(AVIS), "record them: python -m tests.index.record_times"
+    result = sorted(os.fspath(path.relative_to(media_root / "video")) for path in media_root.glob("video/*/*.avi"))
+    assert set(result) == set(AVIS), "record them: python -m tests.index.record_times"
     assert len(AVIS) == 10
     catalog = scan([media_root / "video" / name for name in AVIS])
     assert count_times(catalog) == {"pts": 5, "dts": 5}

@@ -1,57 +1,44 @@
-"""CatalogData: everything behind a catalog, put together from a list of sources."""
+"""CatalogData: the facts, frame tables and settings of a catalog, built from listed rows and surveyed sources."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import pyarrow as pa
 
 from framefeed._arrays import IntArray
 from framefeed._cached import cached_property
-from framefeed.catalog._columns import FACTS, Facts, Label, classes_of, encode_labels, normal_labels, source_numbers
+from framefeed.catalog._chunks import ChunkResult, SourceGroup, cut_into_chunks, survey_chunks
+from framefeed.catalog._columns import (
+    FACTS,
+    Facts,
+    Label,
+    encode_labels,
+    find_classes,
+    normalize_labels,
+    number_sources,
+)
 from framefeed.catalog._frame_tables import FrameTables
 from framefeed.catalog._still_rows import SURVEYED
-from framefeed.catalog._survey import Finding, SurveyOptions
-from framefeed.catalog._sweep import Part, Surveyed, chunks_of, sweep
+from framefeed.catalog._survey import SurveyOptions, SurveyResult
 from framefeed.index import Verify
 from framefeed.media import DEFAULT_LIMITS, ImageSequence
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """The rows that a catalog is to have.
+class ListedRows:
+    """The rows of a catalog before their sources are surveyed.
 
     Attributes:
-        texts: What the ``source`` column is to say, for each row.
-        sources: What to open for each distinct text, in the order of their first rows; a `Finding` is taken as it is.
-        labels: One for each row, or None.
+        texts: Values of the ``source`` column, [R].
+        numbers: Number of each row's source among the distinct ones, int64 [R]; None if every row has its own.
+        labels: Label of each row, or None.
         extra: The manifest's own columns, or None.
         root: Folder that relative texts are resolved against.
-        buffers: Media in memory, and image sequences that were given as such, by text.
-    """
-
-    texts: Sequence[str]
-    sources: Sequence[str | bytes | ImageSequence | Finding]
-    labels: pa.ChunkedArray | None = None
-    extra: pa.Table | None = None
-    root: str | None = None
-    buffers: Mapping[str, bytes | ImageSequence] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """The rows of a catalog before anything is known of their sources.
-
-    Attributes:
-        texts: What the ``source`` column is to say, [R].
-        numbers: Number of each row's source among the distinct ones, int64 [R]; None where every row has its own.
-        labels: One for each row, or None.
-        extra: The manifest's own columns, or None.
-        root: Folder that relative texts are resolved against.
-        buffers: Media in memory, and image sequences that were given as such, by text.
-        classes: All labels in the order of their numbers; None for those that the rows have, sorted.
+        buffers: Media in memory, and `ImageSequence` objects, by text.
+        classes: All labels in the order of their numbers; None for the labels of the rows, sorted.
     """
 
     texts: pa.Array
@@ -63,18 +50,18 @@ class Rows:
     classes: tuple[Label, ...] | None = None
 
     def plain_labels(self) -> pa.ChunkedArray:
-        """The labels as whole numbers or strings, null where there is none."""
+        """Convert the labels to whole numbers or strings; null for a row without one."""
         if self.labels is None:
             return pa.chunked_array([pa.nulls(len(self.texts), pa.string())])
-        return normal_labels(self.labels)
+        return normalize_labels(self.labels)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What is known of distinct sources.
+class SurveyedSources:
+    """Facts and frame tables of distinct sources.
 
     Attributes:
-        facts: A row for each, of ``SURVEYED``.
+        facts: A row for each source, of ``SURVEYED``.
         frames: Batches of frame tables: a row for each source that has an index, in order.
     """
 
@@ -82,12 +69,12 @@ class Found:
     frames: Sequence[pa.RecordBatch]
 
     @classmethod
-    def of(cls, surveyed: Iterable[Surveyed]) -> Found:
-        """Collect what a sweep gives."""
+    def of(cls, chunks: Iterable[ChunkResult]) -> SurveyedSources:
+        """Join the results of chunks."""
         facts, frames = list[pa.RecordBatch](), list[pa.RecordBatch]()
-        for each in surveyed:
-            facts.append(each.facts)
-            frames += each.frames
+        for chunk in chunks:
+            facts.append(chunk.facts)
+            frames += chunk.frames
         return cls(pa.Table.from_batches(facts, SURVEYED), frames)
 
 
@@ -99,13 +86,13 @@ class CatalogData:
         facts: The columns.
         frames: One row for each distinct source that has an index, or None at depth "header".
         classes: Distinct labels, sorted.
-        verify: How frame indexes were, or are to be, verified.
+        verify: How frame indexes are verified.
         root: Folder that relative sources are resolved against, or None.
-        root_is_default: Whether that is only the folder in which the catalog's file lies.
-        buffers: Media in memory, and image sequences that were given as such, by the text in the ``source`` column.
-        limits: What files might claim when they were scanned, as text.
-        assume_fps: Rate that is assumed of streams without times, or None.
-        missing: Path of the frame tables, where the catalog has some and the file is not there.
+        root_is_default: Whether ``root`` is only the folder of the catalog's file.
+        buffers: Media in memory, and `ImageSequence` objects, by the text in the ``source`` column.
+        limits: Limits of the scan, as text.
+        assume_fps: Assumed rate of streams without times, or None.
+        missing: Path of the frame tables, if the catalog has some and their file is missing.
     """
 
     facts: Facts
@@ -125,7 +112,7 @@ class CatalogData:
         return "header" if self.frames is None else "frames"
 
     def why_no_frames(self, remedy: str) -> str:
-        """Say why there are no frame indexes, and what to do about it."""
+        """Explain why there are no frame indexes, and how to get them."""
         if self.missing is None:
             return f"this catalog holds headers only: {remedy}"
         return (
@@ -134,47 +121,41 @@ class CatalogData:
 
     @cached_property
     def frame_rows(self) -> IntArray:
-        """Row of the frame tables of each row, int64 [R]; -1 where there is no index: stills, and what failed."""
+        """Row of the frame tables of each row, int64 [R]; -1 without an index: still pictures and failed rows."""
         return self.facts.frame_rows
 
 
-def assemble(wanted: Wanted, options: SurveyOptions, classes: tuple[Label, ...] | None = None) -> CatalogData:
-    """Find out about all sources, and put a catalog together.
+def survey_rows(
+    rows: ListedRows, sources: Sequence[str | bytes | ImageSequence | SurveyResult], options: SurveyOptions
+) -> CatalogData:
+    """Survey the sources of rows, and build a catalog.
 
     Args:
-        wanted: The rows.
-        options: How much to find out, and with how many threads.
-        classes: Labels that the numbers of labels come from; by default the distinct ones.
+        rows: Their ``numbers`` are computed here.
+        sources: Source of each distinct text, in the order of their first rows; or its result, if it is known.
+        options: Depth of the survey, and its number of threads.
     """
-    chunks = list(chunks_of([Part("", wanted.sources, "sources")], options))
-    texts = pa.array(wanted.texts, pa.string())
-    numbers = source_numbers(texts)
-    rows = Rows(texts, numbers, wanted.labels, wanted.extra, wanted.root, wanted.buffers, classes)
-    return catalog_data(rows, Found.of(sweep(chunks, options)), options)
+    chunks = list(cut_into_chunks([SourceGroup("", sources, "sources")], options))
+    rows = replace(rows, numbers=number_sources(rows.texts))
+    return build_catalog_data(rows, SurveyedSources.of(survey_chunks(chunks, options)), options)
 
 
-def catalog_data(rows: Rows, found: Found, options: SurveyOptions) -> CatalogData:
-    """Put a catalog together of rows and what is known of their sources."""
+def build_catalog_data(rows: ListedRows, surveyed: SurveyedSources, options: SurveyOptions) -> CatalogData:
+    """Build a catalog of listed rows and their surveyed sources."""
     labels = rows.plain_labels()
-    known = classes_of(labels, rows.classes)
-    frames = FrameTables(found.frames) if options.depth == "frames" else None
-    facts = Facts.of_table(_table(rows, found.facts, encode_labels(labels, known)))
+    classes = find_classes(labels, rows.classes)
+    # Rows of one source share its facts.
+    facts = surveyed.facts if rows.numbers is None else surveyed.facts.take(pa.array(rows.numbers))
+    columns = {name: facts.column(name) for name in facts.column_names}
+    columns |= {"source": pa.chunked_array([rows.texts]), "label": encode_labels(labels, classes)}
+    extra = {} if rows.extra is None else {name: rows.extra.column(name) for name in rows.extra.column_names}
     return CatalogData(
-        facts,
-        frames,
-        known,
+        Facts.of_table(pa.table({name: columns[name] for name in FACTS} | extra)),
+        FrameTables(surveyed.frames) if options.depth == "frames" else None,
+        classes,
         options.verify,
         rows.root,
         buffers=rows.buffers,
         limits=repr(options.limits),
         assume_fps=options.assume_fps,
     )
-
-
-def _table(rows: Rows, found: pa.Table, labels: pa.ChunkedArray) -> pa.Table:
-    # Rows of one source share what was found out about it.
-    facts = found if rows.numbers is None else found.take(pa.array(rows.numbers))
-    columns = {name: facts.column(name) for name in facts.column_names}
-    columns |= {"source": pa.chunked_array([rows.texts]), "label": labels}
-    extra = {} if rows.extra is None else {name: rows.extra.column(name) for name in rows.extra.column_names}
-    return pa.table({name: columns[name] for name in FACTS} | extra)

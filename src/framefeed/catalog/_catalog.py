@@ -19,39 +19,39 @@ from framefeed._arrays import IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import check_integer, check_path, shown
 from framefeed._nearest import did_you_mean
-from framefeed.catalog._assembly import CatalogData, Wanted, assemble
-from framefeed.catalog._catalog_file import Header, as_text, frames_path, open_catalog, write_catalog
-from framefeed.catalog._catalog_rows import CatalogRows, Verification, verified
-from framefeed.catalog._columns import Facts, content_fingerprint, decoded
+from framefeed.catalog._assembly import CatalogData, ListedRows, survey_rows
+from framefeed.catalog._catalog_file import Header, format_rate, get_frames_path, open_catalog, write_catalog
+from framefeed.catalog._catalog_rows import CatalogRows, Verification, verify_rows
+from framefeed.catalog._columns import Facts, content_fingerprint, decode_dictionary
 from framefeed.catalog._frame_tables import FrameTables
-from framefeed.catalog._splitting import check_fractions, part_rows
+from framefeed.catalog._splitting import assign_rows, check_fractions
 from framefeed.catalog._survey import SurveyOptions
 from framefeed.errors import StaleSource, UsageError
 from framefeed.index import FrameIndex
 from framefeed.media import ImageSequence, Limits, MediaInfo, limits_or_default
 
 StrPath = str | os.PathLike[str]
-Rows = npt.NDArray[np.integer[Any]] | npt.NDArray[np.bool_]
+RowSelection = npt.NDArray[np.integer[Any]] | npt.NDArray[np.bool_]
 """Row numbers, or a mask of all rows."""
 
 MAX_PICKLED_BYTES = 64_000_000
-"""A catalog that was never saved travels to workers as data up to this size."""
+"""Largest unsaved catalog that is pickled as data."""
 BYTES_PER_PATH = 128
-"""What a path of an image sequence adds to that, about."""
+"""Estimated size of a pickled path of an image sequence."""
 _ROW = "\0row"
 _NO_FIELD = re.compile(r"No match for FieldRef\.Name\((.*?)\)")
-"""What Arrow says of a column that is not there; after it the whole schema."""
+"""Beginning of Arrow's message about a missing column; after it comes the whole schema."""
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
-    """The files that hold a catalog, so that it can travel as their name.
+class SavedFiles:
+    """The files of a saved catalog, which is pickled as their path.
 
     Attributes:
-        path: Of the Parquet file.
+        path: Path of the Parquet file.
         root: As given to `Catalog.open`.
-        fingerprint: Of the whole file.
-        rows: Rows of the file that this view is made of; None for all.
+        fingerprint: Fingerprint of the whole file.
+        rows: Rows of the file that this view shows; None for all.
     """
 
     path: str
@@ -59,8 +59,8 @@ class Saved:
     fingerprint: str
     rows: IntArray | None = None
 
-    def taking(self, rows: IntArray) -> Saved:
-        """The same for a view of some rows of this one."""
+    def select(self, rows: IntArray) -> SavedFiles:
+        """Describe a view of some rows of this one."""
         return replace(self, rows=rows if self.rows is None else self.rows[rows])
 
 
@@ -85,7 +85,7 @@ class CatalogEntry:
 
     @property
     def info(self) -> MediaInfo | None:
-        """What the header claims; None for a file that could not be read."""
+        """Claims of the header; None for a file that could not be read."""
         return self._catalog.info(self.row)
 
     @property
@@ -115,7 +115,7 @@ class Catalog(CatalogRows):
         saved: The files that hold it, if any do.
     """
 
-    def __init__(self, data: CatalogData, rows: IntArray | None = None, saved: Saved | None = None) -> None:
+    def __init__(self, data: CatalogData, rows: IntArray | None = None, saved: SavedFiles | None = None) -> None:
         super().__init__(data, rows)
         self._saved = saved
 
@@ -147,9 +147,9 @@ class Catalog(CatalogRows):
             root_is_default=given is None,
             limits=header.limits,
             assume_fps=None if header.assume_fps is None else Fraction(header.assume_fps),
-            missing=frames_path(name) if frames is None and header.frames_id is not None else None,
+            missing=get_frames_path(name) if frames is None and header.frames_id is not None else None,
         )
-        return cls(data, saved=Saved(name, given, header.fingerprint))
+        return cls(data, saved=SavedFiles(name, given, header.fingerprint))
 
     def to_parquet(self, path: StrPath) -> None:
         """Write the facts as Parquet, and the frame tables beside them as ``<name>.frames.arrow``.
@@ -168,23 +168,23 @@ class Catalog(CatalogRows):
         name = os.path.abspath(os.fsdecode(path))
         data = self.compact()
         table = self.rebased(data.facts.table(), os.path.dirname(name))
-        assumed = as_text(data.assume_fps)
+        assumed = format_rate(data.assume_fps)
         header = Header(self.fingerprint, data.depth, data.verify, list(data.classes), None, data.limits, assumed)
         write_catalog(name, table, header, data.frames)
         root = None if data.root_is_default else data.root
-        self._saved = Saved(name, root, header.fingerprint)
+        self._saved = SavedFiles(name, root, header.fingerprint)
 
     @overload
     def __getitem__(self, row: int | np.integer[Any]) -> CatalogEntry: ...
     @overload
-    def __getitem__(self, row: slice | Sequence[int] | Rows) -> Catalog: ...
-    def __getitem__(self, row: int | np.integer[Any] | slice | Sequence[int] | Rows) -> CatalogEntry | Catalog:
+    def __getitem__(self, row: slice | Sequence[int] | RowSelection) -> Catalog: ...
+    def __getitem__(self, row: int | np.integer[Any] | slice | Sequence[int] | RowSelection) -> CatalogEntry | Catalog:
         """Give one row by its number, or a catalog of several rows by a slice, row numbers, or a mask of all rows."""
         if isinstance(row, slice):
             return self.take(np.arange(len(self), dtype=np.int64)[row])
         if isinstance(row, SupportsIndex) and not isinstance(row, np.ndarray):
-            return CatalogEntry(self, self._checked(row))
-        chosen = _rows_of(row)
+            return CatalogEntry(self, self._check_row(row))
+        chosen = _read_rows(row)
         if chosen.dtype == bool and len(chosen) != len(self):
             raise UsageError(f"mask: expected one entry per row ({len(self)}), got {len(chosen)}")
         return self.take(np.flatnonzero(chosen) if chosen.dtype == bool else chosen)
@@ -193,12 +193,12 @@ class Catalog(CatalogRows):
         return (CatalogEntry(self, row) for row in range(len(self)))
 
     def __repr__(self) -> str:
-        place = f", {self._saved.path!r}" if self._saved else ""
-        return f"Catalog({len(self)} rows, {len(self.failed_rows)} failed, depth={self._data.depth!r}{place})"
+        path = f", {self._saved.path!r}" if self._saved else ""
+        return f"Catalog({len(self)} rows, {len(self.failed_rows)} failed, depth={self._data.depth!r}{path})"
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of what a plan depends on: content and order of the rows and columns, but not where the files lie."""
+        """Hash of everything that a plan depends on: content and order of rows and columns, but not file locations."""
         if self._saved is not None and self._saved.rows is None:
             return self._saved.fingerprint
         return content_fingerprint(self.table, [self._data.depth, self._data.verify, *map(str, self._data.classes)])
@@ -207,14 +207,14 @@ class Catalog(CatalogRows):
 
     def take(self, rows: Sequence[int] | IntArray) -> Catalog:
         """Give a catalog of the rows with these numbers, in the order given; labels keep their numbers."""
-        local = _rows_of(rows)
+        local = _read_rows(rows)
         if local.dtype == bool:
             raise UsageError("rows: expected row numbers, got a mask: use catalog[mask]")
         if len(local) and not (local.min() >= -len(self) and local.max() < len(self)):
             wrong = local.max() if local.max() >= len(self) else local.min()
             raise UsageError(f"rows: expected row numbers from {-len(self)} to {len(self) - 1}, got {wrong}")
         local = np.where(local < 0, local + len(self), local)
-        saved = None if self._saved is None else self._saved.taking(local)
+        saved = None if self._saved is None else self._saved.select(local)
         return Catalog(self._data, local if self._rows is None else self._rows[local], saved)
 
     @property
@@ -234,7 +234,7 @@ class Catalog(CatalogRows):
         if isinstance(errors, Catalog):
             names = {errors.shown_name(row) for row in range(len(errors))}
         elif isinstance(errors, Verification):
-            names = {found.source for found in errors.differences} | {found.source for found in errors.errors}
+            names = {each.source for each in errors.differences} | {each.source for each in errors.errors}
         elif isinstance(errors, Iterable) and not isinstance(errors, (str, bytes)):
             names = {str(getattr(each, "source", each)) for each in errors}
         else:
@@ -251,12 +251,12 @@ class Catalog(CatalogRows):
             UsageError: The expression does not fit the columns.
         """
         label = self.table.column("label")
-        plain = self.table.set_column(self.table.column_names.index("label"), "label", decoded(label))
+        plain = self.table.set_column(self.table.column_names.index("label"), "label", decode_dictionary(label))
         numbered = plain.append_column(_ROW, pa.array(np.arange(len(self))))
         try:
             rows = np.sort(numbered.filter(expression).column(_ROW).to_numpy())
         except (pa.ArrowException, TypeError) as error:
-            raise UsageError(_why_unfiltered(expression, str(error), self._data.facts.names)) from error
+            raise UsageError(_explain_filter_error(expression, str(error), self._data.facts.names)) from error
         return self.take(rows)
 
     @overload
@@ -298,8 +298,8 @@ class Catalog(CatalogRows):
         for name in columns:
             self._data.facts.column(name)
         try:
-            groups, *strata = (decoded(self.table.column(name)) for name in columns)
-            rows_of_parts = part_rows(groups, shares, check_integer("seed", seed), *strata)
+            groups, *strata = (decode_dictionary(self.table.column(name)) for name in columns)
+            rows_of_parts = assign_rows(groups, shares, check_integer("seed", seed), *strata)
         except pa.ArrowException as error:
             raise UsageError(f"cannot split by column {by!r}: {error}") from error
         names = list(fractions) if isinstance(fractions, Mapping) else range(len(shares))
@@ -332,16 +332,16 @@ class Catalog(CatalogRows):
         facts, table = self._data.facts, self.table
         texts = [self.name(row) for row in range(len(self))]
         sources = {self.name(row): self.source(row) for row in range(len(self))}
-        wanted = Wanted(
-            texts,
-            list(sources.values()),
-            decoded(table.column("label")),
-            table.select(facts.extra_names),
-            self._data.root,
-            self._data.buffers,
+        rows = ListedRows(
+            pa.array(texts, pa.string()),
+            labels=decode_dictionary(table.column("label")),
+            extra=table.select(facts.extra_names),
+            root=self._data.root,
+            buffers=self._data.buffers,
+            classes=self._data.classes,
         )
         options = SurveyOptions("frames", self._data.verify, workers, limits=bounds, assume_fps=self._data.assume_fps)
-        data = assemble(wanted, options, self._data.classes)
+        data = survey_rows(rows, list(sources.values()), options)
         return Catalog(replace(data, root_is_default=self._data.root_is_default))
 
     def verify(self, sample: float | None = None, workers: int | None = None, *, seed: int = 0) -> Verification:
@@ -359,14 +359,14 @@ class Catalog(CatalogRows):
             seed: Decides which rows are drawn.
 
         Returns:
-            What was found. Bad files are listed; they raise no error.
+            The result. Bad files are listed; they raise no error.
 
         Raises:
             UsageError: ``sample`` or ``workers`` is out of range.
         """
-        return verified(self, sample, workers, seed)
+        return verify_rows(self, sample, workers, seed)
 
-    # --- travelling -----------------------------------------------------------------------------------
+    # --- pickling -------------------------------------------------------------------------------------
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._saved is not None:
@@ -376,7 +376,11 @@ class Catalog(CatalogRows):
         data = self.compact()
         frames = data.frames
         table = data.facts.table()
-        size = table.nbytes + (0 if frames is None else frames.nbytes) + _nbytes(data.buffers.values())
+        media_bytes = sum(
+            len(media) if isinstance(media, bytes) else BYTES_PER_PATH * len(media.paths or "")
+            for media in data.buffers.values()
+        )
+        size = table.nbytes + (0 if frames is None else frames.nbytes) + media_bytes
         if size > MAX_PICKLED_BYTES:
             raise UsageError(
                 f"this catalog is not saved and takes {size} bytes, but at most {MAX_PICKLED_BYTES} can be sent to a "
@@ -386,16 +390,15 @@ class Catalog(CatalogRows):
         return (_rebuild, (table, None if frames is None else frames.batches, rest))
 
 
-def _rows_of(rows: object) -> npt.NDArray[Any]:
-    """Read row numbers, or a mask, bool [R]."""
-    found = np.asarray(rows)
-    if found.ndim == 1 and (found.dtype == bool or not len(found) or np.issubdtype(found.dtype, np.integer)):
-        return found if found.dtype == bool else found.astype(np.int64)
+def _read_rows(rows: object) -> npt.NDArray[Any]:
+    """Convert row numbers to int64, or a mask to bool [R]."""
+    array = np.asarray(rows)
+    if array.ndim == 1 and (array.dtype == bool or not len(array) or np.issubdtype(array.dtype, np.integer)):
+        return array if array.dtype == bool else array.astype(np.int64)
     raise UsageError(f"row: expected an integer, a slice, row numbers or a mask of all rows, got {shown(rows)}")
 
 
-def _why_unfiltered(expression: object, reason: str, names: Sequence[str]) -> str:
-    """Say why Arrow could not filter the columns of these names."""
+def _explain_filter_error(expression: object, reason: str, names: Sequence[str]) -> str:
     columns = f"the columns are {', '.join(names)}"
     if not isinstance(expression, pc.Expression):
         example = "such as pc.field('width') >= 640 (with import pyarrow.compute as pc)"
@@ -403,10 +406,6 @@ def _why_unfiltered(expression: object, reason: str, names: Sequence[str]) -> st
     if (missing := _NO_FIELD.search(reason)) is not None:
         return f"expression: this catalog has no column {missing[1]!r}: {columns}{did_you_mean(missing[1], names)}"
     return f"expression: {expression} does not fit the columns: {reason.splitlines()[0]}; {columns}"
-
-
-def _nbytes(media: Iterable[bytes | ImageSequence]) -> int:
-    return sum(len(data) if isinstance(data, bytes) else BYTES_PER_PATH * len(data.paths or "") for data in media)
 
 
 def _reopen(path: str, root: str | None, fingerprint: str, has_frames: bool, rows: bytes | None) -> Catalog:
@@ -419,7 +418,7 @@ def _reopen(path: str, root: str | None, fingerprint: str, has_frames: bool, row
             source=path,
         )
     if has_frames and not catalog.has_frame_indexes:
-        raise StaleSource(f"{path}: its frame tables are missing: restore {frames_path(path)}", source=path)
+        raise StaleSource(f"{path}: its frame tables are missing: restore {get_frames_path(path)}", source=path)
     return catalog if rows is None else catalog.take(np.frombuffer(rows, dtype=np.int64))
 
 

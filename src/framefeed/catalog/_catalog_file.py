@@ -1,9 +1,9 @@
-"""The two files of a catalog: ``cat.parquet`` with the facts, ``cat.frames.arrow`` beside it with the frame tables.
+"""Read and write the two files of a catalog: facts in ``cat.parquet``, frame tables in ``cat.frames.arrow`` beside it.
 
-Replacing two files is not atomic, so one of them decides. The frame tables are first written under a name that holds
-their id; then the Parquet file, which names that id, is moved into place: from this moment on the new catalog stands,
-because readers that do not find the id in ``cat.frames.arrow`` look under the other name; last, the frame tables are
-moved to their own name. A crash leaves the old catalog or the new one, whole, at every step.
+Two files cannot be replaced atomically, so the Parquet file decides. First the frame tables are written under a pending
+name that contains their id. Then the Parquet file, whose header contains the same id, is moved to its name: now the new
+catalog is valid, because a reader that does not find the id in ``cat.frames.arrow`` opens the pending name. Last, the
+frame tables are moved to their own name. A crash at any step leaves the old or the new catalog complete.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import partial
-from typing import NamedTuple, get_args
+from typing import get_args
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import xxhash
 
 from framefeed.catalog._columns import FACTS, Facts, Label, hash_column
-from framefeed.catalog._frame_tables import FrameTables, content_of, open_with_roll, write_frame_tables
+from framefeed.catalog._frame_tables import FrameTables, hash_frame_tables, open_with_roll, write_frame_tables
 from framefeed.catalog._names import printable
 from framefeed.catalog._roll import Roll, make_roll
 from framefeed.errors import MissingMedia, StaleSource, UnreadableMedia, UsageError
@@ -32,8 +32,8 @@ from framefeed.media import check_writable, claimed, kind_at, remove_unclaimed
 from framefeed.parallel import raise_shortage, try_again_in_shortage
 
 FORMAT = 4
-"""1 kept frame tables of 62 bytes a frame, and workers copied every column that they planned from; 2 did not know
-which frames are damaged; 3 had no times but the frames' own, and knew no proof."""
+"""Version of the files. Version 1 had frame tables of 62 bytes a frame, and workers copied every column for planning;
+2 had no damaged frames; 3 had only the frames' own times, and no proofs."""
 ROWS_PER_GROUP = 131_072
 _KEY = b"framefeed"
 _RATE = re.compile(r"[1-9]\d{0,18}(/[1-9]\d{0,18})?")
@@ -41,23 +41,23 @@ _OTHER_FORMATS = frozenset(
     {".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".xls", ".xlsx", ".ods", ".arrow", ".feather", ".ipc"}
     | {".html", ".db", ".sqlite", ".orc", ".pkl", ".pickle", ".npy", ".npz"}
 )
-"""Endings of tables that a catalog is not written as: its name would say what it is not."""
+"""Endings of other table formats, which are refused as names of a catalog."""
 _ALL_DIFFERENT = frozenset({"source", "fingerprint", "bytes", "mtime_ns"})
-"""Columns without repetitions: a dictionary of them costs memory, and four times the time to read."""
+"""Columns without repetitions: as dictionaries they would take memory and four times as long to read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a catalog file says of itself.
+    """Header of a catalog file.
 
     Attributes:
-        fingerprint: Hash of what a plan depends on.
+        fingerprint: Hash of everything that a plan depends on.
         depth: "frames" or "header".
-        verify: How frame indexes were, or are to be, verified.
-        classes: The labels of the whole catalog that this one is, or is part of.
-        frames_id: Ties the frame tables to the facts; None where there are none.
-        limits: What files might claim when they were scanned, as text.
-        assume_fps: Rate of streams without times that was assumed, as text, or None.
+        verify: How frame indexes are verified.
+        classes: Labels of the whole catalog of which this file holds all rows or some.
+        frames_id: Id of the frame tables that belong to the facts; None without frame tables.
+        limits: Limits of the scan, as text.
+        assume_fps: Assumed rate of streams without times, as text, or None.
         format: Version of the files.
     """
 
@@ -71,13 +71,13 @@ class Header:
     format: int = FORMAT
 
 
-def as_text(rate: Fraction | None) -> str | None:
-    """Write a rate so that it is read back exactly."""
+def format_rate(rate: Fraction | None) -> str | None:
+    """Write a rate as an exact fraction."""
     return None if rate is None else str(rate)
 
 
-def frames_path(path: str) -> str:
-    """Path of the frame tables of a catalog: ``cat.parquet`` and ``cat.v2`` have their own, whatever the ending."""
+def get_frames_path(path: str) -> str:
+    """Build the path of a catalog's frame tables; ``cat.parquet`` and ``cat.v2`` have different ones."""
     return f"{path.removesuffix('.parquet')}.frames.arrow"
 
 
@@ -85,9 +85,9 @@ def write_catalog(path: str, table: pa.Table, header: Header, frames: FrameTable
     """Write both files, so that a crash leaves the old catalog or the new one.
 
     Args:
-        path: Of the Parquet file.
+        path: Path of the Parquet file.
         table: The facts.
-        header: What the file is to say of itself; the id of the frame tables is filled in.
+        header: Its ``frames_id`` is computed here.
         frames: One row for each distinct source of the table that has an index, in the order of their first rows.
 
     Returns:
@@ -97,74 +97,65 @@ def write_catalog(path: str, table: pa.Table, header: Header, frames: FrameTable
         UsageError: It cannot be written there: no such folder, a file that is no catalog, a full disk.
     """
     check_target(path)
-    before = _frames_id_of(path)
-    header = _with_id(header, table, frames)
-    pending = _pending_path(path, header.frames_id)
-    scratch = _Scratch(f"{path}.{os.getpid()}.tmp", f"{path}.{os.getpid()}.frames.tmp")
-    made = (scratch.facts, scratch.frames, *([pending] if before != header.frames_id else []))
+    before = _read_frames_id(path)
+    header = _set_frames_id(header, table, frames)
+    pending = _get_pending_path(path, header.frames_id)
+    new_facts, new_frames = f"{path}.{os.getpid()}.tmp", f"{path}.{os.getpid()}.frames.tmp"
+    # Under the same id as before, the pending tables may be the only copy of the old catalog's tables.
+    created = (new_facts, new_frames, *([pending] if before != header.frames_id else []))
     with ExitStack() as claims:
-        with _undone_on_failure(path, made):
-            for name in (scratch.frames, scratch.facts):
+        with _removing_on_failure(path, created):
+            for name in (new_frames, new_facts):
                 claims.enter_context(claimed(name))
             if frames is not None and header.frames_id is not None:
-                metadata = {_KEY: header.frames_id.encode()}
-                write_frame_tables(scratch.frames, frames.batches, metadata, _roll_of(table))
-                os.replace(scratch.frames, pending)
-                _flush_folder(path)  # The facts must never outlive a power cut that the tables that they name do not.
-            _write_parquet(scratch.facts, table.replace_schema_metadata({_KEY: json.dumps(asdict(header)).encode()}))
-            os.replace(scratch.facts, path)
+                facts = Facts.of_table(table)
+                numbers = {name: facts.numbers(name) for name in ("num_frames", "width", "height")}
+                roll = make_roll(table.column("source"), numbers | {"frame_row": facts.frame_rows}, facts.has_failed)
+                write_frame_tables(new_frames, frames.batches, {_KEY: header.frames_id.encode()}, roll)
+                os.replace(new_frames, pending)
+                _flush_folder(path)  # After a power cut, facts must not exist without their frame tables.
+            _write_parquet(new_facts, table.replace_schema_metadata({_KEY: json.dumps(asdict(header)).encode()}))
+            os.replace(new_facts, path)
         _flush_folder(path)
-        _settle(path, header, pending)
+        if header.frames_id is None:
+            _remove(get_frames_path(path))
+        else:
+            with suppress(FileNotFoundError):  # Another process that wrote the same catalog was faster.
+                os.replace(pending, get_frames_path(path))
+        _flush_folder(path)
     _remove_leftovers(path)
     return header
 
 
-class _Scratch(NamedTuple):
-    """Files that are written before they are moved into place."""
-
-    facts: str
-    frames: str
-
-
 def _remove_leftovers(path: str) -> None:
-    """Remove what killed writers of this catalog left, and the tables of the one before, wherever they stopped."""
+    """Remove the files of killed writers of this catalog, and the pending tables of an older one."""
     name, stem = re.escape(os.path.basename(path)), re.escape(os.path.basename(path).removesuffix(".parquet"))
     pattern = re.compile(rf"{name}\.\d+(\.frames)?\.tmp|{stem}\.frames\.[0-9a-z]+\.arrow")
-    remove_unclaimed(os.path.dirname(path) or ".", pattern, kept=os.path.basename(frames_path(path)))
+    remove_unclaimed(os.path.dirname(path) or ".", pattern, kept=os.path.basename(get_frames_path(path)))
 
 
 @contextmanager
-def _undone_on_failure(path: str, made: Sequence[str]) -> Iterator[None]:
-    """Remove what was written so far if writing fails: scratch files, and pending tables under an id of their own.
-
-    Under the same id as before they may be the only copy of the tables of the catalog that stands.
-    """
+def _removing_on_failure(path: str, created: Sequence[str]) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        _remove(*made)
+        _remove(*created)
         raise_shortage(error, path, "write")
         raise UsageError(
             f"cannot write {path}: {error.strerror or error}; nothing was changed: make room on the disk, or choose "
             "another folder"
         ) from error
     except BaseException:
-        _remove(*made)
+        _remove(*created)
         raise
 
 
-def _roll_of(table: pa.Table) -> pa.StructArray:
-    facts = Facts.of_table(table)
-    numbers = {name: facts.numbers(name) for name in ("num_frames", "width", "height")}
-    return make_roll(table.column("source"), numbers | {"frame_row": facts.frame_rows}, facts.has_failed)
-
-
 def check_target(path: str) -> None:
-    """Make sure that writing a catalog at a path replaces nothing but a catalog.
+    """Check that a catalog can be written to a path, and replaces nothing but a catalog.
 
     Raises:
-        UsageError: There is no such folder, or something else stands there: a folder, a video, any other file; or the
-            name is not UTF-8, or has the ending of another format.
+        UsageError: There is no such folder, or the path is a folder or another file than a catalog; or the name is not
+            UTF-8, or has the ending of another format.
     """
     if printable(path) != path:
         raise UsageError(f"cannot write {printable(path)}: Arrow opens only names that are UTF-8; choose another name")
@@ -195,7 +186,7 @@ def open_catalog(path: str) -> tuple[Facts, Header, FrameTables | None]:
     try:
         return _open_both(path)
     except StaleSource:
-        # Another process may have replaced both between the two reads.
+        # Another process may have replaced both files between the two reads.
         return _open_both(path)
 
 
@@ -203,19 +194,19 @@ def _open_both(path: str) -> tuple[Facts, Header, FrameTables | None]:
     file, header = _open_parquet(path)
     opened = None if header.frames_id is None else _open_frames(path, header.frames_id, file.metadata.num_rows)
     frames, roll = opened or (None, None)
-    return _facts_of(path, file, roll), header, frames
+    return _read_facts(path, file, roll), header, frames
 
 
 def _open_frames(path: str, frames_id: str, num_rows: int) -> tuple[FrameTables, Roll] | None:
-    found = [name for name in (frames_path(path), _pending_path(path, frames_id)) if os.path.isfile(name)]
-    for name in found:
+    names = [name for name in (get_frames_path(path), _get_pending_path(path, frames_id)) if os.path.isfile(name)]
+    for name in names:
         frames, metadata, roll = open_with_roll(name)
         if metadata.get(_KEY) == frames_id.encode():
             return frames, Roll(roll, num_rows, len(frames), name)
-    if not found:
+    if not names:
         return None
     raise StaleSource(
-        f"{found[0]}: these frame tables belong to another catalog than {path}: scan again, or delete them to open "
+        f"{names[0]}: these frame tables belong to another catalog than {path}: scan again, or delete them to open "
         "the facts alone",
         source=path,
         stage="index",
@@ -234,7 +225,7 @@ def _open_parquet(path: str) -> tuple[pq.ParquetFile, Header]:
             what = "a catalog is a Parquet file, and this file is none; if it is a list or a media file, scan it first"
             raise _unreadable(path, what, f"framefeed scan {path} -o cat.parquet, or framefeed.scan") from error
         raise _unreadable(path, str(error).rstrip(".")) from error
-    return file, _header_of(path, file.schema_arrow)
+    return file, _read_header(path, file.schema_arrow)
 
 
 def _is_parquet(path: str) -> bool:
@@ -246,7 +237,7 @@ def _is_parquet(path: str) -> bool:
         return True
 
 
-def _facts_of(path: str, file: pq.ParquetFile, roll: Roll | None) -> Facts:
+def _read_facts(path: str, file: pq.ParquetFile, roll: Roll | None) -> Facts:
     def read(name: str) -> pa.ChunkedArray:
         read_table = partial(file.read, columns=[name], use_threads=False)
         try:
@@ -261,19 +252,19 @@ def _facts_of(path: str, file: pq.ParquetFile, roll: Roll | None) -> Facts:
     return Facts(file.schema_arrow, file.metadata.num_rows, read, roll)
 
 
-def _header_of(path: str, schema: pa.Schema) -> Header:
+def _read_header(path: str, schema: pa.Schema) -> Header:
     text = (schema.metadata or {}).get(_KEY)
     if text is None:
         raise _unreadable(
             path, "framefeed did not write this file (if it is a list of media files, give it to framefeed.scan)"
         )
     try:
-        found = json.loads(text)
-        # Before the rest, which another format may have changed.
-        if (version := dict(found).get("format")) != FORMAT:
+        fields = json.loads(text)
+        # Checked first: another format may have other fields.
+        if (version := dict(fields).get("format")) != FORMAT:
             what = f"its format is {version}, but this version of framefeed reads format {FORMAT}"
             raise _unreadable(path, what, f"scan again, to the same name: {_SCAN_HINT}")
-        header = Header(**found)
+        header = Header(**fields)
     except (ValueError, TypeError, RecursionError) as error:
         raise _unreadable(path, f"{error}") from error
     _check_header(path, header, schema)
@@ -305,25 +296,25 @@ def _unreadable(path: str, what: str, hint: str = _SCAN_HINT) -> UnreadableMedia
     return UnreadableMedia(f"{path}: not readable as a catalog: {what}; {hint}", source=path, stage="index")
 
 
-def _frames_id_of(path: str) -> str | None:
+def _read_frames_id(path: str) -> str | None:
     try:
         return _open_parquet(path)[1].frames_id
-    except UnreadableMedia:  # Also a catalog of another format: its frame tables lie under their own name.
+    except UnreadableMedia:  # Also a catalog of another format: its frame tables have their own name.
         return None
 
 
-def _with_id(header: Header, table: pa.Table, frames: FrameTables | None) -> Header:
+def _set_frames_id(header: Header, table: pa.Table, frames: FrameTables | None) -> Header:
     if frames is None:
         return Header(**asdict(header) | {"frames_id": None})
-    # From the content, so that two scans of the same files write the same bytes.
+    # A hash of the content, so that two scans of the same files write the same bytes.
     digest = xxhash.xxh3_128(header.fingerprint.encode())
     for column in table.select(["source", "mtime_ns"]).itercolumns():
         hash_column(digest, column)
-    digest.update(content_of(frames))
+    digest.update(hash_frame_tables(frames))
     return Header(**asdict(header) | {"frames_id": digest.hexdigest()})
 
 
-def _pending_path(path: str, frames_id: str | None) -> str:
+def _get_pending_path(path: str, frames_id: str | None) -> str:
     return f"{path.removesuffix('.parquet')}.frames.{frames_id}.arrow"
 
 
@@ -340,15 +331,6 @@ def _write_parquet(path: str, table: pa.Table) -> None:
         )
         file.flush()
         os.fsync(file.fileno())
-
-
-def _settle(path: str, header: Header, pending: str) -> None:
-    if header.frames_id is None:
-        _remove(frames_path(path))
-    else:
-        with suppress(FileNotFoundError):  # Another process that wrote the same catalog was quicker.
-            os.replace(pending, frames_path(path))
-    _flush_folder(path)
 
 
 def _remove(*paths: str) -> None:

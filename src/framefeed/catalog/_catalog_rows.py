@@ -1,13 +1,10 @@
-"""CatalogRows: reading what a catalog, or a view of some of its rows, knows.
-
-Verifying a catalog: are the files still those that were scanned, and do their frames come out as it says.
-"""
+"""CatalogRows: read the rows and columns of a catalog or view; and verify rows against their files."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from math import ceil
 from typing import Any, NamedTuple, SupportsIndex
 
@@ -19,9 +16,17 @@ from framefeed._arrays import AnyArray, IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import check_integer, check_position, expected
 from framefeed.catalog._assembly import CatalogData
-from framefeed.catalog._columns import INFO_COLUMNS, Facts, Label, decoded, distinct, encode_labels, label_codes
-from framefeed.catalog._names import escape, is_url, resolved
-from framefeed.catalog._roll import usable_of
+from framefeed.catalog._columns import (
+    INFO_COLUMNS,
+    Facts,
+    Label,
+    compute_label_codes,
+    decode_dictionary,
+    encode_labels,
+    list_distinct,
+)
+from framefeed.catalog._names import escape, is_url, resolve_name
+from framefeed.catalog._roll import find_usable_rows
 from framefeed.errors import FramefeedError, StaleSource, UsageError
 from framefeed.index import FrameIndex, index_media, sequence_of, still_index
 from framefeed.media import SEQUENCE_CONTAINER, ImageSequence, MediaInfo, MediaSource, SourceIdentity, probe
@@ -29,7 +34,7 @@ from framefeed.parallel import Err, ordered_outcomes, thread_budget
 
 
 class CatalogRows:
-    """Rows of a catalog, and how to read them. What plans read often comes from NumPy arrays, never from Arrow scalars.
+    """Reader of a catalog's rows and columns. Values that plans read often come from NumPy arrays, not Arrow scalars.
 
     Args:
         data: The whole catalog.
@@ -46,18 +51,18 @@ class CatalogRows:
         return self._data.facts.num_rows if self._rows is None else len(self._rows)
 
     def source(self, row: int) -> str | bytes | ImageSequence:
-        """Path, URL or encoded bytes of a row; an `ImageSequence` if a folder was indexed as one."""
+        """Get the path, URL or encoded bytes of a row; or an `ImageSequence` if a folder was indexed as one."""
         text = self.name(row)
         given = self._data.buffers.get(text)
-        return self._located(row, resolved(text, self._data.root)) if given is None else given
+        return self._make_source(row, resolve_name(text, self._data.root)) if given is None else given
 
     def name(self, row: int) -> str:
-        """Text of the ``source`` column in a row."""
-        return self._data.facts.source(self._base(row))
+        """Get the text of the ``source`` column in a row."""
+        return self._data.facts.source(self._get_data_row(row))
 
     def error(self, row: int) -> str | None:
-        """Why a row failed, or None."""
-        return self._data.facts.texts("error")[self._base(row)]
+        """Get the error message of a row, or None."""
+        return self._data.facts.texts("error")[self._get_data_row(row)]
 
     def frame_index(self, row: int) -> FrameIndex:
         """Read the frame index of a row.
@@ -68,14 +73,13 @@ class CatalogRows:
         """
         if self._data.frames is None:
             raise UsageError(self._data.why_no_frames("call catalog.with_frame_indexes()"))
-        at = int(self._data.frame_rows[self._base(row)])
-        index = self._still_index(row) if at < 0 else self._data.frames.index(at)
+        frame_row = int(self._data.frame_rows[self._get_data_row(row)])
+        index = self._still_index(row) if frame_row < 0 else self._data.frames.index(frame_row)
         if index is None:
             raise UsageError(f"row {row} ({self.name(row)}) has no frame index: {self.error(row)}")
         return index
 
     def _still_index(self, row: int) -> FrameIndex | None:
-        """A still picture is an index of one; what failed has none."""
         info = None if self.error(row) is not None else self.info(row)
         if info is None or info.kind != "image":
             return None
@@ -84,31 +88,31 @@ class CatalogRows:
         return still_index(info, identity)
 
     def info(self, row: int) -> MediaInfo | None:
-        """What the header of a row claims; None for a file that could not be read."""
+        """Get the claims of a row's header; None for a file that could not be read."""
         facts = {name: self._scalar(name, row) for name in (*INFO_COLUMNS, "bytes")}
         if facts["kind"] is None:
             return None
         names = ("num_frames", "duration_seconds", "average_fps")
-        at = -1 if self._data.frames is None else int(self._data.frame_rows[self._base(row)])
-        if self._data.frames is not None and at >= 0:
-            claims = self._data.frames.claims(at)
+        frame_row = -1 if self._data.frames is None else int(self._data.frame_rows[self._get_data_row(row)])
+        if self._data.frames is not None and frame_row >= 0:
+            claims = self._data.frames.claims(frame_row)
             facts |= {f"{name}_from_header": getattr(claims, name) for name in names}
         else:
             facts |= {f"{name}_from_header": self._scalar(name, row) for name in names}
         return MediaInfo(**facts)
 
     def columns(self, row: int) -> dict[str, Any]:
-        """Dict of the label and the manifest's columns of a row."""
+        """Get the label and the manifest's columns of a row as a dict."""
         return {name: self._scalar(name, row) for name in ("label", *self._data.facts.extra_names)}
 
     def row_fingerprint(self, row: int) -> str | None:
-        """Hash of the content of the scanned file; None for a failed row."""
-        return self._data.facts.texts("fingerprint")[self._base(row)]
+        """Get the hash of the content of the scanned file; None for a failed row."""
+        return self._data.facts.texts("fingerprint")[self._get_data_row(row)]
 
     def row_stat(self, row: int) -> tuple[int, int]:
-        """(size in bytes, modification time in ns) of the scanned file; -1 where unknown."""
-        at = self._base(row)
-        return int(self._data.facts.numbers("bytes")[at]), int(self._data.facts.numbers("mtime_ns")[at])
+        """Get (size in bytes, modification time in ns) of the scanned file; -1 where unknown."""
+        data_row = self._get_data_row(row)
+        return int(self._data.facts.numbers("bytes")[data_row]), int(self._data.facts.numbers("mtime_ns")[data_row])
 
     # --- columns --------------------------------------------------------------------------------------
 
@@ -117,7 +121,7 @@ class CatalogRows:
         """All columns as a `pyarrow.Table`: those of every catalog in a fixed order, then the manifest's own."""
         facts = self._data.facts
         columns = {name: facts.column(name) for name in facts.names}
-        columns["label"] = encode_labels(decoded(columns["label"]), self._data.classes)
+        columns["label"] = encode_labels(decode_dictionary(columns["label"]), self._data.classes)
         table = pa.table(columns)
         return table if self._rows is None else table.take(pa.array(self._rows))
 
@@ -136,7 +140,7 @@ class CatalogRows:
         """Numbers of the rows that can be read, int64 [U]: without error, and not known to have no frames."""
         if self._rows is None:
             return self._data.facts.usable_rows
-        return usable_of(self._shown(self._data.facts.has_failed), self.num_frames)
+        return find_usable_rows(self._select(self._data.facts.has_failed), self.num_frames)
 
     @cached_property
     def num_frames(self) -> IntArray:
@@ -163,24 +167,24 @@ class CatalogRows:
             UsageError: There is no such column; the message lists the columns.
         """
         if name == "label":
-            return self._shown(label_codes(self._data.facts, self._data.classes))
+            return self._select(compute_label_codes(self._data.facts, self._data.classes))
         column = self._data.facts.column(name)
         if _is_number(column.type):
             values: AnyArray = column.combine_chunks().to_numpy(zero_copy_only=False)
-            return self._shown(values.astype(np.float64) if values.dtype == object else values)
+            return self._select(values.astype(np.float64) if values.dtype == object else values)
         try:
-            return self._shown(label_codes(Facts.of_table(pa.table({"label": column})), distinct(column)))
+            return self._select(compute_label_codes(Facts.of_table(pa.table({"label": column})), list_distinct(column)))
         except (TypeError, pa.ArrowException) as error:
             raise UsageError(f"column {name!r} holds {column.type}, not numbers or strings") from error
 
     def rows_without(self, name: str, rows: IntArray) -> IntArray:
-        """Give those of the given rows whose value in a column is missing, int64.
+        """Select those of the given rows whose value in a column is missing, int64.
 
         Raises:
             UsageError: There is no such column; the message lists the columns.
         """
         is_null = self._data.facts.column(name).is_null().combine_chunks().to_numpy(zero_copy_only=False)
-        return rows[self._shown(is_null)[rows]]
+        return rows[self._select(is_null)[rows]]
 
     def stream_values(self, name: str) -> IntArray:
         """Read a number of each row's video stream, such as "color_space", int64 [R]; -1 where there is no index.
@@ -190,26 +194,26 @@ class CatalogRows:
         """
         if self._data.frames is None:
             raise UsageError(self._data.why_no_frames("call catalog.with_frame_indexes()"))
-        # One more for rows without an index, whose place is -1.
+        # A last value for rows without an index, whose frame row is -1.
         values = np.append(self._data.frames.stream_column(name), -1)
-        return self._shown(values[self._data.frame_rows])
+        return self._select(values[self._data.frame_rows])
 
     @property
     def failures(self) -> list[tuple[str, str, str]]:
         """List of (source, error type, message) of the rows that failed."""
         kinds = self._data.facts.texts("error_type")
         return [
-            (self.shown_name(row), kinds[self._base(row)] or "", self.error(row) or "")
+            (self.shown_name(row), kinds[self._get_data_row(row)] or "", self.error(row) or "")
             for row in self.failed_rows.tolist()
         ]
 
     @cached_property
     def failed_rows(self) -> IntArray:
         """Numbers of the rows that failed, int64 [F]."""
-        return np.flatnonzero(self._shown(self._data.facts.has_failed)).astype(np.int64)
+        return np.flatnonzero(self._select(self._data.facts.has_failed)).astype(np.int64)
 
     def compact(self) -> CatalogData:
-        """The data of this view alone."""
+        """Copy the data of this view alone."""
         if self._rows is None:
             return replace(self._data, facts=Facts.of_table(self.table))
         frames = self._data.frames
@@ -227,43 +231,49 @@ class CatalogRows:
             return table
         if pc.all(pc.starts_with(table.column("source"), os.sep), min_count=0).as_py():
             return table
-        texts = [_moved(text, self._data.root or "", folder) for text in table.column("source").to_pylist()]
+        root = self._data.root or ""
+        texts = [
+            text
+            if is_url(text) or os.path.isabs(text)
+            else escape(os.path.relpath(resolve_name(text, root), folder).replace(os.sep, "/"))
+            for text in table.column("source").to_pylist()
+        ]
         return table.set_column(0, "source", pa.array(texts, pa.string()))
 
     # --- reading --------------------------------------------------------------------------------------
 
-    def _checked(self, row: SupportsIndex) -> int:
+    def _check_row(self, row: SupportsIndex) -> int:
         return check_position("row", row, len(self), "catalog")
 
-    def _base(self, row: int) -> int:
-        checked = self._checked(row)
+    def _get_data_row(self, row: int) -> int:
+        checked = self._check_row(row)
         return checked if self._rows is None else int(self._rows[checked])
 
-    def _located(self, row: int, path: str) -> str | ImageSequence:
+    def _make_source(self, row: int, path: str) -> str | ImageSequence:
         if self._data.frames is None:
             is_sequence = self._scalar("container", row) == SEQUENCE_CONTAINER
             return ImageSequence(path, fps=self._scalar("average_fps", row)) if is_sequence else path
-        at = int(self._data.frame_rows[self._base(row)])
-        index = None if at < 0 else self._data.frames.index(at)
+        frame_row = int(self._data.frame_rows[self._get_data_row(row)])
+        index = None if frame_row < 0 else self._data.frames.index(frame_row)
         return path if index is None or index.stream.container != SEQUENCE_CONTAINER else sequence_of(path, index)
 
     def _scalar(self, name: str, row: int) -> Any:
-        return self._data.facts.column(name)[self._base(row)].as_py()
+        return self._data.facts.column(name)[self._get_data_row(row)].as_py()
 
-    def _shown(self, values: AnyArray) -> AnyArray:
+    def _select(self, values: AnyArray) -> AnyArray:
         return values if self._rows is None else values[self._rows]
 
     def _numbers(self, name: str) -> IntArray:
-        return self._shown(self._data.facts.numbers(name))
+        return self._select(self._data.facts.numbers(name))
 
     def shown_name(self, row: int) -> str:
-        """Path, URL or name of a row, as `failures`, `verify` and messages show it."""
+        """Get the path, URL or name of a row as in `failures`, `verify` and messages."""
         text = self.name(row)
-        return text if text in self._data.buffers else resolved(text, self._data.root)
+        return text if text in self._data.buffers else resolve_name(text, self._data.root)
 
 
 def missing_hint(catalog: CatalogRows, row: int) -> str:
-    """Say where the path of a row starts if it is relative, for the message about a file that is missing."""
+    """Explain where a relative path of a row starts, for the message about a missing file; "" for other rows."""
     text, data = catalog.name(row), catalog._data
     if data.root is None or os.path.isabs(text) or is_url(text) or text in data.buffers:
         return ""
@@ -277,39 +287,32 @@ def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
 
 
-def _moved(text: str, root: str, folder: str) -> str:
-    name = resolved(text, root)
-    if is_url(text) or os.path.isabs(text):
-        return text
-    return escape(os.path.relpath(name, folder).replace(os.sep, "/"))
-
-
 def why_no_frames(catalog: CatalogRows, remedy: str) -> str:
-    """Say why a catalog has no frame indexes, and what to do about it."""
+    """Explain why a catalog has no frame indexes, and how to get them."""
     return catalog._data.why_no_frames(remedy)
 
 
-def built_from_codes(catalog: CatalogRows) -> IntArray:
-    """How the frames of each row were found: places in ``BuiltFrom``, int64 [R]; -1 where there is no index."""
+def read_built_from_codes(catalog: CatalogRows) -> IntArray:
+    """Read how the index of each row was built, as numbers of ``BuiltFrom``, int64 [R]; -1 without an index."""
     frames = catalog._data.frames
     if frames is None:
         return np.full(len(catalog), -1, np.int64)
-    # One more for rows without an index, whose place is -1.
-    return catalog._shown(np.append(frames.built_from(), -1)[catalog._data.frame_rows])
+    # A last value for rows without an index, whose frame row is -1.
+    return catalog._select(np.append(frames.built_from(), -1)[catalog._data.frame_rows])
 
 
 def missing_frames(catalog: CatalogRows) -> str | None:
-    """Path of a catalog's frame tables, where it has some and the file is not there; else None."""
+    """Get the path of a catalog's missing file of frame tables; None if the catalog has none, or it is there."""
     return catalog._data.missing
 
 
-def arrow_column(catalog: CatalogRows, name: str) -> pa.Array:
-    """Read one column of a catalog as it is stored, [R], text and labels decoded.
+def read_arrow_column(catalog: CatalogRows, name: str) -> pa.Array:
+    """Read one column of a catalog, [R], dictionaries decoded.
 
     Raises:
         UsageError: There is no such column; the message lists the known.
     """
-    column = decoded(catalog._data.facts.column(name)).combine_chunks()
+    column = decode_dictionary(catalog._data.facts.column(name)).combine_chunks()
     return column if catalog._rows is None else column.take(pa.array(catalog._rows))
 
 
@@ -368,29 +371,30 @@ class Verification:
         return f"Verification({self.checked} checked, {len(self.differences)} differences, {len(self.errors)} errors)"
 
 
-def verified(catalog: CatalogRows, sample: float | None, workers: int | None, seed: int) -> Verification:
+def verify_rows(catalog: CatalogRows, sample: float | None, workers: int | None, seed: int) -> Verification:
     """Verify rows of a catalog; see `Catalog.verify`."""
-    rows = sampled(catalog.usable_rows, sample, seed)
+    rows = sample_rows(catalog.usable_rows, sample, seed)
     threads = thread_budget().threads if workers is None else check_integer("workers", workers, least=0)
     differences: list[Difference] = []
     errors: list[Failure] = []
     in_flight = _IN_FLIGHT_PER_WORKER * max(1, threads)
-    with ordered_outcomes(_checker(catalog), rows.tolist(), workers=threads, max_in_flight=in_flight) as outcomes:
+    verify_row = partial(_verify_row, catalog)
+    with ordered_outcomes(verify_row, rows.tolist(), workers=threads, max_in_flight=in_flight) as outcomes:
         for outcome in outcomes:
             if isinstance(outcome, Err):
                 raise outcome.error
-            differences += [found for found in outcome.value if isinstance(found, Difference)]
-            errors += [found for found in outcome.value if isinstance(found, Failure)]
+            differences += [each for each in outcome.value if isinstance(each, Difference)]
+            errors += [each for each in outcome.value if isinstance(each, Failure)]
     return Verification(len(rows), tuple(differences), tuple(errors))
 
 
-def sampled(rows: IntArray, sample: float | None, seed: int) -> IntArray:
+def sample_rows(rows: IntArray, sample: float | None, seed: int) -> IntArray:
     """Draw some of the rows, ascending.
 
     Args:
         rows: int64 [U].
-        sample: How many if it is an int, which share if it is a float, None for all.
-        seed: Another seed draws others.
+        sample: Number of rows (int), share of them (float), or None for all.
+        seed: Seed of the draw.
     """
     check_integer("seed", seed, least=0)
     if sample is None:
@@ -411,66 +415,60 @@ def sampled(rows: IntArray, sample: float | None, seed: int) -> IntArray:
     return rows[np.sort(drawn)]
 
 
-def _checker(catalog: CatalogRows) -> Callable[[int], list[Difference | Failure]]:
-    def check(row: int) -> list[Difference | Failure]:
-        name = catalog.shown_name(row)
-        try:
-            return [Difference(name, *found) for found in _differences(catalog, row)]
-        except StaleSource as error:
-            return [Difference(name, "file", "the file that was scanned", str(error))]
-        except FramefeedError as error:
-            return [Failure(name, f"{type(error).__name__}: {error}")]
-
-    return check
+def _verify_row(catalog: CatalogRows, row: int) -> list[Difference | Failure]:
+    name = catalog.shown_name(row)
+    try:
+        return [Difference(name, *difference) for difference in _compare_row(catalog, row)]
+    except StaleSource as error:
+        return [Difference(name, "file", "the file that was scanned", str(error))]
+    except FramefeedError as error:
+        return [Failure(name, f"{type(error).__name__}: {error}")]
 
 
-def _differences(catalog: CatalogRows, row: int) -> list[tuple[str, str, str]]:
+def _compare_row(catalog: CatalogRows, row: int) -> list[tuple[str, str, str]]:
     media = MediaSource.of(catalog.source(row))
     info = catalog.info(row)
     if not catalog.has_frame_indexes:
-        media.check_identity(_identity(catalog, row))
-        return _of_info(info, probe(media))
+        size, mtime_ns = catalog.row_stat(row)
+        fingerprint = catalog.row_fingerprint(row) or ""
+        media.check_identity(SourceIdentity(size, None if mtime_ns < 0 else mtime_ns, fingerprint))
+        return _compare_info(info, probe(media))
     index = catalog.frame_index(row)
     media.check_identity(index.identity)
     assumed = 1 / index.time_base if index.times_from == "assumed" else None
     now, decoded = index_media(media, "full", assume_fps=assumed)
-    return [*_of_info(info, now), *_of_frames(index, decoded)]
+    return [*_compare_info(info, now), *_compare_frames(index, decoded)]
 
 
-def _identity(catalog: CatalogRows, row: int) -> SourceIdentity:
-    size, mtime_ns = catalog.row_stat(row)
-    return SourceIdentity(size, None if mtime_ns < 0 else mtime_ns, catalog.row_fingerprint(row) or "")
-
-
-def _of_info(expected: MediaInfo | None, found: MediaInfo) -> list[tuple[str, str, str]]:
-    pairs = ((name, getattr(expected, name, None), getattr(found, name)) for name in INFO_COLUMNS)
+def _compare_info(expected: MediaInfo | None, actual: MediaInfo) -> list[tuple[str, str, str]]:
+    pairs = ((name, getattr(expected, name, None), getattr(actual, name)) for name in INFO_COLUMNS)
     return [(name, str(before), str(now)) for name, before, now in pairs if before != now]
 
 
-def _of_frames(expected: FrameIndex, found: FrameIndex) -> list[tuple[str, str, str]]:
-    """What differs in the frames that come out, and in where their bytes are; how they were found may differ."""
-    if len(expected) != len(found):
-        return [("frames", str(len(expected)), str(len(found)))]
+def _compare_frames(expected: FrameIndex, actual: FrameIndex) -> list[tuple[str, str, str]]:
+    """List the differences of two indexes in frames and packets; ``built_from`` may differ."""
+    if len(expected) != len(actual):
+        return [("frames", str(len(expected)), str(len(actual)))]
     differences = []
     for name in ("time_base", "times_from", "time_shift"):
-        before, now = getattr(expected, name), getattr(found, name)
+        before, now = getattr(expected, name), getattr(actual, name)
         if before != now:
             differences.append((name, str(before), str(now)))
     columns: list[tuple[str, Any, Any]] = [
-        ("pts", expected.pts, found.pts),
-        ("frame_packet", expected.frame_packet, found.frame_packet),
+        ("pts", expected.pts, actual.pts),
+        ("frame_packet", expected.frame_packet, actual.frame_packet),
     ]
-    if expected.num_damaged_frames is not None and found.num_damaged_frames is not None:
-        numbers = np.arange(len(found), dtype=np.int64)
-        columns.append(("damaged", expected.is_damaged(numbers), found.is_damaged(numbers)))
-    if len(expected.packets) != len(found.packets):
-        return [*differences, ("packets", str(len(expected.packets)), str(len(found.packets)))]
+    if expected.num_damaged_frames is not None and actual.num_damaged_frames is not None:
+        numbers = np.arange(len(actual), dtype=np.int64)
+        columns.append(("damaged", expected.is_damaged(numbers), actual.is_damaged(numbers)))
+    if len(expected.packets) != len(actual.packets):
+        return [*differences, ("packets", str(len(expected.packets)), str(len(actual.packets)))]
     for name in ("offset", "size", "pts"):
-        columns.append(("packets", getattr(expected.packets, name), getattr(found.packets, name)))
+        columns.append(("packets", getattr(expected.packets, name), getattr(actual.packets, name)))
     for what, before, now in columns:
         different = np.flatnonzero(before != now)
         if len(different):
-            at = int(different[0])
+            position = int(different[0])
             rest = f" and {len(different) - 1} more" if len(different) > 1 else ""
-            differences.append((what, f"{before[at]} at {at}{rest}", f"{now[at]}"))
+            differences.append((what, f"{before[position]} at {position}{rest}", f"{now[position]}"))
     return differences

@@ -1,4 +1,4 @@
-"""The facts of a catalog as columns: their schema, how they are collected, and how they are read back."""
+"""Collect the facts of sources as columns, and read them back."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from framefeed._arrays import IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import expected
 from framefeed._nearest import did_you_mean
-from framefeed.catalog._arrow import Texts, ragged_view
+from framefeed.catalog._arrow import Texts, view_ragged
 from framefeed.catalog._names import printable
-from framefeed.catalog._roll import Roll, usable_of
-from framefeed.catalog._survey import Finding
+from framefeed.catalog._roll import Roll, find_usable_rows
+from framefeed.catalog._survey import SurveyResult
 from framefeed.errors import UsageError
 from framefeed.parallel import renew_after_fork
 
@@ -67,31 +67,31 @@ INFO_COLUMNS = (
     "pixel_format",
 )
 ROWS_PER_CHUNK = 4096
-"""Rows held as Python objects, at about 1 kB each, before they become columns."""
+"""Rows held as Python objects, of about 1 kB each, before they are converted to columns."""
 _SHOWN_CLASSES = 5
-_WHERE_NOT_WHAT = frozenset({"source", "mtime_ns", "error"})
-"""Columns that differ between copies of the same media, and so are no part of a catalog's fingerprint."""
+_LOCATION_COLUMNS = frozenset({"source", "mtime_ns", "error"})
+"""Columns that differ between copies of the same media, and are left out of a catalog's fingerprint."""
 
 
-def facts_of(finding: Finding) -> dict[str, Any]:
+def collect_facts(result: SurveyResult) -> dict[str, Any]:
     """Give the facts of one source by column, without source and label."""
-    facts: dict[str, Any] = {"fingerprint": finding.fingerprint, "num_damaged_frames": finding.num_damaged_frames}
-    if finding.info is not None:
-        facts |= {name: getattr(finding.info, name) for name in (*INFO_COLUMNS, "bytes")}
+    facts: dict[str, Any] = {"fingerprint": result.fingerprint, "num_damaged_frames": result.num_damaged_frames}
+    if result.info is not None:
+        facts |= {name: getattr(result.info, name) for name in (*INFO_COLUMNS, "bytes")}
         facts |= {
-            "num_frames": finding.info.num_frames_from_header,
-            "duration_seconds": finding.info.duration_seconds_from_header,
-            "average_fps": finding.info.average_fps_from_header,
+            "num_frames": result.info.num_frames_from_header,
+            "duration_seconds": result.info.duration_seconds_from_header,
+            "average_fps": result.info.average_fps_from_header,
         }
-    if finding.stat is not None:
-        facts |= {"bytes": finding.stat.bytes, "mtime_ns": finding.stat.mtime_ns}
-    if finding.error is not None:
-        facts |= {"error_type": type(finding.error).__name__, "error": printable(str(finding.error))}
-    return facts | _facts_of_index(finding)
+    if result.stat is not None:
+        facts |= {"bytes": result.stat.bytes, "mtime_ns": result.stat.mtime_ns}
+    if result.error is not None:
+        facts |= {"error_type": type(result.error).__name__, "error": printable(str(result.error))}
+    return facts | _collect_index_facts(result)
 
 
-def _facts_of_index(finding: Finding) -> dict[str, Any]:
-    index = finding.index
+def _collect_index_facts(result: SurveyResult) -> dict[str, Any]:
+    index = result.index
     if index is None:
         return {}
     facts: dict[str, Any] = {
@@ -99,7 +99,7 @@ def _facts_of_index(finding: Finding) -> dict[str, Any]:
         "num_damaged_frames": index.num_damaged_frames,
         "num_key_frames": len(index.key_frame_indices),
         "times_from": index.times_from,
-        # What the header claims of them is kept with the frame tables.
+        # The header's claims are kept in the frame tables.
         "duration_seconds": None,
         "average_fps": index.average_fps,
     }
@@ -112,21 +112,21 @@ def _facts_of_index(finding: Finding) -> dict[str, Any]:
 
 
 class FactsBuilder:
-    """Collects the facts of sources, one after the other; all but the last of them as Arrow columns already."""
+    """Collects the facts of sources one by one, and converts them to Arrow columns in chunks."""
 
     def __init__(self) -> None:
         self._names = [name for name in FACTS if name not in ("source", "label")]
         self._rows: list[dict[str, Any]] = []
         self._chunks: dict[str, list[pa.Array]] = {name: [] for name in self._names}
 
-    def append(self, finding: Finding) -> None:
+    def append(self, result: SurveyResult) -> None:
         """Add one source."""
-        self._rows.append(facts_of(finding))
+        self._rows.append(collect_facts(result))
         if len(self._rows) >= ROWS_PER_CHUNK:
             self._close()
 
     def columns(self) -> dict[str, pa.Array]:
-        """Give what was collected, by column."""
+        """Build the columns."""
         self._close()
         return {name: pa.concat_arrays(chunks) for name, chunks in self._chunks.items()}
 
@@ -137,7 +137,7 @@ class FactsBuilder:
 
 
 def encode_labels(labels: pa.ChunkedArray, classes: Sequence[Label]) -> pa.ChunkedArray:
-    """Encode labels as positions in ``classes``; the dictionary holds all of them, also those that no row has."""
+    """Encode labels as numbers in ``classes``; the dictionary holds all classes, also unused ones."""
     kind = pa.int64() if classes and isinstance(classes[0], int) else pa.string()
     dictionary = pa.array(classes, kind)
     plain = labels.cast(kind).combine_chunks()
@@ -145,32 +145,32 @@ def encode_labels(labels: pa.ChunkedArray, classes: Sequence[Label]) -> pa.Chunk
     return pa.chunked_array([pa.DictionaryArray.from_arrays(codes, dictionary)])
 
 
-def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Give a dictionary-encoded column's values, any other column as it is."""
+def decode_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Decode a dictionary-encoded column; return any other column unchanged."""
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
-def label_codes(facts: Facts, classes: Sequence[Label]) -> IntArray:
-    """Give each row's label as its position in ``classes``, int64 [R]; -1 where there is none."""
+def compute_label_codes(facts: Facts, classes: Sequence[Label]) -> IntArray:
+    """Compute the number of each row's label in ``classes``, int64 [R]; -1 without a label."""
     column = facts.column("label")
     if not pa.types.is_dictionary(column.type):
         column = encode_labels(column, classes)
     codes = np.full(facts.num_rows, -1, np.int64)
     start = 0
     for chunk in column.chunks:
-        # A file may give each of its parts another dictionary; -1 stands for what is in none.
-        places = encode_labels(pa.chunked_array([chunk.dictionary]), classes).combine_chunks().indices
-        known = np.append(places.fill_null(-1).to_numpy(zero_copy_only=False), -1)
-        indices = chunk.indices.fill_null(len(known) - 1).to_numpy(zero_copy_only=False)
-        codes[start : start + len(chunk)] = known[indices]
+        # Each chunk of a file may have its own dictionary; the last code, -1, is that of nulls.
+        encoded = encode_labels(pa.chunked_array([chunk.dictionary]), classes).combine_chunks().indices
+        chunk_codes = np.append(encoded.fill_null(-1).to_numpy(zero_copy_only=False), -1)
+        indices = chunk.indices.fill_null(len(chunk_codes) - 1).to_numpy(zero_copy_only=False)
+        codes[start : start + len(chunk)] = chunk_codes[indices]
         start += len(chunk)
     return codes
 
 
-def normal_labels(labels: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Make labels integers if they are, else strings.
+def normalize_labels(labels: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Convert labels to integers if possible, else to strings.
 
-    Where one label is missing, pandas and others write integers as 0.0, 1.0, 10.0: as text, 10.0 would come before 2.0.
+    If one label is missing, pandas and others write integers as 0.0, 1.0, 10.0; as text, 10.0 would sort before 2.0.
     """
     if pa.types.is_floating(labels.type):
         with suppress(pa.ArrowInvalid):
@@ -179,7 +179,7 @@ def normal_labels(labels: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def check_classes(classes: object) -> tuple[Label, ...]:
-    """Take the list of all labels, in the order of their numbers, as a tuple.
+    """Check the list of all labels, in the order of their numbers, and convert it to a tuple.
 
     Raises:
         UsageError: It is not a list of different strings, or of different integers.
@@ -197,17 +197,17 @@ def check_classes(classes: object) -> tuple[Label, ...]:
     return labels
 
 
-def classes_of(labels: pa.ChunkedArray, classes: Sequence[Label] | None) -> tuple[Label, ...]:
-    """List the labels that the numbers of labels come from: those given, else the distinct ones, sorted.
+def find_classes(labels: pa.ChunkedArray, classes: Sequence[Label] | None) -> tuple[Label, ...]:
+    """List all labels in the order of their numbers: ``classes`` if given, else the distinct labels, sorted.
 
     Raises:
         UsageError: A label is not among those given.
     """
-    found = tuple(distinct(labels))
+    used = tuple(list_distinct(labels))
     if classes is None:
-        return found
+        return used
     known_labels = set(classes)
-    missing = [label for label in found if label not in known_labels]
+    missing = [label for label in used if label not in known_labels]
     if missing:
         known = ", ".join(map(repr, classes[:_SHOWN_CLASSES])) + (", ..." if len(classes) > _SHOWN_CLASSES else "")
         advice = "give classes= all labels, in the same spelling"
@@ -218,27 +218,27 @@ def classes_of(labels: pa.ChunkedArray, classes: Sequence[Label] | None) -> tupl
                 f"{kinds[0]}"
             )
         raise UsageError(
-            f"classes: {len(missing):,} of the {len(found):,} labels found are not in it, for example {missing[0]!r} "
+            f"classes: {len(missing):,} of the {len(used):,} labels found are not in it, for example {missing[0]!r} "
             f"(it has {known}); {advice} (on the command line: name a catalog with all labels in --classes-of, or "
             "leave it out)"
         )
     return tuple(classes)
 
 
-def distinct(values: pa.ChunkedArray) -> list[Any]:
-    """List the values of a column once each, sorted as Python sorts them; nulls are left out."""
+def list_distinct(values: pa.ChunkedArray) -> list[Any]:
+    """List the distinct values of a column, sorted, without nulls."""
     return sorted(value for value in pc.unique(values).to_pylist() if value is not None)
 
 
 class Facts:
-    """Columns by name, in memory or in a file, each read when it is first asked for.
+    """The columns of a catalog, in memory or in a file; each is read at its first use.
 
-    A training worker needs few of the columns: of a million files it should hold those alone.
+    A training worker uses few columns, and should hold only these of a million files.
 
     Args:
         schema: Names and types.
         num_rows: Number of rows.
-        read: Reads one column.
+        read: Function that reads one column.
         roll: Some of the columns, mapped from a file that all processes share.
     """
 
@@ -257,12 +257,12 @@ class Facts:
 
     def begin_anew(self) -> None:
         """Replace the lock, which a thread of the parent may have held."""
-        # A finaliser may ask for a column in the middle of another's reading.
+        # Reentrant: a finalizer may read a column while another one is read.
         self._lock = RLock()
 
     @classmethod
     def of_table(cls, table: pa.Table) -> Facts:
-        """Take a table in memory."""
+        """Wrap a table in memory."""
         return cls(table.schema, table.num_rows, table.column)
 
     @property
@@ -304,13 +304,13 @@ class Facts:
         return self._numbers[name]
 
     def texts(self, name: str) -> Texts:
-        """Read a column of strings, quick to look up by row."""
+        """Read a column of strings for fast access by row."""
         if name not in self._texts:
             self._texts[name] = Texts(self.column(name))
         return self._texts[name]
 
     def source(self, row: int) -> str:
-        """Read what the ``source`` column says of one row."""
+        """Read the ``source`` column of one row."""
         return (self.texts("source")[row] or "") if self._roll is None else self._roll.source(row)
 
     def is_null(self, name: str) -> npt.NDArray[np.bool_]:
@@ -325,76 +325,76 @@ class Facts:
 
     @cached_property
     def usable_rows(self) -> IntArray:
-        """Rows that can be read, int64 [U]: no error, and at least one frame (or an unknown number, at "header")."""
+        """Rows that can be read, int64 [U]: no error, and at least one frame or an unknown number (depth "header")."""
         if self._roll is not None:
             return self._roll.usable_rows
-        return usable_of(self.has_failed, self.numbers("num_frames"))
+        return find_usable_rows(self.has_failed, self.numbers("num_frames"))
 
     @cached_property
     def source_numbers(self) -> IntArray:
         """Number of each row's source among the distinct sources in the order of their first rows, int64 [R]."""
-        return source_numbers(self.column("source").combine_chunks())
+        return number_sources(self.column("source").combine_chunks())
 
     @cached_property
     def frame_rows(self) -> IntArray:
-        """Row of the frame tables of each row, int64 [R]; -1 where there is no index: stills, and what failed.
+        """Row of the frame tables of each row, int64 [R]; -1 without an index: still pictures and failed rows.
 
         The tables hold a row for each distinct source with an index, in the order of their first rows.
         """
         if self._roll is not None:
             return self._roll.frame_rows
-        there, numbers = ~self.is_null("num_key_frames"), self.source_numbers
-        of_source = np.zeros(int(numbers.max(initial=-1)) + 1, dtype=bool)
-        of_source[numbers] = there
-        return numbered(of_source)[numbers]
+        numbers = self.source_numbers
+        has_index = np.zeros(int(numbers.max(initial=-1)) + 1, dtype=bool)
+        has_index[numbers] = ~self.is_null("num_key_frames")
+        return number_true(has_index)[numbers]
 
 
-def source_numbers(texts: pa.Array) -> IntArray:
+def number_sources(texts: pa.Array) -> IntArray:
     """Number the distinct texts in the order of their first rows, int64 [R]."""
     numbers: IntArray = texts.dictionary_encode().indices.cast(pa.int64()).to_numpy()
     return numbers
 
 
-def numbered(there: npt.NDArray[np.bool_]) -> IntArray:
-    """Number those that are there in their order, int64 [N]; -1 for the others."""
-    return np.where(there, np.cumsum(there) - 1, -1).astype(np.int64)
+def number_true(mask: npt.NDArray[np.bool_]) -> IntArray:
+    """Number the true elements in their order, int64 [N]; -1 for the others."""
+    return np.where(mask, np.cumsum(mask) - 1, -1).astype(np.int64)
 
 
 def content_fingerprint(table: pa.Table, settings: Sequence[str]) -> str:
-    """Hash what a plan depends on: content, order and columns of the rows, not where the files lie.
+    """Hash everything that a plan depends on: content, order and columns of the rows, but not the files' locations.
 
     Args:
         table: The facts.
-        settings: What else decides: depth, verify, classes.
+        settings: Depth, verify and classes.
     """
     digest = xxhash.xxh3_128(repr(list(settings)).encode())
     for name in table.column_names:
-        if name not in _WHERE_NOT_WHAT:
+        if name not in _LOCATION_COLUMNS:
             digest.update(f"{name}\n".encode())
             hash_column(digest, table.column(name))
     return digest.hexdigest()
 
 
 def hash_column(digest: xxhash.xxh3_128, column: pa.ChunkedArray) -> None:
-    """Add the values of a column to a hash, whatever its chunks and its encoding, without a Python object a row."""
+    """Add the values of a column to a hash, independently of its chunks and encoding."""
     digest.update(column.is_null().to_numpy())
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if pa.types.is_floating(kind):
-        digest.update(decoded(column).cast(pa.float64()).fill_null(0.0).to_numpy())
+        digest.update(decode_dictionary(column).cast(pa.float64()).fill_null(0.0).to_numpy())
     elif pa.types.is_integer(kind) or pa.types.is_boolean(kind):
-        digest.update(decoded(column).cast(pa.int64()).fill_null(0).to_numpy())
+        digest.update(decode_dictionary(column).cast(pa.int64()).fill_null(0).to_numpy())
     elif not pa.types.is_null(kind):
         lengths, values = xxhash.xxh3_128(), xxhash.xxh3_128()
         for chunk in column.chunks:
-            # Text by text the chunks are the same however a table is cut into them.
-            texts = ragged_view(_as_strings(decoded(pa.chunked_array([chunk]))).combine_chunks(), np.uint8)
+            # Lengths and texts are hashed apart, so that the cuts between chunks do not count.
+            texts = view_ragged(_to_strings(decode_dictionary(pa.chunked_array([chunk]))).combine_chunks(), np.uint8)
             lengths.update(np.diff(texts.offsets).data)
             if len(chunk):
                 values.update(texts.values[texts.offsets[0] : texts.offsets[-1]].data)
         digest.update(lengths.digest() + values.digest())
 
 
-def _as_strings(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _to_strings(column: pa.ChunkedArray) -> pa.ChunkedArray:
     try:
         return column.cast(pa.large_string()).fill_null("")
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid):

@@ -1,7 +1,7 @@
-"""One frame index as bytes: what follows from other columns is left out, the rest is packed, and a checksum guards it.
+"""Store one frame index as bytes with a checksum; values that follow from other columns are not stored.
 
-Layout, little-endian: checksum, what is there, the header's claims if any; if there is an index: fixed fields, lengths
-of texts, texts, columns. What a column is compared with is said where it is written, in ``_columns_of``.
+Layout, little-endian: checksum, flags, the header's claims if any; if there is an index: fixed fields, lengths of
+texts, texts, columns (see ``_pack_columns``).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from framefeed.index import BuiltFrom, FrameIndex, PacketTable, StreamFacts, Tim
 from framefeed.media import DEFAULT_LIMITS, SourceIdentity
 
 MOST_ITEMS = DEFAULT_LIMITS.max_packets
-"""Frames or packets of one row: an even column takes no bytes, so that bytes alone bound no allocation."""
+"""Most frames or packets of one row. An even column takes no bytes, so the bytes of a row do not limit its memory."""
 
 _STREAM = {field.name: str(field.type) for field in fields(StreamFacts)}
 """Fields of StreamFacts and their types as written there."""
@@ -36,7 +36,7 @@ _TEXT_FIELDS = tuple(name for name in _STREAM if name not in NUMBER_FIELDS)
 
 _PRESENT, _CLAIMS, _IDENTITY, _MTIME, _CHAINED, _SCATTERED, _STEPPED, _DAMAGED = (1 << bit for bit in range(8))
 _CHECKSUM = struct.Struct("<I")
-"""Of all after it."""
+"""CRC-32 of all bytes after it."""
 _FLAGS = struct.Struct("<H")
 """Which of the above."""
 _COUNT = struct.Struct("<I")
@@ -51,7 +51,7 @@ _NONE = -1
 
 @dataclass(frozen=True, slots=True)
 class HeaderClaims:
-    """What the header claims of the frames, which a built index does not repeat; None where it claims nothing."""
+    """Claims of the header about the frames, which a built index does not contain; None for no claim."""
 
     num_frames: int | None = None
     duration_seconds: float | None = None
@@ -59,13 +59,13 @@ class HeaderClaims:
 
 
 class _Columns(NamedTuple):
-    """The packed columns, and the flags that say what some of them are differences from."""
+    """The packed columns, and flags for the predictions of some of them."""
 
     flags: int
     packed: bytes
 
 
-def row_bytes(index: FrameIndex | None, claims: HeaderClaims) -> bytes:
+def pack_row(index: FrameIndex | None, claims: HeaderClaims) -> bytes:
     """Store the row of one source, but for ``NUMBER_FIELDS``.
 
     Args:
@@ -78,11 +78,11 @@ def row_bytes(index: FrameIndex | None, claims: HeaderClaims) -> bytes:
     flags, parts = 0, []
     if claims != HeaderClaims():
         flags |= _CLAIMS
-        parts.append(_claims_bytes(claims))
+        parts.append(_pack_claims(claims))
     if index is not None:
-        columns = _columns_of(index)
-        flags |= _PRESENT | columns.flags | _identity_flags(index.identity)
-        parts += [_fixed_bytes(index), _text_bytes(index), columns.packed]
+        columns = _pack_columns(index)
+        flags |= _PRESENT | columns.flags | _get_identity_flags(index.identity)
+        parts += [_pack_fixed_fields(index), _pack_texts(index), columns.packed]
     body = _FLAGS.pack(flags) + b"".join(parts)
     return _CHECKSUM.pack(zlib.crc32(body)) + body
 
@@ -93,20 +93,20 @@ def read_claims(data: memoryview) -> HeaderClaims:
     Raises:
         ValueError: The row is damaged.
     """
-    return _opened(data)[2]
+    return _open_row(data)[2]
 
 
 def read_index(data: memoryview, numbers: Mapping[str, Any]) -> FrameIndex | None:
     """Read the index of a row, each number checked that could lead a reader out of its tables.
 
     Args:
-        data: What `row_bytes` gave.
+        data: What `pack_row` gave.
         numbers: Values of ``NUMBER_FIELDS``.
 
     Raises:
         ValueError: The row is damaged.
     """
-    cursor, flags, _ = _opened(data)
+    cursor, flags, _ = _open_row(data)
     if not flags & _PRESENT:
         return None
     built_from, times_from, shift, numerator, denominator, size, mtime, *counts = cursor.fields(_FIXED)
@@ -119,7 +119,7 @@ def read_index(data: memoryview, numbers: Mapping[str, Any]) -> FrameIndex | Non
         raise Damaged(f"it claims {num_frames} frames and {num_packets} packets, more than {MOST_ITEMS}")
     if numbers["rotation"] not in (0, 90, 180, 270):
         raise Damaged(f"rotation {numbers['rotation']}")
-    texts, fingerprint = _texts(cursor)
+    texts, fingerprint = _read_texts(cursor)
     columns = _read_columns(cursor, flags, (num_frames, num_packets, num_keys))
     return FrameIndex(
         **columns,
@@ -132,8 +132,8 @@ def read_index(data: memoryview, numbers: Mapping[str, Any]) -> FrameIndex | Non
     )
 
 
-def built_from_codes(rows: Ragged) -> IntArray:
-    """Read of many rows how their ordinals were found, without reading the rest: places in ``BuiltFrom``, int64 [R].
+def read_built_from_codes(rows: Ragged) -> IntArray:
+    """Read ``built_from`` of many rows without reading the rest, as numbers of ``BuiltFrom``, int64 [R].
 
     Returns:
         -1 where a row has no index.
@@ -146,18 +146,18 @@ def built_from_codes(rows: Ragged) -> IntArray:
     if len(starts) and (starts.min() < 0 or ends.max() > len(rows.values) or (ends - starts).min() < body):
         raise Damaged("a row breaks off")
     flags = rows.values[starts + _CHECKSUM.size]
-    there = np.flatnonzero(flags & _PRESENT)
-    at = starts[there] + body + np.where(flags[there] & _CLAIMS, _CLAIMED.size, 0)
-    if (at >= ends[there]).any():
+    present = np.flatnonzero(flags & _PRESENT)
+    offsets = starts[present] + body + np.where(flags[present] & _CLAIMS, _CLAIMED.size, 0)
+    if (offsets >= ends[present]).any():
         raise Damaged("a row breaks off")
     codes = np.full(len(starts), -1, np.int64)
-    codes[there] = rows.values[at]
+    codes[present] = rows.values[offsets]
     if codes.max(initial=-1) >= len(_BUILT_FROM):
         raise Damaged(f"built from {codes.max()}")
     return codes
 
 
-def _opened(data: memoryview) -> tuple[Cursor, int, HeaderClaims]:
+def _open_row(data: memoryview) -> tuple[Cursor, int, HeaderClaims]:
     cursor = Cursor(data)
     (checksum,) = cursor.fields(_CHECKSUM)
     if zlib.crc32(data[_CHECKSUM.size :]) != checksum:
@@ -176,7 +176,7 @@ def _opened(data: memoryview) -> tuple[Cursor, int, HeaderClaims]:
 # --- what is not a column ---------------------------------------------------------------------------
 
 
-def _claims_bytes(claims: HeaderClaims) -> bytes:
+def _pack_claims(claims: HeaderClaims) -> bytes:
     return _CLAIMED.pack(
         -1 if claims.num_frames is None else claims.num_frames,
         np.nan if claims.duration_seconds is None else claims.duration_seconds,
@@ -184,7 +184,7 @@ def _claims_bytes(claims: HeaderClaims) -> bytes:
     )
 
 
-def _fixed_bytes(index: FrameIndex) -> bytes:
+def _pack_fixed_fields(index: FrameIndex) -> bytes:
     counts = (len(index), len(index.packets), len(index.key_frame_indices))
     if max(counts) > MOST_ITEMS:
         raise LimitExceeded(
@@ -201,11 +201,11 @@ def _fixed_bytes(index: FrameIndex) -> bytes:
         raise UsageError(f"an index with time base {time_base} and identity {identity} cannot be stored") from error
 
 
-def _identity_flags(identity: SourceIdentity | None) -> int:
+def _get_identity_flags(identity: SourceIdentity | None) -> int:
     return 0 if identity is None else _IDENTITY | _MTIME * (identity.mtime_ns is not None)
 
 
-def _text_bytes(index: FrameIndex) -> bytes:
+def _pack_texts(index: FrameIndex) -> bytes:
     values = [getattr(index.stream, name) for name in _TEXT_FIELDS]
     values.append("" if index.identity is None else index.identity.fingerprint)
     texts = [value.encode() if isinstance(value, str) else value for value in values]
@@ -213,19 +213,19 @@ def _text_bytes(index: FrameIndex) -> bytes:
     return _LENGTHS.pack(*lengths) + b"".join(text for text in texts if text)
 
 
-def _texts(cursor: Cursor) -> tuple[dict[str, Any], str]:
-    """The fields of the stream that are texts, and the identity's fingerprint."""
+def _read_texts(cursor: Cursor) -> tuple[dict[str, Any], str]:
+    """Read the text fields of the stream, and the identity's fingerprint."""
     lengths = cursor.fields(_LENGTHS)
     if min(lengths) < _NONE:
         raise Damaged("a text of negative length")
     texts = [None if length == _NONE else bytes(cursor.take(length)) for length in lengths]
     read: dict[str, Any] = {}
     for name, text in zip(_TEXT_FIELDS, texts, strict=False):
-        read[name] = text if _STREAM[name] == "bytes | None" else _decoded(text)
-    return read, _decoded(texts[-1])
+        read[name] = text if _STREAM[name] == "bytes | None" else _decode_text(text)
+    return read, _decode_text(texts[-1])
 
 
-def _decoded(text: bytes | None) -> str:
+def _decode_text(text: bytes | None) -> str:
     if text is None:
         raise Damaged("a text is missing")
     return text.decode()
@@ -234,25 +234,25 @@ def _decoded(text: bytes | None) -> str:
 # --- columns ----------------------------------------------------------------------------------------
 
 
-def _columns_of(index: FrameIndex) -> _Columns:
+def _pack_columns(index: FrameIndex) -> _Columns:
     packets, flags, parts = index.packets, 0, []
     parts.append(pack(index.key_frame_indices, DELTA))
     parts.append(pack(index.frame_packet, RAMP, DELTA))
     parts.append(pack(index.pts, DELTA, PLAIN))
     duration = pack(index.duration)
-    # Where frames stay for different times, each stays until the next.
-    stepped = pack(index.duration - _steps(index.pts)) if len(duration) > len(index) // 2 else duration
+    # With varying durations, most frames last until the next one.
+    stepped = pack(index.duration - _compute_steps(index.pts)) if len(duration) > len(index) // 2 else duration
     flags |= _STEPPED * (len(stepped) < len(duration))
     parts.append(min(duration, stepped, key=len))
     parts.append(pack(index.frame_start, DELTA, PLAIN))
     parts.append(pack(packets.size))
-    # A packet mostly begins where the one before it ends, but for what other streams have in between.
-    chained = pack(packets.offset - _ends(packets))
+    # Most packets begin at the end of the packet before, except for bytes of other streams between them.
+    chained = pack(packets.offset - _compute_ends(packets))
     offset = pack(packets.offset, DELTA, PLAIN) if len(chained) > len(packets) else chained
     flags |= _CHAINED * (offset is chained)
     parts.append(offset)
-    # A packet's time is that of its frame.
-    scattered = pack(packets.pts - _scattered(index.pts, index.frame_packet, len(packets)))
+    # The time of a packet is mostly that of its frame.
+    scattered = pack(packets.pts - _scatter_times(index.pts, index.frame_packet, len(packets)))
     pts = pack(packets.pts, DELTA, PLAIN) if len(scattered) > len(packets) else scattered
     flags |= _SCATTERED * (pts is scattered)
     parts.append(pts)
@@ -265,24 +265,24 @@ def _columns_of(index: FrameIndex) -> _Columns:
 
 def _read_columns(cursor: Cursor, flags: int, counts: tuple[int, int, int]) -> dict[str, Any]:
     num_frames, num_packets, num_keys = counts
-    keys = _in_range("a key frame", cursor.column(num_keys), 0, num_frames)
-    frame_packet = _in_range("the packet of a frame", cursor.column(num_frames), -1, num_packets)
+    keys = _check_range("a key frame", cursor.column(num_keys), 0, num_frames)
+    frame_packet = _check_range("the packet of a frame", cursor.column(num_frames), -1, num_packets)
     pts = cursor.column(num_frames)
     duration = cursor.column(num_frames)
     if flags & _STEPPED:
-        duration += _steps(pts)
-    frame_start = _in_range("the first packet for a frame", cursor.column(num_frames), 0, max(1, num_packets))
-    size = _in_range("a packet's size", cursor.column(num_packets), 0, 2**62)
+        duration += _compute_steps(pts)
+    frame_start = _check_range("the first packet for a frame", cursor.column(num_frames), 0, max(1, num_packets))
+    size = _check_range("a packet's size", cursor.column(num_packets), 0, 2**62)
     offset = cursor.column(num_packets)
     if flags & _CHAINED:
         offset[1:] += size[:-1]
         np.cumsum(offset, out=offset)
-    _in_range("a packet's place", offset, -1, 2**62)
+    _check_range("a packet's place", offset, -1, 2**62)
     packet_pts = cursor.column(num_packets)
     if flags & _SCATTERED:
-        packet_pts += _scattered(pts, frame_packet, num_packets)
-    packet_flags = _in_range("a packet's flags", cursor.column(num_packets), 0, 256).astype(np.uint8)
-    damaged = _damaged_frames(cursor, num_frames) if flags & _DAMAGED else np.empty(0, np.int64)
+        packet_pts += _scatter_times(pts, frame_packet, num_packets)
+    packet_flags = _check_range("a packet's flags", cursor.column(num_packets), 0, 256).astype(np.uint8)
+    damaged = _read_damaged_frames(cursor, num_frames) if flags & _DAMAGED else np.empty(0, np.int64)
     packets = PacketTable(offset, size, packet_pts, packet_flags)
     for column in (offset, size, packet_pts, packet_flags):
         column.flags.writeable = False
@@ -297,15 +297,15 @@ def _read_columns(cursor: Cursor, flags: int, counts: tuple[int, int, int]) -> d
     }
 
 
-def _damaged_frames(cursor: Cursor, num_frames: int) -> IntArray:
+def _read_damaged_frames(cursor: Cursor, num_frames: int) -> IntArray:
     (count,) = cursor.fields(_COUNT)
     if not 0 < count <= num_frames:
         raise Damaged(f"{count} damaged frames of {num_frames}")
     return cursor.column(count)
 
 
-def _steps(pts: IntArray) -> IntArray:
-    """Distance to the next frame, modulo 2**64; the last one's is that before it."""
+def _compute_steps(pts: IntArray) -> IntArray:
+    """Compute the distance of each frame to the next, modulo 2**64; that of the last frame repeats the one before."""
     steps = np.zeros(len(pts), np.int64)
     if len(pts) > 1:
         steps[:-1] = pts[1:] - pts[:-1]
@@ -313,15 +313,15 @@ def _steps(pts: IntArray) -> IntArray:
     return steps
 
 
-def _ends(packets: PacketTable) -> IntArray:
-    """End of the packet before each, modulo 2**64; 0 before the first."""
+def _compute_ends(packets: PacketTable) -> IntArray:
+    """Compute the end of the packet before each packet, modulo 2**64; 0 for the first."""
     ends = np.zeros(len(packets), np.int64)
     ends[1:] = packets.offset[:-1] + packets.size[:-1]
     return ends
 
 
-def _scattered(pts: IntArray, frame_packet: IntArray, num_packets: int) -> IntArray:
-    """Time of each packet's frame; 0 for a packet without one."""
+def _scatter_times(pts: IntArray, frame_packet: IntArray, num_packets: int) -> IntArray:
+    """Compute the time of each packet's frame; 0 for a packet without one."""
     times = np.zeros(num_packets, np.int64)
     if len(frame_packet) and not 0 <= int(frame_packet.min()) <= int(frame_packet.max()) < num_packets:
         known = (frame_packet >= 0) & (frame_packet < num_packets)
@@ -330,7 +330,7 @@ def _scattered(pts: IntArray, frame_packet: IntArray, num_packets: int) -> IntAr
     return times
 
 
-def _in_range(what: str, values: npt.NDArray[np.int64], low: int, high: int) -> npt.NDArray[np.int64]:
+def _check_range(what: str, values: npt.NDArray[np.int64], low: int, high: int) -> npt.NDArray[np.int64]:
     if len(values) and not (low <= int(values.min()) and int(values.max()) < high):
         raise Damaged(f"{what} lies outside of {low} .. {high}")
     return values

@@ -1,7 +1,7 @@
-"""Frame indexes as Arrow tables: one row a source, exact both ways, read out of a mapped file and without trust.
+"""Store frame indexes as Arrow tables, one row per source, and read them from a mapped file that may be damaged.
 
-Rows are decoded when they are asked for, and the last ones are kept. The pages of a mapped file are given back, so that
-a worker that walks a large catalog stays small.
+Rows are decoded on use, and the last ones are cached. Pages of a mapped file are released, so that the memory of a
+worker that reads a large catalog stays small.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ import pyarrow as pa
 import xxhash
 
 from framefeed._arrays import AnyArray, IntArray
-from framefeed.catalog._arrow import Ragged, gathered, primitive_view, ragged_view
+from framefeed.catalog._arrow import Ragged, gather_rows, view_numbers, view_ragged
 from framefeed.catalog._frame_rows import (
     NUMBER_FIELDS,
     HeaderClaims,
-    built_from_codes,
+    pack_row,
+    read_built_from_codes,
     read_claims,
     read_index,
-    row_bytes,
 )
 from framefeed.errors import UnreadableMedia, UsageError
 from framefeed.index import FrameIndex
 from framefeed.parallel import renew_after_fork, try_again_in_shortage
 
 CACHED_INDEXES = 64
-"""FrameIndex objects kept per open file."""
+"""FrameIndex objects cached per open file."""
 CACHED_BYTES = 128 * 2**20
-"""Bytes that these may hold: an index takes about 65 bytes a frame, 14 MB for two hours at 30 frames a second."""
+"""Size of these: an index takes about 65 bytes a frame, 14 MB for two hours at 30 frames a second."""
 
 READS_BETWEEN_RELEASES = 16
-"""Rows read before the pages of a mapped file are given back: Linux maps 64 KiB around each that is touched."""
+"""Rows read before the pages of a mapped file are released: Linux maps 64 KiB around each touched page."""
 
 
 NUMBERS = np.dtype([("present", "<i4"), *((name, "<i4") for name in NUMBER_FIELDS)])
-"""The numbers of a row that may be asked for of all rows at once; side by side, so that a row is one place to read."""
+"""Numbers of a row that can be read of all rows at once; side by side, so that those of one row are one read."""
 
 
 class MappedFile:
@@ -61,18 +61,18 @@ class MappedFile:
         self.buffer = pa.py_buffer(self._mapping)
 
     def release(self) -> None:
-        """Take the pages out of this process; they stay in the system's cache, and come back when they are touched."""
+        """Unmap the pages from this process; they stay in the system's cache until the next use."""
         if hasattr(self._mapping, "madvise"):
             self._mapping.madvise(mmap.MADV_DONTNEED)
 
 
 class RowReader:
-    """Finds and reads rows of record batches.
+    """Reader of the rows of record batches.
 
     Args:
-        batches: Of the tables' columns.
-        name: For messages.
-        release: Called now and then, when what was read before is not needed any more.
+        batches: Batches of ``SCHEMA``.
+        name: Name for messages.
+        release: Function that releases pages; called after ``READS_BETWEEN_RELEASES`` rows.
     """
 
     def __init__(self, batches: Sequence[pa.RecordBatch], name: str, release: Callable[[], None] | None = None) -> None:
@@ -94,7 +94,7 @@ class RowReader:
         """
         if batch not in self._columns:
             try:
-                self._columns[batch] = _views(self._batches[batch])
+                self._columns[batch] = _view_columns(self._batches[batch])
             except ValueError as error:
                 raise self._damaged(f"batch {batch}: {error}") from error
         return self._columns[batch]
@@ -132,13 +132,13 @@ class RowReader:
             raise self._damaged(f"row {row}: {error}") from error
 
     def built_from(self, batch: int) -> IntArray:
-        """Read how the ordinals of each row were found, as ``built_from_codes`` gives it.
+        """Read ``built_from`` of each row, as `read_built_from_codes`.
 
         Raises:
             UnreadableMedia: The batch is damaged.
         """
         try:
-            return built_from_codes(self.columns(batch)["row"])
+            return read_built_from_codes(self.columns(batch)["row"])
         except ValueError as error:
             raise self._damaged(f"batch {batch}: {error}") from error
 
@@ -165,18 +165,18 @@ class RowReader:
         )
 
 
-def _views(batch: pa.RecordBatch) -> dict[str, AnyArray | Ragged]:
+def _view_columns(batch: pa.RecordBatch) -> dict[str, AnyArray | Ragged]:
     return {
-        "numbers": primitive_view(batch.column("numbers"), NUMBERS),
-        "row": ragged_view(batch.column("row"), np.uint8),
+        "numbers": view_numbers(batch.column("numbers"), NUMBERS),
+        "row": view_ragged(batch.column("row"), np.uint8),
     }
 
 
 class RecentIndexes:
-    """The indexes read last, bounded in number and in bytes; for several threads.
+    """Thread-safe cache of the indexes that were read last, limited in number and bytes.
 
     Args:
-        read: Reads one.
+        read: Function that reads one index.
     """
 
     def __init__(self, read: Callable[[int], FrameIndex | None]) -> None:
@@ -193,24 +193,24 @@ class RecentIndexes:
         self._lock = RLock()
 
     def __call__(self, row: int) -> FrameIndex | None:
-        """Give the index of a row."""
+        """Get the index of a row."""
         with self._lock:
             if row in self._kept:
                 self._kept.move_to_end(row)
                 return self._kept[row]
         index = self._read(row)
         with self._lock:
-            # Another thread may have read the same row: all hold the one that is kept.
+            # Another thread may have read the same row: all threads share one object.
             if row in self._kept:
                 return self._kept[row]
             self._kept[row] = index
-            self._nbytes += _nbytes(index)
+            self._nbytes += _count_bytes(index)
             while len(self._kept) > CACHED_INDEXES or (self._nbytes > CACHED_BYTES and len(self._kept) > 1):
-                self._nbytes -= _nbytes(self._kept.popitem(last=False)[1])
+                self._nbytes -= _count_bytes(self._kept.popitem(last=False)[1])
             return index
 
 
-def _nbytes(index: FrameIndex | None) -> int:
+def _count_bytes(index: FrameIndex | None) -> int:
     if index is None:
         return 0
     packets = index.packets
@@ -220,19 +220,10 @@ def _nbytes(index: FrameIndex | None) -> int:
     return sum(array.nbytes for array in (*arrays, packets.offset, packets.size, packets.pts, packets.flags))
 
 
-__all__ = [
-    "SCHEMA",
-    "FrameTableBuilder",
-    "FrameTables",
-    "HeaderClaims",
-    "open_frame_tables",
-    "write_frame_tables",
-]
-
 ROWS_PER_BATCH = 65_536
 BYTES_PER_BATCH = 32 * 2**20
-"""A batch is closed when it reaches either: what is held in memory while a catalog is written stays bounded, and so do
-the batches of a file, each of which is looked at when it is opened."""
+"""A batch is closed when it reaches either limit: this bounds the memory of writing a catalog, and the number of
+batches that are checked when a file is opened."""
 
 SCHEMA = pa.schema(
     [
@@ -240,14 +231,14 @@ SCHEMA = pa.schema(
         pa.field("row", pa.large_binary()),
     ]
 )
-"""Numbers of each stream at fixed places, to be read of all rows at once, and everything else of a row as bytes."""
+"""Numbers of each stream in fixed columns, to be read of all rows at once, and the rest of a row as bytes."""
 
 
 class FrameTableBuilder:
-    """Turns frame indexes, one after the other, into record batches.
+    """Converts frame indexes, one by one, to record batches.
 
     Args:
-        emit: Called with each batch that is full.
+        emit: Function that takes each full batch.
     """
 
     def __init__(self, emit: Callable[[pa.RecordBatch], None]) -> None:
@@ -262,19 +253,21 @@ class FrameTableBuilder:
         Raises:
             LimitExceeded: It has more frames or packets than a table holds.
         """
-        row = row_bytes(index, claims or HeaderClaims())
+        row = pack_row(index, claims or HeaderClaims())
         self._rows.append(row)
-        self._numbers.append(_numbers_of(index))
+        self._numbers.append(_collect_numbers(index))
         self._bytes += len(row)
         if len(self._rows) >= ROWS_PER_BATCH or self._bytes >= BYTES_PER_BATCH:
             self.finish()
 
     def finish(self) -> None:
-        """Emit what is left."""
+        """Emit the last batch, which is not full."""
         if not self._rows:
             return
         rows = pa.array(self._rows, pa.large_binary())
-        self._emit(pa.RecordBatch.from_arrays([_numbers_column(np.array(self._numbers, NUMBERS)), rows], schema=SCHEMA))
+        self._emit(
+            pa.RecordBatch.from_arrays([_make_numbers_column(np.array(self._numbers, NUMBERS)), rows], schema=SCHEMA)
+        )
         self._numbers, self._rows, self._bytes = [], [], 0
 
 
@@ -282,9 +275,9 @@ class FrameTables:
     """Frame indexes of many sources in record batches, in memory or in a mapped file.
 
     Args:
-        batches: Of ``SCHEMA``.
-        name: For messages; the path, where there is one.
-        file: The mapped file that holds the batches, if one does.
+        batches: Batches of ``SCHEMA``.
+        name: Name for messages; the path, if there is one.
+        file: Mapped file of the batches, or None.
     """
 
     def __init__(
@@ -303,7 +296,7 @@ class FrameTables:
 
     @property
     def batches(self) -> tuple[pa.RecordBatch, ...]:
-        """The batches, each of which was checked, so that Arrow may copy rows of it.
+        """The batches, checked, so that Arrow may copy rows of them.
 
         Raises:
             UnreadableMedia: One is damaged.
@@ -318,7 +311,7 @@ class FrameTables:
         return sum(batch.nbytes for batch in self._batches)
 
     def index(self, row: int) -> FrameIndex | None:
-        """Read the index of one source; the last ones read are kept.
+        """Read the index of one source; the last ones read are cached.
 
         Raises:
             UnreadableMedia: The row is damaged.
@@ -326,7 +319,7 @@ class FrameTables:
         return self._recent(row)
 
     def claims(self, row: int) -> HeaderClaims:
-        """Read what the header of one source claims.
+        """Read the header's claims of one source.
 
         Raises:
             UnreadableMedia: The row is damaged.
@@ -356,7 +349,7 @@ class FrameTables:
         return values
 
     def built_from(self) -> IntArray:
-        """Read how the ordinals of each source were found: places in ``BuiltFrom``, int64 [rows]; -1 without an index.
+        """Read ``built_from`` of each source as numbers of ``BuiltFrom``, int64 [rows]; -1 without an index.
 
         Raises:
             UnreadableMedia: A batch is damaged.
@@ -366,10 +359,10 @@ class FrameTables:
 
     def select(self, rows: Iterable[int]) -> FrameTables:
         """Copy some rows into tables of their own."""
-        return FrameTables(list(gathered(self.batches, np.fromiter(rows, np.int64), ROWS_PER_BATCH)))
+        return FrameTables(list(gather_rows(self.batches, np.fromiter(rows, np.int64), ROWS_PER_BATCH)))
 
 
-def _numbers_of(index: FrameIndex | None) -> tuple[int, ...]:
+def _collect_numbers(index: FrameIndex | None) -> tuple[int, ...]:
     if index is None:
         return (0, *(0 for _ in NUMBER_FIELDS))
     numbers = tuple(int(getattr(index.stream, name)) for name in NUMBER_FIELDS)
@@ -379,12 +372,12 @@ def _numbers_of(index: FrameIndex | None) -> tuple[int, ...]:
     return (1, *numbers)
 
 
-def evenly_cut(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Cut the rows of sound batches into batches of ``ROWS_PER_BATCH`` or ``BYTES_PER_BATCH``, however they came."""
+def cut_evenly(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Cut the rows of valid batches into new batches of ``ROWS_PER_BATCH`` or ``BYTES_PER_BATCH``."""
     waiting: list[pa.RecordBatch] = []
     rows = nbytes = 0
     for batch in batches:
-        ends = np.cumsum(np.diff(ragged_view(batch.column("row"), np.uint8).offsets))
+        ends = np.cumsum(np.diff(view_ragged(batch.column("row"), np.uint8).offsets))
         start = 0
         while start < batch.num_rows:
             before = int(ends[start - 1]) if start else 0
@@ -394,35 +387,35 @@ def evenly_cut(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             waiting.append(batch.slice(start, stop - start))
             rows, nbytes, start = rows + stop - start, nbytes + int(ends[stop - 1]) - before, stop
             if rows >= ROWS_PER_BATCH or nbytes >= BYTES_PER_BATCH:
-                yield _joined(waiting)
+                yield _join_batches(waiting)
                 waiting, rows, nbytes = [], 0, 0
     if waiting:
-        yield _joined(waiting)
+        yield _join_batches(waiting)
 
 
-def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """One batch of new buffers, so that a file holds the same bytes whatever the rows were parts of before."""
-    numbers = np.concatenate([primitive_view(batch.column("numbers"), NUMBERS) for batch in batches])
-    rows = [ragged_view(batch.column("row"), np.uint8) for batch in batches]
+def _join_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Copy batches into one with new buffers, so that the bytes of a file do not depend on the old batches."""
+    numbers = np.concatenate([view_numbers(batch.column("numbers"), NUMBERS) for batch in batches])
+    rows = [view_ragged(batch.column("row"), np.uint8) for batch in batches]
     lengths = np.concatenate([np.diff(each.offsets) for each in rows])
     values = np.concatenate([each.values[each.offsets[0] : each.offsets[-1]] for each in rows])
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(values)]
     joined = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(lengths), buffers)
-    return pa.RecordBatch.from_arrays([_numbers_column(numbers), joined], schema=SCHEMA)
+    return pa.RecordBatch.from_arrays([_make_numbers_column(numbers), joined], schema=SCHEMA)
 
 
-def _numbers_column(numbers: npt.NDArray[Any]) -> pa.FixedSizeBinaryArray:
+def _make_numbers_column(numbers: npt.NDArray[Any]) -> pa.FixedSizeBinaryArray:
     buffers = [None, pa.py_buffer(np.ascontiguousarray(numbers).view(np.uint8))]
     return pa.FixedSizeBinaryArray.from_buffers(pa.binary(NUMBERS.itemsize), len(numbers), buffers)
 
 
-def content_of(tables: FrameTables) -> bytes:
-    """Hash all rows, however they are cut into batches."""
+def hash_frame_tables(tables: FrameTables) -> bytes:
+    """Hash all rows, independently of the batches."""
     digests = {name: xxhash.xxh3_128(name.encode()) for name in (*SCHEMA.names, "lengths")}
     for batch in tables.batches:
-        digests["numbers"].update(primitive_view(batch.column("numbers"), NUMBERS).view(np.uint8).data)
-        rows = ragged_view(batch.column("row"), np.uint8)
+        digests["numbers"].update(view_numbers(batch.column("numbers"), NUMBERS).view(np.uint8).data)
+        rows = view_ragged(batch.column("row"), np.uint8)
         digests["lengths"].update(np.diff(rows.offsets).data)
         if batch.num_rows:
             digests["row"].update(rows.values[rows.offsets[0] : rows.offsets[-1]].data)
@@ -435,27 +428,27 @@ def write_frame_tables(
     """Write batches as an Arrow IPC file and flush it to the disk.
 
     Args:
-        path: Of the file.
-        batches: Of ``SCHEMA``.
-        metadata: Of the file.
-        roll: What planning asks about all rows of a catalog, see ``framefeed.catalog._roll``.
+        path: Path of the file.
+        batches: Batches of ``SCHEMA``.
+        metadata: Metadata of the file.
+        roll: Columns that plans read of all rows of a catalog, see ``framefeed.catalog._roll``.
     """
     schema = SCHEMA if roll is None else SCHEMA.append(pa.field("roll", pa.list_(roll.type)))
     with open(path, "wb") as file:
         with pa.ipc.new_file(file, schema.with_metadata(dict(metadata))) as writer:
-            for batch in evenly_cut(batches):
+            for batch in cut_evenly(batches):
                 empty = [] if roll is None else [pa.nulls(batch.num_rows, schema.field("roll").type)]
                 writer.write_batch(pa.RecordBatch.from_arrays([*batch.columns, *empty], schema=schema))
             if roll is not None:
-                writer.write_batch(_roll_batch(roll, schema))
+                writer.write_batch(_make_roll_batch(roll, schema))
         file.flush()
         os.fsync(file.fileno())
 
 
-def _roll_batch(roll: pa.StructArray, schema: pa.Schema) -> pa.RecordBatch:
-    """A last batch of one row, whose list is the roll: its columns lie in one piece each."""
-    nothing = [pa.nulls(1, kind) for kind in SCHEMA.types]
-    return pa.RecordBatch.from_arrays([*nothing, pa.ListArray.from_arrays([0, len(roll)], roll)], schema=schema)
+def _make_roll_batch(roll: pa.StructArray, schema: pa.Schema) -> pa.RecordBatch:
+    """Make the last batch, of one row whose list is the roll, so that each of its columns is contiguous."""
+    nulls = [pa.nulls(1, kind) for kind in SCHEMA.types]
+    return pa.RecordBatch.from_arrays([*nulls, pa.ListArray.from_arrays([0, len(roll)], roll)], schema=schema)
 
 
 def open_frame_tables(path: str) -> tuple[FrameTables, Mapping[bytes, bytes]]:
@@ -471,7 +464,7 @@ def open_frame_tables(path: str) -> tuple[FrameTables, Mapping[bytes, bytes]]:
 
 
 def open_with_roll(path: str) -> tuple[FrameTables, Mapping[bytes, bytes], pa.StructArray | None]:
-    """Map an Arrow IPC file as `open_frame_tables` does, and give its roll too, if it has one."""
+    """Map an Arrow IPC file as `open_frame_tables`, and read its roll, if it has one."""
     try:
         return try_again_in_shortage(partial(_open_with_roll, path), path, "open")
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
@@ -488,12 +481,12 @@ def _open_with_roll(path: str) -> tuple[FrameTables, Mapping[bytes, bytes], pa.S
     if not schema.equals(SCHEMA) or schema.field("numbers").metadata != SCHEMA.field("numbers").metadata:
         raise ValueError("its columns are not those of this version of framefeed")
     batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
-    roll = _roll_of(batches.pop()) if has_roll and batches else None
+    roll = _read_roll(batches.pop()) if has_roll and batches else None
     tables = FrameTables([batch.select(SCHEMA.names) for batch in batches], path, file)
     return tables, dict(reader.schema.metadata or {}), roll
 
 
-def _roll_of(batch: pa.RecordBatch) -> pa.StructArray:
+def _read_roll(batch: pa.RecordBatch) -> pa.StructArray:
     roll: Any = batch.column("roll")
     if not pa.types.is_list(roll.type) or not pa.types.is_struct(roll.type.value_type):
         raise ValueError("its roll is none")

@@ -1,9 +1,9 @@
-r"""Names of sources as they are stored: relative to a root where there is one, and always valid UTF-8.
+r"""Convert names of sources to stored texts and back: relative to the root if there is one, and always valid UTF-8.
 
-A file name is bytes; Python shows those that are not UTF-8 as lone surrogates (``os.fsdecode``), which Arrow strings
-may not hold. Each is stored as NUL and four hexadecimal digits, ``caf\xe9.mp4`` as ``caf\0dce9.mp4``. No file name
-holds a NUL, so every other name is stored as it is, ``%`` and backslashes included, and opening an escaped name by
-mistake fails instead of opening another file.
+A file name is bytes; Python represents bytes that are not UTF-8 as lone surrogates (``os.fsdecode``), which Arrow
+strings must not contain. Each is stored as NUL and four hexadecimal digits: ``caf\xe9.mp4`` as ``caf\0dce9.mp4``. No
+file name contains a NUL, so every other name is stored unchanged, and opening an escaped name by mistake fails instead
+of opening another file.
 """
 
 from __future__ import annotations
@@ -16,37 +16,41 @@ _ESCAPED = re.compile("\0(d[89a-f][0-9a-f]{2})")
 
 
 def escape(name: str) -> str:
-    """Make a name valid UTF-8; `unescape` gives it back."""
+    """Make a name valid UTF-8; `unescape` restores it."""
     return name if name.isascii() else _SURROGATE.sub(lambda match: f"\0{ord(match[0]):04x}", name)
 
 
 def unescape(text: str) -> str:
-    """Give back the name that `escape` stored."""
+    """Restore the name that `escape` stored."""
     return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text) if "\0" in text else text
 
 
 def printable(text: str) -> str:
-    r"""Make a message valid UTF-8 for good: what is not is shown as ``\udce9``."""
+    r"""Make a message valid UTF-8: surrogates become text such as ``\udce9``."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def visible(text: str) -> str:
     r"""Show control and formatting characters, and bytes that are not UTF-8, as escapes such as ``\x1b``.
 
-    What is left is safe to print and to read: nothing moves a cursor, and nothing turns the direction of the text.
+    The result is safe to print: it cannot move a cursor or change the direction of the text.
     """
-    return text if text.isprintable() else "".join(char if char.isprintable() else _escape_of(char) for char in text)
+    return (
+        text
+        if text.isprintable()
+        else "".join(char if char.isprintable() else _escape_character(char) for char in text)
+    )
 
 
-def _escape_of(char: str) -> str:
-    # os.fsdecode keeps the byte 0xe9 of a name that is not UTF-8 as U+DCE9: the byte is what the user knows.
+def _escape_character(char: str) -> str:
+    # os.fsdecode stores the byte 0xe9 of a name that is not UTF-8 as U+DCE9; users know the byte.
     if "\udc80" <= char <= "\udcff":
         return f"\\x{ord(char) - 0xDC00:02x}"
     return char.encode("unicode_escape").decode()
 
 
 def without_dots(path: str) -> str:
-    """Write a path without ``..`` for a message, where the shorter path names the same file."""
+    """Remove ``..`` from a path for a message, if the shorter path names the same file."""
     if ".." not in path.split(os.sep) or is_url(path) or "\0" in path:
         return path
     short = os.path.normpath(path) + (os.sep if path.endswith(os.sep) else "")
@@ -60,22 +64,22 @@ def is_url(name: str) -> bool:
 
 
 def absolute(name: str, folder: str | None = None) -> str:
-    """Complete a path by a folder, by default the current one; URLs and impossible names stay as they are."""
+    """Join a path to a folder, by default the current one; URLs and impossible names stay unchanged."""
     if not name or "\0" in name or is_url(name):
         return name
     joined = os.path.join(os.getcwd() if folder is None else folder, name)
-    # Behind a symbolic link, ".." is not the folder before it: such a path is left to the system to resolve.
+    # Behind a symbolic link, ".." is not the folder before it: only the system can resolve such a path.
     return joined if ".." in joined.split(os.sep) else os.path.normpath(joined)
 
 
-def stored(name: str, root: str | None) -> str:
-    """Text for the ``source`` column: relative to ``root`` if the file lies below it, with ``/`` between folders."""
+def to_stored_name(name: str, root: str | None) -> str:
+    """Convert a path for the ``source`` column: relative to ``root`` if it is below it, with ``/`` between folders."""
     if root is not None and name.startswith(os.path.join(root, "")):
         return escape(name[len(os.path.join(root, "")) :].replace(os.sep, "/"))
     return escape(name)
 
 
-def resolved(text: str, root: str | None) -> str:
-    """Path or URL of a stored text."""
+def resolve_name(text: str, root: str | None) -> str:
+    """Convert a stored text to a path or URL."""
     name = unescape(text)
     return name if root is None else absolute(name, root)

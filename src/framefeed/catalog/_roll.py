@@ -1,6 +1,6 @@
-"""The roll of a catalog: what planning asks about every row, mapped from the file, so that workers share one copy.
+"""The roll of a catalog: the columns that plans read of every row, mapped from a file, so that workers share one copy.
 
-It lies in the frame tables' file as the one list of its last batch: each column in one piece, whatever the batches.
+It is the only list in the last batch of the frame tables' file, so that each column is contiguous.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from framefeed._arrays import BoolArray, IntArray
 from framefeed._cached import cached_property
-from framefeed.catalog._arrow import primitive_view, ragged_view
+from framefeed.catalog._arrow import view_numbers, view_ragged
 from framefeed.errors import UnreadableMedia
 
 _NUMBERS = ("frame_row", "num_frames", "width", "height", "usable_row")
@@ -24,19 +24,19 @@ ROLL = pa.struct(
         pa.field("has_failed", pa.uint8()),
     ]
 )
-"""``frame_row`` is -1 for a row without an index, other unknown numbers are -1 too; ``usable_row`` lists the rows that
-can be planned, and after the last of them -1."""
+"""Unknown numbers are -1, as is ``frame_row`` without an index; ``usable_row`` lists the rows that can be planned,
+padded with -1."""
 
 
 def make_roll(sources: pa.ChunkedArray, numbers: dict[str, IntArray], has_failed: BoolArray) -> pa.StructArray:
-    """Put a roll together.
+    """Build a roll.
 
     Args:
         sources: Texts of the ``source`` column, [R].
         numbers: "frame_row", "num_frames", "width" and "height", int64 [R] each.
         has_failed: Rows with an error, bool [R].
     """
-    usable = usable_of(has_failed, numbers["num_frames"])
+    usable = find_usable_rows(has_failed, numbers["num_frames"])
     padded = np.concatenate([usable, np.full(len(has_failed) - len(usable), -1, np.int64)])
     columns = [numbers.get(name, padded) for name in _NUMBERS]
     texts = sources.cast(pa.large_string()).combine_chunks()
@@ -45,17 +45,17 @@ def make_roll(sources: pa.ChunkedArray, numbers: dict[str, IntArray], has_failed
     )
 
 
-def usable_of(has_failed: BoolArray, num_frames: IntArray) -> IntArray:
-    """Rows that can be read, int64 [U]: no error, and at least one frame or an unknown number."""
+def find_usable_rows(has_failed: BoolArray, num_frames: IntArray) -> IntArray:
+    """Find the rows without an error that have frames or an unknown number of them, int64 [U]."""
     return np.flatnonzero(~has_failed & (num_frames != 0)).astype(np.int64)
 
 
 class Roll:
-    """Reads the roll of a file, without a copy and without trust.
+    """Reader of the roll in a file; checks its values and copies nothing.
 
     Args:
-        columns: As `make_roll` made it, out of a file.
-        num_rows: R, which the facts say.
+        columns: Result of `make_roll`, read from a file.
+        num_rows: Number of rows of the facts.
         num_tables: Rows of the frame tables.
         name: Path of the file, for messages.
 
@@ -69,9 +69,9 @@ class Roll:
         try:
             if columns is None or columns.type != ROLL or len(columns) != num_rows:
                 raise ValueError(f"they do not list the {num_rows} rows of the facts")
-            self._numbers = {field: primitive_view(columns.field(field), np.int64) for field in _NUMBERS}
-            self._failed = primitive_view(columns.field("has_failed"), np.uint8)
-            self._sources = ragged_view(columns.field("source"), np.uint8)
+            self._numbers = {field: view_numbers(columns.field(field), np.int64) for field in _NUMBERS}
+            self._failed = view_numbers(columns.field("has_failed"), np.uint8)
+            self._sources = view_ragged(columns.field("source"), np.uint8)
         except ValueError as error:
             raise self._damaged(str(error)) from error
 

@@ -1,7 +1,4 @@
-"""A column of a catalog that holds numbers, one or a list a row, as flat arrays.
-
-How the frames of a catalog are known, counted and in words, for scan, doctor and the report.
-"""
+"""Read a column of numbers, or lists of numbers, as flat arrays; and count rows by how their index was built."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from framefeed._arrays import FloatArray, IntArray
-from framefeed.catalog._catalog_rows import CatalogRows, arrow_column, built_from_codes
+from framefeed.catalog._catalog_rows import CatalogRows, read_arrow_column, read_built_from_codes
 from framefeed.errors import UsageError
 from framefeed.index import BuiltFrom
 
@@ -47,14 +44,14 @@ class RowLists:
         Raises:
             UsageError: There is no such column, or it holds something else.
         """
-        column = arrow_column(catalog, name)
+        column = read_arrow_column(catalog, name)
         offsets = np.arange(len(column) + 1, dtype=np.int64)
         has_null = column.is_null().to_numpy(zero_copy_only=False)
         if _is_list(column.type):
             lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
             offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
             column = pc.list_flatten(column)
-        values = _numbers(column, name)
+        values = _read_numbers(column, name)
         missing = column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
         rows_of_values = np.repeat(np.arange(len(has_null)), np.diff(offsets))
         has_null = has_null | (np.bincount(rows_of_values, missing, len(has_null)) > 0)
@@ -69,18 +66,18 @@ class RowLists:
         return np.diff(self.offsets)
 
     def take(self, rows: IntArray) -> RowLists:
-        """The lists of some rows, in the order given."""
+        """Copy the lists of some rows, in the order given."""
         lengths = self.lengths[rows]
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
-        at = np.arange(offsets[-1]) + np.repeat(self.offsets[rows] - offsets[:-1], lengths)
-        return RowLists(self.values[at], offsets, self.has_null[rows])
+        indices = np.arange(offsets[-1]) + np.repeat(self.offsets[rows] - offsets[:-1], lengths)
+        return RowLists(self.values[indices], offsets, self.has_null[rows])
 
 
 def _is_list(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
-def _numbers(column: pa.Array, name: str) -> IntArray | FloatArray:
+def _read_numbers(column: pa.Array, name: str) -> IntArray | FloatArray:
     kind = column.type
     if pa.types.is_null(kind) or pa.types.is_floating(kind):
         seconds: FloatArray = pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy()
@@ -91,10 +88,10 @@ def _numbers(column: pa.Array, name: str) -> IntArray | FloatArray:
         except pa.ArrowInvalid as error:
             raise UsageError(f"column {name!r} holds a number that cannot be a frame number: {error}") from None
         return numbers
-    raise UsageError(f"column {name!r} holds {_shown(column)}: {_EXPECTED}. {_REMEDY}")
+    raise UsageError(f"column {name!r} holds {_describe_column(column)}: {_EXPECTED}. {_REMEDY}")
 
 
-def _shown(column: pa.Array) -> str:
+def _describe_column(column: pa.Array) -> str:
     known = column.drop_null()
     is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
     if is_text:
@@ -111,17 +108,17 @@ KNOWN_BY_IN_WORDS: Mapping[BuiltFrom, str] = {
     "packets+ends": "listing the packets, and decoding both ends of the video",
     "decode": "decoding all frames",
 }
-"""What each ``FrameIndex.built_from`` means, for people; the default of ``verify`` first."""
+"""Descriptions of ``FrameIndex.built_from`` for people; that of the default ``verify`` first."""
 
 
 def count_known_by(catalog: CatalogRows, rows: IntArray | None = None) -> dict[BuiltFrom, int]:
-    """Count rows by how their frames are known; rows without an index, such as pictures, are not counted.
+    """Count rows by ``built_from``; rows without an index, such as pictures, are not counted.
 
     Args:
         catalog: At any depth; without frame indexes nothing is counted.
-        rows: Which rows; None for those that can be read.
+        rows: Rows to count; None for the rows that can be read.
     """
-    codes = built_from_codes(catalog)[catalog.usable_rows if rows is None else rows]
+    codes = read_built_from_codes(catalog)[catalog.usable_rows if rows is None else rows]
     counts = np.bincount(codes[codes >= 0], minlength=len(KNOWN_BY_IN_WORDS)).tolist()
-    found = dict(zip(get_args(BuiltFrom), counts, strict=True))
-    return {built_from: found[built_from] for built_from in KNOWN_BY_IN_WORDS if found[built_from]}
+    count_of = dict(zip(get_args(BuiltFrom), counts, strict=True))
+    return {built_from: count_of[built_from] for built_from in KNOWN_BY_IN_WORDS if count_of[built_from]}

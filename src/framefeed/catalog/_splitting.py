@@ -1,4 +1,4 @@
-"""Splitting rows into parts by hash: what part a group is in depends on the group and the seed, on nothing else."""
+"""Split rows into parts by hash: the part of a group depends only on the group and the seed."""
 
 from __future__ import annotations
 
@@ -15,43 +15,43 @@ from framefeed._arrays import IntArray
 from framefeed.errors import UsageError
 
 VALUES_AT_ONCE = 65_536
-"""Values that are Python objects at a time."""
+"""Values that are converted to Python objects at once."""
 
 
-def part_rows(
+def assign_rows(
     groups: pa.ChunkedArray, fractions: Sequence[float], seed: int, strata: pa.ChunkedArray | None = None
 ) -> list[IntArray]:
-    """Assign rows to parts, all rows of a group to one.
+    """Assign rows to parts, all rows of a group to the same part.
 
     Args:
-        groups: The group of each row; null is a group of its own.
+        groups: Group of each row; null is a group of its own.
         fractions: Share of each part in the groups, on average.
-        seed: Another seed gives another assignment.
-        strata: Value of each row, of whose every one each part gets its share; that of a group is its first row's.
+        seed: Seed of the assignment.
+        strata: Value of each row; each part gets its share of every value. A group has the value of its first row.
 
     Returns:
         Row numbers of each part, ascending.
     """
     codes = groups.combine_chunks().dictionary_encode(null_encoding="encode")
-    hashes = _hashes(codes.dictionary, seed)
+    hashes = _hash_values(codes.dictionary, seed)
     if strata is None:
-        parts = _parts_by_hash(hashes, fractions)
+        parts = _assign_by_hash(hashes, fractions)
     else:
         values = strata.combine_chunks().dictionary_encode(null_encoding="encode").indices.to_numpy()
         first_rows = np.unique(codes.indices.to_numpy(), return_index=True)[1]
-        parts = _parts_by_rank(hashes, values[first_rows], fractions)
+        parts = _assign_by_rank(hashes, values[first_rows], fractions)
     part_of_row = parts[codes.indices.to_numpy()]
     return [np.flatnonzero(part_of_row == part).astype(np.int64) for part in range(len(fractions))]
 
 
-def _parts_by_hash(hashes: npt.NDArray[np.uint64], fractions: Sequence[float]) -> IntArray:
+def _assign_by_hash(hashes: npt.NDArray[np.uint64], fractions: Sequence[float]) -> IntArray:
     ends = [round(end * 2**64) for end in accumulate(fractions)]
-    # Every hash is below 2**64: from there on, and after the last part's begin, nothing is left for others.
+    # Every hash is below 2**64: a bound from there on would not fit into uint64, and its part is empty.
     bounds = np.array([end for end in ends[:-1] if end < 2**64], dtype=np.uint64)
     return bounds.searchsorted(hashes, side="right")
 
 
-def _parts_by_rank(hashes: npt.NDArray[np.uint64], values: IntArray, fractions: Sequence[float]) -> IntArray:
+def _assign_by_rank(hashes: npt.NDArray[np.uint64], values: IntArray, fractions: Sequence[float]) -> IntArray:
     """Cut the groups of each value, in the order of their hashes, at the fractions of their number."""
     order = np.lexsort((hashes, values))
     counts = np.bincount(values)
@@ -63,7 +63,7 @@ def _parts_by_rank(hashes: npt.NDArray[np.uint64], values: IntArray, fractions: 
 
 
 def check_fractions(fractions: Mapping[str, float] | Sequence[float]) -> list[float]:
-    """Give the shares in order.
+    """Check fractions, and list them in order.
 
     Raises:
         UsageError: One is negative, or they do not add up to 1.
@@ -76,8 +76,8 @@ def check_fractions(fractions: Mapping[str, float] | Sequence[float]) -> list[fl
     return shares
 
 
-def _hashes(values: pa.Array, seed: int) -> npt.NDArray[np.uint64]:
-    """One 64-bit number for each value, of its text and the seed."""
+def _hash_values(values: pa.Array, seed: int) -> npt.NDArray[np.uint64]:
+    """Hash the text of each value and the seed to 64 bits."""
     begun = hashlib.blake2b(f"{seed}\0".encode(), digest_size=8)
     digests = bytearray()
     for start in range(0, len(values), VALUES_AT_ONCE):

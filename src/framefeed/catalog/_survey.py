@@ -1,4 +1,4 @@
-"""What is found out about each source: facts, frame index, stat and fingerprint, or the error instead."""
+"""Survey one source: its facts, frame index, stat and fingerprint, or its error."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ Depth = Literal["frames", "header"]
 
 @dataclass(frozen=True, slots=True)
 class SurveyOptions:
-    """How much to find out, and with how many workers.
+    """Depth of a survey, and its number of workers.
 
     Attributes:
-        depth: "frames" builds a frame index, "header" believes the header.
-        verify: As ``build_index`` takes it; "full" decodes pictures too.
+        depth: "frames" builds a frame index, "header" trusts the header.
+        verify: As in ``build_index``; "full" decodes pictures too.
         workers: Threads or processes; None takes the thread budget of the process, 0 works in the calling thread.
-        progress: Show a bar on standard error; None shows it where that is a terminal.
-        fps: Frames a second of folders of pictures that are taken as videos.
-        limits: What a file may claim.
-        deadline_seconds: Longest time for one file, or None for no bound.
-        assume_fps: Frames a second of streams that have no usable times, or None.
+        progress: Show a bar on standard error; None shows it if that is a terminal.
+        fps: Frames per second of folders of pictures that are read as videos.
+        limits: Limits of a file.
+        deadline_seconds: Longest time for one file, or None for no limit.
+        assume_fps: Frames per second of streams that have no usable times, or None.
 
     Example:
         >>> SurveyOptions(depth="header").verify
@@ -73,21 +73,21 @@ class SurveyOptions:
 
     @property
     def decodes_pictures(self) -> bool:
-        """Whether the headers of pictures are not enough."""
+        """Whether pictures are decoded, not only their headers read."""
         return self.depth == "frames" and self.verify == "full"
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """What is known of one source; a failed one has an error, and the rest as far as it was found.
+class SurveyResult:
+    """Facts of one source; a failed source has an error, and the facts that were read before it.
 
     Attributes:
-        info: What the header claims.
-        index: Where its frames are; None at depth "header", and of a still picture.
-        stat: Size and time before it was read, so that a change meanwhile shows later.
+        info: Claims of the header.
+        index: Its frame index; None at depth "header", and for a still picture.
+        stat: Size and time before it was read, so that a change meanwhile is noticed by the next scan.
         fingerprint: Hash of its content.
-        error: Why it failed.
-        num_damaged_frames: Without an index: 0 of a picture that was decoded, None where it was not.
+        error: Reason of the failure.
+        num_damaged_frames: Without an index: 0 for a picture that was decoded, else None.
     """
 
     info: MediaInfo | None = None
@@ -98,15 +98,15 @@ class Finding:
     num_damaged_frames: int | None = None
 
 
-def survey(source: Any, options: SurveyOptions) -> Finding:
-    """Find out about one source; errors of framefeed about it are part of what is found.
+def survey(source: Any, options: SurveyOptions) -> SurveyResult:
+    """Survey one source; a framefeed error becomes a part of the result.
 
-    So is a file that asks for more depth than there is, or for more time than its deadline; what else is raised is a
-    bug, and names the source.
+    Nesting beyond the recursion limit and a passed deadline are such errors, too. Any other exception is a bug; a note
+    with the name of the source is added to it.
 
     Args:
         source: Path, encoded bytes, or image sequence.
-        options: How much to find out.
+        options: Depth of the survey.
 
     Raises:
         ResourceExhausted: Memory or file descriptors ran out, twice.
@@ -121,7 +121,7 @@ def survey(source: Any, options: SurveyOptions) -> Finding:
             f"({sys.getrecursionlimit()}): the file may be damaged; if you trust it, give sys.setrecursionlimit a "
             "larger number"
         )
-        return Finding(error=LimitExceeded(message, limit="recursion limit", source=name, stage="index"))
+        return SurveyResult(error=LimitExceeded(message, limit="recursion limit", source=name, stage="index"))
     except FramefeedError:
         raise
     except Exception as error:
@@ -129,13 +129,13 @@ def survey(source: Any, options: SurveyOptions) -> Finding:
         raise
 
 
-def _survey(source: Any, options: SurveyOptions) -> Finding:
-    info, found = None, None
+def _survey(source: Any, options: SurveyOptions) -> SurveyResult:
+    info, stat = None, None
     try:
         media = MediaSource.of(source)
         if isinstance(media, SequenceSource):
-            media.forget()  # A file that was written again does not show in the list that this process has.
-        found = media.stat()
+            media.forget()  # The cached list of files does not show a file that was written again.
+        stat = media.stat()
         if options.depth == "header" or _is_still(media):
             info = probe(media, limits=options.limits)
             check_decodable(info, media.name)
@@ -143,35 +143,35 @@ def _survey(source: Any, options: SurveyOptions) -> Finding:
             if options.depth == "frames":
                 if options.decodes_pictures:
                     index_media(media, "full", limits=options.limits)
-                # What can be planned of a picture is one frame, whatever its header counts.
+                # Plans use one frame of a picture, whatever its header claims.
                 info = replace(info, num_frames_from_header=1)
-            # A picture that was decoded and does not come undamaged is a failed row.
+            # A damaged picture is a failed row, so a decoded one has no damaged frame.
             damaged = 0 if options.decodes_pictures else None
-            return Finding(info, None, found, fingerprint, num_damaged_frames=damaged)
+            return SurveyResult(info, None, stat, fingerprint, num_damaged_frames=damaged)
         info, index = index_media(media, options.verify, assume_fps=options.assume_fps, limits=options.limits)
-        return Finding(info, index, found, index.identity.fingerprint if index.identity else media.fingerprint())
+        return SurveyResult(info, index, stat, index.identity.fingerprint if index.identity else media.fingerprint())
     except FramefeedError as error:
         if shortage_in(error) is not None:
             raise
-        # What the header claims helps to see what kind of file it is that fails.
+        # The header's claims help to identify a file that failed.
         with suppress(MediaError):
-            info = info or (_claims(source, error, options) if found else None)
-        return Finding(info, None, None if _may_pass(error) else found, None, error)
+            info = info or (_read_claims(source, error, options) if stat else None)
+        return SurveyResult(info, None, None if _can_succeed_later(error) else stat, None, error)
 
 
-def _claims(source: Any, error: FramefeedError, options: SurveyOptions) -> MediaInfo | None:
+def _read_claims(source: Any, error: FramefeedError, options: SurveyOptions) -> MediaInfo | None:
     media = MediaSource.of(source)
     if isinstance(error, UnsupportedCodec) and _is_still(media):
         return describe_picture(media, options.limits).info
     return probe(source, limits=options.limits) if options.depth == "frames" else None
 
 
-def _may_pass(error: FramefeedError) -> bool:
-    """Whether a file may be read next time; a row without a time is tried again.
+def _can_succeed_later(error: FramefeedError) -> bool:
+    """Whether the next scan should try the file again: after an error of the system, or a passed deadline.
 
-    That is so of what the system refused (a permission, a lost disk), and of what took too long.
+    The row of such a file has no time.
     """
-    # Pillow calls a damaged picture an OSError too, without a number.
+    # Pillow raises OSError without a number for a damaged picture.
     cause = error.__cause__
     return getattr(error, "limit", None) == DEADLINE or (isinstance(cause, OSError) and cause.errno is not None)
 

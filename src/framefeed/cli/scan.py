@@ -100,15 +100,15 @@ def run(args: argparse.Namespace) -> int:
     complain(*done.remarks)
     facts = summary(catalog)
     if args.json:
-        work = {"scan": {**asdict(done.tally), "seconds": seconds}}
+        work = {"scan": {**asdict(done.stats), "seconds": seconds}}
         say_json({"catalog": args.out, **facts, **work, "failed": as_json(catalog.failures)})
     else:
         say(
             *sentences(facts),
             *_assumed(args.assume_fps, facts),
-            work_of(done.tally, seconds),
-            *repeats_of(done.tally),
-            *passed_over_of(done.tally),
+            work_of(done.stats, seconds),
+            *repeats_of(done.stats),
+            *passed_over_of(done.stats),
             *([] if args.out is None else place_of(args.out, args.root)),
         )
         list_failed(catalog.failures)

@@ -1,6 +1,6 @@
-"""Source -> FrameIndex: from the packets, from the packets and the decoded ends, or by decoding everything.
+"""Build the FrameIndex of a source: from its packets, from packets and both decoded ends, or by decoding everything.
 
-Which frames damage reaches: the rule by which an index marks them (D01).
+Mark damaged frames (D01).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from framefeed._arrays import IntArray
 from framefeed._checks import expected
 from framefeed.errors import EmptyVideo, UnsupportedCodec
 from framefeed.index._frame_index import DISPOSABLE, MISSING_PTS, BuiltFrom, FrameIndex, StreamFacts
-from framefeed.index._joining import Table, index_movie, is_one_to_one, kept_in_order, may_carry_parameters
+from framefeed.index._joining import Table, can_carry_parameters, index_movie, is_one_to_one, order_shown_packets
 from framefeed.index._pictures import index_sequence, index_still
-from framefeed.index._times import DecodingTimes, SentPackets, assume_rate, find_times, own_times
+from framefeed.index._times import DecodingTimeRecorder, DecodingTimes, assume_rate, find_times, read_packet_times
 from framefeed.media import (
     DEFAULT_LIMITS,
     HEAD_BYTES,
@@ -64,10 +64,10 @@ from framefeed.parallel import try_again_in_shortage
 
 
 def packet_start(index: FrameIndex, packet: int) -> int:
-    """Find the packet from which decoding must start for the picture of a packet, whether or not it gives a frame.
+    """Find the packet from which decoding must start for a packet's picture; -1 if there is none.
 
-    One that gives none belongs to the last start before it; but a leading picture of that start, by its time, to the
-    one before (M04). -1 where there is no such start.
+    A packet without a frame belongs to the last start before it. A leading picture of that start, recognized by its
+    time, belongs to the start before that one (M04).
     """
     frames = np.flatnonzero(index.frame_packet == packet)
     if len(frames):
@@ -81,15 +81,14 @@ def packet_start(index: FrameIndex, packet: int) -> int:
 
 
 def find_damaged_frames(index: FrameIndex, flagged: IntArray, raised: IntArray) -> IntArray:
-    """List the frames that never come undamaged, int64 [D], ascending.
+    """List the frames that are always damaged, int64 [D], ascending.
 
-    A frame is reached by its own damage, and by that of a picture that is sent before it and from the frame's start
-    on, even one that never comes. What decodes from an earlier start is a leading picture, to which no frame after its
-    key frame refers (M04), and to a disposable picture no frame refers at all. So the answer does not depend on what
-    else is decoded with it.
+    A frame is damaged if its own picture is damaged, or a picture between the frame's start and its packet, also one
+    that gives no frame. A picture that decodes from an earlier start is a leading picture: no frame after its key frame
+    refers to it (M04). No frame refers to a disposable picture. So the answer is the same whatever else is decoded.
 
     Args:
-        index: Made of a decode of the whole stream, so that each of its frames came out.
+        index: Built by decoding the whole stream, so that each of its frames came out.
         flagged: Frames whose picture the decoder flagged, int64 [F].
         raised: Packets that the decoder refused, int64 [E].
     """
@@ -112,13 +111,13 @@ def find_damaged_frames(index: FrameIndex, flagged: IntArray, raised: IntArray) 
 Verify = Literal["proof", "ends", "none", "full"]
 _VERIFY = get_args(Verify)
 
-_HONEST_CONTAINERS = ("mov", "matroska", "flv")
-_HONEST_CODECS = frozenset({"h264", "hevc", "av1", "mjpeg", "prores", "ffv1", "mpeg4", "h263", "dnxhd", "png"})
-"""Where one packet is one frame, by the container's rules. VP8 and VP9 hide frames, MPEG-TS may hold a field a
-packet, bare streams and AVI have no presentation times: these are decoded to facts (M01, M07, M11, M12). So is VVC:
-the order of its pictures is not read."""
+_RELIABLE_CONTAINERS = ("mov", "matroska", "flv")
+_RELIABLE_CODECS = frozenset({"h264", "hevc", "av1", "mjpeg", "prores", "ffv1", "mpeg4", "h263", "dnxhd", "png"})
+"""With these, one packet is one frame by the container's rules. The others are decoded: VP8 and VP9 hide frames,
+MPEG-TS may hold one field per packet, bare streams and AVI have no presentation times (M01, M07, M11, M12), and the
+picture order of VVC is not parsed."""
 _HEAD_PACKETS = 48
-"""Packets decoded at the start: more than any reorder depth (16), so that what is dropped there shows."""
+"""Packets decoded at the start: more than any reorder depth (16), so that dropped frames are noticed."""
 _TAIL_PACKETS = 48
 _LOG = logging.getLogger("framefeed.index")
 
@@ -157,7 +156,7 @@ def build_index(
     """
     assumed = None if assume_fps is None else exact_rate(assume_fps, "assume_fps")
     options = IndexOptions(verify, stream_index, assumed, limits_or_default(limits))
-    index = _indexed(source, options)[1]
+    index = _index_with_retry(source, options)[1]
     if assume_fps is not None and index.times_from != "assumed":
         name = MediaSource.of(source).name
         warnings.warn(
@@ -171,7 +170,7 @@ def build_index(
 
 @dataclass(frozen=True, slots=True)
 class IndexOptions:
-    """How to index a source; see ``build_index``."""
+    """Options of ``build_index``."""
 
     verify: Verify = "proof"
     stream_index: int | None = None
@@ -194,13 +193,12 @@ def index_media(
     limits: Limits | None = None,
 ) -> tuple[MediaInfo, FrameIndex]:
     """Describe and index a video in one opening; see ``build_index``."""
-    return _indexed(source, IndexOptions(verify, stream_index, assume_fps, limits_or_default(limits)))
+    return _index_with_retry(source, IndexOptions(verify, stream_index, assume_fps, limits_or_default(limits)))
 
 
-def _indexed(source: Any, options: IndexOptions) -> tuple[MediaInfo, FrameIndex]:
+def _index_with_retry(source: Any, options: IndexOptions) -> tuple[MediaInfo, FrameIndex]:
     media = MediaSource.of(source)
-    call = partial(_index_once, media, options)
-    return try_again_in_shortage(call, media.name, "index")
+    return try_again_in_shortage(partial(_index_once, media, options), media.name, "index")
 
 
 def _index_once(media: MediaSource, options: IndexOptions) -> tuple[MediaInfo, FrameIndex]:
@@ -211,13 +209,13 @@ def _index_once(media: MediaSource, options: IndexOptions) -> tuple[MediaInfo, F
     with media.opened() as reader:
         head = read_bytes(reader, 0, HEAD_BYTES)
         is_image = sniff(head, media.name) == "image"
-        # What is far away is not read as a whole to know which frames it gives.
+        # A remote file is not downloaded as a whole to find its frames.
         is_remote = media.kind == "url" and verify in ("none", "proof")
         opened = None if is_image else open_movie(reader, head, media.name, limits, tables_only=is_remote)
         tables_only = is_remote and opened is not None and opened.walk.units is None
-        is_asked = opened is not None and stream_index in (None, opened.number) and verify in ("none", "proof")
-        if opened is not None and opened.facts is not None and is_asked:
-            order = _order_of_tables(opened) if tables_only else _proved_order(opened, verify)
+        may_suffice = opened is not None and stream_index in (None, opened.number) and verify in ("none", "proof")
+        if opened is not None and opened.facts is not None and may_suffice:
+            order = _read_order_from_tables(opened) if tables_only else _prove_order_from_tables(opened, verify)
             if order is not None:
                 built_from: BuiltFrom = "packets" if tables_only or verify == "none" else "packets+proof"
                 return opened.facts.info, index_movie(opened, order, built_from, media.identity_of(reader))
@@ -225,63 +223,63 @@ def _index_once(media: MediaSource, options: IndexOptions) -> tuple[MediaInfo, F
         return index_still(media, verify, stream_index, limits)
     headers_only = verify == "proof" and not tables_only
     with VideoContainer(media, stream_index, limits, headers_only=headers_only) as container:
-        # Facts are not pixels: the loop filter, a fifth of the work, changes none of them.
+        # The loop filter, a fifth of the work, changes pixels only.
         container.decoder().options |= {"skip_loop_filter": "all"}
-        known = opened.walk if opened is not None and opened.number == container.stream.index else None
-        if tables_only and known is not None:
-            return _Builder(container, known, options.assume_fps).believe_tables()
+        table_walk = opened.walk if opened is not None and opened.number == container.stream.index else None
+        if tables_only and table_walk is not None:
+            return _Builder(container, table_walk, options.assume_fps).build_from_tables()
         if verify == "proof":
-            # What packets of most codecs say is in their bytes, of which the tables' walk reads none.
+            # The proofs of other codecs need the packets' bytes, which the walk of the tables does not read.
             is_enough = container.codec_name in NAL_CODECS or not has_prover(container)
-            return _proved(container, known if is_enough else None, options.assume_fps)
-        walk = known or walk_packets(container)
-        _refuse_hopeless(walk, container)
+            return _index_by_proof(container, table_walk if is_enough else None, options.assume_fps)
+        walk = table_walk or walk_packets(container)
+        _check_indexable(walk, container)
         return _Builder(container, walk, options.assume_fps).build(verify)
 
 
-def _order_of_tables(opened: OpenedMovie) -> IntArray | None:
-    """Number the packets that an MP4 file's tables have shown, by time; None where they do not say enough."""
+def _read_order_from_tables(opened: OpenedMovie) -> IntArray | None:
+    """Order the shown packets of an MP4 file by the times in its tables; None if the tables are not enough."""
     if opened.facts is None or not opened.walk.has_unique_times:
         return None
-    video, order = opened.facts.video, kept_in_order(opened.walk)
+    video, order = opened.facts.video, order_shown_packets(opened.walk)
     return order if len(order) and not has_damaged_configuration(video.codec, video.extradata) else None
 
 
-def _proved_order(opened: OpenedMovie, verify: Verify) -> IntArray | None:
-    """Number the packets that give frames, in order, as an MP4 file alone proves; None where it does not."""
+def _prove_order_from_tables(opened: OpenedMovie, verify: Verify) -> IntArray | None:
+    """List the packets that give frames, in output order, as an MP4 file alone proves; None if it proves nothing."""
     try:
         order = opened.prove().order
     except Unproved as reason:
         _LOG.debug("an MP4 file alone does not prove its frames: %s", reason)
         return None
-    # Packets that give no frame are left out by proof only.
-    return order if verify == "proof" or np.array_equal(order, kept_in_order(opened.walk)) else None
+    # Only verify="proof" may leave out packets that give no frame.
+    return order if verify == "proof" or np.array_equal(order, order_shown_packets(opened.walk)) else None
 
 
-def _proved(
-    container: VideoContainer, known: PacketWalk | None, assume_fps: Fraction | None
+def _index_by_proof(
+    container: VideoContainer, table_walk: PacketWalk | None, assume_fps: Fraction | None
 ) -> tuple[MediaInfo, FrameIndex]:
-    """Index a video by what its packets prove, and where they do not, by decoding.
+    """Index a video from packets that prove their frames; decode it if they do not.
 
     Args:
-        container: Stands at its beginning.
-        known: Its packets, where they need no demuxing.
-        assume_fps: As ``build_index``.
+        container: At its beginning.
+        table_walk: Its packets, if they need no demuxing.
+        assume_fps: As in ``build_index``.
     """
     colors = stream_colors(container)
-    read = walk_and_prove(container, known)
-    _refuse_hopeless(read.walk, container)
+    read = walk_and_prove(container, table_walk)
+    _check_indexable(read.walk, container)
     if read.proven is None and container.codec_name in NAL_CODECS and container.open_whole():
         # Now libav knows how many pictures its decoder holds back.
         colors = stream_colors(container)
-        read = walk_and_prove(container, known)
+        read = walk_and_prove(container, table_walk)
     proven, is_refuted = read.proven, read.is_refuted
     if proven is not None:
         builder = _Builder(container, read.walk, assume_fps, proven.colors)
         if proven.first is not None:
-            return builder.believe(proven.proof, proven.first)
+            return builder.build_from_proof(proven.proof, proven.first)
         try:
-            return builder.believe_from(proven.proof)
+            return builder.build_from_partial_proof(proven.proof)
         except Refuted as reason:
             _LOG.debug("%s: decoded: %s", container.source.name, reason)
             is_refuted = True
@@ -289,7 +287,7 @@ def _proved(
     return builder.build("full" if is_refuted else "ends")
 
 
-def _refuse_hopeless(walk: PacketWalk, container: VideoContainer) -> None:
+def _check_indexable(walk: PacketWalk, container: VideoContainer) -> None:
     name = container.source.name
     if walk.is_encrypted:
         raise UnsupportedCodec(f"{name}: its video is encrypted: decrypt the file first", source=name, stage="index")
@@ -302,7 +300,7 @@ def _refuse_hopeless(walk: PacketWalk, container: VideoContainer) -> None:
 
 
 class _Builder:
-    """Decides how much to decode, and decodes it."""
+    """Builds the index of one stream, and decodes as much of it as needed."""
 
     def __init__(
         self,
@@ -314,157 +312,144 @@ class _Builder:
         self._container = container
         self._walk = walk
         self._assume_fps = assume_fps
-        # Before a packet is decoded: a decoder follows every change of the stream, an index tells of its beginning.
+        # Read before decoding: a decoder follows every change of the stream, an index describes its beginning.
         self._colors = stream_colors(container) if colors is None else colors
 
-    def believe(self, proof: Proof, first: DecodedFact) -> tuple[MediaInfo, FrameIndex]:
-        """Index what the packets prove."""
+    def build_from_proof(self, proof: Proof, first: DecodedFact) -> tuple[MediaInfo, FrameIndex]:
         self._walk = replace(self._walk, is_key=proof.is_key)
-        return self._assembled(proof.order, first, "packets+proof")
+        return self._assemble(proof.order, first, "packets+proof")
 
-    def believe_tables(self) -> tuple[MediaInfo, FrameIndex]:
-        """Index what the container's tables say, if the first frame comes as they do; its packets alone are decoded."""
+    def build_from_tables(self) -> tuple[MediaInfo, FrameIndex]:
+        """Trust the container's tables if the first frame agrees with them; decode everything otherwise."""
         self._container.reopen()
         packets = islice(packets_from(self._container, self._walk, 0), _HEAD_PACKETS)
         first = next(decode_facts(self._container, packets), None)
-        order = self._kept_in_order()
+        order = order_shown_packets(self._walk)
         if first is None or first.packet != order[0] or not self._walk.has_unique_times:
-            return self._from_decoding()
-        return self._assembled(order, first, "packets")
+            return self._build_from_decoding()
+        return self._assemble(order, first, "packets")
 
-    def believe_from(self, proof: Proof) -> tuple[MediaInfo, FrameIndex]:
-        """Index what decoding gives of the beginning, and what packets prove of the rest.
+    def build_from_partial_proof(self, proof: Proof) -> tuple[MediaInfo, FrameIndex]:
+        """Decode the beginning, and take the rest from the proof.
 
         Raises:
-            Refuted: They contradict each other, or times do not go on.
+            Refuted: They contradict each other, or times do not increase.
         """
         self._walk = replace(self._walk, is_key=proof.is_key)
-        facts = self._decoded_from_start(proof.begin + _HEAD_PACKETS)
-        came = np.array([fact.packet for fact in facts], dtype=np.int64)
-        before = came[: int((came >= proof.begin).argmax())] if len(came) else came
-        after = came[len(before) :]
+        facts = self._decode_from_start(proof.begin + _HEAD_PACKETS)
+        decoded = np.array([fact.packet for fact in facts], dtype=np.int64)
+        before = decoded[: int((decoded >= proof.begin).argmax())] if len(decoded) else decoded
+        after = decoded[len(before) :]
         order = np.concatenate((before, proof.order))
         times = self._walk.pts[order]
         if not len(after) or not np.array_equal(after, proof.order[: len(after)]) or (times[1:] <= times[:-1]).any():
             raise Refuted("what decoding gives of the beginning does not fit")
-        return self._assembled(order, facts[0], "packets+ends")
+        return self._assemble(order, facts[0], "packets+ends")
 
     def build(self, verify: Verify) -> tuple[MediaInfo, FrameIndex]:
-        if verify == "full" or not self._is_honest(verify) or self._has_damaged_parameters():
-            return self._from_decoding()
+        if verify == "full" or not self._has_reliable_packets(verify) or self._has_damaged_parameters():
+            return self._build_from_decoding()
         if verify == "ends" and not comes_in_order_of_times(self._container, self._walk, _HEAD_PACKETS):
-            return self._from_decoding()
-        head = self._decoded_from_start(_HEAD_PACKETS)
-        if not head or not self._is_complete(head) or not self._agrees_on_keys(head):
-            return self._from_decoding()
-        if verify == "ends" and len(self._walk) > _HEAD_PACKETS and not self._tail_is_complete():
-            return self._from_decoding()
-        return self._assembled(self._kept_in_order(), head[0], "packets" if verify == "none" else "packets+ends")
+            return self._build_from_decoding()
+        head = self._decode_from_start(_HEAD_PACKETS)
+        if not head or not self._has_all_frames(head) or not self._has_same_keys(head):
+            return self._build_from_decoding()
+        if verify == "ends" and len(self._walk) > _HEAD_PACKETS and not self._has_complete_tail():
+            return self._build_from_decoding()
+        built_from: BuiltFrom = "packets" if verify == "none" else "packets+ends"
+        return self._assemble(order_shown_packets(self._walk), head[0], built_from)
 
-    def _decoded_from_start(
-        self, count: int, refused: list[int] | None = None, sent: SentPackets | None = None
+    def _decode_from_start(
+        self, count: int, refused: list[int] | None = None, recorder: DecodingTimeRecorder | None = None
     ) -> list[DecodedFact]:
-        self._container.reopen()  # before its decoder is asked for: what that learns of the stream is read later
+        self._container.reopen()  # Before its decoder is opened, whose findings about the stream are read later.
         packets = packets_from(self._container, self._walk, 0)
-        return self._decoded(packets if sent is None else sent.pass_on(packets), count, refused)
+        return self._decode(packets if recorder is None else recorder.record(packets), count, refused)
 
-    def _decoded(
+    def _decode(
         self, packets: Iterator[tuple[int, Packet]], count: int, refused: list[int] | None = None
     ) -> list[DecodedFact]:
-        """Decode the first ``count`` of some packets; what the decoder holds back is only asked for at the end."""
+        """Decode the first ``count`` packets; drain the decoder if these are all packets of the stream."""
         self._container.decoder().flush_buffers()
-        some, drain = islice(packets, count), len(self._walk) <= count
-        return list(decode_facts(self._container, some, drain=drain, refused=refused))
+        drain = len(self._walk) <= count
+        return list(decode_facts(self._container, islice(packets, count), drain=drain, refused=refused))
 
-    def _is_honest(self, verify: Verify) -> bool:
+    def _has_reliable_packets(self, verify: Verify) -> bool:
         if not self._walk.has_unique_times:
             return False
         container = self._container
-        known = container.format_name.startswith(_HONEST_CONTAINERS) and container.codec_name in _HONEST_CODECS
-        return known or verify == "none"
+        is_listed = container.format_name.startswith(_RELIABLE_CONTAINERS) and container.codec_name in _RELIABLE_CODECS
+        return is_listed or verify == "none"
 
     def _has_damaged_parameters(self) -> bool:
-        container, found = self._container, self._walk.parameter_sets
+        container, parameter_sets = self._container, self._walk.parameter_sets
         if container.codec_name not in NAL_CODECS:
             return False
-        return len(found) >= MAX_PARAMETER_SETS or has_damaged_parameters(container, found)
+        return len(parameter_sets) >= MAX_PARAMETER_SETS or has_damaged_parameters(container, parameter_sets)
 
-    def _is_complete(self, facts: list[DecodedFact]) -> bool:
-        """Whether the frames that came out are the first of the kept packets, none left out before the last."""
-        came = np.array([fact.packet for fact in facts], dtype=np.int64)
-        kept = self._kept_in_order()
-        if len(self._walk) <= _HEAD_PACKETS and len(came) != len(kept):
+    def _has_all_frames(self, facts: list[DecodedFact]) -> bool:
+        """Whether the decoded frames are those of the first shown packets, without a gap."""
+        decoded = np.array([fact.packet for fact in facts], dtype=np.int64)
+        shown = order_shown_packets(self._walk)
+        if len(self._walk) <= _HEAD_PACKETS and len(decoded) != len(shown):
             return False
-        return bool(np.array_equal(kept[: len(came)], came)) and not any(fact.is_corrupt for fact in facts)
+        return bool(np.array_equal(shown[: len(decoded)], decoded)) and not any(fact.is_corrupt for fact in facts)
 
-    def _agrees_on_keys(self, facts: list[DecodedFact]) -> bool:
-        """Whether the decoder found key frames where the container has them (M14)."""
+    def _has_same_keys(self, facts: list[DecodedFact]) -> bool:
+        """Whether the decoder's key frames are those of the container (M14)."""
         if self._container.codec_name in NAL_CODECS:
             return True
         return all(fact.is_key for fact in facts if self._walk.is_key[fact.packet])
 
-    def _tail_is_complete(self) -> bool:
-        """Decode the last packets from the last key frame on; all of them that are kept must come out.
+    def _has_complete_tail(self) -> bool:
+        """Whether each shown packet of the tail gives a frame; decodes from the last key frame before it.
 
-        Pictures before the last ones to which no other refers are left out: only whether the end comes out is asked.
+        Disposable pictures before the tail are not decoded.
         """
         walk = self._walk
         first_checked = max(0, len(walk) - _TAIL_PACKETS)
-        sent = (
+        packets = (
             (number, packet)
-            for number, packet in packets_from(self._container, walk, self._start_before(first_checked))
+            for number, packet in packets_from(self._container, walk, self._find_start_before(first_checked))
             if number >= first_checked or not walk.is_disposable[number]
         )
         try:
-            came = {fact.packet for fact in self._decoded(sent, len(walk)) if not fact.is_corrupt}
+            decoded = {fact.packet for fact in self._decode(packets, len(walk)) if not fact.is_corrupt}
         except MisplacedPacket:
             return False
-        expected = np.flatnonzero(~walk.is_discarded[first_checked:]) + first_checked
-        return came.issuperset(expected.tolist())
+        shown = np.flatnonzero(~walk.is_discarded[first_checked:]) + first_checked
+        return decoded.issuperset(shown.tolist())
 
-    def _start_before(self, number: int) -> int:
+    def _find_start_before(self, number: int) -> int:
         keys = np.flatnonzero(self._walk.is_key[: number + 1])
         earliest = self._walk.pts[number:].min()
         usable = keys[self._walk.pts[keys] <= earliest]
         return int(usable[-1]) if len(usable) else 0
 
-    def _kept_in_order(self) -> IntArray:
-        return kept_in_order(self._walk)
-
-    def _from_decoding(self) -> tuple[MediaInfo, FrameIndex]:
+    def _build_from_decoding(self) -> tuple[MediaInfo, FrameIndex]:
         refused: list[int] = []
-        sent = SentPackets()
-        facts = self._decoded_from_start(len(self._walk), refused, sent)
+        recorder = DecodingTimeRecorder()
+        facts = self._decode_from_start(len(self._walk), refused, recorder)
         if self._container.codec_name not in NAL_CODECS:
-            self._believe_decoder(facts)
+            # A key frame counts if container and decoder agree on it: either alone may be wrong (M14).
+            is_decoded_key = np.zeros(len(self._walk), dtype=bool)
+            is_decoded_key[[fact.packet for fact in facts if fact.is_key and fact.packet >= 0]] = True
+            self._walk = replace(self._walk, is_key=self._walk.is_key & is_decoded_key)
         if not facts:
             raise no_frame(self._container, "index")
         order = np.array([fact.packet for fact in facts], dtype=np.int64)
-        info, index = self._assembled(order, facts[0], "decode", sent.decoding_times(facts))
+        info, index = self._assemble(order, facts[0], "decode", recorder.decoding_times(facts))
         flagged = np.flatnonzero([fact.is_corrupt for fact in facts])
         damaged = find_damaged_frames(index, flagged, np.array(refused, dtype=np.int64))
         return info, replace(index, damaged_frame_indices=damaged) if len(damaged) else index
 
-    def _believe_decoder(self, facts: list[DecodedFact]) -> None:
-        """Keep the key frames that both container and decoder call so: either alone may be wrong (M14)."""
-        found = np.zeros(len(self._walk), dtype=bool)
-        found[[fact.packet for fact in facts if fact.is_key and fact.packet >= 0]] = True
-        self._walk = replace(self._walk, is_key=self._walk.is_key & found)
-
-    def _assembled(
+    def _assemble(
         self, order: IntArray, first: DecodedFact, built_from: BuiltFrom, decoding: DecodingTimes | None = None
     ) -> tuple[MediaInfo, FrameIndex]:
         container, walk = self._container, self._walk
-        times = find_times(container, own_times(walk, order, container.stream.time_base), walk, decoding)
-        table = Table(walk, order, assume_rate(times, self._assume_fps), built_from)
-        identity = container.source.identity_of(container.reader)
-        return video_info(container, first), table.index(self._stream_facts(order, first), identity)
-
-    def _stream_facts(self, order: IntArray, first: DecodedFact) -> StreamFacts:
-        container = self._container
+        times = find_times(container, read_packet_times(walk, order, container.stream.time_base), walk, decoding)
         rotation, mirrored = orientation(container.matrix)
-        nal = container.codec_name in NAL_CODECS
-        return StreamFacts(
+        stream = StreamFacts(
             stream_index=container.stream.index,
             container=container.format_name,
             codec=container.codec_name,
@@ -474,11 +459,14 @@ class _Builder:
             pixel_format=first.pixel_format,
             rotation=rotation,
             mirrored=mirrored,
-            contiguous=self._walk.is_contiguous and nal,
-            skips_exactly=self._walk.units is not None and is_one_to_one(self._walk, order),
-            inband_parameters=may_carry_parameters(self._walk, container.codec_name),
+            contiguous=walk.is_contiguous and container.codec_name in NAL_CODECS,
+            skips_exactly=walk.units is not None and is_one_to_one(walk, order),
+            inband_parameters=can_carry_parameters(walk, container.codec_name),
             color_primaries=self._colors.primaries,
             color_transfer=self._colors.transfer,
             color_space=self._colors.space,
             color_range=self._colors.range,
         )
+        table = Table(walk, order, assume_rate(times, self._assume_fps), built_from)
+        identity = container.source.identity_of(container.reader)
+        return video_info(container, first), table.index(stream, identity)

@@ -1,9 +1,7 @@
-"""FrameIndex: where every output frame of one video stream is, in time and in the file.
+"""FrameIndex: every output frame of one video stream, with its time and its bytes; and the rules that pick frames.
 
-Pick rules over exact times: integer pts against fractions of a tick, many times in one search.
-
-A time is a whole numerator over a common denominator, in ticks, so that nothing is ever rounded to a tick and no
-float decides which frame is shown (docs/reference.md, Timeline).
+Times are compared as exact fractions of a tick, so that no rounding decides which frame is shown (docs/reference.md,
+Timeline).
 """
 
 from __future__ import annotations
@@ -29,33 +27,34 @@ from framefeed.media import SourceIdentity, shown_size
 Pick = Literal["played", "nearest", "previous", "next"]
 PICKS: tuple[str, ...] = ("played", "nearest", "previous", "next")
 NONE = -1
-"""In place of an ordinal: there is nothing to pick."""
+"""Stands for the number of a frame if no frame can be picked."""
 
 NANOSECONDS = 1_000_000_000
-"""A second this close (one part of this many) to a frame's pts means that pts."""
+"""Nanoseconds in a second: a time within 1 ns of a frame's pts means that pts."""
 
 _SECONDS_OF_ONE_NS = 2**23
-"""Up to here neighbouring float64 lie less than 1 ns apart."""
+"""Below this number of seconds, neighbouring float64 values are less than 1 ns apart."""
 
 FLOAT_BITS = 52
 """Bits of a float's fraction (IEEE 754 binary64)."""
 
-_BOUND = 2**63 - 1  # NumPy's search takes int64: a time beyond it is past every frame all the same.
+_MAX_INT64 = 2**63 - 1
+"""NumPy's search takes int64; a time beyond it is past every frame anyway."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExactTimes:
-    """Times as fractions with one denominator, in seconds or in ticks as the name that holds them says."""
+    """Times as fractions with one denominator, in seconds or in ticks."""
 
     numerators: tuple[int, ...]
     denominator: int
 
     @classmethod
     def of(cls, times: Iterable[float | Fraction]) -> ExactTimes:
-        """Take times exactly as they are; a float is the binary fraction that it stands for."""
+        """Convert times without rounding; a float is its exact binary fraction."""
         ratios = [time.as_integer_ratio() for time in times]
-        common = lcm(*(below for _, below in ratios))
-        return cls(tuple(above * (common // below) for above, below in ratios), common)
+        common = lcm(*(denominator for _, denominator in ratios))
+        return cls(tuple(numerator * (common // denominator) for numerator, denominator in ratios), common)
 
     def __len__(self) -> int:
         return len(self.numerators)
@@ -68,25 +67,25 @@ class ExactTimes:
         common = self.denominator * time_base.numerator
         zero = origin.numerator * common
         scale = time_base.denominator * origin.denominator
-        return ExactTimes(tuple(zero + above * scale for above in self.numerators), common * origin.denominator)
+        return ExactTimes(tuple(zero + numerator * scale for numerator in self.numerators), common * origin.denominator)
 
     def floors(self) -> list[int]:
-        """The last whole number not after each time."""
-        return [above // self.denominator for above in self.numerators]
+        """Round each time down to a whole number."""
+        return [numerator // self.denominator for numerator in self.numerators]
 
     def ceilings(self) -> list[int]:
-        """The first whole number not before each time."""
-        return [-(-above // self.denominator) for above in self.numerators]
+        """Round each time up to a whole number."""
+        return [-(-numerator // self.denominator) for numerator in self.numerators]
 
 
 def as_ticks(
     pts: IntArray, seconds: ExactTimes, time_base: Fraction, end_pts: int, origin: int | Fraction = 0
 ) -> ExactTimes:
-    """Convert seconds to ticks; one that means a frame's pts becomes that pts, any other stays as it is.
+    """Convert seconds to ticks, and replace a time that means a frame's pts by that pts.
 
-    A second means the nearest pts within 1 ns of it, or within one unit in the last place of its float64, whichever is
-    more. A float cannot say most ends exactly either: one that is the last frame's end but for its rounding means that
-    end, so that asking for a video's own duration is past it.
+    A time means the nearest pts within 1 ns, or within one unit in the last place of its float64, whichever is more. A
+    time that differs from the last frame's end only by the rounding of a float means that end, so that a video's own
+    duration is past its last frame.
 
     Args:
         pts: Ascending presentation times in ticks, int64 [N].
@@ -102,41 +101,43 @@ def as_ticks(
     common = ticks.denominator
     end = end_pts * common
     rounding = rounding_of(end)
-    after = np.searchsorted(pts, _clamped(ticks.floors()), side="right")
+    after = np.searchsorted(pts, _clamp_to_int64(ticks.floors()), side="right")
     neighbours = zip(*(pts[np.clip(at, 0, len(pts) - 1)].tolist() for at in (after - 1, after)), strict=True)
     meant = []
-    for above, pair, reach in zip(ticks.numerators, neighbours, _reaches(seconds, ticks, time_base), strict=False):
+    for numerator, pair, reach in zip(
+        ticks.numerators, neighbours, _compute_tolerances(seconds, ticks, time_base), strict=False
+    ):
         low, high = pair[0] * common, pair[1] * common
-        to_low, to_high = abs(above - low), abs(high - above)
+        to_low, to_high = abs(numerator - low), abs(high - numerator)
         if min(to_low, to_high) <= reach:
             meant.append(low if to_low <= to_high else high)
         else:
-            meant.append(end if abs(end - above) <= rounding else above)
+            meant.append(end if abs(end - numerator) <= rounding else numerator)
     return ExactTimes(tuple(meant), common)
 
 
-def _reaches(seconds: ExactTimes, ticks: ExactTimes, time_base: Fraction) -> Iterable[int]:
-    """How far each time may lie from the pts that it means, in parts of a tick as ``ticks`` has them."""
+def _compute_tolerances(seconds: ExactTimes, ticks: ExactTimes, time_base: Fraction) -> Iterable[int]:
+    """Compute how far each time may be from the pts that it means, in parts of a tick as in ``ticks``."""
     nanosecond = reach_of(ticks.denominator, time_base)
     furthest = max(map(abs, seconds.numerators), default=0)
     if furthest < seconds.denominator * _SECONDS_OF_ONE_NS:
         return repeat(nanosecond)
-    places = (Fraction(ulp(above / seconds.denominator)) for above in seconds.numerators)
-    return (max(nanosecond, floor(place * ticks.denominator / time_base)) for place in places)
+    units = (Fraction(ulp(numerator / seconds.denominator)) for numerator in seconds.numerators)
+    return (max(nanosecond, floor(unit * ticks.denominator / time_base)) for unit in units)
 
 
 def reach_of(denominator: int, time_base: Fraction) -> int:
-    """1 ns in ticks of ``time_base``, in parts of ``1 / denominator``."""
+    """Convert 1 ns to ticks of ``time_base``, in parts of ``1 / denominator``."""
     return denominator * time_base.denominator // (time_base.numerator * NANOSECONDS)
 
 
-def rounding_of(above: int) -> int:
-    """What a float that stands for a time may be off by, in the unit of that time."""
-    return abs(above) >> FLOAT_BITS
+def rounding_of(numerator: int) -> int:
+    """Compute the largest rounding error of a float for this time, in the unit of the time."""
+    return abs(numerator) >> FLOAT_BITS
 
 
 def pick_frames(pts: IntArray, ticks: ExactTimes, pick: Pick) -> IntArray:
-    """Apply a pick rule to times; the end of the last frame is the caller's to check.
+    """Apply a pick rule to times, without checking the end of the last frame.
 
     Args:
         pts: Ascending presentation times in ticks, int64 [N]; N >= 1.
@@ -145,26 +146,26 @@ def pick_frames(pts: IntArray, ticks: ExactTimes, pick: Pick) -> IntArray:
             earlier frame.
 
     Returns:
-        Ordinals, int64 [T]; ``NONE`` where there is nothing to pick.
+        Frame numbers, int64 [T]; ``NONE`` where no frame can be picked.
     """
     if pick not in PICKS:
         error = expected("pick", f"one of {', '.join(PICKS)}", pick)
         raise UsageError(f"{error}{did_you_mean(str(pick), PICKS)}")
-    before = np.searchsorted(pts, _clamped(ticks.floors()), side="right") - 1
+    before = np.searchsorted(pts, _clamp_to_int64(ticks.floors()), side="right") - 1
     if pick in ("played", "previous"):
         return before
-    after = np.searchsorted(pts, _clamped(ticks.ceilings()), side="left")
+    after = np.searchsorted(pts, _clamp_to_int64(ticks.ceilings()), side="left")
     if pick == "next":
         return np.where(after < len(pts), after, NONE)
-    return _nearer(pts, ticks, before, after)
+    return _pick_nearer(pts, ticks, before, after)
 
 
-def _nearer(pts: IntArray, ticks: ExactTimes, before: IntArray, after: IntArray) -> IntArray:
+def _pick_nearer(pts: IntArray, ticks: ExactTimes, before: IntArray, after: IntArray) -> IntArray:
     last = len(pts) - 1
     pairs = zip(pts[np.maximum(before, 0)].tolist(), pts[np.minimum(after, last)].tolist(), strict=True)
     common = ticks.denominator
     joined = zip(ticks.numerators, pairs, strict=True)
-    gaps = [(above - low * common, high * common - above) for above, (low, high) in joined]
+    gaps = [(numerator - low * common, high * common - numerator) for numerator, (low, high) in joined]
     closer = np.array([to_before <= to_after for to_before, to_after in gaps], dtype=np.bool_)
     earlier = (before >= 0) & ((after > last) | closer)
     # Of frames with one pts the first is the earlier.
@@ -172,21 +173,21 @@ def _nearer(pts: IntArray, ticks: ExactTimes, before: IntArray, after: IntArray)
     return np.where(earlier, first_of_before, after).astype(np.int64)
 
 
-def _clamped(values: Sequence[int]) -> IntArray:
-    return np.array([max(-_BOUND, min(_BOUND, value)) for value in values], dtype=np.int64)
+def _clamp_to_int64(values: Sequence[int]) -> IntArray:
+    return np.array([max(-_MAX_INT64, min(_MAX_INT64, value)) for value in values], dtype=np.int64)
 
 
 BuiltFrom = Literal["packets", "packets+proof", "packets+ends", "decode"]
 
 TimesFrom = Literal["pts", "dts", "rate", "assumed", "none"]
-"""Where the times of frames come from: the frames themselves, their decoding times, a constant rate that container or
-bitstream declares, one that the caller assumes, or nowhere."""
+"""Source of frame times: the frames themselves, their decoding times, a constant rate that container or bitstream
+declares, a rate that the caller assumes, or none."""
 
 MISSING_PTS = int(np.iinfo(np.int64).min)
 
 _INT64 = np.dtype(np.int64)
-_EXACT = 2**53
-"""Up to here float64 holds every whole number (IEEE 754 binary64)."""
+_MAX_EXACT_INTEGER = 2**53
+"""Float64 represents every whole number up to this one (IEEE 754 binary64)."""
 
 KEY = 1
 """The packet is flagged as a key frame by the container."""
@@ -225,7 +226,7 @@ class PacketTable:
 
 @dataclass(frozen=True, slots=True)
 class StreamFacts:
-    """What a decoder must know about the stream before the first packet.
+    """Facts about a stream that a decoder needs before the first packet.
 
     Attributes:
         stream_index: Number of the stream in its container.
@@ -413,9 +414,9 @@ class FrameIndex:
         """Convert ticks, int64 [...], to seconds, float64 [...]; NaN for a missing pts."""
         if not isinstance(ticks, (np.ndarray, np.integer)):
             raise expected("ticks", "an int64 array", ticks)
-        above, below = self.time_base.as_integer_ratio()
+        numerator, denominator = self.time_base.as_integer_ratio()
         if self._is_divided_exactly:
-            seconds = ticks * float(above) / float(below)
+            seconds = ticks * float(numerator) / float(denominator)
         else:
             exact = [float(tick * self.time_base) for tick in ticks.ravel().tolist()]
             seconds = np.array(exact, dtype=np.float64).reshape(ticks.shape)
@@ -424,10 +425,10 @@ class FrameIndex:
     @cached_property
     def _is_divided_exactly(self) -> bool:
         """Whether one division of two exactly represented numbers gives each frame's seconds, rounded once."""
-        above, below = self.time_base.as_integer_ratio()
+        numerator, denominator = self.time_base.as_integer_ratio()
         known = self.pts[self.pts != MISSING_PTS]
         furthest = max(-int(known.min()), int(known.max())) if len(known) else 0
-        return max(furthest * above, above, below) <= _EXACT
+        return max(furthest * numerator, numerator, denominator) <= _MAX_EXACT_INTEGER
 
     @overload
     def index_at(self, seconds: float | Fraction, pick: Pick = ..., tolerance_seconds: float | None = ...) -> int: ...
@@ -455,29 +456,29 @@ class FrameIndex:
             TimeUnavailable: The stream has no usable timestamps.
         """
         self.require_timestamps()
-        times = _as_times(seconds)
+        times = _read_times(seconds)
         if tolerance_seconds is not None and not (isinstance(tolerance_seconds, Real) and tolerance_seconds >= 0):
             raise expected("tolerance_seconds", "a number of at least 0, or None", tolerance_seconds)
         ticks = as_ticks(self.pts, ExactTimes.of(times), self.time_base, self.end_pts)
-        found = pick_frames(self.pts, ticks, pick)
+        frames = pick_frames(self.pts, ticks, pick)
         if pick == "played":
-            found = np.where([at >= self.end_pts for at in ticks.floors()], NONE, found)
-        self._check_found(found, ticks, pick, tolerance_seconds)
-        return found.reshape(np.shape(seconds)) if np.ndim(seconds) else int(found[0])  # type: ignore[arg-type]
+            frames = np.where([tick >= self.end_pts for tick in ticks.floors()], NONE, frames)
+        self._check_picked(frames, ticks, pick, tolerance_seconds)
+        return frames.reshape(np.shape(seconds)) if np.ndim(seconds) else int(frames[0])  # type: ignore[arg-type]
 
-    def _check_found(self, found: IntArray, ticks: ExactTimes, pick: Pick, tolerance: float | None) -> None:
-        for number, at in enumerate(found.tolist()):
-            wanted = float(ticks[number] * self.time_base)
-            if at == NONE:
+    def _check_picked(self, frames: IntArray, ticks: ExactTimes, pick: Pick, tolerance: float | None) -> None:
+        for number, frame in enumerate(frames.tolist()):
+            seconds = float(ticks[number] * self.time_base)
+            if frame == NONE:
                 raise FrameNotFound(
-                    f"there is no frame at {wanted:.6f} s for pick={pick!r}: the stream runs "
+                    f"there is no frame at {seconds:.6f} s for pick={pick!r}: the stream runs "
                     f"from {self._as_seconds(int(self.pts[0])):.6f} s to {self._as_seconds(self.end_pts):.6f} s "
                     "(the end is not included); use a time in this range, or another pick"
                 )
-            error = float(abs(int(self.pts[at]) - ticks[number]) * self.time_base)
+            error = float(abs(int(self.pts[frame]) - ticks[number]) * self.time_base)
             if tolerance is not None and error > tolerance:
                 raise FrameNotFound(
-                    f"the frame picked ({pick}) for {wanted:.6f} s lies {error:.6f} s away, "
+                    f"the frame picked ({pick}) for {seconds:.6f} s lies {error:.6f} s away, "
                     f"more than tolerance_seconds={tolerance}: allow more, or use another pick"
                 )
 
@@ -485,7 +486,7 @@ class FrameIndex:
         return float(ticks * self.time_base)
 
 
-def _as_times(seconds: object) -> list[float] | list[Fraction]:
+def _read_times(seconds: object) -> list[float] | list[Fraction]:
     if isinstance(seconds, Fraction):
         return [seconds]
     try:

@@ -1,4 +1,4 @@
-"""Packets and the order in which their frames come out -> FrameIndex."""
+"""Join the packets of a stream with the output order of their frames into a FrameIndex."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import numpy as np
 
 from framefeed._arrays import BoolArray, IntArray
 from framefeed.index._frame_index import DISCARD, DISPOSABLE, KEY, BuiltFrom, FrameIndex, PacketTable, StreamFacts
-from framefeed.index._times import FrameTimes, own_times
+from framefeed.index._times import FrameTimes, read_packet_times
 from framefeed.media import FORMAT_NAME, NAL_CODECS, OpenedMovie, PacketWalk, SourceIdentity, orientation
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What a frame index is made of.
+    """Packets, output order and times of a stream, from which its frame index is built.
 
     Attributes:
         walk: The stream's packets.
         order: Packet number of each output frame, in output order, int64 [N]; -1 where unknown.
         times: When the frames are shown.
-        built_from: How the order was found.
+        built_from: Source of the order.
     """
 
     walk: PacketWalk
@@ -41,7 +41,7 @@ class Table:
             built_from=self.built_from,
             frame_packet=order,
             frame_start=frame_starts(order, walk.is_key),
-            packets=_packet_table(walk),
+            packets=_build_packet_table(walk),
             stream=stream,
             identity=identity,
             times_from=times.times_from,
@@ -50,67 +50,66 @@ class Table:
 
 
 def index_movie(opened: OpenedMovie, order: IntArray, built_from: BuiltFrom, identity: SourceIdentity) -> FrameIndex:
-    """Index an MP4 file whose header says all; no container is opened, and nothing is decoded.
+    """Index an MP4 file from its header alone, without opening a container or decoding.
 
     Args:
-        opened: With facts.
+        opened: Its ``facts`` are not None.
         order: Number of the packet of each frame, int64 [N].
-        built_from: How that was found.
+        built_from: Source of the order.
         identity: Of the file.
     """
     assert opened.facts is not None
     video, walk = opened.facts.video, opened.walk
     rotation, mirrored = orientation(opened.movie.video.matrix)
-    found, colors = video.format, video.format.colors
+    picture_format, colors = video.format, video.format.colors
     stream = StreamFacts(
         stream_index=opened.number,
         container=FORMAT_NAME,
         codec=video.codec,
         extradata=video.extradata,
-        width=found.width,
-        height=found.height,
-        pixel_format=found.pixel_format,
+        width=picture_format.width,
+        height=picture_format.height,
+        pixel_format=picture_format.pixel_format,
         rotation=rotation,
         mirrored=mirrored,
         contiguous=walk.is_contiguous,
         skips_exactly=walk.units is not None and is_one_to_one(walk, order),
-        inband_parameters=may_carry_parameters(walk, video.codec),
+        inband_parameters=can_carry_parameters(walk, video.codec),
         color_primaries=colors.primaries,
         color_transfer=colors.transfer,
         color_space=colors.space,
         color_range=colors.range,
     )
-    times = own_times(walk, order, Fraction(1, opened.movie.video.time_scale))
-    table = Table(walk, order, times, built_from)
-    return table.index(stream, identity)
+    times = read_packet_times(walk, order, Fraction(1, opened.movie.video.time_scale))
+    return Table(walk, order, times, built_from).index(stream, identity)
 
 
-def kept_in_order(walk: PacketWalk) -> IntArray:
-    """Number the packets that are shown, by presentation time, int64 [N]."""
+def order_shown_packets(walk: PacketWalk) -> IntArray:
+    """List the numbers of the shown packets by presentation time, int64 [N]."""
     if not np.count_nonzero(walk.is_discarded):
         return walk.pts.argsort(kind="stable")
-    kept = (~walk.is_discarded).nonzero()[0]
-    return kept[walk.pts[kept].argsort(kind="stable")]
+    shown = (~walk.is_discarded).nonzero()[0]
+    return shown[walk.pts[shown].argsort(kind="stable")]
 
 
 def is_one_to_one(walk: PacketWalk, order: IntArray) -> bool:
-    """Whether each packet that is shown gives one frame, and no other packet does."""
+    """Whether each shown packet gives one frame, and no other packet gives any."""
     if len(order) != len(walk) - np.count_nonzero(walk.is_discarded) or np.count_nonzero(order < 0) > 1:
         return False
     frames = np.bincount(order[order >= 0], minlength=1)
     return bool(frames[frames.argmax()] <= 1)
 
 
-def may_carry_parameters(walk: PacketWalk, codec: str) -> bool:
-    """Whether packets carry parameter sets, as far as they were read."""
+def can_carry_parameters(walk: PacketWalk, codec: str) -> bool:
+    """Whether packets carry parameter sets; also True if NAL packets were not parsed."""
     return bool(walk.parameter_sets) or (codec in NAL_CODECS and walk.units is None)
 
 
 def frame_starts(order: IntArray, is_key: BoolArray) -> IntArray:
-    """Number of the packet from which decoding must start for each frame to come out right, int64 [N].
+    """Find the packet from which decoding must start for each frame, int64 [N].
 
-    The last key packet that lies at or before the frame's packet in decode order, and whose own picture is shown at
-    or before the frame: a leading picture refers to what comes before its key frame (M04). 0 where there is none.
+    It is the last key packet at or before the frame's packet in decode order whose own picture is shown at or before
+    the frame, because a leading picture refers to pictures before its key frame (M04); 0 if there is none.
 
     Args:
         order: Packet number of each output frame, in output order.
@@ -122,19 +121,19 @@ def frame_starts(order: IntArray, is_key: BoolArray) -> IntArray:
     keys = (is_key & (shown >= 0)).nonzero()[0]
     if not len(keys) or not keys[-1]:
         return np.zeros(len(order), dtype=np.int64)
-    # Key pictures that are shown later than a later key's (broken files) may not be started from.
+    # In broken files a key picture can be shown later than that of a later key: decoding may not start there.
     shown_keys = shown[keys]
     is_sound = np.maximum.accumulate(shown_keys) == shown_keys
     sound, shown_keys = keys[is_sound], shown_keys[is_sound]
-    # Before the first one, decoding starts at packet 0; a frame of no known packet lies before all of them.
+    # Before the first key, decoding starts at packet 0; a frame of an unknown packet counts as before all keys.
     starts = np.concatenate(([0], sound))
     by_packet = sound.searchsorted(order, side="right")
     by_shown = shown_keys.searchsorted(np.arange(len(order)), side="right")
-    found: IntArray = starts[np.minimum(by_packet, by_shown)]
-    return found
+    frame_start: IntArray = starts[np.minimum(by_packet, by_shown)]
+    return frame_start
 
 
-def _packet_table(walk: PacketWalk) -> PacketTable:
+def _build_packet_table(walk: PacketWalk) -> PacketTable:
     flags = np.zeros(len(walk), np.uint8)
     flags[walk.is_key] = KEY
     for flag, is_flagged in ((DISCARD, walk.is_discarded), (DISPOSABLE, walk.is_disposable)):

@@ -1,14 +1,15 @@
-"""Pictures as frames: an image sequence is an index of its files, a still picture an index of one."""
+"""Index picture files: an image sequence has one frame per file, a still picture one frame."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 
 from framefeed._arrays import IntArray
 from framefeed.errors import EmptyVideo, MediaError, NoVideoStream
-from framefeed.index._frame_index import KEY, BuiltFrom, FrameIndex, PacketTable, StreamFacts
+from framefeed.index._frame_index import KEY, FrameIndex, PacketTable, StreamFacts
 from framefeed.media import (
     DEFAULT_LIMITS,
     SEQUENCE_CONTAINER,
@@ -25,15 +26,14 @@ from framefeed.media import (
 from framefeed.parallel import check_stop
 
 OTHER_STILL = "image"
-"""`StreamFacts.container` of a still picture in a container that is not listed here."""
+"""`StreamFacts.container` of a still picture in any other container."""
 
 _STILLS = frozenset({"avif", "bmp", "gif", "heic", "heif", "jpeg", "jxl", "mpo", "png", "tiff", "webp", OTHER_STILL})
-"""No demuxer is known by one of these names but that of GIF, and whatever is a GIF is a picture here."""
-_ONE_SECOND = Fraction(1)
+"""Of these names only "gif" is that of a demuxer too, and every GIF is a picture here."""
 
 
 def holds_pictures(index: FrameIndex) -> bool:
-    """Whether each frame is a picture file of its own, which the backend "still" reads and no other."""
+    """Whether each frame is a picture file of its own, which only the backend "still" reads."""
     return index.stream.container == SEQUENCE_CONTAINER or index.stream.container in _STILLS
 
 
@@ -41,13 +41,13 @@ def still_index(info: MediaInfo, identity: SourceIdentity | None) -> FrameIndex:
     """Index a still picture: one frame at 0 s of unknown duration, in ticks of a second.
 
     Args:
-        info: What its header claims.
-        identity: The file that was looked at, or None where changes are not looked for.
+        info: Claims of its header.
+        identity: Identity of the file, or None to skip the check for changes.
     """
+    container = info.container if info.container in _STILLS else OTHER_STILL
     zero = np.zeros(1, dtype=np.int64)
     sizes = np.array([info.bytes], dtype=np.int64)
-    container = info.container if info.container in _STILLS else OTHER_STILL
-    return _index_of(_facts(info, container), (zero, zero, _ONE_SECOND), sizes, "packets", identity)
+    return _build_index(info, container, (zero, zero, Fraction(1)), sizes, identity)
 
 
 def index_still(
@@ -55,9 +55,9 @@ def index_still(
 ) -> tuple[MediaInfo, FrameIndex]:
     """Describe and index a still picture; with verify="full" it must also decode."""
     _check_stream(media, stream_index)
-    found = media.stat()
-    # As a survey of many stills identifies them.
-    identity = SourceIdentity(found.bytes, found.mtime_ns, media.head_fingerprint())
+    stat = media.stat()
+    # The same identity as in a scan of many still pictures.
+    identity = SourceIdentity(stat.bytes, stat.mtime_ns, media.head_fingerprint())
     info = image_info(media, limits)
     if verify == "full":
         decode_still(media.head(media.stat().bytes), media.name, limits)
@@ -86,34 +86,40 @@ def index_sequence(
     files = media.files()
     info = sequence_info(media, limits, first_only=verify == "none")
     times = media.sequence.times(len(files))
-    whole = _whole_index(info, (times.pts, times.duration, times.time_base), files.sizes, identity)
+    index = _build_index(info, SEQUENCE_CONTAINER, (times.pts, times.duration, times.time_base), files.sizes, identity)
     if verify != "full":
-        return info, whole
-    return info, _kept(whole, _decodable(media, identity, limits), media.name)
+        return info, index
+    frames = _find_decodable_files(media, identity, limits)
+    if not len(frames):
+        raise EmptyVideo(f"{media.name}: none of its {len(index)} pictures decodes", source=media.name, stage="index")
+    return info, replace(
+        index,
+        pts=index.pts[frames],
+        duration=index.duration[frames],
+        key_frame_indices=np.arange(len(frames), dtype=np.int64),
+        built_from="decode",
+        frame_packet=frames,
+        frame_start=frames.copy(),
+    )
 
 
 def sequence_of(folder: str, index: FrameIndex) -> ImageSequence:
-    """Give back the sequence of a folder that was indexed: its rate, or its times where they are irregular.
-
-    Args:
-        folder: Path of the folder.
-        index: Made of the sequence of that folder.
-    """
+    """Recreate the image sequence of a folder from its index: by its rate, or by its times if they are irregular."""
     pts = index.packets.pts
     if index.duration.any() and np.array_equal(pts, np.arange(len(pts))):
         return ImageSequence(folder, fps=1 / index.time_base)
     return ImageSequence(folder, timestamps=[float(ticks * index.time_base) for ticks in pts.tolist()])
 
 
-def _whole_index(
-    info: MediaInfo, times: tuple[IntArray, IntArray, Fraction], sizes: IntArray, identity: SourceIdentity
+def _build_index(
+    info: MediaInfo,
+    container: str,
+    times: tuple[IntArray, IntArray, Fraction],
+    sizes: IntArray,
+    identity: SourceIdentity | None,
 ) -> FrameIndex:
-    return _index_of(_facts(info, SEQUENCE_CONTAINER), times, sizes, "packets", identity)
-
-
-def _facts(info: MediaInfo, container: str) -> StreamFacts:
-    # Each file is one range of bytes: reading one costs nothing of the others.
-    return StreamFacts(
+    """Build an index of one packet per picture; ``times`` are pts, durations and their time base."""
+    stream = StreamFacts(
         stream_index=0,
         container=container,
         codec=info.codec,
@@ -123,17 +129,8 @@ def _facts(info: MediaInfo, container: str) -> StreamFacts:
         pixel_format=info.pixel_format,
         rotation=info.rotation,
         mirrored=info.mirrored,
-        contiguous=True,
+        contiguous=True,  # Each file is one range of bytes.
     )
-
-
-def _index_of(
-    stream: StreamFacts,
-    times: tuple[IntArray, IntArray, Fraction],
-    sizes: IntArray,
-    built_from: BuiltFrom,
-    identity: SourceIdentity | None,
-) -> FrameIndex:
     pts, duration, time_base = times
     count = len(pts)
     numbers = np.arange(count, dtype=np.int64)
@@ -143,7 +140,7 @@ def _index_of(
         duration=duration,
         time_base=time_base,
         key_frame_indices=numbers.copy(),
-        built_from=built_from,
+        built_from="packets",
         frame_packet=numbers,
         frame_start=numbers.copy(),
         packets=PacketTable(offset=np.zeros(count, dtype=np.int64), size=sizes, pts=pts, flags=flags),
@@ -152,35 +149,17 @@ def _index_of(
     )
 
 
-def _decodable(media: SequenceSource, identity: SourceIdentity, limits: Limits) -> IntArray:
-    """Numbers of the files that decode, int64 [K]."""
-    found = list[int]()
+def _find_decodable_files(media: SequenceSource, identity: SourceIdentity, limits: Limits) -> IntArray:
+    decodable = list[int]()
     for number, path in enumerate(media.files().paths):
         data = media.read_file(number, identity)
         try:
             decode_still(data, path, limits)
         except MediaError:
-            check_stop()  # that time ran out is no fact about the picture
+            check_stop()  # A timeout says nothing about the picture.
             continue
-        found.append(number)
-    return np.array(found, dtype=np.int64)
-
-
-def _kept(whole: FrameIndex, numbers: IntArray, name: str) -> FrameIndex:
-    if not len(numbers):
-        raise EmptyVideo(f"{name}: none of its {len(whole)} pictures decodes", source=name, stage="index")
-    return FrameIndex(
-        pts=whole.pts[numbers],
-        duration=whole.duration[numbers],
-        time_base=whole.time_base,
-        key_frame_indices=np.arange(len(numbers), dtype=np.int64),
-        built_from="decode",
-        frame_packet=numbers,
-        frame_start=numbers.copy(),
-        packets=whole.packets,
-        stream=whole.stream,
-        identity=whole.identity,
-    )
+        decodable.append(number)
+    return np.array(decodable, dtype=np.int64)
 
 
 def _check_stream(media: MediaSource, stream_index: int | None) -> None:

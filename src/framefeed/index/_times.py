@@ -1,8 +1,8 @@
-"""Where the times of output frames come from: a tier for each stream, decided when it is indexed (M07, M22).
+"""Choose the source of a stream's frame times when it is indexed (M07, M22).
 
-The frames' own times are taken where all of them are known and none goes backwards; else the decoding times at which
-the decoder gave the frames; else a constant rate that the container or the bitstream declares; else one that the caller
-assumes; else there are none. A rate that libav estimates is no declaration.
+In this order: the frames' own times, if all are known and none goes backwards; the times at which the decoder gave the
+frames; a constant rate that the container or the bitstream declares; the caller's assumed rate; none. libav's estimate
+of a rate is not a declaration.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ TIMES_IN_WORDS: Mapping[TimesFrom, str] = {
     "assumed": "the rate that was given as assume_fps",
     "none": "no times are known",
 }
-"""What each tier means, for people."""
+"""Descriptions of the sources, for people."""
 _MAX_TICKS = 2**60
-"""Times further from 0 are no times; the sums of a few others fit into int64."""
+"""Times further from 0 are not believed; the sum of a few others fits into int64."""
 
 
 @dataclass(frozen=True, slots=True)
 class FrameTimes:
-    """When the output frames of a stream are shown.
+    """Presentation times of the output frames of a stream.
 
     Attributes:
-        pts: In units of ``time_base``, int64 [N].
-        duration: Likewise; 0 where unknown.
+        pts: In ticks of ``time_base``, int64 [N].
+        duration: In ticks of ``time_base``, int64 [N]; 0 where unknown.
         time_base: Seconds in one tick.
-        times_from: Where they come from.
+        times_from: Source of the times.
         time_shift: Ticks that were added to decoding times.
     """
 
@@ -50,10 +50,10 @@ class FrameTimes:
 
 @dataclass(frozen=True, slots=True)
 class DecodingTimes:
-    """What decoding a whole stream says of its times; ``MISSING_PTS`` where it says nothing.
+    """Decoding times of a whole stream; ``MISSING_PTS`` where unknown.
 
     Attributes:
-        frames: Decoding time of each output frame as the decoder hands it on, int64 [N].
+        frames: Decoding time that the decoder attaches to each output frame, int64 [N].
         packets: Decoding time of each packet, in demuxing order, int64 [P].
     """
 
@@ -62,24 +62,24 @@ class DecodingTimes:
 
 
 @dataclass(slots=True)
-class SentPackets:
-    """Notes the decoding times of packets on their way to the decoder."""
+class DecodingTimeRecorder:
+    """Records the decoding times of packets that are sent to a decoder."""
 
     _dts: list[int | None] = field(default_factory=list)
 
-    def pass_on(self, packets: Iterator[tuple[int, Packet]]) -> Iterator[tuple[int, Packet]]:
-        """Give the same packets."""
+    def record(self, packets: Iterator[tuple[int, Packet]]) -> Iterator[tuple[int, Packet]]:
+        """Pass packets on, and record their times."""
         for number, packet in packets:
             self._dts.append(packet.dts)
             yield number, packet
 
     def decoding_times(self, facts: Sequence[DecodedFact]) -> DecodingTimes:
-        """Join them with the times of the frames that the decoder gave for all of them."""
-        return DecodingTimes(_ticks(fact.dts for fact in facts), _ticks(self._dts))
+        """Combine the packets' times with those of the frames that were decoded from them."""
+        return DecodingTimes(_to_ticks(fact.dts for fact in facts), _to_ticks(self._dts))
 
 
-def own_times(walk: PacketWalk, order: IntArray, time_base: Fraction | None) -> FrameTimes:
-    """Give what packets say of their frames.
+def read_packet_times(walk: PacketWalk, order: IntArray, time_base: Fraction | None) -> FrameTimes:
+    """Read the times of frames from their packets.
 
     Args:
         walk: The packets.
@@ -96,38 +96,42 @@ def own_times(walk: PacketWalk, order: IntArray, time_base: Fraction | None) -> 
 def find_times(
     container: VideoContainer, own: FrameTimes, walk: PacketWalk, decoding: DecodingTimes | None
 ) -> FrameTimes:
-    """Find the first tier that holds, without what a caller assumes.
+    """Choose the best source of times that the stream itself offers.
 
     Args:
-        container: Open; stays where it is.
-        own: What the packets say of their frames.
+        container: Open; its position does not change.
+        own: The frames' own times, read from the packets.
         walk: The packets.
-        decoding: None where not all was decoded.
+        decoding: None if not everything was decoded.
     """
     if not has_clock(container):
-        # How long its ticks last is not known.
+        # The length of its ticks is unknown.
         unknown = np.full_like(own.pts, MISSING_PTS)
         own = FrameTimes(unknown, np.zeros_like(unknown), own.time_base)
     elif _never_decreases(own.pts):
         return own
-    elif decoding is not None and (shifted := _from_decoding(decoding)) is not None:
+    elif decoding is not None and (shifted := _shift_decoding_times(decoding)) is not None:
         pts, shift = shifted
         return FrameTimes(pts, own.duration, own.time_base, "dts", shift)
     rate = declared_rate(container, walk)
-    return FrameTimes(own.pts, own.duration, own.time_base, "none") if rate is None else _even(own, rate, "rate")
+    return (
+        FrameTimes(own.pts, own.duration, own.time_base, "none")
+        if rate is None
+        else _make_even_times(own, rate, "rate")
+    )
 
 
 def assume_rate(times: FrameTimes, fps: Fraction | None) -> FrameTimes:
-    """Assume a rate where there are no times."""
-    return times if fps is None or times.times_from != "none" else _even(times, fps, "assumed")
+    """Replace missing times by those of an assumed rate."""
+    return times if fps is None or times.times_from != "none" else _make_even_times(times, fps, "assumed")
 
 
-def _even(own: FrameTimes, rate: Fraction, times_from: TimesFrom) -> FrameTimes:
+def _make_even_times(own: FrameTimes, rate: Fraction, times_from: TimesFrom) -> FrameTimes:
     numbers = np.arange(len(own.pts), dtype=np.int64)
     return FrameTimes(numbers, np.ones_like(numbers), 1 / rate, times_from)
 
 
-def _ticks(values: Iterable[int | None]) -> IntArray:
+def _to_ticks(values: Iterable[int | None]) -> IntArray:
     return np.array([MISSING_PTS if value is None else value for value in values], dtype=np.int64)
 
 
@@ -136,37 +140,34 @@ def _never_decreases(ticks: IntArray) -> bool:
     return len(ticks) > 0 and ticks[0] != MISSING_PTS and bool((ticks[1:] >= ticks[:-1]).all())
 
 
-def _from_decoding(decoding: DecodingTimes) -> tuple[IntArray, int] | None:
-    """Shift the decoding times of frames so that the first has that of the first packet; None where they are no times.
+def _shift_decoding_times(decoding: DecodingTimes) -> tuple[IntArray, int] | None:
+    """Shift the decoding times of frames so that the first is that of the first packet.
 
     Returns:
-        Times, int64 [N], and the ticks that were added.
+        Times, int64 [N], and the ticks that were added; None if the decoding times are unusable.
     """
     frames, packets = decoding.frames, decoding.packets
     known, sent = (np.flatnonzero(column != MISSING_PTS) for column in (frames, packets))
     if not len(known) or known[-1] - known[0] + 1 != len(known) or not _never_decreases(frames[known]):
         return None
-    if max(_furthest(frames[known]), _furthest(packets[sent])) > _MAX_TICKS:
+    if max(_find_largest_distance(frames[known]), _find_largest_distance(packets[sent])) > _MAX_TICKS:
         return None
-    step = _median_step(frames[known] if len(known) > 1 else packets[sent])
+    times = frames[known] if len(known) > 1 else packets[sent]
+    step = int(np.median(np.diff(times))) if len(times) > 1 else None
     before, after, unsent = int(known[0]), len(frames) - 1 - int(known[-1]), int(sent[0])
     if step is None:
-        return None if before or after or unsent else _shifted(frames, int(packets[0]))
+        return None if before or after or unsent else _shift_start(frames, int(packets[0]))
     if not 0 <= step * max(before, after, unsent) <= _MAX_TICKS:
         return None
     begin = int(frames[known[0]]) + step * np.arange(-before, 0, dtype=np.int64)
     end = int(frames[known[-1]]) + step * np.arange(1, after + 1, dtype=np.int64)
-    return _shifted(np.concatenate([begin, frames[known], end]), int(packets[unsent]) - step * unsent)
+    return _shift_start(np.concatenate([begin, frames[known], end]), int(packets[unsent]) - step * unsent)
 
 
-def _shifted(times: IntArray, first: int) -> tuple[IntArray, int]:
+def _shift_start(times: IntArray, first: int) -> tuple[IntArray, int]:
     shift = first - int(times[0])
     return times + shift, shift
 
 
-def _furthest(ticks: IntArray) -> int:
+def _find_largest_distance(ticks: IntArray) -> int:
     return max(-int(ticks.min()), int(ticks.max())) if len(ticks) else _MAX_TICKS + 1
-
-
-def _median_step(times: IntArray) -> int | None:
-    return int(np.median(np.diff(times))) if len(times) > 1 else None

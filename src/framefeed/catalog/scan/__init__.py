@@ -1,4 +1,4 @@
-"""Make a catalog: list sources, survey them, and keep what is done in a journal."""
+"""Make a catalog: list sources, survey them, and store results in a journal meanwhile."""
 
 from __future__ import annotations
 

@@ -1,11 +1,9 @@
-"""The journal of a scan: what was found out so far, beside the catalog that is to come, so that a crash loses little.
+"""Store the results of a running scan in a journal beside the catalog, so that a crash loses little.
 
-A folder ``cat.parquet.journal`` with two Arrow IPC streams for every run that wrote to it: ``0000.facts.arrows`` holds
-a batch for each chunk of sources, ``0000.frames.arrows`` the frame tables of those that have an index. A chunk's frame
-tables are written before its facts, so that facts never stand without them. Each batch travels with a checksum: a torn
-stream gives back its whole batches, and blocks that never reached the disk are noticed. Nothing in it is pickled.
-
-What a scan finds on its way into the journal: chunks as they come, and slow files before their chunk is done.
+The journal is a folder ``cat.parquet.journal`` with two Arrow IPC streams per run: ``0000.facts.arrows`` has a batch
+for each chunk of sources, ``0000.frames.arrows`` the frame tables of the sources that have an index. The frame tables
+of a chunk are written before its facts, so that no facts are without them. Each batch has a checksum: the complete
+batches of a torn stream can be read, and blocks that never reached the disk are noticed. Nothing is pickled.
 """
 
 from __future__ import annotations
@@ -28,31 +26,31 @@ import pyarrow as pa
 import xxhash
 
 from framefeed._arrays import BoolArray
-from framefeed.catalog._arrow import gathered
+from framefeed.catalog._arrow import gather_rows
 from framefeed.catalog._catalog_file import FORMAT
-from framefeed.catalog._columns import numbered
+from framefeed.catalog._chunks import ChunkResult, tabulate
+from framefeed.catalog._columns import number_true
 from framefeed.catalog._frame_tables import ROWS_PER_BATCH, SCHEMA
 from framefeed.catalog._still_rows import SURVEYED
-from framefeed.catalog._survey import Finding
-from framefeed.catalog._sweep import Surveyed, tabulate
+from framefeed.catalog._survey import SurveyResult
 from framefeed.errors import FramefeedError, UsageError
 from framefeed.media import is_full, writing
 from framefeed.parallel import ClosedByWith, raise_shortage, try_again_in_shortage
 
 JOURNALED = pa.schema([pa.field("source", pa.string()), *SURVEYED])
-_OURS = re.compile(r"\d{4,}\.(facts|frames)\.arrows")
+_JOURNAL_FILE = re.compile(r"\d{4,}\.(facts|frames)\.arrows")
 _CHECKSUM = b"xxh3"
 _SETTINGS = b"framefeed"
 _LOCKING_ATTEMPTS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """What one run wrote.
+class JournaledRun:
+    """Results that one run wrote.
 
     Attributes:
-        facts: Whole batches of ``JOURNALED``.
-        frames: Whole batches of frame tables.
+        facts: Complete batches of ``JOURNALED``.
+        frames: Complete batches of frame tables.
     """
 
     facts: list[pa.RecordBatch]
@@ -63,12 +61,12 @@ class Journal(ClosedByWith):
     """An open journal: one process writes to it at a time.
 
     Args:
-        target: Path of the catalog that is to come.
-        settings: What a row depends on besides its file; pieces that were written under others are not read.
+        target: Path of the future catalog.
+        settings: Settings of the scan; runs with other settings are not read.
 
     Attributes:
-        folder: Where it lies.
-        was_left: Whether an earlier scan left it: that one did not come to its end.
+        folder: Folder of the journal.
+        was_left: Whether it exists from an earlier scan, which was not completed.
 
     Raises:
         UsageError: Another process is scanning to the same catalog, or the folder cannot be made.
@@ -81,58 +79,57 @@ class Journal(ClosedByWith):
         self.was_left = self.folder.is_dir()
         if self.folder.exists() and not self.was_left:
             raise UsageError(f"cannot write {target}: {self.folder} must be a folder, but it is a file: move it away")
-        # Here nothing has been done yet.
         with writing(target):
             try:
-                self._lock = _locked(self.folder)
+                self._lock = _lock_folder(self.folder)
             except BlockingIOError as error:
                 raise UsageError(f"{target}: another process is scanning to this catalog: wait for it") from error
         self._has_rows = self.was_left
 
-    def pieces(self) -> Iterator[Piece]:
-        """Read what earlier runs wrote, the oldest first."""
+    def read_runs(self) -> Iterator[JournaledRun]:
+        """Read the results of earlier runs, the oldest first."""
         for name in self._names("facts"):
             facts = _read_stream(self.folder / name, JOURNALED, self._settings)
             frames = _read_stream(self.folder / name.replace("facts", "frames"), SCHEMA, self._settings)
-            yield _consistent(facts, frames)
+            yield _drop_torn_facts(facts, frames)
 
     def add(self, facts: pa.RecordBatch, frames: Sequence[pa.RecordBatch]) -> None:
-        """Write down a chunk.
+        """Write a chunk.
 
         Raises:
-            UsageError: It cannot be written: the disk is full. What was written before stays.
+            UsageError: It cannot be written: the disk is full. Earlier chunks remain.
         """
-        with _told(self.folder, self._has_rows):
+        with _explaining_write_errors(self.folder, self._has_rows):
             if self._writers is None:
-                self._writers = self._opened()
+                self._writers = self._create_streams()
             try:
                 for batch in frames:
                     self._writers[1].write(batch)
                 self._writers[0].write(facts)
             except BaseException:
-                # Frame tables without facts may be among them: what comes next needs streams of its own.
+                # The streams may end with frame tables without facts: later chunks need new streams.
                 self._close_writers()
                 raise
             self._has_rows = True
 
     def close(self) -> None:
-        """Let another process have it; what was written stays."""
+        """Unlock the journal for other processes, and keep its content."""
         self._close_writers()
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
 
     def clear(self) -> None:
-        """Forget what was written."""
+        """Delete the content."""
         self._close_writers()
         for kind in ("facts", "frames"):
             for name in self._names(kind):
                 (self.folder / name).unlink(missing_ok=True)
 
     def remove(self) -> None:
-        """The catalog stands: the journal has done its work."""
+        """Delete the journal."""
         self.clear()
-        with suppress(OSError):  # A file in it that is not ours stays.
+        with suppress(OSError):  # Other files in the folder are kept.
             self.folder.rmdir()
         self.close()
 
@@ -142,12 +139,14 @@ class Journal(ClosedByWith):
         self._writers = None
 
     def _names(self, kind: str) -> list[str]:
-        names = [name for name in os.listdir(self.folder) if (match := _OURS.fullmatch(name)) and match[1] == kind]
+        names = [
+            name for name in os.listdir(self.folder) if (match := _JOURNAL_FILE.fullmatch(name)) and match[1] == kind
+        ]
         return sorted(names, key=lambda name: int(name.split(".")[0]))
 
-    def _opened(self) -> tuple[_Stream, _Stream]:
-        taken = [int(name.split(".")[0]) for kind in ("facts", "frames") for name in self._names(kind)]
-        number = max(taken, default=-1) + 1
+    def _create_streams(self) -> tuple[_Stream, _Stream]:
+        used = [int(name.split(".")[0]) for kind in ("facts", "frames") for name in self._names(kind)]
+        number = max(used, default=-1) + 1
         facts, frames = (self.folder / f"{number:04d}.{kind}.arrows" for kind in ("facts", "frames"))
         with ExitStack() as opened:
             first = opened.enter_context(closing(_Stream(facts, JOURNALED, self._settings)))
@@ -156,18 +155,18 @@ class Journal(ClosedByWith):
         return first, second
 
 
-def _locked(folder: Path) -> int:
-    """Make a folder if there is none, and lock it; gives its descriptor.
+def _lock_folder(folder: Path) -> int:
+    """Create a folder if there is none, lock it, and return its descriptor.
 
     Raises:
-        BlockingIOError: Another process has it.
+        BlockingIOError: Another process has locked it.
     """
     for _ in range(_LOCKING_ATTEMPTS):
         folder.mkdir(exist_ok=True)
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # A scan that ended between the two calls has removed what is locked here.
+            # A scan that ended between the two calls has removed the locked folder.
             if os.path.samestat(os.fstat(descriptor), os.stat(folder)):
                 return descriptor
         except FileNotFoundError:
@@ -180,34 +179,34 @@ def _locked(folder: Path) -> int:
 
 
 class _Stream:
-    """An Arrow IPC stream that reaches the system with every batch."""
+    """An unbuffered Arrow IPC stream: each batch is written at once."""
 
     def __init__(self, path: Path, schema: pa.Schema, settings: bytes) -> None:
         self._file = open(path, "xb", buffering=0)  # noqa: SIM115  # open as long as the scan runs
         self._writer = pa.ipc.new_stream(self._file, schema.with_metadata({_SETTINGS: settings}))
 
     def write(self, batch: pa.RecordBatch) -> None:
-        whole = self._file.tell()
+        start = self._file.tell()
         try:
-            self._writer.write_batch(batch, custom_metadata={_CHECKSUM: checksum(batch)})
+            self._writer.write_batch(batch, custom_metadata={_CHECKSUM: compute_checksum(batch)})
         except BaseException:
-            self._file.truncate(whole)
-            self._file.seek(whole)
+            self._file.truncate(start)
+            self._file.seek(start)
             raise
 
     def close(self) -> None:
-        with suppress(OSError):  # The mark of the end does not fit on a full disk: it is not needed.
+        with suppress(OSError):  # The end mark does not fit on a full disk, and is not needed.
             self._writer.close()
         self._file.close()
 
 
-def checksum(batch: pa.RecordBatch) -> bytes:
-    """Hash a batch as it is written: what a slice leaves out does not count."""
+def compute_checksum(batch: pa.RecordBatch) -> bytes:
+    """Hash a batch in its written form: of a slice, only its own rows."""
     return xxhash.xxh3_64_hexdigest(batch.serialize()).encode()
 
 
 def _read_stream(path: Path, schema: pa.Schema, settings: bytes) -> list[pa.RecordBatch]:
-    """Give the whole batches of a stream; of a torn one those before the tear."""
+    """Read the complete batches of a stream; of a torn stream, those before the tear."""
     batches: list[pa.RecordBatch] = []
 
     def read() -> None:
@@ -217,7 +216,7 @@ def _read_stream(path: Path, schema: pa.Schema, settings: bytes) -> list[pa.Reco
             if not reader.schema.equals(schema) or (reader.schema.metadata or {}).get(_SETTINGS) != settings:
                 return
             for batch, metadata in reader.iter_batches_with_custom_metadata():
-                if metadata is None or metadata.get(_CHECKSUM) != checksum(batch):
+                if metadata is None or metadata.get(_CHECKSUM) != compute_checksum(batch):
                     return
                 batch.validate(full=True)
                 batches.append(batch)
@@ -227,28 +226,27 @@ def _read_stream(path: Path, schema: pa.Schema, settings: bytes) -> list[pa.Reco
     return batches
 
 
-def _consistent(facts: list[pa.RecordBatch], frames: list[pa.RecordBatch]) -> Piece:
-    """Leave out facts whose frame tables were torn, and frame tables whose facts were."""
-    there = sum(batch.num_rows for batch in frames)
-    kept: list[pa.RecordBatch] = []
+def _drop_torn_facts(facts: list[pa.RecordBatch], frames: list[pa.RecordBatch]) -> JournaledRun:
+    """Drop facts whose frame tables are missing from a torn stream."""
+    num_frames = sum(batch.num_rows for batch in frames)
+    complete: list[pa.RecordBatch] = []
     needed = 0
     for batch in facts:
-        needed += indexed(batch)
-        if needed > there:
+        needed += count_indexed(batch)
+        if needed > num_frames:
             break
-        kept.append(batch)
-    return Piece(kept, frames)
+        complete.append(batch)
+    return JournaledRun(complete, frames)
 
 
-def indexed(facts: pa.RecordBatch | pa.Table) -> int:
-    """How many of the rows have a frame index."""
+def count_indexed(facts: pa.RecordBatch | pa.Table) -> int:
+    """Count the rows that have a frame index."""
     column = facts.column("num_key_frames")
     return int(len(column) - column.null_count)
 
 
 @contextmanager
-def _told(folder: Path, has_rows: bool) -> Iterator[None]:
-    """Say what cannot be written, and what to do about it."""
+def _explaining_write_errors(folder: Path, has_rows: bool) -> Iterator[None]:
     try:
         yield
     except (OSError, pa.ArrowException) as error:
@@ -262,16 +260,18 @@ def _told(folder: Path, has_rows: bool) -> Iterator[None]:
 
 
 WRITE_SECONDS = 2.0
-"""Most seconds of a worker's finished work that are not in the journal. Chunks of small files take less."""
+"""Longest time for which results of slow files wait to be written. Chunks of small files take less."""
 
 
 class JournalWriter(ClosedByWith):
-    """Writes what is found about the sources of a scan, each once; for many threads.
+    """Thread-safe writer of results to a journal: chunks when they are done, and slow files before their chunk is done.
+
+    Each source is written once.
 
     Args:
-        journal: Where to write.
-        texts: Sources as the catalog names them, [S].
-        clock: Gives seconds.
+        journal: The journal.
+        texts: Names of the sources in the catalog, [S].
+        clock: Function that returns seconds.
 
     Attributes:
         num_written: Sources written so far.
@@ -285,14 +285,14 @@ class JournalWriter(ClosedByWith):
         self._written_at = clock()
         self._is_open = True
         self._lock = threading.Lock()
-        # Of chunks that are not done, by number: what was found, and what of it is written.
-        self._waiting: dict[int, Finding] = {}
+        # Sources of unfinished chunks, by number: results to be written, and sources that are written.
+        self._waiting: dict[int, SurveyResult] = {}
         self._early: set[int] = set()
 
-    def keep(self, number: int, finding: Finding) -> None:
-        """Take what was found about one source; written now if nothing was for some seconds, else soon.
+    def record(self, number: int, result: SurveyResult) -> None:
+        """Record the result of one source, and write all waiting results if the last write is ``WRITE_SECONDS`` ago.
 
-        After `close` nothing is taken: a worker may end later than its scan.
+        After `close` results are ignored: a worker may end later than its scan.
 
         Raises:
             UsageError: The journal cannot be written.
@@ -300,16 +300,16 @@ class JournalWriter(ClosedByWith):
         with self._lock:
             if not self._is_open:
                 return
-            self._waiting[number] = finding
+            self._waiting[number] = result
             if self._clock() - self._written_at >= WRITE_SECONDS:
                 self._write_waiting()
 
-    def write(self, start: int, surveyed: Surveyed) -> None:
-        """Write a chunk, but for those of its sources that are written already.
+    def write(self, start: int, surveyed: ChunkResult) -> None:
+        """Write the sources of a chunk that are not written yet.
 
         Args:
             start: Number of its first source.
-            surveyed: What was found out about all of its sources.
+            surveyed: Result of the chunk.
 
         Raises:
             UsageError: The journal cannot be written.
@@ -325,13 +325,13 @@ class JournalWriter(ClosedByWith):
             elif len(early) < len(surveyed):
                 is_left = np.ones(len(surveyed), dtype=bool)
                 is_left[[number - start for number in early]] = False
-                self._add(texts.filter(pa.array(is_left)), *_filtered(surveyed, is_left))
+                self._add(texts.filter(pa.array(is_left)), *_filter_sources(surveyed, is_left))
             self._early.difference_update(early)
             for number in waiting:
                 del self._waiting[number]
 
     def close(self) -> None:
-        """Write what waits, unless the journal cannot be written, and take nothing more."""
+        """Write waiting results, unless writing has failed, and ignore later ones."""
         with self._lock:
             try:
                 if self._is_open and self._waiting:
@@ -356,8 +356,7 @@ class JournalWriter(ClosedByWith):
         self._written_at = self._clock()
 
 
-def _filtered(surveyed: Surveyed, is_left: BoolArray) -> tuple[pa.RecordBatch, list[pa.RecordBatch]]:
-    """Facts and frame tables of some of the sources."""
+def _filter_sources(surveyed: ChunkResult, is_left: BoolArray) -> tuple[pa.RecordBatch, list[pa.RecordBatch]]:
     has_frames = surveyed.facts.column("num_key_frames").is_valid().to_numpy(zero_copy_only=False)
-    frame_rows = numbered(has_frames)[has_frames & is_left]
-    return surveyed.facts.filter(pa.array(is_left)), list(gathered(surveyed.frames, frame_rows, ROWS_PER_BATCH))
+    frame_rows = number_true(has_frames)[has_frames & is_left]
+    return surveyed.facts.filter(pa.array(is_left)), list(gather_rows(surveyed.frames, frame_rows, ROWS_PER_BATCH))

@@ -1,6 +1,6 @@
-"""Which column of a list holds the paths, what the others are called, and paths built from several columns.
+"""Name the columns of a list, find the column of paths, or build paths from several columns by a template.
 
-Paths built from the values of a line: ``{label}/{id:06d}.mp4``, with the formats of ``str.format``.
+A template such as ``{label}/{id:06d}.mp4`` uses the formats of ``str.format``.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _EXAMPLES = (0, 0.0, "")
 
 
 class TemplatePart(NamedTuple):
-    """Fixed text, and the column whose value follows it.
+    """Fixed text of a template, and the column whose value follows it.
 
     Attributes:
-        text: As it is in each path.
-        name: Column; None behind the last one.
+        text: The fixed text.
+        name: Name of the column; None after the last one.
         spec: Format of the value, or "".
         conversion: "s", "r" or "a", or None.
     """
@@ -46,31 +46,31 @@ class TemplatePart(NamedTuple):
 
     @property
     def field(self) -> str:
-        """The column as it is written in the template, with its braces."""
+        """The column in the syntax of the template, with braces."""
         conversion = f"!{self.conversion}" if self.conversion else ""
         return f"{{{self.name}{conversion}{self.spec and ':' + self.spec}}}"
 
 
-def template_parts(template: str) -> list[TemplatePart]:
-    """Take a template apart.
+def parse_template(template: str) -> list[TemplatePart]:
+    """Parse a template into its parts.
 
     Raises:
         UsageError: It is not a template, or one of its formats cannot be used.
     """
     try:
-        found = list(string.Formatter().parse(template))
+        fields = list(string.Formatter().parse(template))
     except ValueError as error:
         raise UsageError(f"path_template={template!r} cannot be read: {error}") from error
-    parts = [TemplatePart(text, name, spec or "", conversion) for text, name, spec, conversion in found]
+    parts = [TemplatePart(text, name, spec or "", conversion) for text, name, spec, conversion in fields]
     for part in parts:
-        reason = "" if part.name is None else _why_not(part)
+        reason = "" if part.name is None else _explain_bad_part(part)
         if reason:
             raise UsageError(f"path_template={template!r}: {part.field} {reason}")
     return parts
 
 
-def _why_not(part: TemplatePart) -> str:
-    """Say why a part cannot be used, and what to write instead; "" if it can."""
+def _explain_bad_part(part: TemplatePart) -> str:
+    """Explain why a part is invalid, and how to correct it; "" for a valid part."""
     if not part.name:
         return (
             "names no column: write the name of a column into the braces, such as {label}, or {column_0} for the first "
@@ -83,13 +83,15 @@ def _why_not(part: TemplatePart) -> str:
     if part.conversion and part.conversion not in _CONVERSIONS:
         return f"has an unknown conversion: expected !s, !r or !a, found !{part.conversion}"
     # The format of a date, such as %Y, may be anything.
-    if "%" not in part.spec and not any(_fits(part.spec, each) for each in (("",) if part.conversion else _EXAMPLES)):
+    if "%" not in part.spec and not any(
+        _can_format(part.spec, each) for each in (("",) if part.conversion else _EXAMPLES)
+    ):
         values = f"text, which !{part.conversion} gives" if part.conversion else "numbers or text"
         return f"has a format that does not fit {values}: expected one of str.format, such as 06d for numbers"
     return ""
 
 
-def _fits(spec: str, value: object) -> bool:
+def _can_format(spec: str, value: object) -> bool:
     try:
         format(value, spec)
     except ValueError:
@@ -98,32 +100,31 @@ def _fits(spec: str, value: object) -> bool:
 
 
 def fill_template(parts: Sequence[TemplatePart], row: Mapping[str, Any]) -> str:
-    """Put the values of a row into a template.
+    """Fill the values of a row into a template.
 
     Raises:
         UsageError: A value does not fit its format.
     """
-    # Not str.format: it takes "{video.id}" and "{box[0]}" as parts of a value, not as names of columns.
-    return "".join(part.text + ("" if part.name is None else _formatted(part, row[part.name])) for part in parts)
+    # Not with str.format, for which "{video.id}" and "{box[0]}" are not names of columns, but parts of a value.
+    return "".join(part.text + ("" if part.name is None else _format_value(part, row[part.name])) for part in parts)
 
 
-def _formatted(part: TemplatePart, value: Any) -> str:
+def _format_value(part: TemplatePart, value: Any) -> str:
     try:
         return format(_CONVERSIONS[part.conversion](value) if part.conversion else value, part.spec)
     except OverflowError as error:
         reason = f"outside of the range of {part.field} in path_template"
-        raise UsageError(_misfit(part, value, reason)) from error
+        raise UsageError(_describe_misfit(part, value, reason)) from error
     except (ValueError, TypeError) as error:
-        reason = f"and {part.field} in path_template needs {_kind(part.spec)}"
-        raise UsageError(_misfit(part, value, reason)) from error
+        reason = f"and {part.field} in path_template needs {_describe_format(part.spec)}"
+        raise UsageError(_describe_misfit(part, value, reason)) from error
 
 
-def _misfit(part: TemplatePart, value: Any, reason: str) -> str:
+def _describe_misfit(part: TemplatePart, value: Any, reason: str) -> str:
     return f"{part.name} is {value!r:.100}, {reason}: correct the line, or the template"
 
 
-def _kind(spec: str) -> str:
-    """Say what values fit a format."""
+def _describe_format(spec: str) -> str:
     if spec[-1:] in tuple("bcdoxX"):
         return "an integer"
     if is_number_format(spec):
@@ -136,15 +137,15 @@ _LABEL = "label"
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """How lists are read, where they do not say it themselves.
+    """Options for reading lists.
 
     Attributes:
-        columns: Column of the list, by name or by number from 0, for each name that it is to have: "path", "label", ...
-        path_template: Path built from columns, in the words of ``str.format``: ``"{label}/{youtube_id}.mp4"``.
-        folder: Folder that relative paths count from; None for that of the list.
+        columns: New name of a column ("path", "label", ...) -> its name in the list, or its number from 0.
+        path_template: Path built from columns, in the syntax of ``str.format``: ``"{label}/{youtube_id}.mp4"``.
+        folder: Folder where relative paths start; None for that of the list.
 
     Raises:
-        UsageError: Something is not of its kind, or both name the paths.
+        UsageError: An option has a wrong type, or both name the paths.
     """
 
     columns: Mapping[str, str | int] | None = None
@@ -169,23 +170,23 @@ class ListOptions:
 
     @property
     def template_parts(self) -> list[TemplatePart]:
-        """The template, taken apart."""
-        return template_parts(self.path_template or "")
+        """Parts of the template."""
+        return parse_template(self.path_template or "")
 
     @property
     def template_fields(self) -> list[str]:
-        """Columns that the template names."""
+        """Names of the columns that the template uses."""
         return [part.name for part in self.template_parts if part.name is not None]
 
     @property
     def number_fields(self) -> set[str]:
-        """Columns that the template formats as numbers."""
+        """Names of the columns that the template formats as numbers."""
         parts = self.template_parts
         return {part.name for part in parts if part.name is not None and part.spec and is_number_format(part.spec)}
 
     @property
-    def wanted(self) -> set[str]:
-        """Names that a list must have."""
+    def required_names(self) -> set[str]:
+        """Names of columns that a list must have."""
         return {*self.template_fields, *(name for name in (self.columns or {}).values() if isinstance(name, str))}
 
 
@@ -196,32 +197,32 @@ def _is_mapping(columns: object) -> bool:
     )
 
 
-def renamed(found: ListTable, options: ListOptions) -> ListTable:
-    """Give columns the names that are asked for; without a header, the others get names by their numbers.
+def rename_columns(listed: ListTable, options: ListOptions) -> ListTable:
+    """Rename columns by the options; without a header, name the others by their numbers.
 
-    A column ``Label`` or ``LABEL`` is called ``label`` if no other column is.
+    A column ``Label`` or ``LABEL`` is renamed to ``label`` if there is no such column.
 
     Raises:
-        UsageError: A column that is asked for is not there, or two columns would have one name.
+        UsageError: A column is missing, or two columns would have the same name.
     """
-    old = found.table.column_names
-    chosen = {_column_at(found, each, new): new for new, each in (options.columns or {}).items()}
+    old = listed.table.column_names
+    chosen = {_find_column(listed, each, new): new for new, each in (options.columns or {}).items()}
     names = list(old)
-    if not found.has_header:
-        # A path and one value: the value is the label.
+    if not listed.has_header:
+        # A list of paths with one value: the value is the label.
         plain = {1: _LABEL} if len(names) == 2 and not chosen else {}
         names = [plain.get(at, f"column_{at}") for at in range(len(names))]
     names = [chosen.get(at, name) for at, name in enumerate(names)]
     if _LABEL not in names:
-        names = _with_label(names, chosen)
+        names = _rename_label(names, chosen)
     twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:
-        raise _two_of_one_name(twice, old, options.columns or {}, found.has_header)
-    return replace(found, table=found.table.rename_columns(names))
+        raise _two_of_one_name(twice, old, options.columns or {}, listed.has_header)
+    return replace(listed, table=listed.table.rename_columns(names))
 
 
-def _with_label(names: list[str], chosen: Collection[int]) -> list[str]:
-    """Call a column "label" whose name is that but for capitals.
+def _rename_label(names: list[str], chosen: Collection[int]) -> list[str]:
+    """Rename a column such as "Label" to "label".
 
     Raises:
         UsageError: There are several.
@@ -241,59 +242,58 @@ def _two_of_one_name(twice: str, old: Sequence[str], columns: Mapping[str, str |
     if not asked:
         return UsageError(f"two columns have one name ({twice!r}): give each column of the list another name")
     other: str | int = twice if has_header else int(twice.removeprefix("column_"))
-    example = _quoted({**asked, f"other_{twice}": other})
+    example = _to_json({**asked, f"other_{twice}": other})
     return UsageError(
-        f"columns={_quoted(asked)} would give two columns one name, {twice!r}: the list has a column {other!r} too "
+        f"columns={_to_json(asked)} would give two columns one name, {twice!r}: the list has a column {other!r} too "
         f"(it has {', '.join(map(repr, old))}): give that one another name, as in columns={example}"
     )
 
 
-def _column_at(found: ListTable, wanted: str | int, new: str) -> int:
-    names = found.table.column_names
-    if isinstance(wanted, int):
-        if -len(names) <= wanted < len(names):
-            return wanted % len(names)
+def _find_column(listed: ListTable, old: str | int, new: str) -> int:
+    names = listed.table.column_names
+    if isinstance(old, int):
+        if -len(names) <= old < len(names):
+            return old % len(names)
         count = f"{len(names)} column{'' if len(names) == 1 else 's'}, 0 to {len(names) - 1}"
-        raise UsageError(f"it has {count}, and no column {wanted}{_first_row(found)}")
-    if not found.has_header:
+        raise UsageError(f"it has {count}, and no column {old}{_describe_first_row(listed)}")
+    if not listed.has_header:
         raise UsageError(
-            f"it has no header, and so no column {wanted!r}: give its number from 0, as in columns={{{_quoted(new)}: "
-            "0}"
+            f"it has no header, and so no column {old!r}: give its number from 0, as in columns={{{_to_json(new)}: 0}}"
         )
-    if wanted in names:
-        return int(names.index(wanted))
-    alike = [at for at, name in enumerate(names) if name.strip().lower() == wanted.strip().lower()]
+    if old in names:
+        return int(names.index(old))
+    alike = [at for at, name in enumerate(names) if name.strip().lower() == old.strip().lower()]
     if len(alike) == 1:
         return alike[0]
-    if new in names and not did_you_mean(wanted, names):
+    if new in names and not did_you_mean(old, names):
         raise UsageError(
-            f"it has no column {wanted!r}, but {', '.join(map(repr, names))}: in columns= the new name comes first, "
-            f"then the name in the list: columns={_quoted({wanted: new})}"
+            f"it has no column {old!r}, but {', '.join(map(repr, names))}: in columns= the new name comes first, "
+            f"then the name in the list: columns={_to_json({old: new})}"
         )
-    raise _unknown_column(names, wanted)
+    raise _unknown_column(names, old)
 
 
-def _first_row(found: ListTable) -> str:
-    """Show how the first good row was split, and what separates values."""
-    row = next((row for row in range(len(found.table)) if row not in found.bad), None)
+def _describe_first_row(listed: ListTable) -> str:
+    """Describe how the first valid row was split, and how values are separated."""
+    row = next((row for row in range(len(listed.table)) if row not in listed.bad), None)
     if row is None:
         return ""
-    values = [_plain(value) for value in found.table.slice(row, 1).to_pylist()[0].values()]
+    values = [_to_template_value(value) for value in listed.table.slice(row, 1).to_pylist()[0].values()]
     hint = "; blanks separate values only if all are numbers: use tabs or commas"
-    has_blank = found.line_of is not None and not found.has_header and " " in str(values[-1])
-    return f" ({found.place(row)} is read as {', '.join(map(repr, values))}{hint if has_blank else ''})"
+    has_blank = listed.line_of is not None and not listed.has_header and " " in str(values[-1])
+    return f" ({listed.describe_row(row)} is read as {', '.join(map(repr, values))}{hint if has_blank else ''})"
 
 
-def _unknown_column(names: list[str], wanted: str) -> UsageError:
+def _unknown_column(names: list[str], old: str) -> UsageError:
     known = ", ".join(map(repr, names))
-    return UsageError(f"it has no column {wanted!r}: its columns are {known}{did_you_mean(wanted, names)}")
+    return UsageError(f"it has no column {old!r}: its columns are {known}{did_you_mean(old, names)}")
 
 
-def path_column(table: pa.Table) -> str:
-    """Choose the column of paths: by its name, else the one that holds names of media files.
+def find_path_column(table: pa.Table) -> str:
+    """Find the column of paths: by its name, else by its values, which end like media files.
 
     Raises:
-        UsageError: It cannot be told.
+        UsageError: No column, or more than one, is suitable.
     """
     names = table.column_names
     lowered = {name.strip().lower(): name for name in reversed(names)}
@@ -317,38 +317,38 @@ def path_column(table: pa.Table) -> str:
     )
 
 
-def built_paths(found: ListTable, renamed_table: pa.Table, options: ListOptions) -> Iterator[str | UsageError]:
-    """Build the path of each row by the template; an error where its values do not fit.
+def build_paths(listed: ListTable, renamed_table: pa.Table, options: ListOptions) -> Iterator[str | UsageError]:
+    """Build the path of each row by the template; yield an error for a row whose values do not fit.
 
     Args:
-        found: Columns by the names of the list, which the template may use.
-        renamed_table: The same by the names that are asked for, which it may use too.
-        options: Hold the template.
+        listed: The list with its own column names, which the template may use.
+        renamed_table: Its table with the new column names, which the template may use too.
+        options: Options with a template.
 
     Raises:
-        UsageError: The template names a column that is not there.
+        UsageError: The template uses a column that does not exist.
     """
     parts, fields = options.template_parts, options.template_fields
     # Without a header, the names of the list are only the numbers of its columns.
-    tables = (renamed_table, found.table) if found.has_header else (renamed_table,)
+    tables = (renamed_table, listed.table) if listed.has_header else (renamed_table,)
     known = {name: each.column(name) for each in tables for name in each.column_names}
     for field in fields:
         if field not in known:
             raise _not_in_template(field, tables[-1].column_names)
     columns = [known[name].to_pylist() for name in fields]
     for number, values in enumerate(zip(*columns, strict=True)):
-        row = {name: _plain(value) for name, value in zip(fields, values, strict=True)}
+        row = {name: _to_template_value(value) for name, value in zip(fields, values, strict=True)}
         empty = [name for name, value in row.items() if value is None or value == ""]
         if empty:
             yield UsageError(
-                f"{found.place(number)}: {empty[0]} is empty, and path_template={options.path_template!r} needs it: "
-                "add it, or remove the line"
+                f"{listed.describe_row(number)}: {empty[0]} is empty, and path_template={options.path_template!r} "
+                "needs it: add it, or remove the line"
             )
             continue
         try:
             yield fill_template(parts, row)
         except UsageError as error:
-            yield UsageError(f"{found.place(number)}: {error}")
+            yield UsageError(f"{listed.describe_row(number)}: {error}")
 
 
 def _not_in_template(field: str, names: list[str]) -> UsageError:
@@ -361,15 +361,15 @@ def _not_in_template(field: str, names: list[str]) -> UsageError:
     return _unknown_column(names, field)
 
 
-def _quoted(value: object) -> str:
-    """Write text, or a dict, as in the examples of messages."""
+def _to_json(value: object) -> str:
+    """Write text or a dict for the examples in messages."""
     return json.dumps(value, ensure_ascii=False)
 
 
-def _plain(value: Any) -> Any:
+def _to_template_value(value: Any) -> Any:
     if isinstance(value, bytes):
         return ListText(os.fsdecode(value))
     if isinstance(value, str):
         return ListText(unescape(value))
-    # 12.0 of a column with fractions or gaps fits {:06d} as 12 does.
+    # 12.0, from a column with fractions or gaps, fits {:06d} like 12.
     return int(value) if isinstance(value, float) and value.is_integer() else value

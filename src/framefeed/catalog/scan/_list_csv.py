@@ -1,7 +1,4 @@
-"""Lists as CSV: what separates fields, whether there is a header, and lines that do not fit.
-
-Quotes of CSV that are not closed: they would take up the lines behind them as one value.
-"""
+"""Read lists as CSV: find the separator and the header, and report lines that do not fit and quotes left open."""
 
 from __future__ import annotations
 
@@ -18,29 +15,37 @@ import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
 from framefeed.catalog._names import escape, unescape, visible
-from framefeed.catalog.scan._list_text import MOST, NUMBER, PATH_COLUMNS, SAMPLE, ListTable, is_media, is_path_among
+from framefeed.catalog.scan._list_text import (
+    MIN_AGREEMENT,
+    NUMBER,
+    PATH_COLUMNS,
+    SAMPLE_LINES,
+    ListTable,
+    is_media,
+    is_path_among,
+)
 from framefeed.catalog.scan._list_values import (
     SAVE_AS_UTF8,
-    brief,
-    count_fields,
+    find_original_text,
+    format_field_count,
     is_number_column,
     loses_text,
-    shortened,
-    text_as_it_stands,
+    quote,
+    shorten,
 )
 from framefeed.errors import UsageError
 
-_MANY = 5
-"""Lines in one value that are all as wide as the list: text of so many lines has other counts of separators."""
+_MIN_ROWS_IN_VALUE = 5
+"""So many lines in one value, all with as many fields as the list, are rows: they are no text of several lines."""
 
 
 def has_line_end(row: Sequence[str]) -> bool:
-    """Whether a field of a row holds a line end."""
+    """Whether a field of a row contains a line end."""
     return any("\n" in cell for cell in row)
 
 
-def rows_of(text: str, separator: str) -> Iterator[tuple[int, int, list[str] | None]]:
-    """Give the rows of CSV, each with the number of its first line and of the line behind it, from 0.
+def iterate_rows(text: str, separator: str) -> Iterator[tuple[int, int, list[str] | None]]:
+    """Iterate over the rows of CSV, each with the number of its first line and of the line after it, from 0.
 
     Empty lines are empty rows. A row is None if a field is longer than ``csv.field_size_limit()``.
     """
@@ -61,28 +66,28 @@ def check_quotes(text: str, separator: str) -> None:
     """Refuse CSV in which a quote is not closed.
 
     Args:
-        text: Of the whole list.
-        separator: Of fields.
+        text: Text of the whole list.
+        separator: Separator of fields.
 
     Raises:
-        UsageError: A value in quotes does not end, or holds rows of the list.
+        UsageError: A value in quotes does not end, or contains rows of the list.
     """
     lines = io.StringIO(text, newline="").readlines()
     width = 0
-    for start, end, row in rows_of(text, separator):
+    for start, end, row in iterate_rows(text, separator):
         is_several = end - start > 1
         if is_several and (
-            row is None or _is_damaged(lines[start:end], separator) or _holds_rows(row, separator, width)
+            row is None or _is_damaged(lines[start:end], separator) or _has_nested_rows(row, separator, width)
         ):
             raise UsageError(
-                f"line {start + 1} ({brief(lines[start].rstrip())}): the quote that opens here is not closed: close "
+                f"line {start + 1} ({quote(lines[start].rstrip())}): the quote that opens here is not closed: close "
                 "it, or remove it"
             )
         width = width or len(row or ())
 
 
 def _is_damaged(lines: Sequence[str], separator: str) -> bool:
-    """Whether a quote in the lines of one row is not closed, or closed by one that opens another value."""
+    """Whether a quote in the lines of one row is left open, or closed by the opening quote of another value."""
     try:
         list(csv.reader(lines, delimiter=separator, strict=True))
     except csv.Error:
@@ -90,15 +95,15 @@ def _is_damaged(lines: Sequence[str], separator: str) -> bool:
     return False
 
 
-def _holds_rows(row: Sequence[str], separator: str, width: int) -> bool:
-    """Whether a field of a row holds rows of the list: lines of its width with media files, or many of its width."""
+def _has_nested_rows(row: Sequence[str], separator: str, width: int) -> bool:
+    """Whether a field contains rows of the list: lines of the same width with media files, or many of that width."""
     for cell in row:
         first, *others = cell.split("\n")
         rows = list(csv.reader(others, delimiter=separator))
         wide = [fields for fields in rows if len(fields) == width]
         if width == 1:
             wide = [fields for fields in wide if is_media(first)]
-        elif len(rows) >= _MANY and len(wide) >= len(rows) - 1:
+        elif len(rows) >= _MIN_ROWS_IN_VALUE and len(wide) >= len(rows) - 1:
             return True
         if any(is_media(field) for fields in wide for field in fields):
             return True
@@ -108,97 +113,99 @@ def _holds_rows(row: Sequence[str], separator: str, width: int) -> bool:
 _BLOCK_LIMIT = 2**31 - 1
 
 
-def separator_of(text: str, likely: str) -> str:
-    """Find what separates the fields of most lines of CSV; ``likely`` where nothing else does."""
+def find_separator(text: str, likely: str) -> str:
+    """Find the separator of most lines of CSV; ``likely`` if none is found."""
     for separator in dict.fromkeys((likely, ",", ";", "\t")):
-        rows = [row for _, row in _rows(text, separator)]
-        # A quote that is not closed takes up many lines as one.
+        rows = [row for _, row in _read_sample(text, separator)]
+        # An open quote makes one row of many lines.
         widths = [len(row) for row in rows if not has_line_end(row)] or [len(row) for row in rows]
-        if widths and widths[0] > 1 and widths.count(widths[0]) >= MOST * len(widths):
+        if widths and widths[0] > 1 and widths.count(widths[0]) >= MIN_AGREEMENT * len(widths):
             return separator
     return likely
 
 
-def _rows(text: str, separator: str) -> Iterator[tuple[int, list[str]]]:
-    """Give the first rows, each with the number of its last line, without empty lines and fields without end."""
-    for start, end, row in islice(rows_of(text, separator), SAMPLE):
+def _read_sample(text: str, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """Read the first rows, each with the number of its last line, without empty lines."""
+    for start, end, row in islice(iterate_rows(text, separator), SAMPLE_LINES):
         if row is None and end - start > 1:
-            # Behind a quote that is not closed: `check_quotes` names it.
+            # After an open quote, which `check_quotes` reports.
             return
         if row:
             yield end, row
 
 
 def read_csv(
-    data: bytes, separator: str, binary: Collection[str], wanted: Collection[str], *, is_numbered: bool = False
+    data: bytes, separator: str, binary: Collection[str], required_names: Collection[str], *, is_numbered: bool = False
 ) -> ListTable:
     """Read CSV with a header or without.
 
     Args:
-        data: In UTF-8.
-        separator: Of fields.
-        binary: Columns of paths by name, whose bytes need not be text.
-        wanted: Names that are asked for: they make the first line a header.
-        is_numbered: Columns are asked for by number: a first line that may be a header or not is none.
+        data: The list in UTF-8.
+        separator: Separator of fields.
+        binary: Names of columns of paths, whose bytes need not be UTF-8.
+        required_names: Names of columns that the options use: a first line with one of them is a header.
+        is_numbered: The options number the columns: an ambiguous first line is no header.
 
     Raises:
-        UsageError: It cannot be told whether the first line is a header; columns of one name; no line fits; a quote is
-            not closed.
+        UsageError: The first line may or may not be a header; two columns have the same name; no line fits; a quote is
+            left open.
     """
     text = os.fsdecode(data)
-    sample = list(_rows(text, separator))
+    sample = list(_read_sample(text, separator))
     if not sample or any(has_line_end(row) for _, row in sample):
         check_quotes(text, separator)
     if not sample:
         return ListTable(pa.table({}))
     if sample[0][1][0].startswith("# "):
-        shown = brief(separator.join(sample[0][1]))
+        shown = quote(separator.join(sample[0][1]))
         raise UsageError(f"line {sample[0][0]} ({shown}) looks like a comment, and CSV has none: remove it")
-    data = _escaped(data, text)
+    data = _escape_non_utf8(data, text)
     first_line, first = sample[0][0], [escape(cell.strip()) for cell in sample[0][1]]
-    has_header = _is_header(first, [row for _, row in sample[1:]], wanted, is_numbered=is_numbered)
+    has_header = _is_header(first, [row for _, row in sample[1:]], required_names, is_numbered=is_numbered)
     names = first if has_header else [str(number) for number in range(len(first))]
     _check_header(names, first_line)
-    line_of = partial(_line_of, _row_lines(text, separator, has_header=has_header))
-    found: dict[int, pcsv.InvalidRow] = {}
+    line_of = _make_line_finder(text, separator, has_header=has_header)
+    invalid_rows: dict[int, pcsv.InvalidRow] = {}
 
-    def note(row: pcsv.InvalidRow) -> str:
-        # Rows count from 1, and lines that are skipped count too; other empty lines do not.
-        found[row.number - 1 - num_skipped] = row
+    def skip_invalid_row(row: pcsv.InvalidRow) -> str:
+        # Arrow counts rows from 1, including skipped lines, but not other empty lines.
+        invalid_rows[row.number - 1 - num_skipped] = row
         return "skip"
 
     num_skipped = first_line if has_header else 0
     read = partial(
         pcsv.read_csv,
-        # One block: types are inferred from the first, and a word in the last line must not fail as "not a number".
+        # One block, because types are inferred from the first block: a word in the last line is no error.
         read_options=pcsv.ReadOptions(
             use_threads=False,
             column_names=names,
             skip_rows=num_skipped,
             block_size=min(max(len(data) + 1, 2**20), _BLOCK_LIMIT),
         ),
-        parse_options=pcsv.ParseOptions(delimiter=separator, newlines_in_values=True, invalid_row_handler=note),
+        parse_options=pcsv.ParseOptions(
+            delimiter=separator, newlines_in_values=True, invalid_row_handler=skip_invalid_row
+        ),
     )
     is_path = [name for name in names if name in binary or name.lower() in PATH_COLUMNS]
     # "007" stays "007".
     kinds = dict.fromkeys(is_path, pa.string())
     table = read(io.BytesIO(data), convert_options=pcsv.ConvertOptions(column_types=kinds))
-    if any("\n" in invalid.text for invalid in found.values()) or any(map(_has_line_end, table.columns)):
+    if any("\n" in invalid.text for invalid in invalid_rows.values()) or any(map(_has_line_end, table.columns)):
         check_quotes(text, separator)
-    table, texts = _with_texts(table, lambda options: read(io.BytesIO(data), convert_options=options))
+    table, texts = _restore_lossy_numbers(table, lambda options: read(io.BytesIO(data), convert_options=options))
     bad = {
-        row: f"line {line_of(row)} ({brief(unescape(invalid.text))}): expected "
-        f"{count_fields(invalid.expected_columns)}, found {invalid.actual_columns}: correct the line"
-        for row, invalid in found.items()
+        row: f"line {line_of(row)} ({quote(unescape(invalid.text))}): expected "
+        f"{format_field_count(invalid.expected_columns)}, found {invalid.actual_columns}: correct the line"
+        for row, invalid in invalid_rows.items()
     }
     if bad and not len(table):
         raise UsageError(f"no line fits: {next(iter(bad.values()))}")
-    texts = {at: _with_gaps(pa.table({"": text}), bad).column(0) for at, text in texts.items()}
-    return ListTable(_with_gaps(table, bad), has_header, bad, line_of, texts=texts)
+    texts = {at: _insert_null_rows(pa.table({"": text}), bad).column(0) for at, text in texts.items()}
+    return ListTable(_insert_null_rows(table, bad), has_header, bad, line_of, texts=texts)
 
 
-def _escaped(data: bytes, text: str) -> bytes:
-    """Escape what is not UTF-8: Arrow gives no text of a line that it cannot decode."""
+def _escape_non_utf8(data: bytes, text: str) -> bytes:
+    """Escape bytes that are not UTF-8, because Arrow does not return the text of lines with them."""
     try:
         data.decode()
     except UnicodeDecodeError:
@@ -207,27 +214,26 @@ def _escaped(data: bytes, text: str) -> bytes:
 
 
 def _has_line_end(column: pa.ChunkedArray) -> bool:
-    """Whether a value holds a line end."""
     return pa.types.is_string(column.type) and bool(pc.any(pc.match_substring(column, "\n")).as_py())
 
 
 def _check_header(names: Sequence[str], line: int) -> None:
     odd = next((name for name in names if unescape(name) != name), None)
     if odd is not None:
-        raise UsageError(f"line {line}: the header '{visible(shortened(unescape(odd)))}' is not UTF-8: {SAVE_AS_UTF8}")
+        raise UsageError(f"line {line}: the header '{visible(shorten(unescape(odd)))}' is not UTF-8: {SAVE_AS_UTF8}")
     if len(set(names)) < len(names):
         raise UsageError(
-            f"its header has two columns of the same name ({shortened(', '.join(names))}): rename one of them"
+            f"its header has two columns of the same name ({shorten(', '.join(names))}): rename one of them"
         )
 
 
-def _with_texts(
+def _restore_lossy_numbers(
     table: pa.Table, read: Callable[[pcsv.ConvertOptions], pa.Table]
 ) -> tuple[pa.Table, dict[int, pa.ChunkedArray]]:
-    """Put the text in place of numbers that lose some of it, such as leading zeros.
+    """Replace numbers by their text if they would lose a part of it, such as leading zeros.
 
     Returns:
-        The table, and by their numbers the text of columns whose values would be written in another way.
+        The table, and the text of columns, by number, whose values would be written differently.
     """
     kept = dict[int, pa.ChunkedArray]()
     is_text = (pa.types.is_string, pa.types.is_null)
@@ -241,61 +247,56 @@ def _with_texts(
         if is_number_column(values.type) and loses_text(values, text):
             table = table.set_column(at, name, text)
             continue
-        as_it_stands = text_as_it_stands(values, text)
+        as_it_stands = find_original_text(values, text)
         if as_it_stands is not None:
             kept[at] = as_it_stands
     return table, kept
 
 
-def _row_lines(text: str, separator: str, *, has_header: bool) -> Callable[[], list[int]]:
-    """Give what finds the lines of all rows; fields may hold line ends, and empty lines are no rows."""
+def _make_line_finder(text: str, separator: str, *, has_header: bool) -> Callable[[int], int]:
+    """Make a function that finds the line of a row; fields may contain line ends, and empty lines are no rows."""
 
     @cache
-    def lines() -> list[int]:
-        found = [start + 1 for start, _, row in rows_of(text, separator) if row != []]
-        return found[int(has_header) :]
+    def find_lines() -> list[int]:
+        lines = [start + 1 for start, _, row in iterate_rows(text, separator) if row != []]
+        return lines[int(has_header) :]
 
-    return lines
-
-
-def _line_of(lines: Callable[[], list[int]], row: int) -> int:
-    return lines()[row]
+    return lambda row: find_lines()[row]
 
 
 def _is_header(
-    first: Sequence[str], others: Sequence[Sequence[str]], wanted: Collection[str], *, is_numbered: bool
+    first: Sequence[str], others: Sequence[Sequence[str]], required_names: Collection[str], *, is_numbered: bool
 ) -> bool:
-    """Whether the first line of CSV names the columns.
+    """Whether the first line of CSV is a header.
 
     Raises:
-        UsageError: It may or may not.
+        UsageError: It is ambiguous.
     """
     if any(map(is_media, first)) or any(map(NUMBER.fullmatch, first)):
         return False
     if {cell.lower() for cell in first} & {*PATH_COLUMNS, "label"} or {cell.lower() for cell in first} & {
-        name.strip().lower() for name in wanted
+        name.strip().lower() for name in required_names
     }:
         return True
-    if any(is_path_among(first, at) for at in _path_fields(others) if at < len(first)):
+    if any(is_path_among(first, at) for at in _find_path_fields(others) if at < len(first)):
         return False
     if any(is_media(cell) or NUMBER.fullmatch(cell.strip()) for row in others for cell in row):
         return True
     if is_numbered or not others or len(first) == 1:
         return False
     raise UsageError(
-        f"cannot tell whether its first line ({shortened(', '.join(first))}) is a header: name the column of paths, as "
-        f'in columns={{"path": "{shortened(first[0])}"}} with a header or columns={{"path": 0}} without one'
+        f"cannot tell whether its first line ({shorten(', '.join(first))}) is a header: name the column of paths, as "
+        f'in columns={{"path": "{shorten(first[0])}"}} with a header or columns={{"path": 0}} without one'
     )
 
 
-def _path_fields(rows: Sequence[Sequence[str]]) -> list[int]:
-    """List the fields that hold paths in most rows: names of media files, or texts with a slash."""
+def _find_path_fields(rows: Sequence[Sequence[str]]) -> list[int]:
+    """Find the fields that contain paths in most rows: names of media files, or texts with a slash."""
     counts = Counter(at for row in rows for at, cell in enumerate(row) if "/" in cell or is_media(cell))
-    return [at for at, count in counts.items() if count >= MOST * len(rows)]
+    return [at for at, count in counts.items() if count >= MIN_AGREEMENT * len(rows)]
 
 
-def _with_gaps(table: pa.Table, bad: Collection[int]) -> pa.Table:
-    """Put a row of nulls where each bad line was."""
+def _insert_null_rows(table: pa.Table, bad: Collection[int]) -> pa.Table:
     if not bad:
         return table
     rows, good = [], iter(range(len(table)))

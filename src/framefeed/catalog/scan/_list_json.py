@@ -1,4 +1,4 @@
-"""Lists as JSON: a list of objects, or one object a line; a bad one is a row with its error."""
+"""Read lists as JSON: a list of objects, or one object per line; a bad one becomes a row with its error."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import pyarrow as pa
 
 from framefeed.catalog._names import escape
 from framefeed.catalog.scan._list_text import ListTable
-from framefeed.catalog.scan._list_values import MOST_JSON, SAVE_AS_UTF8, brief, shortened
+from framefeed.catalog.scan._list_values import MOST_JSON, SAVE_AS_UTF8, quote, shorten
 from framefeed.errors import UsageError
 
 _EXAMPLE = '{"path": "a.mp4", "label": "cat"}'
 _MAX_DEPTH = 20
-"""Levels of objects and lists in a value: Arrow does not open Parquet files with more than about 40."""
+"""Most nested objects and lists in a value: Arrow does not open Parquet files with more than about 40 levels."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Records:
-    """The objects of a list; an empty one for each that is bad.
+    """The objects of a list; an empty one for each bad one.
 
     Attributes:
-        objects: One a row.
-        bad: What is wrong with a row, by its number.
-        lines: Line of each row, from 1; None where the list is one JSON value.
+        objects: Object of each row.
+        bad: Error of a row, by its number.
+        lines: Line of each row, from 1; None if the list is one JSON value.
     """
 
     objects: list[dict[str, Any]]
@@ -35,10 +35,10 @@ class _Records:
 
 
 def read_json(data: bytes) -> ListTable:
-    """Read a list of objects, or one object a line.
+    """Read a list of objects, or one object per line.
 
     Args:
-        data: In UTF-8.
+        data: The list in UTF-8.
 
     Raises:
         UsageError: It is neither, or it is not UTF-8.
@@ -48,18 +48,18 @@ def read_json(data: bytes) -> ListTable:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise UsageError(f"line {line} is not UTF-8: {SAVE_AS_UTF8}") from error
-    records = _records(text)
+    records = _parse_records(text)
     names = dict.fromkeys(name for record in records.objects for name in record)
     if records.objects and not names:
         raise UsageError(f"all of its objects are empty: expected objects such as {_EXAMPLE}")
     columns, not_text, scalars = list[pa.Array](), dict[int, dict[int, str]](), dict[int, pa.Array]()
     for at, name in enumerate(names):
         values = [record.get(name) for record in records.objects]
-        column, others = _column(values)
+        column, others = _make_column(values)
         columns.append(column)
         not_text[at] = others
         if any(isinstance(value, (dict, list)) for value in values):
-            scalars[at], _ = _column([None if isinstance(value, (dict, list)) else value for value in values])
+            scalars[at], _ = _make_column([None if isinstance(value, (dict, list)) else value for value in values])
     return ListTable(
         pa.table(dict(zip(map(escape, names), columns, strict=True))),
         bad=records.bad,
@@ -69,79 +69,80 @@ def read_json(data: bytes) -> ListTable:
     )
 
 
-def _records(text: str) -> _Records:
+def _parse_records(text: str) -> _Records:
     try:
-        found = json.loads(text)
+        parsed = json.loads(text)
     except (ValueError, RecursionError) as error:
-        return _records_of_lines(text, error)
-    if isinstance(found, dict) and "\n" not in text.strip():
-        found = [found]
-    if not isinstance(found, list) or (found and not any(isinstance(each, dict) for each in found)):
+        return _parse_lines(text, error)
+    if isinstance(parsed, dict) and "\n" not in text.strip():
+        parsed = [parsed]
+    if not isinstance(parsed, list) or (parsed and not any(isinstance(each, dict) for each in parsed)):
         raise UsageError(f"expected a list of objects such as [{_EXAMPLE}, ...], or one object a line")
     bad = {
-        row: f"row {row} (from 0): {_not_an_object(each)}"
-        for row, each in enumerate(found)
+        row: f"row {row} (from 0): {_describe_non_object(each)}"
+        for row, each in enumerate(parsed)
         if not isinstance(each, dict)
     }
-    return _Records([{} if row in bad else each for row, each in enumerate(found)], bad)
+    return _Records([{} if row in bad else each for row, each in enumerate(parsed)], bad)
 
 
-def _records_of_lines(text: str, error: Exception) -> _Records:
-    """Read one object a line.
+def _parse_lines(text: str, error: Exception) -> _Records:
+    """Parse one object per line.
 
     Raises:
-        UsageError: Most lines are none: then it is a list of objects that is damaged.
+        UsageError: Most lines are no objects: then it is a damaged list of objects.
     """
     objects, bad, lines = list[dict[str, Any]](), dict[int, str](), list[int]()
-    # Not splitlines(): a text in JSON may hold other characters that end lines.
+    # Not splitlines(): text in JSON may contain other characters that end lines.
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
-        found: Any = None
+        parsed: Any = None
         reason = ""
         try:
-            found = json.loads(line)
-            reason = "" if isinstance(found, dict) else _not_an_object(found)
+            parsed = json.loads(line)
+            reason = "" if isinstance(parsed, dict) else _describe_non_object(parsed)
         except (ValueError, RecursionError) as wrong:
-            reason = f"not readable as JSON ({_where(wrong)}): {brief(line.strip(), MOST_JSON)}: correct the line"
+            where = _describe_json_error(wrong)
+            reason = f"not readable as JSON ({where}): {quote(line.strip(), MOST_JSON)}: correct the line"
         if reason:
             bad[len(objects)] = f"line {number}: {reason}"
-        objects.append({} if reason else found)
+        objects.append({} if reason else parsed)
         lines.append(number)
-    # The last line of a list of objects that breaks off may be an object.
+    # The last line of a truncated list of objects may be an object.
     if bad and (text.split(maxsplit=1)[0] == "[" or 2 * len(bad) > len(objects)):
         raise UsageError(f"not readable as json: {error}; as one object a line: {next(iter(bad.values()))}") from error
     return _Records(objects, bad, lines)
 
 
-def _where(error: Exception) -> str:
-    # Its own text counts lines too, but from the beginning of this line.
+def _describe_json_error(error: Exception) -> str:
+    # Not str(error), which counts lines from the beginning of this line.
     return f"{error.msg} at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else str(error)
 
 
-def _not_an_object(found: object) -> str:
+def _describe_non_object(parsed: object) -> str:
     return (
-        f"expected an object such as {_EXAMPLE}, found {shortened(json.dumps(found), MOST_JSON)}: correct or remove it"
+        f"expected an object such as {_EXAMPLE}, found {shorten(json.dumps(parsed), MOST_JSON)}: correct or remove it"
     )
 
 
-def _column(values: list[Any]) -> tuple[pa.Array, dict[int, str]]:
-    """Make a column of the values of one name, and list the rows that are not text though others are.
+def _make_column(values: list[Any]) -> tuple[pa.Array, dict[int, str]]:
+    """Make a column of values, and list the rows without text in a column with text.
 
-    Values of several types become text: each keeps its own, a number its digits. Objects and lists that Parquet files
-    cannot hold become JSON text.
+    Values of several types become text; text and the digits of numbers do not change. Objects and lists that Parquet
+    cannot store become JSON text.
     """
     with suppress(ValueError, TypeError, OverflowError, pa.ArrowException):
-        # The depth first: building a column of thousands of levels could overflow the stack.
+        # Check the depth first: a column of thousands of levels could overflow the stack.
         column = None if _is_too_deep(values) else pa.array(values)
         if column is not None and not _has_empty_object(column.type):
             return column, {}
     texts = [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
-    # Text may hold half of a pair of surrogates, as json.dumps writes a file name that is not UTF-8.
+    # Text may contain lone surrogates: json.dumps writes a file name that is not UTF-8 with them.
     column = pa.array([text and escape(text) for text in texts], pa.string())
     has_text = any(isinstance(value, str) for value in values)
     others = {
-        row: shortened(str(text), MOST_JSON)
+        row: shorten(str(text), MOST_JSON)
         for row, (text, value) in enumerate(zip(texts, values, strict=True))
         if isinstance(value, (dict, list)) or (has_text and value is not None and not isinstance(value, str))
     }
@@ -149,7 +150,7 @@ def _column(values: list[Any]) -> tuple[pa.Array, dict[int, str]]:
 
 
 def _is_too_deep(values: list[Any]) -> bool:
-    """Whether objects and lists are inside each other at more levels than a Parquet file can hold."""
+    """Whether objects and lists are nested more deeply than Parquet can store."""
     level = [value for value in values if isinstance(value, (dict, list))]
     for _ in range(_MAX_DEPTH):
         if not level:

@@ -1,7 +1,4 @@
-"""Text lists as tables: what separates fields, and lines that do not fit.
-
-Lines of lists as text: which are comments, which are in quotes, and where a path ends and its values begin.
-"""
+"""Read text lists: skip comments, remove quotes, and split each line into a path and the values after it."""
 
 from __future__ import annotations
 
@@ -16,31 +13,31 @@ from typing import NamedTuple, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from framefeed.catalog.scan._list_values import brief, count_fields, typed_and_text
-from framefeed.catalog.scan._rows import ALL_MEDIA_SUFFIXES, suffix_of
+from framefeed.catalog.scan._list_values import format_field_count, quote, to_typed_column_and_text
+from framefeed.catalog.scan._rows import ALL_MEDIA_SUFFIXES, get_suffix
 from framefeed.errors import UsageError
 
-SAMPLE = 1000
-"""Lines by which a list is recognised."""
+SAMPLE_LINES = 1000
+"""Number of lines by which the format of a list is recognized."""
 _ENDINGS = "|".join(suffix[1:] for suffix in sorted(ALL_MEDIA_SUFFIXES))
-# No run of blanks can be split in two ways: to try them all would take time that grows with the square of its length.
+# A run of blanks must match in only one way: otherwise the time would grow with the square of its length.
 _SEPARATOR = r"[ \t]*[,;][ \t]*|[ ]*\t[ \t]*|[ ]+"
-# The shortest beginning of a line that ends like a media file, then what separates it from the values behind it.
+# The shortest prefix that ends like a media file, the separator, and the values.
 _PATH_AND_VALUES = re.compile(rf"(.+?\.(?:{_ENDINGS}))({_SEPARATOR})(\S.*)", re.IGNORECASE)
 _HAS_VALUES = re.compile(rf"\.(?:{_ENDINGS})(?:{_SEPARATOR})\S", re.IGNORECASE)
-# As in CSV, a quote inside quotes is doubled.
+# As in CSV, a quote inside quotes is written twice.
 _QUOTED = re.compile(rf'"((?:[^"]|"")+)"(?:({_SEPARATOR})(\S.*)|[ \t]*)')
 
 NUMBER = re.compile(r"[+-]?\d+(?:\.\d*)?")
 
 
-class Parts(NamedTuple):
-    """A line that is a path with values behind it.
+class PathAndValues(NamedTuple):
+    """A line that is a path with values after it.
 
     Attributes:
-        path: Without quotes.
-        separator: What stands between the path and the values.
-        values: All of them, as one text.
+        path: Path without quotes.
+        separator: Text between the path and the values.
+        values: All values, as one text.
     """
 
     path: str
@@ -55,24 +52,24 @@ class Lines:
     Attributes:
         texts: Each line.
         numbers: Number of each line in its file, from 1.
-        may_quote: Whether a path may be in quotes; not where NULs separate the paths.
+        can_quote: Whether a path may be in quotes: not if NULs separate the paths.
     """
 
     texts: list[str]
     numbers: Sequence[int]
-    may_quote: bool = True
+    can_quote: bool = True
 
     def shown(self, number: int) -> str:
         """Name a line for a message, as in "line 3 ('a.mp4 1')"."""
-        return f"line {self.numbers[number]} ({brief(self.texts[number])})"
+        return f"line {self.numbers[number]} ({quote(self.texts[number])})"
 
 
 def read_lines(data: bytes, folder: str) -> Lines:
-    """Split a text into lines, or at NULs where it has them.
+    """Split a text into lines, or at NULs if it has any.
 
     Args:
-        data: In UTF-8, but names need not be.
-        folder: Folder that relative paths count from: a line that begins with # may be the name of a file in it.
+        data: Text in UTF-8, except for names.
+        folder: Folder where relative paths start: a line that begins with # may be the name of a file in it.
     """
     text = os.fsdecode(data)
     if "\0" in text:
@@ -95,11 +92,11 @@ def read_lines(data: bytes, folder: str) -> Lines:
 
 
 def _is_comment(line: str, folder: str) -> bool:
-    parts = parts_of(line)
+    parts = split_path_and_values(line)
     path = line if parts is None else parts.path
     if _exists(line, folder) or _exists(path, folder):
         return False
-    # "#1.mp4" may be a file that is missing: it is a line that was commented out only if there is a file "1.mp4".
+    # "#1.mp4" may be a missing file: it is a comment only if there is a file "1.mp4".
     names_media = is_media(path) and line[1:2] not in "# \t"
     return not names_media or _exists(path[1:], folder)
 
@@ -110,41 +107,41 @@ def _exists(name: str, folder: str) -> bool:
 
 def is_media(name: str) -> bool:
     """Whether a text ends like the name of a media file."""
-    return suffix_of(name.strip()) in ALL_MEDIA_SUFFIXES
+    return get_suffix(name.strip()) in ALL_MEDIA_SUFFIXES
 
 
-def parts_of(line: str) -> Parts | None:
-    """Take a line apart into a path and the values behind it; None where it is not such a line."""
+def split_path_and_values(line: str) -> PathAndValues | None:
+    """Split a line into a path and the values after it; None for any other line."""
     quoted = _QUOTED.fullmatch(line) if line.startswith('"') else None
     if quoted is not None:
-        return None if quoted[3] is None else Parts(quoted[1].replace('""', '"'), quoted[2], quoted[3])
-    # Names between NULs may hold line ends: the pattern fits none of them, but would try each ending in them.
-    found = None if "\n" in line else _PATH_AND_VALUES.fullmatch(line)
-    return None if found is None else Parts(found[1].strip('"'), found[2], found[3])
+        return None if quoted[3] is None else PathAndValues(quoted[1].replace('""', '"'), quoted[2], quoted[3])
+    # A name between NULs may contain line ends: the pattern cannot match it, and would waste time on it.
+    match = None if "\n" in line else _PATH_AND_VALUES.fullmatch(line)
+    return None if match is None else PathAndValues(match[1].strip('"'), match[2], match[3])
 
 
 def has_values(lines: Lines) -> bool:
-    """Whether most lines are a path with values behind it, and not a path alone."""
-    sample = lines.texts[:SAMPLE]
-    return bool(sample) and 2 * sum(parts_of(line) is not None for line in sample) >= len(sample)
+    """Whether most lines are a path with values."""
+    sample = lines.texts[:SAMPLE_LINES]
+    return bool(sample) and 2 * sum(split_path_and_values(line) is not None for line in sample) >= len(sample)
 
 
 def check_paths_alone(lines: Lines, folder: str) -> None:
-    """Refuse a list of paths in which some lines have values behind the path.
+    """Refuse a list of paths in which a line has values after the path.
 
     Args:
-        lines: Most of them have none.
-        folder: Folder that relative paths count from: a line may be the name of a file in it.
+        lines: Lines, mostly without values.
+        folder: Folder where relative paths start: a whole line may be the name of a file in it.
 
     Raises:
-        UsageError: A line has values, and it is not the name of a file as a whole.
+        UsageError: A line has values, and is not the name of a file as a whole.
     """
     text = "\n".join(lines.texts)
     has_separator = any(separator in text for separator in " \t,;")
-    is_quoted = lines.may_quote and (text.startswith('"') or '\n"' in text)
+    is_quoted = lines.can_quote and (text.startswith('"') or '\n"' in text)
     if not has_separator or not (is_quoted or _HAS_VALUES.search(text)):
         return
-    has = [parts_of(line) is not None for line in lines.texts]
+    has = [split_path_and_values(line) is not None for line in lines.texts]
     for number, line in enumerate(lines.texts):
         if has[number] and (line.startswith('"') or not is_media(line)) and not _exists(line, folder):
             raise UsageError(
@@ -155,28 +152,28 @@ def check_paths_alone(lines: Lines, folder: str) -> None:
             )
 
 
-def paths_alone(lines: Lines, folder: str) -> list[str]:
-    """Take each line as a path, without quotes around it.
+def unquote_paths(lines: Lines, folder: str) -> list[str]:
+    """Remove the quotes around the path of each line.
 
     Args:
-        lines: No line has values.
-        folder: Folder that relative paths count from: if there is a file of such a name, quotes are part of names.
+        lines: Lines without values.
+        folder: Folder where relative paths start: if it has a file whose name has the quotes, they are kept.
     """
     quoted = [line for line in lines.texts if line.startswith('"') and _QUOTED.fullmatch(line)]
-    if not lines.may_quote or not quoted or _exists(quoted[0], folder):
+    if not lines.can_quote or not quoted or _exists(quoted[0], folder):
         return lines.texts
-    return [unquoted(line) for line in lines.texts]
+    return [unquote(line) for line in lines.texts]
 
 
-def unquoted(text: str) -> str:
+def unquote(text: str) -> str:
     """Remove the double quotes around a text."""
-    found = _QUOTED.fullmatch(text) if text.startswith('"') else None
-    return text if found is None or found[3] is not None else found[1].replace('""', '"')
+    match = _QUOTED.fullmatch(text) if text.startswith('"') else None
+    return text if match is None or match[3] is not None else match[1].replace('""', '"')
 
 
-def look_like_fields(lines: Sequence[str]) -> bool:
-    """Whether lines seem to hold more than a path, though none of them names a media file."""
-    return all(_has_suffixless_label(line) for line in lines[:SAMPLE])
+def has_several_fields(lines: Sequence[str]) -> bool:
+    """Whether lines seem to have several fields, though none of them is the name of a media file."""
+    return all(_has_suffixless_label(line) for line in lines[:SAMPLE_LINES])
 
 
 def _has_suffixless_label(line: str) -> bool:
@@ -189,8 +186,8 @@ PATH_COLUMNS = (
     *("source", "path", "file", "video", "image", "filename", "file_name", "filepath", "file_path"),
     *("video_path", "image_path", "img_path", "clip_path"),
 )
-MOST = 0.8
-"""Share of the first lines that have to agree: a few may be damaged."""
+MIN_AGREEMENT = 0.8
+"""Share of the first lines that must agree; a few may be damaged."""
 _Value = TypeVar("_Value")
 _NAME = re.compile(r"[^\W\d][\w .:/()-]*")
 _ENDING = re.compile(r".+\.\w{1,5}")
@@ -202,13 +199,13 @@ class ListTable:
     """A list as columns.
 
     Attributes:
-        table: Its lines; where no header names them, columns are "0", "1", ...
-        has_header: Whether columns have names of their own.
-        bad: What is wrong with a row, by its number; its values are null.
-        line_of: Gives the line of a row in its file, from 1; None where the file has no lines.
-        not_text: In columns of several types, by their number, the rows whose value is not text, and the value.
-        scalars: Columns that hold objects or lists, by their number: the same with null in their place.
-        texts: Columns as text, by their number, whose values would be written in another way, such as 1.1 for 1.10.
+        table: Its lines; without a header, columns are called "0", "1", ...
+        has_header: Whether the list names its columns.
+        bad: Error of a row, by its number; its values are null.
+        line_of: Function from a row to its line in the file, from 1; None if the file has no lines.
+        not_text: Column number -> row -> value that is not text, in a column of several types.
+        scalars: Column number -> the column with null for objects and lists.
+        texts: Column number -> the column as text, if its values would be written differently, such as 1.1 for 1.10.
     """
 
     table: pa.Table
@@ -219,39 +216,39 @@ class ListTable:
     scalars: Mapping[int, pa.Array] = field(default_factory=dict)
     texts: Mapping[int, pa.ChunkedArray] = field(default_factory=dict)
 
-    def name_of(self, row: int) -> str:
-        """Name a row by its line in the file, or by its number where there are no lines."""
+    def name_row(self, row: int) -> str:
+        """Name a row by its line in the file, or by its number if there are no lines."""
         return f"row {row}" if self.line_of is None else f"line {self.line_of(row)}"
 
-    def place(self, row: int) -> str:
-        """Name a row for a message."""
-        return f"{self.name_of(row)} (from 0)" if self.line_of is None else self.name_of(row)
+    def describe_row(self, row: int) -> str:
+        """Name a row in a message."""
+        return f"{self.name_row(row)} (from 0)" if self.line_of is None else self.name_row(row)
 
 
-def in_utf8(data: bytes) -> bytes:
-    """Bring a text into UTF-8 without a byte order mark; what is in no known encoding stays."""
+def to_utf8(data: bytes) -> bytes:
+    """Convert a text to UTF-8 without a byte order mark; a text in an unknown encoding is not changed."""
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return data.decode("utf-16").encode("utf-8", "surrogatepass")
     return data.removeprefix(codecs.BOM_UTF8)
 
 
 def split_lines(lines: Lines) -> ListTable:
-    """Take lines apart into a path and the values behind it."""
-    found = [parts_of(line) for line in lines.texts]
-    separators = [parts.separator.strip(" ") or " " for parts in found if parts]
-    separator = _most_common(separators)
-    rows = _split_values(found, separator)
-    width = _most_common(len(row) for row in rows if row)
-    header = _header(lines.texts[0], separator, width) if rows[0] is None else None
+    """Split lines into a path and the values after it."""
+    lines_with_values = [split_path_and_values(line) for line in lines.texts]
+    separators = [parts.separator.strip(" ") or " " for parts in lines_with_values if parts]
+    separator = _find_most_common(separators)
+    rows = _split_values(lines_with_values, separator)
+    width = _find_most_common(len(row) for row in rows if row)
+    header = _read_header(lines.texts[0], separator, width) if rows[0] is None else None
     first = 0 if header is None else 1
     bad = {
-        number - first: f"{lines.shown(number)}: {_misfit(lines.texts[number], row, width - 1, separator)}"
+        number - first: f"{lines.shown(number)}: {_describe_misfit(lines.texts[number], row, width - 1, separator)}"
         for number, row in enumerate(rows)
         if number >= first and (row is None or len(row) != width)
     }
     columns = list(zip(*(row if row and len(row) == width else [None] * width for row in rows[first:]), strict=True))
     names = header or [str(number) for number in range(width)]
-    table, texts = _table(names, columns)
+    table, texts = _make_table(names, columns)
     return ListTable(
         table,
         has_header=header is not None,
@@ -261,104 +258,104 @@ def split_lines(lines: Lines) -> ListTable:
     )
 
 
-def _table(
+def _make_table(
     names: Iterable[str], columns: Iterable[Sequence[str | None]]
 ) -> tuple[pa.Table, dict[int, pa.ChunkedArray]]:
-    """Make a table of columns, and give the text of those whose values would be written in another way."""
-    typed = [typed_and_text(column) for column in columns]
+    """Make a table of columns, and return the text of those whose values would be written differently."""
+    typed = [to_typed_column_and_text(column) for column in columns]
     table = pa.table(dict(zip(names, (values for values, _ in typed), strict=True)))
     return table, {at: pa.chunked_array([text]) for at, (_, text) in enumerate(typed) if text is not None}
 
 
-def _most_common(values: Iterable[_Value]) -> _Value:
+def _find_most_common(values: Iterable[_Value]) -> _Value:
     return Counter(values).most_common(1)[0][0]
 
 
-def _misfit(line: str, row: list[str] | None, count: int, separator: str) -> str:
-    """Say what is wrong with a line that is not a path with so many values behind it."""
-    wanted = f"expected a path and {count} value{'' if count == 1 else 's'} behind it"
+def _describe_misfit(line: str, row: list[str] | None, count: int, separator: str) -> str:
+    """Explain why a line is not a path with so many values."""
+    expectation = f"expected a path and {count} value{'' if count == 1 else 's'} behind it"
     if row is not None and separator == " " and not NUMBER.fullmatch(row[1]):
-        return f"expected a path and {count} numbers behind it, found {brief(row[1])}: correct the line"
+        return f"expected a path and {count} numbers behind it, found {quote(row[1])}: correct the line"
     if row is not None:
-        return f"{wanted}, found {len(row) - 1}: correct the line"
-    if is_media(unquoted(line)):
-        return f"{wanted}, found a path alone: add what is missing, or remove the line"
+        return f"{expectation}, found {len(row) - 1}: correct the line"
+    if is_media(unquote(line)):
+        return f"{expectation}, found a path alone: add what is missing, or remove the line"
     return (
-        f"{wanted}, found no path with the ending of a media file, such as .mp4 or .jpg: correct the path, or put a "
-        'path with another ending into double quotes, as in "a.xyz" 3'
+        f"{expectation}, found no path with the ending of a media file, such as .mp4 or .jpg: correct the path, or put "
+        'a path with another ending into double quotes, as in "a.xyz" 3'
     )
 
 
-def _split_values(found: list[Parts | None], separator: str) -> list[list[str] | None]:
-    """Split what stands behind the paths; blanks separate numbers only, for a label may have several words."""
-    if separator != " " or _are_numbers(found):
-        return [parts and [parts.path, *_values(parts, separator)] for parts in found]
-    return [parts and [parts.path, unquoted(parts.values)] for parts in found]
+def _split_values(lines_with_values: list[PathAndValues | None], separator: str) -> list[list[str] | None]:
+    """Split the values after the paths; blanks separate numbers only, because a label may have several words."""
+    if separator != " " or _is_number_list(lines_with_values):
+        return [parts and [parts.path, *_split_line(parts, separator)] for parts in lines_with_values]
+    return [parts and [parts.path, unquote(parts.values)] for parts in lines_with_values]
 
 
-def _values(parts: Parts, separator: str) -> list[str]:
-    """Split the values behind a path; a line that holds words among numbers that blanks separate is not split."""
+def _split_line(parts: PathAndValues, separator: str) -> list[str]:
+    """Split the values after a path; words and numbers separated by blanks are not split."""
     values = _split(parts.values, separator)
     return values if separator != " " or all(map(NUMBER.fullmatch, values)) else [parts.values]
 
 
-def _are_numbers(found: list[Parts | None]) -> bool:
-    """Whether blanks separate numbers: everywhere, or everywhere but in a few lines that have other numbers too."""
-    widths = [_count_numbers(parts.values) for parts in found if parts]
+def _is_number_list(lines_with_values: list[PathAndValues | None]) -> bool:
+    """Whether blanks separate numbers in all lines, or in all but a few lines of a list with several numbers."""
+    widths = [_count_numbers(parts.values) for parts in lines_with_values if parts]
     stray = widths.count(0)
     if not stray:
         return True
     known = [width for width in widths if width]
-    is_several = len(known) > 1 and _most_common(known) > 1
-    return is_several and stray <= max(1, (1 - MOST) * len(widths))
+    is_several = len(known) > 1 and _find_most_common(known) > 1
+    return is_several and stray <= max(1, (1 - MIN_AGREEMENT) * len(widths))
 
 
 def _count_numbers(values: str) -> int:
-    """Count numbers that blanks separate; 0 where there is anything else."""
+    """Count numbers that blanks separate; 0 if there is anything else."""
     words = values.split()
     return len(words) if all(map(NUMBER.fullmatch, words)) else 0
 
 
 def _split(text: str, separator: str) -> list[str]:
-    return text.split() if separator == " " else [_bare(part) for part in text.split(separator)]
+    return text.split() if separator == " " else [_strip_quotes(part) for part in text.split(separator)]
 
 
-def _bare(text: str) -> str:
+def _strip_quotes(text: str) -> str:
     """Remove blanks and quotes around a value; a single apostrophe is part of it, as in '80s."""
     bare = text.strip(' "')
     quoted = _IN_APOSTROPHES.fullmatch(bare) if bare.startswith("'") else None
     return bare if quoted is None else quoted[1].strip()
 
 
-def _header(line: str, separator: str, width: int) -> list[str] | None:
+def _read_header(line: str, separator: str, width: int) -> list[str] | None:
     names = _split(line, separator)
     is_header = len(names) == len(set(names)) == width and all(_NAME.fullmatch(name) for name in names)
     return names if is_header and not is_path_among(names, 0) else None
 
 
 def is_path_among(names: Sequence[str], at: int) -> bool:
-    """Whether the first line of a list has a path with an unknown ending where others have theirs, and is no header.
+    """Whether the first line of a list is no header, but has a path with an unknown ending.
 
     Args:
-        names: The fields of the line. If each of several seems to have an ending, they are names such as ``video.id``.
-        at: Number of the field where other lines have their path.
+        names: Fields of the line. If several all seem to have endings, they are names of columns, such as ``video.id``.
+        at: Number of the field that is the path in other lines.
     """
     has_ending = [_ENDING.fullmatch(name) is not None for name in names]
     return "/" in names[at] or (has_ending[at] and not (len(names) > 1 and all(has_ending)))
 
 
 def split_fields(lines: Lines) -> ListTable:
-    """Take lines apart at what separates them all: tabs, commas, semicolons or blanks; or each is one field.
+    """Split lines at tabs, commas, semicolons or blanks, whichever separates all of them; or each is one field.
 
     Raises:
-        UsageError: Nothing does.
+        UsageError: There is no common separator.
     """
     if not lines.texts:
         return ListTable(pa.table({}), has_header=False)
     for separator in ("\t", ",", ";", " "):
-        rows = [_fields(line, separator) for line in lines.texts]
+        rows = [_split_fields(line, separator) for line in lines.texts]
         width = len(rows[0])
-        if width > 1 and sum(len(row) == width for row in rows) >= MOST * len(rows):
+        if width > 1 and sum(len(row) == width for row in rows) >= MIN_AGREEMENT * len(rows):
             break
     else:
         rows = [[line] for line in lines.texts]
@@ -366,20 +363,20 @@ def split_fields(lines: Lines) -> ListTable:
         if any(set(line) & set("\t,; ") for line in lines.texts):
             raise UsageError(
                 "expected lines with fields separated by tabs, commas, semicolons or blanks, found "
-                f"{brief(lines.texts[0])}"
+                f"{quote(lines.texts[0])}"
             )
     bad = {
-        number: f"{lines.shown(number)}: expected {count_fields(width)}, found {len(row)}: correct the line"
+        number: f"{lines.shown(number)}: expected {format_field_count(width)}, found {len(row)}: correct the line"
         for number, row in enumerate(rows)
         if len(row) != width
     }
     columns = zip(*(row if len(row) == width else [None] * width for row in rows), strict=True)
-    table, texts = _table(map(str, range(width)), columns)
+    table, texts = _make_table(map(str, range(width)), columns)
     return ListTable(table, False, bad, lines.numbers.__getitem__, texts=texts)
 
 
-def _fields(line: str, separator: str) -> list[str]:
-    parts = parts_of(line) if line.startswith('"') else None
+def _split_fields(line: str, separator: str) -> list[str]:
+    parts = split_path_and_values(line) if line.startswith('"') else None
     if parts is None or (parts.separator.strip(" ") or " ") != separator:
         return _split(line, separator)
     return [parts.path, *_split(parts.values, separator)]
@@ -390,5 +387,5 @@ def count_media(column: pa.ChunkedArray) -> int:
     kind = column.type
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind)):
         return 0
-    sample = pc.drop_null(column.slice(0, SAMPLE)).to_pylist()
+    sample = pc.drop_null(column.slice(0, SAMPLE_LINES)).to_pylist()
     return sum(is_media(os.fsdecode(value)) for value in sample)

@@ -1,4 +1,4 @@
-"""Values of lists: which columns are numbers, which stay text, and which are not text that can be read."""
+"""Convert values of lists to numbers if they lose nothing, and shorten and check text for messages."""
 
 from __future__ import annotations
 
@@ -12,50 +12,50 @@ from framefeed.catalog._names import escape, unescape, visible
 
 SAVE_AS_UTF8 = 'save the list as UTF-8 (in Excel: Save As, "CSV UTF-8")'
 
-# As numbers they would lose something: leading zeros ("0x10" is 16 for Arrow), digits, or what looks like an exponent
-# in an id of letters and digits ("12e34567890").
+# Texts that would lose something as numbers: leading zeros ("0x10" is 16 for Arrow), digits, or a part of an id that
+# looks like an exponent ("12e34567890").
 _LEADING_ZERO = r"^\s*[-+]?0[0-9xX]"
 _INEXACT = r"^\s*[-+]?[0-9]+([0-9]{15}|[eE][0-9])"
 _ESCAPED = "\\x00d[89a-f][0-9a-f]{2}"
-# As pandas writes integers of a column with gaps.
+# Integers as pandas writes them in a column with gaps.
 _WHOLE = r"^-?[0-9]+(\.0)?$"
 _MOST_SHOWN = 100
 MOST_JSON = 60
-"""Characters of an object that a message shows."""
+"""Maximum number of characters of an object in a message."""
 _NUMBER_FORMATS = tuple("bcdeEfFgGnoxX%")
 _INTEGER = re.compile(r"\s*[+-]?\d+(\.0*)?\s*")
 _FLOAT = re.compile(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*")
 
 
-def brief(text: str, most: int = _MOST_SHOWN) -> str:
+def quote(text: str, most: int = _MOST_SHOWN) -> str:
     """Quote text for a message, and shorten it to so many characters."""
-    return repr(shortened(text, most))
+    return repr(shorten(text, most))
 
 
-def shortened(text: str, most: int = _MOST_SHOWN) -> str:
+def shorten(text: str, most: int = _MOST_SHOWN) -> str:
     """Shorten text for a message to so many characters."""
     return text if len(text) <= most else f"{text[:most]}..."
 
 
-def count_fields(count: int) -> str:
+def format_field_count(count: int) -> str:
     """Write how many fields a line has."""
     return "1 field" if count == 1 else f"{count} fields"
 
 
-def typed(values: Sequence[str | None]) -> pa.Array:
-    """Make a column of integers if all values are integers, else of floats, else of text."""
-    return typed_and_text(values)[0]
+def to_typed_column(values: Sequence[str | None]) -> pa.Array:
+    """Make a column of integers if all values are integers, else of floats if possible, else of text."""
+    return to_typed_column_and_text(values)[0]
 
 
-def typed_and_text(values: Sequence[str | None]) -> tuple[pa.Array, pa.Array | None]:
-    """Make a column as `typed` does, and give its text where `text_as_it_stands` does."""
+def to_typed_column_and_text(values: Sequence[str | None]) -> tuple[pa.Array, pa.Array | None]:
+    """Make a column as `to_typed_column`, and return its text as `find_original_text`."""
     texts = pa.array([None if value is None else escape(value) for value in values], pa.string())
     for kind in (pa.int64(), pa.float64()):
         try:
             numbers = texts.cast(kind)
         except pa.ArrowInvalid:
             continue
-        return (texts, None) if loses_text(numbers, texts) else (numbers, text_as_it_stands(numbers, texts))
+        return (texts, None) if loses_text(numbers, texts) else (numbers, find_original_text(numbers, texts))
     return texts, None
 
 
@@ -79,10 +79,10 @@ def loses_text(numbers: pa.Array | pa.ChunkedArray, texts: pa.Array | pa.Chunked
     return bool(is_inexact or pc.any(pc.invert(pc.is_finite(numbers))).as_py())
 
 
-def text_as_it_stands(
+def find_original_text(
     values: pa.Array | pa.ChunkedArray, texts: pa.Array | pa.ChunkedArray
 ) -> pa.Array | pa.ChunkedArray | None:
-    """Give the text of values that would be written in another way, such as 1.1 for 1.10; None if none would be.
+    """Return the text of a column if some values would be written differently, such as 1.1 for 1.10; else None.
 
     Args:
         values: The column as numbers, truth values, dates or times.
@@ -103,21 +103,21 @@ def strip_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.utf8_trim_whitespace(column) if is_text else column
 
 
-def first_not_utf8(column: pa.ChunkedArray) -> tuple[int, str] | None:
-    """Find the first value that is not UTF-8: its row, and the value as a message can show it."""
+def find_first_not_utf8(column: pa.ChunkedArray) -> tuple[int, str] | None:
+    """Find the first value that is not UTF-8; return its row, and the value for a message."""
     if pa.types.is_string(column.type):
         row = pc.index(pc.match_substring_regex(column, _ESCAPED), True).as_py()
-        return None if row < 0 else (row, visible(shortened(unescape(column[row].as_py()))))
+        return None if row < 0 else (row, visible(shorten(unescape(column[row].as_py()))))
     if pa.types.is_binary(column.type):
         for row, value in enumerate(column.to_pylist()):
             text = (value or b"").decode("utf-8", "surrogateescape")
             if escape(text) != text:
-                return row, visible(shortened(text))
+                return row, visible(shorten(text))
     return None
 
 
 def is_number_format(spec: str) -> bool:
-    """Whether a format of ``str.format`` is for numbers: ``06d``, ``.2f``, and ``06``, which text is not meant by."""
+    """Whether a format of ``str.format`` is for numbers, such as ``06d``, ``.2f`` and ``06``."""
     return spec[-1:] in _NUMBER_FORMATS or spec.startswith("0")
 
 

@@ -1,10 +1,10 @@
-"""Roots -> rows: folders are walked, globs matched, manifests read, named files are rows.
+"""List the rows of roots: folders are walked, globs matched, manifests read; any other path is a row.
 
-A file met twice is one row: that of its own path where it is met by that, else of the first link.
+A file that is listed twice is one row: that of its own path if it is listed, else that of the first link. But files
+that are labelled by their folders have a row for each label.
 
-Where files are labelled by their folders, one that is met under two labels is a row for each. Within a walk nothing is
-met twice, but for files that are links, and folders that are listed by several names. Only where there are such, named
-files or manifests, all rows are compared: by the hashes of their real paths first, so that few are compared by more.
+A walk lists a file twice only by links, or in a folder that is listed under several names. Only then, or with named
+files or manifests, all rows are compared, first by the hashes of their real paths.
 """
 
 from __future__ import annotations
@@ -22,106 +22,123 @@ from framefeed._checks import expected
 from framefeed.catalog._names import absolute, is_url
 from framefeed.catalog.scan._list_columns import ListOptions
 from framefeed.catalog.scan._manifests import MANIFEST_SUFFIXES, read_manifest
-from framefeed.catalog.scan._rows import ALL_MEDIA_SUFFIXES, BARE, VIDEO_SUFFIXES, Group, Listing, suffix_of
-from framefeed.catalog.scan._walk import ImageFolders, Walk, Walked, glob_groups, is_glob
+from framefeed.catalog.scan._rows import (
+    ALL_MEDIA_SUFFIXES,
+    NO_COLUMN_ROW,
+    Listing,
+    PathGroup,
+    get_suffix,
+)
+from framefeed.catalog.scan._walk import ImageFolders, Walk, WalkFacts, is_glob, list_glob
 from framefeed.errors import MissingMedia, UnreadableMedia, UsageError
 
 _ROWS_AT_ONCE = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A group as it was found.
+class ListedGroup:
+    """A group of rows, and its origin.
 
     Attributes:
         group: The rows.
-        is_walked: Whether it is noted where the folder really lies, and which of these files are links.
-        may_repeat: Whether a row that is no link may be one of another group too: no folder is walked twice.
-        first_column_row: Row of the manifests' columns that belongs to its first row, the others follow; or -1.
+        is_walked: Whether the real path of the folder and its links are recorded in `WalkFacts`.
+        may_repeat: Whether rows that are no links may be in another group too. No folder is walked twice.
+        first_column_row: Row of the manifests' columns that belongs to the first row (the others follow); or -1.
     """
 
-    group: Group
+    group: PathGroup
     is_walked: bool = False
     may_repeat: bool = False
-    first_column_row: int = BARE
+    first_column_row: int = NO_COLUMN_ROW
 
-    def column_rows(self) -> IntArray:
-        """Row of the manifests' columns that belongs to each row, or -1."""
+    def number_column_rows(self) -> IntArray:
+        """Number the rows of the manifests' columns that belong to the rows; -1 for none."""
         size = len(self.group.names)
-        if self.first_column_row == BARE:
-            return np.full(size, BARE, np.int64)
+        if self.first_column_row == NO_COLUMN_ROW:
+            return np.full(size, NO_COLUMN_ROW, np.int64)
         return np.arange(self.first_column_row, self.first_column_row + size, dtype=np.int64)
 
 
-def without_repeats(found: Sequence[Found], columns: pa.Table, walked: Walked, *, by_parent: bool = False) -> Listing:
-    """Drop what adds nothing: a file named again without columns, or with those of a row that it has.
+def drop_repeats(
+    groups: Sequence[ListedGroup], columns: pa.Table, facts: WalkFacts, *, by_parent: bool = False
+) -> Listing:
+    """Drop the rows of a file that is listed again without columns, or with the columns of an earlier row.
 
     Lines of a manifest that name one file with different columns are different rows: segments of one video.
 
     Args:
-        found: The rows.
-        columns: Of all manifests.
-        walked: What is known of the folders that were walked.
-        by_parent: Rows of one file in folders of two names are different rows too.
+        groups: The rows.
+        columns: Columns of all manifests.
+        facts: Facts about the walked folders.
+        by_parent: Keep a row for each label if folders of different names contain one file.
     """
-    column_rows = np.concatenate([np.empty(0, np.int64), *(one.column_rows() for one in found)])
+    column_rows = np.concatenate([np.empty(0, np.int64), *(listed.number_column_rows() for listed in groups)])
     kept = np.ones(len(column_rows), np.bool_)
     repeated = 0
-    if walked.links or walked.is_relisted or not all(one.is_walked and not one.may_repeat for one in found):
-        repeated = _judge(_Reals(found, walked, by_parent=by_parent), columns, column_rows, kept)
-    groups = list(_kept_groups(found, kept))
+    if facts.links or facts.is_relisted or not all(listed.is_walked and not listed.may_repeat for listed in groups):
+        repeated = _mark_repeats(_RealPaths(groups, facts, by_parent=by_parent), columns, column_rows, kept)
     return Listing(
-        groups,
+        list(_select_groups(groups, kept)),
         column_rows[kept],
         columns,
-        walked.unlistable,
+        facts.unlistable,
         repeated,
-        walked.repeated_folders,
-        walked.passed_over,
+        facts.repeated_folders,
+        facts.passed_over,
     )
 
 
-def _kept_groups(found: Sequence[Found], kept: np.ndarray) -> Iterator[Group]:
+def _select_groups(groups: Sequence[ListedGroup], kept: np.ndarray) -> Iterator[PathGroup]:
     start = 0
-    for one in found:
-        group = one.group
+    for listed in groups:
+        group = listed.group
         these = kept[start : start + len(group.names)]
         start += len(these)
         if these.all():
             yield group
         elif these.any():
             names = [group.names[number] for number in np.flatnonzero(these).tolist()]
-            yield Group(group.folder, names, group.kind)
+            yield PathGroup(group.folder, names, group.kind)
 
 
-def _judge(reals: _Reals, columns: pa.Table, column_rows: IntArray, kept: np.ndarray) -> int:
-    """Decide row by row; a row without columns takes those of a later row about the same file.
+def _mark_repeats(reals: _RealPaths, columns: pa.Table, column_rows: IntArray, kept: np.ndarray) -> int:
+    """Mark the rows to drop in ``kept``; a row without columns gets those of a later row of the same file.
 
     Returns:
-        How many rows are dropped, those not counted whose file has a line in a manifest.
+        Number of dropped rows, without rows whose file has a line in a manifest.
     """
-    rows = np.flatnonzero(_occurs_again(reals.hashes()))
-    files = list(reals.of_rows(rows))
-    keys = list(_line_keys(columns, column_rows[rows]))
-    bare, taken, met, repeated = _bare_rows(rows.tolist(), files, keys), set[str](), set[tuple[str, str]](), 0
+    rows = np.flatnonzero(_find_equal_hashes(reals.hash_paths()))
+    files = list(reals.resolve_rows(rows))
+    keys = list(_make_line_keys(columns, column_rows[rows]))
+    bare, completed, kept_keys, repeated = (
+        _choose_bare_rows(rows.tolist(), files, keys),
+        set[str](),
+        set[tuple[str, str]](),
+        0,
+    )
     for row, (real, _), key in zip(rows.tolist(), files, keys, strict=True):
         if key is None:
             kept[row] = bare.get(real) == row
             repeated += real in bare and not kept[row]
-        elif real in bare and real not in taken:
+        elif real in bare and real not in completed:
             column_rows[bare[real]] = column_rows[row]
-            taken.add(real)
-            met.add((real, key))
+            completed.add(real)
+            kept_keys.add((real, key))
             kept[row] = False
         else:
-            kept[row] = (real, key) not in met
+            kept[row] = (real, key) not in kept_keys
             repeated += not kept[row]
-            met.add((real, key))
+            kept_keys.add((real, key))
     return repeated
 
 
-def _bare_rows(rows: Sequence[int], files: Sequence[tuple[str, bool]], keys: Sequence[str | None]) -> dict[str, int]:
-    """The row without columns that each file keeps: the first that is no link, else the first; none after a line."""
+def _choose_bare_rows(
+    rows: Sequence[int], files: Sequence[tuple[str, bool]], keys: Sequence[str | None]
+) -> dict[str, int]:
+    """Choose the row without columns to keep for each file: the first that is no link, else the first.
+
+    A file whose first row is a line of a manifest keeps none.
+    """
     bare, linked, lined = dict[str, int](), set[str](), set[str]()
     for row, (real, is_link), key in zip(rows, files, keys, strict=True):
         if key is not None:
@@ -134,7 +151,7 @@ def _bare_rows(rows: Sequence[int], files: Sequence[tuple[str, bool]], keys: Seq
     return bare
 
 
-def _occurs_again(hashes: IntArray) -> np.ndarray:
+def _find_equal_hashes(hashes: IntArray) -> np.ndarray:
     order = np.argsort(hashes, kind="stable")
     equal = hashes[order[1:]] == hashes[order[:-1]]
     again = np.zeros(len(hashes), np.bool_)
@@ -143,66 +160,70 @@ def _occurs_again(hashes: IntArray) -> np.ndarray:
     return again
 
 
-def _line_keys(columns: pa.Table, column_rows: IntArray) -> Iterator[str | None]:
-    """What tells lines about one file apart; None for rows without columns."""
+def _make_line_keys(columns: pa.Table, column_rows: IntArray) -> Iterator[str | None]:
+    """Make keys that distinguish lines about one file; None for rows without columns."""
     for start in range(0, len(column_rows), _ROWS_AT_ONCE):
         rows = column_rows[start : start + _ROWS_AT_ONCE]
-        bare = rows == BARE
+        bare = rows == NO_COLUMN_ROW
         values = [None] * len(rows) if bare.all() else columns.take(pa.array(rows, mask=bare)).to_pylist()
-        # Through repr, because NaN is not equal to itself.
+        # As text, because NaN is not equal to itself.
         yield from (None if is_bare else repr(value) for value, is_bare in zip(values, bare.tolist(), strict=True))
 
 
-class _Reals:
-    """What the paths of rows really name, as ``os.path.realpath``, with one look-up a folder.
+class _RealPaths:
+    """Resolver of the rows' paths, as ``os.path.realpath``, with one call per folder.
 
     Args:
-        found: The rows.
-        walked: What is known of the folders that were walked.
-        by_parent: Tell rows of one file apart by the names of the folders in which they were found.
+        groups: The rows.
+        facts: Facts about the walked folders.
+        by_parent: Distinguish rows of one file by the names of their folders.
     """
 
-    def __init__(self, found: Sequence[Found], walked: Walked, *, by_parent: bool) -> None:
-        self._found = found
-        self._walked = walked
+    def __init__(self, groups: Sequence[ListedGroup], facts: WalkFacts, *, by_parent: bool) -> None:
+        self._groups = groups
+        self._facts = facts
         self._by_parent = by_parent
         self._folders: dict[str, str] = {}
 
-    def hashes(self) -> IntArray:
-        """Hash of each row's real path."""
-        sizes = [len(one.group.names) for one in self._found]
+    def hash_paths(self) -> IntArray:
+        """Hash the real path of each row."""
+        sizes = [len(listed.group.names) for listed in self._groups]
         parts = [
-            np.fromiter(map(hash, self._of_group(one, one.group.names)), np.int64, size)
-            for one, size in zip(self._found, sizes, strict=True)
+            np.fromiter(map(hash, self._resolve_group(listed, listed.group.names)), np.int64, size)
+            for listed, size in zip(self._groups, sizes, strict=True)
         ]
         return np.concatenate([np.empty(0, np.int64), *parts])
 
-    def of_rows(self, rows: IntArray) -> Iterator[tuple[str, bool]]:
-        """What tells the files of some rows apart, and whether the row's own path is a link; rows in their order."""
-        ends = np.cumsum([len(one.group.names) for one in self._found])
+    def resolve_rows(self, rows: IntArray) -> Iterator[tuple[str, bool]]:
+        """Yield the key of each row's file, and whether the row's own path is a link.
+
+        Args:
+            rows: Rows, ascending.
+        """
+        ends = np.cumsum([len(listed.group.names) for listed in self._groups])
         groups = np.searchsorted(ends, rows, side="right")
         for group in np.unique(groups).tolist():
-            one = self._found[group]
-            first = int(ends[group]) - len(one.group.names)
-            names = [one.group.names[row - first] for row in rows[groups == group].tolist()]
-            links = self._walked.links.get(one.group.folder, ()) if one.is_walked else None
-            for name, real in zip(names, self._of_group(one, names), strict=True):
-                path = os.path.join(one.group.folder, name)
+            listed = self._groups[group]
+            first = int(ends[group]) - len(listed.group.names)
+            names = [listed.group.names[row - first] for row in rows[groups == group].tolist()]
+            links = self._facts.links.get(listed.group.folder, ()) if listed.is_walked else None
+            for name, real in zip(names, self._resolve_group(listed, names), strict=True):
+                path = os.path.join(listed.group.folder, name)
                 label = f"{os.path.basename(os.path.dirname(path))}{os.sep}" if self._by_parent else ""
                 yield label + real, os.path.islink(path) if links is None else name in links
 
-    def _of_group(self, found: Found, names: Sequence[str]) -> Iterator[str]:
-        folder = found.group.folder
-        if not found.is_walked:
+    def _resolve_group(self, groups: ListedGroup, names: Sequence[str]) -> Iterator[str]:
+        folder = groups.group.folder
+        if not groups.is_walked:
             start = folder and folder + os.sep
-            yield from (self._of_path(start + name) for name in names)
+            yield from (self._resolve_path(start + name) for name in names)
             return
-        links = self._walked.links.get(folder, ())
-        prefix = self._walked.real_folder(folder) + os.sep
+        links = self._facts.links.get(folder, ())
+        prefix = self._facts.real_folder(folder) + os.sep
         for name in names:
-            yield self._of_path(os.path.join(folder, name)) if name in links else prefix + name
+            yield self._resolve_path(os.path.join(folder, name)) if name in links else prefix + name
 
-    def _of_path(self, path: str) -> str:
+    def _resolve_path(self, path: str) -> str:
         if is_url(path) or not path or "\0" in path:
             return path
         folder, _, name = path.rpartition(os.sep)
@@ -213,8 +234,6 @@ class _Reals:
             real = self._folders[folder] = os.path.realpath(folder or os.sep)
         return path if real == folder else os.path.join(real, name)
 
-
-__all__ = ["ALL_MEDIA_SUFFIXES", "VIDEO_SUFFIXES", "Group", "ImageFolders", "Listing", "Roots", "list_roots"]
 
 Roots = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -231,45 +250,45 @@ def list_roots(
     """List the media of folders, globs, manifests and named files.
 
     Args:
-        roots: One or several. A folder gives its files by their endings, a glob what it matches (``data/**/*.jpg``; a
-            pattern that is the name of something that exists is that name), both in the order of
-            ``os.fsencode(path)``. What else is named is a row, also if it is missing or no media.
-        suffixes: Lower-case endings of the files that count in a folder.
-        image_folders: "video" makes each folder that directly holds pictures, be it one, a row of its own: a video
-            whose frames they are.
-        without: Paths of files that globs do not match: those that are to be written.
-        by_parent: Files are labelled by their folders' names: one that is met in folders of two names is two rows.
-        lists: How manifests are read, where they do not say it themselves.
+        roots: One or several. A folder lists its files by their endings, a glob lists its matches (``data/**/*.jpg``;
+            a pattern that is the path of an existing file is that file), both in the order of ``os.fsencode(path)``.
+            Any other path is a row, also if it is missing or no media.
+        suffixes: Lower-case endings of the files to list in a folder.
+        image_folders: "video" makes one row of each folder that directly contains pictures: they are the frames of a
+            video.
+        without: Paths of files that globs do not match: those that the scan writes.
+        by_parent: Files are labelled by the names of their folders: a file in folders of two names is two rows.
+        lists: Options for reading manifests.
 
     Raises:
         UsageError: A root is no path, a glob matches nothing, or a manifest cannot be understood.
-        MissingMedia: A manifest is missing; or a root is that is the only one, or that has no ending of media: a
-            mistyped folder. Among several files that are named, a missing one is a row.
+        MissingMedia: A manifest is missing; or a root that is the only one, or has no ending of media, such as a
+            mistyped folder. Another missing file is a row.
     """
-    names = listed_roots(roots)
-    finder = _Finder(Walk(suffixes, image_folders, by_parent=by_parent), without, lists, by_parent=by_parent)
+    names = check_roots(roots)
+    lister = _RootLister(Walk(suffixes, image_folders, by_parent=by_parent), without, lists, by_parent=by_parent)
     for root in names:
         path = absolute(os.fsdecode(root))
-        if len(names) == 1 or suffix_of(path) not in ALL_MEDIA_SUFFIXES:
-            _refuse_missing(path)
-        finder.add(path)
-    if lists is not None and (lists.columns or lists.path_template) and not finder.num_lists:
+        if len(names) == 1 or get_suffix(path) not in ALL_MEDIA_SUFFIXES:
+            _check_exists(path)
+        lister.add(path)
+    if lists is not None and (lists.columns or lists.path_template) and not lister.num_lists:
         raise UsageError(
             "columns and path_template are for lists of media files, and no root is a list: leave them out, or "
             "name a list "
             "such as train.txt"
         )
-    listing = without_repeats(finder.found, finder.columns, finder.walk.walked, by_parent=by_parent)
-    listing.unlistable |= finder.bad
-    listing.remarks = finder.remarks
+    listing = drop_repeats(lister.groups, lister.columns, lister.walk.facts, by_parent=by_parent)
+    listing.unlistable |= lister.bad
+    listing.remarks = lister.remarks
     return listing
 
 
-def listed_roots(roots: object) -> list[str | os.PathLike[str]]:
-    """Take what was given as roots as a list of paths.
+def check_roots(roots: object) -> list[str | os.PathLike[str]]:
+    """Check roots, and convert them to a list of paths.
 
     Raises:
-        UsageError: Something is not a path.
+        UsageError: A root is not a path.
     """
     what = 'the path of a folder, a media file or a list of files, such as "videos/", or several such paths'
     if isinstance(roots, (str, os.PathLike)):
@@ -283,19 +302,19 @@ def listed_roots(roots: object) -> list[str | os.PathLike[str]]:
     return names
 
 
-def _refuse_missing(path: str) -> None:
-    if is_url(path) or not path or "\0" in path or is_glob(path) or suffix_of(path) in MANIFEST_SUFFIXES:
+def _check_exists(path: str) -> None:
+    if is_url(path) or not path or "\0" in path or is_glob(path) or get_suffix(path) in MANIFEST_SUFFIXES:
         return
     try:
         os.stat(path)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise MissingMedia(f"{path}: no such file or folder: check its spelling", source=path, stage="open") from error
     except OSError:
-        pass  # There is something: scanning it says what is wrong.
+        pass  # It exists: the scan reports its error.
 
 
-class _Finder:
-    """Collects what roots give, in their order."""
+class _RootLister:
+    """Lists the groups of roots, in their order."""
 
     def __init__(self, walk: Walk, without: frozenset[str], lists: ListOptions | None, *, by_parent: bool) -> None:
         self.walk = walk
@@ -305,51 +324,50 @@ class _Finder:
         self.num_lists = 0
         self.bad: dict[str, UnreadableMedia] = {}
         self.remarks: list[str] = []
-        self.found: list[Found] = []
+        self.groups: list[ListedGroup] = []
         self.columns = pa.table({})
 
     def add(self, path: str) -> None:
         """Add a root."""
         if is_url(path) or "\0" in path:
-            self.found.append(Found(Group("", [path])))
+            self.groups.append(ListedGroup(PathGroup("", [path])))
         elif os.path.isdir(path):
-            self.found += [Found(group, _is_told_apart(group)) for group in self.walk.folder(path)]
+            self.groups += [ListedGroup(group, _is_walked(group)) for group in self.walk.list_folder(path)]
         elif is_glob(path):
-            groups = glob_groups(path, self.walk, self.without)
-            self.found += [Found(group, _is_told_apart(group), may_repeat=True) for group in groups]
-        elif suffix_of(path) in MANIFEST_SUFFIXES:
+            groups = list_glob(path, self.walk, self.without)
+            self.groups += [ListedGroup(group, _is_walked(group), may_repeat=True) for group in groups]
+        elif get_suffix(path) in MANIFEST_SUFFIXES:
             manifest = read_manifest(path, self.lists)
             self.num_lists += 1
             self.bad |= manifest.bad
-            # Where a list has no label, the name of the folder is the label.
+            # Without a label in the list, the name of the folder is the label.
             missing = None if self.by_parent else manifest.missing_label
             self.remarks += [
                 remark for remark in (manifest.all_missing, manifest.stray_label, missing) if remark is not None
             ]
-            start = self.columns.num_rows if manifest.columns.column_names else BARE
-            self.found.append(Found(Group(manifest.folder, manifest.names), first_column_row=start))
-            self.columns = _joined(self.columns, manifest.columns)
+            start = self.columns.num_rows if manifest.columns.column_names else NO_COLUMN_ROW
+            self.groups.append(ListedGroup(PathGroup(manifest.folder, manifest.names), first_column_row=start))
+            self.columns = _join_columns(self.columns, manifest.columns)
         else:
-            self.found.append(Found(Group("", [path])))
+            self.groups.append(ListedGroup(PathGroup("", [path])))
 
 
-def _is_told_apart(group: Group) -> bool:
-    """Whether it is known where the group's folder really lies, and which of its files are links."""
+def _is_walked(group: PathGroup) -> bool:
     return bool(group.folder) and group.kind == "files"
 
 
-def _joined(first: pa.Table, second: pa.Table) -> pa.Table:
-    """Put the columns of two manifests together; where types differ beyond numbers, both become strings."""
+def _join_columns(first: pa.Table, second: pa.Table) -> pa.Table:
+    """Join the columns of two manifests; columns of different types, except numbers, become strings."""
     if not first.column_names or not second.column_names:
         return first if first.column_names else second
     for name in set(first.column_names) & set(second.column_names):
         kinds = {first.schema.field(name).type, second.schema.field(name).type} - {pa.null()}
         if len(kinds) > 1 and not all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in kinds):
-            first, second = (_as_strings(table, name) for table in (first, second))
+            first, second = (_to_strings(table, name) for table in (first, second))
     return pa.concat_tables([first, second], promote_options="permissive")
 
 
-def _as_strings(table: pa.Table, name: str) -> pa.Table:
+def _to_strings(table: pa.Table, name: str) -> pa.Table:
     at, column = table.column_names.index(name), table.column(name)
     if not pa.types.is_nested(column.type):
         return table.set_column(at, name, column.cast(pa.string()))

@@ -1,12 +1,10 @@
-"""Manifests: lists of media in text, CSV, JSON or Parquet, whose lines become rows and whose columns are kept.
+"""Read manifests: lists of media in text, CSV, JSON or Parquet, whose lines become rows with columns.
 
-Text holds one path a line, or a path that ends like a media file and values behind it, separated by tabs, commas,
-semicolons or blanks. A path may be in double quotes; a line that begins with ``#`` is a comment, if there is no file of
-that name. Where the file holds NULs (``find -print0``), these separate names instead of line ends, and there are
-neither comments nor quotes. CSV may have a header. JSON is a list of objects, or one object a line. Relative paths are
-relative to the list's folder, or to the one that is given.
-
-What is odd about the labels of a list: objects and lists, text among integers, and rows without a label.
+A text list has one path per line, or a path with the ending of a media file and values after it, separated by tabs,
+commas, semicolons or blanks. A path may be in double quotes; a line that begins with ``#`` is a comment, unless there
+is a file of that name. If the list contains NULs (``find -print0``), these separate names instead of line ends, and
+there are no comments or quotes. CSV may have a header. JSON is a list of objects, or one object per line. Relative
+paths start at the list's folder, or at the folder of the options.
 """
 
 from __future__ import annotations
@@ -22,98 +20,102 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from framefeed.catalog._columns import FACTS, decoded
+from framefeed.catalog._columns import FACTS, decode_dictionary
 from framefeed.catalog._names import absolute, escape, is_url, unescape, visible
-from framefeed.catalog.scan._list_columns import ListOptions, built_paths, path_column, renamed
-from framefeed.catalog.scan._list_csv import read_csv, separator_of
+from framefeed.catalog.scan._list_columns import ListOptions, build_paths, find_path_column, rename_columns
+from framefeed.catalog.scan._list_csv import find_separator, read_csv
 from framefeed.catalog.scan._list_json import read_json
 from framefeed.catalog.scan._list_text import (
     Lines,
     ListTable,
     check_paths_alone,
+    has_several_fields,
     has_values,
-    in_utf8,
-    look_like_fields,
-    paths_alone,
     read_lines,
     split_fields,
     split_lines,
+    to_utf8,
+    unquote_paths,
 )
 from framefeed.catalog.scan._list_values import (
     MOST_JSON,
     SAVE_AS_UTF8,
-    brief,
-    first_not_utf8,
-    shortened,
+    find_first_not_utf8,
+    quote,
+    shorten,
     strip_text,
-    typed,
+    to_typed_column,
 )
-from framefeed.catalog.scan._rows import suffix_of
+from framefeed.catalog.scan._rows import get_suffix
 from framefeed.errors import MissingMedia, UnreadableMedia, UsageError
 from framefeed.media import stat_regular
 from framefeed.parallel import try_again_in_shortage
 
 _INTEGER = r"^\s*[-+]?\d+\s*$"
-_MOST_STRAY = 0.2
-"""Share of labels that may be mistakes: where more are text, numbers are names of classes too."""
+_MAX_STRAY_SHARE = 0.2
+"""Largest share of labels that can be mistakes: if more are text, the numbers are names of classes too."""
 _LABEL = "label"
 
 
-def without_nested_labels(found: ListTable) -> ListTable:
-    """Make a row whose label is an object or a list a bad row without a label."""
-    if _LABEL not in found.table.column_names:
-        return found
-    at = found.table.column_names.index(_LABEL)
-    labels = found.table.column(at)
-    scalars = found.scalars.get(at, pa.nulls(len(labels)) if pa.types.is_nested(labels.type) else labels)
+def reject_nested_labels(listed: ListTable) -> ListTable:
+    """Mark rows whose label is an object or a list as bad, and remove the label."""
+    if _LABEL not in listed.table.column_names:
+        return listed
+    at = listed.table.column_names.index(_LABEL)
+    labels = listed.table.column(at)
+    scalars = listed.scalars.get(at, pa.nulls(len(labels)) if pa.types.is_nested(labels.type) else labels)
     bad = {
-        row: f"{found.place(row)}: the label is {_as_json(labels[row].as_py())}, expected text or a number: correct or "
-        "remove it"
+        row: f"{listed.describe_row(row)}: the label is {_format_label(labels[row].as_py())}, expected text or a "
+        "number: correct or remove it"
         for row in pc.indices_nonzero(pc.and_(labels.is_valid(), scalars.is_null())).to_pylist()
     }
-    return replace(found, table=found.table.set_column(at, _LABEL, scalars), bad={**found.bad, **bad}) if bad else found
+    return (
+        replace(listed, table=listed.table.set_column(at, _LABEL, scalars), bad={**listed.bad, **bad})
+        if bad
+        else listed
+    )
 
 
-def _as_json(value: object) -> str:
-    # In a column of several types, an object is JSON text.
+def _format_label(value: object) -> str:
+    # In a column of several types, an object is already JSON text.
     text = value if isinstance(value, str) else json.dumps(value, default=str)
-    return shortened(text, MOST_JSON)
+    return shorten(text, MOST_JSON)
 
 
-def stray_label(found: ListTable) -> str | None:
-    """Say that a label is text though the others are integers, where that is so."""
-    if _LABEL not in found.table.column_names:
+def describe_stray_label(listed: ListTable) -> str | None:
+    """Describe a label that is text although the others are integers; None if there is none."""
+    if _LABEL not in listed.table.column_names:
         return None
-    labels = found.table.column(_LABEL)
+    labels = listed.table.column(_LABEL)
     if not (pa.types.is_string(labels.type) or pa.types.is_large_string(labels.type)):
         return None
     is_label = pc.fill_null(pc.not_equal(pc.utf8_trim_whitespace(labels), ""), False)
     is_integer = pc.fill_null(pc.match_substring_regex(labels, _INTEGER), False)
     count, integers = pc.sum(is_label).as_py() or 0, pc.sum(is_integer).as_py() or 0
     stray = count - integers
-    if not stray or integers < 2 or stray > max(1, _MOST_STRAY * count):
+    if not stray or integers < 2 or stray > max(1, _MAX_STRAY_SHARE * count):
         return None
     row = pc.index(pc.and_(is_label, pc.invert(is_integer)), True).as_py()
-    first = visible(shortened(labels[row].as_py()))
+    first = visible(shorten(labels[row].as_py()))
     others = f" ({stray - 1} more are text too)" if stray > 1 else ""
     return (
-        f"{found.place(row)}: the label {first!r} is text, but {integers} of {count} labels are integers{others}: so "
-        "all labels are text, and this one is a class of its own: correct it, or remove the line"
+        f"{listed.describe_row(row)}: the label {first!r} is text, but {integers} of {count} labels are "
+        f"integers{others}: so all labels are text, and this one is a class of its own: correct it, or remove the line"
     )
 
 
-def missing_label(found: ListTable) -> str | None:
-    """Say how many rows have no label, where the list has a column of labels."""
-    if _LABEL not in found.table.column_names:
+def describe_missing_labels(listed: ListTable) -> str | None:
+    """Describe rows without a label in a list with a column of labels; None if there are none."""
+    if _LABEL not in listed.table.column_names:
         return None
-    labels = found.table.column(_LABEL)
+    labels = listed.table.column(_LABEL)
     is_text = pa.types.is_string(labels.type) or pa.types.is_large_string(labels.type)
     is_missing = pc.or_(labels.is_null(), pc.fill_null(pc.equal(labels, ""), False)) if is_text else labels.is_null()
-    rows = [row for row in pc.indices_nonzero(is_missing).to_pylist() if row not in found.bad]
+    rows = [row for row in pc.indices_nonzero(is_missing).to_pylist() if row not in listed.bad]
     if not rows or len(rows) == len(labels):
         return None
     return (
-        f"{found.place(rows[0])}: the label is empty, as in {len(rows)} of {len(labels)} rows: such rows stay "
+        f"{listed.describe_row(rows[0])}: the label is empty, as in {len(rows)} of {len(labels)} rows: such rows stay "
         "without a label. If they have none, as in a test set, this is fine: select the other rows before "
         "plan_clips(columns=['label']), with catalog.filter(pc.field('label').is_valid()). If it is a mistake, add the "
         "labels"
@@ -125,7 +127,7 @@ CSV_SUFFIXES = frozenset({".csv", ".tsv"})
 JSON_SUFFIXES = frozenset({".json", ".jsonl", ".ndjson"})
 MANIFEST_SUFFIXES = TEXT_SUFFIXES | CSV_SUFFIXES | JSON_SUFFIXES | {".parquet"}
 
-# In lines of names: what makes `names.absolute` do more than to put a folder before a name. A false alarm costs time.
+# Parts of names for which `absolute` does more than to put a folder before the name. A false alarm only costs time.
 _ODD = ("\0", "//", "/./", "/../", "/\n", "/.\n", "/..\n", "\n./", "\n../", "\n.\n", "\n..\n", "\n\n")
 
 
@@ -134,13 +136,13 @@ class Manifest:
     """The lines of a manifest.
 
     Attributes:
-        folder: Absolute path of the folder that the names are relative to; "" where they are complete.
-        names: Path or URL of each line; "" where it has none.
-        columns: Its other columns.
-        bad: What is wrong with lines that do not fit, by the names that stand for them.
-        stray_label: Warning of a label that is text among integers, or None.
-        missing_label: Warning of rows without a label, or None.
-        all_missing: Warning that none of its relative paths exists, or None.
+        folder: Absolute path of the folder that the names are relative to; "" if they are complete.
+        names: Path or URL of each line; "" for a line without one.
+        columns: The other columns.
+        bad: Errors of bad lines, by their names.
+        stray_label: Warning about a label that is text among integers, or None.
+        missing_label: Warning about rows without a label, or None.
+        all_missing: Warning that none of the relative paths exists, or None.
     """
 
     folder: str
@@ -153,16 +155,16 @@ class Manifest:
 
     @property
     def paths(self) -> list[str]:
-        """Absolute path or URL of each line."""
+        """List of the absolute paths or URLs of the lines."""
         return [os.path.join(self.folder, name) for name in self.names] if self.folder else self.names
 
 
 def read_manifest(path: str, options: ListOptions | None = None) -> Manifest:
-    """Read a manifest; its ending says of what kind it is.
+    """Read a manifest; the format depends on its ending.
 
     Args:
         path: Absolute path.
-        options: How to read it; None for what it says itself.
+        options: Options for reading it, or None.
 
     Raises:
         MissingMedia: There is no such file.
@@ -178,184 +180,184 @@ def read_manifest(path: str, options: ListOptions | None = None) -> Manifest:
     except UnreadableMedia as error:
         raise UnreadableMedia(f"list {error}", source=path, stage="open") from error
     try:
-        found = try_again_in_shortage(partial(_read_table, path, options), path, "open")
-        return found if isinstance(found, Manifest) else _manifest(path, found, options)
+        listed = try_again_in_shortage(partial(_read_table, path, options), path, "open")
+        return listed if isinstance(listed, Manifest) else _convert_table(path, listed, options)
     except UsageError as error:
         raise UsageError(f"list {path}: {error}", source=path) from error
     except (pa.ArrowException, OSError, UnicodeError, ValueError, csv.Error) as error:
-        raise UsageError(f"list {path}: not readable as {suffix_of(path)[1:]}: {error}", source=path) from error
+        raise UsageError(f"list {path}: not readable as {get_suffix(path)[1:]}: {error}", source=path) from error
 
 
 def _read_table(path: str, options: ListOptions) -> ListTable | Manifest:
-    """Read a list as columns, or one of names alone."""
-    suffix = suffix_of(path)
+    """Read a list as columns; a text list of paths alone is a manifest already."""
+    suffix = get_suffix(path)
     if suffix == ".parquet":
-        return ListTable(_parquet_table(path))
-    data = in_utf8(_read(path))
+        return ListTable(_read_parquet(path))
+    data = to_utf8(_read_bytes(path))
     if suffix in JSON_SUFFIXES:
         return read_json(data)
     folder = options.folder or os.path.dirname(path)
     if suffix in CSV_SUFFIXES:
         text = os.fsdecode(data)
-        separator = separator_of(text, "\t" if suffix == ".tsv" else ",")
+        separator = find_separator(text, "\t" if suffix == ".tsv" else ",")
         lines = read_lines(data, folder) if separator not in text else Lines([], [])
         if not has_values(lines):
-            is_numbered = any(isinstance(column, int) for column in (options.columns or {}).values())
-            return read_csv(data, separator, _path_names(options), options.wanted, is_numbered=is_numbered)
+            columns = options.columns or {}
+            is_numbered = any(isinstance(column, int) for column in columns.values())
+            path_names = {str(columns.get("path", ""))}
+            return read_csv(data, separator, path_names, options.required_names, is_numbered=is_numbered)
     else:
         lines = read_lines(data, folder)
     if has_values(lines):
         return split_lines(lines)
     if options.columns or options.path_template:
         return split_fields(lines)
-    if lines.texts and look_like_fields(lines.texts):
+    if lines.texts and has_several_fields(lines.texts):
         raise UsageError(
-            f"its first line ({brief(lines.texts[0])}) seems to hold more than a path: say which field is what, as in "
+            f"its first line ({quote(lines.texts[0])}) seems to hold more than a path: say which field is what, as in "
             'columns={"path": 0, "label": 1}; if it is a path as a whole, put the list into a CSV file with one column'
         )
     check_paths_alone(lines, folder)
-    return _manifest_of(path, paths_alone(lines, folder), pa.table({}), options.folder)
+    return _make_manifest(path, unquote_paths(lines, folder), pa.table({}), options.folder)
 
 
-def _read(path: str) -> bytes:
+def _read_bytes(path: str) -> bytes:
     with open(path, "rb") as file:
         return file.read()
 
 
-def _path_names(options: ListOptions) -> set[str]:
-    return {str((options.columns or {}).get("path", ""))}
-
-
-def _parquet_table(path: str) -> pa.Table:
+def _read_parquet(path: str) -> pa.Table:
     table = pq.read_table(path, use_threads=False)
     if b"framefeed" in (table.schema.metadata or {}):
-        # A catalog as a manifest: its facts will be found out anew.
+        # A catalog as a manifest: its sources are surveyed again.
         table = table.select([name for name in table.column_names if name in ("source", "label") or name not in FACTS])
     return table
 
 
-def _manifest(path: str, found: ListTable, options: ListOptions) -> Manifest:
-    if not found.table.column_names:
-        if suffix_of(path) != ".parquet":
-            return Manifest("", [], found.table)
+def _convert_table(path: str, listed: ListTable, options: ListOptions) -> Manifest:
+    if not listed.table.column_names:
+        if get_suffix(path) != ".parquet":
+            return Manifest("", [], listed.table)
         raise UsageError("has no columns: expected one with paths, called path")
-    named = without_nested_labels(renamed(found, options))
-    found = replace(found, bad=named.bad)
-    if suffix_of(path) in CSV_SUFFIXES:
-        found, named = (_with_bare_labels(each, named.table.column_names) for each in (found, named))
+    renamed = reject_nested_labels(rename_columns(listed, options))
+    listed = replace(listed, bad=renamed.bad)
+    if get_suffix(path) in CSV_SUFFIXES:
+        listed, renamed = (_strip_labels(each, renamed.table.column_names) for each in (listed, renamed))
     if options.path_template is not None:
-        used, (names, bad) = "", _built(found, named, options)
-        named = _with_numbers(named, bad, options)
+        path_name, (names, bad) = "", _build_names(listed, renamed, options)
+        renamed = _parse_numbers(renamed, bad, options)
     else:
-        used = path_column(named.table)
-        names, bad = _named(named, used)
-    named = _as_it_stands(named, {"label"})
-    table = named.table
-    if suffix_of(path) != ".parquet":
-        _check_text(named, used)
+        path_name = find_path_column(renamed.table)
+        names, bad = _read_names(renamed, path_name)
+    renamed = _restore_text(renamed, {"label"})
+    table = renamed.table
+    if get_suffix(path) != ".parquet":
+        _check_text(renamed, path_name)
     if bad and len(bad) == len(names):
         raise UsageError(f"no line fits: {bad[min(bad)]}")
-    free = _free_names([other for other in table.column_names if other != used])
-    others = {new: _normal(table.column(other)) for other, new in free.items()}
-    manifest = _manifest_of(path, names, pa.table(others), options.folder)
-    named = replace(named, bad=bad)
-    manifest = _with_bad(path, manifest, named) if bad else manifest
-    stray, missing = stray_label(named), missing_label(named) if suffix_of(path) in CSV_SUFFIXES else None
+    new_names = _rename_fact_columns([name for name in table.column_names if name != path_name])
+    others = {new: _normalize(table.column(name)) for name, new in new_names.items()}
+    manifest = _make_manifest(path, names, pa.table(others), options.folder)
+    renamed = replace(renamed, bad=bad)
+    manifest = _add_bad_rows(path, manifest, renamed) if bad else manifest
+    stray = describe_stray_label(renamed)
+    missing = describe_missing_labels(renamed) if get_suffix(path) in CSV_SUFFIXES else None
+    hint = "; or correct path_template" if options.path_template else ""
     return replace(
         manifest,
-        all_missing=manifest.all_missing
-        and manifest.all_missing + ("; or correct path_template" if options.path_template else ""),
+        all_missing=manifest.all_missing and manifest.all_missing + hint,
         stray_label=stray and f"list {path}: {stray}",
         missing_label=missing and f"list {path}: {missing}",
     )
 
 
-def _with_bare_labels(found: ListTable, names: list[str]) -> ListTable:
+def _strip_labels(listed: ListTable, names: list[str]) -> ListTable:
     """Remove blanks around labels: 'cat ' and 'cat' are one class.
 
     Args:
-        found: The list.
-        names: What its columns are to be called, in order.
+        listed: The list.
+        names: New names of its columns, in order.
     """
     if "label" not in names:
-        return found
+        return listed
     at = names.index("label")
-    name, column = found.table.column_names[at], strip_text(found.table.column(at))
-    return replace(found, table=found.table.set_column(at, name, column))
+    name, column = listed.table.column_names[at], strip_text(listed.table.column(at))
+    return replace(listed, table=listed.table.set_column(at, name, column))
 
 
-def _built(found: ListTable, named: ListTable, options: ListOptions) -> tuple[list[str], dict[int, str]]:
-    """Build the names by the template, and say what is wrong with lines that do not fit."""
-    names, bad = list[str](), dict(found.bad)
-    fields = _fields_of_text(options)
-    found, named = _as_it_stands(found, fields), _as_it_stands(named, fields)
-    for row, built in enumerate(built_paths(found, named.table, options)):
+def _build_names(listed: ListTable, renamed: ListTable, options: ListOptions) -> tuple[list[str], dict[int, str]]:
+    """Build the names by the template, and collect the errors of bad lines."""
+    names, bad = list[str](), dict(listed.bad)
+    # Columns that the template uses as text, and not in a date format such as %Y.
+    fields = set(options.template_fields) - {part.name for part in options.template_parts if "%" in part.spec}
+    listed, renamed = _restore_text(listed, fields), _restore_text(renamed, fields)
+    for row, built in enumerate(build_paths(listed, renamed.table, options)):
         if isinstance(built, UsageError):
             bad.setdefault(row, str(built))
         names.append("" if isinstance(built, UsageError) else built)
     return names, bad
 
 
-def _fields_of_text(options: ListOptions) -> set[str]:
-    """Give the columns that the template writes as they stand, and not in a format of dates such as ``%Y``."""
-    as_dates = {part.name for part in options.template_parts if "%" in part.spec}
-    return set(options.template_fields) - as_dates
-
-
-def _as_it_stands(found: ListTable, names: Collection[str]) -> ListTable:
-    """Put the text of the list in place of values that would be written in another way, such as 1.1 for 1.10."""
-    table = found.table
-    for at, text in found.texts.items():
+def _restore_text(listed: ListTable, names: Collection[str]) -> ListTable:
+    """Replace values that would be written differently, such as 1.1 for 1.10, by the text of the list."""
+    table = listed.table
+    for at, text in listed.texts.items():
         name = table.column_names[at]
         if name in names:
             table = table.set_column(at, name, text)
-    return replace(found, table=table)
+    return replace(listed, table=table)
 
 
-def _with_numbers(found: ListTable, bad: Collection[int], options: ListOptions) -> ListTable:
-    """Make columns numbers that are text because of bad lines alone, and that the template formats as numbers."""
-    table = found.table
+def _parse_numbers(listed: ListTable, bad: Collection[int], options: ListOptions) -> ListTable:
+    """Convert columns that the template formats as numbers, and that are text only because of bad lines."""
+    table = listed.table
     for name in options.number_fields.intersection(table.column_names if bad else ()):
         if pa.types.is_string(table.schema.field(name).type):
             texts = table.column(name).to_pylist()
-            numbers = typed([None if row in bad else text for row, text in enumerate(texts)])
+            numbers = to_typed_column([None if row in bad else text for row, text in enumerate(texts)])
             if not pa.types.is_string(numbers.type):
                 table = table.set_column(table.column_names.index(name), name, numbers)
-    return replace(found, table=table)
+    return replace(listed, table=table)
 
 
-def _named(found: ListTable, used: str) -> tuple[list[str], dict[int, str]]:
-    """Take the names from the column of paths, and say what is wrong with lines that do not fit."""
-    names, bad = [_path_of(value) for value in _text_column(found.table, used).to_pylist()], dict(found.bad)
-    for row, value in found.not_text.get(found.table.column_names.index(used), {}).items():
-        bad[row] = f"{found.place(row)}: the path ({used!r}) is {value}, expected text: correct or remove it"
+def _read_names(listed: ListTable, path_name: str) -> tuple[list[str], dict[int, str]]:
+    values, bad = _get_text_column(listed.table, path_name).to_pylist(), dict(listed.bad)
+    names = [os.fsdecode(value) if isinstance(value, bytes) else unescape(value or "") for value in values]
+    for row, value in listed.not_text.get(listed.table.column_names.index(path_name), {}).items():
+        bad[row] = (
+            f"{listed.describe_row(row)}: the path ({path_name!r}) is {value}, expected text: correct or remove it"
+        )
     if "" in names:
         for row, name in enumerate(names):
             if not name and row not in bad:
-                bad[row] = f"{found.place(row)}: the path ({used!r}) is missing: add it, or remove the line"
+                bad[row] = (
+                    f"{listed.describe_row(row)}: the path ({path_name!r}) is missing: add it, or remove the line"
+                )
     return names, bad
 
 
-def _check_text(found: ListTable, used: str) -> None:
-    """Refuse a list whose values are in an unknown encoding; the bytes of paths may be any."""
-    for name in found.table.column_names:
-        odd = None if name == used else first_not_utf8(found.table.column(name))
+def _check_text(listed: ListTable, path_name: str) -> None:
+    """Check that values, except paths, are UTF-8."""
+    for name in listed.table.column_names:
+        odd = None if name == path_name else find_first_not_utf8(listed.table.column(name))
         if odd is not None:
             row, value = odd
-            raise UsageError(f"{found.place(row)}: the value '{value}' of column {name!r} is not UTF-8: {SAVE_AS_UTF8}")
+            raise UsageError(
+                f"{listed.describe_row(row)}: the value '{value}' of column {name!r} is not UTF-8: {SAVE_AS_UTF8}"
+            )
 
 
-def _with_bad(path: str, manifest: Manifest, found: ListTable) -> Manifest:
-    """Give lines that do not fit a name of their own, so that each is a row with its error."""
+def _add_bad_rows(path: str, manifest: Manifest, listed: ListTable) -> Manifest:
+    """Replace the names of bad lines, so that each is a row with its error."""
     names, errors = manifest.paths, dict[str, UnreadableMedia]()
-    for row, reason in found.bad.items():
-        names[row] = f"{path} {found.name_of(row)}"
+    for row, reason in listed.bad.items():
+        names[row] = f"{path} {listed.name_row(row)}"
         errors[names[row]] = UnreadableMedia(f"{path}: {reason}", source=path, stage="open")
     return replace(manifest, folder="", names=names, bad=errors)
 
 
-def _text_column(table: pa.Table, name: str) -> pa.ChunkedArray:
-    column = decoded(table.column(name))
+def _get_text_column(table: pa.Table, name: str) -> pa.ChunkedArray:
+    column = decode_dictionary(table.column(name))
     if not (_is_string(column.type) or _is_binary(column.type)):
         raise UsageError(
             f'column {name!r} holds {column.type}, not paths: name the column of paths in columns={{"path": ...}}'
@@ -363,38 +365,38 @@ def _text_column(table: pa.Table, name: str) -> pa.ChunkedArray:
     return column
 
 
-def _manifest_of(path: str, names: list[str], columns: pa.Table, given: str | None) -> Manifest:
+def _make_manifest(path: str, names: list[str], columns: pa.Table, given: str | None) -> Manifest:
     folder, text = given or os.path.dirname(path), "\n".join(["", *names, ""])
-    remark = _all_missing(path, names, folder, is_given=given is not None)
-    # A name may hold line ends itself: then lines are no names.
+    remark = _describe_missing_paths(path, names, folder, is_given=given is not None)
+    # A name may contain line ends: then the lines of the text are not the names.
     if text.count("\n") == len(names) + 1 and not any(odd in text for odd in _ODD):
-        # A million names are not taken apart for nothing: `absolute` would only put the folder before each, or not.
+        # Fast for a million names: `absolute` would only put the folder before each, or before none.
         num_complete = text.count("\n/")
         if num_complete in (0, len(names)) and folder != os.sep:
             return Manifest("" if num_complete else folder, names, columns, all_missing=remark)
     return Manifest("", [absolute(name, folder) for name in names], columns, all_missing=remark)
 
 
-def _all_missing(path: str, names: list[str], folder: str, *, is_given: bool) -> str | None:
-    """Say where relative paths start if none of them exists."""
+def _describe_missing_paths(path: str, names: list[str], folder: str, *, is_given: bool) -> str | None:
+    """Explain where relative paths start if none of them exists; else None."""
     if is_url(folder):
         return None
-    # Of a million names, those behind the first that exists are not looked at.
+    # Stops at the first name that exists, of maybe a million.
     if any(os.path.exists(absolute(name, folder)) for name in names if _is_relative(name)):
         return None
     relative = [name for name in names if _is_relative(name)]
     if not relative:
         return None
-    example = f"'{shortened(visible(relative[0]))}'"
-    what = f"none of its {len(relative):,} relative paths exists, for example {example}"
+    example = f"'{shorten(visible(relative[0]))}'"
+    problem = f"none of its {len(relative):,} relative paths exists, for example {example}"
     if len(relative) == 1:
-        what = f"its relative path {example} does not exist"
+        problem = f"its relative path {example} does not exist"
     ending = ""
     if not any(os.path.splitext(name)[1] for name in relative):
         ending = '; if only their ending is missing, add it: columns={"name": 0}, path_template="{name}.mp4"'
     start = f"root={folder}" if is_given else f"the folder of the list ({folder})"
     return (
-        f"list {path}: {what}: relative paths start at {start}; if they start "
+        f"list {path}: {problem}: relative paths start at {start}; if they start "
         'elsewhere, name that folder: scan(..., root="FOLDER"), on the command line --root FOLDER'
         f"{ending}"
     )
@@ -404,27 +406,23 @@ def _is_relative(name: str) -> bool:
     return bool(name) and not name.startswith(os.sep) and not is_url(name)
 
 
-def _path_of(value: str | bytes | None) -> str:
-    return os.fsdecode(value) if isinstance(value, bytes) else unescape(value or "")
-
-
-def _free_names(names: Collection[str]) -> dict[str, str]:
-    """Keep a manifest's columns apart from the facts of the same names, and from each other."""
+def _rename_fact_columns(names: Collection[str]) -> dict[str, str]:
+    """Choose new names for columns that have the names of facts."""
     facts = FACTS.keys() - {"label"}
-    taken = set(names) | facts
-    free = dict[str, str]()
+    used = set(names) | facts
+    new_names = dict[str, str]()
     for name in names:
         new = name
-        while new in taken and (new != name or new in facts):
+        while new in used and (new != name or new in facts):
             new = f"manifest_{new}"
-        taken.add(new)
-        free[name] = new
-    return free
+        used.add(new)
+        new_names[name] = new
+    return new_names
 
 
-def _normal(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Bring a column into a type that comes back from a Parquet file as it went in; an empty string is a null."""
-    column = decoded(column)
+def _normalize(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Convert a column to a type that a Parquet file restores exactly; an empty string becomes null."""
+    column = decode_dictionary(column)
     if _is_binary(column.type):
         texts = [None if value is None else escape(os.fsdecode(value)) for value in column.to_pylist()]
         column = pa.chunked_array([pa.array(texts, pa.string())])

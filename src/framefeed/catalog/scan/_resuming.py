@@ -1,7 +1,4 @@
-"""Going on where an earlier scan stopped: files that are what they were are not opened again.
-
-What is known from before: the old catalog and the journal's pieces, and which of it still holds.
-"""
+"""Resume an earlier scan: reuse results of the old catalog and the journal for files that have not changed."""
 
 from __future__ import annotations
 
@@ -17,28 +14,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from framefeed._arrays import BoolArray, IntArray
-from framefeed.catalog._arrow import gathered
-from framefeed.catalog._assembly import Found
-from framefeed.catalog._catalog_file import as_text, open_catalog
-from framefeed.catalog._columns import Facts, numbered
+from framefeed.catalog._arrow import gather_rows
+from framefeed.catalog._assembly import SurveyedSources
+from framefeed.catalog._catalog_file import format_rate, open_catalog
+from framefeed.catalog._chunks import ChunkResult, SourceGroup, cut_into_chunks, survey_chunks
+from framefeed.catalog._columns import Facts, number_true
 from framefeed.catalog._frame_tables import ROWS_PER_BATCH, FrameTables
-from framefeed.catalog._names import printable, resolved
-from framefeed.catalog._still_rows import SURVEYED, as_times
+from framefeed.catalog._names import printable, resolve_name
+from framefeed.catalog._still_rows import SURVEYED, to_time_column
 from framefeed.catalog._survey import SurveyOptions
-from framefeed.catalog._sweep import Part, Surveyed, chunks_of, sweep
-from framefeed.catalog.scan._journal import JOURNALED, Journal, JournalWriter, Piece
+from framefeed.catalog.scan._journal import JOURNALED, Journal, JournaledRun, JournalWriter
 from framefeed.errors import MediaError
 from framefeed.media import SEQUENCE_CONTAINER, SourceStat, list_folder
 
 
 @dataclass(frozen=True, slots=True)
-class KnownPart:
-    """What one run found.
+class EarlierRun:
+    """Results of one run.
 
     Attributes:
-        column: Gives a column of ``JOURNALED``, read when it is asked for.
+        column: Function that reads a column of ``JOURNALED``.
         num_rows: Number of rows.
-        frames: Batches of frame tables: first a row for each source with an index, in order.
+        frames: Batches of frame tables: a row for each source with an index, in order, and then maybe others.
     """
 
     column: Callable[[str], pa.ChunkedArray]
@@ -46,29 +43,29 @@ class KnownPart:
     frames: Sequence[pa.RecordBatch]
 
     @classmethod
-    def of(cls, piece: Piece) -> KnownPart:
-        """Take a piece of a journal."""
-        facts = pa.Table.from_batches(piece.facts, JOURNALED)
-        return cls(facts.column, facts.num_rows, piece.frames)
+    def of(cls, run: JournaledRun) -> EarlierRun:
+        """Wrap a run of a journal."""
+        facts = pa.Table.from_batches(run.facts, JOURNALED)
+        return cls(facts.column, facts.num_rows, run.frames)
 
 
-class Known:
-    """Facts of sources with their frame tables, the most trusted first: where a source is there twice, that row counts.
+class EarlierResults:
+    """Facts and frame tables of earlier runs; of several rows about one source, the first counts.
 
     Args:
-        parts: What earlier runs found.
+        runs: Earlier runs, the most trusted first.
     """
 
-    def __init__(self, parts: Sequence[KnownPart]) -> None:
-        self._parts = [part for part in parts if part.num_rows]
-        self._num_rows = sum(part.num_rows for part in self._parts)
+    def __init__(self, runs: Sequence[EarlierRun]) -> None:
+        self._runs = [run for run in runs if run.num_rows]
+        self._num_rows = sum(run.num_rows for run in self._runs)
 
     def __len__(self) -> int:
         return self._num_rows
 
     def column(self, name: str) -> pa.ChunkedArray:
         """Read a column of ``JOURNALED``."""
-        chunks = [chunk for part in self._parts for chunk in part.column(name).chunks]
+        chunks = [chunk for run in self._runs for chunk in run.column(name).chunks]
         return pa.chunked_array(chunks, JOURNALED.field(name).type)
 
     @property
@@ -79,42 +76,42 @@ class Known:
     @property
     def frames(self) -> list[pa.RecordBatch]:
         """Batches of frame tables."""
-        return [batch for part in self._parts for batch in part.frames]
+        return [batch for run in self._runs for batch in run.frames]
 
     @property
     def frame_rows(self) -> IntArray:
         """Row in the frame tables of each row, int64 [K]; -1 for none."""
         rows, count = [np.empty(0, np.int64)], 0
-        for part in self._parts:
-            of_part = frame_rows_of(part.column("num_key_frames"))
-            rows.append(np.where(of_part >= 0, of_part + count, -1))
-            count += sum(batch.num_rows for batch in part.frames)
+        for run in self._runs:
+            run_rows = number_frame_rows(run.column("num_key_frames"))
+            rows.append(np.where(run_rows >= 0, run_rows + count, -1))
+            count += sum(batch.num_rows for batch in run.frames)
         return np.concatenate(rows)
 
     def match(self, texts: pa.Array, size: IntArray, mtime_ns: IntArray) -> IntArray:
-        """Find the rows that still hold.
+        """Find the rows of sources that have not changed.
 
         Args:
             texts: Sources.
-            size: Their bytes now; -1 where they cannot be had.
-            mtime_ns: Their modification times now.
+            size: Their current sizes in bytes; -1 if unknown.
+            mtime_ns: Their current modification times.
 
         Returns:
-            For each source the row that is known of it, if size and time are what they were; else -1. int64 [N].
+            Row of each source if its size and time are the same; else -1. int64 [N].
         """
         sources = self.column("source")
         if len(texts) == len(self) and sources.equals(pa.chunked_array([texts])):
             rows = np.arange(len(self), dtype=np.int64)
         else:
-            found = pc.index_in(texts, value_set=sources.combine_chunks())
-            rows = found.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+            indices = pc.index_in(texts, value_set=sources.combine_chunks())
+            rows = indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
         if not len(self):
             return rows
-        same = (self._numbers("bytes")[rows] == size) & (self._numbers("mtime_ns")[rows] == mtime_ns)
-        return np.where((rows >= 0) & (size >= 0) & same, rows, -1)
+        is_same = (self._numbers("bytes")[rows] == size) & (self._numbers("mtime_ns")[rows] == mtime_ns)
+        return np.where((rows >= 0) & (size >= 0) & is_same, rows, -1)
 
-    def others(self, texts: pa.Array) -> int:
-        """How many known rows are of sources that are not among ``texts``."""
+    def count_others(self, texts: pa.Array) -> int:
+        """Count the rows of sources that are not among ``texts``."""
         if not len(self):
             return 0
         return len(self) - int(pc.sum(pc.is_in(self.column("source"), value_set=texts)).as_py())
@@ -124,54 +121,54 @@ class Known:
         return numbers
 
 
-def frame_rows_of(num_key_frames: pa.ChunkedArray) -> IntArray:
-    """Rows in the frame tables that go with facts: one for each row with an index, in order; -1 for the others."""
-    return numbered(num_key_frames.is_valid().to_numpy())
+def number_frame_rows(num_key_frames: pa.ChunkedArray) -> IntArray:
+    """Number the rows that have an index, which are those of the frame tables; -1 for the others."""
+    return number_true(num_key_frames.is_valid().to_numpy())
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class DistinctSources:
     """The distinct sources of a scan.
 
     Attributes:
-        texts: As the catalog names them, [S].
-        parts: What to open, in the same order.
+        texts: Their names in the catalog, [S].
+        groups: The sources to open, in the same order.
         root: Folder that the texts are relative to, or None.
     """
 
     texts: pa.Array
-    parts: Sequence[Part]
+    groups: Sequence[SourceGroup]
     root: str | None = None
 
 
-def what_is_known(target: str | None, journal: Journal, options: SurveyOptions) -> Known:
-    """Read what earlier runs found: the journal's newest first, then the catalog that stands, unless it is None."""
-    pieces = [KnownPart.of(piece) for piece in journal.pieces()]
-    return Known([*pieces[::-1], *_of_catalog(target, options)])
+def read_earlier_results(target: str | None, journal: Journal, options: SurveyOptions) -> EarlierResults:
+    """Read the results of earlier runs: those of the journal, the newest first, then the catalog at ``target``."""
+    runs = [EarlierRun.of(run) for run in journal.read_runs()]
+    return EarlierResults([*runs[::-1], *_read_catalog(target, options)])
 
 
-def _of_catalog(target: str | None, options: SurveyOptions) -> Iterator[KnownPart]:
+def _read_catalog(target: str | None, options: SurveyOptions) -> Iterator[EarlierRun]:
     if target is None or not os.path.exists(target):
         return
-    with suppress(MediaError):  # What cannot be read is found out anew.
+    with suppress(MediaError):  # An unreadable catalog is ignored.
         facts, header, frames = open_catalog(target)
         lacks_frames = frames is None and header.frames_id is not None
-        wanted = (options.depth, options.verify, repr(options.limits), as_text(options.assume_fps))
-        if lacks_frames or (header.depth, header.verify, header.limits, header.assume_fps) != wanted:
+        settings = (options.depth, options.verify, repr(options.limits), format_rate(options.assume_fps))
+        if lacks_frames or (header.depth, header.verify, header.limits, header.assume_fps) != settings:
             return
-        if options.fps is not None and not _has_rate(facts, frames, options.fps):
+        if options.fps is not None and not _has_sequence_rate(facts, frames, options.fps):
             return
         batches = () if frames is None else frames.batches
         numbers = facts.source_numbers
         if not len(numbers) or int(numbers[-1]) == len(numbers) - 1:
-            yield KnownPart(facts.column, facts.num_rows, batches)
+            yield EarlierRun(facts.column, facts.num_rows, batches)
         else:  # Lines of a manifest about one file share its facts.
             first = pa.array(np.unique(numbers, return_index=True)[1])
-            yield KnownPart(lambda name: facts.column(name).take(first), len(first), batches)
+            yield EarlierRun(lambda name: facts.column(name).take(first), len(first), batches)
 
 
-def _has_rate(facts: Facts, frames: FrameTables | None, fps: Fraction) -> bool:
-    """Whether the sequences of a catalog have this rate; all of one scan have the same, and their files no other."""
+def _has_sequence_rate(facts: Facts, frames: FrameTables | None, fps: Fraction) -> bool:
+    """Whether the image sequences of a catalog have this rate; those of one scan all have the same."""
     is_sequence = pc.equal(facts.column("container"), SEQUENCE_CONTAINER).fill_null(False)
     if frames is None:
         return set(facts.column("average_fps").filter(is_sequence).to_pylist()) <= {float(fps)}
@@ -182,17 +179,17 @@ def _has_rate(facts: Facts, frames: FrameTables | None, fps: Fraction) -> bool:
 
 @dataclass(slots=True)
 class Tally:
-    """What a scan took.
+    """Statistics of a scan. The names of the fields are also keys of the command's JSON.
 
     Attributes:
-        known: Sources that were not opened, because they are what they were.
-        surveyed: Sources that were opened.
-        bytes_read: From those.
-        by_library: Pictures whose headers were left to a library.
-        gone: Sources that are known from before and not asked for now.
-        repeated_files: Files that were met again, by a link or a second naming, and gave no row.
-        repeated_folders: Folders that were met again, and not listed again.
-        passed_over: How many files of folders have another ending than media, by ending.
+        known: Number of sources that were not opened, because they have not changed.
+        surveyed: Number of sources that were opened.
+        bytes_read: Bytes read from these.
+        by_library: Number of pictures whose headers a library had to read.
+        gone: Number of sources of the earlier scan that this scan does not include.
+        repeated_files: Number of files that were listed again, by a link or a second name, and gave no row.
+        repeated_folders: Number of folders that were found again, and not listed again.
+        passed_over: Number of files in folders without the ending of a media file, by ending.
     """
 
     known: int = 0
@@ -204,7 +201,7 @@ class Tally:
     repeated_folders: int = 0
     passed_over: Counter[str] = field(default_factory=Counter)
 
-    def count(self, surveyed: Surveyed) -> None:
+    def count(self, surveyed: ChunkResult) -> None:
         """Add a chunk."""
         self.surveyed += len(surveyed)
         self.bytes_read += surveyed.bytes_read
@@ -212,118 +209,116 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What is known after a scan.
+class ResumedSurvey:
+    """Results of a scan that reuses earlier ones.
 
     Attributes:
-        found: Gives what is known of each source.
-        is_unchanged: Whether that is, row by row, what was known before.
-        tally: What it took.
+        collect: Function that returns the results of all sources.
+        is_unchanged: Whether they are, row by row, the earlier results.
+        stats: Statistics of the scan.
     """
 
-    found: Callable[[], Found]
+    collect: Callable[[], SurveyedSources]
     is_unchanged: bool
-    tally: Tally
+    stats: Tally
 
 
-def find_out(sources: Sources, known: Known, journal: Journal | None, options: SurveyOptions) -> Outcome:
-    """Find out what is not known yet.
+def survey_sources(
+    sources: DistinctSources, earlier: EarlierResults, journal: Journal | None, options: SurveyOptions
+) -> ResumedSurvey:
+    """Survey the sources that are new or have changed.
 
     Args:
-        sources: What is wanted.
-        known: What earlier runs found.
-        journal: Where to write down what is found.
-        options: How much to find out.
+        sources: The sources of the scan.
+        earlier: Results of earlier runs.
+        journal: Journal for new results.
+        options: Depth of the survey.
     """
-    if not len(known):
-        held = np.full(len(sources.texts), -1, dtype=np.int64)
+    if not len(earlier):
+        earlier_rows = np.full(len(sources.texts), -1, dtype=np.int64)
     else:
-        held = known.match(sources.texts, *stat_all(sources.parts))
+        earlier_rows = earlier.match(sources.texts, *stat_all(sources.groups))
         if sources.root is not None:
-            held[_of_another_root(sources, known, held)] = -1
-        if len(held) == len(known) and np.array_equal(held, np.arange(len(held))):
-            return Outcome(lambda: Found(known.facts, known.frames), True, Tally(len(held)))
-    missing = np.flatnonzero(held < 0)
-    tally = Tally(len(held) - len(missing), gone=known.others(sources.texts))
-    left = Sources(_taken(sources.texts, missing), list(parts_left(sources.parts, held < 0)))
-    writer = None if journal is None else JournalWriter(journal, left.texts)
+            earlier_rows[_find_moved_failures(sources, earlier, earlier_rows)] = -1
+        if len(earlier_rows) == len(earlier) and np.array_equal(earlier_rows, np.arange(len(earlier_rows))):
+            stats = Tally(len(earlier_rows))
+            return ResumedSurvey(lambda: SurveyedSources(earlier.facts, earlier.frames), True, stats)
+    is_new = earlier_rows < 0
+    num_known = len(is_new) - int(np.count_nonzero(is_new))
+    stats = Tally(num_known, gone=earlier.count_others(sources.texts))
+    texts = sources.texts.take(pa.array(np.flatnonzero(is_new))) if num_known else sources.texts
+    new_sources = DistinctSources(texts, list(select_sources(sources.groups, is_new)))
+    writer = None if journal is None else JournalWriter(journal, new_sources.texts)
     try:
-        with closing(_surveyed(left, writer, options, tally)) as surveyed:
-            new = Found.of(surveyed)
+        with closing(_survey_and_record(new_sources, writer, options, stats)) as chunks:
+            new = SurveyedSources.of(chunks)
     except KeyboardInterrupt as interrupt:
         if journal is None or writer is None:
             raise
         raise KeyboardInterrupt(
-            f"interrupted; the results of {tally.known + writer.num_written:,} of {len(held):,} files are saved in "
+            f"interrupted; the results of {stats.known + writer.num_written:,} of {len(is_new):,} files are saved in "
             f"{journal.folder}: run the same scan again to continue"
         ) from interrupt
-    found = _joined(known, held, new) if tally.known else new
-    return Outcome(lambda: found, False, tally)
+    results = _join_results(earlier, earlier_rows, new) if stats.known else new
+    return ResumedSurvey(lambda: results, False, stats)
 
 
-def _of_another_root(sources: Sources, known: Known, held: IntArray) -> list[int]:
-    """Failed sources whose error names another path than theirs: the folder was moved since."""
-    failed = known.column("error_type").is_valid().to_numpy()
-    places = np.flatnonzero((held >= 0) & failed[held])
-    errors = known.column("error").take(pa.array(held[places])).to_pylist()
-    texts = sources.texts.take(pa.array(places)).to_pylist()
-    paths = (printable(resolved(text, sources.root)) for text in texts)
-    return [place for place, path, error in zip(places.tolist(), paths, errors, strict=True) if path not in error]
+def _find_moved_failures(sources: DistinctSources, earlier: EarlierResults, earlier_rows: IntArray) -> list[int]:
+    """Find failed sources whose error names another path: their folder has been moved."""
+    failed = earlier.column("error_type").is_valid().to_numpy()
+    numbers = np.flatnonzero((earlier_rows >= 0) & failed[earlier_rows])
+    errors = earlier.column("error").take(pa.array(earlier_rows[numbers])).to_pylist()
+    texts = sources.texts.take(pa.array(numbers)).to_pylist()
+    paths = (printable(resolve_name(text, sources.root)) for text in texts)
+    return [number for number, path, error in zip(numbers.tolist(), paths, errors, strict=True) if path not in error]
 
 
-def _surveyed(
-    sources: Sources, writer: JournalWriter | None, options: SurveyOptions, tally: Tally
-) -> Generator[Surveyed]:
-    """Survey sources, each chunk written down before the next is asked for."""
-    start, chunks = 0, list(chunks_of(sources.parts, options))
-    keep = None if writer is None else writer.keep
-    # Closed here: an error's traceback would keep it, and with it the workers, as long as the error is kept.
+def _survey_and_record(
+    sources: DistinctSources, writer: JournalWriter | None, options: SurveyOptions, stats: Tally
+) -> Generator[ChunkResult]:
+    """Survey sources; each chunk is written before the next one is surveyed."""
+    start, chunks = 0, list(cut_into_chunks(sources.groups, options))
+    record = None if writer is None else writer.record
+    # Closed here: otherwise the traceback of a kept error would keep the workers alive.
     with (
         nullcontext() if writer is None else writer,
-        closing(sweep(chunks, options, known=tally.known, keep=keep)) as found,
+        closing(survey_chunks(chunks, options, num_known=stats.known, record=record)) as results,
     ):
-        for surveyed in found:
+        for result in results:
             if writer is not None:
-                writer.write(start, surveyed)
-            start += len(surveyed)
-            tally.count(surveyed)
-            yield surveyed
+                writer.write(start, result)
+            start += len(result)
+            stats.count(result)
+            yield result
 
 
-def _taken(texts: pa.Array, rows: IntArray) -> pa.Array:
-    if len(rows) == len(texts):
-        return texts
-    return texts.take(pa.array(rows))
+def _join_results(earlier: EarlierResults, earlier_rows: IntArray, new: SurveyedSources) -> SurveyedSources:
+    is_new = earlier_rows < 0
+    rows = np.where(is_new, len(earlier) + np.cumsum(is_new) - 1, earlier_rows)
+    facts = pa.concat_tables([earlier.facts, new.facts]).take(pa.array(rows))
+    new_frame_rows = number_frame_rows(new.facts.column("num_key_frames"))
+    count = sum(batch.num_rows for batch in earlier.frames)
+    frame_rows = np.append(earlier.frame_rows, np.where(new_frame_rows >= 0, new_frame_rows + count, -1))[rows]
+    used = frame_rows[frame_rows >= 0]
+    return SurveyedSources(facts, list(gather_rows([*earlier.frames, *new.frames], used, ROWS_PER_BATCH)))
 
 
-def _joined(known: Known, held: IntArray, new: Found) -> Found:
-    """Put what is known and what is new into the order of the sources."""
-    is_new = held < 0
-    rows = np.where(is_new, len(known) + np.cumsum(is_new) - 1, held)
-    facts = pa.concat_tables([known.facts, new.facts]).take(pa.array(rows))
-    of_new = frame_rows_of(new.facts.column("num_key_frames"))
-    count = sum(batch.num_rows for batch in known.frames)
-    frame_rows = np.append(known.frame_rows, np.where(of_new >= 0, of_new + count, -1))[rows]
-    wanted = frame_rows[frame_rows >= 0]
-    return Found(facts, list(gathered([*known.frames, *new.frames], wanted, ROWS_PER_BATCH)))
-
-
-def stat_all(parts: Sequence[Part]) -> tuple[IntArray, IntArray]:
-    """Bytes and mtime_ns of every source without opening it, int64 [S] each; -1 bytes where they cannot be had."""
-    pairs = [_stat_part(part) for part in parts]
+def stat_all(groups: Sequence[SourceGroup]) -> tuple[IntArray, IntArray]:
+    """Get size and mtime_ns of every source without opening it, int64 [S] each; size -1 if unknown."""
+    pairs = [_stat_group(group) for group in groups]
     sizes, times = zip(*pairs, strict=True) if pairs else ((), ())
     empty = np.empty(0, np.int64)
     return np.concatenate([empty, *sizes]), np.concatenate([empty, *times])
 
 
-def _stat_part(part: Part) -> tuple[IntArray, IntArray]:
-    if part.kind == "image_folder":
-        return _stat_folders(part)
-    if part.kind != "files":
-        return np.full(len(part), -1, np.int64), np.full(len(part), -1, np.int64)
+def _stat_group(group: SourceGroup) -> tuple[IntArray, IntArray]:
+    if group.kind == "image_folder":
+        return _stat_folders(group)
+    if group.kind != "files":
+        return np.full(len(group), -1, np.int64), np.full(len(group), -1, np.int64)
     sizes, times = list[int](), list[int]()
-    stat, prefix = os.stat, part.prefix
-    for name in part.names:
+    stat, prefix = os.stat, group.prefix
+    for name in group.names:
         try:
             facts = stat(prefix + name)
         except (OSError, ValueError):
@@ -332,27 +327,27 @@ def _stat_part(part: Part) -> tuple[IntArray, IntArray]:
         else:
             sizes.append(facts.st_size)
             times.append(facts.st_mtime_ns)
-    return np.array(sizes, np.int64), as_times(times)
+    return np.array(sizes, np.int64), to_time_column(times)
 
 
-def _stat_folders(part: Part) -> tuple[IntArray, IntArray]:
-    """What `ImageSequence` says of folders of pictures, each listed and all of its files looked at, none opened."""
-    found = list[SourceStat]()
-    for name in part.names:
+def _stat_folders(group: SourceGroup) -> tuple[IntArray, IntArray]:
+    """Get the same facts of folders of pictures as `ImageSequence`, without opening their files."""
+    stats = list[SourceStat]()
+    for name in group.names:
         try:
-            found.append(list_folder(part.prefix + name).stat)
+            stats.append(list_folder(group.prefix + name).stat)
         except MediaError:
-            found.append(SourceStat(-1))
-    return np.array([each.bytes for each in found], np.int64), as_times([each.mtime_ns or 0 for each in found])
+            stats.append(SourceStat(-1))
+    return np.array([each.bytes for each in stats], np.int64), to_time_column([each.mtime_ns or 0 for each in stats])
 
 
-def parts_left(parts: Sequence[Part], wanted: BoolArray) -> Iterator[Part]:
-    """The parts of parts that are wanted."""
+def select_sources(groups: Sequence[SourceGroup], is_selected: BoolArray) -> Iterator[SourceGroup]:
+    """Select sources of groups by a mask over all of them."""
     start = 0
-    for part in parts:
-        chosen = np.flatnonzero(wanted[start : start + len(part)]).tolist()
-        start += len(part)
-        if len(chosen) == len(part):
-            yield part
-        elif chosen:
-            yield Part(part.prefix, [part.names[place] for place in chosen], part.kind)
+    for group in groups:
+        selected = np.flatnonzero(is_selected[start : start + len(group)]).tolist()
+        start += len(group)
+        if len(selected) == len(group):
+            yield group
+        elif selected:
+            yield SourceGroup(group.prefix, [group.names[number] for number in selected], group.kind)

@@ -1,7 +1,4 @@
-"""Listing: what there is to scan, row by row, without one Python path a row.
-
-Which file names count as media in a folder, by their endings; what a file really is, its bytes tell.
-"""
+"""Listing: the rows of a scan, without a Python path for each row; and the endings of media files."""
 
 from __future__ import annotations
 
@@ -16,24 +13,24 @@ import numpy as np
 import pyarrow as pa
 
 from framefeed._arrays import IntArray
-from framefeed.catalog._names import escape, stored
+from framefeed.catalog._names import escape, to_stored_name
 from framefeed.errors import UnreadableMedia
 from framefeed.media import PICTURE_SUFFIXES
 
-BARE = -1
-"""Stands for the row of the manifests' columns where a row comes from no manifest, or from one without columns."""
+NO_COLUMN_ROW = -1
+"""Column row of a row that comes from no manifest, or from one without columns."""
 _ROWS_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """Rows whose paths begin with one folder, one after the other.
+class PathGroup:
+    """Consecutive rows whose files are in one folder.
 
     Attributes:
         folder: Absolute path without a trailing slash, or "" for rows whose names are complete paths or URLs.
-        names: Path of each row's file from that folder, in row order: where a walk found it, its name; a manifest may
-            name files in subfolders.
-        kind: "image_folder" where the names are those of folders whose pictures are the frames of one video.
+        names: Path of each row's file relative to the folder, in row order: its name if a walk listed it; a manifest
+            may name files in subfolders.
+        kind: "image_folder" if the names are folders whose pictures are the frames of one video.
     """
 
     folder: str
@@ -41,27 +38,27 @@ class Group:
     kind: Literal["files", "image_folder"] = "files"
 
     def paths(self) -> Iterator[str]:
-        """Complete path or URL of each row."""
+        """Iterate over the complete paths or URLs of the rows."""
         prefix = self.folder and self.folder + os.sep
         return (prefix + name for name in self.names)
 
 
 @dataclass(slots=True)
 class Listing:
-    """What there is to scan, row by row: the groups' names, one group after the other.
+    """The rows of a scan: the names of all groups, in order.
 
     Attributes:
         groups: The rows.
         column_rows: Row of ``columns`` that belongs to each row, -1 for none, int64 [N].
-        columns: The columns of all manifests together.
+        columns: Columns of all manifests.
         unlistable: Folders that could not be read, which are rows too.
-        repeated_files: How many rows were left out because the same file has one.
-        repeated_folders: How often a folder was met again, and not listed again.
-        passed_over: How many files of folders have another ending than media, by ending.
-        remarks: What to warn of about the paths and labels of lists.
+        repeated_files: Number of rows that were dropped because their file already has one.
+        repeated_folders: Number of folders that were found again, and not listed again.
+        passed_over: Number of files in folders without the ending of a media file, by ending.
+        remarks: Warnings about the paths and labels of lists.
     """
 
-    groups: list[Group] = field(default_factory=list)
+    groups: list[PathGroup] = field(default_factory=list)
     column_rows: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     columns: pa.Table = field(default_factory=lambda: pa.table({}))
     unlistable: dict[str, UnreadableMedia] = field(default_factory=dict)
@@ -72,63 +69,63 @@ class Listing:
 
     @property
     def num_rows(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return len(self.column_rows)
 
     @property
     def paths(self) -> list[str]:
-        """Absolute path or URL of each row, as a list: for few rows."""
+        """List of the absolute paths or URLs of the rows; for few rows."""
         return list(self.iter_paths())
 
     def iter_paths(self) -> Iterator[str]:
-        """Absolute path or URL of each row."""
+        """Iterate over the absolute paths or URLs of the rows."""
         for group in self.groups:
             yield from group.paths()
 
-    def taken_columns(self) -> pa.Table:
-        """The manifests' columns for each row, null where a row comes from no manifest."""
-        rows = pa.array(self.column_rows, mask=self.column_rows == BARE)
+    def get_columns(self) -> pa.Table:
+        """Get the manifests' columns for each row; null if a row comes from no manifest."""
+        rows = pa.array(self.column_rows, mask=self.column_rows == NO_COLUMN_ROW)
         return self.columns.take(rows) if self.columns.column_names else self.columns
 
-    def texts(self, root: str | None) -> pa.Array:
-        """What the ``source`` column says of each row, as ``names.stored`` gives it for each path, string [N].
+    def make_source_column(self, root: str | None) -> pa.Array:
+        """Make the ``source`` column, with the text of `to_stored_name` for each path, string [N].
 
         Args:
-            root: Folder that paths below it are to be relative to, or None.
+            root: Folder; paths below it are made relative to it. Or None.
         """
         arrays, waiting = list[pa.Array](), list[str]()
         for group in self.groups:
-            waiting += _texts(group, root)
+            waiting += _make_texts(group, root)
             if len(waiting) >= _ROWS_AT_ONCE:
-                arrays.append(_strings(waiting))
+                arrays.append(_to_string_array(waiting))
                 waiting = []
-        return pa.concat_arrays([*arrays, _strings(waiting)])
+        return pa.concat_arrays([*arrays, _to_string_array(waiting)])
 
-    def parents(self) -> pa.DictionaryArray:
-        """Name of the folder in which each row lies, as a label, dictionary<int32, string> [N]."""
+    def label_by_folder(self) -> pa.DictionaryArray:
+        """Label each row by the name of its folder, dictionary<int32, string> [N]."""
         numbers: dict[str, int] = {}
-        found, sizes = list[int](), list[int]()
+        folder_numbers, sizes = list[int](), list[int]()
         for group in self.groups:
-            folders = _folders(group)
-            found += [numbers.setdefault(os.path.basename(folder), len(numbers)) for folder in folders]
+            folders = _list_folders(group)
+            folder_numbers += [numbers.setdefault(os.path.basename(folder), len(numbers)) for folder in folders]
             sizes += [len(group.names)] if len(folders) == 1 else [1] * len(folders)
-        codes = np.repeat(np.array(found, np.int32), sizes)
+        codes = np.repeat(np.array(folder_numbers, np.int32), sizes)
         return pa.DictionaryArray.from_arrays(codes, pa.array([escape(name) for name in numbers], pa.string()))
 
 
-def _folders(group: Group) -> list[str]:
-    """The folder that holds all rows of a group, else that of each row."""
+def _list_folders(group: PathGroup) -> list[str]:
+    """List the one folder of all rows of a group, or the folder of each row."""
     if group.folder and os.sep not in "".join(group.names):
         return [group.folder]
     return [os.path.dirname(path) for path in group.paths()]
 
 
-def _texts(group: Group, root: str | None) -> list[str]:
+def _make_texts(group: PathGroup, root: str | None) -> list[str]:
     if not group.folder and root is None:
         return group.names
     if not group.folder:
-        return [stored(name, root) for name in group.names]
-    # Not escaped yet: `_strings` looks at all of them at once.
+        return [to_stored_name(name, root) for name in group.names]
+    # Names are escaped later, all at once, by `_to_string_array`.
     prefix = group.folder + os.sep
     top = None if root is None else os.path.join(root, "")
     if top is not None and prefix.startswith(top):
@@ -136,7 +133,7 @@ def _texts(group: Group, root: str | None) -> list[str]:
     return [prefix + name for name in group.names]
 
 
-def _strings(texts: Sequence[str]) -> pa.Array:
+def _to_string_array(texts: Sequence[str]) -> pa.Array:
     try:
         return pa.array(texts, pa.string())
     except UnicodeEncodeError:
@@ -190,23 +187,23 @@ VIDEO_SUFFIXES = frozenset(
     )
 )
 # fmt: on
-"""Endings of video files. What counts as media in a folder; what a file really is, its bytes tell."""
+"""Endings by which files in folders count as videos; the type of a file is read from its bytes."""
 
 ALL_MEDIA_SUFFIXES = VIDEO_SUFFIXES | PICTURE_SUFFIXES
 
 
-def suffix_of(name: str) -> str:
-    """Lower-case ending of a file name, with its dot."""
+def get_suffix(name: str) -> str:
+    """Get the lower-case ending of a file name, with its dot."""
     return os.path.splitext(name)[1].lower()
 
 
-def other_endings(names: Sequence[str]) -> list[str]:
-    """Lower-case endings of those file names that are no media's by their ending."""
-    return [ending for name in names if (ending := suffix_of(name)) not in ALL_MEDIA_SUFFIXES]
+def list_other_endings(names: Sequence[str]) -> list[str]:
+    """List the lower-case endings of the file names that do not end like media files."""
+    return [ending for name in names if (ending := get_suffix(name)) not in ALL_MEDIA_SUFFIXES]
 
 
 class Endings:
-    """Endings to look for, quickly: among a million names nothing is split that need not be.
+    """A set of endings, with a fast search among a million names.
 
     Args:
         suffixes: Lower-case endings with their dots.
@@ -214,25 +211,25 @@ class Endings:
 
     def __init__(self, suffixes: Collection[str]) -> None:
         self._suffixes = frozenset(suffixes)
-        self._as_spelt = self._suffixes | {suffix.upper() for suffix in suffixes}
+        self._spellings = self._suffixes | {suffix.upper() for suffix in suffixes}
 
-    def wants(self, name: str) -> bool:
-        """Whether a file name has such an ending; one that is nothing but an ending (``.mp4``) has none."""
-        return suffix_of(name) in self._suffixes
+    def has_ending(self, name: str) -> bool:
+        """Whether a file name has such an ending; ``.mp4`` alone has none."""
+        return get_suffix(name) in self._suffixes
 
     def sorted_names(self, names: Sequence[str]) -> list[str]:
-        """Those of some file names that have such an ending, in the order of their bytes."""
-        as_spelt = self._as_spelt
-        found = [name for name in names if name[name.rfind(".") :] in as_spelt]
-        if len(found) < len(names):
-            found += [name for name in names if name[name.rfind(".") :] not in as_spelt and self.wants(name)]
-        sort_by_bytes(found)
-        hidden, others = bisect_left(found, "."), bisect_left(found, chr(ord(".") + 1))
-        found[hidden:others] = filter(self.wants, found[hidden:others])
-        return found
+        """Select the file names that have such an ending, in the order of their bytes."""
+        spellings = self._spellings
+        selected = [name for name in names if name[name.rfind(".") :] in spellings]
+        if len(selected) < len(names):
+            selected += [name for name in names if name[name.rfind(".") :] not in spellings and self.has_ending(name)]
+        sort_by_bytes(selected)
+        hidden, others = bisect_left(selected, "."), bisect_left(selected, chr(ord(".") + 1))
+        selected[hidden:others] = filter(self.has_ending, selected[hidden:others])
+        return selected
 
 
 def sort_by_bytes(names: list[str]) -> None:
     """Sort names in place, in the order of ``os.fsencode``."""
-    # ASCII is in the order of its bytes as it is; among other names surrogates are not.
+    # Strings sort like their bytes if they are ASCII; surrogates do not.
     names.sort(key=None if "".join(names).isascii() else os.fsencode)

@@ -1,4 +1,4 @@
-"""scan: folders, files and manifests -> Catalog; catalog_of: a few sources -> Catalog in memory."""
+"""Make a catalog of folders, files and lists (scan), or of a few sources in memory (catalog_of)."""
 
 from __future__ import annotations
 
@@ -15,18 +15,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from framefeed._checks import check_path, expected
-from framefeed.catalog._assembly import Rows, Wanted, assemble, catalog_data
+from framefeed.catalog._assembly import ListedRows, build_catalog_data, survey_rows
 from framefeed.catalog._catalog import Catalog, CatalogEntry
-from framefeed.catalog._catalog_file import as_text, check_target, frames_path, open_catalog
-from framefeed.catalog._columns import Label, check_classes, classes_of, decoded, source_numbers
+from framefeed.catalog._catalog_file import check_target, format_rate, get_frames_path, open_catalog
+from framefeed.catalog._chunks import SourceGroup
+from framefeed.catalog._columns import Label, check_classes, decode_dictionary, find_classes, number_sources
 from framefeed.catalog._names import absolute, escape, is_url, printable
-from framefeed.catalog._survey import Depth, Finding, SurveyOptions, survey
-from framefeed.catalog._sweep import Part
+from framefeed.catalog._survey import Depth, SurveyOptions, SurveyResult, survey
 from framefeed.catalog.scan._journal import Journal
 from framefeed.catalog.scan._list_columns import ListOptions
-from framefeed.catalog.scan._listing import Roots, list_roots, listed_roots
-from framefeed.catalog.scan._resuming import Known, Sources, Tally, find_out, parts_left, what_is_known
-from framefeed.catalog.scan._rows import Group, Listing
+from framefeed.catalog.scan._listing import Roots, check_roots, list_roots
+from framefeed.catalog.scan._resuming import (
+    DistinctSources,
+    EarlierResults,
+    Tally,
+    read_earlier_results,
+    select_sources,
+    survey_sources,
+)
+from framefeed.catalog.scan._rows import Listing, PathGroup
 from framefeed.catalog.scan._walk import ImageFolders
 from framefeed.errors import MediaError, UnreadableMedia, UsageError
 from framefeed.index import TimesFrom, Verify
@@ -44,7 +51,7 @@ from framefeed.media import (
 StrPath = str | os.PathLike[str]
 Source = str | bytes | os.PathLike[str] | ImageSequence | CatalogEntry
 _MOST_ROOTS = 3
-"""Named in a message."""
+"""Roots named in a message."""
 
 
 def scan(
@@ -114,7 +121,7 @@ def scan(
         ResourceExhausted: Memory or file descriptors ran out, twice. Results so far are kept, and the next scan
             continues from them.
     """
-    names = listed_roots(roots)
+    names = check_roots(roots)
     if out is not None:
         check_path("out", out, "cat.parquet")
     if root is not None:
@@ -128,12 +135,12 @@ def scan(
     lists = ListOptions(columns, path_template, base)
     known = None if classes is None else check_classes(classes)
     request = ScanRequest(options, out, label_from, base, resume, folders, lists, known)
-    lost = what_is_lost(out, options)
-    if lost is not None:
-        warnings.warn(lost, UserWarning, stacklevel=2)
-    done = scanned(names, request)
-    catalog = done.catalog
-    for remark in done.remarks if len(catalog) else [no_media_in(names)]:
+    loss = what_is_lost(out, options)
+    if loss is not None:
+        warnings.warn(loss, UserWarning, stacklevel=2)
+    result = scanned(names, request)
+    catalog = result.catalog
+    for remark in result.remarks if len(catalog) else [no_media_in(names)]:
         warnings.warn(remark, UserWarning, stacklevel=2)
     if assumed is not None and depth == "frames" and len(catalog) and not count_times(catalog).get("assumed"):
         message = f"assume_fps={assume_fps} was not used: all readable files have times of their own"
@@ -142,7 +149,7 @@ def scan(
 
 
 def no_media_in(names: Sequence[StrPath]) -> str:
-    """Say that roots have no media, and what to look at."""
+    """Explain that roots contain no media, and what to check."""
     if not names:
         return "no media found, because the list of roots is empty: give at least one file, folder or list of files"
     shown = ", ".join(printable(os.fsdecode(name)) for name in names[:_MOST_ROOTS])
@@ -154,11 +161,11 @@ def no_media_in(names: Sequence[StrPath]) -> str:
 
 
 def what_is_lost(out: StrPath | None, options: SurveyOptions) -> str | None:
-    """Say what the catalog at ``out`` knows and the one that replaces it will not; None if there is nothing."""
+    """Explain which facts of the old catalog at ``out`` are lost by this scan; None if none are."""
     if out is None:
         return None
     header = None
-    with suppress(MediaError, ValueError):  # It is read, or refused with a message, later.
+    with suppress(MediaError, ValueError):  # The scan itself reads the file later, and raises the error.
         header = open_catalog(absolute(os.fsdecode(out)))[1]
     if header is None or header.depth != "frames":
         return None
@@ -178,25 +185,24 @@ def what_is_lost(out: StrPath | None, options: SurveyOptions) -> str | None:
 
 
 def count_times(catalog: Catalog) -> dict[TimesFrom, int]:
-    """Count the rows that can be read by where their times come from; pictures have none to count."""
+    """Count the rows that can be read by ``times_from``, without pictures."""
     column = catalog.table.column("times_from").take(pa.array(catalog.usable_rows))
-    counts = pc.value_counts(column.drop_null()).to_pylist()
-    found = {pair["values"]: pair["counts"] for pair in counts}
-    return {tier: found[tier] for tier in get_args(TimesFrom) if tier in found}
+    count_of = {pair["values"]: pair["counts"] for pair in pc.value_counts(column.drop_null()).to_pylist()}
+    return {times_from: count_of[times_from] for times_from in get_args(TimesFrom) if times_from in count_of}
 
 
 @dataclass(frozen=True, slots=True)
 class ScanRequest:
-    """What `scan` was asked for.
+    """Arguments of `scan`.
 
     Attributes:
-        options: How much to find out, and how.
-        out: Where to save the catalog, or None.
+        options: Depth of the survey, and its number of workers.
+        out: Path of the new catalog, or None.
         label_from: "parent" or None.
         root: Folder that paths are stored relative to, or None.
-        resume: Whether what is known from before counts.
+        resume: Whether to reuse earlier results.
         image_folders: "image" or "video".
-        lists: How lists are read.
+        lists: Options for reading lists.
         classes: All labels in the order of their numbers, or None.
     """
 
@@ -215,90 +221,92 @@ class ScanRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Scanned:
-    """A catalog, and what it took to make it.
+class ScanResult:
+    """A catalog, and statistics and warnings of its scan.
 
     Attributes:
         catalog: The catalog.
-        tally: What it took.
-        remarks: What to warn of about the paths and labels of lists.
+        stats: Statistics of the scan.
+        remarks: Warnings about the paths and labels of lists.
     """
 
     catalog: Catalog
-    tally: Tally
+    stats: Tally
     remarks: list[str] = field(default_factory=list)
 
 
-def scanned(roots: Sequence[StrPath], request: ScanRequest) -> Scanned:
-    """Scan, and count; see `scan`."""
+def scanned(roots: Sequence[StrPath], request: ScanRequest) -> ScanResult:
+    """Scan roots without warnings; see `scan`."""
     base = None if request.root is None else absolute(os.fsdecode(request.root))
-    target = None if request.out is None else _checked_target(request.out, roots)
-    own = frozenset[str]() if target is None else frozenset((target, frames_path(target)))
+    target = None if request.out is None else _resolve_target(request.out, roots)
+    own = frozenset[str]() if target is None else frozenset((target, get_frames_path(target)))
     by_parent = request.label_from == "parent"
     listing = list_roots(
         roots, image_folders=request.image_folders, without=own, by_parent=by_parent, lists=request.lists
     )
-    _check_urls(roots)
-    rows = replace(_rows(listing, request.label_from, base), classes=request.classes)
+    for root in map(os.fsdecode, roots):
+        if is_url(root):
+            check_url(root)
+    rows = replace(_make_rows(listing, request.label_from, base), classes=request.classes)
     if rows.classes is not None:
-        classes_of(rows.plain_labels(), rows.classes)  # before hours of scanning
-    sources = _sources(listing, rows)
+        find_classes(rows.plain_labels(), rows.classes)  # Fails before hours of scanning.
+    sources = _list_sources(listing, rows)
     if target is not None:
-        done = _scanned_to(target, rows, sources, request)
+        result = _scan_to_file(target, rows, sources, request)
     else:
-        outcome = find_out(sources, Known([]), None, request.options)
-        done = Scanned(Catalog(catalog_data(rows, outcome.found(), request.options)), outcome.tally)
-    done.tally.repeated_files, done.tally.repeated_folders = listing.repeated_files, listing.repeated_folders
-    done.tally.passed_over = listing.passed_over
-    return replace(done, remarks=listing.remarks)
+        resumed = survey_sources(sources, EarlierResults([]), None, request.options)
+        result = ScanResult(Catalog(build_catalog_data(rows, resumed.collect(), request.options)), resumed.stats)
+    result.stats.repeated_files, result.stats.repeated_folders = listing.repeated_files, listing.repeated_folders
+    result.stats.passed_over = listing.passed_over
+    return replace(result, remarks=listing.remarks)
 
 
-def _check_urls(roots: Sequence[StrPath]) -> None:
-    """Raise for a URL that is named as a root what `probe` raises where no URL, or none of its kind, can be read."""
-    for name in map(os.fsdecode, roots):
-        if is_url(name):
-            check_url(name)
-
-
-def _scanned_to(target: str, rows: Rows, sources: Sources, request: ScanRequest) -> Scanned:
+def _scan_to_file(target: str, rows: ListedRows, sources: DistinctSources, request: ScanRequest) -> ScanResult:
     options = request.options
     settings = {
         "depth": options.depth,
         "verify": options.verify,
         "fps": options.fps and str(options.fps),
         "limits": repr(options.limits),
-        "assume_fps": as_text(options.assume_fps),
+        "assume_fps": format_rate(options.assume_fps),
     }
     with Journal(target, settings) as journal:
         if not request.resume:
             journal.clear()
         try:
-            tally = _brought_up_to_date(target, journal, rows, sources, options, believed=request.resume)
+            stats = _update_catalog(target, journal, rows, sources, options, use_old_catalog=request.resume)
         except UnreadableMedia:
-            # What cannot be read of media is a row: this is the old catalog, a column of which is damaged.
-            tally = _brought_up_to_date(target, journal, rows, sources, options, believed=False)
+            # Unreadable media are rows, so this error is about a damaged column of the old catalog.
+            stats = _update_catalog(target, journal, rows, sources, options, use_old_catalog=False)
         journal.remove()
-    return Scanned(Catalog.open(target, rows.root), tally)
+    return ScanResult(Catalog.open(target, rows.root), stats)
 
 
-def _brought_up_to_date(
-    target: str, journal: Journal, rows: Rows, sources: Sources, options: SurveyOptions, *, believed: bool
+def _update_catalog(
+    target: str,
+    journal: Journal,
+    rows: ListedRows,
+    sources: DistinctSources,
+    options: SurveyOptions,
+    *,
+    use_old_catalog: bool,
 ) -> Tally:
-    """Find out what neither the journal nor, where it is believed, the old catalog knows, and write what is new."""
-    outcome = find_out(sources, what_is_known(target if believed else None, journal, options), journal, options)
-    # Where a scan did not come to its end, there may be more than the two files.
-    if journal.was_left or not (outcome.is_unchanged and _stands(target, rows, options)):
-        Catalog(catalog_data(rows, outcome.found(), options)).to_parquet(target)
-    return outcome.tally
+    """Survey new and changed sources, and write the catalog if it changes."""
+    earlier = read_earlier_results(target if use_old_catalog else None, journal, options)
+    resumed = survey_sources(sources, earlier, journal, options)
+    # An interrupted scan may have left a pending file beside the catalog: writing removes it.
+    if journal.was_left or not (resumed.is_unchanged and _is_up_to_date(target, rows, options)):
+        Catalog(build_catalog_data(rows, resumed.collect(), options)).to_parquet(target)
+    return resumed.stats
 
 
 def catalog_of(sources: Sequence[Source], limits: Limits | None = None, verify: Verify = "proof") -> Catalog:
     """Index a few sources in memory: one row for each, in their order, also for those given twice.
 
     Args:
-        sources: Paths, encoded bytes, image sequences, and catalog entries, whose frame index is taken as it is.
+        sources: Paths, encoded bytes, image sequences, and catalog entries, whose frame index is reused.
         limits: What a file may claim; None is ``Limits()``.
-        verify: As ``build_index`` takes it.
+        verify: As in ``build_index``.
 
     Raises:
         MediaError: A source cannot be indexed.
@@ -306,20 +314,21 @@ def catalog_of(sources: Sequence[Source], limits: Limits | None = None, verify: 
     """
     options = SurveyOptions(verify=verify, workers=0, limits=limits_or_default(limits))
     texts: list[str] = []
-    findings: dict[str, Finding] = {}
+    results: dict[str, SurveyResult] = {}
     buffers: dict[str, bytes | ImageSequence] = {}
     for source in sources:
-        text, opened = _identified(source)
+        text, opened = _identify(source)
         texts.append(text)
         if not isinstance(opened, str):
             buffers[text] = opened
-        if text not in findings:
-            findings[text] = _found(source, opened, options)
-    return Catalog(assemble(Wanted(texts, list(findings.values()), buffers=buffers), options))
+        if text not in results:
+            results[text] = _survey_or_raise(source, opened, options)
+    rows = ListedRows(pa.array(texts, pa.string()), buffers=buffers)
+    return Catalog(survey_rows(rows, list(results.values()), options))
 
 
-def _checked_target(out: StrPath, roots: Sequence[StrPath]) -> str:
-    """Refuse early what would fail after hours of scanning."""
+def _resolve_target(out: StrPath, roots: Sequence[StrPath]) -> str:
+    """Check the path of the new catalog before hours of scanning."""
     if os.fsdecode(out).endswith(os.sep):
         raise UsageError(f"out={os.fsdecode(out)} names a folder: expected a file, such as cat.parquet in it")
     target = absolute(os.fsdecode(out))
@@ -330,10 +339,10 @@ def _checked_target(out: StrPath, roots: Sequence[StrPath]) -> str:
 
 
 def fps_of(image_folders: str, fps: float | Fraction | None) -> Fraction | None:
-    """Check that a rate is given where folders of pictures are videos, and only there.
+    """Check ``image_folders``, and that a rate is given for "video" and not for "image".
 
     Raises:
-        UsageError: It is not so.
+        UsageError: An argument is wrong.
     """
     if image_folders not in get_args(ImageFolders):
         raise expected("image_folders", "'video', 'image' or None", image_folders)
@@ -344,24 +353,24 @@ def fps_of(image_folders: str, fps: float | Fraction | None) -> Fraction | None:
     return None if fps is None else exact_rate(fps)
 
 
-def _rows(listing: Listing, label_from: str | None, root: str | None) -> Rows:
-    columns = listing.taken_columns()
+def _make_rows(listing: Listing, label_from: str | None, root: str | None) -> ListedRows:
+    columns = listing.get_columns()
     labels = columns.column("label") if "label" in columns.column_names else None
     extra = columns.drop_columns(["label"]) if labels is not None else columns
     if label_from == "parent":
-        labels = _parents(listing, labels)
-    texts = listing.texts(root)
+        labels = _fill_labels_from_folders(listing, labels)
+    texts = listing.make_source_column(root)
     if root is not None and len(texts) and pc.all(pc.starts_with(texts, os.sep)).as_py():
         raise UsageError(
             f"root={root}: none of the {len(texts):,} paths is inside this folder, for example {texts[0].as_py()}"
         )
-    # Only lines of a manifest name one file several times: folders and named files do not.
-    numbers = source_numbers(texts) if columns.column_names else None
-    return Rows(texts, numbers, labels, extra if extra.column_names else None, root)
+    # Only a manifest can name one file several times.
+    numbers = number_sources(texts) if columns.column_names else None
+    return ListedRows(texts, numbers, labels, extra if extra.column_names else None, root)
 
 
-def _parents(listing: Listing, labels: pa.ChunkedArray | None) -> pa.ChunkedArray:
-    parents = listing.parents()
+def _fill_labels_from_folders(listing: Listing, labels: pa.ChunkedArray | None) -> pa.ChunkedArray:
+    parents = listing.label_by_folder()
     if labels is None:
         return pa.chunked_array([parents.cast(pa.string())])
     if not labels.null_count:
@@ -369,69 +378,60 @@ def _parents(listing: Listing, labels: pa.ChunkedArray | None) -> pa.ChunkedArra
     return pa.chunked_array([pc.coalesce(labels.cast(pa.string()).combine_chunks(), parents.cast(pa.string()))])
 
 
-def _sources(listing: Listing, rows: Rows) -> Sources:
-    parts = [_part(group, listing.unlistable) for group in listing.groups]
+def _list_sources(listing: Listing, rows: ListedRows) -> DistinctSources:
+    groups = [_make_source_group(group, listing.unlistable) for group in listing.groups]
     if rows.numbers is None:
-        return Sources(rows.texts, parts, rows.root)
+        return DistinctSources(rows.texts, groups, rows.root)
     is_first = np.zeros(len(rows.texts), dtype=bool)
     is_first[np.unique(rows.numbers, return_index=True)[1]] = True
-    return Sources(rows.texts.filter(pa.array(is_first)), list(parts_left(parts, is_first)), rows.root)
+    return DistinctSources(rows.texts.filter(pa.array(is_first)), list(select_sources(groups, is_first)), rows.root)
 
 
-def _part(group: Group, unlistable: Mapping[str, UnreadableMedia]) -> Part:
+def _make_source_group(group: PathGroup, unlistable: Mapping[str, UnreadableMedia]) -> SourceGroup:
     if not group.folder and unlistable and any(name in unlistable for name in group.names):
-        findings = [Finding(error=unlistable[name]) if name in unlistable else name for name in group.names]
-        return Part("", findings, "sources")
-    return Part(group.folder and group.folder + os.sep, group.names, group.kind)
+        sources = [SurveyResult(error=unlistable[name]) if name in unlistable else name for name in group.names]
+        return SourceGroup("", sources, "sources")
+    return SourceGroup(group.folder and group.folder + os.sep, group.names, group.kind)
 
 
-def _stands(target: str, rows: Rows, options: SurveyOptions) -> bool:
-    """Whether the catalog that was saved has these rows, given that the facts of their sources hold."""
+def _is_up_to_date(target: str, rows: ListedRows, options: SurveyOptions) -> bool:
+    """Whether the saved catalog has these rows and settings; the facts of its sources have not changed."""
     with suppress(MediaError):
-        return _has_rows(target, rows, options)
+        facts, header, frames = open_catalog(target)
+        labels = rows.plain_labels()
+        settings = (options.depth, options.verify, repr(options.limits), format_rate(options.assume_fps))
+        is_same = (header.depth, header.verify, header.limits, header.assume_fps) == settings
+        is_same &= tuple(header.classes) == find_classes(labels, rows.classes)
+        is_same &= (frames is None) == (header.frames_id is None)
+        extra = pa.table({}) if rows.extra is None else rows.extra
+        if not is_same or facts.extra_names != extra.column_names:
+            return False
+        columns = {"source": pa.chunked_array([rows.texts]), "label": labels}
+        columns |= {name: decode_dictionary(extra.column(name)) for name in extra.column_names}
+        return all(decode_dictionary(facts.column(name)).equals(column) for name, column in columns.items())
     return False
 
 
-def _has_rows(target: str, rows: Rows, options: SurveyOptions) -> bool:
-    facts, header, frames = open_catalog(target)
-    labels = rows.plain_labels()
-    as_asked = (options.depth, options.verify, repr(options.limits), as_text(options.assume_fps))
-    same = (header.depth, header.verify, header.limits, header.assume_fps) == as_asked
-    same &= tuple(header.classes) == classes_of(labels, rows.classes)
-    same &= (frames is None) == (header.frames_id is None)
-    extra = pa.table({}) if rows.extra is None else rows.extra
-    if not same or facts.extra_names != extra.column_names:
-        return False
-    wanted = {"source": pa.chunked_array([rows.texts]), "label": labels}
-    wanted |= {name: decoded(extra.column(name)) for name in extra.column_names}
-    return all(decoded(facts.column(name)).equals(column) for name, column in wanted.items())
-
-
-def _identified(source: Source) -> tuple[str, str | bytes | ImageSequence]:
-    """The text that stands for a source, and what to open."""
+def _identify(source: Source) -> tuple[str, str | bytes | ImageSequence]:
+    """Convert a source to its text in the catalog, and the source to open."""
     opened = source.source if isinstance(source, CatalogEntry) else source
     media = MediaSource.of(opened)
     if media.kind == "bytes":
         return f"<{len(media.data)} bytes {media.fingerprint()}>", media.data
     if isinstance(media, SequenceSource):
-        # Not its folder alone: several sequences may lie over one, with other rates.
+        # Not only its folder: several sequences of one folder may have different rates.
         return f"<{escape(media.name)}, {media.sequence.digest}>", media.sequence
     if media.kind in ("path", "url"):
         return escape(media.path), media.path
     raise UsageError(f"{media.name}: an open file cannot be sent to a worker: give its path, or its bytes")
 
 
-def _found(source: Source, opened: str | bytes | ImageSequence, options: SurveyOptions) -> Finding:
-    known = _known(source) if isinstance(source, CatalogEntry) else None
-    finding = known or survey(opened, options)
-    if finding.error is not None:
-        raise finding.error
-    return finding
-
-
-def _known(entry: CatalogEntry) -> Finding | None:
-    index = entry.frame_index
-    if index is None or index.identity is None:
-        return None
-    identity = index.identity
-    return Finding(entry.info, index, SourceStat(identity.bytes, identity.mtime_ns), identity.fingerprint)
+def _survey_or_raise(source: Source, opened: str | bytes | ImageSequence, options: SurveyOptions) -> SurveyResult:
+    index = source.frame_index if isinstance(source, CatalogEntry) else None
+    if isinstance(source, CatalogEntry) and index is not None and index.identity is not None:
+        identity = index.identity
+        return SurveyResult(source.info, index, SourceStat(identity.bytes, identity.mtime_ns), identity.fingerprint)
+    result = survey(opened, options)
+    if result.error is not None:
+        raise result.error
+    return result

@@ -1,12 +1,9 @@
-"""The walk of a folder: its media in the order of their paths' bytes, a folder at a time.
+"""List the media of folders and globs in the order of ``sorted(paths, key=os.fsencode)``, without a path for each file.
 
-Entries are sorted once a folder, files by their names and folders by their names with a slash behind them: read out in
-that order, a tree gives the very order of ``sorted(paths, key=os.fsencode)``, without a path for each file.
+The entries of each folder are sorted once: files by their names, folders by their names with a slash after them.
 
-Globs: ``*``, ``?``, ``[...]`` within a name, and ``**`` for any number of folders, as the ``glob`` module has them.
-
-Unlike there, ``**`` enters no linked folders, so that loops end, and a folder that cannot be listed is not left out in
-silence but a row with its error.
+Globs are those of the ``glob`` module: ``*``, ``?``, ``[...]`` within a name, and ``**`` for any number of folders. But
+``**`` does not enter linked folders, so that loops end, and a folder that cannot be listed is a row with its error.
 """
 
 from __future__ import annotations
@@ -23,28 +20,28 @@ from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Literal, NamedTuple, TypeAlias
 
-from framefeed.catalog.scan._rows import Endings, Group, other_endings, sort_by_bytes
+from framefeed.catalog.scan._rows import Endings, PathGroup, list_other_endings, sort_by_bytes
 from framefeed.errors import UnreadableMedia, UsageError
 from framefeed.media import PICTURE_SUFFIXES
 from framefeed.parallel import raise_shortage, try_again_in_shortage
 
 ImageFolders = Literal["image", "video"]
-# What was found, in order; lists that are still empty are filled when their folder has been walked.
-_Parts: TypeAlias = "list[Group | _Parts]"
+# Groups in order; an empty list is filled when its folder is walked.
+_NestedGroups: TypeAlias = "list[PathGroup | _NestedGroups]"
 
 
 @dataclass(slots=True)
-class Walked:
-    """What walks have found out beside their rows.
+class WalkFacts:
+    """Facts about walked folders, besides their rows.
 
     Attributes:
-        seen: Device and number of each folder that was listed, so that none is listed twice.
-        unlistable: Folders that could not be listed, with the reason.
+        seen: Device and inode of each listed folder, so that none is listed twice.
+        unlistable: Errors of folders that could not be listed.
         links: Names of files that are symbolic links, by folder.
-        real_folders: Where a folder really lies, for those found by a way through a link.
-        repeated_folders: How often a folder was met that had been listed, and gave no rows again.
-        is_relisted: Whether a folder that had been listed was listed by another of its names too.
-        passed_over: How many files of folders have another ending than media, by ending.
+        real_folders: Real path of each folder whose path contains a link.
+        repeated_folders: Number of folders that were found again, and not listed again.
+        is_relisted: Whether a folder was listed again under another of its names.
+        passed_over: Number of files without the ending of a media file, by ending.
     """
 
     seen: set[tuple[int, int]] = field(default_factory=set)
@@ -56,36 +53,36 @@ class Walked:
     passed_over: Counter[str] = field(default_factory=Counter)
 
     def real_folder(self, folder: str) -> str:
-        """Where a walked folder really lies."""
+        """Get the real path of a walked folder."""
         return self.real_folders.get(folder, folder)
 
     def note(self, folder: str, real: str, links: set[str]) -> None:
-        """Note where a folder really lies, and which of its files are links."""
+        """Record the real path of a folder, and the names of its links."""
         if real != folder:
             self.real_folders[folder] = real
         if links:
             self.links[folder] = links | self.links.get(folder, set())
 
-    def unlistable_row(self, folder: str, error: OSError) -> Group:
-        """Make a row of a folder that cannot be listed."""
+    def unlistable_row(self, folder: str, error: OSError) -> PathGroup:
+        """Make the row of a folder that cannot be listed."""
         message = f"{folder}: this folder cannot be listed: {error.strerror}"
         self.unlistable[folder] = UnreadableMedia(message, source=folder, stage="open")
-        return Group("", [folder])
+        return PathGroup("", [folder])
 
 
 @dataclass(frozen=True, slots=True)
 class _Folder:
-    """A folder to walk: where it really lies, and where its own row and those of its content belong."""
+    """A folder to walk: its real path, and the lists for its own row and the rows of its content."""
 
     path: str
     real: str
-    row: _Parts = field(default_factory=list)
-    content: _Parts = field(default_factory=list)
+    row: _NestedGroups = field(default_factory=list)
+    content: _NestedGroups = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class _Entries:
-    """The names of plain files in a folder, and everything else in it."""
+    """The names of regular files in a folder, and its other entries."""
 
     names: list[str] = field(default_factory=list)
     others: list[os.DirEntry[str]] = field(default_factory=list)
@@ -95,24 +92,24 @@ class Walk:
     """Lists folders.
 
     Args:
-        suffixes: Lower-case endings of the files that count.
-        image_folders: "video" makes each folder that directly holds pictures one row, and its pictures none.
-        by_parent: List a folder by each of its names, because they are the labels of what it holds.
+        suffixes: Lower-case endings of the files to list.
+        image_folders: "video" makes one row of each folder that directly contains pictures, and none of its pictures.
+        by_parent: List a folder again under each of its names, because these label its files.
     """
 
     def __init__(
         self, suffixes: frozenset[str], image_folders: ImageFolders = "image", *, by_parent: bool = False
     ) -> None:
-        self.walked = Walked()
+        self.facts = WalkFacts()
         self._by_parent = by_parent
         self._files = Endings(suffixes if image_folders == "image" else suffixes - PICTURE_SUFFIXES)
         self._frames = Endings(suffixes & PICTURE_SUFFIXES) if image_folders == "video" else None
 
-    def folder(self, path: str) -> list[Group]:
-        """List a folder and what lies below it; folders that were listed before give nothing.
+    def list_folder(self, path: str) -> list[PathGroup]:
+        """List a folder and everything below it; a folder that was listed before gives nothing.
 
-        Folders that lie here come before linked ones, and these in the order in which they are found: what has several
-        paths is found by the one with the fewest links. A folder that cannot be listed is a row.
+        Real subfolders come before linked ones, and linked ones in the order of their discovery: so a file with several
+        paths is listed by the path with the fewest links. A folder that cannot be listed is a row.
         """
         top, links = _Folder(path, os.path.realpath(path)), deque[_Folder]()
         folders = [top]
@@ -121,111 +118,111 @@ class Walk:
             try:
                 inner, linked = self._list(folder)
             except OSError as error:
-                folder.row.append(self.walked.unlistable_row(folder.path, error))
+                folder.row.append(self.facts.unlistable_row(folder.path, error))
                 continue
             folders += reversed(inner)
             links += linked
-        return _joined([top.row, top.content])
+        return _flatten([top.row, top.content])
 
     def _list(self, folder: _Folder) -> tuple[list[_Folder], list[_Folder]]:
-        """Add a folder's rows, and give its subfolders as `_add` does: none where it was listed before."""
-        facts = try_again_in_shortage(partial(os.stat, folder.path), folder.path, "open")
-        if (facts.st_dev, facts.st_ino) not in self.walked.seen:
-            entries = _entries(folder.path)
-            self.walked.seen.add((facts.st_dev, facts.st_ino))
-            self.walked.passed_over.update(other_endings(_file_names(entries)))
+        """Add the rows of a folder, and return its subfolders as `_add`; none if it was listed before."""
+        stat = try_again_in_shortage(partial(os.stat, folder.path), folder.path, "open")
+        if (stat.st_dev, stat.st_ino) not in self.facts.seen:
+            entries = _list_entries(folder.path)
+            self.facts.seen.add((stat.st_dev, stat.st_ino))
+            self.facts.passed_over.update(list_other_endings(_list_file_names(entries)))
             return self._add(folder, entries)
-        if self._by_parent and not _leads_up(folder):
-            self.walked.is_relisted = True
+        if self._by_parent and not _is_loop(folder):
+            self.facts.is_relisted = True
             self._add_labelled(folder)
         else:
-            self.walked.repeated_folders += 1
+            self.facts.repeated_folders += 1
         return [], []
 
     def _add_labelled(self, folder: _Folder) -> None:
-        """Add the rows whose label is the name of a folder: of its files, and of folders of pictures in it."""
-        inner, linked = self._add(folder, _entries(folder.path))
+        """Add the rows that are labelled by the name of a folder: its files, and folders of pictures in it."""
+        inner, linked = self._add(folder, _list_entries(folder.path))
         if self._frames is not None:
             for subfolder in (*inner, *linked):
-                if not _leads_up(subfolder) and self._holds_frames(_file_names(_entries(subfolder.path))):
-                    subfolder.row.append(_image_folder(subfolder.path))
+                if not _is_loop(subfolder) and self._holds_frames(_list_file_names(_list_entries(subfolder.path))):
+                    subfolder.row.append(_make_image_folder_group(subfolder.path))
 
     def _holds_frames(self, names: list[str]) -> bool:
-        return self._frames is not None and any(map(self._frames.wants, names))
+        return self._frames is not None and any(map(self._frames.has_ending, names))
 
     def _add(self, folder: _Folder, entries: _Entries) -> tuple[list[_Folder], list[_Folder]]:
-        """Put a folder's rows into their places, and give its subfolders: those that lie here, and linked ones."""
-        path, names = folder.path, _file_names(entries)
+        """Add the rows of a folder to its lists, and return its real and its linked subfolders."""
+        path, names = folder.path, _list_file_names(entries)
         inner = [entry for entry in entries.others if entry.is_dir(follow_symlinks=False)]
         linked = [entry for entry in entries.others if entry.is_symlink() and is_folder(entry)]
         if self._holds_frames(names):
-            folder.row.append(_image_folder(path))
+            folder.row.append(_make_image_folder_group(path))
         files = self._files.sorted_names(names)
         links = {entry.name for entry in entries.others if entry.is_symlink()}.intersection(files)
-        self.walked.note(path, folder.real, links)
-        here = _folders_in_order([_Folder(entry.path, os.path.join(folder.real, entry.name)) for entry in inner])
-        elsewhere = _folders_in_order([_Folder(entry.path, os.path.realpath(entry.path)) for entry in linked])
-        _lay_out(folder, files, [*here, *elsewhere])
+        self.facts.note(path, folder.real, links)
+        here = _sort_folders([_Folder(entry.path, os.path.join(folder.real, entry.name)) for entry in inner])
+        elsewhere = _sort_folders([_Folder(entry.path, os.path.realpath(entry.path)) for entry in linked])
+        _order_content(folder, files, [*here, *elsewhere])
         return here, elsewhere
 
 
-def _entries(folder: str) -> _Entries:
+def _list_entries(folder: str) -> _Entries:
     return try_again_in_shortage(partial(_read_entries, folder), folder, "open")
 
 
 def _read_entries(folder: str) -> _Entries:
-    found = _Entries()
-    add = found.names.append
+    listed = _Entries()
+    add = listed.names.append
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_file(follow_symlinks=False):
                 add(entry.name)
             else:
-                found.others.append(entry)
-    return found
+                listed.others.append(entry)
+    return listed
 
 
-def _file_names(entries: _Entries) -> list[str]:
-    """Names of all but folders, and links to folders."""
+def _list_file_names(entries: _Entries) -> list[str]:
+    """List the names of all entries but folders and links to folders."""
     if not entries.others:
         return entries.names
     return entries.names + [entry.name for entry in entries.others if not is_folder(entry)]
 
 
-def _leads_up(folder: _Folder) -> bool:
-    """Whether a link to a folder lies somewhere in that folder: a loop."""
+def _is_loop(folder: _Folder) -> bool:
+    """Whether a folder is a link to a folder that contains it."""
     return (os.path.realpath(os.path.dirname(folder.path)) + os.sep).startswith(os.path.join(folder.real, ""))
 
 
-def _lay_out(folder: _Folder, files: list[str], subfolders: Sequence[_Folder]) -> None:
-    """Put a folder's files and subfolders into the order of their paths' bytes: ``a-b`` < ``a/b`` < ``ab``."""
-    places = [(os.fsencode(subfolder.path), subfolder.row) for subfolder in subfolders]
-    places += [(_place_of_content(subfolder), subfolder.content) for subfolder in subfolders]
+def _order_content(folder: _Folder, files: list[str], subfolders: Sequence[_Folder]) -> None:
+    """Order a folder's files and subfolders by the bytes of their paths: ``a-b`` < ``a/b`` < ``ab``."""
+    entries = [(os.fsencode(subfolder.path), subfolder.row) for subfolder in subfolders]
+    entries += [(_get_content_key(subfolder), subfolder.content) for subfolder in subfolders]
     prefix_size = len(os.fsencode(os.path.join(folder.path, "")))
     start = 0
-    for place, parts in sorted(places, key=itemgetter(0)):
-        end = bisect_left(files, place[prefix_size:], lo=start, key=os.fsencode)
-        folder.content.extend([files_group(folder.path, files[start:end]), parts])
+    for key, parts in sorted(entries, key=itemgetter(0)):
+        end = bisect_left(files, key[prefix_size:], lo=start, key=os.fsencode)
+        folder.content.extend([make_files_group(folder.path, files[start:end]), parts])
         start = end
-    folder.content.append(files_group(folder.path, files[start:] if start else files))
+    folder.content.append(make_files_group(folder.path, files[start:] if start else files))
 
 
-def _folders_in_order(folders: list[_Folder]) -> list[_Folder]:
-    return sorted(folders, key=_place_of_content)
+def _sort_folders(folders: list[_Folder]) -> list[_Folder]:
+    return sorted(folders, key=_get_content_key)
 
 
-def _place_of_content(folder: _Folder) -> bytes:
+def _get_content_key(folder: _Folder) -> bytes:
     return os.fsencode(folder.path + os.sep)
 
 
-def files_group(folder: str, names: list[str]) -> Group:
-    """The rows of files in a folder."""
-    return Group("", [folder + name for name in names]) if folder == os.sep else Group(folder, names)
+def make_files_group(folder: str, names: list[str]) -> PathGroup:
+    """Make the group of files in a folder."""
+    return PathGroup("", [folder + name for name in names]) if folder == os.sep else PathGroup(folder, names)
 
 
-def _image_folder(path: str) -> Group:
+def _make_image_folder_group(path: str) -> PathGroup:
     folder, name = os.path.split(path)
-    return Group("", [path], "image_folder") if folder == os.sep else Group(folder, [name], "image_folder")
+    return PathGroup("", [path], "image_folder") if folder == os.sep else PathGroup(folder, [name], "image_folder")
 
 
 def is_folder(entry: os.DirEntry[str]) -> bool:
@@ -236,9 +233,9 @@ def is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _joined(parts: _Parts) -> list[Group]:
-    """The groups of nested lists in their order; those that turn out to be neighbours of one kind become one."""
-    groups, iterators = list[Group](), [iter(parts)]
+def _flatten(parts: _NestedGroups) -> list[PathGroup]:
+    """List the groups of nested lists in order, and join neighbours of the same folder and kind."""
+    groups, iterators = list[PathGroup](), [iter(parts)]
     while iterators:
         part = next(iterators[-1], None)
         if part is None:
@@ -257,29 +254,29 @@ _MAGIC = re.compile(r"[*?\[]")
 
 
 def is_glob(path: str) -> bool:
-    """Whether a path has wildcards and is not simply the name of something that exists."""
+    """Whether a path has wildcards, and is not the path of an existing file."""
     return _MAGIC.search(path) is not None and not os.path.lexists(path)
 
 
-def glob_groups(pattern: str, walk: Walk, without: frozenset[str] = frozenset()) -> list[Group]:
-    """List what a glob matches, in the order of ``os.fsencode(path)``.
+def list_glob(pattern: str, walk: Walk, without: frozenset[str] = frozenset()) -> list[PathGroup]:
+    """List the matches of a glob, in the order of ``os.fsencode(path)``.
 
-    Files count whatever their ending. A folder that is matched is walked, as if it was named, but for patterns with
-    ``**``, which say themselves what is wanted of each depth.
+    Files match with any ending. A matched folder is walked, as if it was a root, except for patterns with ``**``, which
+    match at each depth themselves.
 
     Args:
         pattern: An absolute path with wildcards.
-        walk: Lists the folders that are matched, and takes notes of links.
-        without: Paths of files that do not count: those that are written themselves.
+        walk: Lists matched folders, and records links.
+        without: Paths of files to ignore: those that the scan writes.
 
     Raises:
         UsageError: It matches nothing.
     """
     *above, last = pattern.split(os.sep)
-    globbing = _Globbing(walk, without)
+    globbing = _GlobMatches(walk, without)
     folders: Iterable[str] = [""]
     for part in above[1:]:
-        folders = dict.fromkeys(inner for folder in folders for inner in globbing.folders(folder, part))
+        folders = dict.fromkeys(inner for folder in folders for inner in globbing.find_folders(folder, part))
     for folder in folders:
         globbing.match(folder, last)
     groups = globbing.groups
@@ -289,38 +286,38 @@ def glob_groups(pattern: str, walk: Walk, without: frozenset[str] = frozenset())
         raise UsageError(
             f"{pattern}: this pattern matches no file: check the names of its folders, and put it in quotes in a shell"
         )
-    groups += [group for folder in globbing.matched_folders for group in walk.folder(folder)]
-    return _groups_in_order(groups)
+    groups += [group for folder in globbing.matched_folders for group in walk.list_folder(folder)]
+    return _sort_groups(groups)
 
 
 @dataclass(slots=True)
-class _Globbing:
-    """What a pattern has matched so far."""
+class _GlobMatches:
+    """Matches of a glob pattern."""
 
     walk: Walk
     without: frozenset[str]
-    groups: list[Group] = field(default_factory=list)
+    groups: list[PathGroup] = field(default_factory=list)
     matched_folders: list[str] = field(default_factory=list)
 
-    def folders(self, folder: str, part: str) -> Iterator[str]:
-        """The folders that one part of a pattern stands for, seen from a folder."""
+    def find_folders(self, folder: str, part: str) -> Iterator[str]:
+        """Find the folders in a folder that match one part of a pattern."""
         if part == _ANY_DEPTH:
             yield from self._below(folder)
         elif not _MAGIC.search(part):
             yield folder + os.sep + part
         else:
-            matches = _matcher(part)
-            yield from (entry.path for entry in self._entries(folder) if matches(entry.name) and entry.is_folder)
+            matches = _compile_pattern(part)
+            yield from (entry.path for entry in self._list_entries(folder) if matches(entry.name) and entry.is_folder)
 
     def match(self, folder: str, part: str) -> None:
-        """Add what the last part of a pattern matches in a folder."""
+        """Add the entries of a folder that match the last part of a pattern."""
         if part == _ANY_DEPTH:
             for inner in self._below(folder):
                 self.match(inner, "*")
             return
-        matches = _matcher(part)
+        matches = _compile_pattern(part)
         names, links = list[str](), set[str]()
-        for entry in self._entries(folder):
+        for entry in self._list_entries(folder):
             if not matches(entry.name) or (self.without and os.path.join(folder, entry.name) in self.without):
                 continue
             if entry.is_folder:
@@ -331,22 +328,22 @@ class _Globbing:
                     links.add(entry.name)
         if names:
             sort_by_bytes(names)
-            self.groups.append(files_group(folder or os.sep, names))
-            self.walk.walked.note(folder, os.path.realpath(folder), links)
+            self.groups.append(make_files_group(folder or os.sep, names))
+            self.walk.facts.note(folder, os.path.realpath(folder), links)
 
     def _below(self, folder: str) -> Iterator[str]:
         folders = [folder]
         while folders:
             folder = folders.pop()
             yield folder
-            entries = self._entries(folder)
+            entries = self._list_entries(folder)
             folders += [
                 entry.path
                 for entry in entries
                 if entry.is_folder and not entry.is_link and not entry.name.startswith(".")
             ]
 
-    def _entries(self, folder: str) -> Iterator[_Entry]:
+    def _list_entries(self, folder: str) -> Iterator[_Entry]:
         folder = folder or os.sep
         try:
             with try_again_in_shortage(partial(os.scandir, folder), folder, "open") as entries:
@@ -356,14 +353,14 @@ class _Globbing:
                     else:
                         yield _Entry(entry.name, entry.path, is_folder(entry), entry.is_symlink())
         except (FileNotFoundError, NotADirectoryError):
-            pass  # A part without wildcards names nothing here.
+            pass  # A part without wildcards need not exist in each folder.
         except OSError as error:
             raise_shortage(error, folder, "open")
-            self.groups.append(self.walk.walked.unlistable_row(folder, error))
+            self.groups.append(self.walk.facts.unlistable_row(folder, error))
 
 
 class _Entry(NamedTuple):
-    """An entry of a folder; only for those that are no plain files there is more than a name."""
+    """An entry of a folder; a regular file has only a name."""
 
     name: str
     path: str = ""
@@ -371,20 +368,24 @@ class _Entry(NamedTuple):
     is_link: bool = False
 
 
-def _matcher(part: str) -> Callable[[str], bool]:
-    """What a part of a pattern matches; hidden names only where it begins with a dot itself."""
+def _compile_pattern(part: str) -> Callable[[str], bool]:
+    """Compile a part of a pattern; it matches hidden names only if it begins with a dot."""
     match = re.compile(fnmatch.translate(part)).match
     if part.startswith("."):
         return lambda name: match(name) is not None
     return lambda name: match(name) is not None and not name.startswith(".")
 
 
-def _groups_in_order(groups: list[Group]) -> list[Group]:
-    """Bring the rows of groups, each in its own order, into the order of their paths' bytes."""
-    groups = sorted(groups, key=_first)
-    if all(_last(group) < _first(later) for group, later in pairwise(groups)):
+def _sort_groups(groups: list[PathGroup]) -> list[PathGroup]:
+    """Sort the rows of groups by the bytes of their paths; each group is sorted already."""
+
+    def get_path(group: PathGroup, number: int = 0) -> bytes:
+        return os.fsencode(os.path.join(group.folder, group.names[number]))
+
+    groups = sorted(groups, key=get_path)
+    if all(get_path(group, -1) < get_path(later) for group, later in pairwise(groups)):
         return groups
-    # A folder's files lie around those of its subfolders.
+    # Files of a subfolder come between those of its folder.
     rows = [
         (os.fsencode(path), name, group)
         for group in groups
@@ -392,14 +393,6 @@ def _groups_in_order(groups: list[Group]) -> list[Group]:
     ]
     rows.sort(key=itemgetter(0))
     return [
-        Group(folder, [name for _, name, _ in part], kind)
+        PathGroup(folder, [name for _, name, _ in part], kind)
         for (folder, kind), part in groupby(rows, lambda row: (row[2].folder, row[2].kind))
     ]
-
-
-def _first(group: Group) -> bytes:
-    return os.fsencode(os.path.join(group.folder, group.names[0]))
-
-
-def _last(group: Group) -> bytes:
-    return os.fsencode(os.path.join(group.folder, group.names[-1]))

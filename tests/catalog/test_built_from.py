@@ -1,4 +1,4 @@
-"""How frames are known: counted without reading the indexes, in words for people."""
+"""Counts of ``built_from``: without reading the indexes, and with descriptions for people."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_counts_are_those_of_the_indexes(verify: str, tmp_path: Path) -> None:
         assert sum(count_known_by(view).values()) == sum(entry.info.kind == "video" for entry in view)
 
 
-def test_every_kind_has_words() -> None:
+def test_every_built_from_has_a_description() -> None:
     assert set(KNOWN_BY_IN_WORDS) == set(get_args(BuiltFrom))
 
 

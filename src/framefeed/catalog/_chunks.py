@@ -1,0 +1,310 @@
+"""Survey many sources: cut them into chunks, give these to workers, and return the results as columns, in order."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from tqdm import tqdm
+
+from framefeed.catalog._columns import FactsBuilder
+from framefeed.catalog._frame_rows import HeaderClaims
+from framefeed.catalog._frame_tables import FrameTableBuilder
+from framefeed.catalog._names import printable
+from framefeed.catalog._still_rows import SURVEYED, StillRows
+from framefeed.catalog._survey import SurveyOptions, SurveyResult, survey
+from framefeed.errors import WorkerLost
+from framefeed.media import ImageSequence
+from framefeed.parallel import ordered_map, thread_budget
+
+
+@dataclass(frozen=True, slots=True)
+class SourceGroup:
+    """Sources of one folder and kind.
+
+    Attributes:
+        prefix: Folder of all of them with its trailing slash, or "".
+        names: File names; or, with kind "sources", paths, encoded bytes and `SurveyResult` objects.
+        kind: "files" were regular files when they were listed, "image_folder" are folders of pictures.
+    """
+
+    prefix: str
+    names: Sequence[Any]
+    kind: Literal["files", "sources", "image_folder"] = "files"
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def sources(self, options: SurveyOptions) -> Sequence[Any]:
+        """List the sources to open."""
+        if self.kind == "image_folder":
+            return [ImageSequence(self.prefix + name, fps=options.fps) for name in self.names]
+        return [self.prefix + name for name in self.names] if self.prefix else self.names
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Sources that one worker surveys.
+
+    Attributes:
+        groups: The sources.
+        start: Number of the first among all sources of the scan.
+    """
+
+    groups: tuple[SourceGroup, ...]
+    start: int = 0
+
+    def __len__(self) -> int:
+        return sum(map(len, self.groups))
+
+
+RecordResult = Callable[[int, SurveyResult], None]
+"""Takes the number of a source among all of the scan, and its result; called in a worker's thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkResult:
+    """Results of the sources of a chunk, as columns.
+
+    Attributes:
+        facts: A row for each source, of ``SURVEYED``.
+        frames: Frame tables: a row for each source that has an index, in order.
+        bytes_read: Bytes read from files; 0 if the system does not count them.
+        by_library: Number of pictures whose headers a library had to read.
+    """
+
+    facts: pa.RecordBatch
+    frames: tuple[pa.RecordBatch, ...] = ()
+    bytes_read: int = 0
+    by_library: int = 0
+
+    def __len__(self) -> int:
+        return int(self.facts.num_rows)
+
+
+def survey_chunk(chunk: Chunk, options: SurveyOptions, record: RecordResult | None = None) -> ChunkResult:
+    """Survey the sources of a chunk, in their order.
+
+    Args:
+        chunk: The sources.
+        options: Depth of the survey.
+        record: Called after each source that is surveyed on its own: all but pictures whose headers are read in
+            batches.
+    """
+    stills, slow = StillRows(options.limits), dict[int, Any]()
+    start, before = 0, count_bytes_read_by_thread()
+    for group in chunk.groups:
+        sources = group.sources(options)
+        if group.kind == "files" and not options.decodes_pictures:
+            num_unread = len(stills.unread)
+            stills.read(sources, start)
+            slow |= {position: sources[position - start] for position in stills.unread[num_unread:]}
+        else:
+            slow |= dict(enumerate(sources, start))
+        start += len(sources)
+    others, frames = tabulate(_survey_each(slow, options, chunk.start, record))
+    pictures = stills.to_batch(count_one_frame=options.depth == "frames")
+    by_library = pc.sum(pc.equal(others.column("kind"), "image")).as_py() or 0
+    facts = _merge_rows(pictures, others, list(slow))
+    return ChunkResult(facts, frames, count_bytes_read_by_thread() - before, by_library)
+
+
+def _survey_each(
+    sources: Mapping[int, Any], options: SurveyOptions, start: int, record: RecordResult | None
+) -> Iterator[SurveyResult]:
+    for position, source in sources.items():
+        result = source if isinstance(source, SurveyResult) else survey(source, options)
+        yield result
+        if record is not None:
+            record(start + position, result)
+
+
+def tabulate(results: Iterable[SurveyResult]) -> tuple[pa.RecordBatch, tuple[pa.RecordBatch, ...]]:
+    """Convert results to columns: facts of ``SURVEYED``, and frame tables of the sources that have an index."""
+    builder, batches = FactsBuilder(), list[pa.RecordBatch]()
+    tables = FrameTableBuilder(batches.append)
+    for result in results:
+        builder.append(result)
+        if result.index is not None:
+            info = result.info
+            claims = HeaderClaims()
+            if info is not None:
+                claims = HeaderClaims(
+                    info.num_frames_from_header, info.duration_seconds_from_header, info.average_fps_from_header
+                )
+            tables.append(result.index, claims)
+    tables.finish()
+    return pa.RecordBatch.from_pydict(builder.columns(), schema=SURVEYED), tuple(batches)
+
+
+def _merge_rows(pictures: pa.RecordBatch, others: pa.RecordBatch, positions_of_others: Sequence[int]) -> pa.RecordBatch:
+    if not others.num_rows:
+        return pictures
+    is_picture = np.ones(pictures.num_rows + others.num_rows, dtype=bool)
+    is_picture[positions_of_others] = False
+    order = np.argsort(np.append(np.flatnonzero(is_picture), positions_of_others))
+    table = pa.Table.from_batches([pictures, others]).take(pa.array(order))
+    return table.combine_chunks().to_batches()[0]
+
+
+def count_bytes_read_by_thread() -> int:
+    """Count the bytes of this thread's read calls so far; 0 if the system does not count them (proc_pid_io(5))."""
+    try:
+        with open("/proc/thread-self/io", "rb") as counters:
+            return int(counters.readline().split()[1])  # rchar
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+CHUNK_WEIGHT = 8192
+"""Weight of a chunk: 60 ms of pictures' headers, or 8 videos."""
+VIDEO_WEIGHT = 1024
+DECODED_WEIGHT = 32
+"""Weight of a picture that is decoded: a chunk of them takes about a second."""
+IN_FLIGHT_PER_WORKER = 4
+"""Enough chunks that workers stay busy while a slow file delays the ordered results, few enough to hold in memory."""
+MIN_PICTURES_FOR_PROCESSES = 200_000
+"""The headers of so many pictures take about 2 s, longer than to start a process and import into it, 0.7 s."""
+MAX_BYTES_IN_FLIGHT = 256 * 2**20
+_MIN_FILES_FOR_UNIT_SCALE = 100_000
+"""From this number of files on, the progress bar counts in thousands."""
+_PICTURE_ENDINGS = frozenset(
+    ending for low in ("jpg", "peg", "jpe", "fif", "png", "ebp", "gif", "bmp", "dib", "tif", "iff")
+    for ending in (low, low.upper())
+)  # fmt: skip
+"""The last three letters of names of picture files."""
+
+
+def cut_into_chunks(groups: Iterable[SourceGroup], options: SurveyOptions) -> Iterator[Chunk]:
+    """Cut groups of sources into chunks of about ``CHUNK_WEIGHT``."""
+    picture_weight = DECODED_WEIGHT if options.decodes_pictures else 1
+    chunk: list[SourceGroup] = []
+    first, weight_left = 0, CHUNK_WEIGHT
+    for group in groups:
+        start = 0
+        while start < len(group):
+            count, weight_left = _count_fitting_names(group, start, weight_left, picture_weight)
+            chunk.append(replace(group, names=group.names[start : start + count]))
+            start += count
+            if weight_left <= 0:
+                yield (full := Chunk(tuple(chunk), first))
+                chunk, first, weight_left = [], first + len(full), CHUNK_WEIGHT
+    if chunk:
+        yield Chunk(tuple(chunk), first)
+
+
+def _count_fitting_names(group: SourceGroup, start: int, weight_left: int, picture_weight: int) -> tuple[int, int]:
+    """Count the names from ``start`` on that fill a chunk, at least one; and the weight that is left."""
+    names = group.names[start : start + -(-weight_left // picture_weight)]
+    if group.kind == "files" and _PICTURE_ENDINGS.issuperset(name[-3:] for name in names):
+        return len(names), weight_left - len(names) * picture_weight
+    count = 0
+    for name in names:
+        is_picture = group.kind == "files" and name[-3:] in _PICTURE_ENDINGS
+        weight_left -= picture_weight if is_picture else VIDEO_WEIGHT
+        count += 1
+        if weight_left <= 0:
+            break
+    return count, weight_left
+
+
+def survey_chunks(
+    chunks: Sequence[Chunk], options: SurveyOptions, *, num_known: int = 0, record: RecordResult | None = None
+) -> Generator[ChunkResult]:
+    """Survey chunks, and return their results in order.
+
+    Args:
+        chunks: The sources.
+        options: Depth of the survey, and its number of workers.
+        num_known: Number of other sources that need no survey: the progress bar begins there.
+        record: Called in the worker threads after each source that is surveyed on its own. Processes do not call it:
+            they return whole chunks only.
+
+    Raises:
+        WorkerLost: A worker process died.
+    """
+    total = num_known + sum(map(len, chunks))
+    shown = sys.stderr.isatty() if options.progress is None else options.progress
+    workers, kind = choose_workers(chunks, options)
+    work = partial(survey_chunk, options=options)
+    results = ordered_map(
+        work if kind == "processes" else partial(work, record=record),
+        chunks,
+        workers=workers,
+        kind=kind,
+        max_in_flight=IN_FLIGHT_PER_WORKER * max(1, workers),
+        max_bytes=MAX_BYTES_IN_FLIGHT,
+        size_of=_count_bytes,
+    )
+    # Not with tqdm's disable=True, which starts a thread, too.
+    bar = tqdm(
+        total=total, initial=num_known, unit="file", unit_scale=total >= _MIN_FILES_FOR_UNIT_SCALE, file=sys.stderr
+    ) if shown else nullcontext()  # fmt: skip
+    read = failed = 0
+    with results, bar as visible_bar, _naming_lost_files(chunks):
+        for result in results:
+            yield result
+            if visible_bar is not None:
+                read += result.bytes_read
+                failed += len(result) - pc.sum(result.facts.column("error_type").is_null()).as_py()
+                visible_bar.set_postfix_str(f"{read / 1e6:,.1f} MB read, {failed:,} failed", refresh=False)
+                visible_bar.update(len(result))
+
+
+@contextmanager
+def _naming_lost_files(chunks: Sequence[Chunk]) -> Iterator[None]:
+    """Add the names of the files that a lost process was reading, and a remedy."""
+    try:
+        yield
+    except WorkerLost as error:
+        if error.position is None:
+            raise WorkerLost(
+                f"no thread could be started ({error.__cause__}): raise the limit on memory or on threads (ulimit -v, "
+                "ulimit -u), or scan with workers=1 (--workers 1), which starts no threads",
+                stage=error.stage,
+            ) from error
+        chunk = chunks[error.position]
+        first, last = (
+            printable(f"{group.prefix}{group.names[number]}")
+            for group, number in ((chunk.groups[0], 0), (chunk.groups[-1], -1))
+        )
+        raise WorkerLost(
+            f"{error.__cause__} while it read {len(chunk)} files, from {first} to {last}: run the same scan again, "
+            "which continues where it stopped if it has out=...; with workers=1 (--workers 1) it uses no processes",
+            position=error.position,
+            stage=error.stage,
+        ) from error
+
+
+def choose_workers(chunks: Sequence[Chunk], options: SurveyOptions) -> tuple[int, str]:
+    """Choose the number and kind of workers; 0 works in the calling thread.
+
+    Headers of pictures are read in Python, where threads are no faster; processes are, once the headers take longer
+    than their start. Videos are mostly read by libav, which threads run in parallel.
+    """
+    workers = min(thread_budget().threads if options.workers is None else options.workers, len(chunks))
+    files = sum(map(len, chunks))
+    pictures = sum(map(_count_pictures, chunks))
+    if workers < 2 or (pictures == files and pictures < MIN_PICTURES_FOR_PROCESSES):
+        return 0, "threads"
+    return workers, "processes" if pictures >= MIN_PICTURES_FOR_PROCESSES else "threads"
+
+
+def _count_pictures(chunk: Chunk) -> int:
+    """Count the files with the ending of a picture; a large chunk has almost nothing else."""
+    size = len(chunk)
+    if size > CHUNK_WEIGHT // 2:
+        return size
+    files = (name for group in chunk.groups if group.kind == "files" for name in group.names)
+    return sum(name[-3:] in _PICTURE_ENDINGS for name in files)
+
+
+def _count_bytes(surveyed: ChunkResult) -> int:
+    return int(surveyed.facts.nbytes + sum(batch.nbytes for batch in surveyed.frames))
