@@ -2,14 +2,21 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from framefeed.cache.prefill._build import FILE_NAME, Claims
+import pytest
+
+from framefeed.cache._frame_cache import FrameCache
+from framefeed.cache.prefill._build import FILE_NAME, Claims, build
+from framefeed.cache.store._format import Kind, StoredFrame
+from framefeed.plan import EveryFrame, plan_clips
 from tests.conftest import CHECKOUT
+from tests.load.media import catalog
 
 OTHER = """
 import sys
@@ -100,6 +107,28 @@ def test_the_folder_is_made_for_its_owner_alone(tmp_path: Path) -> None:
     with Claims(os.fspath(folder), "plan"):
         assert folder.stat().st_mode & 0o777 == 0o700
         assert (folder / FILE_NAME).stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(("shared", "folder_mode", "file_mode"), [(False, 0o700, 0o600), (True, 0o777, 0o666)])
+@pytest.mark.parametrize("first", ["build", "store"])
+def test_a_folder_has_the_same_modes_whether_a_build_or_the_store_makes_it(
+    first: str, shared: bool, folder_mode: int, file_mode: int, tmp_path: Path
+) -> None:
+    folder = tmp_path / "cache"
+    plan = plan_clips(catalog(), EveryFrame(), seed=0, size=(24, 32))
+    umask = os.umask(0)
+    try:
+        with FrameCache(folder, shared=shared) as cache:
+            if first == "store":
+                frame = StoredFrame(0, Kind("raw", "rgb24 1x1"), bytes(3), 3)
+                assert cache.store.add(bytes(16), "{}", [frame])
+            assert build(plan, cache, workers=0, progress=False).frames_stored
+    finally:
+        os.umask(umask)
+    assert stat.S_IMODE(folder.stat().st_mode) == folder_mode
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
+    assert FILE_NAME in modes
+    assert set(modes.values()) == {file_mode}
 
 
 def test_any_number_of_groups(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from tqdm import tqdm
 from framefeed._checks import check_integer, expected
 from framefeed.cache._demand import Gathering, Group, Piece, gathered
 from framefeed.cache._frame_cache import FrameCache
+from framefeed.cache.store._folder import file_mode, make_folder
 from framefeed.decode import ClipSlot, Decoder, as_decoder
 from framefeed.errors import CacheError, ResourceExhausted, UsageError
 from framefeed.index import FrameIndex, holds_pictures
@@ -51,20 +52,25 @@ class Claims:
         folder: Of the cache; made where it is missing.
         work: What the groups are numbered in: builders with the same text have the same groups.
         patience_seconds: How long to wait for others, at most.
+        shared: Whether other users may use the folder and the lock file.
     """
 
-    def __init__(self, folder: str, work: str, patience_seconds: float = PATIENCE_SECONDS) -> None:
+    def __init__(
+        self, folder: str, work: str, patience_seconds: float = PATIENCE_SECONDS, *, shared: bool = False
+    ) -> None:
         digest = int.from_bytes(blake2b(work.encode(), digest_size=8).digest())
         self._base = digest % (1 << _PLAN_BITS) << _GROUP_BITS
         self._folder = folder
+        self._shared = shared
         self._file = -1
         self._patience = patience_seconds
 
     def __enter__(self) -> Self:
         with suppress(OSError):
-            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            make_folder(self._folder, shared=self._shared)
             path = os.path.join(self._folder, FILE_NAME)
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            self._file = os.open(path, flags, file_mode(shared=self._shared))
         return self
 
     def __exit__(
@@ -384,7 +390,7 @@ def _filled(filler: Filler, work: tuple[EpochPlan, int, FrameCache], workers: in
                 claims.wait(group.number)
                 yield group
 
-    with Claims(cache.path, name) as claims:
+    with Claims(cache.path, name, shared=cache.options.shared) as claims:
         yield from _worked_on(filler, _while_filling(unclaimed(), cache), workers)
         if elsewhere and cache.is_filling:
             cache.flush()

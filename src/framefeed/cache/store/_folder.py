@@ -200,14 +200,15 @@ class Folder:
             CacheError: The folder cannot be trusted.
             OSError: It cannot be written to.
         """
-        _make(self.path, 0o777 if self._options.shared else 0o700)
+        make_folder(self.path, shared=self._options.shared)
         self.check()
         with self._locked():
             remove_unclaimed(self.path, PART, kept="")
             name = f"frames-{secrets.token_hex(16)}"
             room = self._room(needed)
             path = self.file(f"{name}.{room}.part")
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, self._mode)
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            descriptor = os.open(path, flags, file_mode(shared=self._options.shared))
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BaseException:
@@ -251,10 +252,6 @@ class Folder:
                 if stat.S_ISREG(os.lstat(self.file(name)).st_mode):
                     os.unlink(self.file(name))
 
-    @property
-    def _mode(self) -> int:
-        return 0o666 if self._options.shared else 0o600
-
     def _room(self, needed: int) -> int:
         wanted = max(needed, self._options.segment_bytes)
         if self._options.max_bytes is None:
@@ -273,7 +270,7 @@ class Folder:
             OSError: It cannot be done, or another process keeps the lock: that takes milliseconds, unless it hangs.
         """
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(self.file(_LOCK), flags, self._mode)
+        descriptor = os.open(self.file(_LOCK), flags, file_mode(shared=self._options.shared))
         try:
             _lock(descriptor)
             yield
@@ -284,14 +281,24 @@ class Folder:
             os.close(descriptor)
 
 
-def _make(path: str, mode: int) -> None:
-    """Make a folder, and those it is in, so that a loss of power does not undo it."""
+def file_mode(*, shared: bool) -> int:
+    """Return the mode of new files in the folder of a cache, before the umask."""
+    return 0o666 if shared else 0o600
+
+
+def make_folder(path: str, *, shared: bool) -> None:
+    """Make the folder of a cache and its missing parents, so that they outlast a loss of power.
+
+    Args:
+        path: The folder.
+        shared: Give the folder the mode that the umask allows; else only its owner may use it.
+    """
     if os.path.isdir(path):
         return
     above = os.path.dirname(os.path.abspath(path))
-    _make(above, 0o777)
+    make_folder(above, shared=True)
     with suppress(FileExistsError):
-        os.mkdir(path, mode)
+        os.mkdir(path, 0o777 if shared else 0o700)
     with suppress(OSError):  # One that may be entered, but not read, cannot be flushed.
         _flush(above)
 
