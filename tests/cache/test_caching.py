@@ -329,7 +329,7 @@ def test_C03_only_a_strict_cache_sees_a_change_that_leaves_no_mark(
     packet = int(np.flatnonzero(of.index.packets.offset <= place).max())
     hurt = int(of.index.frame_packet.tolist().index(packet))
     before = path.stat()
-    for name in ("stamp_of", "lasting_stamp_of"):
+    for name in ("read_stamp", "read_lasting_stamp"):
         monkeypatch.setattr(_keys, name, lambda path: 7)
     for number, (strict, codec, memory) in enumerate(product((False, True), ("raw", "lz4"), (0, 10**7))):
         with FrameCache(tmp_path / f"c{number}", codec=codec, strict=strict, memory_bytes=memory) as cache:
@@ -599,7 +599,7 @@ def test_C09_a_source_that_cannot_be_hashed_is_decoded_all_the_same(
     def failing(self: Any, ordinals: Any) -> Any:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("framefeed.cache._keys.Evidence.contents", failing)
+    monkeypatch.setattr("framefeed.cache._keys.SourceCheck.hash_contents", failing)
     for form in ("output", "planes"):
         with FrameCache(tmp_path / form, form=form, strict=True) as cache:  # type: ignore[arg-type]
             for _ in range(2):

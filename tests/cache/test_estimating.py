@@ -14,13 +14,13 @@ import pytest
 
 import framefeed.cache._demand
 import framefeed.cache.prefill._sampling
-from framefeed.cache._choosing import FRAME_OVERHEAD, PIECE_OVERHEAD
-from framefeed.cache._demand import Gathering, Outlook, outlook
+from framefeed.cache._choosing import FRAME_OVERHEAD, RUN_OVERHEAD
+from framefeed.cache._demand import Gathering, PlanDemand, outlook
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache.codecs._auto import CodecFigures
 from framefeed.cache.codecs._registry import codec_named, known_codecs
-from framefeed.cache.prefill._estimate import CLIP_SECONDS, CacheEstimate, Room, estimate, estimated
-from framefeed.cache.prefill._sampling import Decoded
+from framefeed.cache.prefill._estimate import CLIP_SECONDS, CacheEstimate, Room, estimate, scale_up
+from framefeed.cache.prefill._sampling import SampleCounts
 from framefeed.catalog.scan import scan
 from framefeed.errors import UsageError
 from framefeed.plan import AtSeconds, Dense, EpochPlan, EveryFrame, RandomCrop, RandomSegments, Uniform, plan_clips
@@ -30,8 +30,8 @@ from tests.cache.test_building import quiet
 from tests.fakes import FakeCatalog, FlatDecoder, steady_index
 from tests.load.media import plan_of
 
-FOUND = Outlook(clips=100, clip_frames=800, frames=500, pictures=2000, pieces=50, varies=False, frames_at_most=5000)
-DECODED = Decoded(clips=5, failed=0, error=None, clip_frames=40, decode_seconds=4.0, fill_seconds=3.0, pictures=300,
+DEMAND = PlanDemand(clips=100, clip_frames=800, frames=500, pictures=2000, pieces=50, varies=False, frames_at_most=5000)
+SAMPLE = SampleCounts(clips=5, failed=0, error=None, clip_frames=40, decode_seconds=4.0, fill_seconds=3.0, pictures=300,
                   fill_cpu_seconds=1.5)  # fmt: skip
 FIGURES = [
     CodecFigures("raw", True, 20, 40_000, 40_000, 0.04, 0.2),
@@ -42,8 +42,8 @@ FIGURES = [
 MEMORY = Room(2, memory_bytes=1 << 40)
 
 
-def of(found: Outlook = FOUND, decoded: Decoded = DECODED, room: Room | None = None) -> CacheEstimate:
-    return estimated(found, "output", (decoded, FIGURES), room or Room(workers=2))
+def of(found: PlanDemand = DEMAND, decoded: SampleCounts = SAMPLE, room: Room | None = None) -> CacheEstimate:
+    return scale_up(found, "output", decoded, FIGURES, room or Room(workers=2))
 
 
 # --- the multiplication -------------------------------------------------------------------------------
@@ -51,8 +51,8 @@ def of(found: Outlook = FOUND, decoded: Decoded = DECODED, room: Room | None = N
 
 def test_what_is_multiplied() -> None:
     raw, small = of().codecs
-    assert raw.nbytes == 500 * (2000 + FRAME_OVERHEAD) + 50 * PIECE_OVERHEAD
-    assert small.nbytes == 500 * (200 + FRAME_OVERHEAD) + 50 * PIECE_OVERHEAD
+    assert raw.nbytes == 500 * (2000 + FRAME_OVERHEAD) + 50 * RUN_OVERHEAD
+    assert small.nbytes == 500 * (200 + FRAME_OVERHEAD) + 50 * RUN_OVERHEAD
     assert raw.build_seconds == pytest.approx((2000 * 3.0 / 300 + 500 * 0.04 / 20) / 2 + 100 * CLIP_SECONDS)
     assert small.build_seconds == pytest.approx((2000 * 3.0 / 300 + 500 * 0.4 / 20) / 2 + 100 * CLIP_SECONDS)
     assert small.build_cpu_seconds == pytest.approx(2000 * 1.5 / 300 + 500 * 0.4 / 20 + 100 * CLIP_SECONDS)
@@ -100,10 +100,10 @@ def test_why_a_codec() -> None:
     quick = [replace(FIGURES[0], read_seconds=0.01), FIGURES[1]]
     for room, codec in [(MEMORY, "raw"), (replace(MEMORY, max_bytes=200_000), "zstd:1"),
                         (replace(MEMORY, free_bytes=150_000, bytes_there=50_000), "zstd:1")]:  # fmt: skip
-        said = estimated(FOUND, "output", (DECODED, quick), room)
+        said = scale_up(DEMAND, "output", SAMPLE, quick, room)
         assert said.codec == codec
         assert ("the only codec with which all frames fit the budget" in said.reason) is (codec == "zstd:1")
-    asked = estimated(FOUND, "output", (DECODED, FIGURES[:1]), Room(2))
+    asked = scale_up(DEMAND, "output", SAMPLE, FIGURES[:1], Room(2))
     assert (asked.codec, asked.reason) == ("raw", "raw: the codec that was given")
 
 
@@ -125,13 +125,13 @@ def test_what_is_said() -> None:
     assert said[8].startswith("the frames of these clips fit: ")
     assert len(said) == 9
     assert max(map(len, said)) <= 140
-    varying = str(of(replace(FOUND, varies=True)))
+    varying = str(of(replace(DEMAND, varies=True)))
     assert "each epoch needs other frames: all epochs together need up to 5,000 frames, 2.7 MB: they fit too" in varying
-    assert "their number has no limit" in str(of(replace(FOUND, varies=True, frames_at_most=None)))
+    assert "their number has no limit" in str(of(replace(DEMAND, varies=True, frames_at_most=None)))
 
 
 def test_random_starts_fit_where_all_their_epochs_do() -> None:
-    varies, nbytes = replace(FOUND, varies=True), of().codecs[1].nbytes
+    varies, nbytes = replace(DEMAND, varies=True), of().codecs[1].nbytes
     for room, fits in [(Room(2), True), (Room(2, max_bytes=10 * nbytes), True), (Room(2, max_bytes=nbytes), False)]:
         said = of(varies, room=room)
         assert said.bytes_at_most == 10 * nbytes
@@ -140,15 +140,15 @@ def test_random_starts_fit_where_all_their_epochs_do() -> None:
         assert "the frames of these clips fit: " in str(said)
     endless = of(replace(varies, frames_at_most=None))
     assert (endless.bytes_at_most, endless.fits) == (None, False)
-    failing = replace(DECODED, failed=3, error="CorruptMedia: a.mp4: damaged")
+    failing = replace(SAMPLE, failed=3, error="CorruptMedia: a.mp4: damaged")
     assert "3 of 8 sampled clips cannot be decoded: CorruptMedia: a.mp4: damaged" in str(of(decoded=failing))
 
 
 def test_numbers_are_as_exact_as_an_estimate_is() -> None:
     def speeds(scale: float) -> list[str]:
-        decoded = replace(DECODED, decode_seconds=DECODED.decode_seconds / scale)
+        decoded = replace(SAMPLE, decode_seconds=SAMPLE.decode_seconds / scale)
         figures = [replace(each, read_seconds=each.read_seconds / scale) for each in FIGURES]
-        lines = str(estimated(FOUND, "output", (decoded, figures), Room(2))).splitlines()[2:5]
+        lines = str(scale_up(DEMAND, "output", decoded, figures, Room(2))).splitlines()[2:5]
         return [line.split("   ")[-1].strip() for line in lines]
 
     assert speeds(1) == ["24.9", "243", "2.5"]
@@ -160,20 +160,20 @@ def test_a_speed_at_the_limit_is_explained() -> None:
     quick = [replace(each, read_seconds=each.read_seconds / 1e6) for each in FIGURES]
     limit = "4,170 clips/s is the limit of this estimate: to plan and deliver a clip takes at least 0.24 ms in Python"
     gain = "no cache reaches this limit too, so these clips cannot show what a cache gains"
-    slow = str(estimated(FOUND, "output", (DECODED, quick), Room(2)))
+    slow = str(scale_up(DEMAND, "output", SAMPLE, quick, Room(2)))
     assert limit in slow
     assert gain not in slow
-    decoded = replace(DECODED, decode_seconds=DECODED.decode_seconds / 1e6)
-    both = str(estimated(FOUND, "output", (decoded, quick), Room(2)))
+    decoded = replace(SAMPLE, decode_seconds=SAMPLE.decode_seconds / 1e6)
+    both = str(scale_up(DEMAND, "output", decoded, quick, Room(2)))
     assert limit in both
     assert gain in both
     assert "limit of this estimate" not in str(of())
 
 
 def test_one_of_a_thing_is_no_plural() -> None:
-    found = replace(FOUND, clips=1, clip_frames=1, frames=1, pictures=1, pieces=1)
+    found = replace(DEMAND, clips=1, clip_frames=1, frames=1, pictures=1, pieces=1)
     one = [replace(each, num_frames=1) for each in FIGURES]
-    said = str(estimated(found, "output", (replace(DECODED, clips=1), one), Room(1))).splitlines()
+    said = str(scale_up(found, "output", replace(SAMPLE, clips=1), one, Room(1))).splitlines()
     assert said[0] == "1 clip needs 1 different frame, stored after crop and resize:"
     assert said[5].startswith("measured on 1 frame of 1 clip; clips/s with 1 worker, ")
 
@@ -184,7 +184,7 @@ def test_what_is_there_already_is_said() -> None:
 
 
 def test_nothing_measured_is_no_division_by_zero() -> None:
-    none = estimated(replace(FOUND, clips=0, clip_frames=0, frames=0), "planes", (Decoded(), []), Room(1))
+    none = scale_up(replace(DEMAND, clips=0, clip_frames=0, frames=0), "planes", SampleCounts(), [], Room(1))
     assert (none.chosen, none.fits, none.decode_clips_per_second) == (None, True, 0.0)
     assert "measured on 0 frames of 0 clips; clips/s with 1 worker" in str(none)
 
@@ -192,7 +192,7 @@ def test_nothing_measured_is_no_division_by_zero() -> None:
 # --- what is wanted -----------------------------------------------------------------------------------
 
 RULES = [Uniform(4), Dense(6, stride=2), RandomSegments(5), EveryFrame()]
-Looker = Callable[[EpochPlan, int, Gathering], Outlook]
+Counter = Callable[[EpochPlan, int, Gathering], PlanDemand]
 
 
 def big_plan(rule: Any, **options: Any) -> EpochPlan:
@@ -209,10 +209,10 @@ def wanted_and_decoded(rule: Any, epochs: int) -> tuple[int, int]:
     return sum(map(len, wanted.values())), fewest_decoded(plan, wanted)
 
 
-def check_outlook(look: Looker, rule: Any, epochs: int, share: float) -> None:
+def check_demand(count: Counter, rule: Any, epochs: int, share: float) -> None:
     plan = big_plan(rule)
     num_frames, num_pictures = wanted_and_decoded(rule, epochs)
-    found = look(plan, epochs, Gathering(False, 1 << 30))
+    found = count(plan, epochs, Gathering(False, 1 << 30))
     assert found.clips == len(plan) * epochs
     assert found.clip_frames == pytest.approx(len(plan) * epochs * plan.num_frames_per_clip, rel=share)
     assert found.frames == pytest.approx(num_frames, rel=share)
@@ -225,12 +225,12 @@ def check_outlook(look: Looker, rule: Any, epochs: int, share: float) -> None:
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: type(rule).__name__)
 @pytest.mark.parametrize("epochs", [1, 3])
 @pytest.mark.parametrize("is_sampled", [False, True])
-def test_outlook(rule: Any, epochs: int, is_sampled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_demand(rule: Any, epochs: int, is_sampled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if is_sampled:
         monkeypatch.setattr(framefeed.cache._demand, "PLANNED_CLIPS", 400)
     plan = big_plan(rule)
     is_whole = not is_sampled and len(plan) * epochs <= framefeed.cache._demand.PLANNED_CLIPS
-    check_outlook(outlook, rule, epochs, 0 if is_whole else 0.12)
+    check_demand(outlook, rule, epochs, 0 if is_whole else 0.12)
 
 
 def test_a_rank_wants_its_part(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,20 +240,20 @@ def test_a_rank_wants_its_part(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.frames == pytest.approx(num_wanted(plan), rel=0.12)
 
 
-def clip_by_clip(plan: EpochPlan, epochs: int, gathering: Gathering) -> Outlook:
+def counts_shared_frames_twice(plan: EpochPlan, epochs: int, gathering: Gathering) -> PlanDemand:
     """Forgets that clips share frames."""
     found = outlook(plan, epochs, gathering)
     return replace(found, frames=found.clip_frames)
 
 
-def first_epoch(plan: EpochPlan, epochs: int, gathering: Gathering) -> Outlook:
+def counts_first_epoch_only(plan: EpochPlan, epochs: int, gathering: Gathering) -> PlanDemand:
     return replace(outlook(plan, 1, gathering), clips=len(plan) * epochs)
 
 
-@pytest.mark.parametrize("wrong", [clip_by_clip, first_epoch])
-def test_wrong_ones_are_caught(wrong: Looker) -> None:
+@pytest.mark.parametrize("wrong", [counts_shared_frames_twice, counts_first_epoch_only])
+def test_wrong_ones_are_caught(wrong: Counter) -> None:
     with pytest.raises(AssertionError):
-        check_outlook(wrong, RandomSegments(5), 3, 0.12)
+        check_demand(wrong, RandomSegments(5), 3, 0.12)
 
 
 def test_drawn_crops_have_no_end_as_outputs() -> None:
@@ -268,7 +268,7 @@ def test_drawn_crops_have_no_end_as_outputs() -> None:
 
 @pytest.mark.parametrize("codec", ["raw", "zstd", "auto"])
 @pytest.mark.parametrize("form", ["output", "planes"])
-def test_the_cache_becomes_as_large_as_estimated(form: Any, codec: str, tmp_path: Path) -> None:
+def test_the_cache_becomes_as_large_as_scale_up(form: Any, codec: str, tmp_path: Path) -> None:
     make_folder(tmp_path / "videos", videos_per_class=5, seconds=2)
     plan = plan_clips(scan(tmp_path / "videos", workers=0), RandomSegments(8), seed=0, size=(64, 64))
     with FrameCache(tmp_path / "c", form=form, codec=codec) as cache:

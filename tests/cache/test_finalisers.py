@@ -47,8 +47,8 @@ def ends(call: Callable[[], object]) -> bool:
 
 
 def locks_of(store: FrameStore) -> list[Any]:
-    known: Any = store._known
-    return [store._lock, store._appender._lock, known._lock, known._directories._lock, known._descriptors._lock]
+    index: Any = store._segments
+    return [store._lock, store._appender._lock, index._lock, index._directories._lock, index._descriptors._lock]
 
 
 def test_a_store_that_is_collected_takes_no_lock_and_loses_nothing(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from framefeed.cache._frame_cache import FrameCache
-from framefeed.cache._keys import Evidence, Form, Recipe, key_of
+from framefeed.cache._keys import Form, Recipe, SourceCheck, make_key
 from framefeed.cache.codecs._registry import codec_named
 from framefeed.cache.store._format import Kind, StoredFrame
 from framefeed.decode import PlaneLayout, decoder_named, output_layout, recipe_of
@@ -57,10 +57,10 @@ def test_C16_what_is_made_up_is_a_miss(name: str, form: Form, tmp_path: Path) ->
     output: Any = SMALL if form == "output" else None
     recipe = Recipe(form, output, recipe_of(decoder_named(), of.index))
     assert of.index.identity is not None
-    key = key_of(of.index.identity, of.index.stream, recipe)
-    evidence, ordinals = Evidence(of.source, of.index), np.array([3, 4])
+    key = make_key(of.index.identity, of.index.stream, recipe)
+    check, ordinals = SourceCheck(of.source, of.index), np.array([3, 4])
     facts = zip(
-        ordinals.tolist(), evidence.stamps(ordinals).tolist(), evidence.contents(ordinals).tolist(), strict=True
+        ordinals.tolist(), check.read_stamps(ordinals).tolist(), check.hash_contents(ordinals).tolist(), strict=True
     )
     with FrameCache(tmp_path / "c", form=form, codec="lz4") as cache:
         numbers = of.index.frame_packet
@@ -77,10 +77,10 @@ def test_C16_a_made_up_frame_is_as_sound_as_any_where_its_writer_is_believed(tmp
     """What the test above must not be: a cache that believes nothing."""
     of = Video.of(corpus_file("bframes_2.mp4"))
     assert of.index.identity is not None
-    key = key_of(of.index.identity, of.index.stream, Recipe("output", SMALL, recipe_of(decoder_named(), of.index)))
-    evidence, three = Evidence(of.source, of.index), np.array([3])
+    key = make_key(of.index.identity, of.index.stream, Recipe("output", SMALL, recipe_of(decoder_named(), of.index)))
+    check, three = SourceCheck(of.source, of.index), np.array([3])
     frame = StoredFrame(int(of.index.frame_packet[3]), Kind("raw", OUTPUT), bytes(NBYTES), NBYTES,
-                        int(evidence.stamps(three)[0]), int(evidence.contents(three)[0]))  # fmt: skip
+                        int(check.read_stamps(three)[0]), int(check.hash_contents(three)[0]))  # fmt: skip
     with FrameCache(tmp_path / "c") as cache:
         cache.store.add(key.digest, key.description, [frame])
         clips, report = of.decoded(cache.decoder(decoder_named()), ([3], SMALL))

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from framefeed.cache.codecs._codec import BrokenFrame, FrameCodec
-from framefeed.cache.codecs._plain import sealed_block
+from framefeed.cache.codecs._plain import compress_block
 from framefeed.cache.codecs._registry import codec_named
 from framefeed.decode import RGB_PLANAR, PlaneLayout
 from tests.cache.codecs.pictures import CODECS, USUAL_FORMATS, content, damaged, natural, stored
@@ -38,7 +38,7 @@ def hostile() -> Iterator[tuple[str, FrameCodec, PlaneLayout, bytes]]:
     """(name, codec, layout that is asked for, bytes) of frames made to do harm."""
     zeros = np.zeros(ROOM + (32 << 20), np.uint8)
     zstd, lz4 = codec_named("zstd"), codec_named("lz4")
-    bomb_of_lz4 = sealed_block(zeros, 1)
+    bomb_of_lz4 = compress_block(zeros, 1)
     bomb: bytes = pa.Codec("zstd").compress(zeros, asbytes=True)
     yield "zstd of more than there is room for", zstd, LAYOUT, bomb
     yield "lz4 of more than there is room for", lz4, LAYOUT, bomb_of_lz4
@@ -69,7 +69,7 @@ def _magicyuv(codec: FrameCodec) -> Iterator[tuple[str, FrameCodec, PlaneLayout,
         "magicyuv of 4 GiB",
         codec,
         LAYOUT,
-        struct.pack("<I", 0xFFFFFFFF) + sealed_block(np.zeros(1 << 28, np.uint8), 1),
+        struct.pack("<I", 0xFFFFFFFF) + compress_block(np.zeros(1 << 28, np.uint8), 1),
     )
     yield "magicyuv of nothing", codec, LAYOUT, _stored_packet(bytes(96))
     yield "magicyuv, header alone", codec, LAYOUT, _stored_packet(packet[:32] + bytes(64))
@@ -88,7 +88,7 @@ def _packet(data: bytes) -> bytes:
 
 
 def _stored_packet(packet: bytes) -> bytes:
-    return struct.pack("<I", len(packet)) + sealed_block(np.frombuffer(packet, np.uint8), 1)
+    return struct.pack("<I", len(packet)) + compress_block(np.frombuffer(packet, np.uint8), 1)
 
 
 def _jpeg() -> Iterator[tuple[str, FrameCodec, PlaneLayout, bytes]]:

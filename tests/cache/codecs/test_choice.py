@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.cache.codecs._auto import Choice, CodecFigures, Conditions, auto_codec, choose_codec, measure_codec
+from framefeed.cache.codecs._auto import (
+    Choice,
+    CodecFigures,
+    Conditions,
+    choose_auto_codec,
+    choose_codec,
+    measure_codec,
+)
 from framefeed.cache.codecs._registry import codec_named, known_codecs
 from framefeed.decode import PlaneLayout
 from framefeed.errors import UsageError
@@ -238,20 +245,20 @@ def test_every_codec_can_be_measured(name: str) -> None:
 
 def test_all_exact_codecs_that_take_the_frames_are_measured() -> None:
     layout = PlaneLayout("yuv420p", 128, 96)
-    codec, choice = auto_codec([(layout, natural(layout))], NOTHING_KNOWN, Clock())
+    codec, choice = choose_auto_codec([(layout, natural(layout))], NOTHING_KNOWN, Clock())
     assert {each.codec for each in choice.figures} == {"raw", "lz4", "lz4hc", "magicyuv", "zstd:1"}
     assert codec.label == choice.codec
     deep = PlaneLayout("yuv420p10le", 128, 96)
-    _, choice = auto_codec([(layout, natural(layout)), (deep, natural(deep))], NOTHING_KNOWN, Clock())
+    _, choice = choose_auto_codec([(layout, natural(layout)), (deep, natural(deep))], NOTHING_KNOWN, Clock())
     assert {each.codec for each in choice.figures} == {"raw", "lz4", "lz4hc", "zstd:1"}
 
 
 def test_codecs_that_are_not_at_hand_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("framefeed.cache.codecs._magicyuv._FIRST_SOUND", (99, 0, 0))
+    monkeypatch.setattr("framefeed.cache.codecs._magicyuv._FIRST_SAFE", (99, 0, 0))
     codec_named.cache_clear()
     try:
         layout = PlaneLayout("gray", 32, 32)
-        choice = auto_codec([(layout, np.zeros(1024, np.uint8))], NOTHING_KNOWN, Clock())[1]
+        choice = choose_auto_codec([(layout, np.zeros(1024, np.uint8))], NOTHING_KNOWN, Clock())[1]
         assert "magicyuv" not in {each.codec for each in choice.figures}
     finally:
         codec_named.cache_clear()

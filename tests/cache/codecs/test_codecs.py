@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framefeed.cache.codecs._codec import FrameCodec
-from framefeed.cache.codecs._registry import codec_for, codec_labelled, codec_named, known_codecs
+from framefeed.cache.codecs._registry import codec_labelled, codec_named, find_codec_for, known_codecs
 from framefeed.decode import RGB_PLANAR, Pixels, PlaneLayout, picture_of
 from framefeed.errors import MissingDependency, UsageError
 from tests.cache.codecs.pictures import (
@@ -213,7 +213,7 @@ def test_formats_that_a_codec_does_not_take_go_to_one_that_takes_all() -> None:
     for codec in CODECS:
         for name in ALL_FORMATS:
             layout = PlaneLayout(name, 16, 16)
-            chosen = codec_for(codec, layout)
+            chosen = find_codec_for(codec, layout)
             assert chosen.takes(layout)
             assert chosen is codec or chosen.name == "zstd"
             if not codec.takes(layout):

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framefeed.cache.codecs._codec import BrokenFrame, FrameCodec
-from framefeed.cache.codecs._plain import opened_block, sealed_block
+from framefeed.cache.codecs._plain import compress_block, decompress_block
 from framefeed.cache.codecs._registry import codec_named
 from framefeed.decode import PlaneLayout
 from tests.cache.codecs.pictures import CODECS, USUAL_FORMATS, content, natural, pictures, stored
@@ -104,11 +104,11 @@ def test_a_codec_reads_what_is_sound_after_what_was_not(codec: FrameCodec) -> No
 
 def test_an_lz4_block_that_gives_less_is_broken_even_in_memory_that_was_used() -> None:
     planes = content("noise", PlaneLayout("gray", 300, 300))
-    whole, short = sealed_block(planes, 1), sealed_block(planes[:-100], 1)
+    whole, short = compress_block(planes, 1), compress_block(planes[:-100], 1)
     for _ in range(20):
-        opened_block(memoryview(whole), len(planes))
+        decompress_block(memoryview(whole), len(planes))
         with pytest.raises(BrokenFrame):
-            opened_block(memoryview(short), len(planes))
+            decompress_block(memoryview(short), len(planes))
 
 
 def test_what_follows_the_last_picture_is_broken() -> None:

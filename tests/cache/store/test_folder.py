@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from framefeed.cache.store import _index
-from framefeed.cache.store._files import MOST_OPEN
+from framefeed.cache.store._files import MAX_OPEN
 from framefeed.cache.store._format import NO_FRAME, Kind, StoredFrame, StoreOptions
 from framefeed.cache.store._segment_writer import Clip, SegmentWriter
 from framefeed.cache.store._store import FrameStore
@@ -337,7 +337,7 @@ def test_C18_many_segments(tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
     for key, numbers in ((KEYS[0], range(0, many, 2)), (KEYS[1], range(1, many, 2))):
         assert len(read_all(store, key, numbers)) == many // 2
-        assert before + 64 < len(os.listdir("/proc/self/fd")) <= before + MOST_OPEN
+        assert before + 64 < len(os.listdir("/proc/self/fd")) <= before + MAX_OPEN
     store.close()
     assert len(os.listdir("/proc/self/fd")) <= before
 

@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from framefeed._arrays import IntArray, WordArray
 from framefeed.cache.store import _files, _index, _lookup, _segment_writer
-from framefeed.cache.store._format import MISS, Found, Kind, StoredFrame, StoreOptions
+from framefeed.cache.store._format import MISS, FrameLocations, Kind, StoredFrame, StoreOptions
 from framefeed.cache.store._segment import Directory
 from framefeed.cache.store._store import FrameStore
 from framefeed.errors import CacheError, UsageError
@@ -179,22 +179,24 @@ def test_frames_that_collide_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> 
     def weak(head: int | WordArray, numbers: IntArray) -> WordArray:
         return (numbers % 2).astype(np.uint64)
 
-    monkeypatch.setattr(_lookup, "spots_of", weak)
+    monkeypatch.setattr(_lookup, "hash_frames", weak)
     run_state_machine_as_test(Stores, settings=STEPS)
 
 
 def _blind_to_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_lookup, "halves", lambda key: (0, 0))
-    right = _lookup.answer_of_one
+    right = _lookup.locate_in_segment
 
-    def blind(wanted: _lookup.Wanted, segment: int, directory: Directory, row: IntArray) -> Found | None:
+    def blind(
+        key: bytes, numbers: IntArray, segment: int, directory: Directory, row: IntArray
+    ) -> FrameLocations | None:
         rows = directory.rows.copy()
-        rows["tail"] = int.from_bytes(wanted.key[8:], "little")
-        rows["head"] = int.from_bytes(wanted.key[:8], "little")
-        rows["number"][row] = wanted.numbers
-        return right(wanted, segment, Directory(rows, directory.kinds, 0, ""), row)
+        rows["tail"] = int.from_bytes(key[8:], "little")
+        rows["head"] = int.from_bytes(key[:8], "little")
+        rows["number"][row] = numbers
+        return right(key, numbers, segment, Directory(rows, directory.kinds, 0, ""), row)
 
-    monkeypatch.setattr(_index, "answer_of_one", blind)
+    monkeypatch.setattr(_index, "locate_in_segment", blind)
     monkeypatch.setattr(_files, "frame_checksum", lambda key, number, data: 0)
     monkeypatch.setattr(_segment_writer, "frame_checksum", lambda key, number, data: 0)
 
@@ -205,7 +207,7 @@ def _oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _never_looks_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_index.KnownSegments, "refresh", lambda self, thorough: False)
+    monkeypatch.setattr(_index.SegmentIndex, "refresh", lambda self, thorough: False)
 
 
 def _reads_beside(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,8 @@
-"""Reading a segment's directory, without trust in a byte of it; see ``segment_format``.
+"""Read the directory of a segment, which may be damaged or hostile; see ``_format``.
 
-The few numbers in Arrow's own headers that tell where a directory lies.
-
-They are FlatBuffers, read here by the rules of that format, because Arrow itself allocates what a compressed buffer
-claims and cannot be told not to. Nothing is followed deeper than two tables, everything is checked against the bytes
-there are, and nothing is allocated but views.
+Arrow's headers are FlatBuffers. They are read here, because Arrow allocates the size that a compressed buffer claims,
+and this cannot be switched off. Only two levels of tables are read, every number is checked against the size of the
+data, and only views are allocated.
 """
 
 from __future__ import annotations
@@ -45,12 +43,12 @@ _RECORD_BATCHES = 3
 _RECORD_BATCH = 3
 """Type of a message."""
 _CONTINUES = 0xFFFF_FFFF
-_MOST_ENTRIES = 16
+_MAX_ENTRIES = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Where a record batch lies in a file.
+    """Location of a record batch in a file.
 
     Attributes:
         offset: Of its header.
@@ -65,7 +63,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What the header of a record batch says.
+    """The header of a record batch.
 
     Attributes:
         num_rows: In the batch.
@@ -152,10 +150,10 @@ class _Table:
     def entries(self, field: int) -> list[tuple[bytes, bytes]]:
         """Read a vector of tables of two texts each."""
         start, count = self._vector(field)
-        if count > _MOST_ENTRIES:
+        if count > _MAX_ENTRIES:
             raise ValueError(f"{count} entries of metadata")
-        places = range(start, start + 4 * count, 4)
-        tables = [_Table(self._data, at + self._get("<I", at)) for at in places]
+        offsets = range(start, start + 4 * count, 4)
+        tables = [_Table(self._data, at + self._get("<I", at)) for at in offsets]
         return [(table.text(0), table.text(1)) for table in tables]
 
     def text(self, field: int) -> bytes:
@@ -193,13 +191,13 @@ _END_BYTES = 1 << 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Directory:
-    """What a segment says of itself.
+    """The directory of a segment.
 
     Attributes:
         rows: ``ROW`` [N].
-        kinds: How its frames are to be read.
-        created: See ``segment_format``.
-        checksum: Of all this.
+        kinds: Codecs and layouts of its frames.
+        created: See ``_format``.
+        checksum: Of the directory.
     """
 
     rows: Rows
@@ -209,7 +207,7 @@ class Directory:
 
     @property
     def nbytes(self) -> int:
-        """Memory that it takes, roughly."""
+        """Its memory, roughly."""
         return int(self.rows.nbytes) + 256 * len(self.kinds)
 
 
@@ -251,16 +249,16 @@ class _End:
             # A file shorter than its own footer, or a size that no directory has.
             raise Refused(_CUT)
         if position >= self._begin:
-            found = self._bytes[position - self._begin : position - self._begin + nbytes]
+            data = self._bytes[position - self._begin : position - self._begin + nbytes]
         else:
-            found = os.pread(self._descriptor, nbytes, position)
-        if len(found) != nbytes:
+            data = os.pread(self._descriptor, nbytes, position)
+        if len(data) != nbytes:
             raise Refused(_CUT)
-        return found
+        return data
 
 
 def _directory(header: Header, body: bytes, end: int) -> Directory:
-    """Check everything that a directory says.
+    """Check and read a directory.
 
     Args:
         header: Of its record batch.

@@ -1,4 +1,4 @@
-"""Evidence: the bytes that a frame depends on, all of them, and not those behind it."""
+"""SourceCheck: the bytes that a frame depends on, all of them, and not those behind it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from framefeed.cache._keys import NO_STAMP, Evidence, stamp_of
+from framefeed.cache._keys import NO_STAMP, SourceCheck, read_stamp
 from framefeed.decode import decoder_named
 from framefeed.errors import FramefeedError
 from framefeed.media import MediaSource
@@ -24,7 +24,7 @@ FILES = ["bframes_3.mp4", "base.mkv", "closed_gop.ts", "open_gop.mp4", "open_gop
 def contents_of(data: bytes, of: Video) -> np.ndarray:
     """What the frames of an index depend on in other bytes of the same size."""
     everything = np.arange(len(of.index), dtype=np.int64)
-    return Evidence(MediaSource.of(data), of.index).contents(everything)
+    return SourceCheck(MediaSource.of(data), of.index).hash_contents(everything)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -87,24 +87,24 @@ def test_a_change_behind_a_frame_does_not_touch_it() -> None:
 
 def test_hashes_do_not_depend_on_what_else_is_asked_for() -> None:
     of = Video.of(corpus_file("bframes_3.mp4"))
-    evidence = Evidence(of.source, of.index)
-    all_of_them = evidence.contents(np.arange(len(of.index)))
+    check = SourceCheck(of.source, of.index)
+    all_of_them = check.hash_contents(np.arange(len(of.index)))
     for ordinals in ([7], [30, 2, 2, 31], list(range(len(of.index)))[::-3]):
-        np.testing.assert_array_equal(evidence.contents(np.array(ordinals)), all_of_them[ordinals])
+        np.testing.assert_array_equal(check.hash_contents(np.array(ordinals)), all_of_them[ordinals])
 
 
 def test_a_stamp_changes_with_the_file_and_not_otherwise(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"abc")
-    first = stamp_of(str(path))
-    assert stamp_of(str(path)) == first != NO_STAMP
+    first = read_stamp(str(path))
+    assert read_stamp(str(path)) == first != NO_STAMP
     facts = path.stat()
     path.write_bytes(b"abd")
     os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
-    assert stamp_of(str(path)) != first, "the time of change tells, which nobody can set"
-    assert stamp_of(str(tmp_path / "none")) == NO_STAMP
+    assert read_stamp(str(path)) != first, "the time of change tells, which nobody can set"
+    assert read_stamp(str(tmp_path / "none")) == NO_STAMP
 
 
 def test_bytes_have_no_stamp() -> None:
     of = Video.of(corpus_file("base.mp4").read_bytes())
-    assert Evidence(of.source, of.index).stamps(np.array([0, 1])).tolist() == [NO_STAMP, NO_STAMP]
+    assert SourceCheck(of.source, of.index).read_stamps(np.array([0, 1])).tolist() == [NO_STAMP, NO_STAMP]
