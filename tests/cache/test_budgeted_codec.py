@@ -91,7 +91,7 @@ def kept(plan: EpochPlan, folder: Path, **options: Any) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize(("order", "form"), [("large first", "output"), ("small first", "planes")])
-def test_what_fits_with_any_exact_codec_fits(order: str, form: Any, tmp_path: Path) -> None:
+def test_frames_fit_if_any_exact_codec_makes_them_fit(order: str, form: Any, tmp_path: Path) -> None:
     plan = mixed(order)
     sizes = {codec: kept(plan, tmp_path / "c", form=form, codec=codec)[1] for codec in EXACT}
     smallest = min(sizes, key=lambda codec: sizes[codec])
@@ -117,7 +117,7 @@ def test_a_build_that_was_interrupted_still_fits(tmp_path: Path) -> None:
         assert report.frames_present >= SMALL * FRAMES
 
 
-def test_a_build_goes_on_with_the_codec_that_it_began_with_where_all_fit(tmp_path: Path) -> None:
+def test_a_build_keeps_its_codec_if_all_frames_fit(tmp_path: Path) -> None:
     plan = mixed("small first")
     total = kept(plan, tmp_path / "c", form="planes", codec="raw")[1]
     shutil.rmtree(tmp_path / "c")
@@ -137,9 +137,9 @@ class Revising(Watched):
         self.cache = cache
 
     def frames(self, *asked: Any) -> Iterator[tuple[int, Any]]:
-        for number, found in enumerate(super().frames(*asked)):
+        for number, frame in enumerate(super().frames(*asked)):
             self.cache.state._codec = codec_named(("zstd", "lz4")[number % 2])
-            yield found
+            yield frame
 
 
 def test_frames_that_are_encoded_when_the_choice_is_revised_keep_their_codec(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_frames_that_are_encoded_when_the_choice_is_revised_keep_their_codec(tmp
         assert_served(plan, cache)
 
 
-def test_where_raw_frames_fit_nothing_is_sampled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_if_raw_frames_fit_nothing_is_sampled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PlannedFrames, "decode_samples", None)
     assert kept(mixed("large first"), tmp_path / "c", form="planes", max_bytes="1GB")[0] == NUM_FRAMES
 
@@ -162,7 +162,7 @@ def test_where_raw_frames_fit_nothing_is_sampled(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("order", ["large first", "small first"])
-def test_the_demand_of_a_plan_is_what_is_stored(order: str, tmp_path: Path) -> None:
+def test_the_estimated_size_is_the_stored_size(order: str, tmp_path: Path) -> None:
     for form in ("planes", "output"):
         demand = PlannedFrames(mixed(order), decoder_named(), form).estimate_size()  # type: ignore[arg-type]
         kept(mixed(order), tmp_path / "c", form=form, codec="raw")
@@ -170,7 +170,7 @@ def test_the_demand_of_a_plan_is_what_is_stored(order: str, tmp_path: Path) -> N
         assert (demand.frames, demand.raw_bytes) == (info.num_frames, info.raw_bytes)
 
 
-def test_frames_that_clips_have_in_common_are_counted_once() -> None:
+def test_frames_in_several_clips_are_counted_once() -> None:
     plan = plan_clips(mixed("large first").catalog, Uniform(6), seed=0, size=(96, 128), clips_per_video=5)
     assert PlannedFrames(plan, decoder_named(), "planes", epochs=3).estimate_size().frames == NUM_FRAMES
     every = plan_clips(plan.catalog, EveryFrame(), seed=0, size=(96, 128))
@@ -189,7 +189,7 @@ def many() -> Catalog:
 @pytest.mark.parametrize(("clips_per_video", "epochs"), [(1, 1), (4, 1), (1, 5), (40, 2)])
 @pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize("positions", [16_384, 20])
-def test_the_demand_of_clips_that_have_frames_in_common(
+def test_the_estimated_size_of_clips_with_common_frames(
     monkeypatch: pytest.MonkeyPatch, rule: Any, clips_per_video: int, epochs: int, ranks: int, positions: int
 ) -> None:
     monkeypatch.setattr(_planned, "_MAX_POSITIONS", positions)
@@ -202,9 +202,7 @@ def test_the_demand_of_clips_that_have_frames_in_common(
     assert least * truth <= said.frames <= most * truth
 
 
-def test_where_the_distinct_frames_fit_as_they_are_nothing_is_sampled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_if_the_distinct_raw_frames_fit_nothing_is_sampled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_clips(mixed("large first").catalog, Uniform(2), seed=0, size=(96, 128), clips_per_video=3)
     distinct, nbytes = kept(plan, tmp_path / "c", form="output", codec="raw")
     monkeypatch.setattr(PlannedFrames, "decode_samples", None)
@@ -240,7 +238,7 @@ def choose(budget: int, stored_with: str | None = None) -> BudgetedCodec:
     return BudgetedCodec(CODECS, Conditions(1000, budget, memory_bytes=10**9), stored_with=stored_with)
 
 
-def test_the_fastest_with_which_all_fit_is_chosen_and_kept() -> None:
+def test_the_fastest_codec_with_which_all_frames_fit_is_chosen_and_kept() -> None:
     assert [choose(budget).codec for budget in (1000, 999, 500, 499, 300, 10)] == [
         "raw", "lz4", "lz4", "zstd", "zstd", "zstd"]  # fmt: skip
     assert choose(600, stored_with="zstd").codec == "zstd"
@@ -251,7 +249,7 @@ def test_the_fastest_with_which_all_fit_is_chosen_and_kept() -> None:
         assert plan.codec == "lz4"
 
 
-def test_a_smaller_codec_takes_over_before_the_budget_is_missed() -> None:
+def test_a_smaller_codec_is_chosen_before_the_budget_is_exceeded() -> None:
     plan, used = choose(560), 0
     for done in range(10):  # lz4 takes 60 %, not 50, and zstd what it promised.
         stored = {"lz4": 60, "zstd": 30}[plan.codec]
@@ -262,7 +260,7 @@ def test_a_smaller_codec_takes_over_before_the_budget_is_missed() -> None:
     assert used <= 560
 
 
-def test_frames_that_take_little_at_first_promise_nothing() -> None:
+def test_small_frames_at_first_do_not_change_the_choice() -> None:
     plan = choose(480)
     assert plan.codec == "zstd"
     for _ in range(5):
@@ -271,9 +269,7 @@ def test_frames_that_take_little_at_first_promise_nothing() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=30), st.integers(0, 3000))
-def test_frames_that_turn_out_as_they_may_fit_wherever_the_smallest_codec_fits(
-    shares: list[tuple[float, float]], budget: int
-) -> None:
+def test_frames_fit_if_they_fit_with_the_smallest_codec(shares: list[tuple[float, float]], budget: int) -> None:
     """What is measured is the truth of the mixture; the order is any."""
     small = [min(pair) for pair in shares]
     large = [max(pair) for pair in shares]
@@ -303,8 +299,8 @@ def test_ratios_are_of_the_whole_mixture_and_times_are_of_the_clock() -> None:
     assert chosen.codec == again.codec
     pictures = []
     for row in range(len(plan.catalog)):
-        of = Video.of(plan.catalog.source(row))
-        for _, picture in decoder.frames(of.source, of.index, [0]):
+        video = Video.of(plan.catalog.source(row))
+        for _, picture in decoder.frames(video.source, video.index, [0]):
             layout = layout_of(picture)
             pictures.append((layout, np.empty(layout.nbytes, dtype=np.uint8)))
             copy_planes(picture, pictures[-1][1])

@@ -23,7 +23,7 @@ def kind(codec: str, layout: PlaneLayout = LAYOUT) -> Kind:
     return Kind(codec, layout.text)
 
 
-def test_a_cache_goes_on_as_it_began(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_keeps_its_codec(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(framefeed.cache._choosing, "choose_auto_codec", None)  # Nothing is measured.
     samples = [np.zeros(LAYOUT.nbytes, np.uint8)]
     for label in ("raw", "lz4hc", "zstd:3"):
@@ -31,7 +31,7 @@ def test_a_cache_goes_on_as_it_began(monkeypatch: pytest.MonkeyPatch) -> None:
         assert choose_exact_codec(LAYOUT, samples, None, None, kinds).label == label
 
 
-def test_other_frames_do_not_decide() -> None:
+def test_frames_of_other_layouts_do_not_decide() -> None:
     other = PlaneLayout("yuv420p", 64, 50)
     for kinds in (
         {},
@@ -45,7 +45,7 @@ def test_other_frames_do_not_decide() -> None:
     assert find_stored_codec(deep, {kind("magicyuv", deep): (3, 5)}) is None, "it does not take them"
 
 
-def test_build_and_estimate_choose_for_all_that_will_come(tmp_path: Path) -> None:
+def test_build_and_estimate_choose_for_all_frames_of_the_plan(tmp_path: Path) -> None:
     plan = plan_of(size=(24, 32))
     with FrameCache(tmp_path / "b") as cache:
         estimate(plan, cache, clips=2, epochs=3)
@@ -59,7 +59,7 @@ def test_build_and_estimate_choose_for_all_that_will_come(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("codec", ["lz4hc", "raw"])
-def test_an_estimate_goes_on_with_what_is_there(codec: str, tmp_path: Path) -> None:
+def test_an_estimate_keeps_the_codec_of_stored_frames(codec: str, tmp_path: Path) -> None:
     plan = plan_of(size=(24, 32))
     with FrameCache(tmp_path / "c", codec=codec) as cache:
         built(plan, cache)

@@ -80,7 +80,7 @@ def test_C01_a_killed_builder_claims_nothing(tmp_path: Path) -> None:
         assert claims.take(7)
 
 
-def test_waiting_ends_when_the_claim_does(tmp_path: Path) -> None:
+def test_waiting_ends_with_the_claim(tmp_path: Path) -> None:
     with another(tmp_path, "plan") as first, another(tmp_path, "plan") as second:
         assert first.ask("take", 7) == "True"
         second.tell("wait", 7)

@@ -25,7 +25,7 @@ from framefeed.catalog.scan import scan
 from framefeed.errors import UsageError
 from framefeed.plan import AtSeconds, Dense, EpochPlan, EveryFrame, RandomCrop, RandomSegments, Uniform, plan_clips
 from framefeed.testing import ClipSpec, make_folder, write_clip
-from tests.cache.builders import built, fewest_decoded, num_wanted, wanted_frames
+from tests.cache.builders import built, count_needed, fewest_decoded, needed_frames
 from tests.cache.test_building import quiet
 from tests.fakes import FakeCatalog, FlatDecoder, steady_index
 from tests.load.media import plan_of
@@ -42,27 +42,27 @@ FIGURES = [
 MEMORY = Room(2, memory_bytes=1 << 40)
 
 
-def of(found: PlanDemand = DEMAND, decoded: SampleCounts = SAMPLE, room: Room | None = None) -> CacheEstimate:
-    return scale_up(found, "output", decoded, FIGURES, room or Room(workers=2))
+def estimate_of(demand: PlanDemand = DEMAND, decoded: SampleCounts = SAMPLE, room: Room | None = None) -> CacheEstimate:
+    return scale_up(demand, "output", decoded, FIGURES, room or Room(workers=2))
 
 
 # --- the multiplication -------------------------------------------------------------------------------
 
 
-def test_what_is_multiplied() -> None:
-    raw, small = of().codecs
+def test_measurements_are_multiplied() -> None:
+    raw, small = estimate_of().codecs
     assert raw.nbytes == 500 * (2000 + FRAME_OVERHEAD) + 50 * RUN_OVERHEAD
     assert small.nbytes == 500 * (200 + FRAME_OVERHEAD) + 50 * RUN_OVERHEAD
     assert raw.build_seconds == pytest.approx((2000 * 3.0 / 300 + 500 * 0.04 / 20) / 2 + 100 * CLIP_SECONDS)
     assert small.build_seconds == pytest.approx((2000 * 3.0 / 300 + 500 * 0.4 / 20) / 2 + 100 * CLIP_SECONDS)
     assert small.build_cpu_seconds == pytest.approx(2000 * 1.5 / 300 + 500 * 0.4 / 20 + 100 * CLIP_SECONDS)
     assert raw.clips_per_second == pytest.approx(2 / (8 * 0.2 / 20 + CLIP_SECONDS))
-    assert of().decode_clips_per_second == pytest.approx(2 / (8 * 4.0 / 40 + CLIP_SECONDS))
-    assert of().chosen == small
+    assert estimate_of().decode_clips_per_second == pytest.approx(2 / (8 * 4.0 / 40 + CLIP_SECONDS))
+    assert estimate_of().chosen == small
 
 
 def test_twice_the_workers_take_half_the_time() -> None:
-    two, four = of(), of(room=Room(workers=4))
+    two, four = estimate_of(), estimate_of(room=Room(workers=4))
     assert four.decode_clips_per_second == 2 * two.decode_clips_per_second
     for one, other in zip(two.codecs, four.codecs, strict=True):
         planning = 100 * CLIP_SECONDS
@@ -72,12 +72,12 @@ def test_twice_the_workers_take_half_the_time() -> None:
         assert other.nbytes == one.nbytes
 
 
-def test_what_is_done_in_python_is_not_shared() -> None:
-    assert of(room=Room(workers=1000)).codecs[1].clips_per_second == pytest.approx(1 / CLIP_SECONDS)
+def test_time_in_python_is_not_divided_by_workers() -> None:
+    assert estimate_of(room=Room(workers=1000)).codecs[1].clips_per_second == pytest.approx(1 / CLIP_SECONDS)
 
 
-def test_whether_it_fits() -> None:
-    nbytes = of().codecs[1].nbytes
+def test_whether_a_cache_fits() -> None:
+    nbytes = estimate_of().codecs[1].nbytes
     for room, fits in [
         (Room(2), True),
         (Room(2, max_bytes=nbytes), True),
@@ -87,16 +87,18 @@ def test_whether_it_fits() -> None:
         (Room(2, free_bytes=nbytes - 100, bytes_there=100), True),
         (Room(2, max_bytes=nbytes - 1, free_bytes=10 * nbytes, bytes_there=100), False),
     ]:
-        said = of(room=room)
+        said = estimate_of(room=room)
         assert said.codec == "zstd:1"
         assert said.fits is fits
         assert ("the frames of these clips do not fit: " in str(said)) is not fits
-    assert "more than the 1.0 kB that the disk has left for the cache" in str(of(room=Room(2, free_bytes=1000)))
-    assert "more than max_bytes, 1.0 kB" in str(of(room=Room(2, max_bytes=1000)))
+    assert "more than the 1.0 kB that the disk has left for the cache" in str(
+        estimate_of(room=Room(2, free_bytes=1000))
+    )
+    assert "more than max_bytes, 1.0 kB" in str(estimate_of(room=Room(2, max_bytes=1000)))
 
 
-def test_why_a_codec() -> None:
-    assert of(room=MEMORY).reason.startswith("zstd:1: reads a frame from memory in 1 ms, the fastest of 2")
+def test_the_reason_for_a_codec() -> None:
+    assert estimate_of(room=MEMORY).reason.startswith("zstd:1: reads a frame from memory in 1 ms, the fastest of 2")
     quick = [replace(FIGURES[0], read_seconds=0.01), FIGURES[1]]
     for room, codec in [(MEMORY, "raw"), (replace(MEMORY, max_bytes=200_000), "zstd:1"),
                         (replace(MEMORY, free_bytes=150_000, bytes_there=50_000), "zstd:1")]:  # fmt: skip
@@ -107,8 +109,8 @@ def test_why_a_codec() -> None:
     assert (asked.codec, asked.reason) == ("raw", "raw: the codec that was given")
 
 
-def test_what_is_said() -> None:
-    said = str(of()).splitlines()
+def test_the_printed_estimate() -> None:
+    said = str(estimate_of()).splitlines()
     assert said[0] == "100 clips need 500 different frames, stored after crop and resize:"
     assert said[1].split() == ["a", "frame", "on", "disk", "CPU", "to", "build", "then", "clips/s,", "at", "most"]
     assert said[2].split()[0] == "raw"
@@ -125,26 +127,26 @@ def test_what_is_said() -> None:
     assert said[8].startswith("the frames of these clips fit: ")
     assert len(said) == 9
     assert max(map(len, said)) <= 140
-    varying = str(of(replace(DEMAND, varies=True)))
+    varying = str(estimate_of(replace(DEMAND, varies=True)))
     assert "each epoch needs other frames: all epochs together need up to 5,000 frames, 2.7 MB: they fit too" in varying
-    assert "their number has no limit" in str(of(replace(DEMAND, varies=True, frames_at_most=None)))
+    assert "their number has no limit" in str(estimate_of(replace(DEMAND, varies=True, frames_at_most=None)))
 
 
-def test_random_starts_fit_where_all_their_epochs_do() -> None:
-    varies, nbytes = replace(DEMAND, varies=True), of().codecs[1].nbytes
+def test_random_starts_fit_if_all_their_epochs_fit() -> None:
+    varies, nbytes = replace(DEMAND, varies=True), estimate_of().codecs[1].nbytes
     for room, fits in [(Room(2), True), (Room(2, max_bytes=10 * nbytes), True), (Room(2, max_bytes=nbytes), False)]:
-        said = of(varies, room=room)
+        said = estimate_of(varies, room=room)
         assert said.bytes_at_most == 10 * nbytes
         assert said.fits is fits
         assert ("they do not fit, because this is more than" in str(said)) is not fits
         assert "the frames of these clips fit: " in str(said)
-    endless = of(replace(varies, frames_at_most=None))
+    endless = estimate_of(replace(varies, frames_at_most=None))
     assert (endless.bytes_at_most, endless.fits) == (None, False)
     failing = replace(SAMPLE, failed=3, error="CorruptMedia: a.mp4: damaged")
-    assert "3 of 8 sampled clips cannot be decoded: CorruptMedia: a.mp4: damaged" in str(of(decoded=failing))
+    assert "3 of 8 sampled clips cannot be decoded: CorruptMedia: a.mp4: damaged" in str(estimate_of(decoded=failing))
 
 
-def test_numbers_are_as_exact_as_an_estimate_is() -> None:
+def test_numbers_have_the_precision_of_an_estimate() -> None:
     def speeds(scale: float) -> list[str]:
         decoded = replace(SAMPLE, decode_seconds=SAMPLE.decode_seconds / scale)
         figures = [replace(each, read_seconds=each.read_seconds / scale) for each in FIGURES]
@@ -167,23 +169,23 @@ def test_a_speed_at_the_limit_is_explained() -> None:
     both = str(scale_up(DEMAND, "output", decoded, quick, Room(2)))
     assert limit in both
     assert gain in both
-    assert "limit of this estimate" not in str(of())
+    assert "limit of this estimate" not in str(estimate_of())
 
 
-def test_one_of_a_thing_is_no_plural() -> None:
-    found = replace(DEMAND, clips=1, clip_frames=1, frames=1, pictures=1, pieces=1)
+def test_nouns_agree_with_their_number() -> None:
+    demand = replace(DEMAND, clips=1, clip_frames=1, frames=1, pictures=1, pieces=1)
     one = [replace(each, num_frames=1) for each in FIGURES]
-    said = str(scale_up(found, "output", replace(SAMPLE, clips=1), one, Room(1))).splitlines()
+    said = str(scale_up(demand, "output", replace(SAMPLE, clips=1), one, Room(1))).splitlines()
     assert said[0] == "1 clip needs 1 different frame, stored after crop and resize:"
     assert said[5].startswith("measured on 1 frame of 1 clip; clips/s with 1 worker, ")
 
 
-def test_what_is_there_already_is_said() -> None:
-    assert "has 1 frame already" in str(of(room=Room(2, frames_there=1)))
-    assert "already" not in str(of())
+def test_stored_frames_are_mentioned() -> None:
+    assert "has 1 frame already" in str(estimate_of(room=Room(2, frames_there=1)))
+    assert "already" not in str(estimate_of())
 
 
-def test_nothing_measured_is_no_division_by_zero() -> None:
+def test_an_empty_sample_gives_no_division_by_zero() -> None:
     none = scale_up(replace(DEMAND, clips=0, clip_frames=0, frames=0), "planes", SampleCounts(), [], Room(1))
     assert (none.chosen, none.fits, none.decode_clips_per_second) == (None, True, 0.0)
     assert "measured on 0 frames of 0 clips; clips/s with 1 worker" in str(none)
@@ -202,24 +204,24 @@ def big_plan(rule: Any, **options: Any) -> EpochPlan:
 
 
 @lru_cache
-def wanted_and_decoded(rule: Any, epochs: int) -> tuple[int, int]:
+def count_needed_and_decoded(rule: Any, epochs: int) -> tuple[int, int]:
     """Count frames and pictures one by one, which takes half a second."""
     plan = big_plan(rule)
-    wanted = wanted_frames(plan, epochs)
-    return sum(map(len, wanted.values())), fewest_decoded(plan, wanted)
+    needed = needed_frames(plan, epochs)
+    return sum(map(len, needed.values())), fewest_decoded(plan, needed)
 
 
 def check_demand(count: Counter, rule: Any, epochs: int, share: float) -> None:
     plan = big_plan(rule)
-    num_frames, num_pictures = wanted_and_decoded(rule, epochs)
-    found = count(plan, epochs, Gathering(False, 1 << 30))
-    assert found.clips == len(plan) * epochs
-    assert found.clip_frames == pytest.approx(len(plan) * epochs * plan.num_frames_per_clip, rel=share)
-    assert found.frames == pytest.approx(num_frames, rel=share)
-    assert found.pictures == pytest.approx(num_pictures, rel=share)
-    assert found.frames_at_most is not None
-    assert found.frames <= found.frames_at_most
-    assert found.varies is isinstance(plan.rule, (RandomSegments, Dense))
+    num_frames, num_pictures = count_needed_and_decoded(rule, epochs)
+    demand = count(plan, epochs, Gathering(False, 1 << 30))
+    assert demand.clips == len(plan) * epochs
+    assert demand.clip_frames == pytest.approx(len(plan) * epochs * plan.num_frames_per_clip, rel=share)
+    assert demand.frames == pytest.approx(num_frames, rel=share)
+    assert demand.pictures == pytest.approx(num_pictures, rel=share)
+    assert demand.frames_at_most is not None
+    assert demand.frames <= demand.frames_at_most
+    assert demand.varies is isinstance(plan.rule, (RandomSegments, Dense))
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: type(rule).__name__)
@@ -233,30 +235,30 @@ def test_demand(rule: Any, epochs: int, is_sampled: bool, monkeypatch: pytest.Mo
     check_demand(outlook, rule, epochs, 0 if is_whole else 0.12)
 
 
-def test_a_rank_wants_its_part(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rank_needs_its_part(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(framefeed.cache._demand, "PLANNED_CLIPS", 300)
     plan = big_plan(Uniform(4), rank=1, world_size=2, shuffle="videos")
-    found = outlook(plan, 1, Gathering(False, 1 << 30))
-    assert found.frames == pytest.approx(num_wanted(plan), rel=0.12)
+    demand = outlook(plan, 1, Gathering(False, 1 << 30))
+    assert demand.frames == pytest.approx(count_needed(plan), rel=0.12)
 
 
-def counts_shared_frames_twice(plan: EpochPlan, epochs: int, gathering: Gathering) -> PlanDemand:
+def counts_shared_frames_twice(plan: EpochPlan, epochs: int, options: Gathering) -> PlanDemand:
     """Forgets that clips share frames."""
-    found = outlook(plan, epochs, gathering)
-    return replace(found, frames=found.clip_frames)
+    demand = outlook(plan, epochs, options)
+    return replace(demand, frames=demand.clip_frames)
 
 
-def counts_first_epoch_only(plan: EpochPlan, epochs: int, gathering: Gathering) -> PlanDemand:
-    return replace(outlook(plan, 1, gathering), clips=len(plan) * epochs)
+def counts_first_epoch_only(plan: EpochPlan, epochs: int, options: Gathering) -> PlanDemand:
+    return replace(outlook(plan, 1, options), clips=len(plan) * epochs)
 
 
 @pytest.mark.parametrize("wrong", [counts_shared_frames_twice, counts_first_epoch_only])
-def test_wrong_ones_are_caught(wrong: Counter) -> None:
+def test_wrong_variants_are_caught(wrong: Counter) -> None:
     with pytest.raises(AssertionError):
         check_demand(wrong, RandomSegments(5), 3, 0.12)
 
 
-def test_drawn_crops_have_no_end_as_outputs() -> None:
+def test_random_crops_as_outputs_have_no_limit() -> None:
     plan = plan_of(Uniform(4), size=(16, 16), crop=RandomCrop(24, 24))
     assert outlook(plan, 1, Gathering(True, 1 << 30)).frames_at_most is None
     whole = outlook(plan, 1, Gathering(False, 1 << 30))
@@ -268,7 +270,7 @@ def test_drawn_crops_have_no_end_as_outputs() -> None:
 
 @pytest.mark.parametrize("codec", ["raw", "zstd", "auto"])
 @pytest.mark.parametrize("form", ["output", "planes"])
-def test_the_cache_becomes_as_large_as_scale_up(form: Any, codec: str, tmp_path: Path) -> None:
+def test_the_cache_becomes_as_large_as_estimated(form: Any, codec: str, tmp_path: Path) -> None:
     make_folder(tmp_path / "videos", videos_per_class=5, seconds=2)
     plan = plan_clips(scan(tmp_path / "videos", workers=0), RandomSegments(8), seed=0, size=(64, 64))
     with FrameCache(tmp_path / "c", form=form, codec=codec) as cache:
@@ -292,21 +294,21 @@ def test_every_exact_codec_is_tried(tmp_path: Path) -> None:
     assert said.codec in exact
 
 
-def test_what_fails_is_said(tmp_path: Path) -> None:
+def test_failures_are_mentioned(tmp_path: Path) -> None:
     folder = tmp_path / "videos"
     make_folder(folder, videos_per_class=3, seconds=1)
-    found = scan(folder, workers=0)
+    demand = scan(folder, workers=0)
     with FrameCache(tmp_path / "c") as cache:
         for path in sorted(folder.glob("*/*.mp4"))[:3]:
             path.unlink()
-        said = estimate(plan_clips(found, Uniform(4), seed=0, size=(24, 32)), cache)
+        said = estimate(plan_clips(demand, Uniform(4), seed=0, size=(24, 32)), cache)
         assert (said.sample.clips, said.sample.failed) == (3, 3)
         assert "3 of 6 sampled clips cannot be decoded: MissingMedia" in str(said)
         shutil.rmtree(folder)
-        said = estimate(plan_clips(found, Uniform(4), seed=0, size=(24, 32)), cache)
+        said = estimate(plan_clips(demand, Uniform(4), seed=0, size=(24, 32)), cache)
         assert said.chosen is None
         assert "6 of 6" in str(said)
-        late = plan_clips(found, AtSeconds([9.0], policy="error"), seed=0, size=(24, 32))
+        late = plan_clips(demand, AtSeconds([9.0], policy="error"), seed=0, size=(24, 32))
         assert "FrameNotFound" in str(estimate(late, cache))
 
 

@@ -46,53 +46,53 @@ def frames_of(plan: EpochPlan, epochs: int, by_output: bool) -> Counter[object]:
     return frames
 
 
-def check_tasks(maker: TaskMaker, plan: EpochPlan, epochs: int, gathering: Gathering) -> None:
-    tasks = list(maker(plan, epochs, gathering))
+def check_tasks(maker: TaskMaker, plan: EpochPlan, epochs: int, options: Gathering) -> None:
+    tasks = list(maker(plan, epochs, options))
     frames: Counter[object] = Counter()
     for task in tasks:
         for run in task.runs:
-            key = run.output if gathering.by_output else None
+            key = run.output if options.by_output else None
             frames.update((plan.catalog.source(task.row), ordinal, key) for ordinal in run.ordinals.tolist())
-    assert frames == frames_of(plan, epochs, gathering.by_output), "each frame once"
+    assert frames == frames_of(plan, epochs, options.by_output), "each frame once"
     assert [task.number for task in tasks] == list(range(len(tasks)))
     assert [task.row for task in tasks] == sorted(task.row for task in tasks)
     num_frames = sum(len(request) for epoch in range(epochs) for request in plan.with_epoch(plan.epoch + epoch))
     assert sum(task.clip_frames for task in tasks) == num_frames
     for task in tasks:
-        most = gathering.max_bytes if gathering.by_output else 4 * gathering.max_bytes
-        assert task.num_frames * FRAME_BYTES <= max(most, (1 if gathering.by_output else GOP) * FRAME_BYTES), "bounded"
+        most = options.max_bytes if options.by_output else 4 * options.max_bytes
+        assert task.num_frames * FRAME_BYTES <= max(most, (1 if options.by_output else GOP) * FRAME_BYTES), "bounded"
 
 
 @given(
     rule=st.sampled_from(RULES),
     epochs=st.integers(1, 3),
-    gathering=st.builds(Gathering, st.booleans(), st.integers(1, 80 * FRAME_BYTES)),
+    options=st.builds(Gathering, st.booleans(), st.integers(1, 80 * FRAME_BYTES)),
     world_size=st.integers(1, 3),
     crop=st.sampled_from([None, RandomCrop(20, 30)]),
 )
 def test_every_frame_once(
-    rule: ClipRule, epochs: int, gathering: Gathering, world_size: int, crop: RandomCrop | None
+    rule: ClipRule, epochs: int, options: Gathering, world_size: int, crop: RandomCrop | None
 ) -> None:
     plan = plan_of(rule, epoch=2, rank=world_size - 1, world_size=world_size, crop=crop)
-    check_tasks(make_tasks, plan, epochs, gathering)
+    check_tasks(make_tasks, plan, epochs, options)
 
 
-def repeats_frames(plan: EpochPlan, epochs: int, gathering: Gathering) -> Iterable[FillTask]:
-    for task in make_tasks(plan, epochs, gathering):
+def repeats_frames(plan: EpochPlan, epochs: int, options: Gathering) -> Iterable[FillTask]:
+    for task in make_tasks(plan, epochs, options):
         task.runs = [FrameRun(np.concatenate([p.ordinals, p.ordinals[:1]]), p.output) for p in task.runs]
         yield task
 
 
-def first_epoch_only(plan: EpochPlan, epochs: int, gathering: Gathering) -> Iterable[FillTask]:
-    return make_tasks(plan, 1, gathering)
+def first_epoch_only(plan: EpochPlan, epochs: int, options: Gathering) -> Iterable[FillTask]:
+    return make_tasks(plan, 1, options)
 
 
-def has_no_limit(plan: EpochPlan, epochs: int, gathering: Gathering) -> Iterable[FillTask]:
-    return make_tasks(plan, epochs, Gathering(gathering.by_output, 1 << 30))
+def has_no_limit(plan: EpochPlan, epochs: int, options: Gathering) -> Iterable[FillTask]:
+    return make_tasks(plan, epochs, Gathering(options.by_output, 1 << 30))
 
 
-def ignores_output(plan: EpochPlan, epochs: int, gathering: Gathering) -> Iterable[FillTask]:
-    return make_tasks(plan, epochs, Gathering(False, gathering.max_bytes))
+def ignores_output(plan: EpochPlan, epochs: int, options: Gathering) -> Iterable[FillTask]:
+    return make_tasks(plan, epochs, Gathering(False, options.max_bytes))
 
 
 @pytest.mark.parametrize("wrong", [repeats_frames, first_epoch_only, has_no_limit, ignores_output])

@@ -22,7 +22,7 @@ steps = st.lists(
 
 
 @given(steps, st.integers(0, 4000))
-def test_it_is_the_obvious_dictionary(script: list[tuple[str, int, int]], budget: int) -> None:
+def test_it_behaves_like_a_dictionary_with_a_budget(script: list[tuple[str, int, int]], budget: int) -> None:
     tier, model = MemoryTier(budget), OrderedDict[int, bytes]()
     for what, number, size in script:
         if what == "put":
@@ -86,7 +86,7 @@ def test_threads_that_put_and_drop_at_once() -> None:
     assert_counted(MemoryTier(1600))
 
 
-def test_a_tier_without_its_lock_is_found_out() -> None:
+def test_a_memory_tier_without_its_lock_is_caught() -> None:
     tier: Any = MemoryTier(1600)
     tier._lock = nullcontext()
     with pytest.raises(AssertionError):

@@ -21,24 +21,24 @@ FILES = ["bframes_3.mp4", "base.mkv", "closed_gop.ts", "open_gop.mp4", "open_gop
          "interlaced_mpeg2.mpg", "hidden_vp8.webm", "closed_gop_mpeg1.mpg", "full_range.avi"]  # fmt: skip
 
 
-def contents_of(data: bytes, of: Video) -> np.ndarray:
+def contents_of(data: bytes, video: Video) -> np.ndarray:
     """What the frames of an index depend on in other bytes of the same size."""
-    everything = np.arange(len(of.index), dtype=np.int64)
-    return SourceCheck(MediaSource.of(data), of.index).hash_contents(everything)
+    everything = np.arange(len(video.index), dtype=np.int64)
+    return SourceCheck(MediaSource.of(data), video.index).hash_contents(everything)
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_C03_every_packet_that_a_frame_needs_is_in_its_hash(name: str) -> None:
     data = corpus_file(name).read_bytes()
-    of = Video.of(data)
-    before = contents_of(data, of)
-    table, index = of.index.packets, of.index
+    video = Video.of(data)
+    before = contents_of(data, video)
+    table, index = video.index.packets, video.index
     for packet in range(0, len(table), max(1, len(table) // 12)):
         if table.offset[packet] < 0:
             continue
-        place = int(table.offset[packet] + table.size[packet] // 2)
-        changed = data[:place] + bytes([data[place] ^ 0xFF]) + data[place + 1 :]
-        differs = contents_of(changed, of) != before
+        offset = int(table.offset[packet] + table.size[packet] // 2)
+        changed = data[:offset] + bytes([data[offset] ^ 0xFF]) + data[offset + 1 :]
+        differs = contents_of(changed, video) != before
         needs = (index.frame_start <= packet) & (packet <= index.frame_packet)
         assert differs[needs].all(), f"packet {packet}"
 
@@ -48,20 +48,20 @@ def test_C03_every_packet_that_a_frame_needs_is_in_its_hash(name: str) -> None:
 def test_C03_whatever_byte_changes_a_frame_changes_its_hash(name: str) -> None:
     """The oracle is the decoder: no byte is flipped that it notices and the hash does not."""
     data = bytearray(corpus_file(name).read_bytes())
-    of, output = Video.of(bytes(data)), OutputSpec()
+    video, output = Video.of(bytes(data)), OutputSpec()
     rng = np.random.default_rng(len(data))
-    numbers = sorted(rng.integers(0, len(of.index), 3).tolist())
-    before = [of.decoded(decoder_named(), ([number], output))[0][0] for number in numbers]
-    hashes = contents_of(bytes(data), of)[numbers]
-    around = of.index.packets.offset[of.index.frame_packet[numbers]]
-    places = [int(place) + shift for place in around for shift in range(-40, 400, 11)]
+    numbers = sorted(rng.integers(0, len(video.index), 3).tolist())
+    before = [video.decoded(decoder_named(), ([number], output))[0][0] for number in numbers]
+    hashes = contents_of(bytes(data), video)[numbers]
+    around = video.index.packets.offset[video.index.frame_packet[numbers]]
+    offsets = [int(offset) + shift for offset in around for shift in range(-40, 400, 11)]
     noticed = 0
-    for place in [*places, *range(0, 700, 13)]:
-        if not 0 <= place < len(data):
+    for offset in [*offsets, *range(0, 700, 13)]:
+        if not 0 <= offset < len(data):
             continue
-        data[place] ^= 0x15
-        changed = Video(MediaSource.of(bytes(data)), of.index)
-        now = contents_of(bytes(data), of)[numbers]
+        data[offset] ^= 0x15
+        changed = Video(MediaSource.of(bytes(data)), video.index)
+        now = contents_of(bytes(data), video)[numbers]
         for number, old, frame, new in zip(numbers, hashes, before, now, strict=True):
             if old != new:
                 continue
@@ -70,26 +70,26 @@ def test_C03_whatever_byte_changes_a_frame_changes_its_hash(name: str) -> None:
             except FramefeedError:
                 continue
             noticed += report.errors == [None]
-            assert report.errors != [None] or np.array_equal(clips[0], frame), f"byte {place}, frame {number}"
-        data[place] ^= 0x15
-    assert noticed or not of.index.stream.contiguous, "some flips are of other frames"
+            assert report.errors != [None] or np.array_equal(clips[0], frame), f"byte {offset}, frame {number}"
+        data[offset] ^= 0x15
+    assert noticed or not video.index.stream.contiguous, "some flips are of other frames"
 
 
 def test_a_change_behind_a_frame_does_not_touch_it() -> None:
     data = corpus_file("bframes_3.mp4").read_bytes()
-    of = Video.of(data)
-    last = int(of.index.packets.offset.argmax())
-    place = int(of.index.packets.offset[last]) + 3
-    changed = data[:place] + bytes([data[place] ^ 0xFF]) + data[place + 1 :]
-    same = contents_of(changed, of) == contents_of(data, of)
-    assert same.sum() > len(of.index) // 2
+    video = Video.of(data)
+    last = int(video.index.packets.offset.argmax())
+    offset = int(video.index.packets.offset[last]) + 3
+    changed = data[:offset] + bytes([data[offset] ^ 0xFF]) + data[offset + 1 :]
+    same = contents_of(changed, video) == contents_of(data, video)
+    assert same.sum() > len(video.index) // 2
 
 
-def test_hashes_do_not_depend_on_what_else_is_asked_for() -> None:
-    of = Video.of(corpus_file("bframes_3.mp4"))
-    check = SourceCheck(of.source, of.index)
-    all_of_them = check.hash_contents(np.arange(len(of.index)))
-    for ordinals in ([7], [30, 2, 2, 31], list(range(len(of.index)))[::-3]):
+def test_hashes_do_not_depend_on_other_requested_frames() -> None:
+    video = Video.of(corpus_file("bframes_3.mp4"))
+    check = SourceCheck(video.source, video.index)
+    all_of_them = check.hash_contents(np.arange(len(video.index)))
+    for ordinals in ([7], [30, 2, 2, 31], list(range(len(video.index)))[::-3]):
         np.testing.assert_array_equal(check.hash_contents(np.array(ordinals)), all_of_them[ordinals])
 
 
@@ -106,5 +106,5 @@ def test_a_stamp_changes_with_the_file_and_not_otherwise(tmp_path: Path) -> None
 
 
 def test_bytes_have_no_stamp() -> None:
-    of = Video.of(corpus_file("base.mp4").read_bytes())
-    assert SourceCheck(of.source, of.index).read_stamps(np.array([0, 1])).tolist() == [NO_STAMP, NO_STAMP]
+    video = Video.of(corpus_file("base.mp4").read_bytes())
+    assert SourceCheck(video.source, video.index).read_stamps(np.array([0, 1])).tolist() == [NO_STAMP, NO_STAMP]

@@ -37,11 +37,11 @@ def check_cache(folder: Path, form: Any) -> None:
         write_clip(path, ClipSpec(num_frames=12, gop=4, b_frames=1, first_stamp=100 * number, seed=number))
     with FrameCache(folder / "c", form=form, codec="lz4") as cache:
         for _ in range(2):
-            for of in map(Video.of, paths):
+            for video in map(Video.of, paths):
                 for call in CALLS:
-                    clips, report = of.decoded(cache.decoder(decoder_named()), call)
+                    clips, report = video.decoded(cache.decoder(decoder_named()), call)
                     report.raise_first()
-                    np.testing.assert_array_equal(clips[0], of.fresh(call)[0])
+                    np.testing.assert_array_equal(clips[0], video.fresh(call)[0])
         first = Video.of(paths[0])
         hurt = paths[0].read_bytes()
         offset = int(first.index.packets.offset[1] + first.index.packets.size[1] - 2)

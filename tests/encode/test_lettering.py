@@ -6,11 +6,11 @@ from framefeed.encode._sheets import CAPTION, TITLE, escape_undrawable, shorten
 
 
 @pytest.mark.parametrize("text", ["video_000.mp4", "a b/c-d_e#%'\"", "1.480 s"])
-def test_what_the_font_has_stays(text: str) -> None:
+def test_characters_of_the_font_stay(text: str) -> None:
     assert escape_undrawable(text, TITLE) == text
 
 
-def test_what_it_lacks_is_escaped() -> None:
+def test_characters_that_the_font_lacks_are_escaped() -> None:
     assert escape_undrawable("视a", TITLE) == "\\u89c6a"
     assert escape_undrawable("\x1b\n\udce9\u202e", CAPTION) == r"\x1b\n\udce9\u202e"
 

@@ -437,7 +437,7 @@ class _PlanesDecode:
         if len(missing):
             report.counts.frames_stored += self._decode_missing(missing, requests, report.counts)
         for number in requests.slots_waiting():
-            # Decoded again for this clip alone, because the decoder's own error says best what is wrong.
+            # Decoded again for this clip alone, because then the decoder's error is the most precise.
             again = self._inner.decode(self._source, self._index, [slots[number]])
             report.errors[number] = again.errors[0]
             report.counts += again.counts

@@ -234,7 +234,7 @@ class StreamFrames:
     # --- storing --------------------------------------------------------------------------------------
 
     def apply_loss(self, frame: NewFrame) -> NewFrame:
-        """Give a frame, in place, the pixels that it will have when it is read; an exact codec changes none.
+        """Change a frame, in place, to the pixels that it will have when it is read; an exact codec changes none.
 
         So a batch does not depend on what the cache holds, with a lossy codec either.
         """

@@ -35,7 +35,7 @@ _SOFTWARE = 0x0131
 
 
 def still_name(ordinal: int, pts_seconds: float, suffix: str = ".png") -> str:
-    """Give the file name of one frame: ``frame_000037_1.480000000s.png``, or without a time if the stream has none."""
+    """Make the file name of one frame: ``frame_000037_1.480000000s.png``, or without a time if the stream has none."""
     time = f"_{pts_seconds:.9f}s" if math.isfinite(pts_seconds) else ""
     return f"frame_{ordinal:06d}{time}{suffix}"
 
@@ -147,7 +147,7 @@ _HARDWARE_ONLY = {"av1"}
 
 
 def ffmpeg_versions() -> dict[str, str]:
-    """Give the versions of FFmpeg and of its libraries, by name."""
+    """Return the versions of FFmpeg and of its libraries, by name."""
     libraries = {name: ".".join(map(str, numbers)) for name, numbers in sorted(av.library_versions.items())}
     return {"ffmpeg": av.ffmpeg_version_info, **libraries}
 

@@ -245,12 +245,12 @@ def _explain(
 def _describe_rejected(steps: Sequence[tuple[str, Sequence[CodecFigures]]], left: Sequence[CodecFigures]) -> str:
     """List the codecs that were rejected at each step, with the reason."""
     after = [each for _, each in steps[1:]] + [left]
-    said = [
+    lists = [
         f"{', '.join(gone)} ({why})"
         for (why, before), among in zip(steps, after, strict=True)
         if (gone := [each.codec for each in before if each not in among])
     ]
-    return f"; not considered: {', '.join(said)}" if said else ""
+    return f"; not considered: {', '.join(lists)}" if lists else ""
 
 
 def _format_share(figures: CodecFigures) -> str:

@@ -54,15 +54,15 @@ def codec_named(spec: str) -> FrameCodec:
 
 def exact_codecs(layouts: Collection[PlaneLayout]) -> list[FrameCodec]:
     """Find the codecs that are installed, are lossless, and accept all of some layouts."""
-    found = []
+    codecs = []
     for name in known_codecs():
         try:
             codec = codec_named(name)
         except MissingDependency:
             continue
         if codec.is_exact and all(map(codec.takes, layouts)):
-            found.append(codec)
-    return found
+            codecs.append(codec)
+    return codecs
 
 
 def codec_labelled(label: str) -> FrameCodec:

@@ -37,7 +37,7 @@ from framefeed.plan import DecodeRequest, EpochPlan, OutputSpec
 MAX_FRAMES = 512
 """Most frames that are decoded, about."""
 MAX_SECONDS = 5.0
-"""Of decoding; what was decoded until then comes from the whole plan."""
+"""Of decoding; the clips decoded until then are spread over the plan."""
 MAX_BYTES = 48 << 20
 """Of the frames that every codec stores and reads; all codecs together take a few seconds."""
 _NEIGHBOURS = 16

@@ -178,11 +178,6 @@ class Folder:
         sealed, parts = self.names()
         return sum(self._size(name) for name in (*sealed, *parts))
 
-    def _claimed_bytes(self) -> int:
-        """Bytes of all segments, each part counted with its largest size."""
-        sealed, parts = self.names()
-        return sum(map(self._size, sealed)) + sum(max(self._size(part), int(part.split(".")[1])) for part in parts)
-
     def _size(self, name: str) -> int:
         try:
             return os.lstat(self.file(name)).st_size
@@ -256,7 +251,10 @@ class Folder:
         most = max(needed, self._options.segment_bytes)
         if self._options.max_bytes is None:
             return most
-        left = self._options.max_bytes - self._claimed_bytes()
+        sealed, parts = self.names()
+        # A part counts with its largest size, which is in its name.
+        reserved = sum(map(self._size, sealed)) + sum(max(self._size(part), int(part.split(".")[1])) for part in parts)
+        left = self._options.max_bytes - reserved
         if needed > left:
             is_final = needed > self._options.max_bytes - self.bytes_on_disk()
             raise BudgetReached(is_final, self._options.max_bytes, needed)
@@ -319,6 +317,6 @@ def _lock(descriptor: int) -> None:
             return
         except BlockingIOError:
             if monotonic() > patience:
-                # Not chained: it is no shortage, though the lock is said to be unavailable for the moment.
+                # Not chained: its errno (EAGAIN) would be taken for a shortage.
                 raise TimeoutError(errno.ETIMEDOUT, "another process holds the lock of the cache folder") from None
             sleep(_PAUSE_SECONDS)

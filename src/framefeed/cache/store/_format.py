@@ -3,14 +3,14 @@
 This is the specification, format 1. Integers are little-endian.
 
 **Names.** ``frames-<32 hex digits>.arrow`` is sealed: complete, on disk, immutable. ``frames-<the same>.<bytes>.part``
-is being written by the process that holds a `flock` on it; the number is how large it may become. A part without
+is being written by the process that holds a `flock` on it; the number is its largest size. A part without
 a lock was left by a dead writer. ``lock`` is locked by `flock` while parts are created and removed. Nothing else in
 the folder is ours, and nothing in it depends on the folder's name or on the machine.
 
 **Container.** An Arrow IPC file (random access, uncompressed, no dictionaries) with the columns of ``SCHEMA``. Its
 schema's metadata hold ``framefeed``: JSON, ``{"format": 1}``.
 
-**Clips.** Each record batch but the last is what was stored at once, its frames one after the other without padding in
+**Clips.** Each record batch but the last was stored at once, its frames one after the other without padding in
 the values of ``data``, which is the last buffer of the batch: one read gets a clip. A row whose ``kind`` is ``-1`` is
 no frame: its data are the description of the stream ``key``, UTF-8; the first batch of a stream in a segment has one.
 
@@ -36,10 +36,10 @@ data        the bytes
 ``data`` as they lie in the batch, one after the other.
 
 **Limits.** A segment has at most 131,072 rows; a directory and a footer at most 16 MiB each, the JSON at most 1 MiB;
-a frame, stored or decoded, less than 2 GiB. Rows come in the order of their places, and no two overlap.
+a frame, stored or decoded, less than 2 GiB. Rows come in the order of their offsets, and no two overlap.
 
-**Reading.** Magic, footer, last block, directory: where anything there is not as said here, a reader leaves the whole
-file alone, as that of a version to come, and never changes it. Of equal keys and numbers the newest counts.
+**Reading.** Magic, footer, last block, directory: if anything there differs from this specification, a reader ignores
+the whole file, as one of a later version, and never changes it. Of equal keys and numbers the newest counts.
 
 """
 
@@ -164,7 +164,7 @@ class StoreCounts:
         frames_written: Frames that are in sealed segments, or in the one that is being written.
         bytes_written: Their bytes.
         frames_lost: Frames that were in a segment that could not be finished; not among those written.
-        frames_damaged: Frames whose stored bytes were not what was stored.
+        frames_damaged: Frames whose stored bytes did not match their checksum.
         segments_refused: Files that are no sound segment of this version.
     """
 
@@ -237,9 +237,9 @@ NO_FRAME = -1
 MAX_ROWS = 1 << 17
 """Of a segment, so that a directory can be read whole: 11 MB."""
 MAX_KINDS_BYTES = 1 << 20
-"""Of what a directory says besides its rows."""
+"""Of the metadata of a directory."""
 MAX_DIRECTORY_BYTES = 1 << 24
-"""Also of the footer; what claims more is refused before it is read."""
+"""Also of the footer; a larger claimed size is refused before reading."""
 MAX_FRAME_BYTES = (1 << 31) - 1
 """Stored or decoded, so that no memory is allocated for a mere claim."""
 
@@ -303,7 +303,7 @@ def frame_checksum(key: bytes, number: int, data: bytes | memoryview) -> int:
 
 
 def columns_of(rows: Rows) -> list[IntArray]:
-    """Give the columns but ``data``, each in one piece, of whatever integers; the key as two words a row."""
+    """Make the columns but ``data``, each contiguous; the key as two integers a row."""
     key = np.stack([rows["head"], rows["tail"]], axis=1)
     return [key, *(np.ascontiguousarray(rows[name]) for name, _ in COLUMNS[1:])]
 
@@ -314,7 +314,7 @@ def directory_text(created: int, kinds: Sequence[Kind]) -> bytes:
 
 
 def read_directory_text(text: bytes) -> tuple[int, tuple[Kind, ...]]:
-    """Read what `directory_text` wrote.
+    """Read the text of `directory_text`.
 
     Raises:
         Refused: The text is of another format, or damaged.

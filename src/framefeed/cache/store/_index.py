@@ -140,8 +140,8 @@ class OpenRows:
 
 
 _SETTLED_SECONDS = 0.05
-"""A folder's time is no finer than the kernel's clock, 10 ms at most: a file that comes right after the folder was
-listed may leave no mark. So it is listed once more after this long."""
+"""A folder's time is no finer than the kernel's clock, 10 ms at most: a file that is added right after the folder was
+listed may not change it. So the folder is listed once more after this time."""
 
 
 @dataclass(slots=True, eq=False)
@@ -162,7 +162,7 @@ class Segment:
 class SegmentIndex:
     """Sealed segments, and the one that this process writes.
 
-    Searching and reading may go on in several threads while one changes what is known.
+    Several threads may search and read while one thread changes it.
 
     Args:
         folder: Where they are.
@@ -196,7 +196,7 @@ class SegmentIndex:
         self._refused_stamps: dict[str, tuple[int, int, int]] = {}
 
     def find(self, key: bytes, numbers: IntArray) -> FrameLocations:
-        """Find frames of one stream among what is known.
+        """Find frames of one stream in the known segments.
 
         Args:
             key: Of the stream, 16 bytes.

@@ -145,7 +145,10 @@ class Lookup:
         if segments:
             hashes = np.concatenate([frames.hashes[::-1] for _, frames in reversed(segments)])
             refs = np.concatenate([make_refs(number, frames.rows[::-1]) for number, frames in reversed(segments)])
-            self._push(_Level.sorted(hashes, refs))
+            levels = [_Level.sorted(hashes, refs), *self._levels]
+            while len(levels) > 1 and len(levels[0]) * _GROWTH >= len(levels[1]):
+                levels[:2] = [_Level.merged(levels[0], levels[1])]
+            self._levels = tuple(levels)
 
     def find_newest(self, head: int, numbers: IntArray) -> IntArray:
         """Find the newest row of each frame's hash [N], or ``NO_REF``; the row may be of another frame."""
@@ -182,12 +185,6 @@ class Lookup:
             refs = level.refs[:-1]
             kept.append(level.select((refs != NO_REF) & segments[get_segments(refs)]))
         self._levels = tuple(level for level in kept if len(level))
-
-    def _push(self, level: _Level) -> None:
-        levels = [level, *self._levels]
-        while len(levels) > 1 and len(levels[0]) * _GROWTH >= len(levels[1]):
-            levels[:2] = [_Level.merged(levels[0], levels[1])]
-        self._levels = tuple(levels)
 
 
 def locate_in_segment(

@@ -114,7 +114,7 @@ def read_header(data: bytes) -> Header:
 class _Table:
     """A table of a FlatBuffer; its fields are known by number.
 
-    Everything raises struct.error or ValueError where it leads out of the data.
+    All methods raise struct.error or ValueError if a reference points outside the data.
     """
 
     def __init__(self, data: bytes, position: int) -> None:
@@ -125,25 +125,25 @@ class _Table:
 
     @classmethod
     def root(cls, data: bytes) -> _Table:
-        """Give the table that a buffer begins with."""
+        """Return the root table of a buffer."""
         return cls(data, struct.unpack_from("<I", data)[0])
 
     def has(self, field: int) -> bool:
-        """Whether a field is there."""
+        """Whether the table has a field."""
         return bool(self._at(field))
 
     def number(self, field: int, form: str) -> int:
-        """Read a number; 0 where it is not there."""
+        """Read a number; 0 if it is missing."""
         at = self._at(field)
         return self._get(form, at) if at else 0
 
     def table(self, field: int) -> _Table | None:
-        """Give a table, or None where it is not there."""
+        """Return a table, or None if it is missing."""
         at = self._at(field)
         return _Table(self._data, at + self._get("<I", at)) if at else None
 
     def structs(self, field: int, kind: np.dtype[Any]) -> npt.NDArray[Any]:
-        """View a vector of structs; empty where it is not there."""
+        """View a vector of structs; empty if it is missing."""
         start, count = self._vector(field)
         return np.frombuffer(self._data, kind, count, start) if count else np.empty(0, kind)
 
@@ -164,7 +164,7 @@ class _Table:
         return self._data[start : start + count]
 
     def _vector(self, field: int) -> tuple[int, int]:
-        """Where a vector's items begin, and how many there are."""
+        """Return (offset of the first item, number of items) of a vector."""
         at = self._at(field)
         if not at:
             return 0, 0
@@ -172,9 +172,9 @@ class _Table:
         return start + 4, self._get("<I", start)
 
     def _at(self, field: int) -> int:
-        """Position of a field; 0 where it is not there."""
-        slot = 4 + 2 * field
-        offset = self._get("<H", self._fields + slot) if slot + 2 <= self._num_bytes else 0
+        """Return the offset of a field; 0 if it is missing."""
+        entry = 4 + 2 * field
+        offset = self._get("<H", self._fields + entry) if entry + 2 <= self._num_bytes else 0
         return self._position + offset if offset else 0
 
     def _get(self, form: str, position: int) -> int:
@@ -231,7 +231,7 @@ def read_directory(descriptor: int) -> Directory:
 
 
 class _End:
-    """The end of a file, read once; before it, and for what is longer, the file itself."""
+    """Reads a file from its end, which is read only once."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -240,7 +240,7 @@ class _End:
         self._bytes = os.pread(descriptor, _END_BYTES, self._begin)
 
     def read(self, position: int, nbytes: int) -> bytes:
-        """Give exactly so many bytes.
+        """Read exactly so many bytes.
 
         Raises:
             Refused: They are not there, or too many.
@@ -283,7 +283,7 @@ def _directory(header: Header, body: bytes, end: int) -> Directory:
 
 
 def _column(header: Header, body: bytes, number: int) -> memoryview:
-    """View the values of a column: the second of its two buffers, the first of which says what is null."""
+    """View the values of a column: the second of its two buffers, the first of which marks nulls."""
     offset, nbytes = header.buffers[2 * number + 1]
     needed = header.num_rows * np.dtype(COLUMNS[number][1]).itemsize
     if offset < 0 or nbytes < needed or offset + needed > len(body):

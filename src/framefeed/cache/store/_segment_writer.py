@@ -242,7 +242,8 @@ class _Sink:
 
     def write(self, data: bytes | pa.Buffer) -> None:
         """Collect one write; called by Arrow."""
-        if self._is_stand_in(data):
+        stand_in = self._stand_in
+        if stand_in is not None and isinstance(data, pa.Buffer) and data.address == stand_in.address:
             self.begin = self._position
             self._buffers += self._replaced_by
         else:
@@ -257,7 +258,3 @@ class _Sink:
         buffers, self._buffers = self._buffers, []
         self._stand_in, self._replaced_by = None, ()
         return buffers
-
-    def _is_stand_in(self, data: bytes | pa.Buffer) -> bool:
-        expected = self._stand_in
-        return expected is not None and isinstance(data, pa.Buffer) and data.address == expected.address

@@ -82,7 +82,7 @@ class Appender:
         self._sealed_bytes = 0
 
     def __del__(self) -> None:
-        # May run inside the cyclic collector, whatever this thread holds just then: so it takes no lock, its own
+        # May run inside the cyclic collector, while this thread holds any locks: so it takes no lock, its own
         # included, which is safe because nothing else refers to this object any more.
         opened, self._open = self._open, None
         if opened is not None:
@@ -368,8 +368,8 @@ class FrameStore(ClosedByWith):
             frames: In the order in which they are likely to be read.
 
         Returns:
-            Whether it was stored; where not, ``trouble`` says why nothing will be any more, or ``shortage`` what ran
-            out just now, unless these frames alone are larger than a segment may hold.
+            Whether it was stored. If not, ``trouble`` is the reason why no more is stored, or ``shortage`` the resource
+            that ran out, unless these frames alone are larger than a segment may hold.
         """
         _check_key(key)
         return self._appender.add(key, description, frames)
