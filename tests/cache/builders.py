@@ -71,23 +71,25 @@ class Watched:
             self.asked += [(source.name, ordinal) for ordinal in ordinals]
 
 
-def wanted_frames(plan: EpochPlan, epochs: int = 1) -> dict[int, set[int]]:
+def needed_frames(plan: EpochPlan, epochs: int = 1) -> dict[int, set[int]]:
     """Distinct frames by row; all clips of the plan have one form."""
-    found: dict[int, set[int]] = {}
+    frames_by_row: dict[int, set[int]] = {}
     for epoch in range(epochs):
         at = plan.with_epoch(plan.epoch + epoch)
         for position in range(len(at)):
-            found.setdefault(at.row_at(position), set()).update(at[position].ordinals.tolist())
-    return found
+            frames_by_row.setdefault(at.row_at(position), set()).update(at[position].ordinals.tolist())
+    return frames_by_row
 
 
-def num_wanted(plan: EpochPlan, epochs: int = 1) -> int:
-    return sum(map(len, wanted_frames(plan, epochs).values()))
+def count_needed(plan: EpochPlan, epochs: int = 1) -> int:
+    return sum(map(len, needed_frames(plan, epochs).values()))
 
 
-def fewest_decoded(plan: EpochPlan, wanted: dict[int, set[int]]) -> int:
+def fewest_decoded(plan: EpochPlan, frames_by_row: dict[int, set[int]]) -> int:
     """Pictures that must be decoded if each GOP is decoded once."""
-    return sum(plan_runs(plan.catalog.frame_index(row), sorted(frames)).num_decoded for row, frames in wanted.items())
+    return sum(
+        plan_runs(plan.catalog.frame_index(row), sorted(frames)).num_decoded for row, frames in frames_by_row.items()
+    )
 
 
 def clips_through(plan: EpochPlan, cache: FrameCache | None, backend: Any) -> Iterator[npt.NDArray[np.uint8] | None]:
@@ -122,11 +124,11 @@ def check_build(builder: Builder, plan: EpochPlan, cache: FrameCache, *, epochs:
     watched = Watched()
     report = builder(plan, cache, workers=workers, backend=watched, epochs=epochs, progress=False)
     assert report.clips == len(plan) * epochs
-    assert (report.frames_stored, report.frames_present) == (num_wanted(plan, epochs), 0)
+    assert (report.frames_stored, report.frames_present) == (count_needed(plan, epochs), 0)
     assert (report.frames_failed, report.failed, report.stopped_because) == (0, [], None)
     assert report.is_complete
     assert sorted(watched.asked) == sorted(set(watched.asked)), "a frame was asked for twice"
-    assert watched.counts.frames_decoded == fewest_decoded(plan, wanted_frames(plan, epochs)), "a GOP was decoded twice"
+    assert watched.counts.frames_decoded == fewest_decoded(plan, needed_frames(plan, epochs)), "a GOP was decoded twice"
     info = cache.info()
     assert (info.num_frames, info.stored_bytes) == (report.frames_stored, report.bytes_written)
     with FrameCache(cache.path, form=cache.options.form) as other:
@@ -135,7 +137,7 @@ def check_build(builder: Builder, plan: EpochPlan, cache: FrameCache, *, epochs:
     again = Watched()
     report = builder(plan, cache, workers=workers, backend=again, epochs=epochs, progress=False)
     assert (again.asked, report.frames_stored, report.bytes_written) == ([], 0, 0)
-    assert report.frames_present == num_wanted(plan, epochs)
+    assert report.frames_present == count_needed(plan, epochs)
     assert cache.info().num_frames == info.num_frames
 
 

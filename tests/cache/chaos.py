@@ -31,7 +31,7 @@ from framefeed.cli import framefeed_version
 from framefeed.decode import decoder_named
 from framefeed.plan import EpochPlan, RandomSegments, plan_clips
 from framefeed.testing import ClipSpec, write_clip
-from tests.cache.builders import Watched, assert_served, built, clips_through, num_wanted
+from tests.cache.builders import Watched, assert_served, built, clips_through, count_needed
 
 WRITING = ("open", "write", "pwrite", "writev", "pwritev", "fsync", "fdatasync", "rename", "replace", "unlink", "mkdir")
 """Of ``os``; a kill is counted in calls of these and in steps that the builder reports."""
@@ -170,7 +170,7 @@ def forked(work: Callable[[], None]) -> int:
     os._exit(0)
 
 
-def told(work: Callable[[int], None]) -> tuple[int, str]:
+def run_child(work: Callable[[int], None]) -> tuple[int, str]:
     """Do something in a process of its own, which may write to a pipe; its wait status, and what it wrote."""
     reading, writing = os.pipe()
     process = forked(lambda: work(writing))
@@ -201,9 +201,9 @@ class Run:
         ends: list[str] = []
         for kills in scenario.rounds:
             ends.append(" and ".join(self._round(scenario, kills)))
-        status, text = told(lambda pipe: self._check(scenario, pipe))
-        told_of = {"seed": seed, "cache": f"{scenario.codec} {scenario.form}", "killed": ", then ".join(ends)}
-        return {**told_of, **(json.loads(text) if status == 0 else {"wrong": text or f"status {status}"})}
+        status, text = run_child(lambda pipe: self._check(scenario, pipe))
+        facts = {"seed": seed, "cache": f"{scenario.codec} {scenario.form}", "killed": ", then ".join(ends)}
+        return {**facts, **(json.loads(text) if status == 0 else {"wrong": text or f"status {status}"})}
 
     def _round(self, scenario: Scenario, kills: Sequence[Kill]) -> list[str]:
         """Let builders run at once until they are dead; say at what each died."""
@@ -251,26 +251,26 @@ class Run:
         with scenario.cache(self._folder, max_bytes=1) as cache:
             for position, clip in enumerate(clips_through(self._plan, cache, Watched())):
                 np.testing.assert_array_equal(clip, self._fresh[position])
-        wanted = num_wanted(self._plan)
+        num_needed = count_needed(self._plan)
         with scenario.cache(self._folder) as cache:
             report = built(self._plan, cache, workers=scenario.workers)
             assert report.is_complete, report
-            assert report.frames_present + report.frames_stored == wanted, report
-            assert cache.verify().num_frames >= wanted
+            assert report.frames_present + report.frames_stored == num_needed, report
+            assert cache.verify().num_frames >= num_needed
         with scenario.cache(self._folder) as cache:
             assert_served(self._plan, cache)
             assert built(self._plan.with_epoch(1), cache, workers=scenario.workers).frames_stored
         assert not list(self._folder.glob("*.part")), "who writes removes what dead writers left"
-        found = {"found": report.frames_present, "of": wanted, "unfinished": left, "verdict": "exact"}
-        _WRITE(pipe, json.dumps(found).encode())
+        summary = {"found": report.frames_present, "of": num_needed, "unfinished": left, "verdict": "exact"}
+        _WRITE(pipe, json.dumps(summary).encode())
 
 
 def line_of(report: dict[str, Any]) -> str:
     start = f"seed {report['seed']:3d}  {report['cache']:13}"
     if "wrong" in report:
         return f"{start}  WRONG: {report['wrong']}  killed {report['killed']}"
-    found = f"found {report['found']:3d} of {report['of']}, {report['unfinished']} unfinished"
-    return f"{start}  {found:32}  {report['verdict']}  killed {report['killed']}"
+    summary = f"found {report['found']:3d} of {report['of']}, {report['unfinished']} unfinished"
+    return f"{start}  {summary:32}  {report['verdict']}  killed {report['killed']}"
 
 
 def made_plan(folder: Path) -> EpochPlan:

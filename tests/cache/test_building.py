@@ -44,9 +44,9 @@ from tests.cache.builders import (
     built,
     check_build,
     clips_through,
+    count_needed,
     fewest_decoded,
-    num_wanted,
-    wanted_frames,
+    needed_frames,
 )
 from tests.conftest import CHECKOUT
 from tests.corpus import corpus_file
@@ -76,12 +76,12 @@ def test_each_frame_is_decoded_once_and_served(name: str, workers: int, tmp_path
 
 def test_several_epochs_at_once(tmp_path: Path) -> None:
     plan = PLANS["random segments"]().with_epoch(3)
-    assert num_wanted(plan, 3) > num_wanted(plan)
+    assert count_needed(plan, 3) > count_needed(plan)
     with FrameCache(tmp_path / "c") as cache:
         check_build(build, plan, cache, epochs=3)
 
 
-def test_C11_what_an_epoch_left_half_done_is_gone_on_with(tmp_path: Path) -> None:
+def test_C11_a_build_continues_after_an_unfinished_epoch(tmp_path: Path) -> None:
     plan = PLANS["random segments"]()
     with FrameCache(tmp_path / "c") as cache:
         for _ in zip(range(5), clips_through(plan, cache, decoder_named()), strict=False):
@@ -90,7 +90,7 @@ def test_C11_what_an_epoch_left_half_done_is_gone_on_with(tmp_path: Path) -> Non
         watched = Watched()
         report = built(plan, cache, backend=watched)
         assert report.frames_present == stored > 0
-        assert report.frames_stored == len(watched.asked) == num_wanted(plan) - stored
+        assert report.frames_stored == len(watched.asked) == count_needed(plan) - stored
         assert_served(plan, cache)
 
 
@@ -100,7 +100,7 @@ def test_a_build_counts_no_hits_and_no_misses(tmp_path: Path) -> None:
         for _ in range(2):
             built(plan, cache)
         done = cache.stats()
-        assert (done.frames_hit, done.frames_missed, done.frames_stored) == (0, 0, num_wanted(plan))
+        assert (done.frames_hit, done.frames_missed, done.frames_stored) == (0, 0, count_needed(plan))
         asked = sum(clip.shape[0] for clip in clips_through(plan, cache, decoder_named()))
         done = cache.stats()
         assert (done.frames_hit, done.frames_missed, done.hit_rate) == (asked, 0, 1.0)
@@ -130,7 +130,7 @@ def always_anew(plan: EpochPlan, cache: FrameCache, **options: Any) -> BuildRepo
 
 
 @pytest.mark.parametrize("wrong", [half, next_epoch, clip_by_clip, always_anew])
-def test_wrong_ones_are_caught(wrong: Builder, tmp_path: Path) -> None:
+def test_wrong_variants_are_caught(wrong: Builder, tmp_path: Path) -> None:
     with FrameCache(tmp_path / "c") as cache, pytest.raises(AssertionError):
         check_build(wrong, PLANS["random segments"](), cache)
 
@@ -152,43 +152,43 @@ def test_pictures_and_sequences(form: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["output", "planes"])
-def test_groups_bound_memory_and_change_nothing(form: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_bound_memory_and_change_no_frames(form: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_clip(tmp_path / "v.mp4", ClipSpec(num_frames=40, height=48, width=64, gop=6))
     plan = plan_clips(scan(tmp_path / "v.mp4", workers=0), EveryFrame(), seed=0)
     monkeypatch.setattr(framefeed.cache.prefill._build, "GROUP_BYTES", 5 * 3 * 48 * 64)
     with FrameCache(tmp_path / "c", form=form) as cache:
         watched = Watched()
-        assert built(plan, cache, backend=watched).frames_stored == num_wanted(plan)
+        assert built(plan, cache, backend=watched).frames_stored == count_needed(plan)
         assert_served(plan, cache)
         if form == "planes":
-            assert watched.counts.frames_decoded == fewest_decoded(plan, wanted_frames(plan))
+            assert watched.counts.frames_decoded == fewest_decoded(plan, needed_frames(plan))
 
 
 # --- what fails ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("form", ["output", "planes"])
-def test_D01_what_fails_is_listed_and_all_else_stored(form: Any, tmp_path: Path) -> None:
+def test_D01_failures_are_listed_and_other_frames_stored(form: Any, tmp_path: Path) -> None:
     make_folder(tmp_path / "videos", videos_per_class=1, seconds=2, size=(48, 64))
     shutil.copy(corpus_file("truncated.mp4"), tmp_path / "videos" / "cut.mp4")
     gone = write_clip(tmp_path / "videos" / "gone.mp4", ClipSpec(num_frames=20))
-    found = scan(tmp_path / "videos", verify="none", workers=0)
+    catalogue = scan(tmp_path / "videos", verify="none", workers=0)
     gone.unlink()
-    plan = plan_clips(found, Uniform(60), seed=0, size=(20, 20))
+    plan = plan_clips(catalogue, Uniform(60), seed=0, size=(20, 20))
     with FrameCache(tmp_path / "c", form=form) as cache:
         report = built(plan, cache)
         assert sorted((os.path.basename(source), kind) for source, kind, _ in report.failed) == [
             ("cut.mp4", "CorruptMedia"), ("gone.mp4", "MissingMedia")]  # fmt: skip
         assert not report.is_complete
         assert report.stopped_because is None
-        assert report.frames_stored + report.frames_failed == num_wanted(plan)
+        assert report.frames_stored + report.frames_failed == count_needed(plan)
         assert_same(clips_through(plan, cache, decoder_named()), clips_through(plan, None, decoder_named()))
 
 
 @pytest.mark.parametrize("form", ["output", "planes"])
-def test_D01_of_a_damaged_video_every_frame_that_comes_is_stored(form: Any, tmp_path: Path) -> None:
-    found = scan(shutil.copy(corpus_file("truncated.mp4"), tmp_path), verify="none", workers=0)
-    plan = plan_clips(found, EveryFrame(), seed=0, size=(20, 20), shuffle=False)
+def test_D01_every_decodable_frame_of_a_damaged_video_is_stored(form: Any, tmp_path: Path) -> None:
+    catalogue = scan(shutil.copy(corpus_file("truncated.mp4"), tmp_path), verify="none", workers=0)
+    plan = plan_clips(catalogue, EveryFrame(), seed=0, size=(20, 20), shuffle=False)
     fresh = [clip is not None for clip in clips_through(plan, None, decoder_named())]
     assert 0 < sum(fresh) < len(fresh)
     with FrameCache(tmp_path / "c", form=form) as cache:
@@ -209,7 +209,7 @@ def test_clips_that_cannot_be_planned_are_listed(tmp_path: Path) -> None:
         assert report.frames_stored == 0
 
 
-def test_C03_what_was_replaced_is_stored_again(tmp_path: Path) -> None:
+def test_C03_frames_of_a_replaced_file_are_stored_again(tmp_path: Path) -> None:
     path = tmp_path / "v.mp4"
     write_clip(path, ClipSpec(num_frames=20, first_stamp=0))
     with FrameCache(tmp_path / "c") as cache:
@@ -226,17 +226,17 @@ def test_C03_what_was_replaced_is_stored_again(tmp_path: Path) -> None:
 # --- when it ends early -------------------------------------------------------------------------------
 
 
-def test_C04_a_full_cache_ends_it(tmp_path: Path) -> None:
+def test_C04_a_full_cache_ends_the_build(tmp_path: Path) -> None:
     plan = plan_of(EveryFrame(), clips_per_video=1, size=(32, 32))
     with quiet(), FrameCache(tmp_path / "c", codec="raw", max_bytes=200_000) as cache:
         watched = Watched()
         report = built(plan, cache, backend=watched)
-        assert 0 < report.frames_stored < num_wanted(plan)
+        assert 0 < report.frames_stored < count_needed(plan)
         assert report.stopped_because is not None
         assert "full" in report.stopped_because
         assert not report.is_complete
         assert report.failed == []
-        assert len(watched.asked) < num_wanted(plan), "it does not decode on for nothing"
+        assert len(watched.asked) < count_needed(plan), "it does not decode on for nothing"
         assert sum(file.stat().st_size for file in (tmp_path / "c").iterdir()) <= 200_000
         assert_same(clips_through(plan, cache, decoder_named()), clips_through(plan, None, decoder_named()))
 
@@ -257,7 +257,7 @@ def test_C04_a_loader_warns_of_a_budget_for_less_than_a_frame(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_interrupted_it_keeps_what_it_has(workers: int, tmp_path: Path) -> None:
+def test_an_interrupted_build_keeps_its_frames(workers: int, tmp_path: Path) -> None:
     plan = PLANS["random segments"]()
 
     def interrupt(done: int, total: int | None) -> None:
@@ -270,11 +270,11 @@ def test_interrupted_it_keeps_what_it_has(workers: int, tmp_path: Path) -> None:
             built(plan, cache, workers=workers, progress=interrupt)
         report = built(plan, other)
         assert report.frames_present >= 12
-        assert report.frames_present + report.frames_stored == num_wanted(plan)
+        assert report.frames_present + report.frames_stored == count_needed(plan)
         assert_served(plan, other)
 
 
-def test_C17_the_folder_is_removed_meanwhile(tmp_path: Path) -> None:
+def test_C17_the_folder_is_removed_during_a_build(tmp_path: Path) -> None:
     plan = plan_of(EveryFrame(), clips_per_video=1, size=(32, 32))
     with quiet(), FrameCache(tmp_path / "c") as cache:
         report = built(plan, cache, workers=0, progress=lambda done, total: shutil.rmtree(tmp_path / "c", True))
@@ -294,7 +294,7 @@ def test_C17_a_folder_that_cannot_be_made(folder: str) -> None:
         assert report.stopped_because is not None
         assert folder in report.stopped_because
         assert report.frames_stored == 0
-        assert len(watched.asked) < num_wanted(plan)
+        assert len(watched.asked) < count_needed(plan)
 
 
 LIMITED = """
@@ -312,7 +312,7 @@ print(report.frames_stored, report.is_complete, report.stopped_because)
 
 
 @pytest.mark.parametrize("limit", [0, 20_000])
-def test_C04_a_full_disk_ends_it(limit: int, tmp_path: Path) -> None:
+def test_C04_a_full_disk_ends_the_build(limit: int, tmp_path: Path) -> None:
     result = in_another_process(LIMITED, tmp_path / "c", str(limit))
     assert result.returncode == 0, result.stderr
     _, is_complete, *said = result.stdout.split()
@@ -321,7 +321,7 @@ def test_C04_a_full_disk_ends_it(limit: int, tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "c") in (["lock"], ["building.lock", "lock"], ["lock", "building.lock"])
     plan = PLANS["random segments"]()
     with FrameCache(tmp_path / "c") as cache:
-        assert built(plan, cache).frames_stored == num_wanted(plan)
+        assert built(plan, cache).frames_stored == count_needed(plan)
         assert_served(plan, cache)
 
 
@@ -332,7 +332,7 @@ def test_C01_killed_builders_leave_exact_frames_or_none() -> None:
     assert len({report["found"] for report in reports}) > 3, "they died at different places"
 
 
-def test_C01_a_store_that_leaves_half_a_file_is_found_out() -> None:
+def test_C01_a_store_that_leaves_half_a_file_is_caught() -> None:
     result = subprocess.run(
         [sys.executable, "-m", "tests.cache.chaos", "--first", "1", "--seeds", "1", "--sabotage"],
         cwd=CHECKOUT, env={**os.environ, "PYTHONPATH": "src"}, capture_output=True, text=True, timeout=60, check=False,
@@ -370,10 +370,10 @@ def test_C05_two_processes_share_the_work(tmp_path: Path) -> None:
         process.stdin.flush()
     counts = [process.communicate(timeout=60)[0].split() for process in processes]
     assert [count[2] for count in counts] == ["True", "True"]
-    assert sum(int(count[0]) for count in counts) == num_wanted(plan), "no frame is decoded by both"
-    assert all(int(count[0]) + int(count[1]) == num_wanted(plan) for count in counts)
+    assert sum(int(count[0]) for count in counts) == count_needed(plan), "no frame is decoded by both"
+    assert all(int(count[0]) + int(count[1]) == count_needed(plan) for count in counts)
     with FrameCache(tmp_path / "c") as cache:
-        assert cache.info().num_frames == num_wanted(plan)
+        assert cache.info().num_frames == count_needed(plan)
         assert_served(plan, cache)
 
 
@@ -385,7 +385,7 @@ def test_C05_two_threads_build_the_same(tmp_path: Path) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        assert all(report.frames_stored + report.frames_present == num_wanted(plan) for report in reports)
+        assert all(report.frames_stored + report.frames_present == count_needed(plan) for report in reports)
         assert_served(plan, cache)
 
 
@@ -411,7 +411,7 @@ def test_wrong_calls(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) in (["taken"], ["c", "taken"])
 
 
-def test_a_bar_is_shown_where_it_is_wanted(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_progress_bar_is_shown_on_request(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     plan = PLANS["random segments"]()
     with FrameCache(tmp_path / "c") as cache:
         build(plan, cache)
@@ -421,8 +421,8 @@ def test_a_bar_is_shown_where_it_is_wanted(tmp_path: Path, capfd: pytest.Capture
 
 
 def assert_same(clips: Iterable[Any], expected: Iterable[Any]) -> None:
-    for clip, wanted in zip(clips, expected, strict=True):
-        np.testing.assert_array_equal(clip, wanted)
+    for clip, right in zip(clips, expected, strict=True):
+        np.testing.assert_array_equal(clip, right)
 
 
 @contextmanager

@@ -42,14 +42,14 @@ OUTPUTS = [
 CLIP = [3, 4, 5, 9, 9, 1]
 
 
-def video() -> Video:
+def make_video() -> Video:
     return Video.of(clip_file("cached.mp4", ClipSpec(num_frames=40, gop=10, b_frames=2)))
 
 
 def assert_same(clips: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> None:
     assert len(clips) == len(expected)
-    for clip, wanted in zip(clips, expected, strict=True):
-        np.testing.assert_array_equal(clip, wanted)
+    for clip, right in zip(clips, expected, strict=True):
+        np.testing.assert_array_equal(clip, right)
 
 
 requests = st.lists(
@@ -66,18 +66,18 @@ def test_C11_any_calls_give_what_decoding_gives(
     form: Any, calls: list[Any], codec: str, memory: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("cache")
-    of = video()
+    video = make_video()
     with FrameCache(folder / "c", codec=codec, form=form, memory_bytes=memory) as cache:
         decoder = cache.decoder(decoder_named())
         for asked in [*calls, *calls]:
-            clips, report = of.decoded(decoder, *asked)
+            clips, report = video.decoded(decoder, *asked)
             assert report.errors == [None] * len(asked)
             assert report.counts.frames_delivered == sum(len(indices) for indices, _ in asked)
-            assert_same(clips, of.fresh(*asked))
+            assert_same(clips, video.fresh(*asked))
     with FrameCache(folder / "c", codec=codec, form=form) as again:
         for asked in calls:
-            clips, report = of.decoded(again.decoder(decoder_named()), *asked)
-            assert_same(clips, of.fresh(*asked))
+            clips, report = video.decoded(again.decoder(decoder_named()), *asked)
+            assert_same(clips, video.fresh(*asked))
             assert report.counts.frames_decoded == 0
             assert report.counts.frames_cached == report.counts.frames_delivered
         assert again.stats().hit_rate == 1
@@ -85,37 +85,37 @@ def test_C11_any_calls_give_what_decoding_gives(
 
 
 @pytest.mark.parametrize("form", ["output", "planes"])
-def test_what_is_missing_of_a_clip_is_decoded_and_nothing_else(form: Any, tmp_path: Path) -> None:
-    of = video()
+def test_only_missing_frames_of_a_clip_are_decoded(form: Any, tmp_path: Path) -> None:
+    video = make_video()
     with FrameCache(tmp_path / "c", form=form) as cache:
         decoder = cache.decoder(decoder_named())
-        of.decoded(decoder, ([3, 5], SMALL))
-        clips, report = of.decoded(decoder, (CLIP, SMALL))
-        assert_same(clips, of.fresh((CLIP, SMALL)))
+        video.decoded(decoder, ([3, 5], SMALL))
+        clips, report = video.decoded(decoder, (CLIP, SMALL))
+        assert_same(clips, video.fresh((CLIP, SMALL)))
         assert report.counts.frames_cached == 2
         assert report.counts.frames_stored == 3
         assert cache.stats().frames_hit == 2
 
 
-def test_forms_serve_what_they_are_for(tmp_path: Path) -> None:
-    of = video()
+def test_planes_serve_any_crop_and_outputs_only_their_own(tmp_path: Path) -> None:
+    video = make_video()
     with FrameCache(tmp_path / "c", form="planes") as cache:
-        of.decoded(cache.decoder(decoder_named()), (CLIP, SMALL))
+        video.decoded(cache.decoder(decoder_named()), (CLIP, SMALL))
         other = OutputSpec(size=(30, 40), crop=(0, 0, 30, 40))
-        clips, report = of.decoded(cache.decoder(decoder_named()), (CLIP, other))
+        clips, report = video.decoded(cache.decoder(decoder_named()), (CLIP, other))
         assert report.counts.frames_decoded == 0
-        assert_same(clips, of.fresh((CLIP, other)))
+        assert_same(clips, video.fresh((CLIP, other)))
     with FrameCache(tmp_path / "d", form="output") as cache:
-        of.decoded(cache.decoder(decoder_named()), (CLIP, SMALL))
-        _, report = of.decoded(cache.decoder(decoder_named()), (CLIP, other))
+        video.decoded(cache.decoder(decoder_named()), (CLIP, SMALL))
+        _, report = video.decoded(cache.decoder(decoder_named()), (CLIP, other))
         assert report.counts.frames_cached == 0
 
 
 def test_automatic_form_keeps_planes_of_whole_pictures(tmp_path: Path) -> None:
-    of = video()
+    video = make_video()
     with FrameCache(tmp_path / "c") as cache:
-        of.decoded(cache.decoder(decoder_named()), ([0, 1], WHOLE))
-        of.decoded(cache.decoder(decoder_named()), ([0, 1], SMALL))
+        video.decoded(cache.decoder(decoder_named()), ([0, 1], WHOLE))
+        video.decoded(cache.decoder(decoder_named()), ([0, 1], SMALL))
         cache.flush()
         layouts = [kind.layout.split()[0] for kind in cache.info().kinds]
     assert sorted(layouts) == ["rgbp", "yuv420p"]
@@ -140,28 +140,28 @@ def plain_frame(path: Path, number: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("form", ["output", "planes"])
-def test_turned_and_mirrored_pictures_stand_upright(form: Any, tmp_path: Path) -> None:
-    of = Video.of(corpus_file("rotated_90.mp4"))
-    height, width = of.index.stream.displayed
+def test_rotated_and_mirrored_pictures_are_upright(form: Any, tmp_path: Path) -> None:
+    video = Video.of(corpus_file("rotated_90.mp4"))
+    height, width = video.index.stream.displayed
     asked = ([0, 2, 1], OutputSpec(size=(height // 2, width // 3), crop=(0, 2, height - 4, width - 2)))
     with FrameCache(tmp_path / "c", form=form) as cache:
         for _ in range(2):
-            clips, _ = of.decoded(cache.decoder(decoder_named()), asked)
-            assert_same(clips, of.fresh(asked))
+            clips, _ = video.decoded(cache.decoder(decoder_named()), asked)
+            assert_same(clips, video.fresh(asked))
         assert cache.stats().frames_hit == 3
 
 
 @pytest.mark.parametrize("form", ["output", "planes"])
-def test_pictures_and_sequences_are_remembered_too(form: Any, tmp_path: Path, rng_pictures: Path) -> None:
+def test_pictures_and_sequences_are_cached_too(form: Any, tmp_path: Path, rng_pictures: Path) -> None:
     for given_source, asked in (
         (rng_pictures / "img0.png", [0, 0]),
         (ImageSequence(rng_pictures, fps=5), [2, 0, 1]),
     ):
-        of = Video.of(given_source)
+        video = Video.of(given_source)
         with FrameCache(tmp_path / f"c{len(asked)}", form=form) as cache:
             for _ in range(2):
-                clips, _ = of.decoded(cache.decoder(decoder_named()), (asked, OutputSpec(size=(10, 12))))
-                assert_same(clips, of.fresh((asked, OutputSpec(size=(10, 12)))))
+                clips, _ = video.decoded(cache.decoder(decoder_named()), (asked, OutputSpec(size=(10, 12))))
+                assert_same(clips, video.fresh((asked, OutputSpec(size=(10, 12)))))
             assert cache.stats().frames_hit == len(asked)
 
 
@@ -178,51 +178,51 @@ def rng_pictures(tmp_path: Path) -> Path:
     return folder
 
 
-def test_bytes_are_known_by_what_they_hold(tmp_path: Path) -> None:
+def test_sources_in_memory_are_identified_by_content(tmp_path: Path) -> None:
     data = corpus_file("bframes_2.mp4").read_bytes()
-    of = Video.of(data)
+    video = Video.of(data)
     with FrameCache(tmp_path / "c") as cache:
-        of.decoded(cache.decoder(decoder_named()), ([1, 2], SMALL))
+        video.decoded(cache.decoder(decoder_named()), ([1, 2], SMALL))
         again = Video.of(bytes(bytearray(data)))
         clips, report = again.decoded(cache.decoder(decoder_named()), ([1, 2], SMALL))
         assert report.counts.frames_cached == 2
-        assert_same(clips, of.fresh(([1, 2], SMALL)))
+        assert_same(clips, video.fresh(([1, 2], SMALL)))
 
 
 @pytest.mark.parametrize("form", ["output", "planes"])
 @pytest.mark.parametrize("room", [None, 4000])
 def test_loss_does_not_depend_on_what_the_cache_holds(form: Any, room: int | None, tmp_path: Path) -> None:
     pytest.importorskip("simplejpeg")
-    of = video()
+    video = make_video()
     calls = [([3, 5], SMALL), (CLIP, SMALL), (CLIP, SMALL), ([5, 4], OutputSpec(size=(20, 30)))]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         with FrameCache(tmp_path / "c", codec="jpeg:60", form=form, max_bytes=room) as lossy:
-            first = [of.decoded(lossy.decoder(decoder_named()), call)[0][0] for call in calls]
-            again = [of.decoded(lossy.decoder(decoder_named()), call)[0][0] for call in calls]
+            first = [video.decoded(lossy.decoder(decoder_named()), call)[0][0] for call in calls]
+            again = [video.decoded(lossy.decoder(decoder_named()), call)[0][0] for call in calls]
         with FrameCache(tmp_path / "d", codec="jpeg:60", form=form) as other:
-            turned = [of.decoded(other.decoder(decoder_named()), call)[0][0] for call in calls[::-1]][::-1]
+            turned = [video.decoded(other.decoder(decoder_named()), call)[0][0] for call in calls[::-1]][::-1]
     for clip, second, third, call in zip(first, again, turned, calls, strict=True):
         np.testing.assert_array_equal(clip, second)
         np.testing.assert_array_equal(clip, third)
-        assert not np.array_equal(clip, of.fresh(call)[0])
+        assert not np.array_equal(clip, video.fresh(call)[0])
 
 
-def test_lossy_frames_are_served_to_nobody_else(tmp_path: Path) -> None:
+def test_lossy_frames_are_read_only_with_the_same_codec(tmp_path: Path) -> None:
     pytest.importorskip("simplejpeg")
-    of = video()
+    video = make_video()
     with FrameCache(tmp_path / "c", codec="jpeg:80", form="output") as lossy:
-        of.decoded(lossy.decoder(decoder_named()), (CLIP, SMALL))
-        _, report = of.decoded(lossy.decoder(decoder_named()), (CLIP, SMALL))
+        video.decoded(lossy.decoder(decoder_named()), (CLIP, SMALL))
+        _, report = video.decoded(lossy.decoder(decoder_named()), (CLIP, SMALL))
         assert report.counts.frames_cached == len(CLIP)
     for other in ("jpeg:90", "lz4"):
         with FrameCache(tmp_path / "c", codec=other, form="output") as cache:
-            _, report = of.decoded(cache.decoder(decoder_named()), (CLIP, SMALL))
+            _, report = video.decoded(cache.decoder(decoder_named()), (CLIP, SMALL))
             assert report.counts.frames_cached == 0
     with FrameCache(tmp_path / "c", codec="raw", form="output") as cache:
-        clips, report = of.decoded(cache.decoder(decoder_named()), (CLIP, SMALL))
+        clips, report = video.decoded(cache.decoder(decoder_named()), (CLIP, SMALL))
         assert report.counts.frames_cached == len(CLIP), "exact is exact, whichever codec stored it"
-        assert_same(clips, of.fresh((CLIP, SMALL)))
+        assert_same(clips, video.fresh((CLIP, SMALL)))
 
 
 # --- errors -------------------------------------------------------------------------------------------
@@ -230,44 +230,44 @@ def test_lossy_frames_are_served_to_nobody_else(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["output", "planes"])
 def test_a_frame_that_fails_is_not_stored_and_its_error_is_the_decoders(form: Any, tmp_path: Path) -> None:
-    of = Video.of(corpus_file("truncated.mp4"), verify="none")
-    asked = [([number], SMALL) for number in range(len(of.index))]
-    _, plain = of.decoded(decoder_named(), *asked)
+    video = Video.of(corpus_file("truncated.mp4"), verify="none")
+    asked = [([number], SMALL) for number in range(len(video.index))]
+    _, plain = video.decoded(decoder_named(), *asked)
     assert any(plain.errors)
     assert not all(plain.errors)
     with FrameCache(tmp_path / "c", form=form) as cache:
         for _ in range(2):
-            _, report = of.decoded(cache.decoder(decoder_named()), *asked)
+            _, report = video.decoded(cache.decoder(decoder_named()), *asked)
             assert [str(error) for error in report.errors] == [str(error) for error in plain.errors]
             assert all(isinstance(error, CorruptMedia) for error in report.errors if error)
         good = sum(error is None for error in plain.errors)
         assert cache.stats().frames_stored == good
 
 
-def test_ordinals_that_do_not_exist_are_the_decoders_business(tmp_path: Path) -> None:
-    of = video()
+def test_the_decoder_reports_ordinals_that_do_not_exist(tmp_path: Path) -> None:
+    video = make_video()
     with FrameCache(tmp_path / "c") as cache, pytest.raises(FrameNotFound):
-        of.decoded(cache.decoder(decoder_named()), ([0, 40], SMALL))
+        video.decoded(cache.decoder(decoder_named()), ([0, 40], SMALL))
     with FrameCache(tmp_path / "c") as cache, pytest.raises(FrameNotFound):
-        of.decoded(cache.decoder(decoder_named()), ([-1], SMALL))
+        video.decoded(cache.decoder(decoder_named()), ([-1], SMALL))
 
 
-def test_planes_of_a_decoder_that_gives_none_are_refused(tmp_path: Path) -> None:
-    of = video()
+def test_form_planes_needs_a_decoder_that_gives_planes(tmp_path: Path) -> None:
+    video = make_video()
     with FrameCache(tmp_path / "c", form="planes") as cache, pytest.raises(UsageError, match='form="output"'):
-        of.decoded(cache.decoder(FlatDecoder()), ([0], SMALL))
+        video.decoded(cache.decoder(FlatDecoder()), ([0], SMALL))
     with FrameCache(tmp_path / "c") as cache:
-        clips, _ = of.decoded(cache.decoder(FlatDecoder()), ([3], WHOLE))
+        clips, _ = video.decoded(cache.decoder(FlatDecoder()), ([3], WHOLE))
         assert (clips[0] == 3).all()
 
 
 def test_decoders_do_not_read_each_others_frames(tmp_path: Path) -> None:
-    of = video()
+    video = make_video()
     with FrameCache(tmp_path / "c") as cache:
-        of.decoded(cache.decoder(FlatDecoder()), ([3], SMALL))
-        clips, report = of.decoded(cache.decoder(decoder_named()), ([3], SMALL))
+        video.decoded(cache.decoder(FlatDecoder()), ([3], SMALL))
+        clips, report = video.decoded(cache.decoder(decoder_named()), ([3], SMALL))
         assert report.counts.frames_cached == 0
-        assert_same(clips, of.fresh(([3], SMALL)))
+        assert_same(clips, video.fresh(([3], SMALL)))
 
 
 # --- C03: sources that change -------------------------------------------------------------------------
@@ -282,8 +282,8 @@ def patched(path: Path, offset: int) -> None:
         file.write(bytes([byte[0] ^ 0x55]))
 
 
-def filled(cache: FrameCache, of: Video, asked: Sequence[int]) -> None:
-    _, report = of.decoded(cache.decoder(decoder_named()), (asked, SMALL))
+def filled(cache: FrameCache, video: Video, asked: Sequence[int]) -> None:
+    _, report = video.decoded(cache.decoder(decoder_named()), (asked, SMALL))
     report.raise_first()
     assert report.counts.frames_stored == len(asked)
 
@@ -303,18 +303,18 @@ def long_clip(folder: Path) -> Path:
 @pytest.mark.parametrize("strict", [False, True])
 def test_C03_bytes_changed_under_the_same_size_and_time(strict: bool, tmp_path: Path) -> None:
     path = long_clip(tmp_path)
-    of = Video.of(path)
-    place = int(of.index.packets.offset[0]) + (path.stat().st_size - int(of.index.packets.offset[0])) // 4
-    packet = int(np.flatnonzero(of.index.packets.offset <= place).max())
-    hurt = int(of.index.frame_packet.tolist().index(packet))
-    well = next(i for i in range(len(of.index)) if of.index.frame_start[i] > packet)
+    video = Video.of(path)
+    offset = int(video.index.packets.offset[0]) + (path.stat().st_size - int(video.index.packets.offset[0])) // 4
+    packet = int(np.flatnonzero(video.index.packets.offset <= offset).max())
+    hurt = int(video.index.frame_packet.tolist().index(packet))
+    well = next(i for i in range(len(video.index)) if video.index.frame_start[i] > packet)
     before = path.stat()
     with FrameCache(tmp_path / "c", strict=strict) as cache:
-        filled(cache, of, [well, hurt])
-        patched(path, place)
+        filled(cache, video, [well, hurt])
+        patched(path, offset)
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-        assert Video.of(path).index.identity == of.index.identity, "neither size, time nor fingerprint tells"
-        _, report = of.decoded(cache.decoder(decoder_named()), ([well], SMALL), ([hurt], SMALL))
+        assert Video.of(path).index.identity == video.index.identity, "neither size, time nor fingerprint tells"
+        _, report = video.decoded(cache.decoder(decoder_named()), ([well], SMALL), ([hurt], SMALL))
         assert report.counts.frames_cached == 1
         assert cache.stats().frames_outdated == 1
         assert report.counts.frames_decoded > 0
@@ -324,21 +324,21 @@ def test_C03_only_a_strict_cache_sees_a_change_that_leaves_no_mark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = long_clip(tmp_path)
-    of = Video.of(path)
-    place = int(of.index.packets.offset[0]) + (path.stat().st_size - int(of.index.packets.offset[0])) // 4
-    packet = int(np.flatnonzero(of.index.packets.offset <= place).max())
-    hurt = int(of.index.frame_packet.tolist().index(packet))
+    video = Video.of(path)
+    offset = int(video.index.packets.offset[0]) + (path.stat().st_size - int(video.index.packets.offset[0])) // 4
+    packet = int(np.flatnonzero(video.index.packets.offset <= offset).max())
+    hurt = int(video.index.frame_packet.tolist().index(packet))
     before = path.stat()
-    for name in ("stamp_of", "lasting_stamp_of"):
+    for name in ("read_stamp", "read_lasting_stamp"):
         monkeypatch.setattr(_keys, name, lambda path: 7)
     for number, (strict, codec, memory) in enumerate(product((False, True), ("raw", "lz4"), (0, 10**7))):
         with FrameCache(tmp_path / f"c{number}", codec=codec, strict=strict, memory_bytes=memory) as cache:
-            filled(cache, of, [hurt])
-            patched(path, place)
+            filled(cache, video, [hurt])
+            patched(path, offset)
             os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-            _, report = of.decoded(cache.decoder(decoder_named()), ([hurt], SMALL))
+            _, report = video.decoded(cache.decoder(decoder_named()), ([hurt], SMALL))
             assert report.counts.frames_cached == (0 if strict else 1), (strict, codec, memory)
-        patched(path, place)  # as it was
+        patched(path, offset)  # as it was
 
 
 class WholeSeconds:
@@ -346,9 +346,9 @@ class WholeSeconds:
 
     @staticmethod
     def stat(path: str) -> Any:
-        found = os.stat(path)
-        times = {name: getattr(found, name) // 10**9 * 10**9 for name in ("st_mtime_ns", "st_ctime_ns")}
-        return SimpleNamespace(st_ino=found.st_ino, st_size=found.st_size, **times)
+        facts = os.stat(path)
+        times = {name: getattr(facts, name) // 10**9 * 10**9 for name in ("st_mtime_ns", "st_ctime_ns")}
+        return SimpleNamespace(st_ino=facts.st_ino, st_size=facts.st_size, **times)
 
 
 def test_C14_a_file_that_is_written_read_and_written_in_the_same_second(
@@ -356,29 +356,29 @@ def test_C14_a_file_that_is_written_read_and_written_in_the_same_second(
 ) -> None:
     monkeypatch.setattr(_keys, "os", WholeSeconds)
     path = long_clip(tmp_path)
-    of = Video.of(path)
-    place = int(of.index.packets.offset[0]) + (path.stat().st_size - int(of.index.packets.offset[0])) // 4
-    packet = int(np.flatnonzero(of.index.packets.offset <= place).max())
-    hurt = int(of.index.frame_packet.tolist().index(packet))
+    video = Video.of(path)
+    offset = int(video.index.packets.offset[0]) + (path.stat().st_size - int(video.index.packets.offset[0])) // 4
+    packet = int(np.flatnonzero(video.index.packets.offset <= offset).max())
+    hurt = int(video.index.frame_packet.tolist().index(packet))
     before = path.stat()
     now = [before.st_ctime_ns // 10**9 * 10**9 + 10**9 - 1]
     monkeypatch.setattr(_keys, "time_ns", lambda: now[0])
     with FrameCache(tmp_path / "c", codec="raw") as cache:
-        _, report = of.decoded(cache.decoder(decoder_named()), ([hurt], SMALL))
+        _, report = video.decoded(cache.decoder(decoder_named()), ([hurt], SMALL))
         assert report.counts.frames_stored == 0, "the file may change without a mark"
-        patched(path, place)
+        patched(path, offset)
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-        _, report = of.decoded(cache.decoder(decoder_named()), ([hurt], SMALL))
+        _, report = video.decoded(cache.decoder(decoder_named()), ([hurt], SMALL))
         assert report.counts.frames_cached == 0
         assert report.counts.frames_decoded > 0
-        patched(path, place)
+        patched(path, offset)
         now[0] = path.stat().st_ctime_ns + 4 * 10**9
-        filled(cache, of, [hurt])
-        assert of.decoded(cache.decoder(decoder_named()), ([hurt], SMALL))[1].counts.frames_cached == 1
+        filled(cache, video, [hurt])
+        assert video.decoded(cache.decoder(decoder_named()), ([hurt], SMALL))[1].counts.frames_cached == 1
 
 
-def test_C14_a_tick_of_the_clock_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    of = Video.of(write_clip(tmp_path / "v.mp4", ClipSpec(num_frames=4)))
+def test_C14_stamping_waits_for_a_tick_of_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    video = Video.of(write_clip(tmp_path / "v.mp4", ClipSpec(num_frames=4)))
     changed = os.stat(tmp_path / "v.mp4").st_ctime_ns
     now, slept = [changed + 3_000_000], list[float]()
 
@@ -389,33 +389,33 @@ def test_C14_a_tick_of_the_clock_is_waited_for(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(_keys, "time_ns", lambda: now[0])
     monkeypatch.setattr(_keys, "sleep", sleep)
     with FrameCache(tmp_path / "c", codec="raw") as cache:
-        filled(cache, of, [0, 1])
+        filled(cache, video, [0, 1])
         assert len(slept) == 1
         assert 0.007 <= slept[0] < 0.008
         now[0] = changed - 10**9  # The clock of the file system is ahead.
-        _, report = of.decoded(cache.decoder(decoder_named()), ([2], SMALL))
+        _, report = video.decoded(cache.decoder(decoder_named()), ([2], SMALL))
         assert (report.counts.frames_stored, len(slept)) == (0, 1)
 
 
 def test_C03_a_file_that_was_only_touched_keeps_its_frames(tmp_path: Path) -> None:
     path = copied("bframes_2.mp4", tmp_path)
-    of = Video.of(path)
+    video = Video.of(path)
     with FrameCache(tmp_path / "c") as cache:
-        filled(cache, of, [0, 3])
+        filled(cache, video, [0, 3])
         os.utime(path, ns=(1, 1))
-        clips, report = of.decoded(cache.decoder(decoder_named()), ([0, 3], SMALL))
+        clips, report = video.decoded(cache.decoder(decoder_named()), ([0, 3], SMALL))
         assert report.counts.frames_cached == 2
-        assert_same(clips, of.fresh(([0, 3], SMALL)))
+        assert_same(clips, video.fresh(([0, 3], SMALL)))
 
 
-def test_C03_another_file_in_its_place_is_stale_and_indexed_anew_a_miss(tmp_path: Path) -> None:
+def test_C03_a_replaced_file_is_stale_and_a_miss_after_indexing(tmp_path: Path) -> None:
     path = copied("bframes_2.mp4", tmp_path)
-    of = Video.of(path)
+    video = Video.of(path)
     with FrameCache(tmp_path / "c") as cache:
-        filled(cache, of, [0, 3])
+        filled(cache, video, [0, 3])
         shutil.copy(corpus_file("open_gop.mp4"), path)
         with pytest.raises(StaleSource):
-            of.decoded(cache.decoder(decoder_named()), ([0, 3], SMALL))
+            video.decoded(cache.decoder(decoder_named()), ([0, 3], SMALL))
         now = Video.of(path)
         clips, report = now.decoded(cache.decoder(decoder_named()), ([0, 3], SMALL))
         assert report.counts.frames_cached == 0
@@ -428,15 +428,15 @@ def test_C03_a_picture_replaced_by_one_with_the_same_head(tmp_path: Path) -> Non
     path = tmp_path / "picture.bmp"
     pixels = np.random.default_rng(3).integers(0, 256, (60, 80, 3), dtype=np.uint8)
     Image.fromarray(pixels).save(path)
-    of = Video.of(path)
+    video = Video.of(path)
     with FrameCache(tmp_path / "c") as cache:
-        filled(cache, of, [0])
+        filled(cache, video, [0])
         # BMP begins with the last row: the first is behind what the fingerprint of a still looks at.
         pixels[0] ^= 0xFF
         Image.fromarray(pixels).save(path)
-        clips, report = of.decoded(cache.decoder(decoder_named()), ([0], SMALL))
+        clips, report = video.decoded(cache.decoder(decoder_named()), ([0], SMALL))
         assert report.counts.frames_cached == 0
-        assert_same(clips, of.fresh(([0], SMALL)))
+        assert_same(clips, video.fresh(([0], SMALL)))
 
 
 class Meddling:
@@ -456,51 +456,51 @@ class Meddling:
         pass
 
 
-def test_C03_what_changes_while_it_is_decoded_is_not_stored(tmp_path: Path) -> None:
+def test_C03_a_file_that_changes_during_decoding_is_not_stored(tmp_path: Path) -> None:
     path = copied("bframes_2.mp4", tmp_path)
-    of = Video.of(path)
+    video = Video.of(path)
     with FrameCache(tmp_path / "c") as cache:
-        _, report = of.decoded(cache.decoder(Meddling(path)), ([0, 3], SMALL))
+        _, report = video.decoded(cache.decoder(Meddling(path)), ([0, 3], SMALL))
         assert report.counts.frames_stored == 0
 
 
-def test_a_copy_of_cache_and_data_is_as_good(tmp_path: Path) -> None:
+def test_copies_of_cache_and_data_can_be_used(tmp_path: Path) -> None:
     path = copied("bframes_2.mp4", tmp_path / "here")
     with FrameCache(tmp_path / "here" / "c") as cache:
         filled(cache, Video.of(path), [0, 3])
     shutil.copytree(tmp_path / "here", tmp_path / "there", copy_function=shutil.copyfile)
     shutil.rmtree(tmp_path / "here")
-    of = Video.of(tmp_path / "there" / "bframes_2.mp4")
+    video = Video.of(tmp_path / "there" / "bframes_2.mp4")
     with FrameCache(tmp_path / "there" / "c") as cache:
-        clips, report = of.decoded(cache.decoder(decoder_named()), ([0, 3], SMALL))
+        clips, report = video.decoded(cache.decoder(decoder_named()), ([0, 3], SMALL))
         assert report.counts.frames_cached == 2
-        assert_same(clips, of.fresh(([0, 3], SMALL)))
+        assert_same(clips, video.fresh(([0, 3], SMALL)))
 
 
 @pytest.mark.parametrize("verify", ["none", "full"])
-def test_however_the_file_was_indexed_it_has_the_same_frames(verify: str, tmp_path: Path) -> None:
+def test_frames_do_not_depend_on_how_the_file_was_indexed(verify: str, tmp_path: Path) -> None:
     path = corpus_file("bframes_2.mp4")
     with FrameCache(tmp_path / "c") as cache:
         filled(cache, Video.of(path), [0, 3])
-        of = Video.of(path, verify=verify)
-        clips, report = of.decoded(cache.decoder(decoder_named()), ([0, 3], SMALL))
+        video = Video.of(path, verify=verify)
+        clips, report = video.decoded(cache.decoder(decoder_named()), ([0, 3], SMALL))
         assert report.counts.frames_cached == 2
-        assert_same(clips, of.fresh(([0, 3], SMALL)))
+        assert_same(clips, video.fresh(([0, 3], SMALL)))
 
 
 # --- when nothing more can be stored ------------------------------------------------------------------
 
 
-def test_C04_a_full_cache_says_so_once_and_decoding_goes_on(tmp_path: Path) -> None:
-    of = video()
+def test_C04_a_full_cache_warns_once_and_decoding_continues(tmp_path: Path) -> None:
+    video = make_video()
     clips = [[number] for number in range(20)]
     with FrameCache(tmp_path / "c", codec="raw", form="output", max_bytes=30_000) as cache:
         decoder = cache.decoder(decoder_named())
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
             for clip in [*clips, *clips]:
-                (pixels,), _ = of.decoded(decoder, (clip, SMALL))
-                np.testing.assert_array_equal(pixels, of.fresh((clip, SMALL))[0])
+                (pixels,), _ = video.decoded(decoder, (clip, SMALL))
+                np.testing.assert_array_equal(pixels, video.fresh((clip, SMALL))[0])
         assert "stores no more" in str(seen[0].message)
         assert len(seen) == 1
         # At the line that called framefeed, which is of a helper of the tests.
@@ -512,43 +512,43 @@ def test_C04_a_full_cache_says_so_once_and_decoding_goes_on(tmp_path: Path) -> N
 
 
 def test_C17_a_folder_removed_while_running(tmp_path: Path) -> None:
-    of = video()
+    video = make_video()
     with FrameCache(tmp_path / "c", form="output") as cache:
         decoder = cache.decoder(decoder_named())
-        of.decoded(decoder, (CLIP, SMALL))
+        video.decoded(decoder, (CLIP, SMALL))
         cache.flush()
         shutil.rmtree(tmp_path / "c")
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
             for clip in (CLIP, [11, 12], CLIP):
-                (pixels,), report = of.decoded(decoder, (clip, SMALL))
+                (pixels,), report = video.decoded(decoder, (clip, SMALL))
                 assert report.errors == [None]
-                np.testing.assert_array_equal(pixels, of.fresh((clip, SMALL))[0])
+                np.testing.assert_array_equal(pixels, video.fresh((clip, SMALL))[0])
             cache.flush()
         assert len(seen) <= 1
 
 
-def test_C17_a_folder_removed_before_the_first_seal_is_told_once(tmp_path: Path) -> None:
-    of = video()
+def test_C17_a_folder_removed_before_the_first_seal_gives_one_warning(tmp_path: Path) -> None:
+    video = make_video()
     with warnings.catch_warnings(record=True) as seen, FrameCache(tmp_path / "c") as cache:
         warnings.simplefilter("always")
-        of.decoded(cache.decoder(decoder_named()), (CLIP, SMALL))
+        video.decoded(cache.decoder(decoder_named()), (CLIP, SMALL))
         shutil.rmtree(tmp_path / "c")
         cache.flush()
-        (pixels,), _ = of.decoded(cache.decoder(decoder_named()), (CLIP, SMALL))
-        np.testing.assert_array_equal(pixels, of.fresh((CLIP, SMALL))[0])
+        (pixels,), _ = video.decoded(cache.decoder(decoder_named()), (CLIP, SMALL))
+        np.testing.assert_array_equal(pixels, video.fresh((CLIP, SMALL))[0])
         cache.flush()
     assert [str(each.message) for each in seen if str(tmp_path / "c") in str(each.message)] == [cache.stats().trouble]
 
 
 def test_warnings_turned_into_errors_do_not_stop_decoding(tmp_path: Path) -> None:
-    of = video()
+    video = make_video()
     with FrameCache(tmp_path / "c", codec="raw", form="output", max_bytes=5000) as cache:
         for number in range(8):
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
-                (pixels,), _ = of.decoded(cache.decoder(decoder_named()), ([number], SMALL))
-            np.testing.assert_array_equal(pixels, of.fresh(([number], SMALL))[0])
+                (pixels,), _ = video.decoded(cache.decoder(decoder_named()), ([number], SMALL))
+            np.testing.assert_array_equal(pixels, video.fresh(([number], SMALL))[0])
         assert cache.stats().is_full
 
 
@@ -557,7 +557,7 @@ def test_warnings_turned_into_errors_do_not_stop_decoding(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("form", ["output", "planes"])
 @pytest.mark.parametrize("before", [[], [0, 1, 2, 3], [20, 21, 22], list(range(16, 32))])
-def test_reading_on_decodes_each_frame_once(form: Any, before: list[int], tmp_path: Path) -> None:
+def test_reading_in_order_decodes_each_frame_once(form: Any, before: list[int], tmp_path: Path) -> None:
     path = clip_file("cached.mp4", ClipSpec(num_frames=40, gop=40, b_frames=2))
     with VideoDecoder(path, size=(24, 32)) as plain:
         expected = [frame.copy() for frame in plain]
@@ -573,38 +573,36 @@ def test_reading_on_decodes_each_frame_once(form: Any, before: list[int], tmp_pa
 
 
 def test_the_memory_tier_serves_raw_frames_too(tmp_path: Path) -> None:
-    of = video()
+    video = make_video()
     with FrameCache(tmp_path / "c", codec="raw", form="output", memory_bytes="1MB") as cache:
         for _ in range(3):
-            (clip,), _ = of.decoded(cache.decoder(decoder_named()), (CLIP, SMALL))
-            np.testing.assert_array_equal(clip, of.fresh((CLIP, SMALL))[0])
+            (clip,), _ = video.decoded(cache.decoder(decoder_named()), (CLIP, SMALL))
+            np.testing.assert_array_equal(clip, video.fresh((CLIP, SMALL))[0])
         assert cache.stats().frames_from_memory == 2 * len(CLIP)
         assert cache.stats().bytes_read == 0
 
 
-def test_what_is_larger_than_what_is_kept_passes_by(tmp_path: Path) -> None:
-    of, wide = video(), OutputSpec(size=(17_000, 2))
+def test_frames_that_are_too_large_are_not_stored(tmp_path: Path) -> None:
+    video, wide = make_video(), OutputSpec(size=(17_000, 2))
     with FrameCache(tmp_path / "c", form="output") as cache:
         for _ in range(2):
-            clips, report = of.decoded(cache.decoder(decoder_named()), ([1], wide))
-            assert_same(clips, of.fresh(([1], wide)))
+            clips, report = video.decoded(cache.decoder(decoder_named()), ([1], wide))
+            assert_same(clips, video.fresh(([1], wide)))
             assert report.counts.frames_cached == 0
 
 
-def test_C09_a_source_that_cannot_be_hashed_is_decoded_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    of = video()
+def test_C09_a_source_that_cannot_be_hashed_is_still_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    video = make_video()
 
     def failing(self: Any, ordinals: Any) -> Any:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("framefeed.cache._keys.Evidence.contents", failing)
+    monkeypatch.setattr("framefeed.cache._keys.SourceCheck.hash_contents", failing)
     for form in ("output", "planes"):
         with FrameCache(tmp_path / form, form=form, strict=True) as cache:  # type: ignore[arg-type]
             for _ in range(2):
-                clips, _ = of.decoded(cache.decoder(decoder_named()), (CLIP, SMALL))
-                assert_same(clips, of.fresh((CLIP, SMALL)))
+                clips, _ = video.decoded(cache.decoder(decoder_named()), (CLIP, SMALL))
+                assert_same(clips, video.fresh((CLIP, SMALL)))
 
 
 def test_a_path_with_a_zero_byte_is_no_folder() -> None:
@@ -614,20 +612,20 @@ def test_a_path_with_a_zero_byte_is_no_folder() -> None:
 
 def test_outdated_frames_are_counted_once(tmp_path: Path) -> None:
     path = copied("bframes_2.mp4", tmp_path)
-    of = Video.of(path)
+    video = Video.of(path)
     with FrameCache(tmp_path / "c", memory_bytes="1MB", form="output") as cache:
-        filled(cache, of, [0, 3])
-        place = int(of.index.packets.offset[of.index.frame_start[0]])
+        filled(cache, video, [0, 3])
+        offset = int(video.index.packets.offset[video.index.frame_start[0]])
         times = path.stat()
-        patched(path, place + 40)
+        patched(path, offset + 40)
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-        of = Video(of.source, of.index)
-        of.decoded(cache.decoder(decoder_named()), ([0, 3], SMALL))
+        video = Video(video.source, video.index)
+        video.decoded(cache.decoder(decoder_named()), ([0, 3], SMALL))
         assert cache.stats().frames_outdated == 2
 
 
 @pytest.mark.parametrize("form", ["output", "planes"])
-def test_frames_are_stored_as_they_were_decoded_though_their_user_writes_to_them(form: Any, tmp_path: Path) -> None:
+def test_frames_are_stored_as_decoded_even_if_the_caller_writes_to_them(form: Any, tmp_path: Path) -> None:
     path = write_clip(tmp_path / "v.mp4", ClipSpec(num_frames=40, gop=8))
     with FrameCache(tmp_path / "c", form=form, codec="raw") as cache:
         with VideoDecoder(path, backend=cache.decoder(decoder_named())) as first:

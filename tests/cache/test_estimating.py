@@ -14,24 +14,24 @@ import pytest
 
 import framefeed.cache._demand
 import framefeed.cache.prefill._sampling
-from framefeed.cache._choosing import FRAME_OVERHEAD, PIECE_OVERHEAD
-from framefeed.cache._demand import Gathering, Outlook, outlook
+from framefeed.cache._choosing import FRAME_OVERHEAD, RUN_OVERHEAD
+from framefeed.cache._demand import Gathering, PlanDemand, outlook
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache.codecs._auto import CodecFigures
 from framefeed.cache.codecs._registry import codec_named, known_codecs
-from framefeed.cache.prefill._estimate import CLIP_SECONDS, CacheEstimate, Room, estimate, estimated
-from framefeed.cache.prefill._sampling import Decoded
+from framefeed.cache.prefill._estimate import CLIP_SECONDS, CacheEstimate, Room, estimate, scale_up
+from framefeed.cache.prefill._sampling import SampleCounts
 from framefeed.catalog.scan import scan
 from framefeed.errors import UsageError
 from framefeed.plan import AtSeconds, Dense, EpochPlan, EveryFrame, RandomCrop, RandomSegments, Uniform, plan_clips
 from framefeed.testing import ClipSpec, make_folder, write_clip
-from tests.cache.builders import built, fewest_decoded, num_wanted, wanted_frames
+from tests.cache.builders import built, count_needed, fewest_decoded, needed_frames
 from tests.cache.test_building import quiet
 from tests.fakes import FakeCatalog, FlatDecoder, steady_index
 from tests.load.media import plan_of
 
-FOUND = Outlook(clips=100, clip_frames=800, frames=500, pictures=2000, pieces=50, varies=False, frames_at_most=5000)
-DECODED = Decoded(clips=5, failed=0, error=None, clip_frames=40, decode_seconds=4.0, fill_seconds=3.0, pictures=300,
+DEMAND = PlanDemand(clips=100, clip_frames=800, frames=500, pictures=2000, pieces=50, varies=False, frames_at_most=5000)
+SAMPLE = SampleCounts(clips=5, failed=0, error=None, clip_frames=40, decode_seconds=4.0, fill_seconds=3.0, pictures=300,
                   fill_cpu_seconds=1.5)  # fmt: skip
 FIGURES = [
     CodecFigures("raw", True, 20, 40_000, 40_000, 0.04, 0.2),
@@ -42,27 +42,27 @@ FIGURES = [
 MEMORY = Room(2, memory_bytes=1 << 40)
 
 
-def of(found: Outlook = FOUND, decoded: Decoded = DECODED, room: Room | None = None) -> CacheEstimate:
-    return estimated(found, "output", (decoded, FIGURES), room or Room(workers=2))
+def estimate_of(demand: PlanDemand = DEMAND, decoded: SampleCounts = SAMPLE, room: Room | None = None) -> CacheEstimate:
+    return scale_up(demand, "output", decoded, FIGURES, room or Room(workers=2))
 
 
 # --- the multiplication -------------------------------------------------------------------------------
 
 
-def test_what_is_multiplied() -> None:
-    raw, small = of().codecs
-    assert raw.nbytes == 500 * (2000 + FRAME_OVERHEAD) + 50 * PIECE_OVERHEAD
-    assert small.nbytes == 500 * (200 + FRAME_OVERHEAD) + 50 * PIECE_OVERHEAD
+def test_measurements_are_multiplied() -> None:
+    raw, small = estimate_of().codecs
+    assert raw.nbytes == 500 * (2000 + FRAME_OVERHEAD) + 50 * RUN_OVERHEAD
+    assert small.nbytes == 500 * (200 + FRAME_OVERHEAD) + 50 * RUN_OVERHEAD
     assert raw.build_seconds == pytest.approx((2000 * 3.0 / 300 + 500 * 0.04 / 20) / 2 + 100 * CLIP_SECONDS)
     assert small.build_seconds == pytest.approx((2000 * 3.0 / 300 + 500 * 0.4 / 20) / 2 + 100 * CLIP_SECONDS)
     assert small.build_cpu_seconds == pytest.approx(2000 * 1.5 / 300 + 500 * 0.4 / 20 + 100 * CLIP_SECONDS)
     assert raw.clips_per_second == pytest.approx(2 / (8 * 0.2 / 20 + CLIP_SECONDS))
-    assert of().decode_clips_per_second == pytest.approx(2 / (8 * 4.0 / 40 + CLIP_SECONDS))
-    assert of().chosen == small
+    assert estimate_of().decode_clips_per_second == pytest.approx(2 / (8 * 4.0 / 40 + CLIP_SECONDS))
+    assert estimate_of().chosen == small
 
 
 def test_twice_the_workers_take_half_the_time() -> None:
-    two, four = of(), of(room=Room(workers=4))
+    two, four = estimate_of(), estimate_of(room=Room(workers=4))
     assert four.decode_clips_per_second == 2 * two.decode_clips_per_second
     for one, other in zip(two.codecs, four.codecs, strict=True):
         planning = 100 * CLIP_SECONDS
@@ -72,12 +72,12 @@ def test_twice_the_workers_take_half_the_time() -> None:
         assert other.nbytes == one.nbytes
 
 
-def test_what_is_done_in_python_is_not_shared() -> None:
-    assert of(room=Room(workers=1000)).codecs[1].clips_per_second == pytest.approx(1 / CLIP_SECONDS)
+def test_time_in_python_is_not_divided_by_workers() -> None:
+    assert estimate_of(room=Room(workers=1000)).codecs[1].clips_per_second == pytest.approx(1 / CLIP_SECONDS)
 
 
-def test_whether_it_fits() -> None:
-    nbytes = of().codecs[1].nbytes
+def test_whether_a_cache_fits() -> None:
+    nbytes = estimate_of().codecs[1].nbytes
     for room, fits in [
         (Room(2), True),
         (Room(2, max_bytes=nbytes), True),
@@ -87,28 +87,30 @@ def test_whether_it_fits() -> None:
         (Room(2, free_bytes=nbytes - 100, bytes_there=100), True),
         (Room(2, max_bytes=nbytes - 1, free_bytes=10 * nbytes, bytes_there=100), False),
     ]:
-        said = of(room=room)
+        said = estimate_of(room=room)
         assert said.codec == "zstd:1"
         assert said.fits is fits
         assert ("the frames of these clips do not fit: " in str(said)) is not fits
-    assert "more than the 1.0 kB that the disk has left for the cache" in str(of(room=Room(2, free_bytes=1000)))
-    assert "more than max_bytes, 1.0 kB" in str(of(room=Room(2, max_bytes=1000)))
+    assert "more than the 1.0 kB that the disk has left for the cache" in str(
+        estimate_of(room=Room(2, free_bytes=1000))
+    )
+    assert "more than max_bytes, 1.0 kB" in str(estimate_of(room=Room(2, max_bytes=1000)))
 
 
-def test_why_a_codec() -> None:
-    assert of(room=MEMORY).reason.startswith("zstd:1: reads a frame from memory in 1 ms, the fastest of 2")
+def test_the_reason_for_a_codec() -> None:
+    assert estimate_of(room=MEMORY).reason.startswith("zstd:1: reads a frame from memory in 1 ms, the fastest of 2")
     quick = [replace(FIGURES[0], read_seconds=0.01), FIGURES[1]]
     for room, codec in [(MEMORY, "raw"), (replace(MEMORY, max_bytes=200_000), "zstd:1"),
                         (replace(MEMORY, free_bytes=150_000, bytes_there=50_000), "zstd:1")]:  # fmt: skip
-        said = estimated(FOUND, "output", (DECODED, quick), room)
+        said = scale_up(DEMAND, "output", SAMPLE, quick, room)
         assert said.codec == codec
         assert ("the only codec with which all frames fit the budget" in said.reason) is (codec == "zstd:1")
-    asked = estimated(FOUND, "output", (DECODED, FIGURES[:1]), Room(2))
+    asked = scale_up(DEMAND, "output", SAMPLE, FIGURES[:1], Room(2))
     assert (asked.codec, asked.reason) == ("raw", "raw: the codec that was given")
 
 
-def test_what_is_said() -> None:
-    said = str(of()).splitlines()
+def test_the_printed_estimate() -> None:
+    said = str(estimate_of()).splitlines()
     assert said[0] == "100 clips need 500 different frames, stored after crop and resize:"
     assert said[1].split() == ["a", "frame", "on", "disk", "CPU", "to", "build", "then", "clips/s,", "at", "most"]
     assert said[2].split()[0] == "raw"
@@ -125,30 +127,30 @@ def test_what_is_said() -> None:
     assert said[8].startswith("the frames of these clips fit: ")
     assert len(said) == 9
     assert max(map(len, said)) <= 140
-    varying = str(of(replace(FOUND, varies=True)))
+    varying = str(estimate_of(replace(DEMAND, varies=True)))
     assert "each epoch needs other frames: all epochs together need up to 5,000 frames, 2.7 MB: they fit too" in varying
-    assert "their number has no limit" in str(of(replace(FOUND, varies=True, frames_at_most=None)))
+    assert "their number has no limit" in str(estimate_of(replace(DEMAND, varies=True, frames_at_most=None)))
 
 
-def test_random_starts_fit_where_all_their_epochs_do() -> None:
-    varies, nbytes = replace(FOUND, varies=True), of().codecs[1].nbytes
+def test_random_starts_fit_if_all_their_epochs_fit() -> None:
+    varies, nbytes = replace(DEMAND, varies=True), estimate_of().codecs[1].nbytes
     for room, fits in [(Room(2), True), (Room(2, max_bytes=10 * nbytes), True), (Room(2, max_bytes=nbytes), False)]:
-        said = of(varies, room=room)
+        said = estimate_of(varies, room=room)
         assert said.bytes_at_most == 10 * nbytes
         assert said.fits is fits
         assert ("they do not fit, because this is more than" in str(said)) is not fits
         assert "the frames of these clips fit: " in str(said)
-    endless = of(replace(varies, frames_at_most=None))
+    endless = estimate_of(replace(varies, frames_at_most=None))
     assert (endless.bytes_at_most, endless.fits) == (None, False)
-    failing = replace(DECODED, failed=3, error="CorruptMedia: a.mp4: damaged")
-    assert "3 of 8 sampled clips cannot be decoded: CorruptMedia: a.mp4: damaged" in str(of(decoded=failing))
+    failing = replace(SAMPLE, failed=3, error="CorruptMedia: a.mp4: damaged")
+    assert "3 of 8 sampled clips cannot be decoded: CorruptMedia: a.mp4: damaged" in str(estimate_of(decoded=failing))
 
 
-def test_numbers_are_as_exact_as_an_estimate_is() -> None:
+def test_numbers_have_the_precision_of_an_estimate() -> None:
     def speeds(scale: float) -> list[str]:
-        decoded = replace(DECODED, decode_seconds=DECODED.decode_seconds / scale)
+        decoded = replace(SAMPLE, decode_seconds=SAMPLE.decode_seconds / scale)
         figures = [replace(each, read_seconds=each.read_seconds / scale) for each in FIGURES]
-        lines = str(estimated(FOUND, "output", (decoded, figures), Room(2))).splitlines()[2:5]
+        lines = str(scale_up(DEMAND, "output", decoded, figures, Room(2))).splitlines()[2:5]
         return [line.split("   ")[-1].strip() for line in lines]
 
     assert speeds(1) == ["24.9", "243", "2.5"]
@@ -160,31 +162,31 @@ def test_a_speed_at_the_limit_is_explained() -> None:
     quick = [replace(each, read_seconds=each.read_seconds / 1e6) for each in FIGURES]
     limit = "4,170 clips/s is the limit of this estimate: to plan and deliver a clip takes at least 0.24 ms in Python"
     gain = "no cache reaches this limit too, so these clips cannot show what a cache gains"
-    slow = str(estimated(FOUND, "output", (DECODED, quick), Room(2)))
+    slow = str(scale_up(DEMAND, "output", SAMPLE, quick, Room(2)))
     assert limit in slow
     assert gain not in slow
-    decoded = replace(DECODED, decode_seconds=DECODED.decode_seconds / 1e6)
-    both = str(estimated(FOUND, "output", (decoded, quick), Room(2)))
+    decoded = replace(SAMPLE, decode_seconds=SAMPLE.decode_seconds / 1e6)
+    both = str(scale_up(DEMAND, "output", decoded, quick, Room(2)))
     assert limit in both
     assert gain in both
-    assert "limit of this estimate" not in str(of())
+    assert "limit of this estimate" not in str(estimate_of())
 
 
-def test_one_of_a_thing_is_no_plural() -> None:
-    found = replace(FOUND, clips=1, clip_frames=1, frames=1, pictures=1, pieces=1)
+def test_nouns_agree_with_their_number() -> None:
+    demand = replace(DEMAND, clips=1, clip_frames=1, frames=1, pictures=1, pieces=1)
     one = [replace(each, num_frames=1) for each in FIGURES]
-    said = str(estimated(found, "output", (replace(DECODED, clips=1), one), Room(1))).splitlines()
+    said = str(scale_up(demand, "output", replace(SAMPLE, clips=1), one, Room(1))).splitlines()
     assert said[0] == "1 clip needs 1 different frame, stored after crop and resize:"
     assert said[5].startswith("measured on 1 frame of 1 clip; clips/s with 1 worker, ")
 
 
-def test_what_is_there_already_is_said() -> None:
-    assert "has 1 frame already" in str(of(room=Room(2, frames_there=1)))
-    assert "already" not in str(of())
+def test_stored_frames_are_mentioned() -> None:
+    assert "has 1 frame already" in str(estimate_of(room=Room(2, frames_there=1)))
+    assert "already" not in str(estimate_of())
 
 
-def test_nothing_measured_is_no_division_by_zero() -> None:
-    none = estimated(replace(FOUND, clips=0, clip_frames=0, frames=0), "planes", (Decoded(), []), Room(1))
+def test_an_empty_sample_gives_no_division_by_zero() -> None:
+    none = scale_up(replace(DEMAND, clips=0, clip_frames=0, frames=0), "planes", SampleCounts(), [], Room(1))
     assert (none.chosen, none.fits, none.decode_clips_per_second) == (None, True, 0.0)
     assert "measured on 0 frames of 0 clips; clips/s with 1 worker" in str(none)
 
@@ -192,7 +194,7 @@ def test_nothing_measured_is_no_division_by_zero() -> None:
 # --- what is wanted -----------------------------------------------------------------------------------
 
 RULES = [Uniform(4), Dense(6, stride=2), RandomSegments(5), EveryFrame()]
-Looker = Callable[[EpochPlan, int, Gathering], Outlook]
+Counter = Callable[[EpochPlan, int, Gathering], PlanDemand]
 
 
 def big_plan(rule: Any, **options: Any) -> EpochPlan:
@@ -202,61 +204,61 @@ def big_plan(rule: Any, **options: Any) -> EpochPlan:
 
 
 @lru_cache
-def wanted_and_decoded(rule: Any, epochs: int) -> tuple[int, int]:
+def count_needed_and_decoded(rule: Any, epochs: int) -> tuple[int, int]:
     """Count frames and pictures one by one, which takes half a second."""
     plan = big_plan(rule)
-    wanted = wanted_frames(plan, epochs)
-    return sum(map(len, wanted.values())), fewest_decoded(plan, wanted)
+    needed = needed_frames(plan, epochs)
+    return sum(map(len, needed.values())), fewest_decoded(plan, needed)
 
 
-def check_outlook(look: Looker, rule: Any, epochs: int, share: float) -> None:
+def check_demand(count: Counter, rule: Any, epochs: int, share: float) -> None:
     plan = big_plan(rule)
-    num_frames, num_pictures = wanted_and_decoded(rule, epochs)
-    found = look(plan, epochs, Gathering(False, 1 << 30))
-    assert found.clips == len(plan) * epochs
-    assert found.clip_frames == pytest.approx(len(plan) * epochs * plan.clip_shape[0], rel=share)
-    assert found.frames == pytest.approx(num_frames, rel=share)
-    assert found.pictures == pytest.approx(num_pictures, rel=share)
-    assert found.frames_at_most is not None
-    assert found.frames <= found.frames_at_most
-    assert found.varies is isinstance(plan.rule, (RandomSegments, Dense))
+    num_frames, num_pictures = count_needed_and_decoded(rule, epochs)
+    demand = count(plan, epochs, Gathering(False, 1 << 30))
+    assert demand.clips == len(plan) * epochs
+    assert demand.clip_frames == pytest.approx(len(plan) * epochs * plan.clip_shape[0], rel=share)
+    assert demand.frames == pytest.approx(num_frames, rel=share)
+    assert demand.pictures == pytest.approx(num_pictures, rel=share)
+    assert demand.frames_at_most is not None
+    assert demand.frames <= demand.frames_at_most
+    assert demand.varies is isinstance(plan.rule, (RandomSegments, Dense))
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: type(rule).__name__)
 @pytest.mark.parametrize("epochs", [1, 3])
 @pytest.mark.parametrize("is_sampled", [False, True])
-def test_outlook(rule: Any, epochs: int, is_sampled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_demand(rule: Any, epochs: int, is_sampled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if is_sampled:
         monkeypatch.setattr(framefeed.cache._demand, "PLANNED_CLIPS", 400)
     plan = big_plan(rule)
     is_whole = not is_sampled and len(plan) * epochs <= framefeed.cache._demand.PLANNED_CLIPS
-    check_outlook(outlook, rule, epochs, 0 if is_whole else 0.12)
+    check_demand(outlook, rule, epochs, 0 if is_whole else 0.12)
 
 
-def test_a_rank_wants_its_part(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rank_needs_its_part(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(framefeed.cache._demand, "PLANNED_CLIPS", 300)
     plan = big_plan(Uniform(4), rank=1, world_size=2, shuffle="videos")
-    found = outlook(plan, 1, Gathering(False, 1 << 30))
-    assert found.frames == pytest.approx(num_wanted(plan), rel=0.12)
+    demand = outlook(plan, 1, Gathering(False, 1 << 30))
+    assert demand.frames == pytest.approx(count_needed(plan), rel=0.12)
 
 
-def clip_by_clip(plan: EpochPlan, epochs: int, gathering: Gathering) -> Outlook:
+def counts_shared_frames_twice(plan: EpochPlan, epochs: int, options: Gathering) -> PlanDemand:
     """Forgets that clips share frames."""
-    found = outlook(plan, epochs, gathering)
-    return replace(found, frames=found.clip_frames)
+    demand = outlook(plan, epochs, options)
+    return replace(demand, frames=demand.clip_frames)
 
 
-def first_epoch(plan: EpochPlan, epochs: int, gathering: Gathering) -> Outlook:
-    return replace(outlook(plan, 1, gathering), clips=len(plan) * epochs)
+def counts_first_epoch_only(plan: EpochPlan, epochs: int, options: Gathering) -> PlanDemand:
+    return replace(outlook(plan, 1, options), clips=len(plan) * epochs)
 
 
-@pytest.mark.parametrize("wrong", [clip_by_clip, first_epoch])
-def test_wrong_ones_are_caught(wrong: Looker) -> None:
+@pytest.mark.parametrize("wrong", [counts_shared_frames_twice, counts_first_epoch_only])
+def test_wrong_variants_are_caught(wrong: Counter) -> None:
     with pytest.raises(AssertionError):
-        check_outlook(wrong, RandomSegments(5), 3, 0.12)
+        check_demand(wrong, RandomSegments(5), 3, 0.12)
 
 
-def test_drawn_crops_have_no_end_as_outputs() -> None:
+def test_random_crops_as_outputs_have_no_limit() -> None:
     plan = plan_of(Uniform(4), size=(16, 16), crop=RandomCrop(24, 24))
     assert outlook(plan, 1, Gathering(True, 1 << 30)).frames_at_most is None
     whole = outlook(plan, 1, Gathering(False, 1 << 30))
@@ -292,21 +294,21 @@ def test_every_exact_codec_is_tried(tmp_path: Path) -> None:
     assert said.codec in exact
 
 
-def test_what_fails_is_said(tmp_path: Path) -> None:
+def test_failures_are_mentioned(tmp_path: Path) -> None:
     folder = tmp_path / "videos"
     make_folder(folder, videos_per_class=3, seconds=1)
-    found = scan(folder, workers=0)
+    demand = scan(folder, workers=0)
     with FrameCache(tmp_path / "c") as cache:
         for path in sorted(folder.glob("*/*.mp4"))[:3]:
             path.unlink()
-        said = estimate(plan_clips(found, Uniform(4), seed=0, size=(24, 32)), cache)
+        said = estimate(plan_clips(demand, Uniform(4), seed=0, size=(24, 32)), cache)
         assert (said.sample.clips, said.sample.failed) == (3, 3)
         assert "3 of 6 sampled clips cannot be decoded: MissingMedia" in str(said)
         shutil.rmtree(folder)
-        said = estimate(plan_clips(found, Uniform(4), seed=0, size=(24, 32)), cache)
+        said = estimate(plan_clips(demand, Uniform(4), seed=0, size=(24, 32)), cache)
         assert said.chosen is None
         assert "6 of 6" in str(said)
-        late = plan_clips(found, AtSeconds([9.0], policy="error"), seed=0, size=(24, 32))
+        late = plan_clips(demand, AtSeconds([9.0], policy="error"), seed=0, size=(24, 32))
         assert "FrameNotFound" in str(estimate(late, cache))
 
 

@@ -47,8 +47,8 @@ def ends(call: Callable[[], object]) -> bool:
 
 
 def locks_of(store: FrameStore) -> list[Any]:
-    known: Any = store._known
-    return [store._lock, store._appender._lock, known._lock, known._directories._lock, known._descriptors._lock]
+    index: Any = store._segments
+    return [store._lock, store._appender._lock, index._lock, index._directories._lock, index._descriptors._lock]
 
 
 def test_a_store_that_is_collected_takes_no_lock_and_loses_nothing(tmp_path: Path) -> None:
@@ -72,12 +72,12 @@ def test_a_store_that_is_collected_takes_no_lock_and_loses_nothing(tmp_path: Pat
 
 def test_only_two_classes_have_finalisers_and_those_take_no_lock() -> None:
     """The list to extend with care: a finaliser runs inside the collector, and so inside any other code."""
-    found = {}
+    finalisers = {}
     for path in PACKAGE.rglob("*.py"):
         tree = ast.parse(path.read_text())
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef) and node.name == "__del__":
-                found[path.name] = ast.unparse(node)
+                finalisers[path.name] = ast.unparse(node)
             if isinstance(node, ast.Attribute):
                 assert ast.unparse(node) != "weakref.finalize", path
             if isinstance(node, ast.FunctionDef) and _yields(node):
@@ -86,8 +86,8 @@ def test_only_two_classes_have_finalisers_and_those_take_no_lock() -> None:
                         names = [ast.unparse(item.context_expr) for item in getattr(each, "items", [])]
                         assert not getattr(each, "finalbody", []), f"{path.name}: {node.name} cleans up when collected"
                         assert all("lock" not in name for name in names), f"{path.name}: {node.name}"
-    assert set(found) == {"_store.py", "_files.py"}
-    assert all("lock" not in text.split('"""')[-1] for text in found.values())
+    assert set(finalisers) == {"_store.py", "_files.py"}
+    assert all("lock" not in text.split('"""')[-1] for text in finalisers.values())
 
 
 def _yields(node: ast.AST) -> bool:
@@ -109,9 +109,9 @@ class Node:
 @pytest.mark.parametrize("form", ["output", "planes"])
 def test_cached_iterators_are_abandoned_in_a_cycle_at_every_stage(form: Any, threshold: int, tmp_path: Path) -> None:
     path = write_clip(tmp_path / "v.mp4", ClipSpec(num_frames=FRAMES, gop=8))
-    of = Video.of(path)
+    video = Video.of(path)
     asked = [([0, 17, 3, FRAMES - 1], SMALL)]
-    expected = of.fresh(*asked)
+    expected = video.fresh(*asked)
     with VideoDecoder(path) as plain:
         frames = list(plain)
     failures: list[BaseException] = []
@@ -122,18 +122,18 @@ def test_cached_iterators_are_abandoned_in_a_cycle_at_every_stage(form: Any, thr
                 for stage in (0, 1, 2, 15, 16, 17, 33, FRAMES):
                     with FrameCache(tmp_path / f"c{stage % 3}", form=form, codec="lz4", memory_bytes=10**5) as cache:
                         decoder = cache.decoder(decoder_named())
-                        pictures = decoder.pictures(of.source, of.index, range(FRAMES), SMALL)
+                        pictures = decoder.pictures(video.source, video.index, range(FRAMES), SMALL)
                         list(islice(pictures, stage))
                         Node(pictures, decoder)
-                        video = VideoDecoder(path, backend=decoder)
-                        Node(video, iter(video))
-                        for number, frame in islice(enumerate(video), stage):
+                        reader = VideoDecoder(path, backend=decoder)
+                        Node(reader, iter(reader))
+                        for number, frame in islice(enumerate(reader), stage):
                             np.testing.assert_array_equal(frame, frames[number])
                         left: Any = FrameCache(tmp_path / "left", form=form, codec="raw")
-                        of.decoded(left.decoder(decoder_named()), ([stage % FRAMES], SMALL))
+                        video.decoded(left.decoder(decoder_named()), ([stage % FRAMES], SMALL))
                         Node(left)
-                        del pictures, video, left
-                        clips, report = of.decoded(decoder, *asked)
+                        del pictures, reader, left
+                        clips, report = video.decoded(decoder, *asked)
                         report.raise_first()
                         np.testing.assert_array_equal(clips[0], expected[0])
         except BaseException as error:
@@ -154,10 +154,10 @@ def test_descriptors_do_not_pile_up(tmp_path: Path) -> None:
     def round_trip() -> int:
         for _ in range(10):
             cache: Any = FrameCache(tmp_path / "c", codec="lz4")
-            video: Any = VideoDecoder(path, backend=cache.decoder(decoder_named()))
-            next(iter(video))
-            cache.video, video.cache = video, cache
-        del cache, video
+            reader: Any = VideoDecoder(path, backend=cache.decoder(decoder_named()))
+            next(iter(reader))
+            cache.video, reader.cache = reader, cache
+        del cache, reader
         gc.collect()
         return len(os.listdir("/proc/self/fd"))
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from framefeed.cache._frame_cache import FrameCache
-from framefeed.cache._keys import Evidence, Form, Recipe, key_of
+from framefeed.cache._keys import Form, Recipe, SourceCheck, make_key
 from framefeed.cache.codecs._registry import codec_named
 from framefeed.cache.store._format import Kind, StoredFrame
 from framefeed.decode import PlaneLayout, decoder_named, output_layout, recipe_of
@@ -51,38 +51,40 @@ STORED: dict[str, tuple[Kind, bytes, int]] = {
 
 @pytest.mark.parametrize("form", ["output", "planes"])
 @pytest.mark.parametrize("name", STORED)
-def test_C16_what_is_made_up_is_a_miss(name: str, form: Form, tmp_path: Path) -> None:
+def test_C16_forged_frames_are_a_miss(name: str, form: Form, tmp_path: Path) -> None:
     kind, data, raw_nbytes = STORED[name]
-    of = Video.of(corpus_file("bframes_2.mp4"))
+    video = Video.of(corpus_file("bframes_2.mp4"))
     output: Any = SMALL if form == "output" else None
-    recipe = Recipe(form, output, recipe_of(decoder_named(), of.index))
-    assert of.index.identity is not None
-    key = key_of(of.index.identity, of.index.stream, recipe)
-    evidence, ordinals = Evidence(of.source, of.index), np.array([3, 4])
+    recipe = Recipe(form, output, recipe_of(decoder_named(), video.index))
+    assert video.index.identity is not None
+    key = make_key(video.index.identity, video.index.stream, recipe)
+    check, ordinals = SourceCheck(video.source, video.index), np.array([3, 4])
     facts = zip(
-        ordinals.tolist(), evidence.stamps(ordinals).tolist(), evidence.contents(ordinals).tolist(), strict=True
+        ordinals.tolist(), check.read_stamps(ordinals).tolist(), check.hash_contents(ordinals).tolist(), strict=True
     )
     with FrameCache(tmp_path / "c", form=form, codec="lz4") as cache:
-        numbers = of.index.frame_packet
+        numbers = video.index.frame_packet
         made_up = [StoredFrame(int(numbers[i]), kind, data, raw_nbytes, stamp, content) for i, stamp, content in facts]
         assert cache.store.add(key.digest, key.description, made_up)
         for _ in range(2):
-            clips, report = of.decoded(cache.decoder(decoder_named()), ([2, 3, 4, 5], SMALL))
+            clips, report = video.decoded(cache.decoder(decoder_named()), ([2, 3, 4, 5], SMALL))
             assert report.errors == [None]
-            np.testing.assert_array_equal(clips[0], of.fresh(([2, 3, 4, 5], SMALL))[0])
+            np.testing.assert_array_equal(clips[0], video.fresh(([2, 3, 4, 5], SMALL))[0])
         assert report.counts.frames_cached >= 2
 
 
-def test_C16_a_made_up_frame_is_as_sound_as_any_where_its_writer_is_believed(tmp_path: Path) -> None:
+def test_C16_a_forged_frame_of_a_trusted_writer_is_accepted(tmp_path: Path) -> None:
     """What the test above must not be: a cache that believes nothing."""
-    of = Video.of(corpus_file("bframes_2.mp4"))
-    assert of.index.identity is not None
-    key = key_of(of.index.identity, of.index.stream, Recipe("output", SMALL, recipe_of(decoder_named(), of.index)))
-    evidence, three = Evidence(of.source, of.index), np.array([3])
-    frame = StoredFrame(int(of.index.frame_packet[3]), Kind("raw", OUTPUT), bytes(NBYTES), NBYTES,
-                        int(evidence.stamps(three)[0]), int(evidence.contents(three)[0]))  # fmt: skip
+    video = Video.of(corpus_file("bframes_2.mp4"))
+    assert video.index.identity is not None
+    key = make_key(
+        video.index.identity, video.index.stream, Recipe("output", SMALL, recipe_of(decoder_named(), video.index))
+    )
+    check, three = SourceCheck(video.source, video.index), np.array([3])
+    frame = StoredFrame(int(video.index.frame_packet[3]), Kind("raw", OUTPUT), bytes(NBYTES), NBYTES,
+                        int(check.read_stamps(three)[0]), int(check.hash_contents(three)[0]))  # fmt: skip
     with FrameCache(tmp_path / "c") as cache:
         cache.store.add(key.digest, key.description, [frame])
-        clips, report = of.decoded(cache.decoder(decoder_named()), ([3], SMALL))
+        clips, report = video.decoded(cache.decoder(decoder_named()), ([3], SMALL))
         assert report.counts.frames_cached == 1
         assert not clips[0].any()

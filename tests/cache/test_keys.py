@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from framefeed.cache._keys import EXACT, Recipe, key_of
+from framefeed.cache._keys import EXACT, Recipe, make_key
 from framefeed.index import StreamFacts
 from framefeed.media import SourceIdentity
 from framefeed.plan import OutputSpec
@@ -26,7 +26,7 @@ OTHER_FACTS = {
 @pytest.mark.parametrize("name", [field.name for field in fields(StreamFacts)])
 def test_C03_every_fact_of_the_stream_counts(name: str) -> None:
     other = replace(STREAM, **{name: OTHER_FACTS[name]})
-    assert key_of(IDENTITY, other, RECIPE).digest != key_of(IDENTITY, STREAM, RECIPE).digest
+    assert make_key(IDENTITY, other, RECIPE).digest != make_key(IDENTITY, STREAM, RECIPE).digest
 
 
 @pytest.mark.parametrize(
@@ -41,20 +41,20 @@ def test_C03_every_fact_of_the_stream_counts(name: str) -> None:
     ],
 )
 def test_C03_everything_in_the_recipe_counts(other: Recipe) -> None:
-    assert key_of(IDENTITY, STREAM, other).digest != key_of(IDENTITY, STREAM, RECIPE).digest
+    assert make_key(IDENTITY, STREAM, other).digest != make_key(IDENTITY, STREAM, RECIPE).digest
 
 
 @pytest.mark.parametrize("other", [SourceIdentity(1001, 5, "abcd"), SourceIdentity(1000, 5, "abce")])
 def test_C03_size_and_fingerprint_count(other: SourceIdentity) -> None:
-    assert key_of(other, STREAM, RECIPE).digest != key_of(IDENTITY, STREAM, RECIPE).digest
+    assert make_key(other, STREAM, RECIPE).digest != make_key(IDENTITY, STREAM, RECIPE).digest
 
 
 def test_the_time_of_the_file_does_not_count() -> None:
-    assert key_of(replace(IDENTITY, mtime_ns=6), STREAM, RECIPE) == key_of(IDENTITY, STREAM, RECIPE)
+    assert make_key(replace(IDENTITY, mtime_ns=6), STREAM, RECIPE) == make_key(IDENTITY, STREAM, RECIPE)
 
 
 def test_the_description_says_what_the_key_is_of() -> None:
-    key = key_of(IDENTITY, STREAM, RECIPE)
+    key = make_key(IDENTITY, STREAM, RECIPE)
     said = json.loads(key.description)
     assert said["source"] == {"bytes": 1000, "fingerprint": "abcd"}
     assert said["recipe"]["pixels"] == EXACT

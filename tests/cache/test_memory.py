@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.cache._state import Held, MemoryTier
+from framefeed.cache._state import MemoryFrame, MemoryTier
 from framefeed.cache.store._format import Kind
 
 KIND = Kind("raw", "rgbp 1x1 2 0 p 0")
@@ -22,11 +22,11 @@ steps = st.lists(
 
 
 @given(steps, st.integers(0, 4000))
-def test_it_is_the_obvious_dictionary(script: list[tuple[str, int, int]], budget: int) -> None:
+def test_it_behaves_like_a_dictionary_with_a_budget(script: list[tuple[str, int, int]], budget: int) -> None:
     tier, model = MemoryTier(budget), OrderedDict[int, bytes]()
     for what, number, size in script:
         if what == "put":
-            tier.put(b"k", number, Held(KIND, bytes(size), 1, 2))
+            tier.put(b"k", number, MemoryFrame(KIND, bytes(size), 1, 2))
             if size + OVERHEAD <= budget:
                 model.pop(number, None)
                 model[number] = bytes(size)
@@ -68,11 +68,11 @@ def assert_counted(tier: Any) -> None:
 
     def work() -> None:
         for number in (1, 2, 3, 1):
-            tier.put(b"k", number, Held(KIND, bytes(100 + number), 1, 2))
+            tier.put(b"k", number, MemoryFrame(KIND, bytes(100 + number), 1, 2))
         tier.drop(b"k", 2)
         frames.is_done.set()
 
-    first = threading.Thread(target=tier.put, args=(b"k", 1, Held(KIND, bytes(150), 1, 2)))
+    first = threading.Thread(target=tier.put, args=(b"k", 1, MemoryFrame(KIND, bytes(150), 1, 2)))
     first.start()
     assert frames.is_inside.wait(20)
     second = threading.Thread(target=work)
@@ -86,7 +86,7 @@ def test_threads_that_put_and_drop_at_once() -> None:
     assert_counted(MemoryTier(1600))
 
 
-def test_a_tier_without_its_lock_is_found_out() -> None:
+def test_a_memory_tier_without_its_lock_is_caught() -> None:
     tier: Any = MemoryTier(1600)
     tier._lock = nullcontext()
     with pytest.raises(AssertionError):

@@ -35,17 +35,17 @@ def clip(folder: Path) -> Video:
     return Video.of(write_clip(folder / "v.mp4", ClipSpec(num_frames=FRAMES, gop=4)))
 
 
-def filled(folder: Path, of: Video, **options: Any) -> FrameCache:
+def filled(folder: Path, video: Video, **options: Any) -> FrameCache:
     with FrameCache(folder, **options) as cache:
-        of.decoded(cache.decoder(decoder_named()), *ASKED)
+        video.decoded(cache.decoder(decoder_named()), *ASKED)
     assert cache.info().num_frames == DISTINCT
     return FrameCache(folder, **options)
 
 
-def assert_exact(of: Video, cache: FrameCache, expected: list[np.ndarray]) -> int:
+def assert_exact(video: Video, cache: FrameCache, expected: list[np.ndarray]) -> int:
     """Clips are exact, or an error says what ran out; gives how many frames the cache had."""
     try:
-        clips, report = of.decoded(cache.decoder(decoder_named()), *ASKED)
+        clips, report = video.decoded(cache.decoder(decoder_named()), *ASKED)
         report.raise_first()
     except ResourceExhausted:
         return 0
@@ -54,9 +54,9 @@ def assert_exact(of: Video, cache: FrameCache, expected: list[np.ndarray]) -> in
     return report.counts.frames_cached
 
 
-def assert_as_before(of: Video, cache: FrameCache, expected: list[np.ndarray]) -> None:
+def assert_as_before(video: Video, cache: FrameCache, expected: list[np.ndarray]) -> None:
     """Nothing was lost, stored twice, or taken for damaged, and the cache still fills."""
-    assert assert_exact(of, cache, expected) == sum(len(indices) for indices, _ in ASKED)
+    assert assert_exact(video, cache, expected) == sum(len(indices) for indices, _ in ASKED)
     assert cache.is_filling
     stats = cache.stats()
     assert (stats.frames_damaged, stats.frames_outdated, stats.trouble) == (0, 0, None)
@@ -68,15 +68,15 @@ def assert_as_before(of: Video, cache: FrameCache, expected: list[np.ndarray]) -
 @pytest.mark.parametrize("goes_on", [False, True])
 @pytest.mark.parametrize("form", ["output", "planes"])
 def test_every_call_of_a_cached_read_runs_out(form: Any, goes_on: bool, tmp_path: Path) -> None:
-    of = clip(tmp_path / "v")
-    expected = of.fresh(*ASKED)
-    filled(tmp_path / "c", of, form=form).close()
+    video = clip(tmp_path / "v")
+    expected = video.fresh(*ASKED)
+    filled(tmp_path / "c", video, form=form).close()
     for number in range(0, 10_000, 3 if goes_on else 1):
         faults = Faults(ALL, number, SHORTAGES[number % len(SHORTAGES)], goes_on)
         cache = FrameCache(tmp_path / "c", form=form)
         with faulty(faults, tmp_path / "c"):
-            assert_exact(of, cache, expected)
-        assert_as_before(of, cache, expected)
+            assert_exact(video, cache, expected)
+        assert_as_before(video, cache, expected)
         cache.close()
         if not faults.failed:
             break
@@ -84,19 +84,19 @@ def test_every_call_of_a_cached_read_runs_out(form: Any, goes_on: bool, tmp_path
 
 
 @pytest.mark.parametrize("form", ["output", "planes"])
-def test_every_look_at_the_source_runs_out(form: Any, tmp_path: Path) -> None:
-    of = clip(tmp_path / "v")
-    expected = of.fresh(*ASKED)
-    filled(tmp_path / "c", of, form=form, codec="raw").close()
+def test_every_read_of_the_source_runs_out(form: Any, tmp_path: Path) -> None:
+    video = clip(tmp_path / "v")
+    expected = video.fresh(*ASKED)
+    filled(tmp_path / "c", video, form=form, codec="raw").close()
     os.utime(tmp_path / "v" / "v.mp4")  # Its bytes must be looked at.
     for number in range(10_000):
         faults = Faults(("stat", "open", "pread", "preadv", "fstat"), number, SHORTAGES[number % len(SHORTAGES)])
         cache = FrameCache(tmp_path / "c", form=form)
         with faulty(faults, tmp_path / "v"):
-            outcome = outcome_of(lambda cache: assert_exact(of, cache, expected), cache)
+            outcome = outcome_of(lambda cache: assert_exact(video, cache, expected), cache)
         # An error comes where the source is looked at before the cache is asked.
         assert isinstance(outcome, Ok) or shortage_in(outcome.error), outcome
-        assert_as_before(of, cache, expected)
+        assert_as_before(video, cache, expected)
         cache.close()
         if not faults.failed:
             break
@@ -124,14 +124,14 @@ def failing(module: Any, name: str, at: int) -> Iterator[list[int]]:
     ("module", "name", "form"), [(_stream_frames, "_scratch", "output"), (_caching, "picture_of", "planes")]
 )
 def test_memory_runs_out(module: Any, name: str, form: Any, tmp_path: Path) -> None:
-    of = clip(tmp_path / "v")
-    expected = of.fresh(*ASKED)
-    filled(tmp_path / "c", of, form=form, codec="lz4").close()
+    video = clip(tmp_path / "v")
+    expected = video.fresh(*ASKED)
+    filled(tmp_path / "c", video, form=form, codec="lz4").close()
     for number in range(100):
         with FrameCache(tmp_path / "c", form=form, codec="lz4") as cache:
             with failing(module, name, number) as calls:
-                assert_exact(of, cache, expected)
-            assert_as_before(of, cache, expected)
+                assert_exact(video, cache, expected)
+            assert_as_before(video, cache, expected)
         if len(calls) <= number:
             break
     assert number > 0
@@ -139,25 +139,25 @@ def test_memory_runs_out(module: Any, name: str, form: Any, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("form", ["output", "planes"])
 def test_every_call_of_filling_runs_out(form: Any, tmp_path: Path) -> None:
-    of = clip(tmp_path / "v")
-    expected = of.fresh(*ASKED)
+    video = clip(tmp_path / "v")
+    expected = video.fresh(*ASKED)
     for number in range(0, 10_000, 5):
         faults = Faults(ALL, number, SHORTAGES[number % len(SHORTAGES)])
         cache = FrameCache(tmp_path / f"c{number}", form=form, codec="raw")
         with faulty(faults, Path(cache.path)):
-            assert_exact(of, cache, expected)
+            assert_exact(video, cache, expected)
             cache.flush()
         assert cache.is_filling
         assert FrameCache(cache.path).info().num_frames == cache.stats().frames_stored
-        assert_exact(of, cache, expected)
-        assert_as_before(of, cache, expected)
+        assert_exact(video, cache, expected)
+        assert_as_before(video, cache, expected)
         if not faults.failed:
             break
     assert {"open", "pwritev", "fsync", "rename"} <= set(faults.names)
 
 
-def test_frame_after_frame(tmp_path: Path) -> None:
-    of = clip(tmp_path / "v")
+def test_reading_in_order_runs_out(tmp_path: Path) -> None:
+    video = clip(tmp_path / "v")
     path = tmp_path / "v" / "v.mp4"
     with VideoDecoder(path) as plain:
         expected = [np.asarray(frame) for frame in plain]
@@ -168,7 +168,7 @@ def test_frame_after_frame(tmp_path: Path) -> None:
         for _ in first:
             pass
     stored = cache.info().num_frames
-    assert stored == FRAMES == len(of.index)
+    assert stored == FRAMES == len(video.index)
     for number in range(0, 10_000, 3):
         cache = FrameCache(tmp_path / "c", codec="lz4")
         decoder = VideoDecoder(path, backend=cache.decoder(decoder_named()))
@@ -185,18 +185,18 @@ def test_frame_after_frame(tmp_path: Path) -> None:
 
 
 def test_a_lossy_cache_does_not_give_other_pixels(tmp_path: Path) -> None:
-    of = clip(tmp_path / "v")
-    cache = filled(tmp_path / "c", of, form="output", codec="jpeg:90")
+    video = clip(tmp_path / "v")
+    cache = filled(tmp_path / "c", video, form="output", codec="jpeg:90")
     with (
         faulty(Faults(("preadv",), 0, errno.ENOMEM, goes_on=True), tmp_path / "c"),
         pytest.raises(ResourceExhausted, match="memory"),
     ):
-        of.decoded(cache.decoder(decoder_named()), *ASKED)
+        video.decoded(cache.decoder(decoder_named()), *ASKED)
     cache.close()
 
 
 @pytest.mark.parametrize("call", ["pwritev", "fsync", "open", "rename"])
-def test_a_build_says_what_ran_out_and_blames_no_source(call: str, tmp_path: Path) -> None:
+def test_a_build_names_the_resource_that_ran_out_and_no_source(call: str, tmp_path: Path) -> None:
     plan = plan_of(size=(24, 32))
     with FrameCache(tmp_path / "c", codec="raw") as cache:
         cache.store.refresh()
@@ -210,17 +210,17 @@ def test_a_build_says_what_ran_out_and_blames_no_source(call: str, tmp_path: Pat
         assert report.frames_stored == cache.info().num_frames
 
 
-def test_what_a_failed_read_held_is_released(tmp_path: Path) -> None:
-    of = clip(tmp_path / "v")
-    cache = filled(tmp_path / "c", of, form="output", codec="lz4")
-    of.decoded(cache.decoder(decoder_named()), ([0], OutputSpec()))
+def test_a_failed_read_releases_its_memory(tmp_path: Path) -> None:
+    video = clip(tmp_path / "v")
+    cache = filled(tmp_path / "c", video, form="output", codec="lz4")
+    video.decoded(cache.decoder(decoder_named()), ([0], OutputSpec()))
     gc.collect()
     opened = len(os.listdir("/proc/self/fd"))
     gc.disable()
     try:
         for _ in range(5):
             with faulty(Faults(("preadv",), 0, errno.ENOMEM, goes_on=True), tmp_path / "c"):
-                of.decoded(cache.decoder(decoder_named()), *ASKED)
+                video.decoded(cache.decoder(decoder_named()), *ASKED)
         assert len(os.listdir("/proc/self/fd")) <= opened
     finally:
         gc.enable()

@@ -37,16 +37,16 @@ def check_cache(folder: Path, form: Any) -> None:
         write_clip(path, ClipSpec(num_frames=12, gop=4, b_frames=1, first_stamp=100 * number, seed=number))
     with FrameCache(folder / "c", form=form, codec="lz4") as cache:
         for _ in range(2):
-            for of in map(Video.of, paths):
+            for video in map(Video.of, paths):
                 for call in CALLS:
-                    clips, report = of.decoded(cache.decoder(decoder_named()), call)
+                    clips, report = video.decoded(cache.decoder(decoder_named()), call)
                     report.raise_first()
-                    np.testing.assert_array_equal(clips[0], of.fresh(call)[0])
+                    np.testing.assert_array_equal(clips[0], video.fresh(call)[0])
         first = Video.of(paths[0])
         hurt = paths[0].read_bytes()
-        place = int(first.index.packets.offset[1] + first.index.packets.size[1] - 2)
+        offset = int(first.index.packets.offset[1] + first.index.packets.size[1] - 2)
         times = paths[0].stat()
-        paths[0].write_bytes(hurt[:place] + bytes([hurt[place] ^ 0x01]) + hurt[place + 1 :])
+        paths[0].write_bytes(hurt[:offset] + bytes([hurt[offset] ^ 0x01]) + hurt[offset + 1 :])
         os.utime(paths[0], ns=(times.st_atime_ns, times.st_mtime_ns))
         with cache:
             number = int(first.index.frame_packet.tolist().index(1))
@@ -54,8 +54,8 @@ def check_cache(folder: Path, form: Any) -> None:
             assert report.counts.frames_cached == 0, "bytes that the frame depends on have changed"
 
 
-def key_of_nothing(name: str) -> Patch:
-    """A key that one fact has no part in."""
+def key_without(name: str) -> Patch:
+    """A key that lacks one fact."""
 
     def patch(patcher: pytest.MonkeyPatch) -> None:
         def forgetful(identity: Any, stream: Any, recipe: Any) -> Any:
@@ -65,52 +65,54 @@ def key_of_nothing(name: str) -> Patch:
                 recipe = replace(recipe, output=replace(recipe.output, **{name: OutputSpec().__getattribute__(name)}))
             return _keys.stream_key(identity.bytes, identity.fingerprint, stream, recipe)
 
-        patcher.setattr(_caching, "key_of", forgetful)
+        patcher.setattr(_caching, "make_key", forgetful)
 
     return patch
 
 
-def believing(patcher: pytest.MonkeyPatch) -> None:
+def trusts_every_source(patcher: pytest.MonkeyPatch) -> None:
     patcher.setattr(
-        _stream_frames.Shelf, "_agrees", lambda self, ordinals, stamps, contents: np.ones(len(ordinals), bool)
+        _stream_frames.StreamFrames,
+        "_matches_source",
+        lambda self, ordinals, stamps, contents: np.ones(len(ordinals), bool),
     )
 
 
-def times_alone(patcher: pytest.MonkeyPatch) -> None:
+def compares_times_only(patcher: pytest.MonkeyPatch) -> None:
     patcher.setattr(_keys, "_hash_facts", lambda facts: facts.st_mtime_ns)
-    patcher.setattr(_stream_frames, "read_straight", lambda *_: np.zeros(0, np.int64))
+    patcher.setattr(_stream_frames.StreamFrames, "read_raw", lambda *_: np.zeros(0, np.int64))
 
 
-def head_alone(patcher: pytest.MonkeyPatch) -> None:
-    patcher.setattr(_keys, "_spans", lambda index, ordinals, size: [(0, 40)] * len(ordinals))
+def hashes_head_only(patcher: pytest.MonkeyPatch) -> None:
+    patcher.setattr(_keys, "_find_spans", lambda index, ordinals, size: [(0, 40)] * len(ordinals))
 
 
-def ordinals_for_packets(patcher: pytest.MonkeyPatch) -> None:
-    def take(self: Any, ordinals: Any, targets: Any = None, layout: Any = None) -> Any:
-        return ORIGINAL_TAKE(self, np.minimum(ordinals + 1, 11), targets, layout)
+def reads_the_next_frame(patcher: pytest.MonkeyPatch) -> None:
+    def read(self: Any, ordinals: Any, targets: Any = None, layout: Any = None) -> Any:
+        return ORIGINAL_READ(self, np.minimum(ordinals + 1, 11), targets, layout)
 
-    patcher.setattr(_stream_frames.Shelf, "take", take)
-
-
-ORIGINAL_TAKE = _stream_frames.Shelf.take
+    patcher.setattr(_stream_frames.StreamFrames, "read", read)
 
 
-def misplaced(patcher: pytest.MonkeyPatch) -> None:
-    def spread(part: Any, whole: Any, missing: Any) -> None:
-        if part is not whole:
-            places = np.flatnonzero(missing)
-            whole.out[places] = np.resize(part.out, (len(places), *part.out.shape[1:]))
-
-    patcher.setattr(_caching, "_spread", spread)
+ORIGINAL_READ = _stream_frames.StreamFrames.read
 
 
-def rounding(patcher: pytest.MonkeyPatch) -> None:
+def mixes_frames_up(patcher: pytest.MonkeyPatch) -> None:
+    def copy_in_any_order(part: Any, slot: Any, missing: Any) -> None:
+        if part is not slot:
+            indices = np.flatnonzero(missing)
+            slot.out[indices] = np.resize(part.out, (len(indices), *part.out.shape[1:]))
+
+    patcher.setattr(_caching, "_copy_part", copy_in_any_order)
+
+
+def rounds_pixels(patcher: pytest.MonkeyPatch) -> None:
     lz4 = type(codec_named("lz4"))
     right = lz4.encode
     patcher.setattr(lz4, "encode", lambda self, layout, pixels: right(self, layout, pixels & 0xFE))
 
 
-def swapped_planes(patcher: pytest.MonkeyPatch) -> None:
+def swaps_planes(patcher: pytest.MonkeyPatch) -> None:
     def wrong(layout: Any, data: Any) -> Any:
         half = layout.width * layout.height
         flat = np.array(data)
@@ -132,16 +134,16 @@ def both(first: Patch, second: Patch) -> Patch:
 
 
 WRONG: dict[str, tuple[str, Patch]] = {
-    "a key without the source, which is believed": ("output", both(key_of_nothing("fingerprint"), believing)),
-    "a key without the size of the crop": ("output", key_of_nothing("crop")),
-    "no evidence": ("output", believing),
-    "the time of modification alone": ("planes", times_alone),
-    "the head of the file alone": ("output", head_alone),
-    "another frame's place": ("output", ordinals_for_packets),
-    "frames at others' places": ("output", misplaced),
-    "a codec that rounds": ("output", rounding),
-    "a codec that rounds planes": ("planes", rounding),
-    "planes in another order": ("planes", swapped_planes),
+    "a key without the source, which is trusted": ("output", both(key_without("fingerprint"), trusts_every_source)),
+    "a key without the size of the crop": ("output", key_without("crop")),
+    "no check of the source": ("output", trusts_every_source),
+    "the time of modification alone": ("planes", compares_times_only),
+    "the head of the file alone": ("output", hashes_head_only),
+    "another frame": ("output", reads_the_next_frame),
+    "frames in another order": ("output", mixes_frames_up),
+    "a codec that rounds": ("output", rounds_pixels),
+    "a codec that rounds planes": ("planes", rounds_pixels),
+    "planes in another order": ("planes", swaps_planes),
 }
 
 

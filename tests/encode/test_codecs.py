@@ -5,13 +5,13 @@ import av
 from framefeed.encode._stills import codec_support, ffmpeg_versions
 
 
-def test_what_this_build_can_do() -> None:
-    found = codec_support(["h264", "mjpeg", "av1", "no such codec"])
-    assert found["h264"]["decoders"] == ["h264"]
-    assert "mjpeg" in found["mjpeg"]["encoders"]
-    assert "av1" not in found["av1"]["decoders"]
-    assert found["no such codec"] == {"decoders": [], "encoders": []}
-    for support in found.values():
+def test_codecs_of_this_build() -> None:
+    listed = codec_support(["h264", "mjpeg", "av1", "no such codec"])
+    assert listed["h264"]["decoders"] == ["h264"]
+    assert "mjpeg" in listed["mjpeg"]["encoders"]
+    assert "av1" not in listed["av1"]["decoders"]
+    assert listed["no such codec"] == {"decoders": [], "encoders": []}
+    for support in listed.values():
         for name in support["decoders"]:
             assert av.Codec(name, "r").is_decoder
         for name in support["encoders"]:
@@ -19,6 +19,6 @@ def test_what_this_build_can_do() -> None:
 
 
 def test_versions() -> None:
-    found = ffmpeg_versions()
-    assert found["ffmpeg"]
-    assert found["libavcodec"].split(".")[0] == str(av.library_versions["libavcodec"][0])
+    listed = ffmpeg_versions()
+    assert listed["ffmpeg"]
+    assert listed["libavcodec"].split(".")[0] == str(av.library_versions["libavcodec"][0])

@@ -42,7 +42,7 @@ def test_a_batch_of_sixteen_frames_a_clip_has_one_line_a_clip() -> None:
     assert sheet.shape[0] < 8 * 175
 
 
-def test_large_frames_are_made_smaller_and_long_clips_go_on_below() -> None:
+def test_large_frames_are_reduced_and_long_clips_continue_below() -> None:
     sheet = contact_sheet([_clip(16, 720, 1280)])
     assert sheet.shape[0] <= 1080
     assert sheet.shape[1] <= MAX_WIDTH
@@ -52,7 +52,7 @@ def test_large_frames_are_made_smaller_and_long_clips_go_on_below() -> None:
     assert thumbnail(_plain(COLOURS[0], 30, 40)).shape == (30, 40, 3)
 
 
-def test_tiny_frames_are_made_larger_by_whole_factors() -> None:
+def test_tiny_frames_are_enlarged_by_integer_factors() -> None:
     frame = np.zeros((4, 5, 3), np.uint8)
     frame[1, 2] = (255, 0, 0)
     sheet = contact_sheet([SheetClip("", [frame], [""])])
@@ -100,7 +100,7 @@ def test_any_text_can_be_drawn(text: str) -> None:
     assert sheet.shape[1] == 112 + 24
 
 
-def test_too_much() -> None:
+def test_too_many_frames() -> None:
     with pytest.raises(UsageError, match=f"1 to {MAX_FRAMES} frames for a contact sheet, got 401"):
         contact_sheet([_clip(401)])
     with pytest.raises(UsageError, match="got 0"):
@@ -109,7 +109,7 @@ def test_too_much() -> None:
         contact_sheet([_clip(1) for _ in range(100)])
 
 
-def test_what_does_not_belong_together() -> None:
+def test_captions_and_groups_must_match_the_frames() -> None:
     with pytest.raises(UsageError, match="got 1 for 2 frames"):
         SheetClip("", [_plain(COLOURS[0])] * 2, ["one"])
     with pytest.raises(UsageError, match="groups: expected none"):

@@ -28,7 +28,7 @@ def test_png_keeps_every_pixel(picture: np.ndarray, tmp_path: Path) -> None:
     assert np.array_equal(_read(tmp_path / "a.png"), picture)
 
 
-def test_jpeg_nearly_does(tmp_path: Path) -> None:
+def test_jpeg_keeps_pixels_nearly(tmp_path: Path) -> None:
     for name in ("a.jpg", "a.JPEG"):
         save_still(tmp_path / name, SMOOTH)
         with Image.open(tmp_path / name) as image:
@@ -37,7 +37,7 @@ def test_jpeg_nearly_does(tmp_path: Path) -> None:
     assert len(encode_still(PICTURE, "JPEG", quality=30)) < len(encode_still(PICTURE, "JPEG"))
 
 
-def test_webp_nearly_does(tmp_path: Path) -> None:
+def test_webp_keeps_pixels_nearly(tmp_path: Path) -> None:
     # Slow changes of colour: 4:2:0 chroma takes the sharp ones.
     rows, columns = np.mgrid[:96, :80]
     coloured = np.stack([rows * 2, columns * 3, 255 - rows - columns], axis=2).astype(np.uint8)
@@ -73,13 +73,13 @@ def test_names_sort_as_frames_do() -> None:
         np.zeros((4, 4, 4), np.uint8),
     ],
 )
-def test_what_is_no_picture(picture: np.ndarray, tmp_path: Path) -> None:
+def test_arrays_that_are_no_pictures(picture: np.ndarray, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"picture: expected uint8 \[H, W, 3\], got "):
         save_still(tmp_path / "a.png", picture)
     assert not os.listdir(tmp_path)
 
 
-def test_where_it_cannot_be_written(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"a.gif: expected a file name with one of the endings .*, got '.gif'"):
         save_still(tmp_path / "a.gif", PICTURE)
     with pytest.raises(UsageError, match=r"cannot write .*No such file"):
@@ -90,7 +90,7 @@ def test_where_it_cannot_be_written(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["folder.png"]
 
 
-def test_a_failure_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.png"
     save_still(path, SMOOTH)
     for error in (OSError(28, "No space left on device"), KeyboardInterrupt()):
@@ -113,7 +113,7 @@ def test_a_name_as_long_as_names_can_be(tmp_path: Path, monkeypatch: pytest.Monk
         assert np.array_equal(_read(name), PICTURE)
 
 
-def test_others_may_read_it(tmp_path: Path) -> None:
+def test_other_users_may_read_the_file(tmp_path: Path) -> None:
     before = os.umask(0o022)
     try:
         save_still(tmp_path / "a.png", PICTURE)

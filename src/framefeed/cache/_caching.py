@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from framefeed._arrays import IntArray, WordArray
-from framefeed.cache._keys import Evidence, Form, Recipe, key_of
-from framefeed.cache._state import Keeper
-from framefeed.cache._stream_frames import Fresh, Shelf
+from framefeed.cache._keys import Form, Recipe, SourceCheck, make_key
+from framefeed.cache._state import CacheState
+from framefeed.cache._stream_frames import NewFrame, StreamFrames
 from framefeed.cache.codecs._codec import BrokenFrame, new_memory
 from framefeed.cache.codecs._registry import codec_labelled
 from framefeed.decode import (
@@ -41,13 +40,13 @@ from framefeed.media import MediaSource
 from framefeed.parallel import shortage_in, try_again_in_shortage
 from framefeed.plan import OutputSpec
 
-_PUT_BYTES = 16 << 20
-"""Planes of about so many bytes are stored together."""
-_AHEAD = 16
-"""Frames that are looked up, or stored, together where a source is read in order."""
+_STORE_BYTES = 16 << 20
+"""About so many bytes of planes are stored together."""
+_READ_AHEAD = 16
+"""Frames that are looked up, or stored, together if a source is read in order."""
 
 
-def without_planes(decoder: Decoder) -> UsageError:
+def planes_error(decoder: Decoder) -> UsageError:
     """Build the error for form="planes" with a decoder that has no method ``frames``."""
     return UsageError(
         f'form="planes" needs a decoder that gives pictures before their conversion (method frames), which '
@@ -68,7 +67,7 @@ class CachingDecoder:
 
     Args:
         inner: The other decoder.
-        keeper: State of the cache in this process.
+        state: State of the cache in this process.
         form: "output" stores the requested pixels; "planes" stores the decoder's own pictures at full size, from which
             any crop and size can be made; None stores planes where whole pictures are requested.
 
@@ -78,68 +77,66 @@ class CachingDecoder:
 
     name = "cached"
 
-    def __init__(self, inner: Decoder, keeper: Keeper, form: Form | None = None) -> None:
+    def __init__(self, inner: Decoder, state: CacheState, form: Form | None = None) -> None:
         self._inner = inner
-        self._keeper = keeper
+        self._state = state
         self._form = form
         self._counts_reads = True
 
     def __repr__(self) -> str:
-        return f"CachingDecoder({self._inner.name!r}, form={self._form!r}, {self._keeper.options.path!r})"
+        return f"CachingDecoder({self._inner.name!r}, form={self._form!r}, {self._state.options.path!r})"
 
-    def for_building(self) -> CachingDecoder:
-        """Give the same decoder for a build: it counts no hits and no misses."""
-        other = CachingDecoder(self._inner, self._keeper, self._form)
+    def without_counting(self) -> CachingDecoder:
+        """Return the same decoder for a build, which counts no hits and no misses."""
+        other = CachingDecoder(self._inner, self._state, self._form)
         other._counts_reads = False
         return other
 
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
         """Read the clips of one source from the cache, and decode what it lacks; see ``Decoder.decode``."""
-        if index.identity is None or not _is_known(index, slots):
+        if index.identity is None or not _has_all_indices(index, slots):
             return self._inner.decode(source, index, slots)
         if any(slot.accepts_damaged for slot in slots):
-            return self._decode_apart(source, index, slots)
-        form = self._form_of(index, [slot.output for slot in slots])
-        if form == "output" and not all(_is_kept(output, index) for output in {slot.output for slot in slots}):
+            return self._decode_damaged_apart(source, index, slots)
+        by_output: dict[OutputSpec, dict[int, ClipSlot]] = {}
+        for number, slot in enumerate(slots):
+            by_output.setdefault(slot.output, {})[number] = slot
+        form = self._choose_form(index, list(by_output))
+        if form == "output" and not all(_can_store(output, index) for output in by_output):
             return self._inner.decode(source, index, slots)
         source.check_identity(index.identity)
-        decode = partial(self._from_planes if form == "planes" else self._from_outputs, source, index, slots)
+
+        def decode_with_cache() -> DecodeReport:
+            if form == "planes":
+                return _PlanesDecode(self._inner, self._open_frames(source, index, form, None)).decode(slots)
+            report = DecodeReport(errors=[None] * len(slots))
+            for output, numbered in by_output.items():
+                frames = self._open_frames(source, index, form, output)
+                _OutputDecode(self._inner, frames, output, report).decode(numbered)
+            return report
 
         def decode_without_cache(resource: str) -> DecodeReport:
-            self._keeper.shortage = resource
+            self._state.shortage = resource
             return self._inner.decode(source, index, slots)
 
-        # What a lossy codec keeps is not what the other decoder gives.
-        again = None if self._keeper.is_lossy else decode_without_cache
-        report = try_again_in_shortage(decode, source.name, "cache", again)
+        # Frames of a lossy codec differ from those of the other decoder.
+        fallback = None if self._state.is_lossy else decode_without_cache
+        report = try_again_in_shortage(decode_with_cache, source.name, "cache", fallback)
         if self._counts_reads:
-            asked, cached = sum(len(slot.indices) for slot in slots), report.counts.frames_cached
-            self._keeper.tally.add(frames_hit=cached, frames_missed=asked - cached)
+            requested, cached = sum(len(slot.indices) for slot in slots), report.counts.frames_cached
+            self._state.counters.add(frames_hit=cached, frames_missed=requested - cached)
         return report
 
-    def _decode_apart(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
-        """Let slots that accept damaged pictures pass the cache by."""
+    def _decode_damaged_apart(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
+        """Decode slots that accept damaged pictures without the cache, and the others with it."""
         report = DecodeReport(errors=[None] * len(slots))
         for decoder, accepts in ((self, False), (self._inner, True)):
-            chosen = [number for number, slot in enumerate(slots) if slot.accepts_damaged == accepts]
-            if chosen:
-                done = decoder.decode(source, index, [slots[number] for number in chosen])
-                report.counts += done.counts
-                for number, error in zip(chosen, done.errors, strict=True):
+            numbers = [number for number, slot in enumerate(slots) if slot.accepts_damaged == accepts]
+            if numbers:
+                part = decoder.decode(source, index, [slots[number] for number in numbers])
+                report.counts += part.counts
+                for number, error in zip(numbers, part.errors, strict=True):
                     report.errors[number] = error
-        return report
-
-    def _from_planes(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
-        evidence = Evidence(source, index)
-        shelf = self._shelf(index, evidence, "planes", None)
-        return _PlanesCall(self._inner, shelf, (source, index)).decode(slots, evidence)
-
-    def _from_outputs(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
-        evidence = Evidence(source, index)
-        report = DecodeReport(errors=[None] * len(slots))
-        for output, numbered in _by_output(slots).items():
-            shelf = self._shelf(index, evidence, "output", output)
-            _OutputCall(self._inner, shelf, (source, index)).decode(numbered, report, evidence)
         return report
 
     def pictures(
@@ -149,83 +146,82 @@ class CachingDecoder:
 
         Frames that the cache lacks are decoded in order, up to the next frame that it has.
         """
-        at = stretch.start
-        while at < stretch.stop:
-            part = range(at, min(at + _AHEAD, stretch.stop))
+        start = stretch.start
+        while start < stretch.stop:
+            part = range(start, min(start + _READ_AHEAD, stretch.stop))
             if self._has_all(source, index, part, output) is False:
-                at = yield from self._onward(source, (index, output), range(at, stretch.stop))
+                start = yield from self._decode_in_order(source, index, range(start, stretch.stop), output)
             else:
-                yield from self._together(source, (index, output), part)
-                at = part.stop
+                yield from self._decode_together(source, index, part, output)
+                start = part.stop
 
     def _has_all(self, source: MediaSource, index: FrameIndex, part: range, output: OutputSpec) -> bool | None:
-        """Whether the cache has some frames; None where that cannot be known, because something ran out."""
+        """Whether the cache has some frames; None if a resource ran out, so that this is unknown."""
         if not part:
             return False
         try:
-            return not self.lacks(source, index, np.arange(part.start, part.stop), output).any()
+            return not self.find_missing(source, index, np.arange(part.start, part.stop), output).any()
         except ResourceExhausted:
             return None
 
-    def _together(
-        self, source: MediaSource, of: tuple[FrameIndex, OutputSpec], part: range
+    def _decode_together(
+        self, source: MediaSource, index: FrameIndex, part: range, output: OutputSpec
     ) -> Iterator[tuple[int, Pixels]]:
-        index, output = of
-        memory = _frames_memory(source, (len(part), 1, *output.shape(*index.stream.displayed)))
+        memory = _new_frames(source, (len(part), 1, *output.shape(*index.stream.displayed)))
         slots = [ClipSlot(np.array([i], dtype=np.int64), output, clip) for i, clip in zip(part, memory, strict=True)]
         report = self.decode(source, index, slots)
         for ordinal, slot, error in zip(part, slots, report.errors, strict=True):
             if error is None:
                 yield ordinal, slot.out[0]
 
-    def _onward(
-        self, source: MediaSource, of: tuple[FrameIndex, OutputSpec], stretch: range
+    def _decode_in_order(
+        self, source: MediaSource, index: FrameIndex, stretch: range, output: OutputSpec
     ) -> Generator[tuple[int, Pixels], None, int]:
-        """Decode on and store, until what follows is there; give the ordinal that is next."""
-        index, output = of
-        evidence, form = Evidence(source, index), self._form_of(index, [output])
-        stamps = None if index.identity is None else _stamps_if_known(evidence, stretch)
-        if stamps is None or not hasattr(self._inner, "pictures") or not _is_kept(output, index):
-            yield from self._together(source, of, stretch[:_AHEAD])
-            return stretch.start + len(stretch[:_AHEAD])
-        shelf = self._shelf(index, evidence, form, output if form == "output" else None)
-        fresh: list[Fresh] = []
-        for ordinal, frame, pixels in self._one_by_one(shelf, source, of, stretch):
-            self._keeper.tally.add(frames_missed=1)
-            fresh += [frame] if frame is not None else []
-            is_whole = len(fresh) == _AHEAD
-            if is_whole or ordinal == stretch[-1]:
-                # Before the frame is yielded: behind the last one the caller may not ask for another.
-                shelf.put(fresh, stamps[[each.ordinal - stretch.start for each in fresh]])
-                fresh = []
+        """Decode and store until the cache has the frames that follow; return the next ordinal."""
+        form = self._choose_form(index, [output])
+        check = SourceCheck(source, index)
+        stamps = None if index.identity is None else _read_stamps_if_possible(check, stretch)
+        if stamps is None or not hasattr(self._inner, "pictures") or not _can_store(output, index):
+            yield from self._decode_together(source, index, stretch[:_READ_AHEAD], output)
+            return stretch.start + len(stretch[:_READ_AHEAD])
+        frames = self._open_frames(source, index, form, output if form == "output" else None)
+        new: list[NewFrame] = []
+        for ordinal, frame, pixels in self._decode_each(frames, stretch, output):
+            self._state.counters.add(frames_missed=1)
+            new += [frame] if frame is not None else []
+            is_full = len(new) == _READ_AHEAD
+            if is_full or ordinal == stretch[-1]:
+                # Before the frame is yielded: after the last one the caller may not ask for another.
+                frames.store(new, stamps[[each.ordinal - stretch.start for each in new]])
+                new = []
             yield ordinal, pixels
-            following = stretch[ordinal + 1 - stretch.start :][:_AHEAD]
-            if is_whole and self._has_all(source, index, following, output) is not False:
+            following = stretch[ordinal + 1 - stretch.start :][:_READ_AHEAD]
+            if is_full and self._has_all(source, index, following, output) is not False:
                 return ordinal + 1
-        shelf.put(fresh, stamps[[each.ordinal - stretch.start for each in fresh]])
+        frames.store(new, stamps[[each.ordinal - stretch.start for each in new]])
         return stretch.stop
 
-    def _one_by_one(
-        self, shelf: Shelf, source: MediaSource, of: tuple[FrameIndex, OutputSpec], stretch: range
-    ) -> Iterator[tuple[int, Fresh | None, Pixels]]:
-        """Yield (ordinal, what to store, pixels) as the other decoder gives them."""
-        index, output = of
+    def _decode_each(
+        self, frames: StreamFrames, stretch: range, output: OutputSpec
+    ) -> Iterator[tuple[int, NewFrame | None, Pixels]]:
+        """Yield (ordinal, frame to store, pixels) as the other decoder gives them."""
         inner: Any = self._inner
-        if self._form_of(index, [output]) == "output":
+        source, index = frames.source, frames.index
+        if self._choose_form(index, [output]) == "output":
             layout = output_layout(output, *index.stream.displayed)
             for ordinal, pixels in inner.pictures(source, index, stretch, output):
-                frame = shelf.settled(Fresh(ordinal, layout, pixels.reshape(-1)))
-                # What is stored is a copy: the pixels belong to the caller, who may write to them before it is stored.
+                frame = frames.apply_loss(NewFrame(ordinal, layout, pixels.reshape(-1)))
+                # A copy is stored: the pixels belong to the caller, who may write to them before that.
                 yield ordinal, replace(frame, planes=frame.planes.copy()), pixels
             return
         for ordinal, picture in inner.frames(source, index, stretch):
-            fresh, shown = _kept_planes(shelf, index, ordinal, picture)
-            pixels = _frames_memory(source, output.shape(*index.stream.displayed))
+            new, shown = _copy_planes_to_store(frames, ordinal, picture)
+            pixels = _new_frames(source, output.shape(*index.stream.displayed))
             with naming(source):
                 writer_of(shown, index, picture_name(source, int(index.frame_packet[ordinal])))(output, pixels)
-            yield ordinal, fresh, pixels
+            yield ordinal, new, pixels
 
-    def lacks(
+    def find_missing(
         self, source: MediaSource, index: FrameIndex, ordinals: IntArray, output: OutputSpec
     ) -> npt.NDArray[np.bool_]:
         """Find the frames that the cache lacks, bool [N]; frames of a changed source count as lacking.
@@ -241,12 +237,12 @@ class CachingDecoder:
         Raises:
             ResourceExhausted: Memory or file descriptors ran out, so the cache cannot be read.
         """
-        form, evidence = self._form_of(index, [output]), Evidence(source, index)
-        if index.identity is None or (form == "output" and not _is_kept(output, index)):
+        form = self._choose_form(index, [output])
+        if index.identity is None or (form == "output" and not _can_store(output, index)):
             return np.ones(len(ordinals), dtype=np.bool_)
         layout = None if form == "planes" else output_layout(output, *index.stream.displayed)
-        shelf = self._shelf(index, evidence, form, None if form == "planes" else output)
-        return try_again_in_shortage(lambda: shelf.lacks(ordinals, layout), source.name, "cache")
+        frames = self._open_frames(source, index, form, None if form == "planes" else output)
+        return try_again_in_shortage(lambda: frames.find_missing(ordinals, layout), source.name, "cache")
 
     def close(self) -> None:
         """Close the other decoder; the cache stays open."""
@@ -256,201 +252,200 @@ class CachingDecoder:
         """Return the recipe of the other decoder."""
         return recipe_of(self._inner, index)
 
-    def _form_of(self, index: FrameIndex, outputs: Sequence[OutputSpec]) -> Form:
-        able = gives_frames(self._inner, index)
+    def _choose_form(self, index: FrameIndex, outputs: Sequence[OutputSpec]) -> Form:
+        has_planes = gives_frames(self._inner, index)
         if self._form is None:
-            return "planes" if able and any(output.size is None for output in outputs) else "output"
-        if self._form == "output" or able:
+            return "planes" if has_planes and any(output.size is None for output in outputs) else "output"
+        if self._form == "output" or has_planes:
             return self._form
-        raise without_planes(self._inner)
+        raise planes_error(self._inner)
 
-    def _shelf(self, index: FrameIndex, evidence: Evidence, form: Form, output: OutputSpec | None) -> Shelf:
+    def _open_frames(
+        self, source: MediaSource, index: FrameIndex, form: Form, output: OutputSpec | None
+    ) -> StreamFrames:
         assert index.identity is not None
-        recipe = Recipe(form, output, recipe_of(self._inner, index), self._keeper.pixels)
-        return Shelf(self._keeper, key_of(index.identity, index.stream, recipe), index, evidence)
+        recipe = Recipe(form, output, recipe_of(self._inner, index), self._state.pixels)
+        key = make_key(index.identity, index.stream, recipe)
+        return StreamFrames(self._state, key, SourceCheck(source, index))
 
 
-def _frames_memory(source: MediaSource, shape: Sequence[int]) -> Pixels:
+def _new_frames(source: MediaSource, shape: Sequence[int]) -> Pixels:
     return new_pixels(shape, f"{source.name}: frames {list(shape)}", source=source.name)
 
 
-def _is_known(index: FrameIndex, slots: Sequence[ClipSlot]) -> bool:
-    """Whether the index has every frame; where it does not, the other decoder complains."""
-    # Negative numbers are large ones without a sign.
+def _has_all_indices(index: FrameIndex, slots: Sequence[ClipSlot]) -> bool:
+    """Whether the index has every requested frame; if not, the other decoder raises the error."""
+    # Viewed without a sign, negative numbers are large ones.
     return all(not len(slot.indices) or slot.indices.view(np.uint64).max() < len(index) for slot in slots)
 
 
-def _is_kept(output: OutputSpec, index: FrameIndex) -> bool:
-    """Whether pixels of a form are of a size that is kept."""
+def _can_store(output: OutputSpec, index: FrameIndex) -> bool:
+    """Whether frames of this output are small enough to be stored."""
     try:
         return output_layout(output, *index.stream.displayed).nbytes > 0
     except UsageError:
         return False
 
 
-def _stamps_if_known(evidence: Evidence, stretch: range) -> WordArray | None:
-    """Stamp the files of consecutive frames; None where something ran out."""
+def _read_stamps_if_possible(check: SourceCheck, stretch: range) -> WordArray | None:
+    """Stamp the files of consecutive frames; None if a resource ran out."""
     try:
-        return evidence.lasting_stamps(np.arange(stretch.start, stretch.stop))
+        return check.read_lasting_stamps(np.arange(stretch.start, stretch.stop))
     except OSError as error:
         if shortage_in(error) is None:
             raise
         return None
 
 
-def _by_output(slots: Sequence[ClipSlot]) -> dict[OutputSpec, list[tuple[int, ClipSlot]]]:
-    """Slots with their numbers, by the form of their pixels."""
-    grouped: dict[OutputSpec, list[tuple[int, ClipSlot]]] = {}
-    for number, slot in enumerate(slots):
-        grouped.setdefault(slot.output, []).append((number, slot))
-    return grouped
+class _OutputDecode:
+    """Read and decode clips of one source with the same output, stored in that form.
 
+    Args:
+        inner: Decodes what the cache lacks.
+        frames: The stored frames.
+        output: Of all clips.
+        report: For counts and errors; errors are noted under the numbers of the slots.
+    """
 
-class _OutputCall:
-    """Clips of one source in one form, stored in that form."""
-
-    def __init__(self, inner: Decoder, shelf: Shelf, of: tuple[MediaSource, FrameIndex]) -> None:
+    def __init__(self, inner: Decoder, frames: StreamFrames, output: OutputSpec, report: DecodeReport) -> None:
         self._inner = inner
-        self._shelf = shelf
-        self._source, self._index = of
+        self._frames = frames
+        self._layout = output_layout(output, *frames.index.stream.displayed)
+        self._report = report
 
-    def decode(self, numbered: list[tuple[int, ClipSlot]], report: DecodeReport, evidence: Evidence) -> None:
-        """Fill slots, and note their errors under their numbers in the report."""
-        layout = output_layout(numbered[0][1].output, *self._index.stream.displayed)
-        wanted: list[tuple[int, ClipSlot, npt.NDArray[np.bool_]]] = []
-        for number, slot in numbered:
+    def decode(self, slots: dict[int, ClipSlot]) -> None:
+        """Fill slots, given by their numbers."""
+        incomplete: list[tuple[int, ClipSlot, npt.NDArray[np.bool_]]] = []
+        for number, slot in slots.items():
             missing = np.ones(len(slot.indices), dtype=np.bool_)
-            if slot.out.nbytes == layout.nbytes * len(slot.indices):
-                self._serve(slot, missing, layout)
-            absent = int(np.count_nonzero(missing))
-            report.counts.frames_cached += len(missing) - absent
-            report.counts.frames_delivered += len(missing) - absent
-            if absent:
-                wanted.append((number, slot, missing))
-        self._fill(wanted, (layout, evidence), report)
+            if slot.out.nbytes == self._layout.nbytes * len(slot.indices):
+                self._read(slot, missing)
+            num_missing = int(np.count_nonzero(missing))
+            self._report.counts.frames_cached += len(missing) - num_missing
+            self._report.counts.frames_delivered += len(missing) - num_missing
+            if num_missing:
+                incomplete.append((number, slot, missing))
+        if incomplete:
+            self._decode_missing(incomplete)
 
-    def _serve(self, slot: ClipSlot, missing: npt.NDArray[np.bool_], layout: PlaneLayout) -> None:
-        """Write the frames that the cache has, and strike them from what is missing."""
-        if not self._shelf.asks_memory:
-            missing[self._shelf.take_straight(slot.indices, layout, slot.out)] = False
-        places = np.flatnonzero(missing)
-        if not len(places):
+    def _read(self, slot: ClipSlot, missing: npt.NDArray[np.bool_]) -> None:
+        """Write the frames that the cache has to a slot, and unmark them in ``missing``."""
+        if not self._frames.has_memory:
+            missing[self._frames.read_raw(slot.indices, self._layout, slot.out)] = False
+        indices = np.flatnonzero(missing)
+        if not len(indices):
             return
-        ordinals, targets = slot.indices[places], [slot.out[place].reshape(-1) for place in places.tolist()]
-        served = self._shelf.take(ordinals, targets, layout)
-        for place, target, frame in zip(places.tolist(), targets, served, strict=True):
+        targets = [slot.out[i].reshape(-1) for i in indices.tolist()]
+        cached = self._frames.read(slot.indices[indices], targets, self._layout)
+        for i, target, frame in zip(indices.tolist(), targets, cached, strict=True):
             if frame is None:
                 continue
             try:
                 if frame.data is not None:
-                    codec_labelled(frame.kind.codec).decode(frame.data, layout, target)
-                missing[place] = False
+                    codec_labelled(frame.kind.codec).decode(frame.data, self._layout, target)
+                missing[i] = False
             except (BrokenFrame, UsageError):
-                self._shelf.refuse(int(slot.indices[place]))
+                self._frames.reject(int(slot.indices[i]))
 
-    def _fill(
-        self,
-        wanted: list[tuple[int, ClipSlot, npt.NDArray[np.bool_]]],
-        facts: tuple[PlaneLayout, Evidence],
-        report: DecodeReport,
-    ) -> None:
-        """Have the missing frames decoded and stored."""
-        if not wanted:
-            return
-        layout, evidence = facts
-        partial = [_slot_of(slot, missing) for _, slot, missing in wanted]
-        stamps = [evidence.lasting_stamps(slot.indices) for slot in partial]
-        done = self._inner.decode(self._source, self._index, partial)
-        report.counts += done.counts
-        seen: set[int] = set()
-        for (number, whole, missing), slot, stamp, error in zip(wanted, partial, stamps, done.errors, strict=True):
-            report.errors[number] = error
+    def _decode_missing(self, incomplete: Sequence[tuple[int, ClipSlot, npt.NDArray[np.bool_]]]) -> None:
+        """Decode and store the missing frames of (slot number, slot, which are missing)."""
+        parts = [_make_part(slot, missing) for _, slot, missing in incomplete]
+        stamps = [self._frames.check.read_lasting_stamps(part.indices) for part in parts]
+        decoded = self._inner.decode(self._frames.source, self._frames.index, parts)
+        self._report.counts += decoded.counts
+        stored: set[int] = set()
+        for (number, slot, missing), part, part_stamps, error in zip(
+            incomplete, parts, stamps, decoded.errors, strict=True
+        ):
+            self._report.errors[number] = error
             if error is None:
-                report.counts.frames_stored += self._store(slot, (stamp, layout), seen)
-                _spread(slot, whole, missing)
+                self._report.counts.frames_stored += self._store(part, part_stamps, stored)
+                _copy_part(part, slot, missing)
 
-    def _store(self, slot: ClipSlot, facts: tuple[WordArray, PlaneLayout], seen: set[int]) -> int:
-        stamps, layout = facts
-        numbered = enumerate(slot.indices.tolist())
-        frames = [self._shelf.settled(Fresh(i, layout, slot.out[place].reshape(-1))) for place, i in numbered]
-        new = [place for place, frame in enumerate(frames) if _is_first(frame.ordinal, seen)]
-        return self._shelf.put([frames[place] for place in new], stamps[new])
-
-
-def _is_first(ordinal: int, seen: set[int]) -> bool:
-    if ordinal in seen:
-        return False
-    seen.add(ordinal)
-    return True
+    def _store(self, slot: ClipSlot, stamps: WordArray, stored: set[int]) -> int:
+        """Store the frames of a slot that are not in ``stored`` yet, and add them there; return their number."""
+        new, indices = [], []
+        for i, ordinal in enumerate(slot.indices.tolist()):
+            frame = self._frames.apply_loss(NewFrame(ordinal, self._layout, slot.out[i].reshape(-1)))
+            if ordinal not in stored:
+                stored.add(ordinal)
+                new.append(frame)
+                indices.append(i)
+        return self._frames.store(new, stamps[indices])
 
 
-def _slot_of(slot: ClipSlot, missing: npt.NDArray[np.bool_]) -> ClipSlot:
-    """The slot itself where all of it is missing, else one for what is missing, each frame once."""
+def _make_part(slot: ClipSlot, missing: npt.NDArray[np.bool_]) -> ClipSlot:
+    """Return the slot itself if all of it is missing, else a slot for each missing frame once."""
     if missing.all():
         return slot
     ordinals = np.unique(slot.indices[missing])
     return ClipSlot(ordinals, slot.output, np.empty((len(ordinals), *slot.out.shape[1:]), dtype=np.uint8))
 
 
-def _spread(part: ClipSlot, whole: ClipSlot, missing: npt.NDArray[np.bool_]) -> None:
-    """Copy frames that were decoded apart to their places."""
-    if part is whole:
+def _copy_part(part: ClipSlot, slot: ClipSlot, missing: npt.NDArray[np.bool_]) -> None:
+    """Copy frames that were decoded into a part to the slot."""
+    if part is slot:
         return
-    places = np.searchsorted(part.indices, whole.indices[missing])
-    for place, at in zip(np.flatnonzero(missing).tolist(), places.tolist(), strict=True):
-        whole.out[place] = part.out[at]
+    part_indices = np.searchsorted(part.indices, slot.indices[missing])
+    for i, part_index in zip(np.flatnonzero(missing).tolist(), part_indices.tolist(), strict=True):
+        slot.out[i] = part.out[part_index]
 
 
 def _is_regular(layout: PlaneLayout, index: FrameIndex) -> bool:
-    """Whether a picture is of its stream's size, and its pixels follow from its planes.
+    """Whether a picture has its stream's size, and its pixels follow from its planes.
 
-    Of other sizes there are too few to remember, and none to be believed.
+    Pictures of other sizes are too few to be worth storing, and a stored one is not trusted.
     """
     stream = index.stream
     height, width = stream.displayed if holds_pictures(index) else (stream.height, stream.width)
     return (layout.height, layout.width) == (height, width) and layout.is_convertible and layout.is_settled
 
 
-def _kept_planes(shelf: Shelf, index: FrameIndex, ordinal: int, picture: Any) -> tuple[Fresh | None, Any]:
-    """Copy the planes of a picture that are to be stored, if they are; give the picture to be shown too."""
+def _copy_planes_to_store(frames: StreamFrames, ordinal: int, picture: Any) -> tuple[NewFrame | None, Any]:
+    """Copy the planes of a picture if they can be stored; return (new frame or None, picture to convert)."""
     try:
         layout = layout_of(picture)
-    except UsageError:  # larger than what is kept
+    except UsageError:  # too large to be stored
         return None, picture
-    if not _is_regular(layout, index):
+    if not _is_regular(layout, frames.index):
         return None, picture
     planes = new_memory(layout.nbytes)
     copy_planes(picture, planes)
-    frame = shelf.settled(Fresh(ordinal, layout, planes))
-    return shelf.encoded(frame), picture if frame.data is None else picture_of(layout, planes)
+    frame = frames.apply_loss(NewFrame(ordinal, layout, planes))
+    return frames.encode(frame), picture if frame.data is None else picture_of(layout, planes)
 
 
-class _PlanesCall:
-    """Clips of one source, from planes."""
+class _PlanesDecode:
+    """Read and decode clips of one source, stored as planes.
 
-    def __init__(self, inner: Decoder, shelf: Shelf, of: tuple[MediaSource, FrameIndex]) -> None:
+    Args:
+        inner: Decodes what the cache lacks.
+        frames: The stored frames.
+    """
+
+    def __init__(self, inner: Decoder, frames: StreamFrames) -> None:
         self._inner = inner
-        self._shelf = shelf
-        self._source, self._index = of
+        self._frames = frames
+        self._source, self._index = frames.source, frames.index
 
-    def decode(self, slots: Sequence[ClipSlot], evidence: Evidence) -> DecodeReport:
+    def decode(self, slots: Sequence[ClipSlot]) -> DecodeReport:
         """Fill slots."""
         report = DecodeReport(errors=[None] * len(slots))
-        places = Places(slots, report, self._source)
-        self._serve(places, report.counts)
-        missing = np.array(places.waiting, dtype=np.int64)
+        requests = Places(slots, report, self._source)
+        self._read(requests, report.counts)
+        missing = np.array(requests.waiting, dtype=np.int64)
         if len(missing):
-            report.counts.frames_stored += self._fill(missing, places, report.counts, evidence)
-        for number in places.slots_waiting():
-            # Asked again for these clips alone, the decoder says best what is wrong with them.
+            report.counts.frames_stored += self._decode_missing(missing, requests, report.counts)
+        for number in requests.slots_waiting():
+            # Decoded again for this clip alone, because then the decoder's error is the most precise.
             again = self._inner.decode(self._source, self._index, [slots[number]])
             report.errors[number] = again.errors[0]
             report.counts += again.counts
         return report
 
-    def _serve(self, places: Places, counts: DecodeCounts) -> None:
-        waiting = places.waiting
-        for ordinal, frame in zip(waiting, self._shelf.take(np.array(waiting, dtype=np.int64)), strict=True):
+    def _read(self, requests: Places, counts: DecodeCounts) -> None:
+        waiting = requests.waiting
+        for ordinal, frame in zip(waiting, self._frames.read(np.array(waiting, dtype=np.int64)), strict=True):
             if frame is None or frame.data is None:
                 continue
             try:
@@ -459,31 +454,33 @@ class _PlanesCall:
                     raise BrokenFrame(f"a picture of {layout.text} in this stream")
                 picture = picture_of(layout, codec_labelled(frame.kind.codec).decoded(frame.data, layout))
             except (BrokenFrame, UsageError):
-                self._shelf.refuse(ordinal)
+                self._frames.reject(ordinal)
                 continue
             before = counts.frames_delivered
-            places.fill(ordinal, self._writer(picture, ordinal))
+            requests.fill(ordinal, self._make_writer(picture, ordinal))
             counts.frames_cached += counts.frames_delivered - before
 
-    def _fill(self, missing: IntArray, places: Places, counts: DecodeCounts, evidence: Evidence) -> int:
-        stamps = dict(zip(missing.tolist(), evidence.lasting_stamps(missing).tolist(), strict=True))
-        stored, fresh = 0, list[Fresh]()
+    def _decode_missing(self, missing: IntArray, requests: Places, counts: DecodeCounts) -> int:
+        """Decode frames, and store them; return the number of stored frames."""
+        stamps = dict(zip(missing.tolist(), self._frames.check.read_lasting_stamps(missing).tolist(), strict=True))
+        num_stored, new = 0, list[NewFrame]()
+
+        def store() -> int:
+            return self._frames.store(new, np.array([stamps[frame.ordinal] for frame in new], dtype=np.uint64))
+
         frames: Iterator[tuple[int, Any]] = self._inner.frames(  # type: ignore[attr-defined]
             self._source, self._index, missing, counts
         )
         for ordinal, picture in frames:
-            frame, shown = _kept_planes(self._shelf, self._index, ordinal, picture)
+            frame, shown = _copy_planes_to_store(self._frames, ordinal, picture)
             if frame is not None:
-                if fresh and (fresh[0].layout != frame.layout or len(fresh) * frame.layout.nbytes > _PUT_BYTES):
-                    stored += self._put(fresh, stamps)
-                    fresh = []
-                fresh.append(frame)
-            places.fill(ordinal, self._writer(shown, ordinal))
-        return stored + self._put(fresh, stamps)
+                if new and (new[0].layout != frame.layout or len(new) * frame.layout.nbytes > _STORE_BYTES):
+                    num_stored += store()
+                    new.clear()
+                new.append(frame)
+            requests.fill(ordinal, self._make_writer(shown, ordinal))
+        return num_stored + store()
 
-    def _put(self, fresh: list[Fresh], stamps: dict[int, int]) -> int:
-        return self._shelf.put(fresh, np.array([stamps[frame.ordinal] for frame in fresh], dtype=np.uint64))
-
-    def _writer(self, picture: Any, ordinal: int) -> Any:
+    def _make_writer(self, picture: Any, ordinal: int) -> Any:
         name = picture_name(self._source, int(self._index.frame_packet[ordinal]))
         return writer_of(picture, self._index, name)

@@ -1,4 +1,4 @@
-"""CacheStats: counts of a cache in this process."""
+"""Count the work of a cache in this process."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ class CacheStats:
     @property
     def hit_rate(self) -> float:
         """Share of the requested frames that the cache had, from 0 to 1; 0 before the first. Builds do not count."""
-        asked = self.frames_hit + self.frames_missed
-        return self.frames_hit / asked if asked else 0.0
+        requested = self.frames_hit + self.frames_missed
+        return self.frames_hit / requested if requested else 0.0
 
 
-class Tally:
-    """Adds up counts from several threads."""
+class CacheCounters:
+    """Counts of a cache, added by several threads."""
 
     def __init__(self) -> None:
         self.begin_anew()
         renew_after_fork(self)
 
     def begin_anew(self) -> None:
-        """Count from zero, as a child did nothing of what its parent did; replace the lock."""
+        """Count from zero in a forked process, and replace the lock, which a thread of the parent may have held."""
         self._sums: dict[str, Any] = {}
         self._lock = Lock()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, SupportsIndex
 
 import numpy as np
@@ -15,7 +16,7 @@ from framefeed.cache._caching import CachingDecoder
 from framefeed.cache._counters import CacheStats
 from framefeed.cache._keys import FORMS, Form
 from framefeed.cache._planned import PlannedFrames
-from framefeed.cache._state import AUTO, CacheOptions, Keeper
+from framefeed.cache._state import AUTO, CacheOptions, CacheState
 from framefeed.cache.store._format import StoreInfo, Verified
 from framefeed.cache.store._store import FrameStore
 from framefeed.decode import Decoder
@@ -76,28 +77,28 @@ class FrameCache(ClosedByWith):
     ) -> None:
         budget = None if max_bytes is None else parse_bytes(max_bytes, "max_bytes")
         memory = 0 if isinstance(memory_bytes, int) and memory_bytes == 0 else parse_bytes(memory_bytes, "memory_bytes")
-        self._open(CacheOptions(_folder(path), codec, budget, form, memory, strict, shared))
+        self._start(CacheOptions(_check_folder(path), codec, budget, form, memory, strict, shared))
 
-    def _open(self, options: CacheOptions) -> None:
-        self.keeper = Keeper(options)
+    def _start(self, options: CacheOptions) -> None:
+        self.state = CacheState(options)
 
     def __repr__(self) -> str:
-        given = self.keeper.options
-        budget = "" if given.max_bytes is None else f", max_bytes={given.max_bytes}"
-        return f"FrameCache({given.path!r}, codec={given.codec!r}, form={given.form!r}{budget})"
+        options = self.options
+        budget = "" if options.max_bytes is None else f", max_bytes={options.max_bytes}"
+        return f"FrameCache({options.path!r}, codec={options.codec!r}, form={options.form!r}{budget})"
 
     def __reduce__(self) -> tuple[Callable[[CacheOptions], FrameCache], tuple[CacheOptions]]:
-        return (_rebuilt, (self.keeper.options,))
+        return (_rebuild, (self.state.options,))
 
     @property
     def path(self) -> str:
         """Absolute path of the folder."""
-        return self.keeper.options.path
+        return self.state.options.path
 
     @property
     def options(self) -> CacheOptions:
         """The options that the cache was made with."""
-        return self.keeper.options
+        return self.state.options
 
     @property
     def store(self) -> FrameStore:
@@ -106,12 +107,12 @@ class FrameCache(ClosedByWith):
         Raises:
             CacheError: The path is a file, or a folder that others may write to.
         """
-        return self.keeper.store
+        return self.state.store
 
     @property
     def is_filling(self) -> bool:
         """Whether new frames are still stored on disk."""
-        return self.keeper.is_filling
+        return self.state.is_filling
 
     # --- decoding -------------------------------------------------------------------------------------
 
@@ -129,9 +130,9 @@ class FrameCache(ClosedByWith):
         _check_inner(inner)
         if form not in (None, *FORMS):
             raise expected("form", '"output", "planes" or None', form)
-        self.keeper.store.refresh()
-        own = None if self.keeper.options.form == "auto" else self.keeper.options.form
-        return CachingDecoder(inner, self.keeper, form or own)
+        self.state.store.refresh()
+        own = None if self.state.options.form == "auto" else self.state.options.form
+        return CachingDecoder(inner, self.state, form or own)
 
     def decoder_for(self, plan: EpochPlan, inner: Decoder, epochs: int = 1) -> CachingDecoder:
         """Wrap a decoder for the clips of a plan, with frames in the form that suits the plan.
@@ -147,23 +148,24 @@ class FrameCache(ClosedByWith):
         form = self.form_for(plan)
         _check_inner(inner)
         check_integer("epochs", epochs, least=1)
-        if len(plan) and not self.keeper.has_chosen:
-            self.keeper.planned = PlannedFrames(plan, inner, form, epochs)
-            self.keeper.lacks = _Lacks(inner, form)
+        if len(plan) and not self.state.has_codec:
+            self.state.planned = PlannedFrames(plan, inner, form, epochs)
+            # Without a reference to this cache: an object in a cycle is closed only by the garbage collector.
+            self.state.find_missing = partial(_find_missing, inner, form)
         return self.decoder(inner, form)
 
     def form_for(self, plan: EpochPlan) -> Form:
         """Return the form in which frames of a plan are stored: "output" or "planes"."""
         if not isinstance(plan, EpochPlan):
             raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)
-        own = self.keeper.options.form
+        own = self.state.options.form
         return form_for(plan) if own == "auto" else own
 
     # --- the folder -----------------------------------------------------------------------------------
 
     def stats(self) -> CacheStats:
         """Return the counts of this process, and whether the cache still stores frames."""
-        return self.keeper.stats()
+        return self.state.stats()
 
     def info(self) -> StoreInfo:
         """Return the sizes and contents of the cache on disk."""
@@ -184,39 +186,27 @@ class FrameCache(ClosedByWith):
 
     def clear(self) -> int:
         """Remove all frames of this cache and no other files; return the number of bytes freed."""
-        self.keeper.memory.clear()
+        self.state.memory.clear()
         return self.store.clear()
 
     def flush(self) -> None:
         """Write all stored frames to disk, so that other processes see them and they survive a power failure."""
-        self.keeper.flush()
+        self.state.flush()
 
     def close(self) -> None:
         """Flush, and release files and memory; the cache can be used again after that."""
-        self.keeper.close()
+        self.state.close()
 
 
 def form_for(plan: EpochPlan) -> Form:
-    """The form that suits a plan: planes where crops are drawn, or whole pictures wanted."""
+    """Return the form that suits a plan: planes for random crops and for whole pictures, else outputs."""
     crop, size = plan.options.pictures.crop, plan.options.pictures.size
     is_steady = crop is None or isinstance(crop, (CenterCrop, FixedCrop))
     return "output" if is_steady and (crop is not None or size is not None) else "planes"
 
 
-class _Lacks:
-    """Which frames a cache lacks; it does not keep the cache alive, which keeps this.
-
-    Args:
-        inner: Decodes them.
-        form: In which they are stored.
-    """
-
-    def __init__(self, inner: Decoder, form: Form) -> None:
-        self._inner = inner
-        self._form = form
-
-    def __call__(self, keeper: Keeper, *asked: Any) -> npt.NDArray[np.bool_]:
-        return CachingDecoder(self._inner, keeper, self._form).lacks(*asked)
+def _find_missing(inner: Decoder, form: Form, state: CacheState, *frames: Any) -> npt.NDArray[np.bool_]:
+    return CachingDecoder(inner, state, form).find_missing(*frames)
 
 
 def _check_inner(inner: object) -> None:
@@ -224,14 +214,14 @@ def _check_inner(inner: object) -> None:
         raise expected("inner", "an ff.Decoder: an object with name, decode() and close()", inner)
 
 
-def _folder(path: object) -> str:
+def _check_folder(path: object) -> str:
     name = os.fsdecode(path) if isinstance(path, (str, os.PathLike)) and not isinstance(path, type) else ""
     if not name or "\0" in name:
         raise expected("path", "a folder such as 'cache/'", path)
     return os.path.abspath(os.path.expanduser(name))
 
 
-def _rebuilt(options: CacheOptions) -> FrameCache:
+def _rebuild(options: CacheOptions) -> FrameCache:
     cache = FrameCache.__new__(FrameCache)
-    cache._open(options)
+    cache._start(options)
     return cache

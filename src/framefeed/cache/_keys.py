@@ -1,14 +1,12 @@
-"""Whose frames they are: everything that decides the pixels of a stream's frames, as text and as 16 bytes.
+"""Identify stored frames by a key, and check whether their source has changed.
 
-A frame is known by the key of its stream and the number of its packet there: the number is the same however the file
-was indexed, where ordinals may differ (design/0001-a-frame-is-known-by-its-packet.md).
+A stored frame is identified by the key of its stream and by its packet number. The packet number is the same however
+the file was indexed, while ordinals may differ (design/0001-a-frame-is-known-by-its-packet.md).
 
-Whether a source still holds what a stored frame was made of.
-
-The stamp of a file, which costs one call to the system, says whether it was touched since. Where it was, or a copy
-stands in its place, the encoded bytes that the frame depends on decide: those of its group of pictures up to the frame
-itself, and the beginning of a container that sets the decoder up. So an edit that keeps size and time, head and tail
-is found out too, and a copied data set keeps its cache.
+A file's stamp costs one call to the system and shows whether the file was touched. If it was, or was replaced by a
+copy, the encoded bytes that the frame depends on are compared: those of its group of pictures up to the frame, and the
+beginning of a container that sets the decoder up. So an edit that keeps size, times, head and tail is detected, and a
+copied data set keeps its cache.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ from framefeed.parallel import shortage_in
 from framefeed.plan import OutputSpec
 
 KEY_VERSION = 1
-"""Another number, and nothing that was stored before is found."""
+"""A change makes all frames stored before unusable."""
 
 Form = Literal["output", "planes"]
 FORMS: tuple[Form, ...] = ("output", "planes")
@@ -42,12 +40,12 @@ EXACT = "exact"
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What decides the pixels of a stored frame besides its source.
+    """All facts besides the source that decide the pixels of a stored frame.
 
     Attributes:
-        form: "output" for the pixels that were asked for, "planes" for those that the decoder made.
-        output: Their form; None for planes.
-        decoder: What decides the decoder's pixels, as it says itself.
+        form: "output" for pixels after crop and resize, "planes" for the decoder's own pictures.
+        output: Size, crop and dimension order; None for planes.
+        decoder: Recipe of the decoder.
         pixels: "exact", or the recipe of a lossy codec.
     """
 
@@ -62,8 +60,8 @@ class StreamKey:
     """Key of one stream's frames.
 
     Attributes:
-        digest: 16 bytes.
-        description: What it is the digest of, JSON text.
+        digest: 16 bytes, hash of the description.
+        description: JSON text.
     """
 
     digest: bytes
@@ -74,13 +72,13 @@ class StreamKey:
 def stream_key(source_bytes: int, fingerprint: str, stream: StreamFacts, recipe: Recipe) -> StreamKey:
     """Make the key of one stream's frames in one form.
 
-    Neither the path nor the modification time has a part in it: a copy of the file has the same frames.
+    It contains neither path nor modification time: a copy of the file has the same frames.
 
     Args:
         source_bytes: Size of the source.
-        fingerprint: Hash of parts of it.
-        stream: Which of its streams, and how that is decoded and shown.
-        recipe: What else decides the pixels.
+        fingerprint: Hash of parts of the source.
+        stream: Facts of the stream.
+        recipe: All other facts that decide the pixels.
     """
     facts = asdict(stream)
     facts["extradata"] = None if stream.extradata is None else xxhash.xxh3_128_hexdigest(stream.extradata)
@@ -94,80 +92,84 @@ def stream_key(source_bytes: int, fingerprint: str, stream: StreamFacts, recipe:
     return StreamKey(xxhash.xxh3_128_digest(text.encode()), text)
 
 
-def key_of(identity: SourceIdentity, stream: StreamFacts, recipe: Recipe) -> StreamKey:
+def make_key(identity: SourceIdentity, stream: StreamFacts, recipe: Recipe) -> StreamKey:
     """Make the key of an indexed source's frames; see ``stream_key``."""
     return stream_key(identity.bytes, identity.fingerprint, stream, recipe)
 
 
 NO_STAMP = 0
-"""Of what is no file: only the bytes themselves can tell."""
+"""Stamp of a source that is not a file: only its bytes can be compared."""
 _TICK_NS = 10_000_000
 """Two changes of a file may get the same time from the kernel's clock if they are this close: 100 ticks a second, the
 slowest that Linux is built with."""
-_SECONDS_NS = 2_000_000_000
-"""The same where a file system keeps whole seconds, or every other one."""
-_PIECE = 1 << 20
-"""Bytes read and hashed at once."""
-_NEAR = 512
-"""Packets among which the next frame's is looked for first: no codec reorders so far."""
+_COARSE_TICK_NS = 2_000_000_000
+"""The same for a file system that keeps whole or even seconds."""
+_CHUNK_BYTES = 1 << 20
+"""Read and hashed at once."""
+_REORDERED_PACKETS = 512
+"""The next frame's packet is searched for among these first: no codec reorders so far."""
 _STAMP = struct.Struct("<qqQq")
 
 
-class Evidence:
-    """What is known of one source now.
+class SourceCheck:
+    """Stamps and hashes of one source as it is now, which are compared with those of stored frames.
 
     Args:
-        source: Where the bytes are.
-        index: The source's frames.
+        source: The source.
+        index: Its index.
     """
 
     def __init__(self, source: MediaSource, index: FrameIndex) -> None:
-        self._source = source
-        self._index = index
+        self.source = source
+        self.index = index
 
     @property
     def stamp(self) -> int:
-        """Stamp of the one file that all frames are from; ``NO_STAMP`` where there is none."""
-        return stamp_of(self._source.path) if self._source.kind == "path" else NO_STAMP
+        """Stamp of the file that all frames are from; ``NO_STAMP`` if it is not one file."""
+        return read_stamp(self.source.path) if self.source.kind == "path" else NO_STAMP
 
-    def stamps(self, ordinals: IntArray) -> WordArray:
-        """Stamp the file of each frame, uint64 [N]; ``NO_STAMP`` where there is none."""
-        return self._stamped(ordinals, stamp_of)
+    def read_stamps(self, ordinals: IntArray) -> WordArray:
+        """Stamp the file of each frame, uint64 [N]; ``NO_STAMP`` if it is not a file."""
+        return self._stamp_files(ordinals, read_stamp)
 
-    def lasting_stamps(self, ordinals: IntArray) -> WordArray:
-        """Stamp the file of each frame before it is decoded, uint64 [N]; see ``lasting_stamp_of``."""
-        return self._stamped(ordinals, lasting_stamp_of)
+    def read_lasting_stamps(self, ordinals: IntArray) -> WordArray:
+        """Stamp the file of each frame before it is decoded, uint64 [N]; see ``read_lasting_stamp``."""
+        return self._stamp_files(ordinals, read_lasting_stamp)
 
-    def _stamped(self, ordinals: IntArray, stamp: Callable[[str], int]) -> WordArray:
-        if isinstance(self._source, SequenceSource):
-            paths = self._source.files().paths
-            files = [paths[number] for number in self._index.frame_packet[ordinals].tolist()]
+    def _stamp_files(self, ordinals: IntArray, stamp: Callable[[str], int]) -> WordArray:
+        if isinstance(self.source, SequenceSource):
+            paths = self.source.files().paths
+            files = [paths[number] for number in self.index.frame_packet[ordinals].tolist()]
             return np.array([stamp(path) for path in files], dtype=np.uint64)
-        own = stamp(self._source.path) if self._source.kind == "path" else NO_STAMP
+        own = stamp(self.source.path) if self.source.kind == "path" else NO_STAMP
         return np.full(len(ordinals), own, dtype=np.uint64)
 
-    def contents(self, ordinals: IntArray) -> WordArray:
+    def hash_contents(self, ordinals: IntArray) -> WordArray:
         """Hash the encoded bytes that each frame depends on, uint64 [N].
 
         Raises:
-            MediaError: The source cannot be read, or is not what was indexed.
+            MediaError: The source cannot be read, or has changed since it was indexed.
         """
-        if isinstance(self._source, SequenceSource):
-            numbers = self._index.frame_packet[ordinals].tolist()
-            files = (self._source.read_file(number, self._index.identity) for number in numbers)
+        if isinstance(self.source, SequenceSource):
+            numbers = self.index.frame_packet[ordinals].tolist()
+            files = (self.source.read_file(number, self.index.identity) for number in numbers)
             return np.array([xxhash.xxh3_64_intdigest(data) for data in files], dtype=np.uint64)
-        size = self._source.stat().bytes
-        spans = [(0, size)] * len(ordinals) if holds_pictures(self._index) else _spans(self._index, ordinals, size)
-        with self._source.opened() as reader:
-            hashes = _hashes(reader, spans, _header_bytes(self._index))
+        size = self.source.stat().bytes
+        is_whole_file = holds_pictures(self.index)
+        spans = [(0, size)] * len(ordinals) if is_whole_file else _find_spans(self.index, ordinals, size)
+        # A container that is read anew sets its codec up from its header and from the first packets, which libav reads
+        # for what the header does not say.
+        header_bytes = 0 if self.index.stream.contiguous or is_whole_file else _CHUNK_BYTES
+        with self.source.opened() as reader:
+            hashes = _hash_spans(reader, spans, header_bytes)
         return np.array([hashes[span] for span in spans], dtype=np.uint64)
 
 
-def stamp_of(path: str) -> int:
-    """Hash times, number and size of a file; ``NO_STAMP`` where it cannot be looked at.
+def read_stamp(path: str) -> int:
+    """Hash times, inode number and size of a file; ``NO_STAMP`` if they cannot be read.
 
     Raises:
-        OSError: Something ran out, which says nothing about the file.
+        OSError: A resource ran out.
     """
     try:
         facts = os.stat(path)
@@ -178,15 +180,15 @@ def stamp_of(path: str) -> int:
     return _hash_facts(facts)
 
 
-def lasting_stamp_of(path: str) -> int:
-    """Stamp a file so that any later change gives it another stamp; ``NO_STAMP`` where that cannot be known.
+def read_lasting_stamp(path: str) -> int:
+    """Stamp a file so that any later change gives it another stamp; ``NO_STAMP`` if that is not certain.
 
-    It cannot where the file was changed so recently that the clock of its file system may still show the same time. A
-    tick of the kernel's clock is waited for. Where the file system keeps whole seconds, or its clock is ahead of this
-    machine's, the frames are stored another time.
+    It is not certain if the file was changed so recently that the clock of its file system may still show the same
+    time. This function waits for one tick of the kernel's clock. It does not wait for a file system that keeps whole
+    seconds, or whose clock is ahead of this machine's: the frames are then stored at another use.
 
     Raises:
-        OSError: Something ran out, which says nothing about the file.
+        OSError: A resource ran out.
     """
     stamp, age = _stamp_and_age(path)
     if 0 <= age < _TICK_NS:
@@ -196,14 +198,14 @@ def lasting_stamp_of(path: str) -> int:
 
 
 def _stamp_and_age(path: str) -> tuple[int, int]:
-    """Stamp a file, and tell how many nanoseconds ago it was changed, less what its file system's clock leaves out."""
+    """Stamp a file; return (stamp, nanoseconds since its last change, less the resolution of its time)."""
     try:
         facts = os.stat(path)
     except OSError as error:
         if shortage_in(error) is not None:
             raise
         return NO_STAMP, _TICK_NS
-    coarse = 0 if facts.st_ctime_ns % 1_000_000_000 else _SECONDS_NS
+    coarse = 0 if facts.st_ctime_ns % 1_000_000_000 else _COARSE_TICK_NS
     age = time_ns() - facts.st_ctime_ns - coarse
     return _hash_facts(facts), age
 
@@ -216,79 +218,74 @@ def _hash_facts(facts: os.stat_result) -> int:
 Span = tuple[int, int]
 
 
-def _spans(index: FrameIndex, ordinals: IntArray, size: int) -> list[Span]:
-    """First and end byte of what each frame depends on, whatever else lies between."""
+def _find_spans(index: FrameIndex, ordinals: IntArray, size: int) -> list[Span]:
+    """Find the first and end byte of the packets that each frame depends on; other data may lie between."""
     table = index.packets
-    parts = list(zip(np.maximum(index.frame_start[ordinals], 0).tolist(), _stops(index, ordinals), strict=True))
+    parts = list(zip(np.maximum(index.frame_start[ordinals], 0).tolist(), _find_stops(index, ordinals), strict=True))
     if index.stream.contiguous:
         spans = [
             (int(table.offset[first:stop].min()), int((table.offset + table.size)[first:stop].max()))
             for first, stop in parts
         ]
     else:
-        places = np.sort(table.offset[table.offset >= 0])
-        spans = [_spread_span(table.offset[: max(stop, first + 1)], first, places, size) for first, stop in parts]
+        sorted_offsets = np.sort(table.offset[table.offset >= 0])
+        spans = [
+            _find_spread_span(table.offset[: max(stop, first + 1)], first, sorted_offsets, size)
+            for first, stop in parts
+        ]
     return [(max(0, first), min(end, size)) for first, end in spans]
 
 
-def _stops(index: FrameIndex, ordinals: IntArray) -> list[int]:
-    """Number after the last packet of each frame: packets that give no frame of their own belong to the one before.
+def _find_stops(index: FrameIndex, ordinals: IntArray) -> list[int]:
+    """Find the number after the last packet of each frame.
 
-    Such as second fields, and frames that are never shown.
+    Packets without a frame of their own, such as second fields and hidden frames, belong to the frame before.
     """
     packets = index.frame_packet
     own = packets[ordinals]
-    near = np.sort(packets[(packets > own.min()) & (packets <= own.max() + _NEAR)])
-    places = np.searchsorted(near, own, "right")
+    near = np.sort(packets[(packets > own.min()) & (packets <= own.max() + _REORDERED_PACKETS)])
+    following = np.searchsorted(near, own, "right")
     stops = []
-    for packet, place in zip(own.tolist(), places.tolist(), strict=True):
-        later = near[place : place + 1] if place < len(near) else packets[packets > packet]
+    for packet, i in zip(own.tolist(), following.tolist(), strict=True):
+        later = near[i : i + 1] if i < len(near) else packets[packets > packet]
         stops.append(int(later.min(initial=len(index.packets))))
     return stops
 
 
-def _spread_span(offsets: IntArray, first: int, places: IntArray, size: int) -> Span:
-    """The same in a container that spreads packets, or begins several in one place and tells only the first.
+def _find_spread_span(offsets: IntArray, first: int, sorted_offsets: IntArray, size: int) -> Span:
+    """Find the span in a container that splits packets, or has the offset only of the first of several packets.
 
     Args:
-        offsets: Of the packets up to the last one that is needed; -1 where unknown.
-        first: Number of the first one.
-        places: All known offsets, rising.
+        offsets: Of the packets up to the last one that is needed; -1 if unknown.
+        first: Number of the first packet.
+        sorted_offsets: All known offsets, ascending.
         size: Of the file.
     """
     known = offsets[first:][offsets[first:] >= 0]
     before = offsets[:first][offsets[:first] >= 0]
     if not len(known) or offsets[first] < 0:
         known = np.append(known, before.max(initial=0))
-    # What is left of a packet may lie in the piece of the file in which the next one begins.
-    place = int(np.searchsorted(places, known.max(), "right")) + 1
-    return int(known.min()), int(places[place]) if place < len(places) else size
+    # The rest of a packet may lie in the part of the file in which the next packet begins.
+    i = int(np.searchsorted(sorted_offsets, known.max(), "right")) + 1
+    return int(known.min()), int(sorted_offsets[i]) if i < len(sorted_offsets) else size
 
 
-def _header_bytes(index: FrameIndex) -> int:
-    """How much of the file's beginning decides the pixels: a container that is read anew sets its codec up from there.
-
-    Not only its header: also the first packets, which libav looks at for what the header does not say.
-    """
-    return 0 if index.stream.contiguous or holds_pictures(index) else _PIECE
-
-
-def _hashes(reader: ByteReader, spans: Sequence[Span], header_bytes: int) -> dict[Span, int]:
-    """Hash each span together with the file's header, reading what several begin with once."""
-    found: dict[Span, int] = {}
+def _hash_spans(reader: ByteReader, spans: Sequence[Span], header_bytes: int) -> dict[Span, int]:
+    """Hash each span together with the file's header; the common beginning of several spans is read once."""
+    hashes: dict[Span, int] = {}
     header = read_bytes(reader, 0, header_bytes)
     for first, group in groupby(sorted(set(spans)), key=lambda span: span[0]):
-        at, digest = first, xxhash.xxh3_64(header)
+        start, digest = first, xxhash.xxh3_64(header)
         for span in group:
-            for piece in _pieces(reader, at, span[1]):
-                digest.update(piece)
-            at = span[1]
-            found[span] = digest.intdigest()
-    return found
+            for chunk in _read_chunks(reader, start, span[1]):
+                digest.update(chunk)
+            start = span[1]
+            hashes[span] = digest.intdigest()
+    return hashes
 
 
-def _pieces(reader: ByteReader, start: int, stop: int) -> Iterator[memoryview]:
-    buffer = memoryview(bytearray(max(0, min(_PIECE, stop - start))))
-    for at in range(start, stop, _PIECE):
-        piece = buffer[: min(_PIECE, stop - at)]
-        yield piece[: reader.read_into(piece, at)]
+def _read_chunks(reader: ByteReader, start: int, stop: int) -> Iterator[memoryview]:
+    buffer = memoryview(bytearray(max(0, min(_CHUNK_BYTES, stop - start))))
+    for offset in range(start, stop, _CHUNK_BYTES):
+        chunk = buffer[: min(_CHUNK_BYTES, stop - offset)]
+        yield chunk[: reader.read_into(chunk, offset)]

@@ -1,7 +1,4 @@
-"""What the parts of a cache share in one process: both tiers, counts, the codec, and what went wrong.
-
-The memory tier: stored bytes of the frames that were used last, up to a budget.
-"""
+"""Hold the state of a cache in one process: frames in memory and on disk, counts, and the chosen codec."""
 
 from __future__ import annotations
 
@@ -20,27 +17,33 @@ import numpy as np
 import numpy.typing as npt
 
 from framefeed._checks import expected
-from framefeed.cache._choosing import Fitting, chosen_codec, fitting_of, overhead_of, usable_bytes
-from framefeed.cache._counters import CacheStats, Tally
+from framefeed.cache._choosing import (
+    BudgetedCodec,
+    choose_budgeted_codec,
+    choose_exact_codec,
+    overhead_ratio,
+    usable_bytes,
+)
+from framefeed.cache._counters import CacheCounters, CacheStats
 from framefeed.cache._keys import EXACT, FORMS, Form
 from framefeed.cache._planned import PlannedFrames
 from framefeed.cache.codecs._codec import FrameCodec
-from framefeed.cache.codecs._registry import codec_for, codec_labelled, codec_named
+from framefeed.cache.codecs._registry import codec_labelled, codec_named, find_codec_for
 from framefeed.cache.store._format import Kind, StoredFrame, StoreOptions
 from framefeed.cache.store._store import FrameStore
 from framefeed.decode import Pixels, PlaneLayout
 from framefeed.parallel import renew_after_fork
 
 _ENTRY_NBYTES = 400
-"""What a frame costs besides its bytes, about: two dictionary slots, the key, the objects."""
+"""Memory of a frame besides its bytes, about: two dictionary entries, the key, the objects."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Held:
+class MemoryFrame:
     """Stored bytes of one frame in memory.
 
     Attributes:
-        kind: How they are to be read.
+        kind: Codec and layout.
         data: The bytes.
         stamp: Of the source file when the frame was decoded.
         content: Hash of the encoded bytes that the frame depends on.
@@ -53,15 +56,15 @@ class Held:
 
 
 class MemoryTier:
-    """Frames by stream key and number, the least recently used forgotten first. Safe to share between threads.
+    """The last used frames, by stream key and packet number. Safe to share between threads.
 
     Args:
-        max_bytes: What all of them may weigh; 0 keeps none.
+        max_bytes: Largest size of all together; 0 keeps none.
     """
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
-        self._frames: OrderedDict[tuple[bytes, int], Held] = OrderedDict()
+        self._frames: OrderedDict[tuple[bytes, int], MemoryFrame] = OrderedDict()
         self._nbytes = 0
         self.begin_anew()
         renew_after_fork(self)
@@ -75,49 +78,49 @@ class MemoryTier:
 
     @property
     def nbytes(self) -> int:
-        """What the frames weigh."""
+        """Bytes of all frames."""
         return self._nbytes
 
-    def get(self, key: bytes, numbers: Sequence[int]) -> list[Held | None]:
-        """Look some frames of one stream up."""
+    def get(self, key: bytes, packets: Sequence[int]) -> list[MemoryFrame | None]:
+        """Look up frames of one stream."""
         if not self._frames:
-            return [None] * len(numbers)
+            return [None] * len(packets)
+        frames = []
         with self._lock:
-            return [self._use((key, number)) for number in numbers]
+            for packet in packets:
+                frame = self._frames.get((key, packet))
+                if frame is not None:
+                    self._frames.move_to_end((key, packet))
+                frames.append(frame)
+        return frames
 
-    def _use(self, name: tuple[bytes, int]) -> Held | None:
-        held = self._frames.get(name)
-        if held is not None:
-            self._frames.move_to_end(name)
-        return held
-
-    def put(self, key: bytes, number: int, held: Held) -> None:
-        """Keep a frame, and forget others for it."""
-        nbytes = len(held.data) + _ENTRY_NBYTES
+    def put(self, key: bytes, packet: int, frame: MemoryFrame) -> None:
+        """Keep a frame, and remove the least recently used ones for it."""
+        nbytes = len(frame.data) + _ENTRY_NBYTES
         if nbytes > self.max_bytes:
             return
         with self._lock:
-            self._forget((key, number))
-            self._frames[key, number] = held
+            self._remove((key, packet))
+            self._frames[key, packet] = frame
             self._nbytes += nbytes
             while self._nbytes > self.max_bytes:
-                self._forget(next(iter(self._frames)))
+                self._remove(next(iter(self._frames)))
 
-    def drop(self, key: bytes, number: int) -> None:
-        """Forget a frame."""
+    def drop(self, key: bytes, packet: int) -> None:
+        """Remove a frame."""
         with self._lock:
-            self._forget((key, number))
+            self._remove((key, packet))
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all frames."""
         with self._lock:
             self._frames.clear()
             self._nbytes = 0
 
-    def _forget(self, name: tuple[bytes, int]) -> None:
-        held = self._frames.pop(name, None)
-        if held is not None:
-            self._nbytes -= len(held.data) + _ENTRY_NBYTES
+    def _remove(self, name: tuple[bytes, int]) -> None:
+        frame = self._frames.pop(name, None)
+        if frame is not None:
+            self._nbytes -= len(frame.data) + _ENTRY_NBYTES
 
 
 AUTO = "auto"
@@ -147,61 +150,61 @@ class CacheOptions:
             codec_named(self.codec)
 
 
-class Keeper:
-    """One cache in one process, and in those that are forked from it.
+class CacheState:
+    """State of one cache in one process, and in processes that are forked from it.
 
     Args:
         options: Of the cache.
 
     Attributes:
         options: Of the cache.
-        memory: The memory tier.
-        tally: Counts what happened.
-        pixels: What decides the pixels besides source and decoder: "exact", or the recipe of a lossy codec. Part of the
-            key of every frame: frames of a lossy codec are found with that codec alone.
-        planned: The frames that will be stored, where a plan says so; what "auto" means depends on it.
-        lacks: Which of them this cache lacks.
-        shortage: What ran out when frames were to be stored the last time, or None.
+        memory: The frames in memory.
+        counters: Counts of this process.
+        pixels: "exact", or the recipe of a lossy codec. It is part of every key, so frames of a lossy codec are found
+            only with that codec.
+        planned: Frames of the plan that will be stored, if there is one; codec="auto" chooses by it.
+        find_missing: Finds the frames of the plan that this cache lacks.
+        shortage: Resource that ran out at the last attempt to store frames, or None.
     """
 
     def __init__(self, options: CacheOptions) -> None:
         self.options = options
         self.memory = MemoryTier(options.memory_bytes)
-        self.tally = Tally()
+        self.counters = CacheCounters()
         self._codec: FrameCodec | None = None if options.codec == AUTO else codec_named(options.codec)
         self.pixels = EXACT if self._codec is None or self._codec.is_exact else self._codec.recipe
         self.planned: PlannedFrames | None = None
-        self.lacks: Callable[..., npt.NDArray[np.bool_]] | None = None
-        self._fitting: Fitting | None = None
+        self.find_missing: Callable[..., npt.NDArray[np.bool_]] | None = None
+        self._budgeted: BudgetedCodec | None = None
         self.shortage: str | None = None
-        self.begin_anew()
         self._store: FrameStore | None = None
         self._has_warned = False
+        self.begin_anew()
         renew_after_fork(self)
 
     def begin_anew(self) -> None:
         """Replace the lock, which a thread of the parent may have held."""
-        self._opening = Lock()
+        self._lock = Lock()
 
     @property
     def store(self) -> FrameStore:
-        """The disk tier.
+        """The frames on disk.
 
         Raises:
             CacheError: The path is a file, or a folder that others may write to.
         """
         if self._store is None:
-            with self._opening:
+            with self._lock:
                 if self._store is None:
                     given = self.options
                     self._store = FrameStore(given.path, StoreOptions(given.max_bytes, shared=given.shared))
         return self._store
 
     def flush(self) -> None:
-        """Seal what was stored."""
+        """Write all stored frames to disk."""
         if self._store is not None:
             self._store.flush()
-            self.say_trouble()
+            self.warn_of_trouble()
 
     def close(self) -> None:
         """Flush, and release files and memory."""
@@ -211,22 +214,22 @@ class Keeper:
 
     @property
     def is_filling(self) -> bool:
-        """Whether the disk tier takes more frames."""
+        """Whether more frames are stored on disk."""
         store = self.store
         return not store.is_full and store.trouble is None
 
     @property
-    def has_chosen(self) -> bool:
-        """Whether it is settled how frames are stored."""
+    def has_codec(self) -> bool:
+        """Whether the codec is given, or chosen already."""
         return self._codec is not None
 
     @property
     def is_lossy(self) -> bool:
-        """Whether frames lose something by being stored."""
+        """Whether storing changes the pixels."""
         return self.pixels != EXACT
 
-    def codec_for(self, layout: PlaneLayout, samples: Sequence[Pixels]) -> FrameCodec:
-        """Say how frames of a layout are stored next; what "auto" means is measured when it is asked first.
+    def select_codec(self, layout: PlaneLayout, samples: Sequence[Pixels]) -> FrameCodec:
+        """Return the codec for the next frames of a layout; codec="auto" is measured at the first call.
 
         Args:
             layout: Of the frames.
@@ -234,52 +237,52 @@ class Keeper:
         """
         codec = self._codec
         if codec is None:
-            with self._opening:
-                codec = self._codec = self._codec or self._chosen(layout, samples)
-        return codec_for(codec, layout)
+            with self._lock:
+                codec = self._codec = self._codec or self._choose_auto_codec(layout, samples)
+        return find_codec_for(codec, layout)
 
-    def _chosen(self, layout: PlaneLayout, samples: Sequence[Pixels]) -> FrameCodec:
+    def _choose_auto_codec(self, layout: PlaneLayout, samples: Sequence[Pixels]) -> FrameCodec:
         info = None if self._store is None else self._store.info()
         kinds = {} if info is None else info.kinds
         planned, max_bytes = self.planned, self.options.max_bytes
-        demand = None if planned is None else planned.demand()
-        if planned is None or demand is None or max_bytes is None:
-            codec = chosen_codec(layout, samples, None if demand is None else demand.raw_bytes, max_bytes, kinds)
+        size = None if planned is None else planned.estimate_size()
+        if planned is None or size is None or max_bytes is None:
+            codec = choose_exact_codec(layout, samples, None if size is None else size.raw_bytes, max_bytes, kinds)
         else:
-            room = usable_bytes(max_bytes, 0 if info is None else info.bytes_on_disk)
-            if kinds and self.lacks is not None:
-                share = planned.lacking_share(partial(self.lacks, self))
-                demand = replace(demand, raw_bytes=math.ceil(share * demand.raw_bytes))
-            if demand.raw_bytes * (1 + overhead_of(demand)) <= room:
-                codec = chosen_codec(layout, samples, demand.raw_bytes, None, kinds)
+            usable = usable_bytes(max_bytes, 0 if info is None else info.bytes_on_disk)
+            if kinds and self.find_missing is not None:
+                share = planned.estimate_missing_share(partial(self.find_missing, self))
+                size = replace(size, raw_bytes=math.ceil(share * size.raw_bytes))
+            if size.raw_bytes * (1 + overhead_ratio(size)) <= usable:
+                codec = choose_exact_codec(layout, samples, size.raw_bytes, None, kinds)
             else:
-                found = planned.samples() or [(layout, sample) for sample in samples]
-                self._fitting = fitting_of(found, demand, room, kinds)
-                codec = codec_labelled(self._fitting.codec)
-        self.planned = self.lacks = None
+                plan_samples = planned.decode_samples() or [(layout, sample) for sample in samples]
+                self._budgeted = choose_budgeted_codec(plan_samples, size, usable, kinds)
+                codec = codec_labelled(self._budgeted.codec)
+        self.planned = self.find_missing = None
         return codec
 
     def note_stored(self, frames: Sequence[StoredFrame]) -> None:
-        """Revise what "auto" means by what frames take that were stored."""
-        if self._fitting is None:
+        """Revise the codec of "auto" by the size of frames that were stored."""
+        if self._budgeted is None:
             return
-        with self._opening:
+        with self._lock:
             for frame in frames:
-                self._fitting.note(frame.raw_nbytes, memoryview(frame.data).nbytes)
-            self._codec = codec_labelled(self._fitting.codec)
+                self._budgeted.note_stored(frame.raw_nbytes, memoryview(frame.data).nbytes)
+            self._codec = codec_labelled(self._budgeted.codec)
 
-    def say_trouble(self) -> None:
-        """Warn, once a process, that nothing more is stored, if that is so."""
+    def warn_of_trouble(self) -> None:
+        """Warn, once in a process, if no more frames are stored."""
         trouble = self.store.trouble
         if trouble is None or self._has_warned:
             return
         self._has_warned = True
-        with suppress(UserWarning):  # Raised where warnings are errors: but this one is to stop nothing.
+        with suppress(UserWarning):  # Raised if warnings are errors, but this warning must not stop anything.
             warnings.warn(trouble, UserWarning, stacklevel=_callers_level())
 
     def stats(self) -> CacheStats:
-        """What was done in this process, and whether the cache still fills."""
-        own = replace(self.tally.stats, codec=None if self._codec is None else self._codec.label)
+        """Return the counts of this process, and whether more frames are stored."""
+        own = replace(self.counters.stats, codec=None if self._codec is None else self._codec.label)
         if self._store is None:
             return own
         disk = self._store.counts

@@ -1,7 +1,4 @@
-"""The frames of one stream in one form: taken from memory or disk where sound, put there where new.
-
-Raw frames straight from disk into a batch: the shortest way, for what needs neither decompressing nor doubting.
-"""
+"""Read and store the frames of one stream in one form, in memory and on disk."""
 
 from __future__ import annotations
 
@@ -13,74 +10,30 @@ import numpy as np
 import numpy.typing as npt
 
 from framefeed._arrays import IntArray, WordArray
-from framefeed.cache._keys import NO_STAMP, Evidence, StreamKey
-from framefeed.cache._state import Held, Keeper
+from framefeed.cache._keys import NO_STAMP, SourceCheck, StreamKey
+from framefeed.cache._state import CacheState, MemoryFrame
 from framefeed.cache.codecs._codec import FrameCodec
-from framefeed.cache.store._format import MISS, Found, Kind, StoredFrame
+from framefeed.cache.store._format import MISS, FrameLocations, Kind, StoredFrame
 from framefeed.decode import Pixels, PlaneLayout
 from framefeed.errors import FramefeedError, MediaError
-from framefeed.index import FrameIndex
 from framefeed.parallel import shortage_in
 
 RAW = "raw"
-_NONE = np.zeros(0, dtype=np.int64)
-
-
-def read_straight(keeper: Keeper, found: Found, stamp: int, layout: PlaneLayout, out: Pixels) -> npt.NDArray[np.int64]:
-    """Read the frames that lie on disk as they are wanted, of a source that was not touched since.
-
-    What is left out may still be served in another way.
-
-    Args:
-        keeper: The cache.
-        found: Where N frames are.
-        stamp: Of the source now.
-        layout: Of the pixels.
-        out: Where they go, uint8 [N, ...], each frame contiguous.
-
-    Returns:
-        Places of the frames that were read, int64 [M].
-    """
-    code = _raw_code(found, layout)
-    if code < 0 or stamp == NO_STAMP or keeper.options.strict:
-        return _NONE
-    good = (found.kind == code) & (found.stamp == np.uint64(stamp)) & (found.segment != MISS)
-    good &= (found.nbytes == layout.nbytes) & (found.raw_nbytes == layout.nbytes)
-    places = np.flatnonzero(good)
-    if not len(places):
-        return places
-    listed = places.tolist()
-    if out.flags.c_contiguous:
-        flat, nbytes = out.reshape(-1).data, layout.nbytes
-        buffers = [flat[place * nbytes : (place + 1) * nbytes] for place in listed]
-    else:
-        buffers = [out[place].reshape(-1).data for place in listed]
-    came = keeper.store.read(found, listed, buffers)
-    return places if all(came) else places[came]
-
-
-def _raw_code(found: Found, layout: PlaneLayout) -> int:
-    text = layout.text
-    for code, kind in enumerate(found.kinds):
-        if kind.codec == RAW and kind.layout == text:
-            return code
-    return -1
-
-
+_NO_INDICES = np.zeros(0, dtype=np.int64)
 _NO_PLANES = np.empty(0, dtype=np.uint8)
-_UNREADABLE = (MediaError, OSError)
-"""What reading of a source raises."""
-_KEPT_SCRATCH = 64 << 20
+_READ_ERRORS = (MediaError, OSError)
+"""Raised by reading a source."""
+_MAX_SCRATCH = 64 << 20
 """Bytes of scratch memory that a thread keeps."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Served:
+class CachedFrame:
     """A frame that the cache has.
 
     Attributes:
-        kind: How its bytes are to be read.
-        data: Its stored bytes, valid until the next call from this thread; None where its pixels are in the target.
+        kind: Codec and layout of its stored bytes.
+        data: Stored bytes, valid until the next call from this thread; None if the pixels are in the target already.
     """
 
     kind: Kind
@@ -88,15 +41,15 @@ class Served:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fresh:
+class NewFrame:
     """A frame that was just decoded.
 
     Attributes:
         ordinal: Of the frame.
         layout: Of its bytes.
         planes: The bytes, uint8 [layout.nbytes].
-        data: The same as they will be stored, where that was made already.
-        codec: What made them so, or None.
+        data: The bytes as the codec encoded them, if it did already.
+        codec: The codec that encoded them, or None.
     """
 
     ordinal: int
@@ -106,250 +59,265 @@ class Fresh:
     codec: FrameCodec | None = None
 
 
-class Shelf:
+class StreamFrames:
     """The frames of one stream in one form, for one call of a decoder.
 
     Args:
-        keeper: The cache.
+        state: State of the cache.
         key: Of the stream and form.
-        index: The source's frames.
-        evidence: What is known of the source now.
+        check: Compares stored frames with the source.
     """
 
-    def __init__(self, keeper: Keeper, key: StreamKey, index: FrameIndex, evidence: Evidence) -> None:
-        self._keeper = keeper
+    def __init__(self, state: CacheState, key: StreamKey, check: SourceCheck) -> None:
+        self._state = state
         self._key = key
-        self._index = index
-        self._evidence = evidence
+        self.check = check
+        self.source, self.index = check.source, check.index
 
-    # --- taking ---------------------------------------------------------------------------------------
+    # --- reading --------------------------------------------------------------------------------------
 
-    def take(
+    def read(
         self, ordinals: IntArray, targets: Sequence[Pixels] | None = None, layout: PlaneLayout | None = None
-    ) -> list[Served | None]:
-        """Find frames, and read the stored bytes of those that are sound.
+    ) -> list[CachedFrame | None]:
+        """Find frames in memory and on disk, and read the stored bytes of the valid ones.
 
         Args:
             ordinals: Of the frames, int64 [N].
-            targets: Where the pixels of each go, uint8 [layout.nbytes]; raw frames are read straight into it.
-            layout: The only one that is taken; None takes any.
+            targets: Memory for the pixels of each, uint8 [layout.nbytes]; raw frames are read into it.
+            layout: Accept only this layout; None accepts any.
 
         Returns:
-            One entry a frame, None where the cache does not have it.
+            One entry for each frame, None if the cache does not have it.
         """
-        numbers = self._index.frame_packet[ordinals]
-        served: list[Served | None] = [None] * len(numbers)
-        if self._keeper.memory.max_bytes:
-            served = self._from_memory(numbers, ordinals, layout)
-        absent = np.array([place for place, frame in enumerate(served) if frame is None], dtype=np.int64)
+        packets = self.index.frame_packet[ordinals]
+        cached: list[CachedFrame | None] = [None] * len(packets)
+        if self.has_memory:
+            cached = self._read_memory(packets, ordinals, layout)
+        absent = np.array([i for i, frame in enumerate(cached) if frame is None], dtype=np.int64)
         if len(absent):
-            found = self._keeper.store.find(self._key.digest, numbers[absent])
-            usable = self._sound(found, ordinals[absent], layout)
-            wanted = None if targets is None else [targets[place] for place in absent.tolist()]
-            for place, frame in zip(absent.tolist(), self._read(found, usable, wanted), strict=True):
-                served[place] = frame
-        return served
+            locations = self._state.store.find(self._key.digest, packets[absent])
+            usable = self._is_usable(locations, ordinals[absent], layout)
+            absent_targets = None if targets is None else [targets[i] for i in absent.tolist()]
+            for i, frame in zip(absent.tolist(), self._read_disk(locations, usable, absent_targets), strict=True):
+                cached[i] = frame
+        return cached
 
     @property
-    def asks_memory(self) -> bool:
-        """Whether there is a memory tier, which is asked before the disk."""
-        return self._keeper.memory.max_bytes > 0
+    def has_memory(self) -> bool:
+        """Whether frames are kept in memory too, where they are looked up first."""
+        return self._state.memory.max_bytes > 0
 
-    def take_straight(self, ordinals: IntArray, layout: PlaneLayout, out: Pixels) -> IntArray:
-        """Read the frames that lie on disk as they are wanted; see ``read_straight``."""
-        found = self._keeper.store.find(self._key.digest, self._index.frame_packet[ordinals])
-        return read_straight(self._keeper, found, self._evidence.stamp, layout, out)
+    def read_raw(self, ordinals: IntArray, layout: PlaneLayout, out: Pixels) -> IntArray:
+        """Read raw frames of an unchanged source from disk into a batch, without a copy.
 
-    def lacks(self, ordinals: IntArray, layout: PlaneLayout | None) -> npt.NDArray[np.bool_]:
-        """Which frames are not on disk, or not of the source as it is now, bool [N]."""
-        found = self._keeper.store.find(self._key.digest, self._index.frame_packet[ordinals])
-        return ~self._sound(found, ordinals, layout)
+        Args:
+            ordinals: Of the frames, int64 [N].
+            layout: Of the pixels.
+            out: Memory for them, uint8 [N, ...], each frame contiguous.
 
-    def refuse(self, ordinal: int) -> None:
-        """Note that the stored bytes of a frame, though sound, are no frame of the codec and layout that they claim."""
-        self._keeper.memory.drop(self._key.digest, int(self._index.frame_packet[ordinal]))
-        self._keeper.tally.add(frames_damaged=1)
+        Returns:
+            Indices of the frames that were read, int64 [M]; ``read`` may still find the others.
+        """
+        locations = self._state.store.find(self._key.digest, self.index.frame_packet[ordinals])
+        raw = Kind(RAW, layout.text)
+        code = next((i for i, kind in enumerate(locations.kinds) if kind == raw), None)
+        stamp = self.check.stamp
+        if code is None or stamp == NO_STAMP or self._state.options.strict:
+            return _NO_INDICES
+        good = (locations.kind == code) & (locations.stamp == np.uint64(stamp)) & (locations.segment != MISS)
+        good &= (locations.nbytes == layout.nbytes) & (locations.raw_nbytes == layout.nbytes)
+        indices = np.flatnonzero(good)
+        if not len(indices):
+            return indices
+        listed = indices.tolist()
+        if out.flags.c_contiguous:
+            flat, nbytes = out.reshape(-1).data, layout.nbytes
+            buffers = [flat[i * nbytes : (i + 1) * nbytes] for i in listed]
+        else:
+            buffers = [out[i].reshape(-1).data for i in listed]
+        sound = self._state.store.read(locations, listed, buffers)
+        return indices if all(sound) else indices[sound]
 
-    def _from_memory(self, numbers: IntArray, ordinals: IntArray, layout: PlaneLayout | None) -> list[Served | None]:
-        found = self._keeper.memory.get(self._key.digest, numbers.tolist())
-        held = {place: frame for place, frame in enumerate(found) if frame is not None and _fits(frame.kind, layout)}
-        served: list[Served | None] = [None] * len(numbers)
-        if not held:
-            return served
-        stamps = np.array([frame.stamp for frame in held.values()], dtype=np.uint64)
-        contents = np.array([frame.content for frame in held.values()], dtype=np.uint64)
-        sound = self._agrees(ordinals[list(held)], stamps, contents).tolist()
-        for (place, frame), is_sound in zip(held.items(), sound, strict=True):
-            if is_sound:
-                served[place] = Served(frame.kind, memoryview(frame.data))
+    def find_missing(self, ordinals: IntArray, layout: PlaneLayout | None) -> npt.NDArray[np.bool_]:
+        """Find the frames that are not on disk, or whose source has changed, bool [N]."""
+        locations = self._state.store.find(self._key.digest, self.index.frame_packet[ordinals])
+        return ~self._is_usable(locations, ordinals, layout)
+
+    def reject(self, ordinal: int) -> None:
+        """Count a frame as damaged whose stored bytes, though intact, do not match their codec and layout."""
+        self._state.memory.drop(self._key.digest, int(self.index.frame_packet[ordinal]))
+        self._state.counters.add(frames_damaged=1)
+
+    def _read_memory(
+        self, packets: IntArray, ordinals: IntArray, layout: PlaneLayout | None
+    ) -> list[CachedFrame | None]:
+        frames = self._state.memory.get(self._key.digest, packets.tolist())
+        usable = {i: frame for i, frame in enumerate(frames) if frame is not None and _has_layout(frame.kind, layout)}
+        cached: list[CachedFrame | None] = [None] * len(packets)
+        if not usable:
+            return cached
+        stamps = np.array([frame.stamp for frame in usable.values()], dtype=np.uint64)
+        contents = np.array([frame.content for frame in usable.values()], dtype=np.uint64)
+        matches = self._matches_source(ordinals[list(usable)], stamps, contents).tolist()
+        for (i, frame), is_match in zip(usable.items(), matches, strict=True):
+            if is_match:
+                cached[i] = CachedFrame(frame.kind, memoryview(frame.data))
             else:
-                self._keeper.memory.drop(self._key.digest, int(numbers[place]))
-        self._keeper.tally.add(frames_from_memory=sum(sound))
-        return served
+                self._state.memory.drop(self._key.digest, int(packets[i]))
+        self._state.counters.add(frames_from_memory=sum(matches))
+        return cached
 
-    def _sound(self, found: Found, ordinals: IntArray, layout: PlaneLayout | None) -> npt.NDArray[np.bool_]:
-        usable: npt.NDArray[np.bool_] = found.is_there
+    def _is_usable(
+        self, locations: FrameLocations, ordinals: IntArray, layout: PlaneLayout | None
+    ) -> npt.NDArray[np.bool_]:
+        """Check whether frames are on disk, of the right layout and of the source as it is now, bool [N]."""
+        usable: npt.NDArray[np.bool_] = locations.is_there
         if layout is not None and usable.any():
-            fitting = np.array([_fits(kind, layout) for kind in found.kinds], dtype=np.bool_)
-            usable = usable & fitting[np.where(usable, found.kind, 0)] & (found.raw_nbytes == layout.nbytes)
-        places = np.flatnonzero(usable)
-        if len(places):
+            right = np.array([_has_layout(kind, layout) for kind in locations.kinds], dtype=np.bool_)
+            usable = usable & right[np.where(usable, locations.kind, 0)] & (locations.raw_nbytes == layout.nbytes)
+        indices = np.flatnonzero(usable)
+        if len(indices):
             usable = usable.copy()
-            usable[places] = self._agrees(ordinals[places], found.stamp[places], found.content[places])
-            self._keeper.tally.add(frames_outdated=len(places) - int(np.count_nonzero(usable)))
+            usable[indices] = self._matches_source(
+                ordinals[indices], locations.stamp[indices], locations.content[indices]
+            )
+            self._state.counters.add(frames_outdated=len(indices) - int(np.count_nonzero(usable)))
         return usable
 
-    def _agrees(self, ordinals: IntArray, stamps: WordArray, contents: WordArray) -> npt.NDArray[np.bool_]:
-        """Whether the source still holds what each frame was made of, bool [N]."""
-        now = self._evidence.stamps(ordinals)
-        agrees: npt.NDArray[np.bool_] = (stamps == now) & (now != NO_STAMP)
-        doubted = np.arange(len(ordinals)) if self._keeper.options.strict else np.flatnonzero(~agrees)
-        if not len(doubted):
-            return agrees
+    def _matches_source(self, ordinals: IntArray, stamps: WordArray, contents: WordArray) -> npt.NDArray[np.bool_]:
+        """Check whether the source still holds the bytes that each frame was made of, bool [N]."""
+        now = self.check.read_stamps(ordinals)
+        matches: npt.NDArray[np.bool_] = (stamps == now) & (now != NO_STAMP)
+        doubtful = np.arange(len(ordinals)) if self._state.options.strict else np.flatnonzero(~matches)
+        if not len(doubtful):
+            return matches
         try:
-            agrees[doubted] = self._evidence.contents(ordinals[doubted]) == contents[doubted]
-        except _UNREADABLE as error:
+            matches[doubtful] = self.check.hash_contents(ordinals[doubtful]) == contents[doubtful]
+        except _READ_ERRORS as error:
             if shortage_in(error) is not None:
                 raise
-            # Whatever is wrong with the source, the decoder will say it.
-            agrees[doubted] = False
-        return agrees
+            # The decoder will raise the error of the source.
+            matches[doubtful] = False
+        return matches
 
-    def _read(
-        self, found: Found, usable: npt.NDArray[np.bool_], targets: Sequence[Pixels] | None
-    ) -> list[Served | None]:
-        served: list[Served | None] = [None] * len(found)
-        places = np.flatnonzero(usable).tolist()
-        if not places:
-            return served
-        kinds = [found.kinds[code] for code in found.kind[places].tolist()]
-        sizes = found.nbytes[places].tolist()
-        whole = found.raw_nbytes[places].tolist()
+    def _read_disk(
+        self, locations: FrameLocations, usable: npt.NDArray[np.bool_], targets: Sequence[Pixels] | None
+    ) -> list[CachedFrame | None]:
+        cached: list[CachedFrame | None] = [None] * len(locations)
+        indices = np.flatnonzero(usable).tolist()
+        if not indices:
+            return cached
+        kinds = [locations.kinds[code] for code in locations.kind[indices].tolist()]
+        sizes = locations.nbytes[indices].tolist()
+        raw_sizes = locations.raw_nbytes[indices].tolist()
         direct = [
-            targets is not None and kind.codec == RAW and size == raw
-            for kind, size, raw in zip(kinds, sizes, whole, strict=True)
+            targets is not None and kind.codec == RAW and size == raw_size
+            for kind, size, raw_size in zip(kinds, sizes, raw_sizes, strict=True)
         ]
         scratch = _scratch(sum(size for size, is_direct in zip(sizes, direct, strict=True) if not is_direct))
-        buffers, at = [], 0
-        for place, size, is_direct in zip(places, sizes, direct, strict=True):
+        buffers, start = [], 0
+        for i, size, is_direct in zip(indices, sizes, direct, strict=True):
             if is_direct and targets is not None:
-                buffers.append(targets[place].data)
+                buffers.append(targets[i].data)
             else:
-                buffers.append(scratch[at : at + size])
-                at += size
-        came = self._keeper.store.read(found, places, buffers)
-        for place, kind, buffer, is_direct, is_sound in zip(places, kinds, buffers, direct, came, strict=True):
+                buffers.append(scratch[start : start + size])
+                start += size
+        sound = self._state.store.read(locations, indices, buffers)
+        for i, kind, buffer, is_direct, is_sound in zip(indices, kinds, buffers, direct, sound, strict=True):
             if is_sound:
-                served[place] = Served(kind, None if is_direct else buffer)
-                self._remember(found, place, kind, buffer)
-        return served
+                cached[i] = CachedFrame(kind, None if is_direct else buffer)
+                if self.has_memory:
+                    frame = MemoryFrame(kind, bytes(buffer), int(locations.stamp[i]), int(locations.content[i]))
+                    self._state.memory.put(self._key.digest, int(locations.numbers[i]), frame)
+        return cached
 
-    def _remember(self, found: Found, place: int, kind: Kind, data: memoryview) -> None:
-        memory = self._keeper.memory
-        if memory.max_bytes:
-            held = Held(kind, bytes(data), int(found.stamp[place]), int(found.content[place]))
-            memory.put(self._key.digest, int(found.numbers[place]), held)
+    # --- storing --------------------------------------------------------------------------------------
 
-    # --- putting --------------------------------------------------------------------------------------
-
-    def settled(self, frame: Fresh) -> Fresh:
-        """Have a frame lose now, in place, what it will have lost when it is read; with an exact codec that is nothing.
+    def apply_loss(self, frame: NewFrame) -> NewFrame:
+        """Change a frame, in place, to the pixels that it will have when it is read; an exact codec changes none.
 
         So a batch does not depend on what the cache holds, with a lossy codec either.
         """
-        if not self._keeper.is_lossy:
+        if not self._state.is_lossy:
             return frame
-        codec = self._keeper.codec_for(frame.layout, [frame.planes])
+        codec = self._state.select_codec(frame.layout, [frame.planes])
         data = codec.encode(frame.layout, frame.planes)
         codec.decode(memoryview(data), frame.layout, frame.planes)
         return replace(frame, data=data, codec=codec)
 
-    def encoded(self, frame: Fresh) -> Fresh:
-        """Encode a frame now, while the processor has its bytes at hand, and drop these, if a codec is chosen."""
-        if frame.data is not None or not (self._keeper.has_chosen and self._keeper.is_filling):
+    def encode(self, frame: NewFrame) -> NewFrame:
+        """Encode a frame while its bytes are in the processor's cache, and drop these, if a codec is chosen."""
+        if frame.data is not None or not (self._state.has_codec and self._state.is_filling):
             return frame
-        codec = self._keeper.codec_for(frame.layout, [frame.planes])
+        codec = self._state.select_codec(frame.layout, [frame.planes])
         data = bytes(codec.encode(frame.layout, frame.planes))
         return replace(frame, data=data, codec=codec, planes=_NO_PLANES)
 
-    def put(self, frames: Sequence[Fresh], stamps: WordArray) -> int:
-        """Store frames that were just decoded, side by side; those whose source changed meanwhile are left out.
+    def store(self, frames: Sequence[NewFrame], stamps: WordArray) -> int:
+        """Store new frames side by side, except those whose source has changed since.
 
         Args:
-            frames: In the order in which they will be wanted.
-            stamps: Of the source, taken for each before it was decoded.
+            frames: In the order in which they will be requested.
+            stamps: Of the source, taken before each was decoded.
 
         Returns:
-            How many were stored on disk; none where something ran out, for the frames themselves are at hand.
+            Number of frames stored on disk; 0 if a resource ran out, because the frames themselves can be delivered.
         """
         try:
-            stored, self._keeper.shortage = self._put(frames, stamps), None
+            num_stored, self._state.shortage = self._store(frames, stamps), None
         except (OSError, MemoryError, FramefeedError) as error:
-            self._keeper.shortage = shortage_in(error)
-            if self._keeper.shortage is None:
+            self._state.shortage = shortage_in(error)
+            if self._state.shortage is None:
                 raise
             return 0
-        return stored
+        return num_stored
 
-    def _put(self, frames: Sequence[Fresh], stamps: WordArray) -> int:
-        memory = self._keeper.memory
-        if not frames or not (memory.max_bytes or self._keeper.is_filling):
+    def _store(self, frames: Sequence[NewFrame], stamps: WordArray) -> int:
+        state = self._state
+        if not frames or not (self.has_memory or state.is_filling):
             return 0
         ordinals = np.array([frame.ordinal for frame in frames], dtype=np.int64)
         try:
-            steady = self._evidence.stamps(ordinals) == stamps
-            contents = self._evidence.contents(ordinals)
-        except _UNREADABLE as error:
+            unchanged = self.check.read_stamps(ordinals) == stamps
+            contents = self.check.hash_contents(ordinals)
+        except _READ_ERRORS as error:
             if shortage_in(error) is not None:
                 raise
             return 0
-        samples = [frame.planes for frame in frames if frame.data is None]
-        codec = self._keeper.codec_for(frames[0].layout, samples)
-        kept = [
-            _stored(frame, codec, (number, stamp, content))
-            for frame, number, is_steady, stamp, content in zip(
-                frames,
-                self._index.frame_packet[ordinals].tolist(),
-                steady.tolist(),
-                stamps.tolist(),
-                contents.tolist(),
-                strict=True,
-            )
-            if is_steady and number >= 0
-        ]
-        if memory.max_bytes:
+        packets = self.index.frame_packet[ordinals]
+        default = state.select_codec(frames[0].layout, [frame.planes for frame in frames if frame.data is None])
+        kept = []
+        for i in np.flatnonzero(unchanged & (packets >= 0)).tolist():
+            frame = frames[i]
+            codec = frame.codec or default
+            data = codec.encode(frame.layout, frame.planes) if frame.data is None else frame.data
+            kind, nbytes = Kind(codec.label, frame.layout.text), frame.layout.nbytes
+            kept.append(StoredFrame(int(packets[i]), kind, data, nbytes, int(stamps[i]), int(contents[i])))
+        if self.has_memory:
             for each in kept:
-                held = Held(each.kind, bytes(each.data), each.stamp, each.content)
-                memory.put(self._key.digest, each.number, held)
-        if not kept or not self._keeper.is_filling:
+                copied = MemoryFrame(each.kind, bytes(each.data), each.stamp, each.content)
+                state.memory.put(self._key.digest, each.number, copied)
+        if not kept or not state.is_filling:
             return 0
-        stored = len(kept) if self._keeper.store.add(self._key.digest, self._key.description, kept) else 0
-        if stored:
-            self._keeper.note_stored(kept)
-        self._keeper.say_trouble()
-        return stored
+        num_stored = len(kept) if state.store.add(self._key.digest, self._key.description, kept) else 0
+        if num_stored:
+            state.note_stored(kept)
+        state.warn_of_trouble()
+        return num_stored
 
 
-def _fits(kind: Kind, layout: PlaneLayout | None) -> bool:
+def _has_layout(kind: Kind, layout: PlaneLayout | None) -> bool:
     return layout is None or kind.layout == layout.text
-
-
-def _stored(frame: Fresh, codec: FrameCodec, facts: tuple[int, int, int]) -> StoredFrame:
-    number, stamp, content = facts
-    used = frame.codec or codec
-    kind = Kind(used.label, frame.layout.text)
-    data = used.encode(frame.layout, frame.planes) if frame.data is None else frame.data
-    return StoredFrame(number, kind, data, frame.layout.nbytes, stamp, content)
 
 
 _local = threading.local()
 
 
 def _scratch(nbytes: int) -> memoryview:
-    """This thread's memory, of any content: fresh pages for every clip would cost more than reading it."""
+    """Return memory of this thread, of any content: new pages for every clip would cost more than reading it."""
     kept: memoryview | None = getattr(_local, "scratch", None)
     if kept is None or len(kept) < nbytes:
         kept = np.empty(nbytes, dtype=np.uint8).data
-        if nbytes <= _KEPT_SCRATCH:
+        if nbytes <= _MAX_SCRATCH:
             _local.scratch = kept
     return kept[:nbytes]

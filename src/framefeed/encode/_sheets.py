@@ -1,7 +1,4 @@
-"""Contact sheets: one picture with a row for each clip and a column for each frame.
-
-Text on pictures, in the font that Pillow brings along.
-"""
+"""Draw contact sheets: one picture with a row for each clip and a column for each frame."""
 
 from __future__ import annotations
 
@@ -20,45 +17,46 @@ from framefeed.errors import UsageError
 
 Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
+# Pillow's own font, in two sizes.
 CAPTION: Font = ImageFont.load_default(12)
 TITLE: Font = ImageFont.load_default(14)
 _ELLIPSIS = "..."
 
 
-def drawable(text: str, font: Font) -> str:
-    r"""Show what the font cannot draw, and what is no character to see, as escapes such as ``\u89c6``."""
+def escape_undrawable(text: str, font: Font) -> str:
+    r"""Replace characters that the font lacks, and invisible ones, by escapes such as ``\u89c6``."""
     return "".join(char if _is_drawable(char, font) else char.encode("unicode_escape").decode() for char in text)
 
 
-def fitted(text: str, font: Font, width: int) -> str:
-    """Shorten a text in its middle until it is no wider than ``width`` pixels: both ends of a path say most."""
+def shorten(text: str, font: Font, width: int) -> str:
+    """Shorten a text in its middle until it is at most ``width`` pixels wide: the ends of a path matter most."""
     if font.getlength(text) <= width:
         return text
-    fitting = bisect_right(range(len(text)), width, key=lambda kept: ceil(font.getlength(_shortened(text, kept))))
-    return _shortened(text, fitting - 1) if fitting else ""
+    num_fitting = bisect_right(range(len(text)), width, key=lambda kept: ceil(font.getlength(_cut_middle(text, kept))))
+    return _cut_middle(text, num_fitting - 1) if num_fitting else ""
 
 
-def _shortened(text: str, kept: int) -> str:
+def _cut_middle(text: str, kept: int) -> str:
     return f"{text[: kept // 3]}{_ELLIPSIS}{text[len(text) - (kept - kept // 3) :]}"
 
 
 @cache
 def _is_drawable(char: str, font: Font) -> bool:
-    return char == " " or (char.isprintable() and _shape(char, font) != _shape("\uffff", font))
+    return char == " " or (char.isprintable() and _draw_shape(char, font) != _draw_shape("\uffff", font))
 
 
 @cache
-def _shape(char: str, font: Font) -> bytes:
+def _draw_shape(char: str, font: Font) -> bytes:
     # A character that the font lacks has the shape of U+FFFF, which is no character in any font.
     return bytes(font.getmask(char))
 
 
 MAX_WIDTH = 1920
 SCREEN_HEIGHT = 1080
-"""A sheet is to be read at its own size, on an ordinary screen where that goes."""
+"""A sheet should fit on an ordinary screen at full size."""
 MAX_HEIGHT = 10_000
 MIN_CELL = 112
-"""A caption of an ordinal and a time needs this much."""
+"""Width of a caption with an ordinal and a time."""
 MAX_CELL = 320
 MAX_FRAMES = 400
 _CELL_STEP = 4
@@ -102,7 +100,7 @@ class SheetClip:
 
 
 class _Layout(NamedTuple):
-    """Where things go: columns of cells, each ``cell`` pixels wide."""
+    """Size of a sheet: columns of cells, each ``cell`` pixels wide."""
 
     columns: int
     cell: int
@@ -134,7 +132,7 @@ def contact_sheet(clips: Sequence[SheetClip]) -> Pixels:
     if not clips or sum(len(clip.frames) for clip in clips) > MAX_FRAMES:
         count = sum(len(clip.frames) for clip in clips)
         raise UsageError(f"clips: expected 1 to {MAX_FRAMES} frames for a contact sheet, got {count}")
-    layout = _laid_out(clips)
+    layout = _choose_layout(clips)
     sheet = Image.new("RGB", (layout.width, layout.height), _PAPER)
     top = _MARGIN
     for clip in clips:
@@ -143,12 +141,12 @@ def contact_sheet(clips: Sequence[SheetClip]) -> Pixels:
     return np.asarray(sheet)
 
 
-def _laid_out(clips: Sequence[SheetClip]) -> _Layout:
-    """Take the largest cells with which the sheet fits on a screen; where none does, the smallest."""
+def _choose_layout(clips: Sequence[SheetClip]) -> _Layout:
+    """Choose the largest cells with which the sheet fits on a screen, or the smallest cells if none fits."""
     widest = max(frame.shape[1] for clip in clips for frame in clip.frames)
-    layout = _with_cells(clips, MIN_CELL)
+    layout = _make_layout(clips, MIN_CELL)
     for cell in range(MIN_CELL + _CELL_STEP, max(MIN_CELL, min(MAX_CELL, widest)) + 1, _CELL_STEP):
-        larger = _with_cells(clips, cell)
+        larger = _make_layout(clips, cell)
         if larger.height <= SCREEN_HEIGHT:
             layout = larger
     if layout.height > MAX_HEIGHT:
@@ -158,16 +156,16 @@ def _laid_out(clips: Sequence[SheetClip]) -> _Layout:
     return layout
 
 
-def _with_cells(clips: Sequence[SheetClip], cell: int) -> _Layout:
+def _make_layout(clips: Sequence[SheetClip], cell: int) -> _Layout:
     most = max(len(clip.frames) for clip in clips)
     lines = -(-most // ((MAX_WIDTH - 2 * _MARGIN + _GAP) // (cell + _GAP)))
-    columns = -(-most // lines)  # The lines of a clip are of one length, as far as that goes.
+    columns = -(-most // lines)  # The lines of a clip have the same length if possible.
     height = 2 * _MARGIN + sum(_clip_height(clip, cell, columns) for clip in clips)
     return _Layout(columns, cell, 2 * _MARGIN + columns * (cell + _GAP) - _GAP, height)
 
 
 def _picture_size(picture: Pixels, cell: int) -> tuple[int, int]:
-    """(width, height) in a cell: made smaller to fit; a tiny one is made larger by a whole factor."""
+    """Compute (width, height) in a cell: reduced to fit, or enlarged by an integer factor if tiny."""
     height, width = picture.shape[:2]
     if width * 2 <= cell and height * 2 <= cell:
         factor = min(cell // width, cell // height)
@@ -193,7 +191,7 @@ def _clip_height(clip: SheetClip, cell: int, columns: int) -> int:
 
 def _draw_clip(sheet: Image.Image, clip: SheetClip, layout: _Layout, top: int) -> None:
     draw = ImageDraw.Draw(sheet)
-    title = fitted(drawable(clip.title, TITLE), TITLE, layout.width - 2 * _MARGIN)
+    title = shorten(escape_undrawable(clip.title, TITLE), TITLE, layout.width - 2 * _MARGIN)
     draw.text((_MARGIN, top + _TITLE_HEIGHT - 8), title, fill=_INK, font=TITLE, anchor="ls")
     top += _TITLE_HEIGHT
     picture_height = _line_height(clip, layout.cell)
@@ -218,5 +216,5 @@ def _draw_frame(sheet: Image.Image, clip: SheetClip, number: int, box: tuple[int
         colour = _BARS[clip.groups[number] % len(_BARS)]
         draw.rectangle((left, bottom + 2, left + cell - 1, bottom + _BAR_HEIGHT - 1), fill=colour)
         bottom += _BAR_HEIGHT
-    caption = fitted(drawable(clip.captions[number], CAPTION), CAPTION, cell)
+    caption = shorten(escape_undrawable(clip.captions[number], CAPTION), CAPTION, cell)
     draw.text((left, bottom + 3), caption, fill=_GREY, font=CAPTION, anchor="la")

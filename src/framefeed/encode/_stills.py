@@ -1,7 +1,4 @@
-"""Write one RGB picture as a PNG, JPEG or WebP file; a file is written completely or not at all.
-
-List the codecs that this build of FFmpeg can read and write.
-"""
+"""Write one RGB picture as a PNG, JPEG or WebP file, and list the codecs of this build of FFmpeg."""
 
 from __future__ import annotations
 
@@ -30,15 +27,15 @@ _FORMATS: dict[str, StillFormat] = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPE
 _MAX_SIDES: dict[StillFormat, int] = {"JPEG": 65500, "WEBP": 16383}
 """JPEG_MAX_DIMENSION of libjpeg, WEBP_MAX_DIMENSION of libwebp."""
 QUALITY = 95
-"""Of JPEG the highest that Pillow's documentation advises: above it, files grow and pictures hardly gain. WebP of this
-quality is as near to the original as JPEG of quality 90 (45 to 49 dB on frames of two 720p videos), in 60 % of its
-bytes."""
+"""The highest quality that Pillow's documentation advises for JPEG: above it, files grow and pictures hardly improve.
+WebP of this quality is as near to the original as JPEG of quality 90 (45 to 49 dB on frames of two 720p videos), in
+60 % of its bytes."""
 _SOFTWARE = 0x0131
 """Exif tag."""
 
 
 def still_name(ordinal: int, pts_seconds: float, suffix: str = ".png") -> str:
-    """Give the file name of one frame: ``frame_000037_1.480000000s.png``, or without a time if the stream has none."""
+    """Make the file name of one frame: ``frame_000037_1.480000000s.png``, or without a time if the stream has none."""
     time = f"_{pts_seconds:.9f}s" if math.isfinite(pts_seconds) else ""
     return f"frame_{ordinal:06d}{time}{suffix}"
 
@@ -118,8 +115,8 @@ def still_format(path: str) -> StillFormat:
     """
     suffix = os.path.splitext(path)[1].lower()
     if suffix not in _FORMATS:
-        found = f"{suffix!r}" if suffix else "none"
-        raise UsageError(f"{path}: expected a file name with one of the endings {', '.join(_FORMATS)}, got {found}")
+        given = f"{suffix!r}" if suffix else "none"
+        raise UsageError(f"{path}: expected a file name with one of the endings {', '.join(_FORMATS)}, got {given}")
     return _FORMATS[suffix]
 
 
@@ -131,7 +128,7 @@ def as_image(picture: Pixels) -> Image.Image:
 
 
 def _replace(name: str, data: bytes) -> None:
-    # A name of its own, not made from the target's, which may be as long as a name can be.
+    # Not derived from the name of the file, which may have the greatest length of a name.
     scratch = os.path.join(os.path.dirname(name), f".framefeed-{secrets.token_hex(8)}.tmp")
     try:
         with open(scratch, "xb") as file:
@@ -145,12 +142,12 @@ def _replace(name: str, data: bytes) -> None:
 
 _NEEDS_HARDWARE = ("_amf", "_cuvid", "_mediacodec", "_mf", "_nvenc", "_qsv", "_v4l2m2m", "_vaapi", "_videotoolbox")
 
-_HARDWARE_ALONE = {"av1"}
-"""FFmpeg's own AV1 decoder parses, and leaves the pictures to a device (libavcodec/av1dec.c)."""
+_HARDWARE_ONLY = {"av1"}
+"""FFmpeg's own AV1 decoder only parses; a hardware device decodes the pictures (libavcodec/av1dec.c)."""
 
 
 def ffmpeg_versions() -> dict[str, str]:
-    """Give the versions of FFmpeg and of its libraries, by name."""
+    """Return the versions of FFmpeg and of its libraries, by name."""
     libraries = {name: ".".join(map(str, numbers)) for name, numbers in sorted(av.library_versions.items())}
     return {"ffmpeg": av.ffmpeg_version_info, **libraries}
 
@@ -165,18 +162,18 @@ def codec_support(names: Sequence[str]) -> dict[str, dict[str, list[str]]]:
         For each codec ``{"decoders": [...], "encoders": [...]}``. Decoders and encoders of hardware devices are left
         out, because FFmpeg lists them also where there is no such device.
     """
-    found: dict[str, dict[str, list[str]]] = {name: {"decoders": [], "encoders": []} for name in names}
-    for way, mode in (("decoders", "r"), ("encoders", "w")):
+    support: dict[str, dict[str, list[str]]] = {name: {"decoders": [], "encoders": []} for name in names}
+    for role, mode in (("decoders", "r"), ("encoders", "w")):
         codecs = {
-            codec.name: codec.canonical_name for name in av.codec.codecs_available if (codec := _codec(name, mode))
+            codec.name: codec.canonical_name for name in av.codec.codecs_available if (codec := _find_codec(name, mode))
         }
         for name, canonical in sorted(codecs.items()):
-            if canonical in found and name not in _HARDWARE_ALONE and not name.endswith(_NEEDS_HARDWARE):
-                found[canonical][way].append(name)
-    return found
+            if canonical in support and name not in _HARDWARE_ONLY and not name.endswith(_NEEDS_HARDWARE):
+                support[canonical][role].append(name)
+    return support
 
 
-def _codec(name: str, mode: str) -> av.Codec | None:
+def _find_codec(name: str, mode: str) -> av.Codec | None:
     try:
         return av.Codec(name, "r" if mode == "r" else "w")
     except av.codec.codec.UnknownCodecError:

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from framefeed.cache.codecs._codec import BrokenFrame, FrameCodec
-from framefeed.cache.codecs._plain import sealed_block
+from framefeed.cache.codecs._plain import compress_block
 from framefeed.cache.codecs._registry import codec_named
 from framefeed.decode import RGB_PLANAR, PlaneLayout
 from tests.cache.codecs.pictures import CODECS, USUAL_FORMATS, content, damaged, natural, stored
@@ -38,7 +38,7 @@ def hostile() -> Iterator[tuple[str, FrameCodec, PlaneLayout, bytes]]:
     """(name, codec, layout that is asked for, bytes) of frames made to do harm."""
     zeros = np.zeros(ROOM + (32 << 20), np.uint8)
     zstd, lz4 = codec_named("zstd"), codec_named("lz4")
-    bomb_of_lz4 = sealed_block(zeros, 1)
+    bomb_of_lz4 = compress_block(zeros, 1)
     bomb: bytes = pa.Codec("zstd").compress(zeros, asbytes=True)
     yield "zstd of more than there is room for", zstd, LAYOUT, bomb
     yield "lz4 of more than there is room for", lz4, LAYOUT, bomb_of_lz4
@@ -55,12 +55,12 @@ def hostile() -> Iterator[tuple[str, FrameCodec, PlaneLayout, bytes]]:
 
 def _magicyuv(codec: FrameCodec) -> Iterator[tuple[str, FrameCodec, PlaneLayout, bytes]]:
     packet = _packet(stored(codec, LAYOUT, natural(LAYOUT)))
-    for name, place, value in (
+    for name, offset, value in (
         ("width", 16, HUGE), ("height", 20, HUGE), ("slice width", 24, 1), ("slice height", 28, 1),
         ("slice height 0", 28, 0), ("width 0", 16, 0), ("header size", 4, 0xFFFFFFFF),
     ):  # fmt: skip
         changed = bytearray(packet)
-        struct.pack_into("<I", changed, place, value)
+        struct.pack_into("<I", changed, offset, value)
         yield f"magicyuv {name}", codec, LAYOUT, _stored_packet(bytes(changed))
     other = _packet(stored(codec, PlaneLayout("yuv444p", 900, 900), np.zeros(3 * 900 * 900, np.uint8)))
     yield "magicyuv of another picture", codec, LAYOUT, _stored_packet(other)
@@ -69,16 +69,16 @@ def _magicyuv(codec: FrameCodec) -> Iterator[tuple[str, FrameCodec, PlaneLayout,
         "magicyuv of 4 GiB",
         codec,
         LAYOUT,
-        struct.pack("<I", 0xFFFFFFFF) + sealed_block(np.zeros(1 << 28, np.uint8), 1),
+        struct.pack("<I", 0xFFFFFFFF) + compress_block(np.zeros(1 << 28, np.uint8), 1),
     )
     yield "magicyuv of nothing", codec, LAYOUT, _stored_packet(bytes(96))
     yield "magicyuv, header alone", codec, LAYOUT, _stored_packet(packet[:32] + bytes(64))
     # The offsets of slices follow the header; after them the tables of codes.
-    for place in range(32, 64):
+    for offset in range(32, 64):
         for value in (0, 255):
             changed = bytearray(packet)
-            changed[place] = value
-            yield f"magicyuv byte {place}", codec, LAYOUT, _stored_packet(bytes(changed))
+            changed[offset] = value
+            yield f"magicyuv byte {offset}", codec, LAYOUT, _stored_packet(bytes(changed))
 
 
 def _packet(data: bytes) -> bytes:
@@ -88,7 +88,7 @@ def _packet(data: bytes) -> bytes:
 
 
 def _stored_packet(packet: bytes) -> bytes:
-    return struct.pack("<I", len(packet)) + sealed_block(np.frombuffer(packet, np.uint8), 1)
+    return struct.pack("<I", len(packet)) + compress_block(np.frombuffer(packet, np.uint8), 1)
 
 
 def _jpeg() -> Iterator[tuple[str, FrameCodec, PlaneLayout, bytes]]:
@@ -123,17 +123,17 @@ def outcome(codec: FrameCodec, layout: PlaneLayout, data: bytes) -> str:
 def fuzz(seed: int) -> Counter[str]:
     """Outcomes of damaged frames, by codec."""
     chance = np.random.default_rng(seed)
-    found: Counter[str] = Counter()
+    results: Counter[str] = Counter()
     for codec in CODECS:
         for name in USUAL_FORMATS:
             layout = PlaneLayout(name, int(chance.integers(1, 70)), int(chance.integers(1, 70)))
             if not codec.takes(layout):
                 continue
             for data in damaged(stored(codec, layout, content("steps", layout, seed)), chance):
-                found[f"{codec.name}: {outcome(codec, layout, data)}"] += 1
+                results[f"{codec.name}: {outcome(codec, layout, data)}"] += 1
             for garbage in (b"", b"\0" * 64, chance.bytes(500), zlib.compress(bytes(500))):
-                found[f"{codec.name}: {outcome(codec, layout, garbage)}"] += 1
-    return found
+                results[f"{codec.name}: {outcome(codec, layout, garbage)}"] += 1
+    return results
 
 
 def limited() -> None:
@@ -159,9 +159,9 @@ def greedy() -> None:
 
 
 def _status(name: str) -> int:
-    found = re.search(rf"{name}:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    assert found
-    return int(found[1]) * 1024
+    results = re.search(rf"{name}:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert results
+    return int(results[1]) * 1024
 
 
 if __name__ == "__main__":

@@ -74,8 +74,8 @@ def damaged(data: bytes, chance: np.random.Generator) -> Iterator[bytes]:
     for _ in range(20):
         broken = np.frombuffer(data, np.uint8).copy()
         head = min(size, int(chance.choice([16, 64, size])))
-        for place in chance.integers(0, head, int(chance.integers(1, 5))):
-            broken[place] = chance.choice([0, 255, broken[place] ^ (1 << int(chance.integers(8)))])
+        for offset in chance.integers(0, head, int(chance.integers(1, 5))):
+            broken[offset] = chance.choice([0, 255, broken[offset] ^ (1 << int(chance.integers(8)))])
         yield broken.tobytes()
     for _ in range(6):
         one, other = sorted(chance.integers(0, size, 2).tolist())

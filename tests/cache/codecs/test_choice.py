@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.cache.codecs._auto import Choice, CodecFigures, Conditions, auto_codec, choose_codec, measure_codec
+from framefeed.cache.codecs._auto import (
+    Choice,
+    CodecFigures,
+    Conditions,
+    choose_auto_codec,
+    choose_codec,
+    measure_codec,
+)
 from framefeed.cache.codecs._registry import codec_named, known_codecs
 from framefeed.decode import PlaneLayout
 from framefeed.errors import UsageError
@@ -41,7 +48,7 @@ def chosen(conditions: Conditions, among: list[CodecFigures] = ALL) -> str:
     return choose_codec(among, conditions).codec
 
 
-def test_from_disk_reading_and_bytes_are_weighed() -> None:
+def test_reading_from_disk_costs_time_and_bytes() -> None:
     # Milliseconds: raw 0.2 + 1, lz4 0.3 + 0.3, zstd 0.7 + 0.22, magicyuv 1.3 + 0.15.
     assert chosen(NOTHING_KNOWN) == "lz4"
     assert chosen(replace(NOTHING_KNOWN, disk_bytes_per_second=20e9)) == "raw"
@@ -50,7 +57,7 @@ def test_from_disk_reading_and_bytes_are_weighed() -> None:
     assert chosen(replace(NOTHING_KNOWN, disk_bytes_per_second=1e8), [RAW, LZ4, ZSTD]) == "zstd:1"
 
 
-def test_what_stays_in_memory_does_not_wait_for_the_disk() -> None:
+def test_frames_in_memory_do_not_wait_for_the_disk() -> None:
     assert chosen(replace(NOTHING_KNOWN, expected_raw_bytes=7 * GIB)) == "raw"
     # Raw frames would not stay: they wait for the disk, and lz4 does not.
     assert chosen(replace(NOTHING_KNOWN, expected_raw_bytes=9 * GIB)) == "lz4"
@@ -58,7 +65,7 @@ def test_what_stays_in_memory_does_not_wait_for_the_disk() -> None:
     assert chosen(replace(NOTHING_KNOWN, expected_raw_bytes=10**15)) == "lz4"
 
 
-def test_only_codecs_with_which_all_frames_fit_are_thought_of() -> None:
+def test_only_codecs_with_which_all_frames_fit_are_considered() -> None:
     conditions = replace(NOTHING_KNOWN, expected_raw_bytes=10**12, max_bytes=400 * 10**9)
     assert chosen(conditions) == "lz4"
     assert chosen(replace(conditions, max_bytes=250 * 10**9)) == "zstd:1"
@@ -74,7 +81,7 @@ def test_if_none_fits_it_is_the_smallest() -> None:
     assert "smallest" in choose_codec(ALL, conditions).reason
 
 
-def test_a_budget_says_nothing_where_nobody_knows_how_much_comes() -> None:
+def test_a_budget_is_ignored_if_the_size_of_the_frames_is_unknown() -> None:
     assert chosen(replace(NOTHING_KNOWN, max_bytes=1)) == "lz4"
 
 
@@ -86,20 +93,20 @@ def test_lossy_codecs_are_never_chosen() -> None:
                 choose_codec(nothing, conditions)
 
 
-def test_codecs_that_hold_up_the_first_pass_are_not_chosen() -> None:
+def test_slow_writers_are_not_chosen() -> None:
     slow_disk = replace(NOTHING_KNOWN, disk_bytes_per_second=1e8)
     # Where nobody knows how long decoding takes: three times the quickest that makes frames smaller.
     assert chosen(slow_disk, [RAW, LZ4, LZ4HC]) == "lz4"
     # 15 % of 20 milliseconds are 3, of 12 are 1.8, of 7 are 1.05, of 1 are 0.15.
     assert chosen(replace(slow_disk, decode_seconds=0.060), [RAW, LZ4, LZ4HC]) == "lz4hc"
-    for decode_seconds, wanted in ((0.060, "zstd:1"), (0.012, "zstd:1"), (0.007, "lz4"), (0.001, "raw")):
+    for decode_seconds, expected in ((0.060, "zstd:1"), (0.012, "zstd:1"), (0.007, "lz4"), (0.001, "raw")):
         among = [RAW, LZ4, LZ4HC, ZSTD]
-        assert chosen(replace(slow_disk, decode_seconds=decode_seconds), among) == wanted
+        assert chosen(replace(slow_disk, decode_seconds=decode_seconds), among) == expected
     assert chosen(replace(slow_disk, decode_seconds=0.020)) == "magicyuv"
     assert chosen(replace(slow_disk, decode_seconds=0.060, max_fill_share=0.04)) == "zstd:1"
 
 
-def test_codecs_that_hold_up_the_first_pass_are_chosen_where_only_with_them_all_frames_fit() -> None:
+def test_slow_writers_are_chosen_if_frames_fit_only_with_them() -> None:
     conditions = replace(NOTHING_KNOWN, expected_raw_bytes=10**12, max_bytes=260 * 10**9)
     assert chosen(conditions, [RAW, LZ4, LZ4HC]) == "lz4hc"
     assert chosen(replace(conditions, max_bytes=310 * 10**9), [RAW, LZ4, LZ4HC]) == "lz4"
@@ -117,7 +124,7 @@ def test_of_two_that_cost_the_same_the_smaller_one_is_chosen() -> None:
     assert chosen(in_memory, [replace(LZ4, read_seconds=RAW.read_seconds * 1.26), RAW]) == "raw"
 
 
-def test_the_choice_says_why() -> None:
+def test_the_choice_has_a_reason() -> None:
     choice = choose_codec(ALL, NOTHING_KNOWN)
     assert choice == Choice("lz4", tuple(ALL), choice.reason)
     assert choice.reason == (
@@ -143,7 +150,7 @@ def test_the_choice_says_why() -> None:
     )
 
 
-def test_what_noise_makes_of_two_that_are_alike_does_not_change_the_choice() -> None:
+def test_noise_does_not_change_the_choice_between_equal_codecs() -> None:
     in_memory = replace(NOTHING_KNOWN, expected_raw_bytes=GIB)
     for raw, small in [(0.9, 1.1), (1.1, 0.9), (1.0, 1.0)]:
         among = [replace(RAW, read_seconds=raw), replace(LZ4, read_seconds=small), replace(ZSTD, read_seconds=2.0)]
@@ -205,53 +212,55 @@ class Disturbed:
 
     def __init__(self, *durations: float) -> None:
         self.durations = durations
-        self.looks = 0
+        self.num_reads = 0
 
     def __call__(self) -> float:
-        self.looks += 1
-        return float(sum(self.durations[at // 2 % len(self.durations)] for at in range(1, self.looks) if at % 2))
+        self.num_reads += 1
+        return float(sum(self.durations[at // 2 % len(self.durations)] for at in range(1, self.num_reads) if at % 2))
 
 
 def test_measuring_counts_bytes_and_asks_the_clock() -> None:
     layout = PlaneLayout("yuv420p", 64, 48)
     samples = [(layout, content("steps", layout, seed)) for seed in range(3)]
     codec = codec_named("zstd")
-    found = measure_codec(codec, samples, Clock())
+    measured = measure_codec(codec, samples, Clock())
     stored = sum(len(codec.encode(*sample)) for sample in samples)
-    assert found == CodecFigures("zstd:1", True, 3, 3 * layout.nbytes, stored, 1.0, 1.0)
+    assert measured == CodecFigures("zstd:1", True, 3, 3 * layout.nbytes, stored, 1.0, 1.0)
 
 
 def test_the_quickest_of_three_rounds_counts() -> None:
     layout = PlaneLayout("gray", 8, 8)
     # One frame to begin with, three rounds; the same for reading.
-    found = measure_codec(codec_named("raw"), [(layout, content("noise", layout))], Disturbed(9, 7, 3, 5, 9, 8, 6, 4))
-    assert (found.write_seconds, found.read_seconds) == (3, 4)
+    measured = measure_codec(
+        codec_named("raw"), [(layout, content("noise", layout))], Disturbed(9, 7, 3, 5, 9, 8, 6, 4)
+    )
+    assert (measured.write_seconds, measured.read_seconds) == (3, 4)
 
 
 @pytest.mark.parametrize("name", known_codecs())
 def test_every_codec_can_be_measured(name: str) -> None:
     layout = PlaneLayout("yuv420p", 64, 48)
-    found = measure_codec(codec_named(name), [(layout, content("noise", layout))], Clock())
-    assert found.codec == codec_named(name).label
-    assert 0.5 < found.ratio < 1.6
+    measured = measure_codec(codec_named(name), [(layout, content("noise", layout))], Clock())
+    assert measured.codec == codec_named(name).label
+    assert 0.5 < measured.ratio < 1.6
 
 
 def test_all_exact_codecs_that_take_the_frames_are_measured() -> None:
     layout = PlaneLayout("yuv420p", 128, 96)
-    codec, choice = auto_codec([(layout, natural(layout))], NOTHING_KNOWN, Clock())
+    codec, choice = choose_auto_codec([(layout, natural(layout))], NOTHING_KNOWN, Clock())
     assert {each.codec for each in choice.figures} == {"raw", "lz4", "lz4hc", "magicyuv", "zstd:1"}
     assert codec.label == choice.codec
     deep = PlaneLayout("yuv420p10le", 128, 96)
-    _, choice = auto_codec([(layout, natural(layout)), (deep, natural(deep))], NOTHING_KNOWN, Clock())
+    _, choice = choose_auto_codec([(layout, natural(layout)), (deep, natural(deep))], NOTHING_KNOWN, Clock())
     assert {each.codec for each in choice.figures} == {"raw", "lz4", "lz4hc", "zstd:1"}
 
 
-def test_codecs_that_are_not_at_hand_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("framefeed.cache.codecs._magicyuv._FIRST_SOUND", (99, 0, 0))
+def test_codecs_that_are_not_installed_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("framefeed.cache.codecs._magicyuv._FIRST_SAFE", (99, 0, 0))
     codec_named.cache_clear()
     try:
         layout = PlaneLayout("gray", 32, 32)
-        choice = auto_codec([(layout, np.zeros(1024, np.uint8))], NOTHING_KNOWN, Clock())[1]
+        choice = choose_auto_codec([(layout, np.zeros(1024, np.uint8))], NOTHING_KNOWN, Clock())[1]
         assert "magicyuv" not in {each.codec for each in choice.figures}
     finally:
         codec_named.cache_clear()

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framefeed.cache.codecs._codec import FrameCodec
-from framefeed.cache.codecs._registry import codec_for, codec_labelled, codec_named, known_codecs
+from framefeed.cache.codecs._registry import codec_labelled, codec_named, find_codec_for, known_codecs
 from framefeed.decode import RGB_PLANAR, Pixels, PlaneLayout, picture_of
 from framefeed.errors import MissingDependency, UsageError
 from tests.cache.codecs.pictures import (
@@ -67,7 +67,7 @@ def check_exact(codec: FrameCodec, picture: Picture) -> None:
 
 @pytest.mark.parametrize("codec", EXACT, ids=lambda codec: codec.label)
 @given(st.data())
-def test_exact_codecs_give_back_what_they_were_given(codec: FrameCodec, data: st.DataObject) -> None:
+def test_exact_codecs_restore_every_byte(codec: FrameCodec, data: st.DataObject) -> None:
     check_exact(codec, data.draw(pictures(taken(codec, USUAL_FORMATS))))
 
 
@@ -177,7 +177,7 @@ def test_lossy_codecs_keep_channels_apart_and_in_order() -> None:
         assert np.abs(back.astype(int) - planes).max() <= 3, name
 
 
-def test_lossy_codecs_say_what_decides_their_pixels() -> None:
+def test_the_recipe_of_lossy_codecs() -> None:
     recipes = {codec_named(f"jpeg:{quality}").recipe for quality in (1, 50, 90)}
     assert len(recipes) == 3
     assert all("simplejpeg" in recipe and "4:4:4" in recipe for recipe in recipes)
@@ -189,7 +189,7 @@ def test_lossy_codecs_say_what_decides_their_pixels() -> None:
 
 
 @pytest.mark.parametrize("label", LABELS)
-def test_what_a_label_names_reads_what_was_stored_under_it(label: str) -> None:
+def test_the_codec_of_a_label_reads_its_frames(label: str) -> None:
     codec = codec_labelled(label)
     assert codec.label == label
     layout = PlaneLayout("yuv420p", 64, 48)
@@ -200,7 +200,7 @@ def test_what_a_label_names_reads_what_was_stored_under_it(label: str) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.label)
-def test_what_is_not_of_the_layout_is_the_callers_mistake(codec: FrameCodec) -> None:
+def test_planes_of_another_layout_are_a_usage_error(codec: FrameCodec) -> None:
     layout = PlaneLayout("yuv420p", 64, 48)
     nbytes = layout.nbytes
     for planes in (np.zeros(nbytes + 1, np.uint8), np.zeros(nbytes, np.int8), np.zeros((2, nbytes // 2), np.uint8),
@@ -209,11 +209,11 @@ def test_what_is_not_of_the_layout_is_the_callers_mistake(codec: FrameCodec) -> 
             codec.encode(layout, planes)
 
 
-def test_formats_that_a_codec_does_not_take_go_to_one_that_takes_all() -> None:
+def test_formats_that_a_codec_does_not_take_are_stored_with_zstd() -> None:
     for codec in CODECS:
         for name in ALL_FORMATS:
             layout = PlaneLayout(name, 16, 16)
-            chosen = codec_for(codec, layout)
+            chosen = find_codec_for(codec, layout)
             assert chosen.takes(layout)
             assert chosen is codec or chosen.name == "zstd"
             if not codec.takes(layout):
@@ -290,7 +290,7 @@ def test_other_names_are_refused(spec: str) -> None:
 
 
 @given(st.text(max_size=12))
-def test_no_name_is_another_error(spec: str) -> None:
+def test_names_that_are_not_text_are_refused(spec: str) -> None:
     try:
         codec_named(spec)
     except UsageError:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framefeed.cache.codecs._codec import BrokenFrame, FrameCodec
-from framefeed.cache.codecs._plain import opened_block, sealed_block
+from framefeed.cache.codecs._plain import compress_block, decompress_block
 from framefeed.cache.codecs._registry import codec_named
 from framefeed.decode import PlaneLayout
 from tests.cache.codecs.pictures import CODECS, USUAL_FORMATS, content, natural, pictures, stored
@@ -32,7 +32,7 @@ def outcomes() -> dict[str, Any]:
     return said
 
 
-def test_C16_what_claims_to_be_large_takes_no_memory(outcomes: dict[str, Any]) -> None:
+def test_C16_a_large_claimed_size_takes_no_memory(outcomes: dict[str, Any]) -> None:
     read = [name for name, outcome in outcomes["hostile"] if outcome != "broken"]
     # Codes that are never used can be changed without notice, and libjpeg stops at the end of its first scan.
     assert not [name for name in read if not name.startswith(("magicyuv byte", "jpeg of many scans"))]
@@ -45,7 +45,7 @@ def test_C16_damage_is_broken_or_some_picture(outcomes: dict[str, Any]) -> None:
     assert outcomes["damaged"]["raw: broken"] > 40
 
 
-def test_C16_memory_that_is_taken_is_seen() -> None:
+def test_C16_the_memory_limit_is_effective() -> None:
     run = subprocess.run(
         [sys.executable, "-m", "tests.cache.codecs.bounded_decoding", "greedy"],
         capture_output=True, text=True, timeout=100, cwd=CHECKOUT,
@@ -70,11 +70,11 @@ def test_bytes_of_one_layout_are_not_a_picture_of_another(codec: FrameCodec, dat
     layout, planes = data.draw(pictures(formats))
     other = data.draw(pictures(formats))[0]
     try:
-        found = codec.decoded(memoryview(stored(codec, layout, planes)), other)
+        decoded_planes = codec.decoded(memoryview(stored(codec, layout, planes)), other)
     except BrokenFrame:
         return
     # Another layout of as many bytes cannot be told apart by those that know nothing of pictures.
-    assert found.shape == (other.nbytes,)
+    assert decoded_planes.shape == (other.nbytes,)
     assert other.nbytes == layout.nbytes
 
 
@@ -90,28 +90,28 @@ def test_garbage_is_broken(codec: FrameCodec, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.label)
-def test_a_codec_reads_what_is_sound_after_what_was_not(codec: FrameCodec) -> None:
+def test_a_codec_reads_valid_frames_after_broken_ones(codec: FrameCodec) -> None:
     layout = PlaneLayout("yuv420p", 40, 30)
     data = stored(codec, layout, content("steps", layout))
-    wanted = codec.decoded(memoryview(data), layout).tobytes()
+    expected = codec.decoded(memoryview(data), layout).tobytes()
     for broken in (b"", data[:-1], data[: len(data) // 2], data[:40] + bytes(len(data) - 40)):
         try:
             codec.decoded(memoryview(broken), layout)
         except BrokenFrame:
             pass
-        assert codec.decoded(memoryview(data), layout).tobytes() == wanted
+        assert codec.decoded(memoryview(data), layout).tobytes() == expected
 
 
 def test_an_lz4_block_that_gives_less_is_broken_even_in_memory_that_was_used() -> None:
     planes = content("noise", PlaneLayout("gray", 300, 300))
-    whole, short = sealed_block(planes, 1), sealed_block(planes[:-100], 1)
+    whole, short = compress_block(planes, 1), compress_block(planes[:-100], 1)
     for _ in range(20):
-        opened_block(memoryview(whole), len(planes))
+        decompress_block(memoryview(whole), len(planes))
         with pytest.raises(BrokenFrame):
-            opened_block(memoryview(short), len(planes))
+            decompress_block(memoryview(short), len(planes))
 
 
-def test_what_follows_the_last_picture_is_broken() -> None:
+def test_data_after_the_last_picture_is_broken() -> None:
     layout = PlaneLayout("yuv420p", 40, 30)
     for name in ("raw", "lz4", "zstd", "magicyuv", "jpeg"):
         codec = codec_named(name)

@@ -14,12 +14,12 @@ UNSOUND = [(62, 28, 101), (62, 28, 100), (62, 11, 100), (61, 19, 101), (62, 0, 9
 
 
 @pytest.mark.parametrize("version", SOUND)
-def test_sound_versions_are_used(version: tuple[int, int, int]) -> None:
+def test_safe_versions_are_used(version: tuple[int, int, int]) -> None:
     check_version(version)
 
 
 @pytest.mark.parametrize("version", UNSOUND)
-def test_S06_unsound_versions_are_refused(version: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_S06_unsafe_versions_are_refused(version: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(MissingDependency, match=r"8\.1\.2.*CVE-2026-8461"):
         check_version(version)
     monkeypatch.setitem(av.library_versions, "libavcodec", version)

@@ -40,11 +40,11 @@ def main(work: Path) -> dict[str, Any]:
     resource.setrlimit(resource.RLIMIT_AS, (used + ROOM, used + ROOM))
     store = FrameStore(os.fspath(work))
     store.refresh()
-    found = store.find(KEY, np.arange(10))
+    locations = store.find(KEY, np.arange(10))
     info = store.info()
     return {
         "believed": sorted(named.keys() - info.refused.keys()),
-        "found": int(found.is_there.sum()),
+        "found": int(locations.is_there.sum()),
         "refused": {named[name]: why for name, why in info.refused.items()},
         "counted": store.counts.segments_refused,
         "files": len(named),

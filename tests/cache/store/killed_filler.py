@@ -22,7 +22,7 @@ CLIP = 4
 OPTIONS = StoreOptions(segment_bytes=16_000)
 
 
-def filling(folder: Path, begin: int, told: int) -> int:
+def filling(folder: Path, begin: int, pipe: int) -> int:
     """Start to fill in a child, which tells after each clip that it was added; gives its process number."""
     child = os.fork()
     if not child:
@@ -32,7 +32,7 @@ def filling(folder: Path, begin: int, told: int) -> int:
                 for clip in range(begin, begin + CLIPS):
                     for key in KEYS:
                         add(store, key, range(clip * CLIP, clip * CLIP + CLIP))
-                    os.write(told, b"x")
+                    os.write(pipe, b"x")
             code = 0
         finally:
             os._exit(code)
@@ -49,8 +49,8 @@ def killed(folder: Path, begin: int, chance: random.Random) -> int:
     reading, writing = os.pipe()
     child = filling(folder, begin, writing)
     os.close(writing)
-    wanted = chance.randrange(CLIPS)
-    seen = sum(len(os.read(reading, 1)) for _ in range(wanted))
+    num_clips = chance.randrange(CLIPS)
+    seen = sum(len(os.read(reading, 1)) for _ in range(num_clips))
     for _ in range(chance.randrange(20_000)):
         pass
     os.kill(child, signal.SIGKILL)

@@ -52,17 +52,17 @@ def add(store: FrameStore, key: bytes, numbers: Iterable[int], version: int = 0)
 
 def read_all(store: FrameStore, key: bytes, numbers: Sequence[int]) -> dict[int, bytes]:
     """Find and read frames; those that are there and sound. Everything else that the store says of them is checked."""
-    found = store.find(key, np.array(numbers, np.int64))
-    assert len(found) == len(numbers)
-    where = np.flatnonzero(found.segment != MISS).tolist()
-    buffers = [memoryview(bytearray(int(found.nbytes[at]))) for at in where]
+    locations = store.find(key, np.array(numbers, np.int64))
+    assert len(locations) == len(numbers)
+    where = np.flatnonzero(locations.segment != MISS).tolist()
+    buffers = [memoryview(bytearray(int(locations.nbytes[at]))) for at in where]
     got = {}
-    for at, buffer, is_sound in zip(where, buffers, store.read(found, where, buffers), strict=True):
+    for at, buffer, is_sound in zip(where, buffers, store.read(locations, where, buffers), strict=True):
         if is_sound:
             frame = frame_of(key, numbers[at])
-            assert found.kinds[found.kind[at]] == frame.kind
-            assert int(found.raw_nbytes[at]) == frame.raw_nbytes
-            assert (int(found.stamp[at]), int(found.content[at])) == (frame.stamp, frame.content)
+            assert locations.kinds[locations.kind[at]] == frame.kind
+            assert int(locations.raw_nbytes[at]) == frame.raw_nbytes
+            assert (int(locations.stamp[at]), int(locations.content[at])) == (frame.stamp, frame.content)
             got[numbers[at]] = bytes(buffer)
     return got
 
@@ -83,8 +83,8 @@ def assert_exact_or_missing(store: FrameStore, frames: Frames) -> int:
 
 
 def frames_of(keys: Iterable[bytes], numbers: Iterable[int]) -> dict[tuple[bytes, int], bytes]:
-    wanted = list(numbers)
-    return {(key, number): data_of(key, number) for key in keys for number in wanted}
+    listed = list(numbers)
+    return {(key, number): data_of(key, number) for key in keys for number in listed}
 
 
 def segments(folder: Path) -> list[Path]:
@@ -105,10 +105,10 @@ def disk_bytes(folder: Path) -> int:
 
 def sealed_file(folder: Path, keys: Iterable[bytes], numbers: Iterable[int]) -> bytes:
     """The bytes of one segment that holds those frames."""
-    wanted = list(numbers)
+    listed = list(numbers)
     with FrameStore(os.fspath(folder)) as store:
         for key in keys:
-            assert add(store, key, wanted)
+            assert add(store, key, listed)
     (path,) = segments(folder)
     return path.read_bytes()
 

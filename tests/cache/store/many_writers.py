@@ -54,10 +54,10 @@ def main(folder: Path, max_bytes: int | None) -> dict[str, Any]:
     codes = [os.waitpid(child, 0)[1] for child in children]
     store = FrameStore(os.fspath(folder))
     frames = frames_of(KEYS, range(NUMBERS.stop))
-    found = assert_exact_or_missing(store, frames)
+    num_found = assert_exact_or_missing(store, frames)
     return {
         "codes": codes,
-        "found": found,
+        "found": num_found,
         "frames": len(frames),
         "segments": len(segments(folder)),
         "unfinished": len(parts(folder)),

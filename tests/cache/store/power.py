@@ -41,11 +41,11 @@ class Disk:
         self.images.append((self._image(self.now), self._image(self.settled)))
 
     def flush(self, descriptor: int) -> None:
-        found = os.fstat(descriptor).st_ino
-        if found == self.folder.stat().st_ino:
+        inode = os.fstat(descriptor).st_ino
+        if inode == self.folder.stat().st_ino:
             self.settled = dict(self.now)
         else:
-            self.flushed[found] = Path(f"/proc/self/fd/{descriptor}").read_bytes()
+            self.flushed[inode] = Path(f"/proc/self/fd/{descriptor}").read_bytes()
 
     def _image(self, names: dict[str, int]) -> Image:
         return {name: self.flushed.get(number, b"") for name, number in names.items()}

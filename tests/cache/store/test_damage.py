@@ -51,7 +51,7 @@ class Reader:
 
     def __init__(self, folder: Path) -> None:
         self._path = alone(folder, b"") / name_of(0)
-        self.found = 0
+        self.locations = 0
 
     def check(self, content: bytes) -> None:
         """The law: exact or missing, and counted."""
@@ -59,8 +59,8 @@ class Reader:
             file.write(content)
             file.truncate()
         store = FrameStore(os.fspath(self._path.parent))
-        self.found = assert_exact_or_missing(store, SMALL_FRAMES)
-        missing = len(SMALL_FRAMES) - self.found
+        self.locations = assert_exact_or_missing(store, SMALL_FRAMES)
+        missing = len(SMALL_FRAMES) - self.locations
         refused = store.counts.segments_refused
         assert (missing > 0) == (refused + store.counts.frames_damaged > 0)
         assert refused in (0, 1)
@@ -80,7 +80,7 @@ def test_C01_every_byte_flipped_is_exact_or_missing(small: bytes, reader: Reader
     lost = []
     for at in range(len(small)):
         reader.check(flipped(small, at, 0xFF))
-        lost.append(len(SMALL_FRAMES) - reader.found)
+        lost.append(len(SMALL_FRAMES) - reader.locations)
     data = sum(len(data) for data in SMALL_FRAMES.values())
     # A frame's own bytes cost that frame alone; most others are in a directory, and cost all.
     assert lost.count(1) == data
@@ -97,14 +97,14 @@ def test_C02_single_bits_flipped_are_exact_or_missing(small: bytes, reader: Read
 def test_C01_every_length_that_a_file_may_be_cut_to(small: bytes, reader: Reader) -> None:
     for length in range(len(small)):
         reader.check(small[:length])
-        assert reader.found == 0
+        assert reader.locations == 0
     for more in (b"\0", b"ARROW1", small, os.urandom(3000)):
         reader.check(small + more)
     reader.check(small)
-    assert reader.found == len(SMALL_FRAMES)
+    assert reader.locations == len(SMALL_FRAMES)
 
 
-def test_a_reader_without_checksums_is_found_out(small: bytes, reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_without_checksums_is_caught(small: bytes, reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     row = next(iter(SMALL_FRAMES.values()))
     damaged = flipped(small, small.index(row), 1)
     reader.check(damaged)
@@ -120,14 +120,14 @@ def test_a_reader_without_checksums_is_found_out(small: bytes, reader: Reader, m
 
 @st.composite
 def _edits(draw: st.DrawFn) -> list[tuple[str, int, int, bytes]]:
-    places = st.integers(0, 1 << 16)
+    offsets = st.integers(0, 1 << 16)
     kinds = st.sampled_from(["replace", "insert", "delete", "repeat"])
-    return draw(st.lists(st.tuples(kinds, places, st.integers(0, 64), st.binary(max_size=16)), min_size=1, max_size=4))
+    return draw(st.lists(st.tuples(kinds, offsets, st.integers(0, 64), st.binary(max_size=16)), min_size=1, max_size=4))
 
 
 def edited(content: bytes, edits: list[tuple[str, int, int, bytes]]) -> bytes:
-    for what, place, length, data in edits:
-        at = place % (len(content) + 1)
+    for what, offset, length, data in edits:
+        at = offset % (len(content) + 1)
         end = min(len(content), at + length)
         middle = {"replace": data, "insert": data + content[at:end], "delete": b"", "repeat": 2 * content[at:end]}
         content = content[:at] + middle[what] + content[end:]
@@ -136,7 +136,7 @@ def edited(content: bytes, edits: list[tuple[str, int, int, bytes]]) -> bytes:
 
 @settings(max_examples=300)
 @given(_edits())
-def test_C12_whatever_is_edited_is_exact_or_missing(
+def test_C12_frames_of_edited_files_are_exact_or_missing(
     small: bytes, reader: Reader, edits: list[tuple[str, int, int, bytes]]
 ) -> None:
     reader.check(edited(small, edits))
@@ -144,9 +144,7 @@ def test_C12_whatever_is_edited_is_exact_or_missing(
 
 @settings(max_examples=300)
 @given(_edits(), st.integers(0, 3000))
-def test_C12_headers_that_are_none_are_refused(
-    small: bytes, edits: list[tuple[str, int, int, bytes]], begin: int
-) -> None:
+def test_C12_invalid_headers_are_refused(small: bytes, edits: list[tuple[str, int, int, bytes]], begin: int) -> None:
     """What is read before a checksum is known: it raises Refused, and nothing else."""
     footer_bytes = int.from_bytes(small[-10:-6], "little")
     footer = small[-10 - footer_bytes : -10]
@@ -159,7 +157,7 @@ def test_C12_headers_that_are_none_are_refused(
                 read(changed)
 
 
-def test_C02_segments_that_change_places_stay_exact(tmp_path: Path) -> None:
+def test_C02_segments_with_swapped_names_stay_exact(tmp_path: Path) -> None:
     contents = [sealed_file(tmp_path / f"{number}", [key], SMALL) for number, key in enumerate(KEYS[:2])]
     folder = alone(tmp_path / "cache", contents[1], 0)
     (folder / name_of(1)).write_bytes(contents[0])
@@ -192,8 +190,8 @@ def test_C09_a_file_that_shrinks_while_it_is_open_is_missing(tmp_path: Path) -> 
         store.flush()
         assert len(read_all(store, KEYS[0], range(40))) == 40
         (path,) = segments(tmp_path)
-        found = store.find(KEYS[0], np.arange(40))
-        os.truncate(path, int(found.offset[20]))
+        locations = store.find(KEYS[0], np.arange(40))
+        os.truncate(path, int(locations.offset[20]))
         assert read_all(store, KEYS[0], range(40)).keys() == set(range(20))
         assert store.counts.frames_damaged == 20
         os.truncate(path, 0)
@@ -216,20 +214,20 @@ def test_C12_a_directory_that_is_damaged_later_is_refused_then(tmp_path: Path, m
     assert store.counts.segments_refused == 1
 
 
-def test_damaged_frames_are_not_found_again_but_their_twins_are(tmp_path: Path) -> None:
+def test_damaged_frames_are_not_found_again_but_their_duplicates_are(tmp_path: Path) -> None:
     with FrameStore(os.fspath(tmp_path)) as store:
         for version in range(3):
             add(store, KEYS[0], range(10), version)
             store.flush()
-        found = store.find(KEYS[0], np.arange(10))
+        locations = store.find(KEYS[0], np.arange(10))
         newest = max(segments(tmp_path), key=lambda path: path.read_bytes().count(data_of(KEYS[0], 4, 2)))
         content = newest.read_bytes()
-        newest.write_bytes(flipped(content, int(found.offset[4]), 1))
+        newest.write_bytes(flipped(content, int(locations.offset[4]), 1))
         assert 4 not in read_all(store, KEYS[0], range(10))
         assert read_all(store, KEYS[0], [4, 5]) == {4: data_of(KEYS[0], 4, 1), 5: data_of(KEYS[0], 5, 2)}
         assert store.counts.frames_damaged == 1
         again = store.find(KEYS[0], np.arange(10))
-        assert (again.segment != found.segment).tolist() == [number == 4 for number in range(10)]
+        assert (again.segment != locations.segment).tolist() == [number == 4 for number in range(10)]
 
 
 def test_verify_names_what_is_damaged(tmp_path: Path) -> None:
@@ -237,11 +235,11 @@ def test_verify_names_what_is_damaged(tmp_path: Path) -> None:
         for number in range(30):
             add(store, KEYS[0], [number])
         store.flush()
-        found = store.find(KEYS[0], np.arange(30))
+        locations = store.find(KEYS[0], np.arange(30))
         for number in (3, 17):
             (path,) = (p for p in segments(tmp_path) if data_of(KEYS[0], number) in p.read_bytes())
             content = path.read_bytes()
-            path.write_bytes(flipped(content, int(found.offset[number]), 4))
+            path.write_bytes(flipped(content, int(locations.offset[number]), 4))
         (refused,) = {path.name for path in segments(tmp_path) if data_of(KEYS[0], 5) in path.read_bytes()}
         (tmp_path / refused).write_bytes(b"something else")
     with FrameStore(os.fspath(tmp_path)) as store:
@@ -285,17 +283,17 @@ def test_segments_by_the_specification_are_read(tmp_path: Path) -> None:
     folder = alone(tmp_path / "cache", segment_of(FRAMES))
     store = FrameStore(os.fspath(folder))
     assert read_frames_of_any(store, KEY, range(5)) == FRAMES
-    found = store.find(KEY, np.arange(4))
-    assert found.kinds == (Kind("raw", "rgb24 1x1 2 0 p"),)
-    assert found.raw_nbytes.tolist() == [100, 101, 102, 103]
+    locations = store.find(KEY, np.arange(4))
+    assert locations.kinds == (Kind("raw", "rgb24 1x1 2 0 p"),)
+    assert locations.raw_nbytes.tolist() == [100, 101, 102, 103]
 
 
 def test_C12_C16_hostile_segments_are_missing_and_memory_is_bounded(tmp_path: Path) -> None:
-    told = report_of("tests.cache.store.bounded_reading", os.fspath(tmp_path))
-    assert told["believed"] == []
-    assert told["found"] == 0
-    assert told["counted"] == told["files"] == len(told["refused"]) > 30
-    reasons = told["refused"]
+    report = report_of("tests.cache.store.bounded_reading", os.fspath(tmp_path))
+    assert report["believed"] == []
+    assert report["found"] == 0
+    assert report["counted"] == report["files"] == len(report["refused"]) > 30
+    reasons = report["refused"]
     assert "has format 2, and this version of framefeed reads format 1" in reasons["another format"]
     assert {reasons[name] for name in ("compressed", "compressed too")} == {
         "the directory of the file is compressed, and framefeed writes none like it"
@@ -314,14 +312,14 @@ def test_C12_C16_hostile_segments_are_missing_and_memory_is_bounded(tmp_path: Pa
 
 def read_frames_of_any(store: FrameStore, key: bytes, numbers: Sequence[int]) -> dict[int, bytes]:
     """Those that are sound, of frames that are not made by ``frame_of``."""
-    found = store.find(key, np.array(numbers))
-    where = np.flatnonzero(found.is_there).tolist()
-    buffers = [memoryview(bytearray(int(found.nbytes[at]))) for at in where]
-    sound = store.read(found, where, buffers)
+    locations = store.find(key, np.array(numbers))
+    where = np.flatnonzero(locations.is_there).tolist()
+    buffers = [memoryview(bytearray(int(locations.nbytes[at]))) for at in where]
+    sound = store.read(locations, where, buffers)
     return {numbers[at]: bytes(buffer) for at, buffer, ok in zip(where, buffers, sound, strict=True) if ok}
 
 
-def test_C02_what_is_damaged_can_be_removed_and_stored_again(tmp_path: Path) -> None:
+def test_C02_damaged_files_can_be_removed_and_frames_stored_again(tmp_path: Path) -> None:
     with FrameStore(os.fspath(tmp_path)) as store:
         for key in KEYS:
             add(store, key, SMALL)
@@ -338,9 +336,12 @@ def test_C02_what_is_damaged_can_be_removed_and_stored_again(tmp_path: Path) -> 
     foreign = tmp_path / "frames-notes.arrow"
     foreign.write_text("mine")
     with FrameStore(os.fspath(tmp_path)) as store:
-        found = store.verify()
-        assert (set(found.damaged), set(found.refused)) == ({flipped.name}, {torn.name, newer.name, linked.name})
-        removed = store.drop_damaged(found)
+        verified = store.verify()
+        assert (set(verified.damaged), set(verified.refused)) == (
+            {flipped.name},
+            {torn.name, newer.name, linked.name},
+        )
+        removed = store.drop_damaged(verified)
         assert removed == {flipped.name: len(content), torn.name: removed[torn.name]}
         assert not flipped.exists()
         assert not torn.exists()

@@ -62,9 +62,9 @@ def assert_recovered(folder: Path, store: FrameStore, later: Sequence[int] = LAT
     assert info.stored_bytes - sum(map(len, frames_of(KEYS, EARLIER).values())) == counts.bytes_written
     assert assert_exact_or_missing(again, frames_of(KEYS, EARLIER)) == len(EARLIER) * len(KEYS)
     frames = frames_of(KEYS, [*EARLIER, *later])
-    found = assert_exact_or_missing(again, frames)
+    num_found = assert_exact_or_missing(again, frames)
     assert again.counts.segments_refused == again.counts.frames_damaged == 0
-    assert store.trouble is not None or found == len(frames)
+    assert store.trouble is not None or num_found == len(frames)
     assert store.trouble is None or not add(store, KEYS[0], [1])
     add(again, KEYS[0], [99])
     again.close()
@@ -154,7 +154,7 @@ def test_C01_a_loss_of_power_at_every_call(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("forgotten", ["file", "folder"])
-def test_C01_a_store_that_does_not_flush_is_found_out(
+def test_C01_a_store_that_does_not_flush_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forgotten: str
 ) -> None:
     right = Disk.flush

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from framefeed.cache.store import _index
-from framefeed.cache.store._files import MOST_OPEN
+from framefeed.cache.store._files import MAX_OPEN
 from framefeed.cache.store._format import NO_FRAME, Kind, StoredFrame, StoreOptions
 from framefeed.cache.store._segment_writer import Clip, SegmentWriter
 from framefeed.cache.store._store import FrameStore
@@ -59,7 +59,7 @@ def mode(path: Path) -> int:
 
 
 @pytest.mark.usefixtures("open_umask")
-def test_C07_C15_what_is_made_is_private(tmp_path: Path) -> None:
+def test_C07_C15_new_files_are_private(tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "cache"
     with FrameStore(os.fspath(folder)) as store:
         add(store, KEYS[0], range(3))
@@ -83,7 +83,7 @@ def test_C07_a_folder_that_others_may_write_to_is_refused(tmp_path: Path) -> Non
 
 
 @needs_root
-def test_C07_C15_a_folder_or_file_of_somebody_else_is_refused(tmp_path: Path) -> None:
+def test_C07_C15_a_folder_or_file_of_another_user_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "cache"
     sealed_file(folder, KEYS, range(3))
     (path,) = segments(folder)
@@ -99,7 +99,7 @@ def test_C07_C15_a_folder_or_file_of_somebody_else_is_refused(tmp_path: Path) ->
     assert len(read_all(FrameStore(os.fspath(folder), StoreOptions(shared=True)), KEYS[0], range(3))) == 3
 
 
-def test_C07_a_folder_that_somebody_makes_first_is_refused(tmp_path: Path) -> None:
+def test_C07_a_folder_that_another_user_makes_first_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "cache"
     store = FrameStore(os.fspath(folder))
     folder.mkdir()
@@ -138,8 +138,8 @@ def test_C07_links_folders_and_pipes_are_left_alone(tmp_path: Path) -> None:
         assert store.verify().num_frames == 5
         assert store.clear() > 0
     after = {path.name: path.lstat() for path in folder.iterdir()}
-    assert {name: found.st_ino for name, found in after.items() if name != "lock"} == {
-        name: found.st_ino for name, found in before.items()
+    assert {name: facts.st_ino for name, facts in after.items() if name != "lock"} == {
+        name: facts.st_ino for name, facts in before.items()
     }
     assert outside.read_bytes() == good
 
@@ -162,7 +162,7 @@ def test_C08_names_hold_nothing_of_the_stream(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 5
 
 
-def test_C13_segments_of_yesterday_are_read_and_those_of_tomorrow_left_alone(tmp_path: Path) -> None:
+def test_C13_old_segments_are_read_and_those_of_later_versions_left_alone(tmp_path: Path) -> None:
     folder = tmp_path / "cache"
     shutil.copytree(GOLDEN, folder)
     folder.chmod(0o700)
@@ -170,14 +170,14 @@ def test_C13_segments_of_yesterday_are_read_and_those_of_tomorrow_left_alone(tmp
     frames = frames_of(KEYS[:1], range(4)) | frames_of(KEYS[1:2], [5, 7])
     with FrameStore(os.fspath(folder)) as store:
         assert assert_exact_or_missing(store, frames) == len(frames)
-        told = store.info()
-        assert told.refused == {
+        info = store.info()
+        assert info.refused == {
             name_of(2): (
                 "the file has format 2, and this version of framefeed reads format 1: use the version that wrote it, "
                 "or another folder"
             )
         }
-        assert told.descriptions == {key.hex(): description_of(key) for key in KEYS[:2]}
+        assert info.descriptions == {key.hex(): description_of(key) for key in KEYS[:2]}
         assert store.counts.segments_refused == 1
         assert store.find(KEY, np.arange(3)).is_there.sum() == 0
         add(store, KEYS[2], range(3))
@@ -218,7 +218,7 @@ def test_segments_are_what_the_specification_says(tmp_path: Path) -> None:
     assert pa.ipc.open_file(pa.BufferReader(again)).schema.equals(reader.schema, check_metadata=True)
 
 
-def test_a_file_that_comes_piece_by_piece_is_read_when_it_is_whole(tmp_path: Path) -> None:
+def test_a_file_that_is_being_copied_is_read_when_it_is_complete(tmp_path: Path) -> None:
     content = sealed_file(tmp_path / "elsewhere", KEYS, range(3))
     folder = alone(tmp_path / "cache", content[:2000])
     store = FrameStore(os.fspath(folder))
@@ -250,7 +250,7 @@ def test_a_segment_that_is_replaced_is_another(tmp_path: Path, monkeypatch: pyte
     assert len(read_all(store, KEYS[1], range(30))) == 30
 
 
-def test_a_budget_leaves_room_for_others(tmp_path: Path) -> None:
+def test_a_writer_leaves_part_of_the_budget_to_others(tmp_path: Path) -> None:
     options = StoreOptions(max_bytes=200_000)
     stores = [FrameStore(os.fspath(tmp_path), options) for _ in range(4)]
     assert all(add(store, KEYS[0], range(10)) for store in stores)
@@ -337,7 +337,7 @@ def test_C18_many_segments(tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
     for key, numbers in ((KEYS[0], range(0, many, 2)), (KEYS[1], range(1, many, 2))):
         assert len(read_all(store, key, numbers)) == many // 2
-        assert before + 64 < len(os.listdir("/proc/self/fd")) <= before + MOST_OPEN
+        assert before + 64 < len(os.listdir("/proc/self/fd")) <= before + MAX_OPEN
     store.close()
     assert len(os.listdir("/proc/self/fd")) <= before
 
@@ -353,7 +353,7 @@ def test_directories_are_read_again_where_memory_is_short(tmp_path: Path, monkey
     assert len(segments(tmp_path)) > 5
 
 
-def test_C10_a_budget_that_others_only_claim_is_not_used_up(tmp_path: Path) -> None:
+def test_C10_a_budget_that_others_only_reserve_is_not_used_up(tmp_path: Path) -> None:
     """Sixteen writers with one small clip each: none gives up for good while there is room."""
     stores = [FrameStore(str(tmp_path / "c"), StoreOptions(max_bytes=200_000)) for _ in range(16)]
     key, data = bytes(16), bytes(2_000)

@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from framefeed._arrays import IntArray, WordArray
 from framefeed.cache.store import _files, _index, _lookup, _segment_writer
-from framefeed.cache.store._format import MISS, Found, Kind, StoredFrame, StoreOptions
+from framefeed.cache.store._format import MISS, FrameLocations, Kind, StoredFrame, StoreOptions
 from framefeed.cache.store._segment import Directory
 from framefeed.cache.store._store import FrameStore
 from framefeed.errors import CacheError, UsageError
@@ -112,7 +112,7 @@ class Stores(RuleBasedStateMachine):
                 assert read_all(self.stores[who], key, [number]) == {number: data_of(key, number, own[-1][1])}
 
     @rule(who=st.integers(0, NUM_STORES - 1))
-    def look_again(self, who: int) -> None:
+    def refresh_store(self, who: int) -> None:
         self.stores[who].refresh()
         for key in KEYS:
             got = read_all(self.stores[who], key, NUMBERS)
@@ -171,30 +171,32 @@ STEPS = settings(max_examples=20, stateful_step_count=25)
 
 
 @pytest.mark.parametrize("machine", [Stores, StoresWithABudget])
-def test_what_is_found_is_what_was_added(machine: type[Stores]) -> None:
+def test_found_frames_are_the_added_frames(machine: type[Stores]) -> None:
     run_state_machine_as_test(machine, settings=STEPS)
 
 
-def test_frames_that_collide_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frames_with_the_same_hash_are_distinguished(monkeypatch: pytest.MonkeyPatch) -> None:
     def weak(head: int | WordArray, numbers: IntArray) -> WordArray:
         return (numbers % 2).astype(np.uint64)
 
-    monkeypatch.setattr(_lookup, "spots_of", weak)
+    monkeypatch.setattr(_lookup, "hash_frames", weak)
     run_state_machine_as_test(Stores, settings=STEPS)
 
 
 def _blind_to_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_lookup, "halves", lambda key: (0, 0))
-    right = _lookup.answer_of_one
+    right = _lookup.locate_in_segment
 
-    def blind(wanted: _lookup.Wanted, segment: int, directory: Directory, row: IntArray) -> Found | None:
+    def blind(
+        key: bytes, numbers: IntArray, segment: int, directory: Directory, row: IntArray
+    ) -> FrameLocations | None:
         rows = directory.rows.copy()
-        rows["tail"] = int.from_bytes(wanted.key[8:], "little")
-        rows["head"] = int.from_bytes(wanted.key[:8], "little")
-        rows["number"][row] = wanted.numbers
-        return right(wanted, segment, Directory(rows, directory.kinds, 0, ""), row)
+        rows["tail"] = int.from_bytes(key[8:], "little")
+        rows["head"] = int.from_bytes(key[:8], "little")
+        rows["number"][row] = numbers
+        return right(key, numbers, segment, Directory(rows, directory.kinds, 0, ""), row)
 
-    monkeypatch.setattr(_index, "answer_of_one", blind)
+    monkeypatch.setattr(_index, "locate_in_segment", blind)
     monkeypatch.setattr(_files, "frame_checksum", lambda key, number, data: 0)
     monkeypatch.setattr(_segment_writer, "frame_checksum", lambda key, number, data: 0)
 
@@ -204,8 +206,8 @@ def _oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_lookup._Level, "merged", classmethod(lambda cls, newer, older: right(older, newer)))
 
 
-def _never_looks_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_index.KnownSegments, "refresh", lambda self, thorough: False)
+def _never_refreshes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_index.SegmentIndex, "refresh", lambda self, thorough: False)
 
 
 def _reads_beside(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,12 +224,12 @@ def _forgets_the_end_of_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (_blind_to_the_key, Stores),
         (_oldest_first, Stores),
-        (_never_looks_again, Stores),
+        (_never_refreshes, Stores),
         (_reads_beside, Stores),
         (_forgets_the_end_of_the_file, StoresWithABudget),
     ],
 )
-def test_wrong_stores_are_found_out(
+def test_wrong_stores_are_caught(
     break_it: Callable[[pytest.MonkeyPatch], None], machine: type[Stores], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     break_it(monkeypatch)
@@ -290,7 +292,7 @@ def test_more_buffers_than_one_call_takes(tmp_path: Path) -> None:
         assert assert_exact_or_missing(store, frames) == 2500
 
 
-def test_reads_that_come_in_pieces_are_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_reads_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     right = os.preadv
     monkeypatch.setattr(os, "preadv", lambda file, buffers, offset: right(file, [buffers[0][:3]], offset))
     with FrameStore(os.fspath(tmp_path)) as store:
@@ -308,39 +310,39 @@ def test_counts(tmp_path: Path) -> None:
         assert (counts.frames_read, counts.bytes_read, counts.frames_damaged) == (10, nbytes, 0)
 
 
-def test_info_and_verify_tell_what_is_there(tmp_path: Path) -> None:
+def test_info_and_verify_count_the_contents(tmp_path: Path) -> None:
     with FrameStore(os.fspath(tmp_path)) as store:
         add(store, KEYS[0], range(10))
         store.flush()
         add(store, KEYS[0], range(5))
         add(store, KEYS[1], range(5, 10))
-        told = store.info()
-        assert (told.num_segments, told.num_frames, len(told.unfinished)) == (1, 10, 1)
+        info = store.info()
+        assert (info.num_segments, info.num_frames, len(info.unfinished)) == (1, 10, 1)
         store.flush()
-        told = store.info()
+        info = store.info()
         sizes = [
             len(data_of(key, n))
             for key, numbers in ((KEYS[0], [*range(10), *range(5)]), (KEYS[1], range(5, 10)))
             for n in numbers
         ]
-        assert (told.num_segments, told.num_frames, told.stored_bytes) == (2, 20, sum(sizes))
-        assert told.bytes_on_disk == disk_bytes(tmp_path)
-        assert told.raw_bytes == sum(1000 + n % 7 for numbers in (range(10), range(5), range(5, 10)) for n in numbers)
-        assert told.descriptions == {key.hex(): description_of(key) for key in KEYS[:2]}
-        assert told.kinds.keys() == set(KINDS)
-        assert sum(count for count, _ in told.kinds.values()) == 20
+        assert (info.num_segments, info.num_frames, info.stored_bytes) == (2, 20, sum(sizes))
+        assert info.bytes_on_disk == disk_bytes(tmp_path)
+        assert info.raw_bytes == sum(1000 + n % 7 for numbers in (range(10), range(5), range(5, 10)) for n in numbers)
+        assert info.descriptions == {key.hex(): description_of(key) for key in KEYS[:2]}
+        assert info.kinds.keys() == set(KINDS)
+        assert sum(count for count, _ in info.kinds.values()) == 20
         progress: list[int] = []
         verified = store.verify(progress.append)
         assert (verified.num_segments, verified.num_frames, verified.damaged, verified.refused) == (2, 20, {}, {})
-        assert sum(progress) == verified.num_bytes >= told.stored_bytes
+        assert sum(progress) == verified.num_bytes >= info.stored_bytes
 
 
 def test_wrong_questions_are_refused(tmp_path: Path) -> None:
     with FrameStore(os.fspath(tmp_path)) as store:
         add(store, KEYS[0], range(3))
-        found = store.find(KEYS[0], np.arange(3))
+        locations = store.find(KEYS[0], np.arange(3))
         with pytest.raises(UsageError, match="buffers: expected"):
-            store.read(found, [0], [memoryview(bytearray(3))])
+            store.read(locations, [0], [memoryview(bytearray(3))])
         with pytest.raises(UsageError, match="expected 16 bytes, got 3"):
             store.find(b"abc", np.arange(3))
         with pytest.raises(UsageError, match="expected 16 bytes, got 17"):
@@ -387,8 +389,8 @@ def test_many_kinds_and_rows_seal_a_segment(tmp_path: Path, monkeypatch: pytest.
             assert store.add(KEYS[0], "", [frames[number]] * 2)
         assert not store.add(KEYS[0], "", [frames[0]] * 40)
         assert store.trouble is None
-        found = store.find(KEYS[0], np.arange(30))
-    assert [found.kinds[kind] for kind in found.kind] == [frame.kind for frame in frames.values()]
+        locations = store.find(KEYS[0], np.arange(30))
+    assert [locations.kinds[kind] for kind in locations.kind] == [frame.kind for frame in frames.values()]
     assert len(segments(tmp_path)) > 3
 
 
@@ -400,7 +402,7 @@ def test_frames_of_several_segments_in_one_answer(tmp_path: Path) -> None:
     assert len(segments(tmp_path)) > 5
 
 
-def test_the_newest_of_twins_counts(tmp_path: Path) -> None:
+def test_the_newest_of_duplicates_counts(tmp_path: Path) -> None:
     with FrameStore(os.fspath(tmp_path)) as store, FrameStore(os.fspath(tmp_path)) as watching:
         for version in range(12):
             add(store, KEYS[0], range(3), version)
@@ -417,7 +419,7 @@ def test_the_newest_of_twins_counts(tmp_path: Path) -> None:
     assert read_all(FrameStore(os.fspath(tmp_path)), KEYS[0], [1]) == {1: data_of(KEYS[0], 1, 99)}
 
 
-def test_a_store_that_nobody_closes_is_sealed_when_it_goes(tmp_path: Path) -> None:
+def test_a_store_that_is_not_closed_is_sealed_when_it_is_collected(tmp_path: Path) -> None:
     store = FrameStore(os.fspath(tmp_path))
     add(store, KEYS[0], range(5))
     del store

@@ -1,8 +1,8 @@
-"""Which codec "auto" is: measured on some frames, then decided by arithmetic.
+"""Measure codecs on some frames, and choose one.
 
-What a frame costs later is the time of a processor that reads it, and the time of the disk that its bytes take, unless
-all frames are expected to stay in memory, which the system fills with files that were read. Only codecs that lose
-nothing are thought of, and none that would hold up the first pass.
+The cost of a frame is the processor's time to read it, and the disk's time to read its bytes, unless all frames are
+expected to stay in memory, where the system keeps the files that were read. Only lossless codecs are chosen, and none
+that slows down the first pass.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import xxhash
 
 from framefeed.cache.codecs._codec import FrameCodec, Pixels, new_memory
-from framefeed.cache.codecs._registry import codec_for, codec_named, exact_codecs
+from framefeed.cache.codecs._registry import codec_named, exact_codecs, find_codec_for
 from framefeed.decode import RGB_PLANAR, PlaneLayout
 from framefeed.errors import UsageError
 
@@ -23,27 +23,26 @@ Sample = tuple[PlaneLayout, Pixels]
 
 _MEMORY_SHARE = 0.5
 _SLOWEST_WRITER = 3.0
-"""Times the quickest codec that makes frames smaller; used where it is unknown how long decoding takes."""
-_AS_CHEAP = 1.25
-"""Costs so close to the least are taken for the same: measuring again, on a machine that others use too, makes as much
-of a difference."""
+"""Longest writing time, in times of the fastest codec that compresses; used if the time of decoding is unknown."""
+_EQUAL_COST = 1.25
+"""Costs up to this ratio count as equal: repeated measurements on a busy machine differ as much."""
 _ROUNDS = 3
-"""The quickest counts: what disturbs a measurement only ever makes it slower."""
+"""The fastest one counts, because disturbances only make a measurement slower."""
 _OUTPUTS = frozenset({RGB_PLANAR, "rgb24"})
 
 
 @dataclass(frozen=True, slots=True)
 class CodecFigures:
-    """What a codec did with some frames, in one thread.
+    """Measurements of a codec on some frames, in one thread.
 
     Attributes:
-        codec: Its label.
-        is_exact: Whether it loses nothing.
-        num_frames: How many.
-        raw_bytes: Of all of them, before.
-        stored_bytes: After.
-        write_seconds: To store them, copy and checksum included.
-        read_seconds: To read them, the same included.
+        codec: Label of the codec.
+        is_exact: Whether it is lossless.
+        num_frames: Number of frames.
+        raw_bytes: Uncompressed bytes of all frames.
+        stored_bytes: Stored bytes of all frames.
+        write_seconds: Time to store them, with copy and checksum.
+        read_seconds: Time to read them, with copy and checksum.
     """
 
     codec: str
@@ -56,23 +55,23 @@ class CodecFigures:
 
     @property
     def ratio(self) -> float:
-        """Stored bytes by bytes before."""
+        """Stored bytes divided by uncompressed bytes."""
         return self.stored_bytes / self.raw_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Under which a codec is chosen.
+    """Conditions for the choice of a codec.
 
     Example: ``Conditions(expected_raw_bytes=10**12, max_bytes=200 * 10**9, memory_bytes=64 * 2**30)``
 
     Attributes:
-        expected_raw_bytes: Of all frames that will be stored, before; None where unknown.
-        max_bytes: That the cache may take, or None.
-        memory_bytes: Of the machine.
-        disk_bytes_per_second: That its disk reads.
-        decode_seconds: Of a processor, that the first pass takes for a frame; None where unknown.
-        max_fill_share: Of that, for storing the frame.
+        expected_raw_bytes: Uncompressed bytes of all frames to be stored; None if unknown.
+        max_bytes: Largest size of the cache, or None.
+        memory_bytes: Memory of the machine.
+        disk_bytes_per_second: Reading speed of the disk.
+        decode_seconds: CPU time to decode a frame in the first pass; None if unknown.
+        max_fill_share: Largest share of that time for storing the frame.
     """
 
     expected_raw_bytes: int | None
@@ -85,7 +84,7 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A codec, and what speaks for it.
+    """A codec, and the reason for it.
 
     Attributes:
         codec: Label of the codec.
@@ -98,10 +97,10 @@ class Choice:
     reason: str
 
 
-def auto_codec(
+def choose_auto_codec(
     samples: Sequence[Sample], conditions: Conditions, clock: Callable[[], float] = thread_time
 ) -> tuple[FrameCodec, Choice]:
-    """Measure all exact codecs that are at hand on some frames, and choose one."""
+    """Measure all installed exact codecs on some frames, and choose one."""
     candidates = exact_codecs({layout for layout, _ in samples})
     figures = [measure_codec(codec, samples, clock) for codec in candidates]
     choice = choose_codec(figures, conditions)
@@ -111,14 +110,14 @@ def auto_codec(
 def measure_codec(
     codec: FrameCodec, samples: Sequence[Sample], clock: Callable[[], float] = thread_time
 ) -> CodecFigures:
-    """Store some frames, and read them, each a few times; the quickest counts.
+    """Store and read some frames a few times; the fastest run counts.
 
     Args:
-        codec: The codec; frames whose layout it does not take are stored with what is used instead.
+        codec: The codec; frames of a layout that it does not take are stored with the substitute codec.
         samples: Layout and planes uint8 [layout.nbytes] of each.
-        clock: Seconds that this thread has worked.
+        clock: Returns the seconds that this thread has worked.
     """
-    _write(codec, samples[:1], clock)  # What is set up at first use is not the codec's speed.
+    _write(codec, samples[:1], clock)  # The first use includes setting up the codec.
     written = [_write(codec, samples, clock) for _ in range(_ROUNDS)]
     stored = written[0][1]
     _read(codec, samples[:1], stored[:1], clock)
@@ -136,26 +135,26 @@ def measure_codec(
 def _write(codec: FrameCodec, samples: Sequence[Sample], clock: Callable[[], float]) -> tuple[float, list[bytes]]:
     scratch = new_memory(2 * max((layout.nbytes for layout, _ in samples), default=0) + 2**16)
     begin = clock()
-    stored = [bytes(_moved(codec_for(codec, sample[0]).encode(*sample), scratch)) for sample in samples]
+    stored = [bytes(_copy_and_hash(find_codec_for(codec, sample[0]).encode(*sample), scratch)) for sample in samples]
     return clock() - begin, stored
 
 
 def _read(codec: FrameCodec, samples: Sequence[Sample], stored: Sequence[bytes], clock: Callable[[], float]) -> float:
-    """Read frames as a cache does: outputs to where they are wanted, planes to where they are converted from."""
+    """Read frames as a cache does: outputs into the batch, planes into new memory."""
     scratch = new_memory(max(map(len, stored), default=0))
     out = new_memory(max((layout.nbytes for layout, _ in samples), default=0))
     begin = clock()
     for (layout, _), data in zip(samples, stored, strict=True):
-        used, moved = codec_for(codec, layout), _moved(data, scratch)
+        used, copied = find_codec_for(codec, layout), _copy_and_hash(data, scratch)
         if layout.pixel_format in _OUTPUTS:
-            used.decode(moved, layout, out[: layout.nbytes])
+            used.decode(copied, layout, out[: layout.nbytes])
         else:
-            used.decoded(moved, layout)
+            used.decoded(copied, layout)
     return clock() - begin
 
 
-def _moved(data: bytes | memoryview, scratch: Pixels) -> memoryview:
-    """Do with bytes what a file that is in memory takes: they are copied, and their checksum is made."""
+def _copy_and_hash(data: bytes | memoryview, scratch: Pixels) -> memoryview:
+    """Copy and hash bytes, as reading a file in memory does."""
     copied = scratch[: len(data)]
     copied[:] = np.frombuffer(data, np.uint8)
     xxhash.xxh3_64_intdigest(copied.data)
@@ -176,27 +175,31 @@ def choose_codec(figures: Sequence[CodecFigures], conditions: Conditions) -> Cho
         UsageError: No exact codec is among them.
     """
     exact = [each for each in figures if each.is_exact]
-    usable = _quick_writers(exact, conditions)
+    usable = _select_fast_writers(exact, conditions)
     if not usable:
         raise UsageError("figures: expected those of at least one exact codec, got none")
     fitting = [each for each in usable if _fits(each, conditions)]
     if not fitting:
         usable = exact
         fitting = [each for each in usable if _fits(each, conditions)]
-    left_out = _left_out([("lossy", figures), ("slow to write", exact), ("too large", usable)], fitting or usable)
+    rejected = _describe_rejected(
+        [("lossy", figures), ("slow to write", exact), ("too large", usable)], fitting or usable
+    )
     if not fitting:
         smallest = min(usable, key=lambda each: (each.stored_bytes, each.read_seconds))
-        reason = f"no codec is small enough for the budget; this one is the smallest, {_share(smallest)}{left_out}"
+        reason = (
+            f"no codec is small enough for the budget; this one is the smallest, {_format_share(smallest)}{rejected}"
+        )
         return Choice(smallest.codec, tuple(figures), f"{smallest.codec}: {reason}")
-    least = min(_cost(each, conditions) for each in fitting)
-    cheap = [each for each in fitting if _cost(each, conditions) <= _AS_CHEAP * least]
-    chosen = min(cheap, key=lambda each: (each.stored_bytes, _cost(each, conditions)))
-    reason = _reason(chosen, (cheap, fitting), conditions)
-    return Choice(chosen.codec, tuple(figures), f"{chosen.codec}: {reason}{left_out}")
+    least = min(_compute_cost(each, conditions) for each in fitting)
+    cheap = [each for each in fitting if _compute_cost(each, conditions) <= _EQUAL_COST * least]
+    chosen = min(cheap, key=lambda each: (each.stored_bytes, _compute_cost(each, conditions)))
+    reason = _explain(chosen, cheap, fitting, conditions)
+    return Choice(chosen.codec, tuple(figures), f"{chosen.codec}: {reason}{rejected}")
 
 
-def _quick_writers(figures: Sequence[CodecFigures], conditions: Conditions) -> list[CodecFigures]:
-    """Those that keep the first pass quick enough; the quickest is always one."""
+def _select_fast_writers(figures: Sequence[CodecFigures], conditions: Conditions) -> list[CodecFigures]:
+    """Select the codecs that write fast enough for the first pass; the fastest is always one."""
     if not figures:
         return []
     quickest = min(each.write_seconds / each.num_frames for each in figures)
@@ -219,37 +222,36 @@ def _stays_in_memory(figures: CodecFigures, conditions: Conditions) -> bool:
     return expected is not None and figures.ratio * expected <= _MEMORY_SHARE * conditions.memory_bytes
 
 
-def _cost(figures: CodecFigures, conditions: Conditions) -> float:
-    """Seconds a frame."""
+def _compute_cost(figures: CodecFigures, conditions: Conditions) -> float:
+    """Compute the seconds to read a frame."""
     disk = 0.0 if _stays_in_memory(figures, conditions) else figures.stored_bytes / conditions.disk_bytes_per_second
     return (figures.read_seconds + disk) / figures.num_frames
 
 
-def _reason(
-    chosen: CodecFigures, among: tuple[Sequence[CodecFigures], Sequence[CodecFigures]], conditions: Conditions
+def _explain(
+    chosen: CodecFigures, cheap: Sequence[CodecFigures], fitting: Sequence[CodecFigures], conditions: Conditions
 ) -> str:
-    """Say why; ``among`` are those that cost about as little, and all that fit."""
-    cheap, fitting = among
+    """Explain the choice from codecs of about equal cost, and from all that fit."""
     if len(fitting) == 1:
-        return f"the only codec with which all frames fit the budget, {_share(chosen)}"
+        return f"the only codec with which all frames fit the budget, {_format_share(chosen)}"
     where = "memory" if _stays_in_memory(chosen, conditions) else "disk"
-    cost = f"reads a frame from {where} in {1e3 * _cost(chosen, conditions):.3g} ms"
+    cost = f"reads a frame from {where} in {1e3 * _compute_cost(chosen, conditions):.3g} ms"
     if len(cheap) == 1:
-        return f"{cost}, the fastest of {len(fitting)} codecs, {_share(chosen)}"
+        return f"{cost}, the fastest of {len(fitting)} codecs, {_format_share(chosen)}"
     others = " and ".join(each.codec for each in cheap if each is not chosen)
-    return f"{cost}, about as fast as {others}, and is the smallest of these, {_share(chosen)}"
+    return f"{cost}, about as fast as {others}, and is the smallest of these, {_format_share(chosen)}"
 
 
-def _left_out(steps: Sequence[tuple[str, Sequence[CodecFigures]]], left: Sequence[CodecFigures]) -> str:
-    """Name the codecs that were not considered, with the reason: at each step those that are not in the next."""
+def _describe_rejected(steps: Sequence[tuple[str, Sequence[CodecFigures]]], left: Sequence[CodecFigures]) -> str:
+    """List the codecs that were rejected at each step, with the reason."""
     after = [each for _, each in steps[1:]] + [left]
-    said = [
+    lists = [
         f"{', '.join(gone)} ({why})"
         for (why, before), among in zip(steps, after, strict=True)
         if (gone := [each.codec for each in before if each not in among])
     ]
-    return f"; not considered: {', '.join(said)}" if said else ""
+    return f"; not considered: {', '.join(lists)}" if lists else ""
 
 
-def _share(figures: CodecFigures) -> str:
+def _format_share(figures: CodecFigures) -> str:
     return f"{100 * figures.ratio:.0f} % of the uncompressed size"

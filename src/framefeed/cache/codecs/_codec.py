@@ -1,7 +1,4 @@
-"""FrameCodec: the interface of codecs, which compress the planes of one picture and read them back.
-
-Planes of a flat run of bytes, each by itself.
-"""
+"""FrameCodec: the interface of codecs, which compress the planes of one picture and read them back."""
 
 from __future__ import annotations
 
@@ -25,8 +22,8 @@ class BrokenFrame(Exception):
 class FrameCodec(Protocol):
     """Interface of a codec for the planes of one picture. Several threads may call it at once.
 
-    Damage to the bytes need not be noticed, for the cache has checksums: what comes out is then some picture of the
-    same layout, or ``BrokenFrame``; never another error, and never more memory than the layout says.
+    A codec need not detect damaged bytes, because the cache has checksums. Decoding damaged bytes gives any picture of
+    the layout, or ``BrokenFrame``; never another error, and never takes more memory than the layout needs.
     """
 
     @property
@@ -41,7 +38,7 @@ class FrameCodec(Protocol):
 
     @property
     def recipe(self) -> str:
-        """What decides the pixels of a lossy codec: library, version, quality, subsampling; empty if lossless."""
+        """Library, version, quality and subsampling, which decide the pixels of a lossy codec; empty if lossless."""
         ...
 
     @property
@@ -54,38 +51,38 @@ class FrameCodec(Protocol):
         ...
 
     def encode(self, layout: PlaneLayout, planes: Pixels) -> bytes | memoryview:
-        """Store planes.
+        """Encode planes.
 
         Args:
-            layout: Of the planes; one that it takes.
+            layout: Of the planes; one that the codec takes.
             planes: uint8 [nbytes], contiguous.
 
         Returns:
             The bytes to store; they may be the planes' own memory.
 
         Raises:
-            UsageError: It does not take the layout, or the planes are not of it.
+            UsageError: The codec does not take the layout, or the planes have another layout.
         """
         ...
 
     def decode(self, data: memoryview, layout: PlaneLayout, out: Pixels) -> None:
-        """Read planes into the caller's memory.
+        """Decode planes into the caller's memory.
 
         Args:
-            data: Bytes that ``encode`` gave, or any others.
+            data: Bytes from ``encode``, or any others.
             layout: Of the planes.
             out: uint8 [nbytes], contiguous; undefined after an error.
 
         Raises:
-            BrokenFrame: The bytes are no such planes.
+            BrokenFrame: The bytes are not such planes.
         """
         ...
 
     def decoded(self, data: memoryview, layout: PlaneLayout) -> Pixels:
-        """Read planes into memory of their own, uint8 [nbytes], which may be read-only.
+        """Decode planes into new memory, uint8 [nbytes], which may be read-only.
 
         Raises:
-            BrokenFrame: The bytes are no such planes.
+            BrokenFrame: The bytes are not such planes.
         """
         ...
 
@@ -106,14 +103,14 @@ def check_planes(codec: FrameCodec, layout: PlaneLayout, planes: Pixels) -> None
 def new_memory(nbytes: int) -> Pixels:
     """Make memory of arbitrary content, uint8 [nbytes].
 
-    It is Arrow's: aligned, so that pictures can be views of it, and taken from what was in use just before, which saves
-    the system the work of clearing it.
+    Arrow's allocator aligns it, so that pictures can be views of it, and reuses memory, so that the system need
+    not clear it.
     """
     return np.frombuffer(pa.allocate_buffer(nbytes), np.uint8)
 
 
 PACKED = {"rgb24": (0, 1, 2), "bgr24": (2, 1, 0)}
-"""Formats of one plane with three samples a pixel: which of them are red, green and blue."""
+"""Formats of one plane with three samples a pixel: indices of red, green and blue."""
 
 
 def plane_views(layout: PlaneLayout, planes: Pixels) -> Sequence[Pixels]:

@@ -30,7 +30,7 @@ DEFAULT_QUALITY = 90
 
 _PLANES_APART = frozenset({"yuv420p", "yuvj420p", "yuv422p", "yuvj422p", "yuv444p", "yuvj444p", "gray"})
 _RGB = {RGB_PLANAR: (0, 1, 2), "gbrp": (2, 0, 1), **dict.fromkeys(PACKED, (0, 1, 2))}
-"""Which of the channels are red, green and blue."""
+"""Indices of the red, green and blue channels."""
 _SIZE = struct.Struct("<I")
 _SEGMENT = struct.Struct(">HH")
 _MARKER_BYTES = 2
@@ -38,7 +38,7 @@ _IMAGE_START_BYTES = 2
 _START_OF_SCAN = 0xFFDA
 
 
-def jpeg(quality: int | None = None) -> JpegCodec:
+def make_jpeg(quality: int | None = None) -> JpegCodec:
     """Make the JPEG codec.
 
     Args:
@@ -85,7 +85,7 @@ class JpegCodec:
     def encode(self, layout: PlaneLayout, planes: Pixels) -> bytes:
         """Compress; see ``FrameCodec.encode``."""
         check_planes(self, layout, planes)
-        pictures = [_compressed(pixels, self.quality) for pixels in _pictures(layout, planes)]
+        pictures = [_compress(pixels, self.quality) for pixels in _make_pictures(layout, planes)]
         return b"".join([_SIZE.pack(len(picture)) + picture for picture in pictures])
 
     def decode(self, data: memoryview, layout: PlaneLayout, out: Pixels) -> None:
@@ -95,10 +95,10 @@ class JpegCodec:
         channels = channel_views(layout, out)
         order = _RGB.get(layout.pixel_format)
         if order is None:
-            for channel, picture in zip(channels, _parts(data, len(channels)), strict=True):
+            for channel, picture in zip(channels, _split_pictures(data, len(channels)), strict=True):
                 _decompress(picture, self.quality, channel[:, :, None])
             return
-        (picture,) = _parts(data, 1)
+        (picture,) = _split_pictures(data, 1)
         pixels = np.empty((layout.height, layout.width, 3), np.uint8)
         _decompress(picture, self.quality, pixels)
         for number, target in enumerate(order):
@@ -111,8 +111,8 @@ class JpegCodec:
         return out
 
 
-def _pictures(layout: PlaneLayout, planes: Pixels) -> Sequence[Pixels]:
-    """What is compressed: one picture uint8 [H, W, 3], or each plane as a grey one [rows, columns, 1]."""
+def _make_pictures(layout: PlaneLayout, planes: Pixels) -> Sequence[Pixels]:
+    """Make the pictures to compress: one uint8 [H, W, 3], or each plane as a grey one [rows, columns, 1]."""
     channels = channel_views(layout, planes)
     order = _RGB.get(layout.pixel_format)
     if order is None:
@@ -120,7 +120,7 @@ def _pictures(layout: PlaneLayout, planes: Pixels) -> Sequence[Pixels]:
     return [np.stack([channels[channel] for channel in order], axis=2)]
 
 
-def _compressed(pixels: Pixels, quality: int) -> bytes:
+def _compress(pixels: Pixels, quality: int) -> bytes:
     grey = pixels.shape[2] == 1
     picture: bytes = simplejpeg.encode_jpeg(pixels, quality, "GRAY" if grey else "RGB", "Gray" if grey else "444")
     return picture
@@ -128,8 +128,8 @@ def _compressed(pixels: Pixels, quality: int) -> bytes:
 
 def _decompress(picture: memoryview, quality: int, out: Pixels) -> None:
     """Write a picture's pixels to ``out``, uint8 [rows, columns, channels], contiguous."""
-    head = _head(out.shape, quality)
-    if picture[: len(head)] != head:
+    header = _make_header(out.shape, quality)
+    if picture[: len(header)] != header:
         raise BrokenFrame(f"a JPEG picture of another kind than {out.shape} of quality {quality}")
     try:
         simplejpeg.decode_jpeg(picture, "GRAY" if out.shape[2] == 1 else "RGB", buffer=out)
@@ -138,18 +138,18 @@ def _decompress(picture: memoryview, quality: int, out: Pixels) -> None:
 
 
 @lru_cache(maxsize=256)
-def _head(shape: tuple[int, ...], quality: int) -> bytes:
-    """What all pictures of one shape and quality begin with: size, components and tables, up to their only scan."""
-    picture = _compressed(np.zeros(shape, np.uint8), quality)
-    marker, at = 0, _IMAGE_START_BYTES
+def _make_header(shape: tuple[int, ...], quality: int) -> bytes:
+    """Make the header that all pictures of one shape and quality have: size, components and tables."""
+    picture = _compress(np.zeros(shape, np.uint8), quality)
+    marker, offset = 0, _IMAGE_START_BYTES
     while marker != _START_OF_SCAN:
-        marker, length = _SEGMENT.unpack_from(picture, at)
-        at += _MARKER_BYTES + length
-    return picture[:at]
+        marker, length = _SEGMENT.unpack_from(picture, offset)
+        offset += _MARKER_BYTES + length
+    return picture[:offset]
 
 
-def _parts(data: memoryview, count: int) -> Sequence[memoryview]:
-    """Cut pictures apart, each of which its length precedes."""
+def _split_pictures(data: memoryview, count: int) -> Sequence[memoryview]:
+    """Split stored bytes into pictures; each is preceded by its length."""
     parts = []
     for _ in range(count):
         end = _SIZE.size + (_SIZE.unpack_from(data)[0] if len(data) >= _SIZE.size else 0)

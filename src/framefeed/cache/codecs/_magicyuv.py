@@ -1,7 +1,7 @@
-"""MagicYUV: lossless, each picture by itself, through libav; its packets go through LZ4 once more.
+"""MagicYUV: compress each picture without loss through libav, and its packet with LZ4.
 
-The packets are Huffman codes of at least one bit a sample: LZ4 takes out what repeats in even areas, and costs nothing
-to read. Of all lossless codecs that were measured it gave the fewest bytes for the time that reading takes
+The packets are Huffman codes of at least one bit a sample. LZ4 removes repetitions in plain areas, and costs nothing to
+read. Of all measured lossless codecs, this one gave the fewest bytes for its reading time
 (design/0008-frame-cache-codecs.md).
 """
 
@@ -22,19 +22,19 @@ from av.packet import Packet
 from av.video.frame import VideoFrame
 
 from framefeed.cache.codecs._codec import PACKED, BrokenFrame, Pixels, channel_views, check_planes, new_memory
-from framefeed.cache.codecs._plain import opened_block, sealed_block
+from framefeed.cache.codecs._plain import compress_block, decompress_block
 from framefeed.decode import RGB_PLANAR, PlaneLayout, plane_view
 from framefeed.errors import MissingDependency
 from framefeed.media import FOREIGN
 
-_FIRST_SOUND = (62, 28, 102)
-"""libavcodec of FFmpeg 8.1.2: in those before it the decoder can be made to write beyond its memory (CVE-2026-8461)."""
+_FIRST_SAFE = (62, 28, 102)
+"""libavcodec of FFmpeg 8.1.2; in earlier ones, a packet makes the decoder write outside its memory (CVE-2026-8461)."""
 
 _PADDING = 64
 """Zero bytes that must follow every packet: AV_INPUT_BUFFER_PADDING_SIZE of libavcodec/defs.h."""
 _LENGTH_BYTES = 4
 _HEADER_BYTES = 32
-"""Form, size and slices, alike in all packets of one kind of picture (libavcodec/magicyuvenc.c)."""
+"""Format, size and slices, equal in all packets of one kind of picture (libavcodec/magicyuvenc.c)."""
 _ROW_PADDING = 128
 _MAX_CONTEXTS = 4
 _LZ4_LEVEL = 1
@@ -46,7 +46,7 @@ _CARRIERS: dict[str, tuple[str, tuple[int, ...]]] = {
     **dict.fromkeys((RGB_PLANAR, *PACKED), ("gbrp", (1, 2, 0))),
     "gray": ("gray", (0,)),
 }
-"""Pixel format -> the one that carries its samples, and which of its channels each of that one's planes is."""
+"""Maps a pixel format to the format that is encoded, and to the channel of each of that format's planes."""
 
 
 def check_version(libavcodec: tuple[int, int, int]) -> None:
@@ -55,15 +55,15 @@ def check_version(libavcodec: tuple[int, int, int]) -> None:
     Raises:
         MissingDependency: This libavcodec is unsafe.
     """
-    if libavcodec < _FIRST_SOUND:
+    if libavcodec < _FIRST_SAFE:
         raise MissingDependency(
-            f"the codec 'magicyuv' needs libavcodec {'.'.join(map(str, _FIRST_SOUND))} (FFmpeg 8.1.2) or later, found "
+            f"the codec 'magicyuv' needs libavcodec {'.'.join(map(str, _FIRST_SAFE))} (FFmpeg 8.1.2) or later, found "
             f"{'.'.join(map(str, libavcodec))}, whose decoder can write outside its memory (CVE-2026-8461): run "
             "pip install -U av, or use codec='zstd'"
         )
 
 
-def magicyuv() -> MagicYuvCodec:
+def make_magicyuv() -> MagicYuvCodec:
     """Make the MagicYUV codec, unless this libavcodec is unsafe."""
     check_version(av.library_versions["libavcodec"])
     return MagicYuvCodec()
@@ -85,28 +85,28 @@ class MagicYuvCodec:
     def encode(self, layout: PlaneLayout, planes: Pixels) -> bytes:
         """Compress; see ``FrameCodec.encode``."""
         check_planes(self, layout, planes)
-        kind = _kind(layout)
+        kind = _find_kind(layout)
         picture = VideoFrame(kind.width, kind.height, kind.pixel_format)
-        for plane, channel in zip(picture.planes, _channels(layout, planes), strict=True):
+        for plane, channel in zip(picture.planes, _order_channels(layout, planes), strict=True):
             plane_view(plane, channel.shape[1])[:] = channel
         packet = _contexts.encode(kind, picture)
         padded = np.zeros(len(packet) + _PADDING, np.uint8)
         padded[: len(packet)] = np.frombuffer(packet, np.uint8)
-        return len(padded).to_bytes(_LENGTH_BYTES, "little") + sealed_block(padded, _LZ4_LEVEL)
+        return len(padded).to_bytes(_LENGTH_BYTES, "little") + compress_block(padded, _LZ4_LEVEL)
 
     def decode(self, data: memoryview, layout: PlaneLayout, out: Pixels) -> None:
         """Decompress; see ``FrameCodec.decode``."""
         if not self.takes(layout):
             raise BrokenFrame(f"{layout.text} is not stored as MagicYUV")
-        kind = _kind(layout)
+        kind = _find_kind(layout)
         length = int.from_bytes(data[:_LENGTH_BYTES], "little")
         if not _HEADER_BYTES + _PADDING < length <= 2 * layout.nbytes + 2**16:
             raise BrokenFrame(f"a MagicYUV packet of {length} bytes for {layout.text}")
-        padded = opened_block(data[_LENGTH_BYTES:], length)
-        if padded[:_HEADER_BYTES].tobytes() != _header(kind) or padded[-_PADDING:].any():
+        padded = decompress_block(data[_LENGTH_BYTES:], length)
+        if padded[:_HEADER_BYTES].tobytes() != _make_header(kind) or padded[-_PADDING:].any():
             raise BrokenFrame(f"a MagicYUV packet of another picture than {layout.text}")
         picture = _contexts.decode(kind, padded[:-_PADDING])
-        for plane, channel in zip(picture.planes, _channels(layout, out), strict=True):
+        for plane, channel in zip(picture.planes, _order_channels(layout, out), strict=True):
             channel[:] = plane_view(plane, channel.shape[1])
 
     def decoded(self, data: memoryview, layout: PlaneLayout) -> Pixels:
@@ -118,39 +118,39 @@ class MagicYuvCodec:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What a context is set up for."""
+    """Format and size that a codec context is set up for."""
 
     pixel_format: str
     width: int
     height: int
 
 
-def _kind(layout: PlaneLayout) -> _Kind:
+def _find_kind(layout: PlaneLayout) -> _Kind:
     return _Kind(_CARRIERS[layout.pixel_format][0], layout.width, layout.height)
 
 
-def _channels(layout: PlaneLayout, planes: Pixels) -> Sequence[Pixels]:
-    """Views of each channel, uint8 [rows, columns], in the order of the carrier's planes."""
+def _order_channels(layout: PlaneLayout, planes: Pixels) -> Sequence[Pixels]:
+    """View each channel, uint8 [rows, columns], in the order of the encoded format's planes."""
     channels = channel_views(layout, planes)
     return [channels[number] for number in _CARRIERS[layout.pixel_format][1]]
 
 
 class _Contexts(threading.local):
-    """Encoders and decoders of one thread. They keep nothing from one picture to the next."""
+    """Encoders and decoders of one thread; no picture depends on another."""
 
     def __init__(self) -> None:
         self._encoders: OrderedDict[_Kind, VideoCodecContext] = OrderedDict()
         self._decoders: OrderedDict[_Kind, VideoCodecContext] = OrderedDict()
 
     def encode(self, kind: _Kind, picture: VideoFrame) -> bytes:
-        encoder = self._encoders.pop(kind, None) or _encoder(kind)
+        encoder = self._encoders.pop(kind, None) or _make_encoder(kind)
         picture.pts = 0
         (packet,) = encoder.encode(picture)
         _keep(self._encoders, kind, encoder)
         return bytes(packet)
 
     def decode(self, kind: _Kind, packet: Pixels) -> VideoFrame:
-        decoder = self._decoders.pop(kind, None) or _decoder(kind)
+        decoder = self._decoders.pop(kind, None) or _make_decoder(kind)
         try:
             # PyAV takes any buffer; its stub names bytes only.
             pictures = decoder.decode(Packet(cast("bytes", packet)))
@@ -162,7 +162,7 @@ class _Contexts(threading.local):
             (kind.pixel_format, kind.width, kind.height)
         ]:
             raise BrokenFrame(f"MagicYUV gives {pictures} instead of {kind}")
-        # Only now: after an error a decoder may not be what it was.
+        # A decoder that raised an error is not used again.
         _keep(self._decoders, kind, decoder)
         return pictures[0]
 
@@ -173,22 +173,22 @@ def _keep(kept: OrderedDict[_Kind, VideoCodecContext], kind: _Kind, context: Vid
         kept.popitem(last=False)
 
 
-def _encoder(kind: _Kind) -> VideoCodecContext:
-    context = _context("w", kind)
+def _make_encoder(kind: _Kind) -> VideoCodecContext:
+    context = _make_context("w", kind)
     context.time_base = Fraction(1, 25)
-    # One slice: several are for several threads.
+    # One slice: several slices are for several threads.
     context.options = {"pred": "gradient", "slices": "1"}
     return context
 
 
-def _decoder(kind: _Kind) -> VideoCodecContext:
-    context = _context("r", kind)
-    # Rows with the padding that libav gives them.
+def _make_decoder(kind: _Kind) -> VideoCodecContext:
+    context = _make_context("r", kind)
+    # libav pads rows.
     context.options = {"max_pixels": str((kind.width + _ROW_PADDING) * kind.height)}
     return context
 
 
-def _context(mode: str, kind: _Kind) -> VideoCodecContext:
+def _make_context(mode: str, kind: _Kind) -> VideoCodecContext:
     context = CodecContext.create("magicyuv", "w" if mode == "w" else "r")
     assert isinstance(context, VideoCodecContext)
     context.width, context.height, context.pix_fmt = kind.width, kind.height, kind.pixel_format
@@ -197,8 +197,8 @@ def _context(mode: str, kind: _Kind) -> VideoCodecContext:
 
 
 @lru_cache(maxsize=256)
-def _header(kind: _Kind) -> bytes:
-    """The first bytes of every packet of such pictures."""
+def _make_header(kind: _Kind) -> bytes:
+    """Make the first bytes of every packet of such pictures."""
     picture = VideoFrame(kind.width, kind.height, kind.pixel_format)
     return _Contexts().encode(kind, picture)[:_HEADER_BYTES]
 

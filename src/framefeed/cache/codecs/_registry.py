@@ -8,9 +8,9 @@ from functools import lru_cache
 
 from framefeed._nearest import did_you_mean
 from framefeed.cache.codecs._codec import FrameCodec
-from framefeed.cache.codecs._jpeg import jpeg
-from framefeed.cache.codecs._magicyuv import magicyuv
-from framefeed.cache.codecs._plain import Lz4Codec, RawCodec, zstd
+from framefeed.cache.codecs._jpeg import make_jpeg
+from framefeed.cache.codecs._magicyuv import make_magicyuv
+from framefeed.cache.codecs._plain import Lz4Codec, RawCodec, make_zstd
 from framefeed.decode import PlaneLayout
 from framefeed.errors import MissingDependency, UsageError
 
@@ -18,10 +18,10 @@ _PLAIN: dict[str, Callable[[], FrameCodec]] = {
     "raw": RawCodec,
     "lz4": lambda: Lz4Codec("lz4", level=1),
     "lz4hc": lambda: Lz4Codec("lz4hc", level=4),
-    "magicyuv": magicyuv,
+    "magicyuv": make_magicyuv,
 }
 _NUMBER = re.compile(r"[1-9][0-9]{0,2}", re.ASCII)
-_NUMBERED: dict[str, Callable[[int | None], FrameCodec]] = {"zstd": zstd, "jpeg": jpeg}
+_NUMBERED: dict[str, Callable[[int | None], FrameCodec]] = {"zstd": make_zstd, "jpeg": make_jpeg}
 
 
 def known_codecs() -> tuple[str, ...]:
@@ -54,15 +54,15 @@ def codec_named(spec: str) -> FrameCodec:
 
 def exact_codecs(layouts: Collection[PlaneLayout]) -> list[FrameCodec]:
     """Find the codecs that are installed, are lossless, and accept all of some layouts."""
-    found = []
+    codecs = []
     for name in known_codecs():
         try:
             codec = codec_named(name)
         except MissingDependency:
             continue
         if codec.is_exact and all(map(codec.takes, layouts)):
-            found.append(codec)
-    return found
+            codecs.append(codec)
+    return codecs
 
 
 def codec_labelled(label: str) -> FrameCodec:
@@ -75,6 +75,6 @@ def codec_labelled(label: str) -> FrameCodec:
     return codec_named(label)
 
 
-def codec_for(codec: FrameCodec, layout: PlaneLayout) -> FrameCodec:
+def find_codec_for(codec: FrameCodec, layout: PlaneLayout) -> FrameCodec:
     """Return the codec if it accepts the layout, else Zstandard, which accepts all."""
     return codec if codec.takes(layout) else codec_named("zstd")

@@ -1,12 +1,9 @@
 """build: fill a cache in advance with all frames of a plan; each GOP is decoded once.
 
-Filling a cache with the frames of one group: what is there already is not decoded, what fails does not stop it.
-
-Claims: who builds what, so that two builders of one cache do not decode the same frames.
-
-Every builder locks one byte of ``building.lock`` for each group that it works on, and keeps the lock until what it
-stored is sealed, so that others can read it. Locks end with their process: a killed builder claims nothing. They save
-work and settle nothing; where locks cannot be had, the same frames may be stored twice.
+Several processes may build one cache. So that they do not decode the same frames, each locks one byte of
+``building.lock`` for each task that it works on, and keeps the lock until the frames are sealed, when others can read
+them. Locks end with their process, so a killed builder claims nothing. They only save work: without locks, the same
+frames may be stored twice.
 """
 
 from __future__ import annotations
@@ -18,6 +15,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from itertools import takewhile
 from time import monotonic, perf_counter, sleep
 from types import TracebackType
 from typing import Literal, Self
@@ -26,8 +24,9 @@ import numpy as np
 from tqdm import tqdm
 
 from framefeed._checks import check_integer, expected
-from framefeed.cache._demand import Gathering, Group, Piece, gathered
+from framefeed.cache._demand import FillTask, FrameRun, Gathering, make_tasks
 from framefeed.cache._frame_cache import FrameCache
+from framefeed.cache.store._folder import file_mode, make_folder
 from framefeed.decode import ClipSlot, Decoder, as_decoder
 from framefeed.errors import CacheError, ResourceExhausted, UsageError
 from framefeed.index import FrameIndex, holds_pictures
@@ -36,35 +35,42 @@ from framefeed.parallel import Err, ordered_outcomes, outcome_of, resource_exhau
 from framefeed.plan import EpochPlan, OutputSpec
 
 FILE_NAME = "building.lock"
-PATIENCE_SECONDS = 60.0
-_LOOK_SECONDS = 0.05
+MAX_WAIT_SECONDS = 60.0
+_POLL_SECONDS = 0.05
 
-_GROUP_BITS = 24
+_TASK_BITS = 24
 _PLAN_BITS = 38
-"""Together they stay below 2**62, and neighbouring groups lock neighbouring bytes, which the system joins."""
+"""Together they stay below 2**62, and neighbouring tasks lock neighbouring bytes, which the system joins."""
+_WORK = "({!r}, {!r}, {!r}, {!r}, {!r}, Gathering(by_output={!r}, max_bytes={!r}), {!r})"
+"""Describes the tasks of a plan. Its hash is the offset of their locks, so it must be the same in all versions."""
 
 
 class Claims:
-    """The claims of one builder; a context manager that gives them back.
+    """The tasks that one builder works on; a context manager that releases them.
 
     Args:
-        folder: Of the cache; made where it is missing.
-        work: What the groups are numbered in: builders with the same text have the same groups.
-        patience_seconds: How long to wait for others, at most.
+        folder: Folder of the cache; made if it is missing.
+        work: Describes the tasks: builders with the same text number the same tasks.
+        max_wait_seconds: Longest time to wait for other builders.
+        shared: Whether other users may use the folder and the lock file.
     """
 
-    def __init__(self, folder: str, work: str, patience_seconds: float = PATIENCE_SECONDS) -> None:
+    def __init__(
+        self, folder: str, work: str, max_wait_seconds: float = MAX_WAIT_SECONDS, *, shared: bool = False
+    ) -> None:
         digest = int.from_bytes(blake2b(work.encode(), digest_size=8).digest())
-        self._base = digest % (1 << _PLAN_BITS) << _GROUP_BITS
+        self._base = digest % (1 << _PLAN_BITS) << _TASK_BITS
         self._folder = folder
+        self._shared = shared
         self._file = -1
-        self._patience = patience_seconds
+        self._max_wait = max_wait_seconds
 
     def __enter__(self) -> Self:
         with suppress(OSError):
-            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            make_folder(self._folder, shared=self._shared)
             path = os.path.join(self._folder, FILE_NAME)
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            self._file = os.open(path, flags, file_mode(shared=self._shared))
         return self
 
     def __exit__(
@@ -75,24 +81,25 @@ class Claims:
             self._file = -1
 
     def take(self, number: int) -> bool:
-        """Claim a group; False where another process has claimed it."""
+        """Claim a task; return False if another process has claimed it."""
         return self._lock(fcntl.LOCK_EX | fcntl.LOCK_NB, number)
 
     def wait(self, number: int) -> None:
-        """Wait until no process claims a group. Call it without a claim, or two processes may wait for each other.
+        """Wait until no process claims a task. Call it without a claim, or two processes may wait for each other.
 
-        A builder that was stopped claims for ever: patience ends, once for all groups, and they are worked on twice.
+        A builder that was stopped (SIGSTOP) never releases its claims. So the wait ends after ``max_wait_seconds``,
+        once for all tasks, and these tasks are done twice.
         """
-        end = monotonic() + self._patience
+        end = monotonic() + self._max_wait
         while not self.take(number):
             if monotonic() >= end:
-                self._patience = 0.0
+                self._max_wait = 0.0
                 return
-            sleep(_LOOK_SECONDS)
+            sleep(_POLL_SECONDS)
         self._lock(fcntl.LOCK_UN, number)
 
-    def give_back(self) -> None:
-        """Claim nothing any more: what was stored is sealed."""
+    def release(self) -> None:
+        """Release all claims, when the stored frames are sealed."""
         if self._file >= 0:
             fcntl.lockf(self._file, fcntl.LOCK_UN)
 
@@ -100,7 +107,7 @@ class Claims:
         if self._file < 0:
             return True
         try:
-            fcntl.lockf(self._file, how, 1, self._base + number % (1 << _GROUP_BITS))
+            fcntl.lockf(self._file, how, 1, self._base + number % (1 << _TASK_BITS))
         except (BlockingIOError, PermissionError):
             return False
         except OSError:
@@ -112,69 +119,69 @@ Failed = tuple[str, str, str]
 """Source, error type, message."""
 
 _CORNER = 16
-"""Side of the part of each picture that is converted where planes are stored: it is not looked at."""
+"""Side of the part of each picture that is converted if planes are stored: the result is not used."""
 
 
 @dataclass(slots=True)
-class Filled:
-    """What became of some groups; adding two gives their sum.
+class FillCounts:
+    """Results of some tasks; adding two gives their sum.
 
     Attributes:
-        wanted: Frames of the clips, repeats included.
+        clip_frames: Frames of the clips, repeats included.
         stored: Frames that were decoded and stored.
         present: Frames that the cache had.
-        failed: Frames that could not be had.
+        failed: Frames that could not be decoded or stored.
         failures: The first failure of each source.
     """
 
-    wanted: int = 0
+    clip_frames: int = 0
     stored: int = 0
     present: int = 0
     failed: int = 0
     failures: dict[str, Failed] = field(default_factory=dict)
 
-    def __iadd__(self, other: Filled) -> Self:
-        self.wanted += other.wanted
+    def __iadd__(self, other: FillCounts) -> Self:
+        self.clip_frames += other.clip_frames
         self.stored += other.stored
         self.present += other.present
         self.failed += other.failed
         self.failures = {**other.failures, **self.failures}
         return self
 
-    def fail(self, name: str, error: BaseException, frames: int = 0) -> None:
-        """Note that frames of a source cannot be had."""
+    def add_failure(self, name: str, error: BaseException, frames: int = 0) -> None:
+        """Count failed frames of a source."""
         self.failed += frames
         self.failures.setdefault(name, (name, type(error).__name__, str(error)))
 
 
 class Filler:
-    """Fills a cache with groups of a plan; called by several threads at once.
+    """Stores the frames of a plan in a cache, task by task; called by several threads at once.
 
     Args:
-        plan: That the groups are of.
-        cache: What to fill.
-        inner: Decodes what is missing.
-        epochs: How many epochs the groups are of.
+        plan: The plan of the tasks.
+        cache: The cache to fill.
+        inner: Decodes the missing frames.
+        epochs: Number of epochs.
 
     Attributes:
-        form: In which frames are stored.
+        form: Form in which frames are stored.
     """
 
     def __init__(self, plan: EpochPlan, cache: FrameCache, inner: Decoder, epochs: int = 1) -> None:
         self._plan = plan
         self._cache = cache
-        self._decoder = cache.decoder_for(plan, inner, epochs).for_building()
+        self._decoder = cache.decoder_for(plan, inner, epochs).without_counting()
         self.form = cache.form_for(plan)
 
-    def __call__(self, group: Group) -> Filled:
-        """Fill in a group; a wish to stop, a wrong call and a shortage are raised, all other errors noted."""
-        done = Filled(group.wanted)
-        source = self._plan.catalog.source(group.row)
-        for error in group.errors:
-            done.fail(source_name(source), error)
-        if not self._cache.is_filling or not group.pieces:
-            return done
-        outcome = outcome_of(self._fill, (group, done))
+    def __call__(self, task: FillTask) -> FillCounts:
+        """Do a task. A request to stop, a wrong call and a shortage are raised; all other errors are counted."""
+        counts = FillCounts(task.clip_frames)
+        name = source_name(self._plan.catalog.source(task.row))
+        for error in task.errors:
+            counts.add_failure(name, error)
+        if not self._cache.is_filling or not task.runs:
+            return counts
+        outcome = outcome_of(lambda _: self._fill(task, counts), None)
         if isinstance(outcome, Err):
             if isinstance(outcome.error, UsageError) or not isinstance(outcome.error, Exception):
                 raise outcome.error
@@ -182,72 +189,70 @@ class Filler:
             if isinstance(outcome.error, ResourceExhausted):
                 raise outcome.error
             if resource is not None:
-                raise resource_exhausted(resource, source_name(source), "cache") from outcome.error
-            done.fail(source_name(source), outcome.error, group.num_frames - done.present - done.stored)
-        return done
+                raise resource_exhausted(resource, name, "cache") from outcome.error
+            counts.add_failure(name, outcome.error, task.num_frames - counts.present - counts.stored)
+        return counts
 
-    def _fill(self, group_and_done: tuple[Group, Filled]) -> None:
-        group, done = group_and_done
+    def _fill(self, task: FillTask, counts: FillCounts) -> None:
         catalog = self._plan.catalog
-        source, index = MediaSource.of(catalog.source(group.row)), catalog.frame_index(group.row)
-        self._cache.store.refresh()  # The group may have been sealed only now, by a process that claimed it before.
-        lacking = [self._lacking(source, index, piece) for piece in group.pieces]
-        count = sum(map(len, lacking))
-        done.present += group.num_frames - count
-        errors = self._decode(source, index, [piece for piece in lacking if len(piece)], done)
+        source, index = MediaSource.of(catalog.source(task.row)), catalog.frame_index(task.row)
+        self._cache.store.refresh()  # A process that claimed the task before may have sealed it only now.
+        missing = [self._find_missing(source, index, run) for run in task.runs]
+        num_missing = sum(map(len, missing))
+        counts.present += task.num_frames - num_missing
+        errors = self._decode(source, index, [run for run in missing if len(run)], counts)
         if errors and self.form == "output":
-            # Of a clip that fails nothing is stored; frame by frame, all of it is but the frames that fail.
-            single = [Piece(piece.ordinals[[i]], piece.output) for piece, _ in errors for i in range(len(piece))]
-            errors = self._decode(source, index, single, done)
-        left = 0
-        if done.stored < count:
-            # Some may have been stored by others meanwhile.
-            left = sum(len(self._lacking(source, index, piece)) for piece in lacking)
-            done.present += count - done.stored - left
-        resource = self._cache.keeper.shortage or self._cache.store.shortage
-        if left and resource is not None:
+            # Nothing is stored of a clip that fails, so its frames are decoded one by one.
+            single = [FrameRun(run.ordinals[[i]], run.output) for run, _ in errors for i in range(len(run))]
+            errors = self._decode(source, index, single, counts)
+        num_left = 0
+        if counts.stored < num_missing:
+            # Other processes may have stored some meanwhile.
+            num_left = sum(len(self._find_missing(source, index, run)) for run in missing)
+            counts.present += num_missing - counts.stored - num_left
+        resource = self._cache.state.shortage or self._cache.store.shortage
+        if num_left and resource is not None:
             raise resource_exhausted(resource, self._cache.path, "store")
-        if left and self._cache.is_filling:
+        if num_left and self._cache.is_filling:
             unknown = CacheError(
-                f"{source.name}: {left} frame{'' if left == 1 else 's'} cannot be stored: the source cannot be "
+                f"{source.name}: {num_left} frame{'' if num_left == 1 else 's'} cannot be stored: the source cannot be "
                 "identified by its contents, or the file was changed while it was read, or just before; if a program "
                 "writes to the file, build again when it has ended"
             )
-            done.fail(source.name, errors[0][1] if errors else unknown, left)
+            counts.add_failure(source.name, errors[0][1] if errors else unknown, num_left)
 
     def _decode(
-        self, source: MediaSource, index: FrameIndex, pieces: Sequence[Piece], done: Filled
-    ) -> list[tuple[Piece, BaseException]]:
-        """Decode and store pieces; give those that failed."""
-        if not pieces:
+        self, source: MediaSource, index: FrameIndex, runs: Sequence[FrameRun], counts: FillCounts
+    ) -> list[tuple[FrameRun, BaseException]]:
+        """Decode and store runs; return those that failed, with their errors."""
+        if not runs:
             return []
-        report = self._decoder.decode(source, index, [self._slot(index, piece) for piece in pieces])
-        done.stored += report.counts.frames_stored
+        report = self._decoder.decode(source, index, [self._make_slot(index, run) for run in runs])
+        counts.stored += report.counts.frames_stored
         for error in report.errors:
             if isinstance(error, ResourceExhausted):
                 raise error
-        failed = zip(pieces, report.errors, strict=True)
-        return [(piece, error) for piece, error in failed if error is not None]
+        return [(run, error) for run, error in zip(runs, report.errors, strict=True) if error is not None]
 
-    def _slot(self, index: FrameIndex, piece: Piece) -> ClipSlot:
+    def _make_slot(self, index: FrameIndex, run: FrameRun) -> ClipSlot:
         height, width = index.stream.displayed
-        output = piece.output
+        output = run.output
         if self.form == "planes":
             # Pictures of a sequence may differ in size, and then have no common corner.
             corner = (0, 0, min(_CORNER, height), min(_CORNER, width))
             output = OutputSpec(size=(_CORNER, _CORNER)) if holds_pictures(index) else OutputSpec(crop=corner)
-        return ClipSlot(piece.ordinals, output, np.empty((len(piece), *output.shape(height, width)), dtype=np.uint8))
+        return ClipSlot(run.ordinals, output, np.empty((len(run), *output.shape(height, width)), dtype=np.uint8))
 
-    def _lacking(self, source: MediaSource, index: FrameIndex, piece: Piece) -> Piece:
-        """What the cache has not, or not of the source as it is now."""
-        lacks = self._decoder.lacks(source, index, piece.ordinals, piece.output)
-        return Piece(piece.ordinals[lacks], piece.output)
+    def _find_missing(self, source: MediaSource, index: FrameIndex, run: FrameRun) -> FrameRun:
+        """Return the frames of a run that the cache lacks; frames of a changed source count as lacking."""
+        missing = self._decoder.find_missing(source, index, run.ordinals, run.output)
+        return FrameRun(run.ordinals[missing], run.output)
 
 
 Show = Callable[[int, int | None], object]
 
 GROUP_BYTES = 256 << 20
-"""Pixels of what one worker decodes together."""
+"""Pixels that one worker decodes together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,16 +325,24 @@ def build(
         CacheError: The folder of the cache cannot be used.
         ResourceExhausted: Memory or file descriptors ran out; stored frames are kept, and the next build continues.
     """
-    _check(plan, cache, epochs, progress)
+    if not isinstance(plan, EpochPlan):
+        raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)
+    if not isinstance(cache, FrameCache):
+        raise expected("cache", "an ff.FrameCache", cache)
+    check_integer("epochs", epochs, least=1)
+    is_function = callable(progress) and not isinstance(progress, type)
+    if not (progress is None or isinstance(progress, bool) or is_function):
+        raise expected("progress", "True, False, None or a function of two numbers", progress)
     before, begin = replace(cache.store.counts), perf_counter()
     count = thread_budget().threads if workers == "auto" else check_integer("workers", workers, least=0)
-    done = Filled()
+    done = FillCounts()
     try:
-        filled = _filled(Filler(plan, cache, as_decoder(backend, limits), epochs), (plan, epochs, cache), count)
-        with _shown(_num_frames(plan, epochs), progress) as show, closing(filled):
-            for each in filled:
-                done += each
-                show(done.wanted)
+        filler = Filler(plan, cache, as_decoder(backend, limits), epochs)
+        results = _fill_plan(filler, plan, epochs, cache, count)
+        with _showing(_count_frames(plan, epochs), progress) as show, closing(results):
+            for result in results:
+                done += result
+                show(done.clip_frames)
     finally:
         cache.flush()
     after = cache.store.counts
@@ -351,76 +364,60 @@ def build(
     )
 
 
-def _check(plan: object, cache: object, epochs: int, progress: object) -> None:
-    if not isinstance(plan, EpochPlan):
-        raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)
-    if not isinstance(cache, FrameCache):
-        raise expected("cache", "an ff.FrameCache", cache)
-    check_integer("epochs", epochs, least=1)
-    is_function = callable(progress) and not isinstance(progress, type)
-    if not (progress is None or isinstance(progress, bool) or is_function):
-        raise expected("progress", "True, False, None or a function of two numbers", progress)
+def _fill_plan(filler: Filler, plan: EpochPlan, epochs: int, cache: FrameCache, workers: int) -> Generator[FillCounts]:
+    """Yield the result of each task: first of those that no other process has claimed, then of the others."""
+    tasks = Gathering(by_output=filler.form == "output", max_bytes=GROUP_BYTES)
+    rank, world_size = plan.options.rank, plan.options.world_size
+    work = _WORK.format(
+        plan.fingerprint, plan.epoch, epochs, rank, world_size, tasks.by_output, tasks.max_bytes, filler.form
+    )
+    claimed_elsewhere: set[int] = set()
 
-
-def _filled(filler: Filler, work: tuple[EpochPlan, int, FrameCache], workers: int) -> Generator[Filled]:
-    """Yield what became of each group: first of those that no other process works on, then of the others."""
-    plan, epochs, cache = work
-    gathering = Gathering(by_output=filler.form == "output", max_bytes=GROUP_BYTES)
-    options = plan.options
-    name = repr((plan.fingerprint, plan.epoch, epochs, options.rank, options.world_size, gathering, filler.form))
-    elsewhere: set[int] = set()
-
-    def unclaimed() -> Iterator[Group]:
-        for group in gathered(plan, epochs, gathering):
-            if claims.take(group.number):
-                yield group
+    def claim_tasks() -> Iterator[FillTask]:
+        for task in make_tasks(plan, epochs, tasks):
+            if claims.take(task.number):
+                yield task
             else:
-                elsewhere.add(group.number)
+                claimed_elsewhere.add(task.number)
 
-    def left() -> Iterator[Group]:
-        # The processes that claimed them have stored them by now, or were killed, or could not.
-        for group in gathered(plan, epochs, gathering):
-            if group.number in elsewhere:
-                claims.wait(group.number)
-                yield group
+    def wait_for_tasks() -> Iterator[FillTask]:
+        # The processes that claimed these have stored them by now, or were killed, or could not.
+        for task in make_tasks(plan, epochs, tasks):
+            if task.number in claimed_elsewhere:
+                claims.wait(task.number)
+                yield task
 
-    with Claims(cache.path, name) as claims:
-        yield from _worked_on(filler, _while_filling(unclaimed(), cache), workers)
-        if elsewhere and cache.is_filling:
+    with Claims(cache.path, work, shared=cache.options.shared) as claims:
+        yield from _do_tasks(filler, claim_tasks(), cache, workers)
+        if claimed_elsewhere and cache.is_filling:
             cache.flush()
-            claims.give_back()
-            yield from _worked_on(filler, _while_filling(left(), cache), workers)
+            claims.release()
+            yield from _do_tasks(filler, wait_for_tasks(), cache, workers)
         cache.flush()
 
 
-def _worked_on(filler: Filler, groups: Iterable[Group], workers: int) -> Iterator[Filled]:
-    with ordered_outcomes(filler, groups, workers=workers, max_in_flight=2 * max(1, workers)) as outcomes:
+def _do_tasks(filler: Filler, tasks: Iterable[FillTask], cache: FrameCache, workers: int) -> Iterator[FillCounts]:
+    possible = takewhile(lambda _: cache.is_filling, tasks)
+    with ordered_outcomes(filler, possible, workers=workers, max_in_flight=2 * max(1, workers)) as outcomes:
         for outcome in outcomes:
             if isinstance(outcome, Err):
                 raise outcome.error
             yield outcome.value
 
 
-def _while_filling(groups: Iterator[Group], cache: FrameCache) -> Iterator[Group]:
-    for group in groups:
-        if not cache.is_filling:
-            return
-        yield group
-
-
-def _num_frames(plan: EpochPlan, epochs: int) -> int | None:
-    """Frames of all clips, repeats included; None where clips differ in length."""
+def _count_frames(plan: EpochPlan, epochs: int) -> int | None:
+    """Count the frames of all clips, repeats included; None if clips differ in length."""
     return None if plan.frames_per_clip is None else len(plan) * plan.frames_per_clip * epochs
 
 
 @contextmanager
-def _shown(total: int | None, progress: bool | Show | None) -> Iterator[Callable[[int], object]]:
-    """Give a function that shows how many frames are done."""
+def _showing(total: int | None, progress: bool | Show | None) -> Iterator[Callable[[int], object]]:
+    """Yield a function that shows the number of frames done."""
     if callable(progress):
         yield lambda done: progress(done, total)
         return
     is_shown = sys.stderr.isatty() if progress is None else progress
-    if not is_shown:  # tqdm starts a thread for a bar that is not shown, too
+    if not is_shown:  # tqdm starts a thread even for a bar that is not shown.
         yield lambda done: None
         return
     with tqdm(total=total, unit="frame", unit_scale=True, file=sys.stderr, leave=False) as bar:

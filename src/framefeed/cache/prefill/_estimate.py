@@ -1,7 +1,4 @@
-"""estimate: predict size, build time and speed of a cache for a plan, from a sample of its clips.
-
-What an epoch will find in a cache.
-"""
+"""estimate: predict size, build time and speed of a cache for a plan, from a sample of its clips."""
 
 from __future__ import annotations
 
@@ -13,15 +10,15 @@ from typing import Literal
 
 from framefeed._checks import check_integer, expected
 from framefeed._units import counted, readable_bytes
-from framefeed.cache._choosing import FRAME_OVERHEAD, PIECE_OVERHEAD, kept_codec, memory_bytes
-from framefeed.cache._demand import Gathering, Outlook, outlook, scattered
+from framefeed.cache._choosing import FRAME_OVERHEAD, RUN_OVERHEAD, find_stored_codec, memory_bytes
+from framefeed.cache._demand import Gathering, PlanDemand, outlook, scatter
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache._keys import Form
 from framefeed.cache._state import AUTO
-from framefeed.cache.codecs._auto import CodecFigures, Conditions, choose_codec
+from framefeed.cache.codecs._auto import CodecFigures, Conditions, choose_codec, measure_codec
 from framefeed.cache.codecs._codec import FrameCodec
-from framefeed.cache.codecs._registry import codec_for, codec_named, exact_codecs
-from framefeed.cache.prefill._sampling import Decoded, Sampler, converting_seconds, measured
+from framefeed.cache.codecs._registry import codec_named, exact_codecs, find_codec_for
+from framefeed.cache.prefill._sampling import SampleCounts, Sampler, measure_conversion
 from framefeed.decode import Decoder, PlaneLayout, as_decoder
 from framefeed.errors import FrameNotFound, MediaError, TimeUnavailable
 from framefeed.media import Limits, MediaSource
@@ -29,44 +26,43 @@ from framefeed.parallel import resource_exhausted, thread_budget
 from framefeed.plan import EpochPlan
 
 LOOKED_UP_CLIPS = 512
-"""Clips of an epoch that are looked up at most, in about a second: the share is then known to 5 % or better."""
+"""Most clips of an epoch that are looked up, in about a second: the share is then known to 5 % or better."""
 
 
 def share_found(plan: EpochPlan, cache: FrameCache, inner: Decoder) -> float:
-    """Look up which share of the frames of an epoch a cache has, from 0 to 1; nothing is decoded.
+    """Estimate the share of the frames of an epoch that a cache has, from 0 to 1; nothing is decoded.
 
     Args:
-        plan: At the epoch. In a long one, clips from all over it are looked up.
-        cache: That has some of its frames.
-        inner: The decoder that makes the frames which the cache does not have.
+        plan: The plan at the epoch. Of a long one, a sample of clips is looked up.
+        cache: The cache.
+        inner: Decoder of the frames that the cache lacks.
 
     Raises:
-        ResourceExhausted: Something ran out.
+        ResourceExhausted: A resource ran out.
     """
     count = min(len(plan), LOOKED_UP_CLIPS)
     decoder = cache.decoder(inner, cache.form_for(plan))
-    wanted = found = 0
-    for number in scattered(count):
+    num_frames = num_missing = 0
+    for number in scatter(count):
         position = number * len(plan) // count
         try:
             request, index = plan[position], plan.catalog.frame_index(plan.row_at(position))
             source = MediaSource.of(plan.catalog.source(plan.row_at(position)))
-            lacks = decoder.lacks(source, index, request.storable, request.output)
+            missing = decoder.find_missing(source, index, request.storable, request.output)
         except (FrameNotFound, TimeUnavailable, MediaError, OSError):
             continue  # The clip fails in the epoch too, and delivers no frames.
-        wanted += len(lacks)
-        found += len(lacks) - int(lacks.sum())
-    return found / max(1, wanted)
+        num_frames += len(missing)
+        num_missing += int(missing.sum())
+    return (num_frames - num_missing) / max(1, num_frames)
 
 
 SAMPLED_CLIPS = 24
 CLIP_SECONDS = 240e-6
-"""Of planning, looking up and delivering or storing a clip, in Python, so that threads do not share it (two x86-64
-cores)."""
-_MOST_CLIPS = 1 / CLIP_SECONDS
+"""Time in Python to plan, look up and deliver or store a clip; threads do not share it (on two x86-64 cores)."""
+_MAX_CLIPS_PER_SECOND = 1 / CLIP_SECONDS
 _GROUP_BYTES = 256 << 20
 _NO_CACHE = "no cache"
-_ASKED = "the codec that was given"
+_GIVEN = "the codec that was given"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +113,8 @@ class Room:
         bounds += [] if self.free_bytes is None else [self.free_bytes + self.bytes_there]
         return min(bounds, default=None)
 
-    def lacks(self, nbytes: int) -> str:
-        """Say why a cache of this size does not fit; empty if it fits."""
+    def explain_lack(self, nbytes: int) -> str:
+        """Explain why a cache of this size does not fit; empty if it fits."""
         if self.max_bytes is not None and nbytes > self.max_bytes:
             return f"more than max_bytes, {readable_bytes(self.max_bytes)}"
         if self.most_bytes is not None and nbytes > self.most_bytes:
@@ -142,14 +138,14 @@ class CacheEstimate:
         sampled_frames: Frames that each codec stored and read.
     """
 
-    outlook: Outlook
+    outlook: PlanDemand
     form: Form
     codecs: tuple[CodecEstimate, ...]
     codec: str
     reason: str
     decode_clips_per_second: float
     room: Room
-    sample: Decoded
+    sample: SampleCounts
     sampled_frames: int
 
     @property
@@ -162,20 +158,20 @@ class CacheEstimate:
         """Whether all frames of the plan fit; if epochs have different frames, those of all epochs together."""
         if self.chosen is None:
             return True
-        return self.bytes_at_most is not None and not self.room.lacks(self.bytes_at_most)
+        return self.bytes_at_most is not None and not self.room.explain_lack(self.bytes_at_most)
 
     @property
     def bytes_at_most(self) -> int | None:
         """Size of a cache that has the frames of all epochs, with the codec to use; None if there is no limit."""
         if self.chosen is None:
             return None
-        found, nbytes = self.outlook, self.chosen.nbytes
-        if not found.varies:
+        demand, nbytes = self.outlook, self.chosen.nbytes
+        if not demand.varies:
             return nbytes
-        return None if found.frames_at_most is None else round(nbytes / max(1, found.frames) * found.frames_at_most)
+        return None if demand.frames_at_most is None else round(nbytes / max(1, demand.frames) * demand.frames_at_most)
 
     def __str__(self) -> str:
-        return "\n".join([_wanted(self), *_table(self), *_remarks(self)])
+        return "\n".join([_describe_demand(self), *_make_table(self), *_list_remarks(self)])
 
 
 def estimate(
@@ -221,102 +217,104 @@ def estimate(
     inner = as_decoder(backend, limits)
     cache.decoder_for(plan, inner, epochs)
     form = cache.form_for(plan)
-    found = outlook(plan, epochs, Gathering(form == "output", _GROUP_BYTES))
-    room = _room(cache, thread_budget().threads if workers == "auto" else max(1, workers))
+    demand = outlook(plan, epochs, Gathering(form == "output", _GROUP_BYTES))
+    room = _measure_room(cache, thread_budget().threads if workers == "auto" else max(1, workers))
     sampler = Sampler(plan, inner, form)
+    figures: list[CodecFigures] = []
+    reason = ""
     try:
         if room.frames_there and len(plan):
             ends = {0, epochs - 1}
             share = sum(share_found(plan.with_epoch(plan.epoch + number), cache, inner) for number in ends) / len(ends)
             room = replace(room, share_there=share)
-        figures, reason = _measured(sampler, cache, clips if len(plan) else 0)
+        if len(plan):
+            sampler.decode_clips(clips)
+        if sampler.frames:
+            candidates, reason = _find_candidates(cache, sampler.frames[0].layout)
+            samples = [(frame.layout, frame.planes) for frame in sampler.frames]
+            figures = [measure_codec(codec, samples) for codec in candidates]
+            sampler.counts.convert_seconds = measure_conversion(sampler.frames)
     except MemoryError as error:
         raise resource_exhausted("memory", cache.path, "estimate") from error
-    return estimated(found, form, (sampler.decoded, figures), room, reason)
+    return scale_up(demand, form, sampler.counts, figures, room, reason)
 
 
-def _measured(sampler: Sampler, cache: FrameCache, clips: int) -> tuple[list[CodecFigures], str]:
-    """Decode clips and store their frames with each codec in question; give figures, and why there is no choice."""
-    if clips:
-        sampler.take(clips)
-    frames = sampler.frames
-    if not frames:
-        return [], ""
-    candidates, reason = _candidates(cache, frames[0].layout)
-    figures = [measured(codec, frames) for codec in candidates]
-    sampler.decoded.convert_seconds = converting_seconds(frames)
-    return figures, reason
-
-
-def estimated(
-    found: Outlook, form: Form, sample: tuple[Decoded, Sequence[CodecFigures]], room: Room, reason: str = ""
+def scale_up(
+    demand: PlanDemand,
+    form: Form,
+    sample: SampleCounts,
+    figures: Sequence[CodecFigures],
+    room: Room,
+    reason: str = "",
 ) -> CacheEstimate:
     """Scale the measurements of a sample up to a plan; pure.
 
     Args:
-        found: Clips and frames of the plan.
+        demand: Clips and frames of the plan.
         form: Form in which frames are stored.
-        sample: Times of decoding, and the measurements of each codec.
+        sample: Counts and times of decoding.
+        figures: Measurements of each codec.
         room: Memory, disk space and threads.
-        reason: Why only one codec comes into question; empty if there is a choice.
+        reason: Why only one codec was measured; empty if there is a choice.
     """
-    decoded, figures = sample
-    clip_frames = found.clip_frames / max(1, found.clips)
-    decoding = found.pictures * decoded.fill_seconds / max(1, decoded.pictures)
-    decoding_cpu = found.pictures * decoded.fill_cpu_seconds / max(1, decoded.pictures)
-    planning = found.clips * CLIP_SECONDS
+    clip_frames = demand.clip_frames / max(1, demand.clips)
+    decoding = demand.pictures * sample.fill_seconds / max(1, sample.pictures)
+    decoding_cpu = demand.pictures * sample.fill_cpu_seconds / max(1, sample.pictures)
+    planning = demand.clips * CLIP_SECONDS
     codecs = []
     for each in figures:
-        a_frame = each.stored_bytes / each.num_frames + FRAME_OVERHEAD
-        reading = (each.read_seconds / each.num_frames + decoded.convert_seconds) * clip_frames
-        storing = each.write_seconds / each.num_frames * found.frames
+        bytes_per_frame = each.stored_bytes / each.num_frames + FRAME_OVERHEAD
+        reading = (each.read_seconds / each.num_frames + sample.convert_seconds) * clip_frames
+        storing = each.write_seconds / each.num_frames * demand.frames
         codecs.append(
             CodecEstimate(
                 codec=each.codec,
-                nbytes=round(found.frames * a_frame + found.pieces * PIECE_OVERHEAD),
+                nbytes=round(demand.frames * bytes_per_frame + demand.pieces * RUN_OVERHEAD),
                 build_seconds=(decoding + storing) / room.workers + planning,
                 build_cpu_seconds=decoding_cpu + storing + planning,
-                clips_per_second=min(room.workers / (reading + CLIP_SECONDS), _MOST_CLIPS),
+                clips_per_second=min(room.workers / (reading + CLIP_SECONDS), _MAX_CLIPS_PER_SECOND),
             )
         )
-    codec, why = _choice(figures, found.frames, room)
-    a_clip = decoded.decode_seconds / max(1, decoded.clip_frames) * clip_frames
+    codec, why = _choose(figures, demand.frames, room)
+    seconds_per_clip = sample.decode_seconds / max(1, sample.clip_frames) * clip_frames
     return CacheEstimate(
-        outlook=found,
+        outlook=demand,
         form=form,
         codecs=tuple(codecs),
         codec=codec,
         reason=f"{codec}: {reason}" if reason and codec else why,
-        decode_clips_per_second=min(room.workers / (a_clip + CLIP_SECONDS), _MOST_CLIPS) if a_clip else 0.0,
+        decode_clips_per_second=min(room.workers / (seconds_per_clip + CLIP_SECONDS), _MAX_CLIPS_PER_SECOND)
+        if seconds_per_clip
+        else 0.0,
         room=room,
-        sample=decoded,
+        sample=sample,
         sampled_frames=figures[0].num_frames if figures else 0,
     )
 
 
-def _choice(figures: Sequence[CodecFigures], num_frames: int, room: Room) -> tuple[str, str]:
-    """Label of the codec to use, and why."""
+def _choose(figures: Sequence[CodecFigures], num_frames: int, room: Room) -> tuple[str, str]:
+    """Choose the codec to use; return (its label, reason)."""
     if not figures:
         return "", "no frame could be measured"
     first = figures[0]
     if len(figures) == 1:
-        return first.codec, f"{first.codec}: {_ASKED}"
+        return first.codec, f"{first.codec}: {_GIVEN}"
     raw_bytes = round(first.raw_bytes / first.num_frames * num_frames)
     choice = choose_codec(figures, Conditions(raw_bytes, room.most_bytes, room.memory_bytes))
     return choice.codec, choice.reason
 
 
-def _candidates(cache: FrameCache, layout: PlaneLayout) -> tuple[list[FrameCodec], str]:
-    """The codec that was asked for, or that such frames have already, and why; else all that are exact and here."""
+def _find_candidates(cache: FrameCache, layout: PlaneLayout) -> tuple[list[FrameCodec], str]:
+    """Return the codecs to measure: the given one or that of stored frames, with the reason, else all exact ones."""
     if cache.options.codec != AUTO:
-        return [codec_for(codec_named(cache.options.codec), layout)], _ASKED
-    kept = kept_codec(layout, cache.info().kinds)
-    if kept is not None:
-        return [kept], "the cache already has such frames with this codec"
+        return [find_codec_for(codec_named(cache.options.codec), layout)], _GIVEN
+    stored_with = find_stored_codec(layout, cache.info().kinds)
+    if stored_with is not None:
+        return [stored_with], "the cache already has such frames with this codec"
     return exact_codecs({layout}), ""
 
 
-def _room(cache: FrameCache, workers: int) -> Room:
+def _measure_room(cache: FrameCache, workers: int) -> Room:
     info = cache.info()
     folder = Path(cache.path)
     while not folder.exists():
@@ -332,21 +330,29 @@ def _room(cache: FrameCache, workers: int) -> Room:
 # --- in words -----------------------------------------------------------------------------------------
 
 
-def _wanted(of: CacheEstimate) -> str:
-    found = of.outlook
-    what = "after crop and resize" if of.form == "output" else "as whole pictures"
-    clips, frames = counted(found.clips, "clip"), counted(found.frames, "different frame")
-    return f"{clips} {'needs' if found.clips == 1 else 'need'} {frames}, stored {what}:"
+def _describe_demand(estimate: CacheEstimate) -> str:
+    demand = estimate.outlook
+    form = "after crop and resize" if estimate.form == "output" else "as whole pictures"
+    clips, frames = counted(demand.clips, "clip"), counted(demand.frames, "different frame")
+    return f"{clips} {'needs' if demand.clips == 1 else 'need'} {frames}, stored {form}:"
 
 
-def _table(of: CacheEstimate) -> list[str]:
+def _make_table(estimate: CacheEstimate) -> list[str]:
     rows = [("", "a frame", "on disk", "CPU to build", "then clips/s, at most")]
-    for each in of.codecs:
-        a_frame = readable_bytes(each.nbytes / max(1, of.outlook.frames))
-        mark = "> " if each.codec == of.codec else "  "
-        speed = _speed(each.clips_per_second)
-        rows.append((mark + each.codec, a_frame, readable_bytes(each.nbytes), _duration(each.build_cpu_seconds), speed))
-    rows.append((f"  {_NO_CACHE}", "", "", "", _speed(of.decode_clips_per_second)))
+    for each in estimate.codecs:
+        frame_size = readable_bytes(each.nbytes / max(1, estimate.outlook.frames))
+        mark = "> " if each.codec == estimate.codec else "  "
+        speed = _format_speed(each.clips_per_second)
+        rows.append(
+            (
+                mark + each.codec,
+                frame_size,
+                readable_bytes(each.nbytes),
+                _format_duration(each.build_cpu_seconds),
+                speed,
+            )
+        )
+    rows.append((f"  {_NO_CACHE}", "", "", "", _format_speed(estimate.decode_clips_per_second)))
     first, *others = (max(map(len, column)) for column in zip(*rows, strict=True))
     lines = []
     for name, *cells in rows:
@@ -355,34 +361,39 @@ def _table(of: CacheEstimate) -> list[str]:
     return lines
 
 
-def _remarks(of: CacheEstimate) -> list[str]:
-    found, done, chosen = of.outlook, of.sample, of.chosen
-    what = f"{counted(of.sampled_frames, 'frame')} of {counted(done.clips, 'clip')}"
-    workers = counted(of.room.workers, "worker")
-    lines = [f"measured on {what}; clips/s with {workers}, all frames in the cache and its files in memory"]
-    lines += _limit(of)
-    if of.room.frames_there:
-        held = counted(of.room.frames_there, "frame")
-        lines.append(f"the cache has {held} already; those that this plan needs are not decoded again")
-    if done.failed:
-        lines.append(f"{done.failed:,} of {done.failed + done.clips:,} sampled clips cannot be decoded: {done.error}")
+def _list_remarks(estimate: CacheEstimate) -> list[str]:
+    sample, chosen = estimate.sample, estimate.chosen
+    measured = f"{counted(estimate.sampled_frames, 'frame')} of {counted(sample.clips, 'clip')}"
+    workers = counted(estimate.room.workers, "worker")
+    lines = [f"measured on {measured}; clips/s with {workers}, all frames in the cache and its files in memory"]
+    lines += _explain_limit(estimate)
+    if estimate.room.frames_there:
+        cached = counted(estimate.room.frames_there, "frame")
+        lines.append(f"the cache has {cached} already; those that this plan needs are not decoded again")
+    if sample.failed:
+        clips = sample.failed + sample.clips
+        lines.append(f"{sample.failed:,} of {clips:,} sampled clips cannot be decoded: {sample.error}")
     if chosen is None:
         return lines
-    lacks, size = of.room.lacks(chosen.nbytes), readable_bytes(chosen.nbytes)
-    fits = f"do not fit: {size} is {lacks}" if lacks else f"fit: {size}"
-    lines += [of.reason, _building(of, chosen), f"the frames of these clips {fits}"]
-    return [*lines, f"each epoch needs other frames: {_all(of)}"] if found.varies else lines
+    lack, size = estimate.room.explain_lack(chosen.nbytes), readable_bytes(chosen.nbytes)
+    fits = f"do not fit: {size} is {lack}" if lack else f"fit: {size}"
+    lines += [estimate.reason, _describe_build(estimate, chosen), f"the frames of these clips {fits}"]
+    return (
+        [*lines, f"each epoch needs other frames: {_describe_all_epochs(estimate)}"]
+        if estimate.outlook.varies
+        else lines
+    )
 
 
-def _limit(of: CacheEstimate) -> list[str]:
-    """Explain the highest speed that is shown, if it is shown."""
-    if not any(each.clips_per_second == _MOST_CLIPS for each in of.codecs):
+def _explain_limit(estimate: CacheEstimate) -> list[str]:
+    """Explain the highest speed of the table, if it occurs there."""
+    if not any(each.clips_per_second == _MAX_CLIPS_PER_SECOND for each in estimate.codecs):
         return []
     lines = [
-        f"{_speed(_MOST_CLIPS)} clips/s is the limit of this estimate: to plan and deliver a clip takes at least "
-        f"{1e3 * CLIP_SECONDS:.2f} ms in Python, in one worker at a time"
+        f"{_format_speed(_MAX_CLIPS_PER_SECOND)} clips/s is the limit of this estimate: to plan and deliver a clip "
+        f"takes at least {1e3 * CLIP_SECONDS:.2f} ms in Python, in one worker at a time"
     ]
-    if of.decode_clips_per_second == _MOST_CLIPS:
+    if estimate.decode_clips_per_second == _MAX_CLIPS_PER_SECOND:
         lines.append(
             "no cache reaches this limit too, so these clips cannot show what a cache gains: estimate a plan of longer "
             "clips"
@@ -390,32 +401,33 @@ def _limit(of: CacheEstimate) -> list[str]:
     return lines
 
 
-def _building(of: CacheEstimate, chosen: CodecEstimate) -> str:
-    if of.room.share_there == 1:
+def _describe_build(estimate: CacheEstimate, chosen: CodecEstimate) -> str:
+    if estimate.room.share_there == 1:
         return "all frames of these clips are in the cache already: a build has nothing to store"
-    workers = counted(of.room.workers, "worker")
+    workers = counted(estimate.room.workers, "worker")
+    cpu_time, time = _format_duration(chosen.build_cpu_seconds), _format_duration(chosen.build_seconds)
     return (
-        f"to build with {chosen.codec}: about {_duration(chosen.build_cpu_seconds)} of CPU time; with {workers} about "
-        f"{_duration(chosen.build_seconds)}, longer if other programs use the processor"
+        f"to build with {chosen.codec}: about {cpu_time} of CPU time; with {workers} about {time}, longer if other "
+        "programs use the processor"
     )
 
 
-def _all(of: CacheEstimate) -> str:
-    """Say how many frames all epochs together need, and whether they fit."""
-    frames, nbytes = of.outlook.frames_at_most, of.bytes_at_most
+def _describe_all_epochs(estimate: CacheEstimate) -> str:
+    """Describe the frames that all epochs together need, and whether they fit."""
+    frames, nbytes = estimate.outlook.frames_at_most, estimate.bytes_at_most
     if frames is None or nbytes is None:
         return "their number has no limit, so no cache can hold them all"
-    lacks = of.room.lacks(nbytes)
+    lack = estimate.room.explain_lack(nbytes)
     size = f"all epochs together need up to {counted(frames, 'frame')}, {readable_bytes(nbytes)}"
-    return f"{size}: they do not fit, because this is {lacks}" if lacks else f"{size}: they fit too"
+    return f"{size}: they do not fit, because this is {lack}" if lack else f"{size}: they fit too"
 
 
-def _speed(clips_per_second: float) -> str:
-    """Write three digits: an estimate is not worth more."""
+def _format_speed(clips_per_second: float) -> str:
+    """Format three digits, the precision of an estimate."""
     return f"{float(f'{clips_per_second:.3g}'):,.12g}"
 
 
-def _duration(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     if seconds < 100:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:,.1f} h"

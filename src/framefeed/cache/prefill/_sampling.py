@@ -1,4 +1,4 @@
-"""A few clips of a plan, decoded for real, their frames stored and read with each codec: what an estimate rests on."""
+"""Decode a sample of a plan's clips for an estimate, and measure the times."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from typing import Any, Self, cast
 import numpy as np
 
 from framefeed._arrays import IntArray
-from framefeed.cache._caching import without_planes
-from framefeed.cache._demand import scattered
+from framefeed.cache._caching import planes_error
+from framefeed.cache._demand import scatter
 from framefeed.cache._keys import Form
-from framefeed.cache.codecs._auto import CodecFigures, measure_codec
-from framefeed.cache.codecs._codec import FrameCodec
 from framefeed.decode import (
     ClipSlot,
     DecodeCounts,
@@ -36,14 +34,14 @@ from framefeed.media import MediaSource
 from framefeed.plan import DecodeRequest, EpochPlan, OutputSpec
 
 MAX_FRAMES = 512
-"""Frames that are decoded about at most."""
+"""Most frames that are decoded, about."""
 MAX_SECONDS = 5.0
-"""Of decoding; of what is left out then, there is some everywhere in the plan."""
+"""Of decoding; the clips decoded until then are spread over the plan."""
 MAX_BYTES = 48 << 20
-"""Weight of the frames that every codec stores and reads; all of them together take a few seconds."""
+"""Of the frames that every codec stores and reads; all codecs together take a few seconds."""
 _NEIGHBOURS = 16
-"""Clips of one frame each that follow each other are decoded together, as in a batch."""
-_LEAST_BLOCKS = 4
+"""So many neighbouring clips of one frame are decoded together, as in a batch."""
+_MIN_BLOCKS = 4
 _ROUNDS = 2
 
 
@@ -54,28 +52,28 @@ class SampledFrame:
     Attributes:
         layout: Of its bytes.
         planes: The bytes, uint8 [layout.nbytes].
-        write: Makes its pixels from planes that were read; None where they are the pixels.
+        convert: Converts planes to the requested pixels; None if the planes are the pixels.
     """
 
     layout: PlaneLayout
     planes: Pixels
-    write: Callable[[Pixels], None] | None
+    convert: Callable[[Pixels], None] | None
 
 
 @dataclass(slots=True)
-class Decoded:
-    """What decoding the sample took, in one thread.
+class SampleCounts:
+    """Counts and times of decoding the sample, in one thread.
 
     Attributes:
-        clips: That could be decoded.
-        failed: That could not.
+        clips: Decoded clips.
+        failed: Clips that could not be decoded.
         error: The first reason why not.
         clip_frames: Frames of the decoded clips, repeats included.
-        decode_seconds: To the pixels that the plan wants, as a loader does it.
-        fill_seconds: To what is stored.
-        pictures: That came out of the decoder while ``fill_seconds`` passed.
-        fill_cpu_seconds: Of the processor, by this thread, while ``fill_seconds`` passed.
-        convert_seconds: To make the plan's pixels of one frame that is stored as planes.
+        decode_seconds: Time to decode the requested pixels, as a loader does.
+        fill_seconds: Time to decode the frames as they are stored.
+        pictures: Pictures decoded in ``fill_seconds``.
+        fill_cpu_seconds: CPU time of this thread in ``fill_seconds``.
+        convert_seconds: Time to convert one frame that is stored as planes to the requested pixels.
     """
 
     clips: int = 0
@@ -88,7 +86,7 @@ class Decoded:
     fill_cpu_seconds: float = 0.0
     convert_seconds: float = 0.0
 
-    def __iadd__(self, other: Decoded) -> Self:
+    def __iadd__(self, other: SampleCounts) -> Self:
         self.clips += other.clips
         self.clip_frames += other.clip_frames
         self.decode_seconds += other.decode_seconds
@@ -97,8 +95,8 @@ class Decoded:
         self.fill_cpu_seconds += other.fill_cpu_seconds
         return self
 
-    def fail(self, clips: int, error: Exception) -> None:
-        """Note that clips cannot be decoded."""
+    def add_failure(self, clips: int, error: Exception) -> None:
+        """Count clips that cannot be decoded."""
         self.failed += clips
         self.error = self.error or f"{type(error).__name__}: {error}"
 
@@ -107,12 +105,12 @@ class Sampler:
     """Decodes a few clips of a plan.
 
     Args:
-        plan: Which clips.
-        decoder: That decodes.
-        form: In which frames would be stored.
+        plan: The plan.
+        decoder: Decodes the clips.
+        form: Form in which frames would be stored.
 
     Attributes:
-        decoded: What that took.
+        counts: Counts and times.
         frames: Some of the frames.
     """
 
@@ -120,35 +118,35 @@ class Sampler:
         self._plan = plan
         self._decoder = decoder
         self._form = form
-        self.decoded = Decoded()
+        self.counts = SampleCounts()
         self.frames: list[SampledFrame] = []
         self._seen = 0
         self._step = 1
 
-    def take(self, clips: int) -> None:
-        """Decode about so many clips, or groups of neighbours, from all over the plan."""
-        for positions in _blocks(self._plan, clips):
-            for row, requests in self._requests(positions).items():
+    def decode_clips(self, clips: int) -> None:
+        """Decode about so many clips, or groups of neighbours, spread over the plan."""
+        for positions in _choose_blocks(self._plan, clips):
+            for row, requests in self._make_requests(positions).items():
                 try:
-                    self._take(row, requests)
+                    self._decode(row, requests)
                 except (MediaError, OSError) as error:
-                    self.decoded.fail(len(requests), error)
-            if self.decoded.decode_seconds > MAX_SECONDS:
+                    self.counts.add_failure(len(requests), error)
+            if self.counts.decode_seconds > MAX_SECONDS:
                 break
 
-    def _requests(self, positions: range) -> dict[int, list[DecodeRequest]]:
-        found: dict[int, list[DecodeRequest]] = {}
+    def _make_requests(self, positions: range) -> dict[int, list[DecodeRequest]]:
+        by_row: dict[int, list[DecodeRequest]] = {}
         for position in positions:
             try:
                 request = self._plan[position]
             except (FrameNotFound, TimeUnavailable) as error:
-                self.decoded.fail(1, error)
+                self.counts.add_failure(1, error)
             else:
-                found.setdefault(self._plan.row_at(position), []).append(request)
-        return found
+                by_row.setdefault(self._plan.row_at(position), []).append(request)
+        return by_row
 
     def _keep(self, frame: SampledFrame) -> None:
-        """Keep one of so many frames that all that are kept are bounded, and from everywhere."""
+        """Keep every n-th frame, and double n when the kept frames become too large."""
         self._seen += 1
         if self._seen % self._step:
             return
@@ -157,107 +155,101 @@ class Sampler:
             self._step *= 2
             self.frames = self.frames[1::2]
 
-    def _take(self, row: int, requests: Sequence[DecodeRequest]) -> None:
+    def _decode(self, row: int, requests: Sequence[DecodeRequest]) -> None:
         catalog = self._plan.catalog
         source, index = MediaSource.of(catalog.source(row)), catalog.frame_index(row)
         requests = [request for request in requests if len(request.storable)]
         if self._form == "output":
-            self._take_outputs(source, index, [_slot(request, index) for request in requests])
+            self._decode_outputs(source, index, [_make_slot(request, index) for request in requests])
         elif gives_frames(self._decoder, index):
-            self._take_planes(source, index, requests)
+            self._decode_planes(source, index, requests)
         else:
-            raise without_planes(self._decoder)
+            raise planes_error(self._decoder)
 
-    def _take_outputs(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> None:
+    def _decode_outputs(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> None:
         begin, cpu_begin = perf_counter(), thread_time()
         report = self._decoder.decode(source, index, slots)
         seconds, cpu_seconds = perf_counter() - begin, thread_time() - cpu_begin
         good = [slot for slot, error in zip(slots, report.errors, strict=True) if error is None]
         for error in filter(None, report.errors):
-            self.decoded.fail(1, error)
+            self.counts.add_failure(1, error)
         for slot in good:
             layout = output_layout(slot.output, *index.stream.displayed)
             for frame in slot.out:
                 self._keep(SampledFrame(layout, frame.reshape(-1).copy(), None))
         if good:
             frames = sum(len(slot.indices) for slot in good)
-            self.decoded += Decoded(
+            self.counts += SampleCounts(
                 len(good), 0, None, frames, seconds, seconds, report.counts.frames_decoded, cpu_seconds
             )
 
-    def _take_planes(self, source: MediaSource, index: FrameIndex, requests: Sequence[DecodeRequest]) -> None:
-        clips = [_shortened(request.storable) for request in requests]
-        forms = {
+    def _decode_planes(self, source: MediaSource, index: FrameIndex, requests: Sequence[DecodeRequest]) -> None:
+        clips = [_limit_length(request.storable) for request in requests]
+        outputs = {
             ordinal: request.output for request, clip in zip(requests, clips, strict=True) for ordinal in clip.tolist()
         }
-        counts, came = DecodeCounts(), set[int]()
-        begin, cpu_begin, converting, cpu_converting = perf_counter(), thread_time(), 0.0, 0.0
-        for ordinal, picture in cast("FrameStream", self._decoder).frames(source, index, sorted(forms), counts):
-            came.add(ordinal)
+        counts, decoded = DecodeCounts(), set[int]()
+        begin, cpu_begin, convert_seconds, cpu_convert_seconds = perf_counter(), thread_time(), 0.0, 0.0
+        for ordinal, picture in cast("FrameStream", self._decoder).frames(source, index, sorted(outputs), counts):
+            decoded.add(ordinal)
             layout = layout_of(picture)
             planes = np.empty(layout.nbytes, dtype=np.uint8)
             copy_planes(picture, planes)
-            between, cpu_between = perf_counter(), thread_time()
-            write = _converter(layout, (index, picture_name(source, int(index.frame_packet[ordinal]))), forms[ordinal])
-            write(planes)
-            self._keep(SampledFrame(layout, planes, write))
-            converting += perf_counter() - between
-            cpu_converting += thread_time() - cpu_between
-        seconds, cpu_seconds = perf_counter() - begin, thread_time() - cpu_begin - cpu_converting
-        good = [clip for clip in clips if came.issuperset(clip.tolist())]
+            convert_begin, cpu_convert_begin = perf_counter(), thread_time()
+            name = picture_name(source, int(index.frame_packet[ordinal]))
+            convert = _make_converter(layout, index, name, outputs[ordinal])
+            convert(planes)
+            self._keep(SampledFrame(layout, planes, convert))
+            convert_seconds += perf_counter() - convert_begin
+            cpu_convert_seconds += thread_time() - cpu_convert_begin
+        seconds, cpu_seconds = perf_counter() - begin, thread_time() - cpu_begin - cpu_convert_seconds
+        good = [clip for clip in clips if decoded.issuperset(clip.tolist())]
         if len(good) < len(clips):
             message = f"{source.name}: the decoder gives no frames of this clip"
-            self.decoded.fail(len(clips) - len(good), CorruptMedia(message))
+            self.counts.add_failure(len(clips) - len(good), CorruptMedia(message))
         if good:
             frames = sum(map(len, good))
-            self.decoded += Decoded(
-                len(good), 0, None, frames, seconds, seconds - converting, counts.frames_decoded, cpu_seconds
+            self.counts += SampleCounts(
+                len(good), 0, None, frames, seconds, seconds - convert_seconds, counts.frames_decoded, cpu_seconds
             )
 
 
-def measured(codec: FrameCodec, frames: Sequence[SampledFrame]) -> CodecFigures:
-    """Store frames with one codec and read them, as it is done where a cache chooses for itself."""
-    return measure_codec(codec, [(frame.layout, frame.planes) for frame in frames])
-
-
-def converting_seconds(frames: Sequence[SampledFrame]) -> float:
-    """Measure what it takes, whatever the codec, to make the plan's pixels of one frame that was read."""
+def measure_conversion(frames: Sequence[SampledFrame]) -> float:
+    """Measure the seconds to convert one frame to the requested pixels."""
     rounds = []
     for _ in range(_ROUNDS):
         begin = thread_time()
         for frame in frames:
-            if frame.write is not None:
-                frame.write(frame.planes)
+            if frame.convert is not None:
+                frame.convert(frame.planes)
         rounds.append(thread_time() - begin)
     return min(rounds) / len(frames)
 
 
-def _blocks(plan: EpochPlan, clips: int) -> list[range]:
-    """Choose ranges of neighbours all over the plan, in an order in which each few of them lie apart."""
+def _choose_blocks(plan: EpochPlan, clips: int) -> list[range]:
+    """Choose ranges of neighbours in the whole plan; any few consecutive ones lie far apart."""
     frames = plan.frames_per_clip or 1
     together = _NEIGHBOURS if frames == 1 else plan.options.clips_per_video
-    length = max(1, min(together, len(plan), MAX_FRAMES // (_LEAST_BLOCKS * frames)))
-    most = max(_LEAST_BLOCKS, MAX_FRAMES // (length * frames))
+    length = max(1, min(together, len(plan), MAX_FRAMES // (_MIN_BLOCKS * frames)))
+    most = max(_MIN_BLOCKS, MAX_FRAMES // (length * frames))
     count = max(1, min(clips, most, len(plan) // length))
-    firsts = [number * (len(plan) - length) // max(1, count - 1) for number in scattered(count)]
+    firsts = [number * (len(plan) - length) // max(1, count - 1) for number in scatter(count)]
     return [range(first, first + length) for first in firsts]
 
 
-def _slot(request: DecodeRequest, index: FrameIndex) -> ClipSlot:
-    ordinals = _shortened(request.storable)
+def _make_slot(request: DecodeRequest, index: FrameIndex) -> ClipSlot:
+    ordinals = _limit_length(request.storable)
     shape = request.output.shape(*index.stream.displayed)
     return ClipSlot(ordinals, request.output, np.empty((len(ordinals), *shape), dtype=np.uint8))
 
 
-def _shortened(ordinals: IntArray) -> IntArray:
-    return ordinals[: MAX_FRAMES // _LEAST_BLOCKS]
+def _limit_length(ordinals: IntArray) -> IntArray:
+    return ordinals[: MAX_FRAMES // _MIN_BLOCKS]
 
 
-def _converter(layout: PlaneLayout, of: tuple[FrameIndex, str], output: OutputSpec) -> Callable[[Pixels], None]:
-    index, name = of
-
-    def write(planes: Pixels) -> None:
+def _make_converter(layout: PlaneLayout, index: FrameIndex, name: str, output: OutputSpec) -> Callable[[Pixels], None]:
+    def convert(planes: Pixels) -> None:
         out: Any = np.empty(output.shape(*index.stream.displayed), dtype=np.uint8)
         writer_of(picture_of(layout, planes), index, name)(output, out)
 
-    return write
+    return convert

@@ -1,4 +1,4 @@
-"""Looking at everything that is stored: how much it is, and whether it is what was stored."""
+"""Count and verify everything that is stored."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from framefeed.cache.store._format import (
     Verified,
     frame_seed,
 )
-from framefeed.cache.store._index import KnownSegments
+from framefeed.cache.store._index import SegmentIndex
 from framefeed.cache.store._segment import read_directory
 from framefeed.parallel import shortage_in
 
-_PIECE_BYTES = 1 << 20
+_CHUNK_BYTES = 1 << 20
 
 
-def look_at(folder: Folder, known: KnownSegments, max_bytes: int | None) -> StoreInfo:
-    """Count what is in a folder."""
+def count_contents(folder: Folder, segments: SegmentIndex, max_bytes: int | None) -> StoreInfo:
+    """Count the contents of a folder."""
     num_segments = num_frames = stored_bytes = raw_bytes = 0
     kinds: dict[Kind, tuple[int, int]] = {}
     descriptions: dict[str, str] = {}
-    for number, _ in known.sealed():
-        directory = known.directory(number)
+    for number, _ in segments.sealed():
+        directory = segments.directory(number)
         if directory is None:
             continue
         is_frame = directory.rows["kind"] != NO_FRAME
@@ -48,7 +48,7 @@ def look_at(folder: Folder, known: KnownSegments, max_bytes: int | None) -> Stor
         for kind, count, nbytes in zip(directory.kinds, counts, sizes, strict=True):
             before = kinds.get(kind, (0, 0))
             kinds[kind] = (before[0] + count, before[1] + int(nbytes))
-        _describe(known, number, directory.rows[~is_frame], descriptions)
+        _describe(segments, number, directory.rows[~is_frame], descriptions)
     try:
         bytes_on_disk, (_, parts) = folder.bytes_on_disk(), folder.names()
     except OSError as error:
@@ -64,16 +64,16 @@ def look_at(folder: Folder, known: KnownSegments, max_bytes: int | None) -> Stor
         raw_bytes=raw_bytes,
         kinds=kinds,
         descriptions=descriptions,
-        refused=dict(known.refused),
+        refused=dict(segments.refused),
         unfinished=sorted(parts),
     )
 
 
-def _describe(known: KnownSegments, segment: int, rows: Rows, descriptions: dict[str, str]) -> None:
-    descriptor = known.descriptor(segment)
+def _describe(segments: SegmentIndex, segment: int, rows: Rows, descriptions: dict[str, str]) -> None:
+    descriptor = segments.descriptor(segment)
     for row in rows:
         key = _key(row)
-        if descriptor is None or key.hex() in descriptions or row["nbytes"] > _PIECE_BYTES:
+        if descriptor is None or key.hex() in descriptions or row["nbytes"] > _CHUNK_BYTES:
             continue
         try:
             text = os.pread(descriptor.number, int(row["nbytes"]), int(row["offset"]))
@@ -85,17 +85,17 @@ def _describe(known: KnownSegments, segment: int, rows: Rows, descriptions: dict
             descriptions[key.hex()] = text.decode(errors="replace")
 
 
-def check_all(known: KnownSegments, progress: Callable[[int], object] | None) -> Verified:
+def check_all(segments: SegmentIndex, progress: Callable[[int], object] | None) -> Verified:
     """Read every stored byte.
 
     Args:
-        known: What to read.
-        progress: Called with the bytes that were checked since the last call.
+        segments: Segments to read.
+        progress: Called with the number of bytes checked since its last call.
     """
     damaged: dict[str, list[int]] = {}
     num_frames = num_bytes = num_segments = 0
-    for number, segment in known.sealed():
-        directory, descriptor = known.directory(number), known.descriptor(number)
+    for number, segment in segments.sealed():
+        directory, descriptor = segments.directory(number), segments.descriptor(number)
         if directory is None or descriptor is None:
             continue
         num_segments += 1
@@ -105,10 +105,10 @@ def check_all(known: KnownSegments, progress: Callable[[int], object] | None) ->
             num_bytes += int(row["nbytes"])
             if not _is_sound(descriptor.number, key, row):
                 damaged.setdefault(segment.name, []).append(frame)
-                known.forget(key, frame, number, at)
+                segments.forget(key, frame, number, at)
             if progress is not None:
                 progress(int(row["nbytes"]))
-    return Verified(num_segments, num_frames, num_bytes, damaged, dict(known.refused))
+    return Verified(num_segments, num_frames, num_bytes, damaged, dict(segments.refused))
 
 
 def drop_damaged(folder: Folder, verified: Verified) -> dict[str, int]:
@@ -116,7 +116,7 @@ def drop_damaged(folder: Folder, verified: Verified) -> dict[str, int]:
 
     Args:
         folder: Where they are.
-        verified: What a check found. Of what it refused, files of another format, links and files of others stay.
+        verified: Result of a check. Of the refused files, those of another format, links and other users' files stay.
 
     Returns:
         File name -> bytes, of each that was removed.
@@ -129,10 +129,10 @@ def drop_damaged(folder: Folder, verified: Verified) -> dict[str, int]:
         if not SEALED.fullmatch(name) or (name in verified.refused and not _is_torn(folder, name)):
             continue
         try:
-            found = os.lstat(folder.file(name))
-            if stat.S_ISREG(found.st_mode):
+            facts = os.lstat(folder.file(name))
+            if stat.S_ISREG(facts.st_mode):
                 os.unlink(folder.file(name))
-                removed[name] = found.st_size
+                removed[name] = facts.st_size
         except FileNotFoundError:
             continue
     return removed
@@ -154,7 +154,7 @@ def _is_torn(folder: Folder, name: str) -> bool:
         return False
     finally:
         os.close(descriptor)
-    return False  # It has come whole since.
+    return False  # It is complete now.
 
 
 def _key(row: np.void) -> bytes:
@@ -166,7 +166,7 @@ def _is_sound(descriptor: int, key: bytes, row: np.void) -> bool:
     offset, left = int(row["offset"]), int(row["nbytes"])
     while left:
         try:
-            data = os.pread(descriptor, min(left, _PIECE_BYTES), offset)
+            data = os.pread(descriptor, min(left, _CHUNK_BYTES), offset)
         except OSError as error:
             if shortage_in(error) is not None:
                 raise

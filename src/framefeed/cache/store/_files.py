@@ -1,9 +1,4 @@
-"""Reading stored frames: neighbours at once, each checked.
-
-Several buffers in one call of the system, which may take part of them only.
-
-Open files of segments: a bounded number, closed when no read uses them any more.
-"""
+"""Read stored frames from the files of segments, neighbours with one system call, and check each."""
 
 from __future__ import annotations
 
@@ -14,19 +9,19 @@ from operator import add
 from threading import Lock
 
 from framefeed._arrays import IntArray, WordArray
-from framefeed.cache.store._format import Found, frame_checksum
+from framefeed.cache.store._format import FrameLocations, frame_checksum
 from framefeed.parallel import register_releasable, shortage_in
 
-MOST_OPEN = 128
+MAX_OPEN = 128
 
 
 class Descriptor:
     """A file descriptor that is closed when the last reference to it is gone.
 
-    So another thread can never close it, and have its number given to another file, while one reads.
+    So no thread can close it, and another file get its number, while another thread reads from it.
 
     Attributes:
-        number: What the system calls it.
+        number: The number of the descriptor.
     """
 
     __slots__ = ("number",)
@@ -35,11 +30,11 @@ class Descriptor:
         self.number = number
 
     def __del__(self, close: Callable[[int], None] = os.close) -> None:
-        close(self.number)  # as a default, because a module may be gone before the last of its objects
+        close(self.number)  # a default, because the module may be cleared before its last object
 
 
 class Descriptors:
-    """Those used last, by the number of their segment."""
+    """Open files of the last used segments, by segment number."""
 
     def __init__(self) -> None:
         self._open: OrderedDict[int, Descriptor] = OrderedDict()
@@ -50,48 +45,48 @@ class Descriptors:
         return len(self._open)
 
     def get(self, segment: int) -> Descriptor | None:
-        """Give that of a segment, if it is open."""
+        """Return the open file of a segment, or None."""
         with self._lock:
-            opened = self._open  # once: `release_idle` may replace it meanwhile
-            found = opened.get(segment)
-            if found is not None:
+            opened = self._open  # read once: `release_idle` may replace it
+            descriptor = opened.get(segment)
+            if descriptor is not None:
                 opened.move_to_end(segment)
-            return found
+            return descriptor
 
     def put(self, segment: int, descriptor: Descriptor) -> None:
-        """Keep one open."""
+        """Keep a file open."""
         with self._lock:
             opened = self._open
             opened[segment] = descriptor
             opened.move_to_end(segment)
-            if len(opened) > MOST_OPEN:
+            if len(opened) > MAX_OPEN:
                 opened.popitem(last=False)
 
     def drop(self, segment: int) -> None:
-        """Release one."""
+        """Release a file."""
         with self._lock:
             self._open.pop(segment, None)
 
     def clear(self) -> None:
-        """Release all."""
+        """Release all files."""
         with self._lock:
             self._open.clear()
 
     def release_idle(self) -> None:
-        """Close those that are not being read from; without the lock, for any thread may call it at any time."""
+        """Close the files that are not being read; without the lock, because any thread may call it at any time."""
         self._open = OrderedDict()
 
     def renew_lock(self) -> None:
-        """After a fork: another thread of the parent may have held it."""
+        """Replace the lock in a forked process: a thread of the parent may have held it."""
         self._lock = Lock()
 
 
-MOST_BUFFERS = 1024
-"""Of one call: IOV_MAX."""
+MAX_BUFFERS = 1024
+"""Buffers of one system call: IOV_MAX."""
 
 
-def after(buffers: Sequence[memoryview], nbytes: int) -> list[memoryview]:
-    """What is left of buffers behind so many bytes; without empty ones at the front."""
+def skip_bytes(buffers: Sequence[memoryview], nbytes: int) -> list[memoryview]:
+    """Return the buffers without their first bytes, and without empty ones at the front."""
     for number, buffer in enumerate(buffers):
         if nbytes < buffer.nbytes:
             return [buffer[nbytes:], *buffers[number + 1 :]]
@@ -99,84 +94,86 @@ def after(buffers: Sequence[memoryview], nbytes: int) -> list[memoryview]:
     return []
 
 
-_PIECE_BYTES = 640 << 10
-"""Well within a second-level cache; reads and hashes of 2.4 MB take 8 % less so than at once."""
+_PART_BYTES = 640 << 10
+"""Fits into a second-level cache; to read and hash 2.4 MB in such parts takes 8 % less time than at once."""
 
-FileOf = Callable[[int], Descriptor | None]
+OpenFile = Callable[[int], Descriptor | None]
 
 
-def read_frames(found: Found, where: Sequence[int], buffers: Sequence[memoryview], file_of: FileOf) -> list[bool]:
+def read_frames(
+    locations: FrameLocations, indices: Sequence[int], buffers: Sequence[memoryview], open_file: OpenFile
+) -> list[bool]:
     """Read the bytes of frames.
 
     Args:
-        found: Where frames are.
-        where: Which of them.
-        buffers: What their bytes are written to.
-        file_of: Gives an open file by the number of its segment.
+        locations: Locations of frames.
+        indices: Indices of the frames to read.
+        buffers: Memory for their bytes.
+        open_file: Returns the open file of a segment number, or None.
 
     Returns:
-        Whether each is what was stored.
+        Whether each frame is undamaged.
 
     Raises:
-        OSError: Something ran out, which says nothing about the frames.
+        OSError: A resource ran out.
     """
     sound = [False] * len(buffers)
-    numbers, checksums = _at(found.numbers, where), _at(found.checksum, where)
-    segments, offsets = _at(found.segment, where), _at(found.offset, where)
+    numbers, checksums = _select(locations.numbers, indices), _select(locations.checksum, indices)
+    segments, offsets = _select(locations.segment, indices), _select(locations.offset, indices)
     sizes = [buffer.nbytes for buffer in buffers]
-    for run in _runs(segments, offsets, sizes):
-        file = file_of(segments[run[0]])
+    for run in _find_runs(segments, offsets, sizes):
+        file = open_file(segments[run[0]])
         if file is None:
             continue
-        for piece in _pieces(run, sizes):
-            is_whole = _fill(file.number, [buffers[at] for at in piece], offsets[piece[0]])
-            for at in piece:
-                if is_whole or _fill(file.number, [buffers[at]], offsets[at]):
-                    sound[at] = frame_checksum(found.key, numbers[at], buffers[at]) == checksums[at]
+        for part in _split_run(run, sizes):
+            is_whole = _fill(file.number, [buffers[i] for i in part], offsets[part[0]])
+            for i in part:
+                if is_whole or _fill(file.number, [buffers[i]], offsets[i]):
+                    sound[i] = frame_checksum(locations.key, numbers[i], buffers[i]) == checksums[i]
     return sound
 
 
-def _pieces(run: Sequence[int], sizes: Sequence[int]) -> Iterator[Sequence[int]]:
-    """Split neighbours into what stays in the processor's cache until it is hashed; most clips are one piece."""
+def _split_run(run: Sequence[int], sizes: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Split neighbours into parts that stay in the processor's cache until they are hashed; most clips are one."""
     start, nbytes = 0, 0
-    for end, at in enumerate(run):
-        if nbytes and nbytes + sizes[at] > _PIECE_BYTES:
+    for end, i in enumerate(run):
+        if nbytes and nbytes + sizes[i] > _PART_BYTES:
             yield run[start:end]
             start, nbytes = end, 0
-        nbytes += sizes[at]
+        nbytes += sizes[i]
     yield run[start:]
 
 
-def _at(column: IntArray | WordArray, where: Sequence[int]) -> list[int]:
+def _select(column: IntArray | WordArray, indices: Sequence[int]) -> list[int]:
     values: list[int] = column.tolist()
-    return [values[at] for at in where]
+    return [values[i] for i in indices]
 
 
-def _runs(segments: Sequence[int], offsets: Sequence[int], sizes: Sequence[int]) -> Sequence[Sequence[int]]:
-    """Give the frames in the order of the files, neighbours together."""
+def _find_runs(segments: Sequence[int], offsets: Sequence[int], sizes: Sequence[int]) -> Sequence[Sequence[int]]:
+    """Group the frames by neighbours, in the order of the files."""
     order: Sequence[int] = range(len(sizes))
     ends = list(map(add, offsets, sizes))
-    if ends[:-1] == offsets[1:] and len(set(segments)) == 1 and len(ends) <= MOST_BUFFERS:
+    if ends[:-1] == offsets[1:] and len(set(segments)) == 1 and len(ends) <= MAX_BUFFERS:
         return [order]
     runs: list[list[int]] = []
-    next_place = (-1, -1)
-    for at in sorted(order, key=lambda at: (segments[at], offsets[at], at)):
-        if (segments[at], offsets[at]) != next_place or len(runs[-1]) == MOST_BUFFERS:
+    next_offset = (-1, -1)
+    for i in sorted(order, key=lambda i: (segments[i], offsets[i], i)):
+        if (segments[i], offsets[i]) != next_offset or len(runs[-1]) == MAX_BUFFERS:
             runs.append([])
-        runs[-1].append(at)
-        next_place = (segments[at], ends[at])
+        runs[-1].append(i)
+        next_offset = (segments[i], ends[i])
     return runs
 
 
 def _fill(descriptor: int, buffers: Sequence[memoryview], offset: int) -> bool:
-    """Read one file into buffers; False where it ends before, or cannot be read."""
+    """Read a file into buffers; return False if it ends before, or cannot be read."""
     left = sum(buffer.nbytes for buffer in buffers)
     try:
         while done := os.preadv(descriptor, buffers, offset):
             left, offset = left - done, offset + done
             if not left:
                 return True
-            buffers = after(buffers, done)
+            buffers = skip_bytes(buffers, done)
     except OSError as error:
         if shortage_in(error) is not None:
             raise

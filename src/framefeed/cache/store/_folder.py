@@ -1,4 +1,4 @@
-"""The folder of a store: whose it is, which files in it are ours, who may write how much."""
+"""Manage the folder of a store: its owner and modes, its files, and its budget."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _LOCK = "lock"
 _PATIENCE_SECONDS = 20
 _PAUSE_SECONDS = 0.002
 _SHARES = 4
-"""A writer gets at most so large a part of what is left of a budget, so that there is some for others."""
+"""A writer reserves at most this fraction (1/4) of the rest of a budget, so that there is some for others."""
 
 
 class BudgetReached(Exception):
-    """There is no room for another clip.
+    """The budget has no space for another clip.
 
     Args:
-        is_final: Whether files on disk take all of it; else other writers have reserved a part.
+        is_final: Whether files on disk use it up; else other writers have reserved a part.
         max_bytes: The budget.
         needed: Bytes that the clip needs.
     """
@@ -48,13 +48,13 @@ class Part:
         path: Of its file.
         name: That the sealed file will have.
         descriptor: Open for reading and writing; holds the lock that says that its writer lives.
-        room: Bytes that it may have.
+        max_bytes: Largest size of its file.
     """
 
     path: str
     name: str
     descriptor: int
-    room: int
+    max_bytes: int
 
 
 class Folder:
@@ -85,48 +85,48 @@ class Folder:
             ) from error
 
     def check(self) -> os.stat_result:
-        """Make sure that no other user can put files here; give the facts of the folder.
+        """Make sure that no other user can put files here; return the facts of the folder.
 
         Raises:
             CacheError: Another user can.
             OSError: There is no such folder.
         """
-        found = os.stat(self.path)
-        if not stat.S_ISDIR(found.st_mode):
+        facts = os.stat(self.path)
+        if not stat.S_ISDIR(facts.st_mode):
             raise CacheError(
                 f"{self.path}: expected a folder for the cache, found {kind_at(self.path) or 'a file'}: give an "
                 "existing or a new folder"
             )
         if self._options.shared:
-            return found
-        if found.st_uid not in (os.geteuid(), 0):
+            return facts
+        if facts.st_uid not in (os.geteuid(), 0):
             raise CacheError(
-                f"{self.path}: the cache folder belongs to another user (id {found.st_uid}), who could change its "
+                f"{self.path}: the cache folder belongs to another user (id {facts.st_uid}), who could change its "
                 "frames: use a folder of your own, or pass shared=True to trust this one"
             )
-        if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
+        if facts.st_mode & stat.S_IWOTH and not facts.st_mode & stat.S_ISVTX:
             raise CacheError(
                 f"{self.path}: every user can write to the cache folder and change its frames: run 'chmod o-w' on it, "
                 "or pass shared=True to trust it"
             )
-        return found
+        return facts
 
     def stamp(self) -> tuple[int, int, int] | None:
-        """What changes whenever a file comes or goes; None where there is no folder, or none to be trusted.
+        """Return facts that change when a file is added or removed; None if there is no folder, or it is not trusted.
 
         Raises:
-            OSError: Something ran out, which says nothing about the folder.
+            OSError: A resource ran out.
         """
         try:
-            found = self.check()
+            facts = self.check()
         except (OSError, CacheError) as error:
             if shortage_in(error) is not None:
                 raise
             return None
-        return found.st_dev, found.st_ino, found.st_mtime_ns
+        return facts.st_dev, facts.st_ino, facts.st_mtime_ns
 
     def names(self) -> tuple[list[str], list[str]]:
-        """List the segments: sealed ones, and parts; none where there is no folder.
+        """List the segments: (sealed ones, parts); none if there is no folder.
 
         Raises:
             OSError: The folder cannot be read.
@@ -143,7 +143,7 @@ class Folder:
         return os.path.join(self.path, name)
 
     def open_segment(self, name: str) -> int:
-        """Open a sealed segment for reading, if it is a plain file; gives its descriptor.
+        """Open a sealed segment for reading, if it is a plain file; return its descriptor.
 
         Raises:
             Refused: It is a link, a folder, a pipe, a device, or another user's.
@@ -158,14 +158,14 @@ class Folder:
                     "the file is a symbolic link, and a cache reads regular files only: remove the link"
                 ) from error
             raise
-        found = os.fstat(descriptor)
-        is_file = stat.S_ISREG(found.st_mode)
-        if is_file and (self._options.shared or found.st_uid in (os.geteuid(), 0)):
+        facts = os.fstat(descriptor)
+        is_file = stat.S_ISREG(facts.st_mode)
+        if is_file and (self._options.shared or facts.st_uid in (os.geteuid(), 0)):
             return descriptor
         os.close(descriptor)
         if is_file:
             raise Refused(
-                f"the file belongs to another user (id {found.st_uid}): remove it, or pass shared=True to trust it"
+                f"the file belongs to another user (id {facts.st_uid}): remove it, or pass shared=True to trust it"
             )
         raise Refused("expected a regular file, found a folder, pipe or device: remove it")
 
@@ -178,11 +178,6 @@ class Folder:
         sealed, parts = self.names()
         return sum(self._size(name) for name in (*sealed, *parts))
 
-    def _claimed_bytes(self) -> int:
-        """The same, a part counted as what it may become."""
-        sealed, parts = self.names()
-        return sum(map(self._size, sealed)) + sum(max(self._size(part), int(part.split(".")[1])) for part in parts)
-
     def _size(self, name: str) -> int:
         try:
             return os.lstat(self.file(name)).st_size
@@ -190,34 +185,35 @@ class Folder:
             return 0
 
     def new_part(self, needed: int) -> Part:
-        """Begin a segment, after removing what dead writers left.
+        """Begin a segment, after removing the parts of dead writers.
 
         Args:
-            needed: Bytes that it must have room for.
+            needed: Bytes of the first clip.
 
         Raises:
-            BudgetReached: There is no room for so much.
+            BudgetReached: The budget has no space for them.
             CacheError: The folder cannot be trusted.
             OSError: It cannot be written to.
         """
-        _make(self.path, 0o777 if self._options.shared else 0o700)
+        make_folder(self.path, shared=self._options.shared)
         self.check()
         with self._locked():
             remove_unclaimed(self.path, PART, kept="")
             name = f"frames-{secrets.token_hex(16)}"
-            room = self._room(needed)
-            path = self.file(f"{name}.{room}.part")
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, self._mode)
+            max_bytes = self._reserve(needed)
+            path = self.file(f"{name}.{max_bytes}.part")
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            descriptor = os.open(path, flags, file_mode(shared=self._options.shared))
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BaseException:
                 os.close(descriptor)
                 os.unlink(path)
                 raise
-        return Part(path, f"{name}.arrow", descriptor, room)
+        return Part(path, f"{name}.arrow", descriptor, max_bytes)
 
     def seal(self, part: Part) -> None:
-        """Give a part that is complete and on disk its name.
+        """Rename a part that is complete and on disk to its final name.
 
         Raises:
             OSError: It cannot be done.
@@ -225,7 +221,7 @@ class Folder:
         os.rename(part.path, self.file(part.name))
 
     def flush(self) -> None:
-        """Have the names of files survive a loss of power.
+        """Flush the folder, so that the names of files survive a loss of power.
 
         Raises:
             OSError: It cannot be done.
@@ -238,7 +234,7 @@ class Folder:
             os.unlink(path)
 
     def clear(self) -> None:
-        """Remove all segments but those that are being written.
+        """Remove all segments except those that are being written.
 
         Raises:
             OSError: It cannot be done.
@@ -251,19 +247,18 @@ class Folder:
                 if stat.S_ISREG(os.lstat(self.file(name)).st_mode):
                     os.unlink(self.file(name))
 
-    @property
-    def _mode(self) -> int:
-        return 0o666 if self._options.shared else 0o600
-
-    def _room(self, needed: int) -> int:
-        wanted = max(needed, self._options.segment_bytes)
+    def _reserve(self, needed: int) -> int:
+        most = max(needed, self._options.segment_bytes)
         if self._options.max_bytes is None:
-            return wanted
-        left = self._options.max_bytes - self._claimed_bytes()
+            return most
+        sealed, parts = self.names()
+        # A part counts with its largest size, which is in its name.
+        reserved = sum(map(self._size, sealed)) + sum(max(self._size(part), int(part.split(".")[1])) for part in parts)
+        left = self._options.max_bytes - reserved
         if needed > left:
             is_final = needed > self._options.max_bytes - self.bytes_on_disk()
             raise BudgetReached(is_final, self._options.max_bytes, needed)
-        return max(needed, min(wanted, left // _SHARES))
+        return max(needed, min(most, left // _SHARES))
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -273,7 +268,7 @@ class Folder:
             OSError: It cannot be done, or another process keeps the lock: that takes milliseconds, unless it hangs.
         """
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(self.file(_LOCK), flags, self._mode)
+        descriptor = os.open(self.file(_LOCK), flags, file_mode(shared=self._options.shared))
         try:
             _lock(descriptor)
             yield
@@ -284,14 +279,24 @@ class Folder:
             os.close(descriptor)
 
 
-def _make(path: str, mode: int) -> None:
-    """Make a folder, and those it is in, so that a loss of power does not undo it."""
+def file_mode(*, shared: bool) -> int:
+    """Return the mode of new files in the folder of a cache, before the umask."""
+    return 0o666 if shared else 0o600
+
+
+def make_folder(path: str, *, shared: bool) -> None:
+    """Make the folder of a cache and its missing parents, so that they outlast a loss of power.
+
+    Args:
+        path: The folder.
+        shared: Give the folder the mode that the umask allows; else only its owner may use it.
+    """
     if os.path.isdir(path):
         return
     above = os.path.dirname(os.path.abspath(path))
-    _make(above, 0o777)
+    make_folder(above, shared=True)
     with suppress(FileExistsError):
-        os.mkdir(path, mode)
+        os.mkdir(path, 0o777 if shared else 0o700)
     with suppress(OSError):  # One that may be entered, but not read, cannot be flushed.
         _flush(above)
 
@@ -312,6 +317,6 @@ def _lock(descriptor: int) -> None:
             return
         except BlockingIOError:
             if monotonic() > patience:
-                # Not chained: it is no shortage, though the lock is said to be unavailable for the moment.
+                # Not chained: its errno (EAGAIN) would be taken for a shortage.
                 raise TimeoutError(errno.ETIMEDOUT, "another process holds the lock of the cache folder") from None
             sleep(_PAUSE_SECONDS)

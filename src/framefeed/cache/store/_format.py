@@ -3,14 +3,14 @@
 This is the specification, format 1. Integers are little-endian.
 
 **Names.** ``frames-<32 hex digits>.arrow`` is sealed: complete, on disk, immutable. ``frames-<the same>.<bytes>.part``
-is being written by the process that holds a `flock` on it; the number is how large it may become. A part without
+is being written by the process that holds a `flock` on it; the number is its largest size. A part without
 a lock was left by a dead writer. ``lock`` is locked by `flock` while parts are created and removed. Nothing else in
 the folder is ours, and nothing in it depends on the folder's name or on the machine.
 
 **Container.** An Arrow IPC file (random access, uncompressed, no dictionaries) with the columns of ``SCHEMA``. Its
 schema's metadata hold ``framefeed``: JSON, ``{"format": 1}``.
 
-**Clips.** Each record batch but the last is what was stored at once, its frames one after the other without padding in
+**Clips.** Each record batch but the last was stored at once, its frames one after the other without padding in
 the values of ``data``, which is the last buffer of the batch: one read gets a clip. A row whose ``kind`` is ``-1`` is
 no frame: its data are the description of the stream ``key``, UTF-8; the first batch of a stream in a segment has one.
 
@@ -36,12 +36,11 @@ data        the bytes
 ``data`` as they lie in the batch, one after the other.
 
 **Limits.** A segment has at most 131,072 rows; a directory and a footer at most 16 MiB each, the JSON at most 1 MiB;
-a frame, stored or decoded, less than 2 GiB. Rows come in the order of their places, and no two overlap.
+a frame, stored or decoded, less than 2 GiB. Rows come in the order of their offsets, and no two overlap.
 
-**Reading.** Magic, footer, last block, directory: where anything there is not as said here, a reader leaves the whole
-file alone, as that of a version to come, and never changes it. Of equal keys and numbers the newest counts.
+**Reading.** Magic, footer, last block, directory: if anything there differs from this specification, a reader ignores
+the whole file, as one of a later version, and never changes it. Of equal keys and numbers the newest counts.
 
-What passes between the cache and its store: frames on their way to disk, and where those on disk lie.
 """
 
 from __future__ import annotations
@@ -60,12 +59,12 @@ import xxhash
 from framefeed._arrays import IntArray, WordArray
 
 MISS = -1
-"""In ``Found.segment``: the store does not have the frame."""
+"""In ``FrameLocations.segment``: the store does not have the frame."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How a stored frame is to be read.
+    """Codec and layout of a stored frame.
 
     Attributes:
         codec: Label of its codec, such as "lz4" or "jpeg:90".
@@ -78,14 +77,14 @@ class Kind:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredFrame:
-    """One frame as it is to be stored.
+    """One frame to be stored.
 
     Attributes:
         number: Of its packet in the stream.
-        kind: How it is to be read.
+        kind: Codec and layout.
         data: The bytes to store.
         raw_nbytes: Bytes once decoded.
-        stamp: Of the source file when the frame was decoded; 0 where there is no file.
+        stamp: Of the source file when the frame was decoded; 0 if it is not a file.
         content: Hash of the encoded bytes that the frame depends on.
     """
 
@@ -98,12 +97,12 @@ class StoredFrame:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
-    """Where the frames of one stream are; arrays of one length [N], one entry a frame that was asked for.
+class FrameLocations:
+    """Locations of frames of one stream; arrays of one length [N], one entry for each requested frame.
 
     Attributes:
-        segment: Number of the segment within this process, int64; ``MISS`` where the store does not have the frame,
-            and then the other columns mean nothing.
+        segment: Number of the segment within this process, int64; ``MISS`` if the store does not have the frame; then
+            the other columns have no meaning.
         row: Number of the frame in its segment, int64.
         offset: Byte position in the segment's file, int64.
         nbytes: Stored bytes, int64.
@@ -112,9 +111,9 @@ class Found:
         stamp: uint64; see ``StoredFrame``.
         content: uint64; see ``StoredFrame``.
         kind: Index into ``kinds``, int64.
-        kinds: How the frames are to be read.
+        kinds: Codecs and layouts.
         key: Stream key, 16 bytes.
-        numbers: Packet numbers that were asked for, int64.
+        numbers: Requested packet numbers, int64.
     """
 
     segment: IntArray
@@ -135,19 +134,19 @@ class Found:
 
     @property
     def is_there(self) -> npt.NDArray[np.bool_]:
-        """Which frames the store has, bool [N]."""
+        """Whether the store has each frame, bool [N]."""
         there: npt.NDArray[np.bool_] = self.segment != MISS
         return there
 
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """How a store keeps its folder.
+    """Options of a store.
 
     Attributes:
         max_bytes: Most bytes of files in the folder, or None.
         segment_bytes: Size at which a segment is sealed.
-        shared: Take a folder that belongs to another user, or that others may write to.
+        shared: Accept a folder that belongs to another user, or that others may write to.
     """
 
     max_bytes: int | None = None
@@ -157,7 +156,7 @@ class StoreOptions:
 
 @dataclass(slots=True)
 class StoreCounts:
-    """What a store did in this process.
+    """Counts of a store in this process.
 
     Attributes:
         frames_read: Frames whose stored bytes were read and found sound.
@@ -165,7 +164,7 @@ class StoreCounts:
         frames_written: Frames that are in sealed segments, or in the one that is being written.
         bytes_written: Their bytes.
         frames_lost: Frames that were in a segment that could not be finished; not among those written.
-        frames_damaged: Frames whose stored bytes were not what was stored.
+        frames_damaged: Frames whose stored bytes did not match their checksum.
         segments_refused: Files that are no sound segment of this version.
     """
 
@@ -238,9 +237,9 @@ NO_FRAME = -1
 MAX_ROWS = 1 << 17
 """Of a segment, so that a directory can be read whole: 11 MB."""
 MAX_KINDS_BYTES = 1 << 20
-"""Of what a directory says besides its rows."""
+"""Of the metadata of a directory."""
 MAX_DIRECTORY_BYTES = 1 << 24
-"""Also of the footer; what claims more is refused before it is read."""
+"""Also of the footer; a larger claimed size is refused before reading."""
 MAX_FRAME_BYTES = (1 << 31) - 1
 """Stored or decoded, so that no memory is allocated for a mere claim."""
 
@@ -299,23 +298,23 @@ def frame_seed(key: bytes, number: int) -> int:
 
 
 def frame_checksum(key: bytes, number: int, data: bytes | memoryview) -> int:
-    """Hash stored bytes together with what they are of."""
+    """Hash the stored bytes of a frame."""
     return xxhash.xxh3_64_intdigest(data, frame_seed(key, number))
 
 
 def columns_of(rows: Rows) -> list[IntArray]:
-    """Give the columns but ``data``, each in one piece, of whatever integers; the key as two words a row."""
+    """Make the columns but ``data``, each contiguous; the key as two integers a row."""
     key = np.stack([rows["head"], rows["tail"]], axis=1)
     return [key, *(np.ascontiguousarray(rows[name]) for name, _ in COLUMNS[1:])]
 
 
 def directory_text(created: int, kinds: Sequence[Kind]) -> bytes:
-    """Write what a directory says besides its rows."""
+    """Write the metadata of a directory as JSON."""
     return json.dumps({"format": FORMAT, "created": created, "kinds": [[k.codec, k.layout] for k in kinds]}).encode()
 
 
 def read_directory_text(text: bytes) -> tuple[int, tuple[Kind, ...]]:
-    """Read what `directory_text` wrote.
+    """Read the text of `directory_text`.
 
     Raises:
         Refused: The text is of another format, or damaged.
@@ -323,13 +322,13 @@ def read_directory_text(text: bytes) -> tuple[int, tuple[Kind, ...]]:
     if len(text) > MAX_KINDS_BYTES:
         raise Refused("the file is damaged: the metadata of its directory are too long")
     try:
-        said = json.loads(text)
-        if said["format"] != FORMAT:
+        data = json.loads(text)
+        if data["format"] != FORMAT:
             raise OtherFormat(
-                f"the file has format {said['format']}, and this version of framefeed reads format {FORMAT}: use the "
+                f"the file has format {data['format']}, and this version of framefeed reads format {FORMAT}: use the "
                 "version that wrote it, or another folder"
             )
-        created, kinds = said["created"], tuple(Kind(codec, layout) for codec, layout in said["kinds"])
+        created, kinds = data["created"], tuple(Kind(codec, layout) for codec, layout in data["kinds"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise Refused(f"the file is damaged: the metadata of its directory cannot be read: {error}") from error
     if type(created) is not int or not 0 <= created < 1 << 63:

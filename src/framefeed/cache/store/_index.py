@@ -1,9 +1,4 @@
-"""What a process knows of the segments in a folder: which there are, and what is in them.
-
-Directories of segments in memory: those used last, within a number of bytes.
-
-The rows of a segment that is being written: found by their names at once, kept until it is sealed.
-"""
+"""Keep track of the segments in a folder, and find frames in them."""
 
 from __future__ import annotations
 
@@ -19,18 +14,16 @@ import numpy as np
 from framefeed._arrays import IntArray
 from framefeed.cache.store._files import Descriptor, Descriptors
 from framefeed.cache.store._folder import Folder
-from framefeed.cache.store._format import NO_FRAME, ROW, Found, Kind, Refused, Rows, halves
+from framefeed.cache.store._format import NO_FRAME, ROW, FrameLocations, Kind, Refused, Rows, halves
 from framefeed.cache.store._lookup import (
-    NOWHERE,
-    Answer,
+    NO_REF,
+    HashedRows,
+    LocationsBuilder,
     Lookup,
-    Spotted,
-    Wanted,
-    answer_of_one,
-    places_of,
-    rows_of,
-    segment_of,
-    segments_of,
+    get_rows,
+    get_segments,
+    locate_in_segment,
+    make_refs,
 )
 from framefeed.cache.store._segment import Directory, read_directory
 from framefeed.parallel import shortage_in
@@ -39,7 +32,7 @@ MOST_BYTES = 64 << 20
 
 
 class Directories:
-    """Those used last, by the number of their segment."""
+    """Directories of the last used segments, by segment number, up to ``MOST_BYTES``."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[int, Directory] = OrderedDict()
@@ -47,45 +40,45 @@ class Directories:
         self._lock = Lock()
 
     def get(self, segment: int) -> Directory | None:
-        """Give that of a segment, if it is there."""
+        """Return the directory of a segment, or None."""
         with self._lock:
-            found = self._kept.get(segment)
-            if found is not None:
+            directory = self._kept.get(segment)
+            if directory is not None:
                 self._kept.move_to_end(segment)
-            return found
+            return directory
 
     def put(self, segment: int, directory: Directory) -> None:
-        """Keep one."""
+        """Keep a directory."""
         with self._lock:
-            self._take_out(segment)
+            self._remove(segment)
             self._kept[segment] = directory
             self._nbytes += directory.nbytes
             while self._nbytes > MOST_BYTES and len(self._kept) > 1:
-                self._take_out(next(iter(self._kept)))
+                self._remove(next(iter(self._kept)))
 
     def drop(self, segment: int) -> None:
-        """Release one."""
+        """Release a directory."""
         with self._lock:
-            self._take_out(segment)
+            self._remove(segment)
 
     def clear(self) -> None:
-        """Release all."""
+        """Release all directories."""
         with self._lock:
             self._kept.clear()
             self._nbytes = 0
 
     def renew_lock(self) -> None:
-        """After a fork: another thread of the parent may have held it."""
+        """Replace the lock in a forked process: a thread of the parent may have held it."""
         self._lock = Lock()
 
-    def _take_out(self, segment: int) -> None:
+    def _remove(self, segment: int) -> None:
         directory = self._kept.pop(segment, None)
         if directory is not None:
             self._nbytes -= directory.nbytes
 
 
 class OpenRows:
-    """Rows that grow; one thread appends, others search.
+    """Rows of a segment that is being written; one thread appends, others search.
 
     Args:
         segment: Number of the segment.
@@ -99,7 +92,7 @@ class OpenRows:
         self._streams: dict[bytes, dict[int, int]] = {}
 
     def append(self, key: bytes, rows: Rows, kinds: Sequence[Kind]) -> None:
-        """Put in the rows of a clip.
+        """Append the rows of a clip.
 
         Args:
             key: Of the stream.
@@ -108,7 +101,7 @@ class OpenRows:
         """
         first, last = self._num_rows, self._num_rows + len(rows)
         if last > len(self._rows):
-            # A search that goes on meanwhile keeps the array it has.
+            # A search in another thread keeps the old array.
             grown = np.empty(max(last, 2 * len(self._rows)), ROW)
             grown[:first] = self._rows[:first]
             self._rows = grown
@@ -121,24 +114,24 @@ class OpenRows:
                 stream[number] = row
 
     def has(self, key: bytes) -> bool:
-        """Whether there is a frame of a stream."""
+        """Whether there are frames of a stream."""
         return key in self._streams
 
     def find(self, key: bytes, numbers: Sequence[int]) -> list[int]:
-        """Give the row of each frame [N], or -1."""
+        """Find the row of each frame [N], or -1."""
         stream = self._streams.get(key, {})
         return [stream.get(number, -1) for number in numbers]
 
     def forget(self, key: bytes, number: int) -> None:
-        """Let a frame be found no more."""
+        """Remove a frame."""
         self._streams.get(key, {}).pop(number, None)
 
     def directory(self) -> Directory:
-        """View what the segment would say of itself if it were sealed now."""
+        """View the rows so far as a directory."""
         return Directory(self._rows[: self._num_rows], self._kinds, 0, "")
 
-    def sealed(self, checksum: str) -> Directory:
-        """Give what it says, now that it is sealed.
+    def make_directory(self, checksum: str) -> Directory:
+        """Copy the rows to the directory of the sealed segment.
 
         Args:
             checksum: Of the directory as it was written.
@@ -147,18 +140,18 @@ class OpenRows:
 
 
 _SETTLED_SECONDS = 0.05
-"""A folder's time is no finer than the kernel's clock, 10 ms at most: a file that comes right after the folder was
-listed may leave no mark. So it is listed once more after this long."""
+"""A folder's time is no finer than the kernel's clock, 10 ms at most: a file that is added right after the folder was
+listed may not change it. So the folder is listed once more after this time."""
 
 
 @dataclass(slots=True, eq=False)
 class Segment:
-    """One that this process knows; its number is its place in the list of all.
+    """A segment that this process knows; its number is its index in the list of all.
 
     Attributes:
         name: Of its file once sealed.
-        checksum: Of its directory; a file that comes under the same name with another is not the one.
-        is_there: Whether its frames may be found.
+        checksum: Of its directory; a file of the same name with another checksum is another segment.
+        is_there: Whether its frames can be used.
     """
 
     name: str
@@ -166,19 +159,19 @@ class Segment:
     is_there: bool = True
 
 
-class KnownSegments:
+class SegmentIndex:
     """Sealed segments, and the one that this process writes.
 
-    Searching and reading may go on in several threads while one changes what is known.
+    Several threads may search and read while one thread changes it.
 
     Args:
         folder: Where they are.
 
     Attributes:
         open: Rows of the segment that this process writes.
-        refused: File name -> why it cannot be used.
-        num_refused: How many files were refused so far.
-        newest: Greatest time of creation of a segment so far.
+        refused: Maps file names to the reason why the file cannot be used.
+        num_refused: Number of files refused so far.
+        newest: Latest time of creation of a segment so far.
     """
 
     def __init__(self, folder: Folder) -> None:
@@ -200,56 +193,56 @@ class KnownSegments:
         self._stamp: tuple[int, int, int] | None = None
         self._settles_at = 0.0
         self._is_settled = True
-        self._looks: dict[str, tuple[int, int, int]] = {}
+        self._refused_stamps: dict[str, tuple[int, int, int]] = {}
 
-    def find(self, key: bytes, numbers: IntArray) -> Found:
-        """Find frames of one stream among what is known.
+    def find(self, key: bytes, numbers: IntArray) -> FrameLocations:
+        """Find frames of one stream in the known segments.
 
         Args:
             key: Of the stream, 16 bytes.
             numbers: Of the frames, int64 [N].
         """
-        wanted = Wanted(key, numbers)
-        places = self._lookup.newest(halves(key)[0], numbers)
+        refs = self._lookup.find_newest(halves(key)[0], numbers)
         opened = self.open
         if opened is not None and opened.has(key):
             rows = np.array(opened.find(key, numbers.tolist()), np.int64)
-            places = np.where(rows >= 0, places_of(opened.segment, rows), places)
-        return self._find_in_one(wanted, places) or self._find_in_many(wanted, places)
+            refs = np.where(rows >= 0, make_refs(opened.segment, rows), refs)
+        listed = refs.tolist()
+        segment = get_segments(min(listed, default=NO_REF))
+        if segment >= 0 and segment == get_segments(max(listed)):
+            directory = self.directory(segment)
+            locations = (
+                None if directory is None else locate_in_segment(key, numbers, segment, directory, get_rows(refs))
+            )
+            if locations is not None:
+                return locations
+        return self._find_in_many(key, numbers, refs)
 
-    def _find_in_one(self, wanted: Wanted, places: IntArray) -> Found | None:
-        listed = places.tolist()
-        segment = segment_of(min(listed, default=NOWHERE))
-        if segment < 0 or segment != segment_of(max(listed)):
-            return None
-        directory = self.directory(segment)
-        return None if directory is None else answer_of_one(wanted, segment, directory, rows_of(places))
-
-    def _find_in_many(self, wanted: Wanted, places: IntArray) -> Found:
-        answer = Answer(wanted)
-        head, _ = halves(wanted.key)
-        if max(places.tolist(), default=NOWHERE) != NOWHERE:
-            self._take(answer, places, np.arange(len(places)))
-            for at in np.flatnonzero(answer.is_missing & (places != NOWHERE)).tolist():
-                for place in self._lookup.all_at(head, int(wanted.numbers[at])):
-                    self._take(answer, np.array([place]), np.array([at]))
-                    if not answer.is_missing[at]:
+    def _find_in_many(self, key: bytes, numbers: IntArray, refs: IntArray) -> FrameLocations:
+        builder = LocationsBuilder(key, numbers)
+        head, _ = halves(key)
+        if max(refs.tolist(), default=NO_REF) != NO_REF:
+            self._add_locations(builder, refs, np.arange(len(refs)))
+            for i in np.flatnonzero(builder.is_missing & (refs != NO_REF)).tolist():
+                for ref in self._lookup.find_all(head, int(numbers[i])):
+                    self._add_locations(builder, np.array([ref]), np.array([i]))
+                    if not builder.is_missing[i]:
                         break
-        return answer.found()
+        return builder.build()
 
-    def _take(self, answer: Answer, places: IntArray, at: IntArray) -> None:
-        segments = segments_of(places)
-        for segment in set(segments.tolist()) - {NOWHERE}:
+    def _add_locations(self, builder: LocationsBuilder, refs: IntArray, indices: IntArray) -> None:
+        segments = get_segments(refs)
+        for segment in set(segments.tolist()) - {NO_REF}:
             directory = self.directory(segment)
             if directory is not None:
-                mine = np.flatnonzero(segments == segment)
-                answer.take(segment, directory, at[mine], rows_of(places[mine]))
+                matching = np.flatnonzero(segments == segment)
+                builder.add(segment, directory, indices[matching], get_rows(refs[matching]))
 
     def directory(self, segment: int) -> Directory | None:
-        """Give the directory of a segment; None where it is not to be had.
+        """Return the directory of a segment, or None if it cannot be read.
 
         Raises:
-            OSError: Something ran out, which says nothing about the segment.
+            OSError: A resource ran out.
         """
         opened = self.open
         if opened is not None and opened.segment == segment:
@@ -282,18 +275,18 @@ class KnownSegments:
         return directory
 
     def descriptor(self, segment: int) -> Descriptor | None:
-        """Give an open file of a segment; None where it is not to be had.
+        """Return the open file of a segment, or None if it cannot be opened.
 
         Raises:
-            OSError: Something ran out, which says nothing about the segment.
+            OSError: A resource ran out.
         """
         opened = self.open
         if opened is not None and opened.segment == segment:
             return self._held
-        found = self._descriptors.get(segment)
-        if found is None and segment >= 0 and self._segments[segment].is_there:
+        descriptor = self._descriptors.get(segment)
+        if descriptor is None and segment >= 0 and self._segments[segment].is_there:
             try:
-                found = Descriptor(self._folder.open_segment(self._segments[segment].name))
+                descriptor = Descriptor(self._folder.open_segment(self._segments[segment].name))
             except (Refused, FileNotFoundError):
                 self._lose(segment)
                 return None
@@ -301,20 +294,20 @@ class KnownSegments:
                 if shortage_in(error) is not None:
                     raise
                 return None
-            self._descriptors.put(segment, found)
-        return found
+            self._descriptors.put(segment, descriptor)
+        return descriptor
 
     def refresh(self, thorough: bool) -> bool:
-        """See what came and went, if the folder changed.
+        """List the folder again if it has changed.
 
         Args:
-            thorough: Look again even where it changed so recently that its time would not tell.
+            thorough: List it even if it changed so recently that its time may not show a later change.
 
         Returns:
-            Whether anything came or went.
+            Whether segments were added or removed.
 
         Raises:
-            OSError: Something ran out; what was known stays known, and the next call looks again.
+            OSError: A resource ran out; nothing changes, and the next call lists the folder again.
         """
         if self._is_current(thorough):
             return False
@@ -342,14 +335,14 @@ class KnownSegments:
             return False
         own = None if self.open is None else self._segments[self.open.segment].name
         gone = {self._numbers[name] for name in self._numbers.keys() - names - {own}}
-        self._abandon(gone)
+        self._remove_segments(gone)
         for name in self.refused.keys() - names:
             del self.refused[name]
         loaded = []
         for name in names - self._numbers.keys():
             directory = self._directory_of(name)
             if directory is not None:
-                loaded.append((directory.created, name, directory.checksum, Spotted.of(directory.rows)))
+                loaded.append((directory.created, name, directory.checksum, HashedRows.of(directory.rows)))
         loaded.sort(key=lambda each: each[:2])
         added = []
         for created, name, checksum, frames in loaded:
@@ -359,9 +352,9 @@ class KnownSegments:
         return bool(added or gone)
 
     def _directory_of(self, name: str) -> Directory | None:
-        # One that was refused is looked at again when it has changed: it may be on its way.
-        look = _look(self._folder.file(name)) if name in self.refused else None
-        if look is not None and self._looks.get(name) == look:
+        # A refused file is read again when it has changed: it may still be being copied.
+        stamp = _read_stamp(self._folder.file(name)) if name in self.refused else None
+        if stamp is not None and self._refused_stamps.get(name) == stamp:
             return None
         try:
             descriptor = Descriptor(self._folder.open_segment(name))
@@ -372,8 +365,8 @@ class KnownSegments:
             self._refuse(name, error.strerror or str(error))
             return None
         except Refused as refused:
-            if look is not None:
-                self._looks[name] = look
+            if stamp is not None:
+                self._refused_stamps[name] = stamp
             self._refuse(name, str(refused))
             return None
         self.refused.pop(name, None)
@@ -390,7 +383,7 @@ class KnownSegments:
         return number
 
     def begin(self, name: str, descriptor: Descriptor) -> OpenRows:
-        """Take note of a segment that this process begins to write.
+        """Register a segment that this process begins to write.
 
         Args:
             name: That it will have.
@@ -402,40 +395,40 @@ class KnownSegments:
             return self.open
 
     def settle(self, checksum: str) -> None:
-        """The segment that this process wrote is sealed."""
+        """Make the frames of the segment that this process sealed permanent."""
         with self._lock:
             opened = self.open
             if opened is None:
                 return
-            directory = opened.sealed(checksum)
+            directory = opened.make_directory(checksum)
             self._segments[opened.segment].checksum = checksum
-            self._lookup.add([(opened.segment, Spotted.of(directory.rows))])
+            self._lookup.add([(opened.segment, HashedRows.of(directory.rows))])
             self._directories.put(opened.segment, directory)
             self.open = self._held = None
 
     def give_up(self) -> None:
-        """The segment that this process wrote will not be; also in a child, where it is the parent's."""
+        """Remove the segment that this process wrote; also in a forked process, where it belongs to the parent."""
         with self._lock:
             opened = self.open
             self.open = self._held = None
             if opened is not None:
-                self._cross_out(opened.segment)
+                self._remove_segment(opened.segment)
 
     def _lose(self, segment: int) -> None:
-        """A segment is gone, or not what it was."""
+        """Remove a segment whose file is gone or was replaced."""
         with self._lock:
             if self._segments[segment].is_there:
-                self._abandon({segment})
-                # The folder may look as before.
+                self._remove_segments({segment})
+                # The time of the folder may be the same as before.
                 self._is_settled = False
 
-    def _abandon(self, segments: set[int]) -> None:
+    def _remove_segments(self, segments: set[int]) -> None:
         for number in segments:
-            self._cross_out(number)
+            self._remove_segment(number)
         if segments:
             self._lookup.keep(np.array([segment.is_there for segment in self._segments], bool))
 
-    def _cross_out(self, number: int) -> None:
+    def _remove_segment(self, number: int) -> None:
         segment = self._segments[number]
         segment.is_there = False
         self._numbers.pop(segment.name, None)
@@ -443,16 +436,16 @@ class KnownSegments:
         self._descriptors.drop(number)
 
     def forget(self, key: bytes, number: int, segment: int, row: int) -> None:
-        """A frame is not what it was: do not find it there any more."""
+        """Remove a damaged frame."""
         with self._lock:
             opened = self.open
             if opened is not None and opened.segment == segment:
                 opened.forget(key, number)
-            place = int(places_of(segment, np.array([row]))[0])
-            self._lookup.forget(halves(key)[0], number, place)
+            ref = int(make_refs(segment, np.array([row]))[0])
+            self._lookup.forget(halves(key)[0], number, ref)
 
     def sealed(self) -> list[tuple[int, Segment]]:
-        """Give the sealed segments with their numbers."""
+        """Return the sealed segments with their numbers."""
         own = None if self.open is None else self.open.segment
         return [(n, each) for n, each in enumerate(list(self._segments)) if each.is_there and n != own]
 
@@ -461,7 +454,7 @@ class KnownSegments:
         self._descriptors.clear()
 
     def renew_after_fork(self) -> None:
-        """In a child: no thread but this one is left, and what the parent writes is none of its business."""
+        """Continue in a forked process: replace locks, and leave the segment that the parent writes to the parent."""
         if self._lock.acquire(blocking=False):
             self._lock = RLock()
             self._directories.renew_lock()
@@ -469,14 +462,14 @@ class KnownSegments:
             self.give_up()
             self.num_refused = 0
         else:
-            # Another thread was in the middle of a change.
+            # Another thread of the parent was changing it.
             self._forget_all()
 
 
-def _look(path: str) -> tuple[int, int, int] | None:
-    """What changes when a file does; None where there is none."""
+def _read_stamp(path: str) -> tuple[int, int, int] | None:
+    """Return inode number, size and time of a file; None if there is none."""
     try:
-        found = os.lstat(path)
+        facts = os.lstat(path)
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return facts.st_ino, facts.st_size, facts.st_mtime_ns

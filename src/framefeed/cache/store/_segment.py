@@ -1,10 +1,8 @@
-"""Reading a segment's directory, without trust in a byte of it; see ``segment_format``.
+"""Read the directory of a segment, which may be damaged or hostile; see ``_format``.
 
-The few numbers in Arrow's own headers that tell where a directory lies.
-
-They are FlatBuffers, read here by the rules of that format, because Arrow itself allocates what a compressed buffer
-claims and cannot be told not to. Nothing is followed deeper than two tables, everything is checked against the bytes
-there are, and nothing is allocated but views.
+Arrow's headers are FlatBuffers. They are read here, because Arrow allocates the size that a compressed buffer claims,
+and this cannot be switched off. Only two levels of tables are read, every number is checked against the size of the
+data, and only views are allocated.
 """
 
 from __future__ import annotations
@@ -45,12 +43,12 @@ _RECORD_BATCHES = 3
 _RECORD_BATCH = 3
 """Type of a message."""
 _CONTINUES = 0xFFFF_FFFF
-_MOST_ENTRIES = 16
+_MAX_ENTRIES = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Where a record batch lies in a file.
+    """Location of a record batch in a file.
 
     Attributes:
         offset: Of its header.
@@ -65,7 +63,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What the header of a record batch says.
+    """The header of a record batch.
 
     Attributes:
         num_rows: In the batch.
@@ -116,7 +114,7 @@ def read_header(data: bytes) -> Header:
 class _Table:
     """A table of a FlatBuffer; its fields are known by number.
 
-    Everything raises struct.error or ValueError where it leads out of the data.
+    All methods raise struct.error or ValueError if a reference points outside the data.
     """
 
     def __init__(self, data: bytes, position: int) -> None:
@@ -127,35 +125,35 @@ class _Table:
 
     @classmethod
     def root(cls, data: bytes) -> _Table:
-        """Give the table that a buffer begins with."""
+        """Return the root table of a buffer."""
         return cls(data, struct.unpack_from("<I", data)[0])
 
     def has(self, field: int) -> bool:
-        """Whether a field is there."""
+        """Whether the table has a field."""
         return bool(self._at(field))
 
     def number(self, field: int, form: str) -> int:
-        """Read a number; 0 where it is not there."""
+        """Read a number; 0 if it is missing."""
         at = self._at(field)
         return self._get(form, at) if at else 0
 
     def table(self, field: int) -> _Table | None:
-        """Give a table, or None where it is not there."""
+        """Return a table, or None if it is missing."""
         at = self._at(field)
         return _Table(self._data, at + self._get("<I", at)) if at else None
 
     def structs(self, field: int, kind: np.dtype[Any]) -> npt.NDArray[Any]:
-        """View a vector of structs; empty where it is not there."""
+        """View a vector of structs; empty if it is missing."""
         start, count = self._vector(field)
         return np.frombuffer(self._data, kind, count, start) if count else np.empty(0, kind)
 
     def entries(self, field: int) -> list[tuple[bytes, bytes]]:
         """Read a vector of tables of two texts each."""
         start, count = self._vector(field)
-        if count > _MOST_ENTRIES:
+        if count > _MAX_ENTRIES:
             raise ValueError(f"{count} entries of metadata")
-        places = range(start, start + 4 * count, 4)
-        tables = [_Table(self._data, at + self._get("<I", at)) for at in places]
+        offsets = range(start, start + 4 * count, 4)
+        tables = [_Table(self._data, at + self._get("<I", at)) for at in offsets]
         return [(table.text(0), table.text(1)) for table in tables]
 
     def text(self, field: int) -> bytes:
@@ -166,7 +164,7 @@ class _Table:
         return self._data[start : start + count]
 
     def _vector(self, field: int) -> tuple[int, int]:
-        """Where a vector's items begin, and how many there are."""
+        """Return (offset of the first item, number of items) of a vector."""
         at = self._at(field)
         if not at:
             return 0, 0
@@ -174,9 +172,9 @@ class _Table:
         return start + 4, self._get("<I", start)
 
     def _at(self, field: int) -> int:
-        """Position of a field; 0 where it is not there."""
-        slot = 4 + 2 * field
-        offset = self._get("<H", self._fields + slot) if slot + 2 <= self._num_bytes else 0
+        """Return the offset of a field; 0 if it is missing."""
+        entry = 4 + 2 * field
+        offset = self._get("<H", self._fields + entry) if entry + 2 <= self._num_bytes else 0
         return self._position + offset if offset else 0
 
     def _get(self, form: str, position: int) -> int:
@@ -193,13 +191,13 @@ _END_BYTES = 1 << 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Directory:
-    """What a segment says of itself.
+    """The directory of a segment.
 
     Attributes:
         rows: ``ROW`` [N].
-        kinds: How its frames are to be read.
-        created: See ``segment_format``.
-        checksum: Of all this.
+        kinds: Codecs and layouts of its frames.
+        created: See ``_format``.
+        checksum: Of the directory.
     """
 
     rows: Rows
@@ -209,7 +207,7 @@ class Directory:
 
     @property
     def nbytes(self) -> int:
-        """Memory that it takes, roughly."""
+        """Its memory, roughly."""
         return int(self.rows.nbytes) + 256 * len(self.kinds)
 
 
@@ -233,7 +231,7 @@ def read_directory(descriptor: int) -> Directory:
 
 
 class _End:
-    """The end of a file, read once; before it, and for what is longer, the file itself."""
+    """Reads a file from its end, which is read only once."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -242,7 +240,7 @@ class _End:
         self._bytes = os.pread(descriptor, _END_BYTES, self._begin)
 
     def read(self, position: int, nbytes: int) -> bytes:
-        """Give exactly so many bytes.
+        """Read exactly so many bytes.
 
         Raises:
             Refused: They are not there, or too many.
@@ -251,16 +249,16 @@ class _End:
             # A file shorter than its own footer, or a size that no directory has.
             raise Refused(_CUT)
         if position >= self._begin:
-            found = self._bytes[position - self._begin : position - self._begin + nbytes]
+            data = self._bytes[position - self._begin : position - self._begin + nbytes]
         else:
-            found = os.pread(self._descriptor, nbytes, position)
-        if len(found) != nbytes:
+            data = os.pread(self._descriptor, nbytes, position)
+        if len(data) != nbytes:
             raise Refused(_CUT)
-        return found
+        return data
 
 
 def _directory(header: Header, body: bytes, end: int) -> Directory:
-    """Check everything that a directory says.
+    """Check and read a directory.
 
     Args:
         header: Of its record batch.
@@ -285,7 +283,7 @@ def _directory(header: Header, body: bytes, end: int) -> Directory:
 
 
 def _column(header: Header, body: bytes, number: int) -> memoryview:
-    """View the values of a column: the second of its two buffers, the first of which says what is null."""
+    """View the values of a column: the second of its two buffers, the first of which marks nulls."""
     offset, nbytes = header.buffers[2 * number + 1]
     needed = header.num_rows * np.dtype(COLUMNS[number][1]).itemsize
     if offset < 0 or nbytes < needed or offset + needed > len(body):

@@ -1,4 +1,4 @@
-"""Writing a segment: clip by clip behind the end of a file, the directory last; see ``segment_format``."""
+"""Write a segment: clip by clip at the end of a file, the directory last; see ``_format``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from framefeed._arrays import IntArray
-from framefeed.cache.store._files import MOST_BUFFERS, after
+from framefeed.cache.store._files import MAX_BUFFERS, skip_bytes
 from framefeed.cache.store._format import (
     CHECKSUM,
     COLUMNS,
@@ -36,7 +36,7 @@ from framefeed.parallel import try_again_in_shortage
 
 _OFFSET = [name for name, _ in COLUMNS].index("offset")
 
-# What the parts of a file take at most.
+# Largest sizes of the parts of a file.
 _HEAD_BYTES = 2048
 _ROW_BYTES = 88
 _BATCH_BYTES = 2048
@@ -45,44 +45,44 @@ _BLOCK_BYTES = 24
 
 
 class Clip:
-    """Frames on their way into a segment: what takes time and no file.
+    """Frames to be written to a segment, with all that can be computed without the file.
 
     Args:
         key: Of the stream, 16 bytes.
         description: Of the stream.
-        frames: To be stored side by side.
+        frames: Frames to be stored side by side.
 
     Attributes:
-        pieces: Their bytes.
-        checksums: Of these.
-        kinds: How they are to be read.
-        grows: Bytes by which they make a segment grow at most, its end not counted.
+        buffers: Their bytes.
+        checksums: Of the bytes.
+        kinds: Their codecs and layouts.
+        added_bytes: Most bytes that they add to a segment, without its end.
     """
 
     def __init__(self, key: bytes, description: str, frames: Sequence[StoredFrame]) -> None:
         self.key = key
         self.frames = frames
         self.description = description.encode()
-        self.pieces = [memoryview(frame.data).cast("B") for frame in frames]
-        self.checksums = [frame_checksum(key, f.number, data) for f, data in zip(frames, self.pieces, strict=True)]
+        self.buffers = [memoryview(frame.data).cast("B") for frame in frames]
+        self.checksums = [frame_checksum(key, f.number, data) for f, data in zip(frames, self.buffers, strict=True)]
         self.kinds = dict.fromkeys(frame.kind for frame in frames)
-        data = sum(piece.nbytes for piece in self.pieces) + len(self.description)
-        self.grows = data + _ROW_BYTES * self.num_rows + _BATCH_BYTES
+        data = sum(buffer.nbytes for buffer in self.buffers) + len(self.description)
+        self.added_bytes = data + _ROW_BYTES * self.num_rows + _BATCH_BYTES
 
     @property
     def num_rows(self) -> int:
-        """At most; the last may describe the stream."""
+        """Most rows; the last may describe the stream."""
         return len(self.frames) + 1
 
     @property
     def most_bytes(self) -> int:
-        """Size of a segment that holds nothing else, at most."""
-        return _HEAD_BYTES + self.grows + _end_bytes(self.num_rows, 1, _kinds_bytes(self.kinds))
+        """Largest size of a segment with this clip alone."""
+        return _HEAD_BYTES + self.added_bytes + _end_bytes(self.num_rows, 1, _kinds_bytes(self.kinds))
 
     @property
     def is_storable(self) -> bool:
-        """Whether a segment may hold it at all."""
-        sizes = [max(piece.nbytes, f.raw_nbytes) for piece, f in zip(self.pieces, self.frames, strict=True)]
+        """Whether it fits into a segment."""
+        sizes = [max(buffer.nbytes, f.raw_nbytes) for buffer, f in zip(self.buffers, self.frames, strict=True)]
         return (
             max(sizes) <= MAX_FRAME_BYTES and self.num_rows <= MAX_ROWS and _kinds_bytes(self.kinds) < MAX_KINDS_BYTES
         )
@@ -93,17 +93,17 @@ class SegmentWriter:
 
     Args:
         descriptor: Of the file, for reading and writing; stays open.
-        room: Bytes that the file may have in the end.
-        created: See ``segment_format``.
+        max_bytes: Largest size of the finished file.
+        created: See ``_format``.
 
     Attributes:
-        kinds: How its frames are to be read, and which number each kind has.
+        kinds: Maps codecs and layouts to their number in the directory.
     """
 
-    def __init__(self, descriptor: int, room: int, created: int) -> None:
+    def __init__(self, descriptor: int, max_bytes: int, created: int) -> None:
         self.kinds: dict[Kind, int] = {}
         self._descriptor = descriptor
-        self._room = room
+        self._max_bytes = max_bytes
         self._created = created
         self._sink = _Sink()
         self._arrow = pa.ipc.new_file(self._sink, SCHEMA)
@@ -114,11 +114,11 @@ class SegmentWriter:
         self._write()
 
     def takes(self, clip: Clip) -> bool:
-        """Whether the file with this clip and its end stays within its room."""
+        """Whether the file with this clip and its end stays within its largest size."""
         rows = self._num_rows + clip.num_rows
         kinds = _kinds_bytes(self.kinds.keys() | clip.kinds.keys())
-        most = self._nbytes + clip.grows + _end_bytes(rows, len(self._rows) + 1, kinds)
-        return most <= self._room and rows <= MAX_ROWS and kinds < MAX_KINDS_BYTES
+        most = self._nbytes + clip.added_bytes + _end_bytes(rows, len(self._rows) + 1, kinds)
+        return most <= self._max_bytes and rows <= MAX_ROWS and kinds < MAX_KINDS_BYTES
 
     def append(self, clip: Clip) -> Rows:
         """Write a clip.
@@ -127,16 +127,16 @@ class SegmentWriter:
             ``ROW`` [N], as the directory will have them; the last may describe the stream.
 
         Raises:
-            OSError: It cannot be written; the segment is of no use any more.
+            OSError: It cannot be written; the segment cannot be used any more.
         """
         described = clip.key in self._described
-        pieces = clip.pieces if described else [*clip.pieces, memoryview(clip.description)]
+        buffers = clip.buffers if described else [*clip.buffers, memoryview(clip.description)]
         for kind in clip.kinds:
             self.kinds.setdefault(kind, len(self.kinds))
-        rows = _rows_of(clip, len(pieces), self.kinds)
-        starts = np.fromiter(accumulate((piece.nbytes for piece in pieces), initial=0), np.int64, len(pieces) + 1)
+        rows = _make_rows(clip, len(buffers), self.kinds)
+        starts = np.fromiter(accumulate((buffer.nbytes for buffer in buffers), initial=0), np.int64, len(buffers) + 1)
         columns = columns_of(rows)
-        self._arrow.write_batch(_batch(columns, self._sink.standing_in(starts, pieces)))
+        self._arrow.write_batch(_batch(columns, self._sink.make_stand_in(starts, buffers)))
         # The batch refers to this memory, and is not written before now.
         columns[_OFFSET][:] = rows["offset"] = self._sink.begin + starts[:-1]
         self._write()
@@ -152,7 +152,7 @@ class SegmentWriter:
             Checksum of the directory.
 
         Raises:
-            OSError: It cannot be written; the segment is of no use any more.
+            OSError: It cannot be written; the segment cannot be used any more.
         """
         rows = np.concatenate(self._rows)
         columns = columns_of(rows)
@@ -166,13 +166,13 @@ class SegmentWriter:
         return checksum
 
     def _write(self) -> None:
-        """Write what the sink holds."""
-        left: Sequence[memoryview] = self._sink.taken()
+        """Write the collected bytes to the file."""
+        left: Sequence[memoryview] = self._sink.collect()
         while left:
-            write = partial(os.pwritev, self._descriptor, left[:MOST_BUFFERS], self._nbytes)
+            write = partial(os.pwritev, self._descriptor, left[:MAX_BUFFERS], self._nbytes)
             written = try_again_in_shortage(write, "frame cache", "store")
             self._nbytes += written
-            left = after(left, written)
+            left = skip_bytes(left, written)
 
 
 def _kinds_bytes(kinds: Iterable[Kind]) -> int:
@@ -184,8 +184,8 @@ def _end_bytes(num_rows: int, num_clips: int, kinds_bytes: int) -> int:
     return _BATCH_BYTES + _ROW_BYTES * num_rows + kinds_bytes + _FOOTER_BYTES + _BLOCK_BYTES * (num_clips + 1)
 
 
-def _rows_of(clip: Clip, num_rows: int, kinds: dict[Kind, int]) -> Rows:
-    """Fill in everything but the places; the row after the frames, if there is one, describes the stream."""
+def _make_rows(clip: Clip, num_rows: int, kinds: dict[Kind, int]) -> Rows:
+    """Make rows without offsets; the row after the frames, if there is one, describes the stream."""
     rows = np.zeros(num_rows, ROW)
     rows["head"], rows["tail"] = halves(clip.key)
     rows["number"], rows["nbytes"], rows["kind"] = -1, len(clip.description), NO_FRAME
@@ -193,7 +193,7 @@ def _rows_of(clip: Clip, num_rows: int, kinds: dict[Kind, int]) -> Rows:
         rows["checksum"][-1] = frame_checksum(clip.key, -1, clip.description)
     frames = rows[: len(clip.frames)]
     frames["number"] = [frame.number for frame in clip.frames]
-    frames["nbytes"] = [piece.nbytes for piece in clip.pieces]
+    frames["nbytes"] = [buffer.nbytes for buffer in clip.buffers]
     frames["raw_nbytes"] = [frame.raw_nbytes for frame in clip.frames]
     frames["checksum"] = clip.checksums
     frames["stamp"] = [frame.stamp for frame in clip.frames]
@@ -211,10 +211,10 @@ def _batch(columns: Sequence[IntArray], data: pa.Array) -> pa.RecordBatch:
 
 
 class _Sink:
-    """Takes what Arrow writes, without a copy, until it is collected.
+    """Collects the writes of Arrow without a copy.
 
     Attributes:
-        begin: Position in the file of the pieces that were put in, once Arrow has written their batch.
+        begin: Offset in the file of the substituted buffers, once Arrow has written their batch.
     """
 
     closed = False
@@ -222,42 +222,39 @@ class _Sink:
     def __init__(self) -> None:
         self.begin = 0
         self._position = 0
-        self._pieces: list[memoryview] = []
+        self._buffers: list[memoryview] = []
         self._stand_in: pa.Buffer | None = None
         self._replaced_by: Sequence[memoryview] = ()
 
-    def standing_in(self, starts: IntArray, pieces: Sequence[memoryview]) -> pa.LargeBinaryArray:
-        """Give a column of so many bytes; when Arrow writes its values, the pieces are put in their place.
+    def make_stand_in(self, starts: IntArray, buffers: Sequence[memoryview]) -> pa.LargeBinaryArray:
+        """Make a column of so many bytes; when Arrow writes its values, the buffers are written instead.
 
         Args:
-            starts: int64 [N + 1] of the pieces and of the end of the last.
-            pieces: The values [N].
+            starts: int64 [N + 1] of the buffers and of the end of the last.
+            buffers: The values [N].
         """
-        # Not one byte of it is touched, so that it takes no memory, and of no piece is made a copy.
+        # None of its bytes is touched, so it takes no memory, and no buffer is copied.
         self._stand_in = pa.py_buffer(np.empty(int(starts[-1]), np.uint8))
-        self._replaced_by = pieces
+        self._replaced_by = buffers
         self.begin = self._position
-        buffers = [None, pa.py_buffer(starts), self._stand_in]
-        return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(pieces), buffers)
+        columns = [None, pa.py_buffer(starts), self._stand_in]
+        return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(buffers), columns)
 
     def write(self, data: bytes | pa.Buffer) -> None:
-        """Take a piece; what Arrow calls."""
-        if self._is_stand_in(data):
+        """Collect one write; called by Arrow."""
+        stand_in = self._stand_in
+        if stand_in is not None and isinstance(data, pa.Buffer) and data.address == stand_in.address:
             self.begin = self._position
-            self._pieces += self._replaced_by
+            self._buffers += self._replaced_by
         else:
-            self._pieces.append(memoryview(data).cast("B"))
+            self._buffers.append(memoryview(data).cast("B"))
         self._position += len(data)
 
     def flush(self) -> None:
-        """Do nothing; Arrow asks for it."""
+        """Do nothing; called by Arrow."""
 
-    def taken(self) -> list[memoryview]:
-        """Give what was written since the last time."""
-        pieces, self._pieces = self._pieces, []
+    def collect(self) -> list[memoryview]:
+        """Return the writes since the last call."""
+        buffers, self._buffers = self._buffers, []
         self._stand_in, self._replaced_by = None, ()
-        return pieces
-
-    def _is_stand_in(self, data: bytes | pa.Buffer) -> bool:
-        expected = self._stand_in
-        return expected is not None and isinstance(data, pa.Buffer) and data.address == expected.address
+        return buffers

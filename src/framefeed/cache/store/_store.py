@@ -1,7 +1,4 @@
-"""The store of a frame cache: one folder, many processes.
-
-Adding frames to a folder: one segment at a time, until something is in the way.
-"""
+"""FrameStore: keep frames in one folder, for many processes."""
 
 from __future__ import annotations
 
@@ -17,26 +14,26 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from framefeed.cache.store._check import check_all, drop_damaged, look_at
+from framefeed.cache.store._check import check_all, count_contents, drop_damaged
 from framefeed.cache.store._files import Descriptor, read_frames
 from framefeed.cache.store._folder import BudgetReached, Folder, Part
 from framefeed.cache.store._format import (
     KEY_BYTES,
     MISS,
-    Found,
+    FrameLocations,
     StoreCounts,
     StoredFrame,
     StoreInfo,
     StoreOptions,
     Verified,
 )
-from framefeed.cache.store._index import KnownSegments, OpenRows
+from framefeed.cache.store._index import OpenRows, SegmentIndex
 from framefeed.cache.store._segment_writer import Clip, SegmentWriter
 from framefeed.errors import CacheError, ResourceExhausted, UsageError
 from framefeed.parallel import ClosedByWith, renew_after_fork, resource_exhausted, shortage_in, try_again_in_shortage
 
 
-class _Begun:
+class _OpenSegment:
     """A segment that is being written.
 
     Attributes:
@@ -48,32 +45,32 @@ class _Begun:
         self.part = part
         self.rows = rows
         self.descriptor = descriptor
-        self.writer = SegmentWriter(descriptor.number, part.room, created)
+        self.writer = SegmentWriter(descriptor.number, part.max_bytes, created)
         self.num_frames = 0
         self.num_bytes = 0
 
 
 class Appender:
-    """Adds frames; for several threads.
+    """Adds frames to a folder, one segment at a time; for several threads.
 
     Args:
-        folder: Where they go.
-        known: Learns of them.
+        folder: The folder.
+        segments: Its segments.
 
     Attributes:
-        trouble: Why nothing is stored any more, or None.
-        is_full: Whether that is the budget.
-        needed_bytes: Where the budget is too small even for an empty folder: what the frames need that did not fit.
-        shortage: What ran out when frames were not stored the last time, or None: the next ones may be.
+        trouble: Why no more frames are stored, or None.
+        is_full: Whether the budget is the reason.
+        needed_bytes: If the budget is too small even for an empty folder, the bytes that the frames need, else None.
+        shortage: Resource that ran out at the last attempt to store frames, or None; the next attempt may succeed.
         frames_lost: Frames that were added, and lost with a segment that could not be finished.
         lost_by: The shortage by which frames were lost last, or None.
     """
 
-    def __init__(self, folder: Folder, known: KnownSegments) -> None:
+    def __init__(self, folder: Folder, segments: SegmentIndex) -> None:
         self._folder = folder
-        self._known = known
+        self._segments = segments
         self._lock = Lock()
-        self._begun: _Begun | None = None
+        self._open: _OpenSegment | None = None
         self._at_exit: Finalize | None = None
         self.trouble: str | None = None
         self.is_full = False
@@ -85,33 +82,33 @@ class Appender:
         self._sealed_bytes = 0
 
     def __del__(self) -> None:
-        # May run inside the cyclic collector, whatever this thread holds just then: so it takes no lock, its own
+        # May run inside the cyclic collector, while this thread holds any locks: so it takes no lock, its own
         # included, which is safe because nothing else refers to this object any more.
-        begun, self._begun = self._begun, None
-        if begun is not None:
+        opened, self._open = self._open, None
+        if opened is not None:
             try:
-                begun.writer.finish()
-                self._folder.seal(begun.part)
+                opened.writer.finish()
+                self._folder.seal(opened.part)
                 self._folder.flush()
             except (OSError, MemoryError, ResourceExhausted):
-                self._folder.remove(begun.part.path)
+                self._folder.remove(opened.part.path)
         if self._at_exit is not None:
             self._at_exit.cancel()
 
     @property
     def frames_written(self) -> int:
-        """Frames that were stored, those of the segment that is being written included."""
-        begun = self._begun
-        return self._sealed_frames + (0 if begun is None else begun.num_frames)
+        """Stored frames, those of the open segment included."""
+        opened = self._open
+        return self._sealed_frames + (0 if opened is None else opened.num_frames)
 
     @property
     def bytes_written(self) -> int:
         """Bytes of these frames."""
-        begun = self._begun
-        return self._sealed_bytes + (0 if begun is None else begun.num_bytes)
+        opened = self._open
+        return self._sealed_bytes + (0 if opened is None else opened.num_bytes)
 
     def add(self, key: bytes, description: str, frames: Sequence[StoredFrame]) -> bool:
-        """Add a clip; False where it was not."""
+        """Add a clip; return whether it was stored."""
         if self.trouble is not None:
             return False
         if not frames:
@@ -123,35 +120,32 @@ class Appender:
             return self._safely(lambda: self._append(clip))
 
     def flush(self) -> None:
-        """Seal what is being written."""
+        """Seal the open segment."""
         with self._lock:
             self._safely(self._seal)
 
     def drop(self) -> None:
-        """Leave what is being written; and try again to write."""
+        """Drop the open segment, and allow storing again."""
         with self._lock:
             self._drop()
             self.trouble, self.is_full, self.needed_bytes, self.shortage = None, False, None, None
 
     def renew_after_fork(self) -> None:
-        """In a child: what the parent writes is left alone; only this process's copy of its lock is dropped."""
+        """Leave the open segment to the parent, in a forked process; only this copy of its lock is dropped."""
         self._lock = Lock()
         self._at_exit = None
-        self._begun = None
+        self._open = None
         self.frames_lost = self._sealed_frames = self._sealed_bytes = 0
 
     def _safely(self, change: Callable[[], bool]) -> bool:
-        """Do something to the segment; whatever goes wrong with its file ends it, and all storing.
-
-        A shortage of the machine ends the segment alone.
-        """
+        """Change the open segment; an error of its file ends it and all storing, a shortage ends only the segment."""
         if self.trouble is not None:
             return False
         try:
             return change()
         except BudgetReached as reached:
             if not reached.is_final:
-                # Others have claimed what is left, and may give some of it back.
+                # Other writers have reserved the rest, and may not use all of it.
                 return False
             self.is_full = True
             self._note_budget(reached)
@@ -159,7 +153,7 @@ class Appender:
             self.trouble = str(error)
         except (OSError, MemoryError, ResourceExhausted) as error:
             self.shortage = shortage_in(error)
-            if self.shortage is not None and self._begun is not None and self._begun.num_frames:
+            if self.shortage is not None and self._open is not None and self._open.num_frames:
                 self.lost_by = self.shortage
             if self.shortage is None:
                 self.trouble = (
@@ -188,60 +182,60 @@ class Appender:
             )
 
     def _append(self, clip: Clip) -> bool:
-        if self._begun is not None and not self._begun.writer.takes(clip):
+        if self._open is not None and not self._open.writer.takes(clip):
             self._seal()
-        if self._begun is None:
-            self._begun = self._begin(clip.most_bytes)
-        begun = self._begun
-        rows = begun.writer.append(clip)
-        begun.rows.append(clip.key, rows, list(begun.writer.kinds))
-        begun.num_frames += len(clip.frames)
-        begun.num_bytes += sum(piece.nbytes for piece in clip.pieces)
+        if self._open is None:
+            self._open = self._begin(clip.most_bytes)
+        opened = self._open
+        rows = opened.writer.append(clip)
+        opened.rows.append(clip.key, rows, list(opened.writer.kinds))
+        opened.num_frames += len(clip.frames)
+        opened.num_bytes += sum(buffer.nbytes for buffer in clip.buffers)
         self.shortage = None
         return True
 
-    def _begin(self, needed: int) -> _Begun:
+    def _begin(self, needed: int) -> _OpenSegment:
         if self._at_exit is None:
             self._at_exit = Finalize(None, _flush_at_exit, (weakref.ref(self),), exitpriority=0)
-        self._known.refresh(thorough=True)  # so that what is written now is newer than all that others wrote before
+        self._segments.refresh(thorough=True)  # so that the new segment is newer than all others
         part = self._folder.new_part(needed)
         descriptor = Descriptor(part.descriptor)
         try:
-            created = max(time.time_ns(), self._known.newest + 1)
-            return _Begun(part, self._known.begin(part.name, descriptor), created, descriptor)
+            created = max(time.time_ns(), self._segments.newest + 1)
+            return _OpenSegment(part, self._segments.begin(part.name, descriptor), created, descriptor)
         except BaseException:
             self._folder.remove(part.path)
-            self._known.give_up()
+            self._segments.give_up()
             raise
 
     def _seal(self) -> bool:
-        begun = self._begun
-        if begun is not None:
-            checksum = begun.writer.finish()
-            self._folder.seal(begun.part)
-            # From here on every process finds its frames, whatever becomes of the next calls.
-            self._sealed_frames += begun.num_frames
-            self._sealed_bytes += begun.num_bytes
-            self._begun = None
+        opened = self._open
+        if opened is not None:
+            checksum = opened.writer.finish()
+            self._folder.seal(opened.part)
+            # From here on every process finds its frames, even if the next calls fail.
+            self._sealed_frames += opened.num_frames
+            self._sealed_bytes += opened.num_bytes
+            self._open = None
             try:
-                self._known.settle(checksum)
+                self._segments.settle(checksum)
             except BaseException:
-                self._known.give_up()
+                self._segments.give_up()
                 raise
             self._folder.flush()
         return True
 
     def _drop(self) -> None:
-        begun = self._begun
-        if begun is not None:
-            self._folder.remove(begun.part.path)
-            self._known.give_up()
-            self.frames_lost += begun.num_frames
-            self._begun = None
+        opened = self._open
+        if opened is not None:
+            self._folder.remove(opened.part.path)
+            self._segments.give_up()
+            self.frames_lost += opened.num_frames
+            self._open = None
 
 
 def _flush_at_exit(appender: weakref.ref[Appender]) -> None:
-    """Seal what a process was writing when it ends; also one that `multiprocessing` started."""
+    """Seal the open segment when the process ends, also one that `multiprocessing` started."""
     alive = appender()
     if alive is not None:
         alive.flush()
@@ -251,17 +245,17 @@ R = TypeVar("R")
 
 
 class FrameStore(ClosedByWith):
-    """Frames in one folder, found by their stream's key and their number.
+    """Frames in one folder, found by their stream's key and packet number.
 
-    Any number of processes may have stores over one folder, and any number of threads may use one store. In a child
-    that was forked a store goes on with what was sealed; what the parent is writing stays the parent's.
+    Any number of processes may have stores over one folder, and any number of threads may use one store. In a forked
+    process, a store continues with the sealed segments; the open segment stays the parent's.
 
     Args:
-        path: Of the folder; it is made when the first frames are added.
-        options: How it is kept.
+        path: The folder; it is made when the first frames are added.
+        options: Options of the store.
 
     Attributes:
-        counts: What was done in this process.
+        counts: Counts of this process.
 
     Raises:
         CacheError: The folder cannot be trusted, or is a file.
@@ -270,8 +264,8 @@ class FrameStore(ClosedByWith):
     def __init__(self, path: str, options: StoreOptions | None = None) -> None:
         self._options = options or StoreOptions()
         self._folder = Folder(path, self._options)
-        self._known = KnownSegments(self._folder)
-        self._appender = Appender(self._folder, self._known)
+        self._segments = SegmentIndex(self._folder)
+        self._appender = Appender(self._folder, self._segments)
         self._lock = Lock()
         self._counts = StoreCounts()
         renew_after_fork(self)
@@ -284,39 +278,39 @@ class FrameStore(ClosedByWith):
 
     @property
     def counts(self) -> StoreCounts:
-        """What was done in this process."""
+        """Counts of this process."""
         counts, appender = self._counts, self._appender
-        counts.segments_refused = self._known.num_refused
+        counts.segments_refused = self._segments.num_refused
         counts.frames_written, counts.bytes_written = appender.frames_written, appender.bytes_written
         counts.frames_lost = appender.frames_lost
         return counts
 
     @property
     def trouble(self) -> str | None:
-        """Why nothing is stored any more, or None."""
+        """Why no more frames are stored, or None."""
         return self._appender.trouble
 
     @property
     def shortage(self) -> str | None:
-        """What ran out when frames were not stored the last time, or None; the next ones may be."""
+        """Resource that ran out at the last attempt to store frames, or None; the next attempt may succeed."""
         return self._appender.shortage
 
     @property
     def lost_by(self) -> str | None:
-        """What ran out when frames that were stored were lost the last time, or None."""
+        """Resource that ran out when stored frames were lost the last time, or None."""
         return self._appender.lost_by
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing is stored any more because the budget is used up."""
+        """Whether no more frames are stored because the budget is used up."""
         return self._appender.is_full
 
     @property
     def needed_bytes(self) -> int | None:
-        """Bytes of frames that do not fit the budget of even an empty cache; None where there were none."""
+        """Bytes of frames that do not fit the budget of even an empty cache, or None."""
         return self._appender.needed_bytes
 
-    def find(self, key: bytes, numbers: npt.NDArray[np.int64]) -> Found:
+    def find(self, key: bytes, numbers: npt.NDArray[np.int64]) -> FrameLocations:
         """Find frames of one stream.
 
         Args:
@@ -324,39 +318,41 @@ class FrameStore(ClosedByWith):
             numbers: Of the frames, int64 [N].
 
         Raises:
-            OSError: Something ran out, which says nothing about the frames.
+            OSError: A resource ran out.
         """
         _check_key(key)
         numbers = np.asarray(numbers, np.int64)
-        found = self._known.find(key, numbers)
-        if MISS in found.segment.tolist() and self._known.refresh(thorough=False):
-            return self._known.find(key, numbers)
-        return found
+        locations = self._segments.find(key, numbers)
+        if MISS in locations.segment.tolist() and self._segments.refresh(thorough=False):
+            return self._segments.find(key, numbers)
+        return locations
 
-    def read(self, found: Found, where: Sequence[int], buffers: Sequence[memoryview]) -> list[bool]:
+    def read(self, locations: FrameLocations, indices: Sequence[int], buffers: Sequence[memoryview]) -> list[bool]:
         """Read the stored bytes of frames.
 
         Args:
-            found: Where they are.
-            where: Which of them.
-            buffers: What their bytes are written to; of exactly ``found.nbytes`` bytes each.
+            locations: Locations of frames.
+            indices: Indices of the frames to read.
+            buffers: Memory for their bytes, of exactly ``locations.nbytes`` bytes each.
 
         Returns:
-            Whether each is what was stored. One that is not was counted, and is not found there again.
+            Whether each frame is undamaged. A damaged frame is counted, and not found again.
 
         Raises:
             UsageError: A buffer has another size.
-            OSError: Something ran out, which says nothing about the frames.
+            OSError: A resource ran out.
         """
         sizes = [buffer.nbytes for buffer in buffers]
-        stored = found.nbytes.tolist()
-        if sizes != [stored[at] for at in where]:
-            raise UsageError(f"buffers: expected {found.nbytes[where].tolist()} bytes, got {sizes}")
-        sound = read_frames(found, where, buffers, self._known.descriptor)
+        stored = locations.nbytes.tolist()
+        if sizes != [stored[i] for i in indices]:
+            raise UsageError(f"buffers: expected {locations.nbytes[indices].tolist()} bytes, got {sizes}")
+        sound = read_frames(locations, indices, buffers, self._segments.descriptor)
         num_sound = sum(sound)
         if num_sound < len(sound):
-            for at in compress(where, map(not_, sound)):
-                self._known.forget(found.key, int(found.numbers[at]), int(found.segment[at]), int(found.row[at]))
+            for i in compress(indices, map(not_, sound)):
+                self._segments.forget(
+                    locations.key, int(locations.numbers[i]), int(locations.segment[i]), int(locations.row[i])
+                )
         with self._lock:
             self._counts.frames_read += num_sound
             self._counts.bytes_read += sum(compress(sizes, sound))
@@ -372,50 +368,50 @@ class FrameStore(ClosedByWith):
             frames: In the order in which they are likely to be read.
 
         Returns:
-            Whether it was stored; where not, ``trouble`` says why nothing will be any more, or ``shortage`` what ran
-            out just now, unless these frames alone are larger than a segment may hold.
+            Whether it was stored. If not, ``trouble`` is the reason why no more is stored, or ``shortage`` the resource
+            that ran out, unless these frames alone are larger than a segment may hold.
         """
         _check_key(key)
         return self._appender.add(key, description, frames)
 
     def refresh(self) -> None:
-        """See what others sealed, and what is gone.
+        """Look for segments that other processes sealed or removed.
 
         Raises:
-            ResourceExhausted: Something ran out.
+            ResourceExhausted: A resource ran out.
         """
-        self._in_shortage_again(lambda: self._known.refresh(thorough=True))
+        self._try_again(lambda: self._segments.refresh(thorough=True))
 
     def flush(self) -> None:
-        """Seal what was added: from now on it survives a crash, and others find it."""
+        """Seal the added frames: from now on they survive a crash, and other processes find them."""
         self._appender.flush()
 
     def close(self) -> None:
-        """Seal what was added and close all files; the store can be used again."""
+        """Seal the added frames and close all files; the store can be used again."""
         self.flush()
-        self._known.close_files()
+        self._segments.close_files()
 
     def info(self) -> StoreInfo:
-        """Count what is on disk.
+        """Count the contents of the folder.
 
         Raises:
-            ResourceExhausted: Something ran out.
+            ResourceExhausted: A resource ran out.
         """
         self.refresh()
-        return self._in_shortage_again(lambda: look_at(self._folder, self._known, self._options.max_bytes))
+        return self._try_again(lambda: count_contents(self._folder, self._segments, self._options.max_bytes))
 
     def verify(self, progress: Callable[[int], object] | None = None) -> Verified:
-        """Read every sealed byte; what is damaged is not found any more.
+        """Read every sealed byte; damaged frames are not found any more.
 
         Args:
             progress: Called with the bytes that were checked since the last call.
 
         Raises:
-            ResourceExhausted: Something ran out, so that not all could be checked.
+            ResourceExhausted: A resource ran out, so that not all could be checked.
         """
         self.refresh()
         try:
-            return check_all(self._known, progress)
+            return check_all(self._segments, progress)
         except (OSError, MemoryError) as error:
             resource = shortage_in(error)
             if resource is None:
@@ -423,12 +419,12 @@ class FrameStore(ClosedByWith):
             raise resource_exhausted(resource, self._folder.path, "verify") from error
 
     def drop_damaged(self, verified: Verified) -> dict[str, int]:
-        """Remove what a check found damaged or torn, whole segments each, so that their frames can be stored again.
+        """Remove damaged and incomplete segments, so that their frames can be stored again.
 
         Example: ``store.drop_damaged(store.verify())``
 
         Args:
-            verified: What ``verify`` gave. Files of another format, links and files of others stay.
+            verified: Result of ``verify``. Files of another format, links and other users' files stay.
 
         Returns:
             File name -> bytes, of each that was removed.
@@ -447,7 +443,7 @@ class FrameStore(ClosedByWith):
             self.refresh()
 
     def clear(self) -> int:
-        """Remove all segments but those that others are writing; gives the bytes that were freed.
+        """Remove all segments except those that others are writing; return the number of bytes freed.
 
         Raises:
             CacheError: Some cannot be removed.
@@ -465,15 +461,15 @@ class FrameStore(ClosedByWith):
         finally:
             self.refresh()
 
-    def _in_shortage_again(self, call: Callable[[], R]) -> R:
+    def _try_again(self, call: Callable[[], R]) -> R:
         return try_again_in_shortage(call, self._folder.path, "cache")
 
     def begin_anew(self) -> None:
-        """In a forked child: go on with what was sealed; what the parent is writing stays the parent's."""
+        """Continue in a forked process with the sealed segments; leave the open one to the parent."""
         self._lock = Lock()
         self._counts = StoreCounts()
         self._appender.renew_after_fork()
-        self._known.renew_after_fork()
+        self._segments.renew_after_fork()
 
 
 def _check_key(key: bytes) -> None:

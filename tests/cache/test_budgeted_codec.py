@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from framefeed.bench.scan import make_catalog
 from framefeed.cache import _choosing, _planned
-from framefeed.cache._choosing import Fitting
-from framefeed.cache._demand import Gathering, gathered
+from framefeed.cache._choosing import BudgetedCodec
+from framefeed.cache._demand import Gathering, make_tasks
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache._planned import PlannedFrames
 from framefeed.cache.codecs._auto import CodecFigures, Conditions
@@ -91,7 +91,7 @@ def kept(plan: EpochPlan, folder: Path, **options: Any) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize(("order", "form"), [("large first", "output"), ("small first", "planes")])
-def test_what_fits_with_any_exact_codec_fits(order: str, form: Any, tmp_path: Path) -> None:
+def test_frames_fit_if_any_exact_codec_makes_them_fit(order: str, form: Any, tmp_path: Path) -> None:
     plan = mixed(order)
     sizes = {codec: kept(plan, tmp_path / "c", form=form, codec=codec)[1] for codec in EXACT}
     smallest = min(sizes, key=lambda codec: sizes[codec])
@@ -117,7 +117,7 @@ def test_a_build_that_was_interrupted_still_fits(tmp_path: Path) -> None:
         assert report.frames_present >= SMALL * FRAMES
 
 
-def test_a_build_goes_on_with_the_codec_that_it_began_with_where_all_fit(tmp_path: Path) -> None:
+def test_a_build_keeps_its_codec_if_all_frames_fit(tmp_path: Path) -> None:
     plan = mixed("small first")
     total = kept(plan, tmp_path / "c", form="planes", codec="raw")[1]
     shutil.rmtree(tmp_path / "c")
@@ -137,9 +137,9 @@ class Revising(Watched):
         self.cache = cache
 
     def frames(self, *asked: Any) -> Iterator[tuple[int, Any]]:
-        for number, found in enumerate(super().frames(*asked)):
-            self.cache.keeper._codec = codec_named(("zstd", "lz4")[number % 2])
-            yield found
+        for number, frame in enumerate(super().frames(*asked)):
+            self.cache.state._codec = codec_named(("zstd", "lz4")[number % 2])
+            yield frame
 
 
 def test_frames_that_are_encoded_when_the_choice_is_revised_keep_their_codec(tmp_path: Path) -> None:
@@ -153,8 +153,8 @@ def test_frames_that_are_encoded_when_the_choice_is_revised_keep_their_codec(tmp
         assert_served(plan, cache)
 
 
-def test_where_raw_frames_fit_nothing_is_sampled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PlannedFrames, "samples", None)
+def test_if_raw_frames_fit_nothing_is_sampled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PlannedFrames, "decode_samples", None)
     assert kept(mixed("large first"), tmp_path / "c", form="planes", max_bytes="1GB")[0] == NUM_FRAMES
 
 
@@ -162,19 +162,19 @@ def test_where_raw_frames_fit_nothing_is_sampled(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("order", ["large first", "small first"])
-def test_the_demand_of_a_plan_is_what_is_stored(order: str, tmp_path: Path) -> None:
+def test_the_estimated_size_is_the_stored_size(order: str, tmp_path: Path) -> None:
     for form in ("planes", "output"):
-        demand = PlannedFrames(mixed(order), decoder_named(), form).demand()  # type: ignore[arg-type]
+        demand = PlannedFrames(mixed(order), decoder_named(), form).estimate_size()  # type: ignore[arg-type]
         kept(mixed(order), tmp_path / "c", form=form, codec="raw")
         info = FrameCache(tmp_path / "c").info()
         assert (demand.frames, demand.raw_bytes) == (info.num_frames, info.raw_bytes)
 
 
-def test_frames_that_clips_have_in_common_are_counted_once() -> None:
+def test_frames_in_several_clips_are_counted_once() -> None:
     plan = plan_clips(mixed("large first").catalog, Uniform(6), seed=0, size=(96, 128), clips_per_video=5)
-    assert PlannedFrames(plan, decoder_named(), "planes", epochs=3).demand().frames == NUM_FRAMES
+    assert PlannedFrames(plan, decoder_named(), "planes", epochs=3).estimate_size().frames == NUM_FRAMES
     every = plan_clips(plan.catalog, EveryFrame(), seed=0, size=(96, 128))
-    assert PlannedFrames(every, decoder_named(), "planes").demand().frames == NUM_FRAMES
+    assert PlannedFrames(every, decoder_named(), "planes").estimate_size().frames == NUM_FRAMES
 
 
 @cache
@@ -188,33 +188,31 @@ def many() -> Catalog:
 @pytest.mark.parametrize("rule", [Uniform(8), RandomSegments(8)], ids=["alike", "drawn"])
 @pytest.mark.parametrize(("clips_per_video", "epochs"), [(1, 1), (4, 1), (1, 5), (40, 2)])
 @pytest.mark.parametrize("ranks", [1, 2])
-@pytest.mark.parametrize("places", [16_384, 20])
-def test_the_demand_of_clips_that_have_frames_in_common(
-    monkeypatch: pytest.MonkeyPatch, rule: Any, clips_per_video: int, epochs: int, ranks: int, places: int
+@pytest.mark.parametrize("positions", [16_384, 20])
+def test_the_estimated_size_of_clips_with_common_frames(
+    monkeypatch: pytest.MonkeyPatch, rule: Any, clips_per_video: int, epochs: int, ranks: int, positions: int
 ) -> None:
-    monkeypatch.setattr(_planned, "_POSITIONS", places)
+    monkeypatch.setattr(_planned, "_MAX_POSITIONS", positions)
     plan = plan_clips(many(), rule, seed=0, size=(32, 32), clips_per_video=clips_per_video, world_size=ranks)
-    groups = gathered(plan, epochs, Gathering(by_output=False, max_bytes=1 << 30))
-    truth = sum(group.num_frames for group in groups)
-    said = PlannedFrames(plan, decoder_named(), "planes", epochs).demand()
-    # Which clips are this rank's is drawn; a sample of places knows of fewer sources.
-    least, most = (0.95, 1.2) if (places, ranks) == (16_384, 1) else (0.85, 1.6)
+    tasks = make_tasks(plan, epochs, Gathering(by_output=False, max_bytes=1 << 30))
+    truth = sum(task.num_frames for task in tasks)
+    said = PlannedFrames(plan, decoder_named(), "planes", epochs).estimate_size()
+    # Which clips are this rank's is drawn; a sample of positions knows of fewer sources.
+    least, most = (0.95, 1.2) if (positions, ranks) == (16_384, 1) else (0.85, 1.6)
     assert least * truth <= said.frames <= most * truth
 
 
-def test_where_the_distinct_frames_fit_as_they_are_nothing_is_sampled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_if_the_distinct_raw_frames_fit_nothing_is_sampled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_clips(mixed("large first").catalog, Uniform(2), seed=0, size=(96, 128), clips_per_video=3)
     distinct, nbytes = kept(plan, tmp_path / "c", form="output", codec="raw")
-    monkeypatch.setattr(PlannedFrames, "samples", None)
+    monkeypatch.setattr(PlannedFrames, "decode_samples", None)
     assert distinct == 2 * (LARGE + SMALL)
     assert kept(plan, tmp_path / "c", form="output", codec="auto", max_bytes=round(1.1 * nbytes))[0] == distinct
 
 
 @pytest.mark.parametrize("order", ["large first", "small first"])
 def test_samples_stand_for_equal_shares_of_the_bytes(order: str) -> None:
-    sizes = [layout.nbytes for layout, _ in PlannedFrames(mixed(order), decoder_named(), "planes").samples()]
+    sizes = [layout.nbytes for layout, _ in PlannedFrames(mixed(order), decoder_named(), "planes").decode_samples()]
     large = LARGE * 144 * 192 / (LARGE * 144 * 192 + SMALL * 96 * 128)
     assert sizes.count(max(sizes)) / len(sizes) == pytest.approx(large, abs=1.5 / len(sizes))
 
@@ -223,7 +221,7 @@ def test_a_source_that_cannot_be_read_is_not_sampled(tmp_path: Path) -> None:
     copy = shutil.copytree(folder("large first"), tmp_path / "m")
     plan = plan_clips(scan(copy, workers=0), Uniform(FRAMES), seed=0, size=(96, 128))
     os.unlink(next(iter(sorted(copy.iterdir()))))
-    assert 0 < len(PlannedFrames(plan, decoder_named(), "planes").samples()) < 24
+    assert 0 < len(PlannedFrames(plan, decoder_named(), "planes").decode_samples()) < 24
 
 
 # --- the choice, and its revision ---------------------------------------------------------------------
@@ -236,49 +234,47 @@ def figures(codec: str, share: float, read: float) -> CodecFigures:
 CODECS = [figures("raw", 1.0, 1.0), figures("lz4", 0.5, 2.0), figures("zstd", 0.3, 4.0)]
 
 
-def fitting(budget: int, kept: str | None = None) -> Fitting:
-    return Fitting(CODECS, Conditions(1000, budget, memory_bytes=10**9), kept=kept)
+def choose(budget: int, stored_with: str | None = None) -> BudgetedCodec:
+    return BudgetedCodec(CODECS, Conditions(1000, budget, memory_bytes=10**9), stored_with=stored_with)
 
 
-def test_the_fastest_with_which_all_fit_is_chosen_and_kept() -> None:
-    assert [fitting(budget).codec for budget in (1000, 999, 500, 499, 300, 10)] == [
+def test_the_fastest_codec_with_which_all_frames_fit_is_chosen_and_kept() -> None:
+    assert [choose(budget).codec for budget in (1000, 999, 500, 499, 300, 10)] == [
         "raw", "lz4", "lz4", "zstd", "zstd", "zstd"]  # fmt: skip
-    assert fitting(600, kept="zstd").codec == "zstd"
-    assert fitting(400, kept="lz4").codec == "zstd", "it would not fit"
-    plan = fitting(600)
+    assert choose(600, stored_with="zstd").codec == "zstd"
+    assert choose(400, stored_with="lz4").codec == "zstd", "it would not fit"
+    plan = choose(600)
     for _ in range(10):
-        plan.note(100, 50)
+        plan.note_stored(100, 50)
         assert plan.codec == "lz4"
 
 
-def test_a_smaller_codec_takes_over_before_the_budget_is_missed() -> None:
-    plan, used = fitting(560), 0
+def test_a_smaller_codec_is_chosen_before_the_budget_is_exceeded() -> None:
+    plan, used = choose(560), 0
     for done in range(10):  # lz4 takes 60 %, not 50, and zstd what it promised.
         stored = {"lz4": 60, "zstd": 30}[plan.codec]
-        plan.note(100, stored)
+        plan.note_stored(100, stored)
         used += stored
         assert plan.codec == "lz4" or done > 0
     assert plan.codec == "zstd"
     assert used <= 560
 
 
-def test_frames_that_take_little_at_first_promise_nothing() -> None:
-    plan = fitting(480)
+def test_small_frames_at_first_do_not_change_the_choice() -> None:
+    plan = choose(480)
     assert plan.codec == "zstd"
     for _ in range(5):
-        plan.note(100, 1)
+        plan.note_stored(100, 1)
         assert plan.codec == "zstd", "those to come take more"
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=30), st.integers(0, 3000))
-def test_frames_that_turn_out_as_they_may_fit_wherever_the_smallest_codec_fits(
-    shares: list[tuple[float, float]], budget: int
-) -> None:
+def test_frames_fit_if_they_fit_with_the_smallest_codec(shares: list[tuple[float, float]], budget: int) -> None:
     """What is measured is the truth of the mixture; the order is any."""
     small = [min(pair) for pair in shares]
     large = [max(pair) for pair in shares]
     means = {"raw": 1.0, "lz4": sum(large) / len(large), "zstd": sum(small) / len(small)}
-    plan = Fitting(
+    plan = BudgetedCodec(
         [CodecFigures(name, True, 1, 10**6, round(10**6 * share), 1.0, read)
          for (name, share), read in zip(means.items(), (1.0, 2.0, 4.0), strict=True)],
         Conditions(100 * len(shares), budget, memory_bytes=10**9),
@@ -288,7 +284,7 @@ def test_frames_that_turn_out_as_they_may_fit_wherever_the_smallest_codec_fits(
         codec = plan.codec
         stored = 100 * {"raw": 1.0, "lz4": other, "zstd": one}[codec]
         used += stored
-        plan.note(100, round(stored))
+        plan.note_stored(100, round(stored))
     assert used <= budget + len(shares) or 100 * sum(small) > budget - len(shares)
 
 
@@ -296,15 +292,15 @@ def test_ratios_are_of_the_whole_mixture_and_times_are_of_the_clock() -> None:
     plan = mixed("large first")
     decoder: Any = decoder_named()
     frames = PlannedFrames(plan, decoder, "planes")
-    samples, demand = frames.samples(), frames.demand()
+    samples, size = frames.decode_samples(), frames.estimate_size()
     ticks = iter(range(10**6))
-    chosen = _choosing.fitting_of(samples, demand, demand.raw_bytes // 2, clock=lambda: float(next(ticks)))
-    again = _choosing.fitting_of(samples[::-1], demand, demand.raw_bytes // 2, clock=lambda: float(next(ticks)))
+    chosen = _choosing.choose_budgeted_codec(samples, size, size.raw_bytes // 2, clock=lambda: float(next(ticks)))
+    again = _choosing.choose_budgeted_codec(samples[::-1], size, size.raw_bytes // 2, clock=lambda: float(next(ticks)))
     assert chosen.codec == again.codec
     pictures = []
     for row in range(len(plan.catalog)):
-        of = Video.of(plan.catalog.source(row))
-        for _, picture in decoder.frames(of.source, of.index, [0]):
+        video = Video.of(plan.catalog.source(row))
+        for _, picture in decoder.frames(video.source, video.index, [0]):
             layout = layout_of(picture)
             pictures.append((layout, np.empty(layout.nbytes, dtype=np.uint8)))
             copy_planes(picture, pictures[-1][1])
