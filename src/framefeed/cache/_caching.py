@@ -360,7 +360,10 @@ class _OutputDecode:
             self._report.errors[number] = error
             if error is None:
                 self._report.counts.frames_stored += self._store(part, part_stamps, stored)
-                _copy_part(part, slot, missing)
+                if part is not slot:
+                    _copy_part(part, slot, missing)
+                    # A frame that the clip repeats was decoded once.
+                    self._report.counts.frames_delivered += int(np.count_nonzero(missing)) - len(part.indices)
 
     def _store(self, slot: ClipSlot, stamps: WordArray, stored: set[int]) -> int:
         """Store the frames of a slot that are not in ``stored`` yet, and add them there; return their number."""
@@ -384,8 +387,6 @@ def _make_part(slot: ClipSlot, missing: npt.NDArray[np.bool_]) -> ClipSlot:
 
 def _copy_part(part: ClipSlot, slot: ClipSlot, missing: npt.NDArray[np.bool_]) -> None:
     """Copy frames that were decoded into a part to the slot."""
-    if part is slot:
-        return
     part_indices = np.searchsorted(part.indices, slot.indices[missing])
     for i, part_index in zip(np.flatnonzero(missing).tolist(), part_indices.tolist(), strict=True):
         slot.out[i] = part.out[part_index]
