@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from framefeed.decode._convert import native_planes
+from framefeed.decode._convert import read_native_planes
 from framefeed.decode.backends._pyav_pools import thread_pools
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.index import FrameIndex
@@ -72,7 +72,7 @@ def seen(source: MediaSource, index: FrameIndex, ordinals: Iterable[int], decode
     decoder = decoder or PyAVDecoder()
     came: Seen = {}
     for ordinal, frame in decoder.frames(source, index, list(ordinals)):
-        came[ordinal] = hashlib.blake2b(b"".join(native_planes(frame)), digest_size=8).hexdigest()
+        came[ordinal] = hashlib.blake2b(b"".join(read_native_planes(frame)), digest_size=8).hexdigest()
         del frame
     return came
 

@@ -26,7 +26,7 @@ from framefeed.decode._planes import (
     output_layout,
     picture_of,
 )
-from framefeed.decode.backends.still import rgb_pixels
+from framefeed.decode.backends.still import convert_to_rgb
 from framefeed.errors import MediaError, UsageError
 from framefeed.media import Limits, decode_still
 from framefeed.plan import OutputSpec
@@ -280,7 +280,7 @@ def test_rebuilt_stills_convert_to_the_same_pixels(media_root: Path) -> None:
         if path.stat().st_size > 300_000 or "bomb" in path.name:
             continue
         try:
-            pixels = rgb_pixels(decode_still(path.read_bytes(), path.name, Limits(max_pixels=10**6)), path.name)
+            pixels = convert_to_rgb(decode_still(path.read_bytes(), path.name, Limits(max_pixels=10**6)), path.name)
         except MediaError:
             continue
         if pixels.shape not in sizes and len(sizes) < 60:

@@ -14,7 +14,7 @@ from av.video.frame import VideoFrame
 
 from framefeed.decode._decoder import ClipSlot, DecodeCounts, Decoder, DecodeReport
 from framefeed.decode._forward import ForwardReader
-from framefeed.decode._registry import decoder_named, known_decoders
+from framefeed.decode._registry import decoder_named, list_decoders
 from framefeed.decode._video_decoder import VideoDecoder
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import CorruptMedia, FrameNotFound, StaleSource, UsageError
@@ -52,7 +52,7 @@ def test_it_is_a_decoder_and_the_default_one() -> None:
     assert isinstance(PyAVDecoder(), Decoder)
     assert decoder_named() is decoder_named("auto")
     assert decoder_named("pyav") is decoder_named("pyav")
-    assert {"pyav", "still"} <= set(known_decoders())
+    assert {"pyav", "still"} <= set(list_decoders())
     with pytest.raises(UsageError, match="pyav"):
         decoder_named("nobody")
 

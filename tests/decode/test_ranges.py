@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from framefeed.decode._queries import played_in_range
+from framefeed.decode._queries import find_frames_in_range
 from framefeed.errors import FrameNotFound, UsageError
 from framefeed.index import FrameIndex
 from tests.fakes import index_of
@@ -38,7 +38,7 @@ def test_M24_a_range_holds_the_frame_shown_at_its_start(data: st.DataObject, ind
     first = shown(index, start)
     assume(start < stop and first is not None)
     try:
-        found = played_in_range(index, start, stop, "clip")
+        found = find_frames_in_range(index, start, stop, "clip")
     except UsageError:
         assert stop > float(index.end_pts * index.time_base) or start < float(int(index.pts[0]) * index.time_base)
         return
@@ -52,7 +52,7 @@ def test_M24_a_range_holds_the_frame_shown_at_its_start(data: st.DataObject, ind
 @pytest.mark.parametrize("gap", [1e-10, 9e-10])
 def test_M24_start_and_stop_that_mean_one_pts(gap: float) -> None:
     at = float(Fraction(10 * 1001, 30_000))
-    assert played_in_range(NTSC, at, at + gap, "clip").tolist() == [10]
-    assert played_in_range(NTSC, at - gap, at, "clip").tolist() == [10]
-    assert played_in_range(NTSC, at - 2e-9, at, "clip").tolist() == [9]
-    assert played_in_range(NTSC, at, at, "clip").tolist() == []
+    assert find_frames_in_range(NTSC, at, at + gap, "clip").tolist() == [10]
+    assert find_frames_in_range(NTSC, at - gap, at, "clip").tolist() == [10]
+    assert find_frames_in_range(NTSC, at - 2e-9, at, "clip").tolist() == [9]
+    assert find_frames_in_range(NTSC, at, at, "clip").tolist() == []

@@ -14,7 +14,7 @@ import pytest
 
 import framefeed as ff
 from framefeed.decode.backends import pyav
-from framefeed.decode.backends._pyav_runs import prove_starts
+from framefeed.decode.backends._pyav_runs import move_false_starts
 from framefeed.errors import CorruptMedia
 from framefeed.index import KEY
 from framefeed.testing import CODECS, put_packets, take_packets, write_clip
@@ -89,7 +89,7 @@ def test_believing_the_key_frames_of_tables_is_noticed(
     codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The way that is wrong: decoders give pictures that were decoded from what is no key frame, and say nothing."""
-    monkeypatch.setattr(pyav, "with_proved_starts", lambda _, index, *__: index)
+    monkeypatch.setattr(pyav, "find_true_starts", lambda _, index, *__: index)
     assert WRONG in outcomes(with_key_flags(tmp_path, codec, FLAGS["all"]))
 
 
@@ -190,10 +190,10 @@ def test_starts_move_back_to_what_is_one(tmp_path: Path) -> None:
         return {number: number == 12 for number in packets}
 
     known: dict[int, bool] = {}
-    proved = prove_starts(index, np.array([20]), known, ask)
+    proved = move_false_starts(index, np.array([20]), known, ask)
     assert proved.frame_start[20] == 12
     assert len(asked) == len(set(asked))
-    again = prove_starts(index, np.array([20]), known, ask)
+    again = move_false_starts(index, np.array([20]), known, ask)
     assert again.frame_start[20] == 12
     assert len(asked) == len(known)
     np.testing.assert_array_equal(proved.packets.flags, index.packets.flags)
@@ -208,11 +208,11 @@ def test_starts_that_are_right_are_asked_for_once_and_stay(tmp_path: Path) -> No
         asked.extend(packets)
         return dict.fromkeys(packets, True)
 
-    assert prove_starts(index, np.arange(24), {}, ask) is index
+    assert move_false_starts(index, np.arange(24), {}, ask) is index
     assert asked == [int(number) for number in np.flatnonzero(index.packets.flags & KEY) if number]
 
 
 def test_where_nothing_is_a_start_decoding_begins_with_the_first_packet(tmp_path: Path) -> None:
     index = _index(with_key_flags(tmp_path, "mpeg4", FLAGS["all"]))
-    proved = prove_starts(index, np.array([23]), {}, lambda packets: dict.fromkeys(packets, False))
+    proved = move_false_starts(index, np.array([23]), {}, lambda packets: dict.fromkeys(packets, False))
     assert proved.frame_start[23] == 0

@@ -21,7 +21,7 @@ from PIL import ExifTags, Image, ImageFile, ImageOps
 from framefeed.catalog.scan import scan
 from framefeed.decode._auto import AutoDecoder
 from framefeed.decode._decoder import ClipSlot, Decoder, DecodeReport
-from framefeed.decode._registry import decoder_named, known_decoders
+from framefeed.decode._registry import decoder_named, list_decoders
 from framefeed.decode._video_decoder import VideoDecoder
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.decode.backends.still import StillDecoder
@@ -190,8 +190,8 @@ def test_a_lossless_video_and_its_frames_as_files_come_out_alike(
 def test_backends_by_name(sequence: ImageSequence) -> None:
     assert isinstance(StillDecoder(), Decoder)
     assert isinstance(decoder_named("auto"), AutoDecoder)
-    assert {"pyav", "still"} <= set(known_decoders())
-    assert "auto" not in known_decoders()
+    assert {"pyav", "still"} <= set(list_decoders())
+    assert "auto" not in list_decoders()
     video = corpus_file("base.mp4")
     for source, backend in [(sequence, "still"), (sequence, StillDecoder()), (video, "pyav"), (video, PyAVDecoder())]:
         assert read_stamp(VideoDecoder(source, backend=backend)[3]) == 3

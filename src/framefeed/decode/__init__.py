@@ -5,6 +5,7 @@ from __future__ import annotations
 from framefeed.decode._auto import AutoDecoder
 from framefeed.decode._convert import Converter, plane_view
 from framefeed.decode._decoder import (
+    BaseDecoder,
     ClipSlot,
     DecodeCounts,
     Decoder,
@@ -25,6 +26,7 @@ from framefeed.decode._video_decoder import VideoDecoder, check_frame_index
 __all__ = [
     "RGB_PLANAR",
     "AutoDecoder",
+    "BaseDecoder",
     "ClipSlot",
     "Converter",
     "DecodeCounts",
