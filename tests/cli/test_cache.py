@@ -16,7 +16,7 @@ from framefeed.cache import FrameCache, Kind, StoredFrame, build, known_codecs, 
 from framefeed.catalog import Catalog
 from framefeed.catalog.scan import scan
 from framefeed.cli import main
-from framefeed.cli.feed import ADVICE, Epoch, Measured, _advice
+from framefeed.cli.feed import ADVICE, EpochResult, FeedResult, _choose_advice
 from framefeed.decode import DecodeCounts, as_decoder
 from framefeed.load import LoadStats
 from framefeed.media import Limits
@@ -539,16 +539,16 @@ def test_feed_says_that_other_frames_are_wanted() -> None:
         (Rates([(1, 2)]), 90, False),
         (Rates([(1, 2)], start=0), 10, False),
     ]:
-        plan, measured = plan_clips(catalog, rule, seed=0, size=(8, 8)), Measured()  # type: ignore[arg-type]
-        measured.add_epoch(Epoch(50, 0, 1.0), DecodeCounts(frames_cached=100, frames_delivered=100))
-        measured.add_epoch(Epoch(50, 0, 1.0), DecodeCounts(frames_cached=100 + had, frames_delivered=200))
+        plan, measured = plan_clips(catalog, rule, seed=0, size=(8, 8)), FeedResult()  # type: ignore[arg-type]
+        measured.add_epoch(EpochResult(50, 0, 1.0), DecodeCounts(frames_cached=100, frames_delivered=100))
+        measured.add_epoch(EpochResult(50, 0, 1.0), DecodeCounts(frames_cached=100 + had, frames_delivered=200))
         assert [epoch.frames_cached for epoch in measured.epochs] == [100, had]
-        advice = _advice(args, plan, cache, (stats, measured))
+        advice = _choose_advice(args, plan, cache, stats, measured)
         assert (
             "10 % of the last epoch's frames came from the cache, because each epoch has other frames: " in advice
         ) is said_so
         assert (advice == ADVICE["decode"]) is not said_so
-        assert _advice(args, plan, None, (stats, measured)) == ADVICE["decode"]
+        assert _choose_advice(args, plan, None, stats, measured) == ADVICE["decode"]
 
 
 @pytest.mark.parametrize("start", ["random", 0])
@@ -558,10 +558,10 @@ def test_feed_says_that_other_frames_are_wanted() -> None:
 def test_feed_says_of_one_epoch_what_the_cache_had_before(start: Any, is_empty: bool, why: str) -> None:
     catalog = FakeCatalog([steady_index(500) for _ in range(4)])
     plan = plan_clips(catalog, Rates([(1, 2)], start=start), seed=0, size=(8, 8))  # type: ignore[arg-type]
-    measured = Measured(begins_empty=is_empty)
-    measured.add_epoch(Epoch(50, 0, 1.0), DecodeCounts(frames_cached=0, frames_delivered=100))
+    measured = FeedResult(begins_empty=is_empty)
+    measured.add_epoch(EpochResult(50, 0, 1.0), DecodeCounts(frames_cached=0, frames_delivered=100))
     stats = LoadStats(batches=1, wait_seconds=1.0, decode_seconds=1.0)
-    advice = _advice(argparse.Namespace(size=None), plan, FrameCache("nowhere"), (stats, measured))
+    advice = _choose_advice(argparse.Namespace(size=None), plan, FrameCache("nowhere"), stats, measured)
     assert advice.startswith(f"0 % of the epoch's frames came from the cache, because {why}")
     assert "each epoch has other frames" not in advice
 

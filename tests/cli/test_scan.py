@@ -14,7 +14,7 @@ import pytest
 
 from framefeed.catalog import Catalog
 from framefeed.cli import main
-from framefeed.cli.scan import as_hours
+from framefeed.cli.scan import format_duration
 from framefeed.report import data_size, page
 from framefeed.testing import make_folder
 from tests.cli.running import SECONDS, environment, only_line, run
@@ -173,7 +173,7 @@ def _all_of(terminal: int) -> bytes:
 
 
 def test_durations() -> None:
-    texts = [as_hours(seconds) for seconds in (0, 9.46, 59.9, 205, 3723)]
+    texts = [format_duration(seconds) for seconds in (0, 9.46, 59.9, 205, 3723)]
     assert texts == ["0.0 s", "9.5 s", "59.9 s", "3:25 min", "1:02:03 h"]
 
 
@@ -213,6 +213,16 @@ def test_files_of_other_endings_are_counted(tmp_path: Path, capfd: pytest.Captur
         assert f"not scanned: {others} with other endings than media: .txt (2), " in capfd.readouterr().out
     assert main(["scan", os.fspath(tmp_path / "base.mp4")]) == 0
     assert "not scanned" not in capfd.readouterr().out
+
+
+def test_json_counts_files_of_other_endings_by_ending(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    shutil.copy(corpus_file("base.mp4"), tmp_path / "base.mp4")
+    for name in ("one.arrow", "two.arrow", "README"):
+        (tmp_path / name).write_text("x")
+    Path(os.fsdecode(os.fsencode(tmp_path / "x.") + b"\xff")).write_text("x")
+    assert main(["scan", os.fspath(tmp_path), "--json"]) == 0
+    document = json.loads(capfd.readouterr().out)
+    assert document["scan"]["passed_over"] == {".arrow": 2, "": 1, ".\x00dcff": 1}
 
 
 def test_M07_a_length_that_is_not_known_is_not_0(tiers: Path, capfd: pytest.CaptureFixture[str]) -> None:
