@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from framefeed.testing._clips import ClipSpec
-from framefeed.testing._pathologies import MediaFacts, Pathology, missed_by_seeking, read_facts, verify
+from framefeed.testing._pathologies import MediaFacts, Pathology, find_missed_by_seeking, read_facts, verify
 from framefeed.testing.recipes import iter_pathologies, pathology
 from tests.corpus import clip_file, corpus_file, expected_stamps
 
@@ -98,7 +98,7 @@ def test_M04_open_gop_mpeg2_has_leading_pictures(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["open_gop.mp4", "open_gop_hevc.mp4"])
 def test_M04_open_gop_plain_seeks_miss_the_leading_pictures(name: str) -> None:
-    assert len(missed_by_seeking(facts_of(name))) == 9
+    assert len(find_missed_by_seeking(facts_of(name))) == 9
 
 
 def test_M05_times_start_late_or_are_missing() -> None:
@@ -143,7 +143,7 @@ def test_M08_ten_frames_share_a_time() -> None:
 def test_M09_plain_seeks_land_late(name: str) -> None:
     facts = facts_of(name)
     assert facts.num_leading == 0
-    assert len(missed_by_seeking(facts)) > 50
+    assert len(find_missed_by_seeking(facts)) > 50
 
 
 def test_M10_times_wrap_once() -> None:
