@@ -59,9 +59,7 @@ def document(capfd: pytest.CaptureFixture[str], *words: str, code: int = 0) -> A
 # --- build --------------------------------------------------------------------------------------------
 
 
-def test_build_says_what_is_expected_and_what_was_done(
-    catalog: str, cache: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_build_prints_the_estimate_and_the_result(catalog: str, cache: str, capfd: pytest.CaptureFixture[str]) -> None:
     out, err = said(capfd, "build", catalog, cache, *RATES, "--codec", "zstd")
     assert err == []
     assert out[0] == (
@@ -219,7 +217,7 @@ def test_what_is_advised_helps(catalog: str, tmp_path: Path, capfd: pytest.Captu
     assert shares("one", *RATES)[1] > 0
 
 
-def test_clips_start_where_they_are_told_to(catalog: str, cache: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_clips_start_at_the_given_time(catalog: str, cache: str, capfd: pytest.CaptureFixture[str]) -> None:
     said(capfd, "build", catalog, cache, *RATES, "--start", "0.5", "--no-estimate")
     with FrameCache(cache) as opened:
         assert_served(plan_clips(Catalog.open(catalog), Rates([(2, 2), (4, 2)], 0.5), seed=7, size=(32, 48)), opened)
@@ -406,7 +404,7 @@ def test_info(filled: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert sum(kind["bytes"] for kind in found["kinds"]) == found["stored_bytes"]
 
 
-def test_info_says_what_nothing_reads_any_more(
+def test_info_lists_streams_of_other_versions(
     filled: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("framefeed.decode.backends.pyav.av.__version__", "99.0")
@@ -521,7 +519,7 @@ def test_feed_reads_what_it_stored(catalog: str, cache: str, capfd: pytest.Captu
     assert (found["frames_hit"], found["frames_missed"], found["trouble"]) == (24, 0, None)
 
 
-def test_feed_says_for_each_epoch_what_the_cache_had(
+def test_feed_prints_the_cached_frames_of_each_epoch(
     catalog: str, cache: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     words = ["feed", catalog, *RATES, "--start", "0", "--epochs", "3", "--cache", cache, "--codec", "lz4", "--json"]
@@ -530,7 +528,7 @@ def test_feed_says_for_each_epoch_what_the_cache_had(
     assert [(epoch["frames_cached"], epoch["frames"]) for epoch in epochs] == [(0, 24), (24, 24), (24, 24)]
 
 
-def test_feed_says_that_other_frames_are_wanted() -> None:
+def test_feed_advises_if_each_epoch_has_other_frames() -> None:
     catalog = FakeCatalog([steady_index(500) for _ in range(4)])
     cache, args = FrameCache("nowhere"), argparse.Namespace(size=None)
     stats = LoadStats(batches=1, wait_seconds=1.0, decode_seconds=1.0)
@@ -555,7 +553,7 @@ def test_feed_says_that_other_frames_are_wanted() -> None:
 @pytest.mark.parametrize(
     ("is_empty", "why"), [(True, "it was empty at the start"), (False, "it did not have the others")]
 )
-def test_feed_says_of_one_epoch_what_the_cache_had_before(start: Any, is_empty: bool, why: str) -> None:
+def test_feed_explains_the_cache_of_a_single_epoch(start: Any, is_empty: bool, why: str) -> None:
     catalog = FakeCatalog([steady_index(500) for _ in range(4)])
     plan = plan_clips(catalog, Rates([(1, 2)], start=start), seed=0, size=(8, 8))  # type: ignore[arg-type]
     measured = FeedResult(begins_empty=is_empty)

@@ -52,7 +52,7 @@ def test_no_lines_are_no_output(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr() == ("", "")
 
 
-def test_nobody_to_complain_to(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_with_a_closed_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
     class Gone(io.StringIO):
         def write(self, _: str) -> int:
             raise BrokenPipeError

@@ -31,7 +31,7 @@ def videos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_what_was_found(videos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_summary_of_a_scan(videos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "cat.parquet"
     assert main(["scan", os.fspath(videos), "-o", os.fspath(path), "--label-from", "parent"]) == 0
     out, err = capfd.readouterr()
@@ -71,7 +71,7 @@ def test_options_reach_the_scan(words: list[str], videos: Path, tmp_path: Path) 
     assert Catalog.open(path)[0].frame_index is not None
 
 
-def test_D01_damaged_files_can_be_read_and_are_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_D01_damaged_files_are_readable_and_counted(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     clip = damaged_clip("damage.mp4", (12, 13, 14, 15, 16, 30))
     words = ["scan", os.fspath(clip), "--verify", "full"]
     assert main(words) == 0
@@ -107,7 +107,7 @@ def test_links_are_rows_of_their_own_labels_or_counted(
     assert told in capfd.readouterr().out.splitlines()
 
 
-def test_labels_that_look_like_mistakes_are_told_on_standard_error(
+def test_suspicious_labels_are_printed_on_standard_error(
     videos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     labels = ["1", "2", "x", "3"]
@@ -124,7 +124,7 @@ def test_an_empty_folder_is_a_mistake(tmp_path: Path, capfd: pytest.CaptureFixtu
     assert "no media found in" in only_line(capfd.readouterr().err)
 
 
-def test_what_a_scan_will_lose_is_told(videos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_scan_warns_about_facts_it_will_lose(videos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     words = ["scan", os.fspath(videos), "-o", os.fspath(tmp_path / "cat.parquet")]
     assert main([*words, "--verify", "full"]) == 0
     assert capfd.readouterr().err == ""
@@ -185,7 +185,7 @@ def tiers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_M07_where_times_come_from_is_told(tiers: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_M07_origins_of_times_are_printed(tiers: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     out = os.fspath(tmp_path / "cat.parquet")
     assert main(["scan", os.fspath(tiers), "-o", out]) == 0
     told = (
@@ -230,7 +230,7 @@ def test_M07_a_length_that_is_not_known_is_not_0(tiers: Path, capfd: pytest.Capt
     assert "frames, length of the video unknown, " in capfd.readouterr().out
 
 
-def test_M07_an_assumed_rate_is_told(tiers: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_M07_an_assumed_rate_is_printed(tiers: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     out = os.fspath(tmp_path / "cat.parquet")
     assert main(["scan", os.fspath(tiers), "-o", out, "--assume-fps", "30000/1001"]) == 0
     lines = capfd.readouterr().out.splitlines()

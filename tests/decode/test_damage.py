@@ -255,7 +255,7 @@ def delivered(path: Path, ordinals: np.ndarray, decoder: PyAVDecoder | None = No
 
 
 @pytest.mark.parametrize("name", ["B-frames", "two GOPs", "through a container"])
-def test_a_picture_that_is_delivered_damaged_does_not_depend_on_what_else_is_asked_for(name: str) -> None:
+def test_a_damaged_picture_does_not_depend_on_the_other_frames_of_a_call(name: str) -> None:
     path = DAMAGED[name]()
     index = build_index(path, "full")
     damaged, every = index.damaged_frame_indices, delivered(path, np.arange(len(index)))

@@ -153,7 +153,7 @@ def test_rebuilt_pictures_of_every_pixel_format_convert_to_the_same_pixels() -> 
 
 @pytest.mark.parametrize("location", range(1, len(CHROMA_LOCATIONS)))
 @pytest.mark.parametrize("interlaced", [False, True])
-def test_what_swscale_looks_at_is_found_and_kept(location: int, interlaced: bool) -> None:
+def test_properties_that_swscale_reads_are_kept(location: int, interlaced: bool) -> None:
     for pixel_format in ("yuv420p", "nv12", "yuv422p", "yuv410p", "yuv420p10le", "yuyv422", "yuva420p"):
         for width in (16, 20, 50):
             layout = PlaneLayout(pixel_format, width, 40, 9, 1, interlaced, location)
@@ -222,7 +222,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_wrong_ways_of_rebuilding_are_caught(name: str) -> None:
+def test_wrong_rebuilders_are_caught(name: str) -> None:
     rebuild, frame = WRONG[name]
     assert differences(frame) == []
     assert differences(frame, rebuild)

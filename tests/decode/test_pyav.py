@@ -89,7 +89,7 @@ def test_M15_clips_of_one_video_share_its_groups() -> None:
     assert together.counts.frames_converted == 25 < alone.frames_converted
 
 
-def test_only_the_groups_that_are_wanted_are_decoded() -> None:
+def test_only_the_gops_of_requested_frames_are_decoded() -> None:
     for direct in (True, False):
         slots, report = decode("base.mp4", [[80, 1]], PyAVDecoder(direct=direct))
         assert read_stamps(slots[0].out) == [80, 1]
@@ -111,7 +111,7 @@ def test_a_second_call_opens_nothing() -> None:
         assert (second.opens, second.contexts_made) == (0, 0)
 
 
-def test_nothing_asked_costs_nothing() -> None:
+def test_no_frames_cost_nothing() -> None:
     for clips in ([], [[]], [[], []]):
         slots, report = decode("base.mp4", clips)
         assert report.errors == [None] * len(slots)
@@ -127,7 +127,7 @@ def test_counts_add_up() -> None:
 # --- slots ------------------------------------------------------------------------------------------
 
 
-def test_a_frame_wanted_in_several_forms_and_places_is_decoded_once() -> None:
+def test_a_frame_for_several_forms_and_slots_is_decoded_once() -> None:
     index, source = build_index(corpus_file("base.mp4")), MediaSource.of(corpus_file("base.mp4"))
     small, packed = OutputSpec(size=(48, 64)), OutputSpec(dimension_order="NHWC")
     slots = [
@@ -217,7 +217,7 @@ def test_pooled_decoders_do_not_carry_one_file_into_the_next(direct: bool, tmp_p
 
 
 @pytest.mark.parametrize("direct", [True, False])
-def test_a_reading_given_up_halfway_spoils_nothing(direct: bool) -> None:
+def test_an_abandoned_stream_harms_no_later_read(direct: bool) -> None:
     index, source, decoder = (
         build_index(corpus_file("base.mp4")),
         MediaSource.of(corpus_file("base.mp4")),

@@ -200,7 +200,7 @@ def test_starts_move_back_to_what_is_one(tmp_path: Path) -> None:
     np.testing.assert_array_equal(proved.pts, index.pts)
 
 
-def test_starts_that_are_right_are_asked_for_once_and_stay(tmp_path: Path) -> None:
+def test_true_starts_are_checked_once_and_stay(tmp_path: Path) -> None:
     index = _index(with_key_flags(tmp_path, "mpeg4", lambda number: number % 12 == 0))
     asked: list[int] = []
 

@@ -75,7 +75,7 @@ def report_of(
 # --- the law ----------------------------------------------------------------------------------------
 
 
-def test_all_ways_of_reading_everything_agree(decoder: VideoDecoder, everything: np.ndarray) -> None:
+def test_all_methods_of_reading_everything_agree(decoder: VideoDecoder, everything: np.ndarray) -> None:
     assert len(decoder) == N
     assert read_stamps(everything) == list(range(N))
     one_by_one = [decoder.get_frame_at(number - N).data for number in range(N)]
@@ -414,9 +414,7 @@ def test_D10_flipped_bytes_give_errors_of_ours_or_pixels(kind: str) -> None:
         pixels_or_none(bytes(broken))
 
 
-def test_I05_nobody_may_have_pillow_fill_pictures_with_grey(
-    monkeypatch: pytest.MonkeyPatch, sequence: ImageSequence
-) -> None:
+def test_I05_pillow_never_fills_pictures_with_grey(monkeypatch: pytest.MonkeyPatch, sequence: ImageSequence) -> None:
     monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
     with pytest.raises(UsageError, match="LOAD_TRUNCATED_IMAGES"):
         VideoDecoder(sequence)[0]
@@ -453,7 +451,7 @@ def test_S04_no_file_is_read_that_is_too_large(sequence: ImageSequence) -> None:
     assert isinstance(report.errors[0], LimitExceeded)
 
 
-def test_warnings_of_pillow_reach_nobody_and_filters_stay(tmp_path: Path) -> None:
+def test_warnings_of_pillow_are_silenced_and_filters_stay(tmp_path: Path) -> None:
     data = bytearray(WHOLE["PNG"]())
     # An animation control chunk of no frames behind IHDR: Pillow warns, and reads the picture.
     chunk = b"acTL" + bytes(8)
@@ -494,7 +492,7 @@ def test_D01_a_damaged_file_spoils_only_the_clips_that_want_it(tmp_path: Path) -
     assert len(VideoDecoder(sequence, frame_index=build_index(sequence, "full"))[:]) == 4
 
 
-def test_another_size_fits_only_where_a_size_is_asked_for(tmp_path: Path) -> None:
+def test_another_size_needs_an_output_size(tmp_path: Path) -> None:
     write_folder(tmp_path, 3)
     Image.new("RGB", (50, 40)).save(tmp_path / "img1.png")
     sequence = ImageSequence(tmp_path, fps=25)
@@ -508,7 +506,7 @@ def test_another_size_fits_only_where_a_size_is_asked_for(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("kind", ["sequence", "still"])
-def test_D09_a_file_in_the_place_of_the_indexed_one_is_stale(kind: str, tmp_path: Path) -> None:
+def test_D09_a_replaced_file_is_stale(kind: str, tmp_path: Path) -> None:
     write_folder(tmp_path, 3)
     source = ImageSequence(tmp_path, fps=25) if kind == "sequence" else tmp_path / "img1.png"
     place = 1 if kind == "sequence" else 0

@@ -98,6 +98,6 @@ def test_common_aspect_ratios_lie_well_inside_of_their_bins(width: int, height: 
     assert 0.1 < inside < 0.9
 
 
-def test_1080_720_and_480_rows_are_told_apart() -> None:
+def test_1080_720_and_480_rows_have_different_bins() -> None:
     values = np.array([240.0, 360, 480, 720, 1080, 2160])
     assert make_histogram(values, choose_edges(HALF_OCTAVES, values)).counts.max() == 1

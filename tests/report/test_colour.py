@@ -43,5 +43,5 @@ def test_counts_by_name() -> None:
     }
 
 
-def test_what_says_nothing_is_no_name() -> None:
+def test_unspecified_codes_have_no_name() -> None:
     assert all(silent not in names for _, names, silent in TAGS.values())

@@ -82,7 +82,7 @@ def test_the_tiles_are_the_catalog_in_numbers() -> None:
     assert "My clips" in shown.texts
 
 
-def test_a_length_that_is_not_known_is_told() -> None:
+def test_an_unknown_length_is_described() -> None:
     text = Page(page(catalog(3, duration_seconds=[None, None, 60.0]), "T")).text
     assert "\nMinutes of video\n1\nunknown for 2 files\n" in text
 

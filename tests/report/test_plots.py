@@ -42,7 +42,7 @@ def rectangles(text: str) -> list[tuple[float, float, float, float]]:
 
 
 @given(counts, st.integers(0, 9), st.integers(0, 9))
-def test_bars_stand_in_their_places_and_are_as_high_as_their_counts(numbers: list[int], below: int, above: int) -> None:
+def test_bars_have_the_position_and_height_of_their_counts(numbers: list[int], below: int, above: int) -> None:
     bars = [*([below] if below else []), *numbers, *([above] if above else [])]
     present = [each for each in bars if each]
     drawn = rectangles(str(draw_histogram("T", made(numbers, below, above), WHOLE)))

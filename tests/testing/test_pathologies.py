@@ -21,7 +21,7 @@ def facts_of(name: str) -> MediaFacts:
 
 
 @pytest.mark.parametrize("recipe", ALL)
-def test_pathology_is_what_it_says(recipe: Pathology) -> None:
+def test_a_pathology_has_its_property(recipe: Pathology) -> None:
     verify(recipe, facts_of(recipe.name))
 
 
@@ -240,7 +240,7 @@ def test_M22_some_times_are_swapped() -> None:
     assert facts.stamps == tuple(range(100))
 
 
-def test_M23_time_starts_anew_once() -> None:
+def test_M23_time_restarts_once() -> None:
     assert facts_of("two_resets.ts").num_backward == 1
 
 
