@@ -30,11 +30,11 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_requirements_are_read_from_the_metadata() -> None:
-    found = {(one.name, one.extra): one for one in list_requirements()}
-    if not found:
+    actual = {(one.name, one.extra): one for one in list_requirements()}
+    if not actual:
         pytest.skip("framefeed is not installed here")
-    assert found["av", ""].floor
-    assert ("torch", "torch") in found
+    assert actual["av", ""].floor
+    assert ("torch", "torch") in actual
 
 
 @pytest.mark.parametrize(

@@ -103,8 +103,8 @@ def test_links_are_rows_of_their_own_labels_or_counted(
     assert (document["files"], document["scan"]["repeated_files"], document["scan"]["repeated_folders"]) == (1, 1, 1)
     assert Catalog.open(tmp_path / "cat.parquet").source(0) == os.fspath(tmp_path / "ml" / "run" / "a.mp4")
     assert main(words[:-1]) == 0
-    told = "counted once: 1 file and 1 folder found again, through a link or a second name"
-    assert told in capfd.readouterr().out.splitlines()
+    message = "counted once: 1 file and 1 folder found again, through a link or a second name"
+    assert message in capfd.readouterr().out.splitlines()
 
 
 def test_suspicious_labels_are_printed_on_standard_error(
@@ -188,16 +188,16 @@ def tiers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_M07_origins_of_times_are_printed(tiers: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     out = os.fspath(tmp_path / "cat.parquet")
     assert main(["scan", os.fspath(tiers), "-o", out]) == 0
-    told = (
+    message = (
         "times come from: presentation times in the file (1 video); decoding times in the file, because presentation "
         "times are wrong or missing (1 video); no times are known (1 video); for clips by time, scan the files without "
         "times with --assume-fps"
     )
-    assert told in capfd.readouterr().out.splitlines()
+    assert message in capfd.readouterr().out.splitlines()
     assert main(["doctor", out]) == 0
     lines = capfd.readouterr().out.splitlines()
     assert lines[lines.index(f"catalog {out}") + 1].startswith("  3 of 3 files can be read")
-    assert f"  {told}" in lines
+    assert f"  {message}" in lines
     assert main(["doctor", out, "--json"]) == 0
     assert json.loads(capfd.readouterr().out)["catalog"]["times_from"] == {"pts": 1, "dts": 1, "none": 1}
 

@@ -102,8 +102,10 @@ def test_a_picture_keeps_the_memory_that_it_is_a_view_of() -> None:
 
 
 def _program(what: str) -> subprocess.CompletedProcess[str]:
-    place = Path(__file__).with_name("guarded.py")
-    return subprocess.run([sys.executable, str(place), what], capture_output=True, text=True, timeout=100, cwd=CHECKOUT)
+    position = Path(__file__).with_name("guarded.py")
+    return subprocess.run(
+        [sys.executable, str(position), what], capture_output=True, text=True, timeout=100, cwd=CHECKOUT
+    )
 
 
 def test_P05_pictures_that_end_where_memory_ends_are_converted() -> None:
@@ -160,8 +162,8 @@ def test_properties_that_swscale_reads_are_kept(location: int, interlaced: bool)
             planes = np.random.default_rng(0).integers(0, 255, layout.nbytes, dtype=np.uint8)
             frame = picture_of(layout, planes)
             # The middle of a cell is what swscale assumes where nothing is said.
-            found = 0 if CHROMA_LOCATIONS[location] == "center" else location
-            assert layout_of(frame) == replace(layout, chroma_location=found)
+            actual = 0 if CHROMA_LOCATIONS[location] == "center" else location
+            assert layout_of(frame) == replace(layout, chroma_location=actual)
             np.testing.assert_array_equal(copied(frame), planes)
             assert differences(frame) == []
 

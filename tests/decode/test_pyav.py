@@ -239,9 +239,9 @@ def test_two_readings_of_one_file_at_once_in_one_thread() -> None:
     one, other = decoder.frames(source, index, range(0, 100, 2)), decoder.frames(source, index, range(99, 0, -3))
     first, second = dict[int, str](), dict[int, str]()
     for pair in zip(one, other, strict=False):
-        for found, (ordinal, frame) in zip((first, second), pair, strict=True):
-            found[ordinal] = str(read_stamp(frame.to_ndarray(format="rgb24")))
-    assert all(stamp == str(ordinal) for found in (first, second) for ordinal, stamp in found.items())
+        for actual, (ordinal, frame) in zip((first, second), pair, strict=True):
+            actual[ordinal] = str(read_stamp(frame.to_ndarray(format="rgb24")))
+    assert all(stamp == str(ordinal) for actual in (first, second) for ordinal, stamp in actual.items())
     assert len(second) == 33
 
 
@@ -357,5 +357,5 @@ def test_many_threads_read_forward_in_one_decoder() -> None:
             return [read_stamp(decoder[number]) for number in range(start, start + 20)]
 
         with ThreadPoolExecutor(4) as pool:
-            found = list(pool.map(read, (0, 20, 40, 60)))
-    assert found == [list(range(start, start + 20)) for start in (0, 20, 40, 60)]
+            actual = list(pool.map(read, (0, 20, 40, 60)))
+    assert actual == [list(range(start, start + 20)) for start in (0, 20, 40, 60)]

@@ -41,13 +41,13 @@ def outcomes(path: Path, numbers: range | None = None) -> list[str]:
     """Read frames by URL in an order of chance, each alone, and compare with full verification by packets' times."""
     full = ff.build_index(path, "full")
     ordinal = {int(pts): number for number, pts in enumerate(full.packets.pts[full.frame_packet])}
-    found: dict[int, str] = {}
+    actual: dict[int, str] = {}
     with indexed(path) as (url, index), ff.VideoDecoder(path, frame_index=full) as near:
         for number in Random(1).sample(range(len(index)), len(index)):
             if numbers is None or number in numbers:
                 with ff.VideoDecoder(url, frame_index=index) as far:
-                    found[number] = outcome(far, number, near, ordinal.get(int(index.pts[number])))
-    return [found[number] for number in sorted(found)]
+                    actual[number] = outcome(far, number, near, ordinal.get(int(index.pts[number])))
+    return [actual[number] for number in sorted(actual)]
 
 
 def outcome(far: ff.VideoDecoder, number: int, near: ff.VideoDecoder, ordinal: int | None) -> str:
@@ -140,8 +140,8 @@ MUTANTS: dict[str, Callable[[], Stream]] = {
 
 @pytest.mark.parametrize("make", MUTANTS.values(), ids=MUTANTS.keys())
 def test_no_mutant_gives_another_picture(make: Callable[[], Stream], tmp_path: Path) -> None:
-    found = outcomes(make().write(tmp_path / "mutant.mp4"), either(short=range(4, 40, 2), long=range(200)))
-    assert WRONG not in found
+    actual = outcomes(make().write(tmp_path / "mutant.mp4"), either(short=range(4, 40, 2), long=range(200)))
+    assert WRONG not in actual
 
 
 def test_ordinals_stay_where_a_packet_holds_no_picture(tmp_path: Path) -> None:

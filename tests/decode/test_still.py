@@ -399,8 +399,8 @@ def test_I05_cut_short_anywhere_it_is_whole_or_an_error(kind: str) -> None:
     whole = pixels_or_none(data)
     assert whole is not None
     for cut in range(len(data)):
-        found = pixels_or_none(data[:cut])
-        assert found is None or np.array_equal(found, whole), f"{cut} of {len(data)} bytes give another picture"
+        actual = pixels_or_none(data[:cut])
+        assert actual is None or np.array_equal(actual, whole), f"{cut} of {len(data)} bytes give another picture"
     assert pixels_or_none(data[: len(data) // 2]) is None
 
 
@@ -409,8 +409,8 @@ def test_D10_flipped_bytes_give_errors_of_ours_or_pixels(kind: str) -> None:
     data, generator = WHOLE[kind](), np.random.default_rng(7)
     for _ in range(150):
         broken = bytearray(data)
-        for place in generator.integers(0, len(data), generator.integers(1, 4)):
-            broken[place] = generator.integers(0, 256)
+        for position in generator.integers(0, len(data), generator.integers(1, 4)):
+            broken[position] = generator.integers(0, 256)
         pixels_or_none(bytes(broken))
 
 
@@ -461,7 +461,7 @@ def test_warnings_of_pillow_are_silenced_and_filters_stay(tmp_path: Path) -> Non
         warnings.simplefilter("error")
         assert pixels_or_none(bytes(data)) is not None
         with ThreadPoolExecutor(4) as pool:
-            assert all(found is not None for found in pool.map(pixels_or_none, [bytes(data)] * 40))
+            assert all(actual is not None for actual in pool.map(pixels_or_none, [bytes(data)] * 40))
     assert list(warnings.filters) == before
 
 
@@ -509,11 +509,11 @@ def test_another_size_needs_an_output_size(tmp_path: Path) -> None:
 def test_D09_a_replaced_file_is_stale(kind: str, tmp_path: Path) -> None:
     write_folder(tmp_path, 3)
     source = ImageSequence(tmp_path, fps=25) if kind == "sequence" else tmp_path / "img1.png"
-    place = 1 if kind == "sequence" else 0
+    position = 1 if kind == "sequence" else 0
     with VideoDecoder(source) as decoder:
-        assert read_stamp(decoder[place]) == 1
+        assert read_stamp(decoder[position]) == 1
         (tmp_path / "img1.png").write_bytes((tmp_path / "img2.png").read_bytes() + b"x")
-        for ask in (lambda: decoder[place], lambda: decoder.get_frames_at([place])):
+        for ask in (lambda: decoder[position], lambda: decoder.get_frames_at([position])):
             with pytest.raises(StaleSource, match=r"img1\.png"):
                 ask()
 
@@ -554,13 +554,13 @@ def test_real_pictures_are_what_pillow_decodes(media_root: Path) -> None:
             continue
         right = _by_pillow(path)
         try:
-            found = VideoDecoder(path, dimension_order="NHWC")[0]
+            actual = VideoDecoder(path, dimension_order="NHWC")[0]
         except MediaError:
-            found = None
-        if right is None or found is None:
-            assert (found is None) or right is None, path
+            actual = None
+        if right is None or actual is None:
+            assert (actual is None) or right is None, path
             continue
-        assert np.array_equal(found, right), path
+        assert np.array_equal(actual, right), path
         compared += 1
     assert compared > 300
 

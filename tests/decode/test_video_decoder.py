@@ -245,8 +245,8 @@ def test_M18_metadata_is_of_the_stream_in_use(stream_index: int) -> None:
         claims = (stream.frames, float(stream.duration * stream.time_base), float(stream.average_rate), stream.width)
     for options in ({"stream_index": stream_index}, {"frame_index": build_index(path, stream_index=stream_index)}):
         facts = VideoDecoder(path, **options).metadata
-        found = (facts.num_frames_from_header, facts.duration_seconds_from_header, facts.average_fps_from_header)
-        assert claims == (*found, facts.width)
+        actual = (facts.num_frames_from_header, facts.duration_seconds_from_header, facts.average_fps_from_header)
+        assert claims == (*actual, facts.width)
         assert (facts.num_frames, facts.stream_index) == (claims[0], stream_index)
 
 

@@ -64,13 +64,13 @@ def test_a_density_counts_every_file_in_the_cell_that_holds_it(pairs: list[tuple
     assert cells.counts.sum() == len(pairs)
     assert cells.counts.min() > 0
     assert len(cells.edges) - 1 <= MAX_CELLS
-    found = {(int(c), int(r)): int(n) for c, r, n in zip(cells.columns, cells.rows, cells.counts, strict=True)}
+    actual = {(int(c), int(r)): int(n) for c, r, n in zip(cells.columns, cells.rows, cells.counts, strict=True)}
     expected: dict[tuple[int, int], int] = {}
     for width, height in pairs:
         at = tuple(int(np.flatnonzero(cells.edges <= side)[-1]) for side in (width, height))
         assert max(at) < len(cells.edges) - 1
         expected[at] = expected.get(at, 0) + 1  # type: ignore[index,arg-type]
-    assert found == expected
+    assert actual == expected
 
 
 @given(sides)
@@ -93,8 +93,8 @@ def test_steps_are_round(least: float) -> None:
 def test_common_aspect_ratios_lie_well_inside_of_their_bins(width: int, height: int) -> None:
     aspect = width / height
     edges = np.array(ASPECTS)
-    place = np.searchsorted(edges, aspect) - 1
-    inside = np.log(aspect / edges[place]) / np.log(edges[place + 1] / edges[place])
+    position = np.searchsorted(edges, aspect) - 1
+    inside = np.log(aspect / edges[position]) / np.log(edges[position + 1] / edges[position])
     assert 0.1 < inside < 0.9
 
 

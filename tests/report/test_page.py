@@ -37,14 +37,14 @@ rows = st.fixed_dictionaries(
 
 def tips(text: str) -> dict[str, int]:
     """Files under all marks of each plot, by its heading."""
-    found = {}
+    actual = {}
     for figure in text.split("<figure")[1:]:
         heading = re.search("<h3>(.*?)</h3>", figure)
         numbers = re.findall(r'data-tip="[^"]*: ([\d,]+) files?', figure)
         assert heading is not None
         if numbers:
-            found[heading[1]] = sum(int(number.replace(",", "")) for number in numbers)
-    return found
+            actual[heading[1]] = sum(int(number.replace(",", "")) for number in numbers)
+    return actual
 
 
 def made(listed: list[dict[str, Any]], **more: Any) -> Catalog:
@@ -62,8 +62,8 @@ def test_marks_add_up_to_the_files_of_the_catalog(listed: list[dict[str, Any]]) 
         "Frames": sum(row["num_frames"] is not None for row in videos),
         "Frame rate": sum(row["average_fps"] is not None for row in videos),
     }
-    found = tips(text)
-    assert {name: found.get(name, 0) for name in expected} == expected
+    actual = tips(text)
+    assert {name: actual.get(name, 0) for name in expected} == expected
     Page(text)
 
 
@@ -180,9 +180,9 @@ def test_a_video_without_a_key_frame_is_one_gop() -> None:
 
 @given(st.lists(st.just(float("nan")) | st.floats(0, 100), max_size=30), st.integers(1, 10))
 def test_largest_are_the_first_of_a_sorted_list(values: list[float], limit: int) -> None:
-    found = find_largest(np.array(values, dtype=np.float64), limit).tolist()
+    actual = find_largest(np.array(values, dtype=np.float64), limit).tolist()
     known = [at for at, value in enumerate(values) if value == value]
-    assert found == sorted(known, key=lambda at: -values[at])[:limit]
+    assert actual == sorted(known, key=lambda at: -values[at])[:limit]
 
 
 def test_the_costliest_files_are_listed_in_order() -> None:
@@ -284,9 +284,9 @@ def test_S13_hostile_texts_are_text_everywhere() -> None:
     names = list(HOSTILE)
     errors = [f"{name}: bad <script>x</script> {'long ' * 900}" for name in names]
     failed = ["UnreadableMedia" if at % 2 else None for at in range(len(names))]
-    told = [error if kind else None for error, kind in zip(errors, failed, strict=True)]
+    message = [error if kind else None for error, kind in zip(errors, failed, strict=True)]
     columns = dict.fromkeys(("source", "codec", "container", "pixel_format"), names)
-    made = catalog(len(names), labels=names, error_type=failed, error=told, **columns)
+    made = catalog(len(names), labels=names, error_type=failed, error=message, **columns)
     plain = Page(page(catalog(len(names), error_type=failed, error=failed, labels=["x"] * len(names)), "T"))
     shown = Page(page(made, names[0]))
     assert shown.count("script") == plain.count("script") == 1

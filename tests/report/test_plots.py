@@ -37,8 +37,8 @@ def made(numbers: list[int], below: int = 0, above: int = 0) -> Histogram:
 
 def rectangles(text: str) -> list[tuple[float, float, float, float]]:
     """(x, y, width, height) of the bars."""
-    found = re.findall(r'<rect class="mark[^>]* x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)"', text)
-    return [tuple(map(float, each)) for each in found]  # type: ignore[misc]
+    actual = re.findall(r'<rect class="mark[^>]* x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)"', text)
+    return [tuple(map(float, each)) for each in actual]  # type: ignore[misc]
 
 
 @given(counts, st.integers(0, 9), st.integers(0, 9))
@@ -48,10 +48,10 @@ def test_bars_have_the_position_and_height_of_their_counts(numbers: list[int], b
     drawn = rectangles(str(draw_histogram("T", made(numbers, below, above), WHOLE)))
     assert len(drawn) == len(present)
     step = HISTOGRAM.inner_width / len(bars)
-    places = [place for place, each in enumerate(bars) if each]
-    for place, each, (x, y, width, height) in zip(places, present, drawn, strict=True):
-        assert HISTOGRAM.left + place * step <= x
-        assert x + width <= HISTOGRAM.left + (place + 1) * step + 0.02
+    places = [position for position, each in enumerate(bars) if each]
+    for position, each, (x, y, width, height) in zip(places, present, drawn, strict=True):
+        assert HISTOGRAM.left + position * step <= x
+        assert x + width <= HISTOGRAM.left + (position + 1) * step + 0.02
         assert y >= HISTOGRAM.top - 0.02
         assert y + height == pytest.approx(HISTOGRAM.floor, abs=0.02)
         if max(present) < LOG_FROM * min(present):

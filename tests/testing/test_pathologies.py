@@ -60,8 +60,15 @@ def test_names_are_unique_and_no_number_is_missing() -> None:
     assert len({recipe.name for recipe in recipes}) == len(recipes)
     covered = {recipe.number for recipe in recipes}
     # M20 is about pipes: any of the files through one.
-    wanted = {f"M{number:02d}" for number in range(1, 25) if number != 20} | {"D01", "D02", "D03", "P01", "P04", "S04"}
-    assert wanted <= covered
+    expected = {f"M{number:02d}" for number in range(1, 25) if number != 20} | {
+        "D01",
+        "D02",
+        "D03",
+        "P01",
+        "P04",
+        "S04",
+    }
+    assert expected <= covered
 
 
 def test_M01_header_promises_ten_times_the_frames() -> None:
@@ -184,12 +191,12 @@ def test_M13_leading_pictures_of_an_open_start_are_dropped(name: str) -> None:
 
 
 def test_M14_key_flags_lie() -> None:
-    places = {
+    positions = {
         "no_key_flags.mkv": (),
         "all_key_flags.mp4": tuple(range(100)),
         "shifted_key_flags.mp4": (3, 28, 53, 78),
     }
-    for name, keys in places.items():
+    for name, keys in positions.items():
         assert facts_of(name).container_keys == keys
         assert facts_of(name).true_keys == (0, 25, 50, 75)
 
@@ -197,7 +204,7 @@ def test_M14_key_flags_lie() -> None:
 @pytest.mark.parametrize("name", ["intra_refresh.mp4", "intra_refresh.ts"])
 def test_M14_refresh_points_are_flagged_as_keys(name: str) -> None:
     facts = facts_of(name)
-    assert [place for place, packet in enumerate(facts.packets) if packet.is_key] == [0, 30, 60, 90]
+    assert [position for position, packet in enumerate(facts.packets) if packet.is_key] == [0, 30, 60, 90]
     assert facts.true_keys == (0,)
 
 
