@@ -122,7 +122,7 @@ def test_a_frame_that_does_not_come_or_has_another_shape_is_missing() -> None:
     assert (found.differing, found.missing) == ([], [1, 2])
 
 
-def test_the_square_that_differs_most_is_found_and_the_same_place_elsewhere() -> None:
+def test_the_square_that_differs_most_is_cut_out_of_all_formats() -> None:
     wanted = [np.full((100, 130, 3), 100, np.uint8) for _ in range(3)]
     came = [frame.copy() for frame in wanted]
     came[0][:8, :8] += 3
@@ -289,7 +289,7 @@ def test_what_the_disk_takes_to_write_leaves_no_codec_out() -> None:
     assert picked(advise(DECODING, [slow, LZ4], HERE)[0])["memory"] == "lz4"
 
 
-def test_a_choice_that_is_neither_that_of_memory_nor_that_of_the_disk_is_told(
+def test_a_choice_of_neither_memory_nor_disk_is_explained(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def choose(figures: Sequence[CodecFigures], conditions: Conditions) -> Choice:

@@ -283,7 +283,7 @@ def test_batches_are_compared_with_memcpy(scene: Scene) -> None:
     assert "CPU, ClipLoader" in names
 
 
-def test_what_is_aimed_at_is_told_to_those_who_ask(scene: Scene) -> None:
+def test_goals_are_printed_with_the_option(scene: Scene) -> None:
     row = _original.checksums_row(scene)
     plain, asked = text_of(row), "\n".join(cache_row_lines(row, with_goals=True))
     standing = row["goals"][0]["standing"]
@@ -348,7 +348,7 @@ class Terminal(StringIO):
         return True
 
 
-def test_every_row_that_begins_is_told_to_a_terminal_and_to_nobody_else(
+def test_progress_is_printed_to_a_terminal_alone(
     video: BenchVideo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = [

@@ -70,7 +70,7 @@ def test_only_what_is_needed_is_read_and_decoded(long_gops: BenchVideo, stride: 
     assert counts.frames_delivered == counts.frames_converted == T
 
 
-def test_leaving_out_what_nobody_refers_to_saves_much(long_gops: BenchVideo) -> None:
+def test_skipping_disposable_pictures_saves_much(long_gops: BenchVideo) -> None:
     ordinals = every(17, 20)
     kept = decode(long_gops, [ordinals], PyAVDecoder(skip=False))
     assert decode(long_gops, [ordinals]).frames_decoded <= 0.7 * kept.frames_decoded
@@ -85,7 +85,7 @@ def test_short_gops_cost_no_more_than_the_gops_that_are_touched(short_gops: Benc
     assert counts.runs <= ordinals[-1] // 12 - ordinals[0] // 12 + 1
 
 
-def test_a_packet_per_delivered_frame_where_all_frames_are_wanted(short_gops: BenchVideo) -> None:
+def test_all_frames_cost_one_packet_each(short_gops: BenchVideo) -> None:
     counts = decode(short_gops, [list(range(120, 120 + T))])
     assert counts.packets_sent == T
 

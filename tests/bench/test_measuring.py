@@ -71,7 +71,7 @@ def test_contenders_without_a_group_always_stay() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
-def test_rounds_turn_the_order_so_that_nobody_always_follows_another(count: int) -> None:
+def test_rounds_rotate_the_order_of_contenders(count: int) -> None:
     names = [Contender(str(number), print) for number in range(count)]
     orders = [[c.name for c in turned(names, number)] for number in range(2 * count)]
     assert all(sorted(order) == sorted(orders[0]) for order in orders)

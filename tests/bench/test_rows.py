@@ -91,6 +91,6 @@ def test_the_command_measures_own_videos(own: Path, tmp_path: Path, capsys: pyte
     assert str(own) not in out.read_text()
 
 
-def test_what_is_not_there_yet_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_benches_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "gpu"]) == 1
     assert "not in this version" in capsys.readouterr().err

@@ -45,7 +45,9 @@ def test_all_begins_nothing_when_its_time_is_over(capfd: pytest.CaptureFixture[s
     assert rows == ["own:clip_good.mp4-4", "headers", "second", "mp4", "table", "original"]
 
 
-def test_all_makes_media_only_where_asked(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_all_generates_media_only_with_its_option(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.delenv("FRAMEFEED_MEDIA", raising=False)
     assert main(["bench", "all"]) == 1
     assert "--generated to measure generated files" in capfd.readouterr().err

@@ -16,7 +16,7 @@ from framefeed.cache import FrameCache, Kind, StoredFrame, build, known_codecs, 
 from framefeed.catalog import Catalog
 from framefeed.catalog.scan import scan
 from framefeed.cli import main
-from framefeed.cli.feed import ADVICE, Epoch, Measured, _advice
+from framefeed.cli.feed import ADVICE, EpochResult, FeedResult, _choose_advice
 from framefeed.decode import DecodeCounts, as_decoder
 from framefeed.load import LoadStats
 from framefeed.media import Limits
@@ -59,9 +59,7 @@ def document(capfd: pytest.CaptureFixture[str], *words: str, code: int = 0) -> A
 # --- build --------------------------------------------------------------------------------------------
 
 
-def test_build_says_what_is_expected_and_what_was_done(
-    catalog: str, cache: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_build_prints_the_estimate_and_the_result(catalog: str, cache: str, capfd: pytest.CaptureFixture[str]) -> None:
     out, err = said(capfd, "build", catalog, cache, *RATES, "--codec", "zstd")
     assert err == []
     assert out[0] == (
@@ -136,14 +134,14 @@ def test_help_names_all_codecs(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_build_as_json(catalog: str, cache: str, capfd: pytest.CaptureFixture[str]) -> None:
-    found = document(capfd, "build", catalog, cache, *RATES, "--epochs", "2", "--codec", "lz4", "--workers", "1")
-    assert found["estimate"]["outlook"]["clips"] == found["build"]["clips"] == 12
-    assert found["estimate"]["fits"] is True
-    assert [each["codec"] for each in found["estimate"]["codecs"]] == [found["estimate"]["codec"]] == ["lz4"]
-    assert found["build"]["is_complete"] is True
-    assert found["build"]["workers"] == 1
-    assert found["build"]["frames_stored"] == found["frames"] == found["estimate"]["outlook"]["frames"]
-    assert found["failed"] == []
+    actual = document(capfd, "build", catalog, cache, *RATES, "--epochs", "2", "--codec", "lz4", "--workers", "1")
+    assert actual["estimate"]["outlook"]["clips"] == actual["build"]["clips"] == 12
+    assert actual["estimate"]["fits"] is True
+    assert [each["codec"] for each in actual["estimate"]["codecs"]] == [actual["estimate"]["codec"]] == ["lz4"]
+    assert actual["build"]["is_complete"] is True
+    assert actual["build"]["workers"] == 1
+    assert actual["build"]["frames_stored"] == actual["frames"] == actual["estimate"]["outlook"]["frames"]
+    assert actual["failed"] == []
 
 
 def test_what_was_built_is_served(catalog: str, cache: str) -> None:
@@ -174,14 +172,14 @@ def test_what_the_next_epoch_finds_is_said(catalog: str, tmp_path: Path, capfd: 
 
     (line,) = lines("random", *RATES)
     assert "(framefeed cache build without --rates, with --size 32x48)" in line
-    found = shares_of_feed(capfd, catalog, os.fspath(tmp_path / "random"), *RATES, "--epochs", "2")
-    assert share_said(line) == found[1]
+    actual = shares_of_feed(capfd, catalog, os.fspath(tmp_path / "random"), *RATES, "--epochs", "2")
+    assert share_said(line) == actual[1]
     assert lines("fixed", *RATES, "--start", "0") == []
     assert lines("all", "--size", "32x48") == []
     (many,) = lines("many", *RATES, "--epochs", "5")
-    found = shares_of_feed(capfd, catalog, os.fspath(tmp_path / "many"), *RATES, "--epochs", "6")
-    assert found[:5] == [100] * 5
-    assert share_said(many) == found[5] > share_said(line)
+    actual = shares_of_feed(capfd, catalog, os.fspath(tmp_path / "many"), *RATES, "--epochs", "6")
+    assert actual[:5] == [100] * 5
+    assert share_said(many) == actual[5] > share_said(line)
 
 
 def test_short_videos_are_found_again_in_every_epoch(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -202,8 +200,8 @@ def test_a_long_plan_is_forecast_from_some_of_its_clips(
     monkeypatch.setattr("framefeed.cache.prefill._estimate.LOOKED_UP_CLIPS", 40)
     words = [*RATES, "--clips-per-video", "20"]
     (line,) = again(said(capfd, "build", catalog, cache, *words, "--no-estimate")[0])
-    found = shares_of_feed(capfd, catalog, cache, *words, "--epochs", "2")[1]
-    assert share_said(line) == pytest.approx(found, abs=20)
+    actual = shares_of_feed(capfd, catalog, cache, *words, "--epochs", "2")[1]
+    assert share_said(line) == pytest.approx(actual, abs=20)
 
 
 def test_what_is_advised_helps(catalog: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -211,15 +209,15 @@ def test_what_is_advised_helps(catalog: str, tmp_path: Path, capfd: pytest.Captu
         cache = os.fspath(tmp_path / name)
         said(capfd, "build", catalog, cache, "--no-estimate", *words)
         assert main(["feed", catalog, *RATES, "--epochs", "2", "--cache", cache, "--json"]) == 0
-        found = json.loads(capfd.readouterr().out)["cache"]
-        return [found["frames_hit"], found["frames_missed"]]
+        actual = json.loads(capfd.readouterr().out)["cache"]
+        return [actual["frames_hit"], actual["frames_missed"]]
 
     assert shares("all", "--size", "32x48") == [48, 0]
     assert shares("epochs", *RATES, "--epochs", "2") == [48, 0]
     assert shares("one", *RATES)[1] > 0
 
 
-def test_clips_start_where_they_are_told_to(catalog: str, cache: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_clips_start_at_the_given_time(catalog: str, cache: str, capfd: pytest.CaptureFixture[str]) -> None:
     said(capfd, "build", catalog, cache, *RATES, "--start", "0.5", "--no-estimate")
     with FrameCache(cache) as opened:
         assert_served(plan_clips(Catalog.open(catalog), Rates([(2, 2), (4, 2)], 0.5), seed=7, size=(32, 48)), opened)
@@ -249,9 +247,9 @@ def test_failed_files_are_listed_and_3(tmp_path: Path, cache: str, capfd: pytest
     assert f"{files[0]}: no such file (MissingMedia)" in err[1]
     assert any("1 of 4 sampled clips cannot be decoded: MissingMedia" in line for line in out)
     assert any(line.endswith("; 2 failed") for line in out)
-    found = document(capfd, "build", os.fspath(tmp_path / "cat.parquet"), cache, "--rates", "2:2", code=3)
-    assert [failed["error_type"] for failed in found["failed"]] == ["UnreadableMedia", "MissingMedia"]
-    assert found["build"]["is_complete"] is False
+    actual = document(capfd, "build", os.fspath(tmp_path / "cat.parquet"), cache, "--rates", "2:2", code=3)
+    assert [failed["error_type"] for failed in actual["failed"]] == ["UnreadableMedia", "MissingMedia"]
+    assert actual["build"]["is_complete"] is False
     shutil.rmtree(folder)
     (folder / "bad.mp4").parent.mkdir()
     (folder / "bad.mp4").write_text("no film")
@@ -270,8 +268,8 @@ def test_C04_a_full_cache_is_said_and_no_failure(catalog: str, cache: str, capfd
     stored = int(out[out.index("") + 1].split()[0])
     assert 0 < stored < 24
     assert part == f"stored: {stored} of 24 frames of this plan ({100 * stored / 24:.0f} %)"
-    found = document(capfd, "build", catalog, cache, *RATES, "--max-bytes", "80kB", "--codec", "raw")
-    assert (found["build"]["is_complete"], found["failed"]) == (False, [])
+    actual = document(capfd, "build", catalog, cache, *RATES, "--max-bytes", "80kB", "--codec", "raw")
+    assert (actual["build"]["is_complete"], actual["failed"]) == (False, [])
 
 
 def test_C04_a_budget_for_less_than_a_frame_is_a_mistake(
@@ -399,21 +397,21 @@ def test_info(filled: str, capfd: pytest.CaptureFixture[str]) -> None:
         "lz4": ["48x32", "RGB", "24"], "raw": ["26x20", "RGB", "24"]}  # fmt: skip
     assert " decoded by pyav " in out[4]
     assert out[4].startswith("12 video streams decoded by ")
-    found = document(capfd, "info", filled)
-    assert (found["frames"], found["sources"], found["streams"], found["files"]) == (48, 6, 12, 2)
-    assert (found["forms"], found["unfinished"], found["refused"]) == ({"output": 12}, [], {})
-    assert found["bytes_on_disk"] == sum(path.stat().st_size for path in segments(filled))
-    assert sum(kind["bytes"] for kind in found["kinds"]) == found["stored_bytes"]
+    actual = document(capfd, "info", filled)
+    assert (actual["frames"], actual["sources"], actual["streams"], actual["files"]) == (48, 6, 12, 2)
+    assert (actual["forms"], actual["unfinished"], actual["refused"]) == ({"output": 12}, [], {})
+    assert actual["bytes_on_disk"] == sum(path.stat().st_size for path in segments(filled))
+    assert sum(kind["bytes"] for kind in actual["kinds"]) == actual["stored_bytes"]
 
 
-def test_info_says_what_nothing_reads_any_more(
+def test_info_lists_streams_of_other_versions(
     filled: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("framefeed.decode.backends.pyav.av.__version__", "99.0")
     out, _ = said(capfd, "info", filled)
     assert any(line.startswith("not used any more: 12 streams by pyav ") for line in out)
-    found = document(capfd, "info", filled)
-    assert (found["made_by"], found["forms"], sum(found["not_read_any_more"].values())) == ({}, {}, 12)
+    actual = document(capfd, "info", filled)
+    assert (actual["made_by"], actual["forms"], sum(actual["not_read_any_more"].values())) == ({}, {}, 12)
 
 
 def test_an_empty_cache(filled: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -436,8 +434,8 @@ def test_C02_verify_lists_what_is_damaged(filled: str, capfd: pytest.CaptureFixt
     data[middle : middle + 3000] = bytes(3000)  # more than lies between two frames
     large.write_bytes(data)
     out, err = said(capfd, "verify", filled, code=3)
-    found = document(capfd, "verify", filled, code=3)
-    ((name, numbers),) = found["damaged"].items()
+    actual = document(capfd, "verify", filled, code=3)
+    ((name, numbers),) = actual["damaged"].items()
     assert name == large.name
     assert 1 <= len(numbers) <= 3
     assert out[0].endswith(f": {len(numbers)} damaged frame{'' if len(numbers) == 1 else 's'}")
@@ -472,8 +470,8 @@ def test_C02_what_verify_finds_can_be_repaired(catalog: str, filled: str, capfd:
 def test_a_repair_leaves_what_is_not_torn(filled: str, capfd: pytest.CaptureFixture[str]) -> None:
     link = Path(filled) / f"frames-{'a' * 32}.arrow"
     link.symlink_to(segments(filled)[0])
-    found = document(capfd, "verify", filled, "--repair", code=3)
-    assert (found["removed"], found["failed"][0]["source"]) == ({}, link.name)
+    actual = document(capfd, "verify", filled, "--repair", code=3)
+    assert (actual["removed"], actual["failed"][0]["source"]) == ({}, link.name)
     assert link.is_symlink()
 
 
@@ -482,8 +480,8 @@ def test_clear_removes_no_other_files(filled: str, capfd: pytest.CaptureFixture[
     foreign.write_text("mine")
     (Path(filled) / "frames-abc.arrow").write_text("not ours, by its name")
     nbytes = sum(path.stat().st_size for path in segments(filled) if len(path.name) > 20)
-    found = document(capfd, "clear", filled)
-    assert (found["frames"], found["bytes_freed"], found["left"]) == (48, nbytes, [])
+    actual = document(capfd, "clear", filled)
+    assert (actual["frames"], actual["bytes_freed"], actual["left"]) == (48, nbytes, [])
     assert foreign.read_text() == "mine"
     assert sorted(os.listdir(filled)) == ["building.lock", "frames-abc.arrow", "lock", "notes.txt"]
     _, err = said(capfd, "clear", filled, code=1)
@@ -517,11 +515,11 @@ def test_feed_reads_what_it_stored(catalog: str, cache: str, capfd: pytest.Captu
         assert f"clips/s; {had} of 24 frames from the cache ({share} %)" in out.splitlines()[1], number
         assert out.splitlines()[-1].startswith(f"cache       {stored} frames stored, "), number
     assert main([*words, "--json"]) == 0
-    found = json.loads(capfd.readouterr().out)["cache"]
-    assert (found["frames_hit"], found["frames_missed"], found["trouble"]) == (24, 0, None)
+    actual = json.loads(capfd.readouterr().out)["cache"]
+    assert (actual["frames_hit"], actual["frames_missed"], actual["trouble"]) == (24, 0, None)
 
 
-def test_feed_says_for_each_epoch_what_the_cache_had(
+def test_feed_prints_the_cached_frames_of_each_epoch(
     catalog: str, cache: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     words = ["feed", catalog, *RATES, "--start", "0", "--epochs", "3", "--cache", cache, "--codec", "lz4", "--json"]
@@ -530,7 +528,7 @@ def test_feed_says_for_each_epoch_what_the_cache_had(
     assert [(epoch["frames_cached"], epoch["frames"]) for epoch in epochs] == [(0, 24), (24, 24), (24, 24)]
 
 
-def test_feed_says_that_other_frames_are_wanted() -> None:
+def test_feed_advises_if_each_epoch_has_other_frames() -> None:
     catalog = FakeCatalog([steady_index(500) for _ in range(4)])
     cache, args = FrameCache("nowhere"), argparse.Namespace(size=None)
     stats = LoadStats(batches=1, wait_seconds=1.0, decode_seconds=1.0)
@@ -539,29 +537,29 @@ def test_feed_says_that_other_frames_are_wanted() -> None:
         (Rates([(1, 2)]), 90, False),
         (Rates([(1, 2)], start=0), 10, False),
     ]:
-        plan, measured = plan_clips(catalog, rule, seed=0, size=(8, 8)), Measured()  # type: ignore[arg-type]
-        measured.add_epoch(Epoch(50, 0, 1.0), DecodeCounts(frames_cached=100, frames_delivered=100))
-        measured.add_epoch(Epoch(50, 0, 1.0), DecodeCounts(frames_cached=100 + had, frames_delivered=200))
+        plan, measured = plan_clips(catalog, rule, seed=0, size=(8, 8)), FeedResult()  # type: ignore[arg-type]
+        measured.add_epoch(EpochResult(50, 0, 1.0), DecodeCounts(frames_cached=100, frames_delivered=100))
+        measured.add_epoch(EpochResult(50, 0, 1.0), DecodeCounts(frames_cached=100 + had, frames_delivered=200))
         assert [epoch.frames_cached for epoch in measured.epochs] == [100, had]
-        advice = _advice(args, plan, cache, (stats, measured))
+        advice = _choose_advice(args, plan, cache, stats, measured)
         assert (
             "10 % of the last epoch's frames came from the cache, because each epoch has other frames: " in advice
         ) is said_so
         assert (advice == ADVICE["decode"]) is not said_so
-        assert _advice(args, plan, None, (stats, measured)) == ADVICE["decode"]
+        assert _choose_advice(args, plan, None, stats, measured) == ADVICE["decode"]
 
 
 @pytest.mark.parametrize("start", ["random", 0])
 @pytest.mark.parametrize(
     ("is_empty", "why"), [(True, "it was empty at the start"), (False, "it did not have the others")]
 )
-def test_feed_says_of_one_epoch_what_the_cache_had_before(start: Any, is_empty: bool, why: str) -> None:
+def test_feed_explains_the_cache_of_a_single_epoch(start: Any, is_empty: bool, why: str) -> None:
     catalog = FakeCatalog([steady_index(500) for _ in range(4)])
     plan = plan_clips(catalog, Rates([(1, 2)], start=start), seed=0, size=(8, 8))  # type: ignore[arg-type]
-    measured = Measured(begins_empty=is_empty)
-    measured.add_epoch(Epoch(50, 0, 1.0), DecodeCounts(frames_cached=0, frames_delivered=100))
+    measured = FeedResult(begins_empty=is_empty)
+    measured.add_epoch(EpochResult(50, 0, 1.0), DecodeCounts(frames_cached=0, frames_delivered=100))
     stats = LoadStats(batches=1, wait_seconds=1.0, decode_seconds=1.0)
-    advice = _advice(argparse.Namespace(size=None), plan, FrameCache("nowhere"), (stats, measured))
+    advice = _choose_advice(argparse.Namespace(size=None), plan, FrameCache("nowhere"), stats, measured)
     assert advice.startswith(f"0 % of the epoch's frames came from the cache, because {why}")
     assert "each epoch has other frames" not in advice
 

@@ -74,7 +74,7 @@ def test_several_rates_in_one_clip(tmp_path: Path, capfd: pytest.CaptureFixture[
     assert err == "framefeed: 1 of 7 frames lie past the end of the video: the last frame is repeated for them\n"
 
 
-def test_a_frame_that_is_asked_for_by_itself_must_be_there(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_single_chosen_frame_must_exist(capfd: pytest.CaptureFixture[str]) -> None:
     video = os.fspath(clip_file("good.mp4"))
     for words, said in [
         (["--at", "0,4.0"], "no frame at 4 s: the video is 4.000 s long"),
@@ -87,7 +87,7 @@ def test_a_frame_that_is_asked_for_by_itself_must_be_there(capfd: pytest.Capture
     assert not os.path.exists("x.png")
 
 
-def test_json_says_what_was_chosen(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_json_lists_the_chosen_frames(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     video, sheet = clip_file("good.mp4"), tmp_path / "sheet.png"
     document = _document(capfd, video, "--rates", "1:2,5/2:4", "-o", tmp_path, "--sheet", sheet)
     assert document["source"] == os.fspath(video)

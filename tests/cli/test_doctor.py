@@ -6,7 +6,7 @@ import pytest
 
 import framefeed.cli.doctor
 from framefeed.cli import main
-from framefeed.cli._versions import Requirement, requirements
+from framefeed.cli._versions import Requirement, list_requirements
 
 
 def test_what_is_there(capsys: pytest.CaptureFixture[str]) -> None:
@@ -30,11 +30,11 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_requirements_are_read_from_the_metadata() -> None:
-    found = {(one.name, one.extra): one for one in requirements()}
-    if not found:
+    actual = {(one.name, one.extra): one for one in list_requirements()}
+    if not actual:
         pytest.skip("framefeed is not installed here")
-    assert found["av", ""].floor
-    assert ("torch", "torch") in found
+    assert actual["av", ""].floor
+    assert ("torch", "torch") in actual
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_version_floors(installed: str | None, floor: str, is_too_old: bool) -> 
 def test_warnings(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [("numpy", "2.4", "", "1.26"), ("av", "18.1", "", None), ("ray", "2", "x", None)]
     old = [Requirement(*row) for row in rows]
-    monkeypatch.setattr(framefeed.cli.doctor, "requirements", lambda: old)
+    monkeypatch.setattr(framefeed.cli.doctor, "list_requirements", lambda: old)
     monkeypatch.setattr(framefeed.cli.doctor, "MIN_OPEN_FILES", 1 << 62)
     monkeypatch.setattr(framefeed.cli.doctor, "MIN_SHARED_BYTES", 1 << 62)
     assert main(["doctor"]) == 0
@@ -77,7 +77,7 @@ def test_the_last_sentence_agrees_with_the_list(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(framefeed.cli.doctor, "requirements", lambda: [Requirement(*row) for row in rows])
+    monkeypatch.setattr(framefeed.cli.doctor, "list_requirements", lambda: [Requirement(*row) for row in rows])
     monkeypatch.setattr(framefeed.cli.doctor, "CODECS", ("h264",))
     monkeypatch.setattr(framefeed.cli.doctor, "MIN_OPEN_FILES", 0)
     monkeypatch.setattr(framefeed.cli.doctor, "MIN_SHARED_BYTES", 0)

@@ -46,37 +46,37 @@ def test_what_is_said(catalog: str, capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_json(catalog: str, capfd: pytest.CaptureFixture[str]) -> None:
     words = ["--rates", "2:2,4:2", "--batch-size", "4", "--clips-per-video", "3", "--workers", "1", "--epochs", "2"]
-    found = _measured(capfd, catalog, *words)
-    assert (found["clips"], found["frames_per_clip"], found["batches"], found["workers"]) == (18, 4, 10, 1)
-    assert [epoch["clips"] for epoch in found["epochs"]] == [18, 18]
-    assert found["picture_shape"] == [3, 224, 224]
-    assert len(found["waits_seconds"]) == 10
-    assert found["decoded_frames_per_delivered_frame"] >= 1
-    assert found["failed"] == []
+    actual = _measured(capfd, catalog, *words)
+    assert (actual["clips"], actual["frames_per_clip"], actual["batches"], actual["workers"]) == (18, 4, 10, 1)
+    assert [epoch["clips"] for epoch in actual["epochs"]] == [18, 18]
+    assert actual["picture_shape"] == [3, 224, 224]
+    assert len(actual["waits_seconds"]) == 10
+    assert actual["decoded_frames_per_delivered_frame"] >= 1
+    assert actual["failed"] == []
 
 
 def test_a_slow_step_hides_the_loader(catalog: str, capfd: pytest.CaptureFixture[str]) -> None:
     words = ["--rates", "2:2", "--batch-size", "2", "--clips-per-video", "4", "--size", "32", "--step-ms", "150"]
-    found = _measured(capfd, catalog, *words, "--max-batches", "8")
-    assert found["batches"] == 8
-    assert found["step_seconds"] >= 7 * 0.15
-    assert found["bottleneck"] == "training step" or found["wait_share"] >= 0.1
+    actual = _measured(capfd, catalog, *words, "--max-batches", "8")
+    assert actual["batches"] == 8
+    assert actual["step_seconds"] >= 7 * 0.15
+    assert actual["bottleneck"] == "training step" or actual["wait_share"] >= 0.1
 
 
 def test_max_batches_is_of_each_epoch(catalog: str, capfd: pytest.CaptureFixture[str]) -> None:
     words = ["--rates", "2:2", "--batch-size", "2", "--size", "32", "--epochs", "3"]
     for most, clips in [("1", 2), ("2", 4), ("3", 6), ("4", 6)]:
-        found = _measured(capfd, catalog, *words, "--max-batches", most)
-        assert [epoch["clips"] for epoch in found["epochs"]] == [clips] * 3
-        assert found["batches"] == 3 * clips // 2
+        actual = _measured(capfd, catalog, *words, "--max-batches", most)
+        assert [epoch["clips"] for epoch in actual["epochs"]] == [clips] * 3
+        assert actual["batches"] == 3 * clips // 2
 
 
 def test_epochs_that_are_cut_short_are_different_epochs(
     catalog: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--rates", "4:2", "--batch-size", "5", "--size", "32", "--epochs", "2", "--max-batches", "1"]
-    found = _measured(capfd, catalog, *words, "--cache", os.fspath(tmp_path / "cache"), "--codec", "raw")
-    first, second = found["epochs"]
+    actual = _measured(capfd, catalog, *words, "--cache", os.fspath(tmp_path / "cache"), "--codec", "raw")
+    first, second = actual["epochs"]
     assert (first["frames"], second["frames"]) == (10, 10)
     assert second["frames_cached"] < 10, "the same epoch again would be found as a whole"
 
@@ -143,11 +143,15 @@ def test_failed_files_are_listed_and_3(tmp_path: Path) -> None:
     assert "epoch 0: 6 clips delivered, 2 failed, in " in result.stdout.decode()
     result = run(*words, "--json")
     assert (result.returncode, result.stderr) == (3, b"")
-    found = json.loads(result.stdout)
-    assert [failed["error_type"] for failed in found["failed"]] == ["UnreadableMedia", "UnreadableMedia", "StaleSource"]
-    assert (found["clips"], found["failed_clips"]) == (8, 2)
-    assert [(epoch["clips"], epoch["failed"]) for epoch in found["epochs"]] == [(6, 2)]
-    assert found["clips_per_second"] == pytest.approx(6 / found["wall_seconds"])
+    actual = json.loads(result.stdout)
+    assert [failed["error_type"] for failed in actual["failed"]] == [
+        "UnreadableMedia",
+        "UnreadableMedia",
+        "StaleSource",
+    ]
+    assert (actual["clips"], actual["failed_clips"]) == (8, 2)
+    assert [(epoch["clips"], epoch["failed"]) for epoch in actual["epochs"]] == [(6, 2)]
+    assert actual["clips_per_second"] == pytest.approx(6 / actual["wall_seconds"])
 
 
 def test_of_many_rows_that_failed_in_the_scan_some_are_listed(

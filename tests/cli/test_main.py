@@ -43,7 +43,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("command", NOT_YET)
-def test_commands_to_come_say_so(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_later_commands_are_named_as_missing(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "anything", "--at", "all"]) == 1
     out, err = capsys.readouterr()
     assert out == ""
@@ -132,7 +132,7 @@ def test_many_lines_are_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     assert len(line) < 3000
 
 
-def test_nobody_reads_on(tmp_path: Path) -> None:
+def test_a_closed_pipe_ends_the_command(tmp_path: Path) -> None:
     read, write = os.pipe()
     os.close(read)
     with os.fdopen(write, "wb") as broken:

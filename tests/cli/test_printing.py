@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.cli._io import MAX_LINE, complain, printable, say, say_json, table
+from framefeed.cli._io import MAX_LINE, format_table, make_printable, print_error, print_json, print_out
 
 
 @given(st.text())
 def test_S13_what_is_printed_is_printable(text: str) -> None:
-    assert printable(text).isprintable()
+    assert make_printable(text).isprintable()
 
 
 @pytest.mark.parametrize(
@@ -29,11 +29,11 @@ def test_S13_what_is_printed_is_printable(text: str) -> None:
     ],
 )
 def test_escapes(text: str, shown: str) -> None:
-    assert printable(text) == shown
+    assert make_printable(text) == shown
 
 
 def test_long_lines_lose_their_middle() -> None:
-    shown = printable("a" * 10_000_000 + "b" * 10_000_000)
+    shown = make_printable("a" * 10_000_000 + "b" * 10_000_000)
     assert shown.startswith("aaa")
     assert shown.endswith("bbb")
     assert len(shown) == MAX_LINE + 5
@@ -42,27 +42,27 @@ def test_long_lines_lose_their_middle() -> None:
 def test_any_encoding_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
     buffer = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(buffer, encoding="ascii"))
-    say("é视\udce9")
+    print_out("é视\udce9")
     assert buffer.getvalue() == rb"\xe9\u89c6\xe9" + b"\n"
 
 
 def test_no_lines_are_no_output(capsys: pytest.CaptureFixture[str]) -> None:
-    say()
-    complain()
+    print_out()
+    print_error()
     assert capsys.readouterr() == ("", "")
 
 
-def test_nobody_to_complain_to(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_with_a_closed_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
     class Gone(io.StringIO):
         def write(self, _: str) -> int:
             raise BrokenPipeError
 
     monkeypatch.setattr(sys, "stderr", Gone())
-    complain("alas")
+    print_error("alas")
 
 
 def test_json_holds_plain_values(capsys: pytest.CaptureFixture[str]) -> None:
-    say_json(
+    print_json(
         {
             "name": "caf\udce9\x1b é",
             "nan": float("nan"),
@@ -88,4 +88,4 @@ def test_json_holds_plain_values(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_tables_are_aligned() -> None:
     rows = [("scanning", "0.1 s", "2%"), ("all", "10.0 s", "")]
-    assert table(rows, "lrr", indent=" ") == [" scanning   0.1 s  2%", " all       10.0 s"]
+    assert format_table(rows, "lrr", indent=" ") == [" scanning   0.1 s  2%", " all       10.0 s"]

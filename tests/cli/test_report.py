@@ -22,7 +22,7 @@ def scanned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_one_line_says_what_was_written(scanned: Path, tmp_path: Path) -> None:
+def test_one_line_describes_the_page(scanned: Path, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     result = run("report", scanned / "cat.parquet", "-o", path)
     assert (result.returncode, result.stderr) == (0, b"")
@@ -32,7 +32,7 @@ def test_one_line_says_what_was_written(scanned: Path, tmp_path: Path) -> None:
     assert "broken &lt;b&gt;.mp4" in text
 
 
-def test_json_title_and_the_default_place(scanned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+def test_json_title_and_the_default_path(scanned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                           capfd: pytest.CaptureFixture[str]) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     catalog = os.fspath(scanned / "cat.parquet")

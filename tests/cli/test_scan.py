@@ -14,7 +14,7 @@ import pytest
 
 from framefeed.catalog import Catalog
 from framefeed.cli import main
-from framefeed.cli.scan import as_hours
+from framefeed.cli.scan import format_duration
 from framefeed.report import data_size, page
 from framefeed.testing import make_folder
 from tests.cli.running import SECONDS, environment, only_line, run
@@ -31,7 +31,7 @@ def videos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_what_was_found(videos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_summary_of_a_scan(videos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "cat.parquet"
     assert main(["scan", os.fspath(videos), "-o", os.fspath(path), "--label-from", "parent"]) == 0
     out, err = capfd.readouterr()
@@ -71,7 +71,7 @@ def test_options_reach_the_scan(words: list[str], videos: Path, tmp_path: Path) 
     assert Catalog.open(path)[0].frame_index is not None
 
 
-def test_D01_damaged_files_can_be_read_and_are_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_D01_damaged_files_are_readable_and_counted(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     clip = damaged_clip("damage.mp4", (12, 13, 14, 15, 16, 30))
     words = ["scan", os.fspath(clip), "--verify", "full"]
     assert main(words) == 0
@@ -103,11 +103,11 @@ def test_links_are_rows_of_their_own_labels_or_counted(
     assert (document["files"], document["scan"]["repeated_files"], document["scan"]["repeated_folders"]) == (1, 1, 1)
     assert Catalog.open(tmp_path / "cat.parquet").source(0) == os.fspath(tmp_path / "ml" / "run" / "a.mp4")
     assert main(words[:-1]) == 0
-    told = "counted once: 1 file and 1 folder found again, through a link or a second name"
-    assert told in capfd.readouterr().out.splitlines()
+    message = "counted once: 1 file and 1 folder found again, through a link or a second name"
+    assert message in capfd.readouterr().out.splitlines()
 
 
-def test_labels_that_look_like_mistakes_are_told_on_standard_error(
+def test_suspicious_labels_are_printed_on_standard_error(
     videos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     labels = ["1", "2", "x", "3"]
@@ -124,7 +124,7 @@ def test_an_empty_folder_is_a_mistake(tmp_path: Path, capfd: pytest.CaptureFixtu
     assert "no media found in" in only_line(capfd.readouterr().err)
 
 
-def test_what_a_scan_will_lose_is_told(videos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_scan_warns_about_facts_it_will_lose(videos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     words = ["scan", os.fspath(videos), "-o", os.fspath(tmp_path / "cat.parquet")]
     assert main([*words, "--verify", "full"]) == 0
     assert capfd.readouterr().err == ""
@@ -173,7 +173,7 @@ def _all_of(terminal: int) -> bytes:
 
 
 def test_durations() -> None:
-    texts = [as_hours(seconds) for seconds in (0, 9.46, 59.9, 205, 3723)]
+    texts = [format_duration(seconds) for seconds in (0, 9.46, 59.9, 205, 3723)]
     assert texts == ["0.0 s", "9.5 s", "59.9 s", "3:25 min", "1:02:03 h"]
 
 
@@ -185,19 +185,19 @@ def tiers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_M07_where_times_come_from_is_told(tiers: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_M07_origins_of_times_are_printed(tiers: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     out = os.fspath(tmp_path / "cat.parquet")
     assert main(["scan", os.fspath(tiers), "-o", out]) == 0
-    told = (
+    message = (
         "times come from: presentation times in the file (1 video); decoding times in the file, because presentation "
         "times are wrong or missing (1 video); no times are known (1 video); for clips by time, scan the files without "
         "times with --assume-fps"
     )
-    assert told in capfd.readouterr().out.splitlines()
+    assert message in capfd.readouterr().out.splitlines()
     assert main(["doctor", out]) == 0
     lines = capfd.readouterr().out.splitlines()
     assert lines[lines.index(f"catalog {out}") + 1].startswith("  3 of 3 files can be read")
-    assert f"  {told}" in lines
+    assert f"  {message}" in lines
     assert main(["doctor", out, "--json"]) == 0
     assert json.loads(capfd.readouterr().out)["catalog"]["times_from"] == {"pts": 1, "dts": 1, "none": 1}
 
@@ -215,12 +215,22 @@ def test_files_of_other_endings_are_counted(tmp_path: Path, capfd: pytest.Captur
     assert "not scanned" not in capfd.readouterr().out
 
 
+def test_json_counts_files_of_other_endings_by_ending(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    shutil.copy(corpus_file("base.mp4"), tmp_path / "base.mp4")
+    for name in ("one.arrow", "two.arrow", "README"):
+        (tmp_path / name).write_text("x")
+    Path(os.fsdecode(os.fsencode(tmp_path / "x.") + b"\xff")).write_text("x")
+    assert main(["scan", os.fspath(tmp_path), "--json"]) == 0
+    document = json.loads(capfd.readouterr().out)
+    assert document["scan"]["passed_over"] == {".arrow": 2, "": 1, ".\x00dcff": 1}
+
+
 def test_M07_a_length_that_is_not_known_is_not_0(tiers: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["scan", os.fspath(tiers / "raw.h264")]) == 0
     assert "frames, length of the video unknown, " in capfd.readouterr().out
 
 
-def test_M07_an_assumed_rate_is_told(tiers: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_M07_an_assumed_rate_is_printed(tiers: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     out = os.fspath(tmp_path / "cat.parquet")
     assert main(["scan", os.fspath(tiers), "-o", out, "--assume-fps", "30000/1001"]) == 0
     lines = capfd.readouterr().out.splitlines()

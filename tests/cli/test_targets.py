@@ -36,8 +36,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def words_of(command: str, folder: Path, out: str) -> list[str]:
     clip = next((folder / "videos").rglob("*.mp4"))
-    places = {"catalog": folder / "cat.parquet", "videos": folder / "videos", "clip": clip, "out": out}
-    return [word.format(**places) for word in WRITERS[command]]
+    positions = {"catalog": folder / "cat.parquet", "videos": folder / "videos", "clip": clip, "out": out}
+    return [word.format(**positions) for word in WRITERS[command]]
 
 
 @pytest.mark.parametrize("command", WRITERS)
@@ -66,11 +66,11 @@ def test_a_fifo_is_said_to_be_one(
 
 @pytest.mark.parametrize("target", ["fifo", "file", "unwritable"])
 def test_frames_go_to_a_folder(target: str, folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    places = {"fifo": tmp_path / "fifo", "file": folder / "cat.parquet", "unwritable": Path(UNWRITABLE) / "wanted"}
-    os.mkfifo(places["fifo"])
-    assert main(["clip", os.fspath(clip_file("good.mp4")), "--at", "0", "-o", os.fspath(places[target])]) == 1
+    positions = {"fifo": tmp_path / "fifo", "file": folder / "cat.parquet", "unwritable": Path(UNWRITABLE) / "wanted"}
+    os.mkfifo(positions["fifo"])
+    assert main(["clip", os.fspath(clip_file("good.mp4")), "--at", "0", "-o", os.fspath(positions[target])]) == 1
     line = only_line(capfd.readouterr().err)
-    assert f"cannot make the folder {places[target]}: " in line
+    assert f"cannot make the folder {positions[target]}: " in line
     assert {"fifo": "a FIFO is already there", "file": "a file is already there"}.get(
         target, "choose another one"
     ) in line

@@ -36,7 +36,7 @@ KNOWN = frozenset({"hevc", "dirac"})
 
 def small_videos() -> dict[tuple[str, str], list[Path]]:
     """Real files that are quick to decode, by container and codec."""
-    found: dict[tuple[str, str], list[Path]] = defaultdict(list)
+    actual: dict[tuple[str, str], list[Path]] = defaultdict(list)
     for path in sorted(ROOT.glob("*/**/*")):
         if path.is_file() and path.stat().st_size <= MOST_BYTES:
             try:
@@ -45,8 +45,8 @@ def small_videos() -> dict[tuple[str, str], list[Path]]:
                 continue
             stream = index.stream
             if stream.width * stream.height * len(index) <= MOST_PIXELS:
-                found[stream.container, stream.codec].append(path)
-    return dict(found)
+                actual[stream.container, stream.codec].append(path)
+    return dict(actual)
 
 
 def run_variants(videos: dict[tuple[str, str], list[Path]], count: int, log: TextIO) -> int:
@@ -58,12 +58,12 @@ def run_variants(videos: dict[tuple[str, str], list[Path]], count: int, log: Tex
             kind = kinds[seed % len(kinds)]
             path = videos[kind][int(rng.integers(len(videos[kind])))]
             damage = list(DAMAGES)[int(rng.integers(len(DAMAGES)))]
-            outcome, found = _check_variant(path, damage, rng, Path(folder))
-            if found and kind[1] in KNOWN:
+            outcome, actual = _check_variant(path, damage, rng, Path(folder))
+            if actual and kind[1] in KNOWN:
                 outcome = f"differs by order, silently ({kind[1]})"
             outcomes[outcome] += 1
-            if found:
-                print(f"variant {seed}: {path.relative_to(ROOT)} {damage}: {found[0][:200]}", file=log, flush=True)
+            if actual:
+                print(f"variant {seed}: {path.relative_to(ROOT)} {damage}: {actual[0][:200]}", file=log, flush=True)
     print(f"{count} damaged variants: {dict(sorted(outcomes.items()))}", file=log, flush=True)
     return outcomes["differs"]
 
@@ -78,10 +78,10 @@ def _check_variant(path: Path, damage: str, rng: np.random.Generator, folder: Pa
         variant = folder / f"variant{path.suffix}"
         variant.write_bytes(data)
         source = MediaSource.of(variant)
-        found = differences(source, build_index(source), rng)
+        actual = differences(source, build_index(source), rng)
     except FramefeedError as error:
         return f"refused ({type(error).__name__})", []
-    return ("differs", found) if found else ("the same in every order", [])
+    return ("differs", actual) if actual else ("the same in every order", [])
 
 
 def run_forks(videos: dict[tuple[str, str], list[Path]], count: int, log: TextIO) -> int:
@@ -91,13 +91,13 @@ def run_forks(videos: dict[tuple[str, str], list[Path]], count: int, log: TextIO
         kind = kinds[seed % len(kinds)]
         path = videos[kind][(seed // len(kinds)) % len(videos[kind])]
         try:
-            found = read_on_in_children(path)
+            actual = read_on_in_children(path)
         except FramefeedError as error:
             print(f"fork {seed}: {path.relative_to(ROOT)}: {type(error).__name__}", file=log, flush=True)
             continue
-        if found:
+        if actual:
             wrong += 1
-            print(f"fork {seed}: {path.relative_to(ROOT)}: {found}", file=log, flush=True)
+            print(f"fork {seed}: {path.relative_to(ROOT)}: {actual}", file=log, flush=True)
     containers = sorted({kind[0] for kind in kinds})
     print(f"{count} forks over {len(containers)} containers ({', '.join(containers)}): {wrong} not exact", file=log)
     return wrong

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from framefeed.decode._convert import native_planes
+from framefeed.decode._convert import read_native_planes
 from framefeed.decode.backends._pyav_pools import thread_pools
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.index import FrameIndex
@@ -48,9 +48,9 @@ def damage_head(data: bytearray, rng: np.random.Generator, ranges: Sequence[tupl
 def damage_parameters(data: bytearray, rng: np.random.Generator, ranges: Sequence[tuple[int, int]]) -> None:
     """Flip one bit of the decoder configuration in a container's header, or of a packet where there is none."""
     for name in (b"avcC", b"hvcC"):
-        found = data.find(name)
-        if found >= 0:
-            data[found + 12 + int(rng.integers(24))] ^= 1 << int(rng.integers(8))
+        actual = data.find(name)
+        if actual >= 0:
+            data[actual + 12 + int(rng.integers(24))] ^= 1 << int(rng.integers(8))
             return
     damage_head(data, rng, ranges)
 
@@ -72,7 +72,7 @@ def seen(source: MediaSource, index: FrameIndex, ordinals: Iterable[int], decode
     decoder = decoder or PyAVDecoder()
     came: Seen = {}
     for ordinal, frame in decoder.frames(source, index, list(ordinals)):
-        came[ordinal] = hashlib.blake2b(b"".join(native_planes(frame)), digest_size=8).hexdigest()
+        came[ordinal] = hashlib.blake2b(b"".join(read_native_planes(frame)), digest_size=8).hexdigest()
         del frame
     return came
 
@@ -103,11 +103,11 @@ def differences(source: MediaSource, index: FrameIndex, rng: np.random.Generator
     }
     if count <= 200:
         ways["all frames"] = lambda: seen(source, index, range(count))
-    found = []
+    actual = []
     for name, way in ways.items():
         came = way()
         expected = [i for i in sample if i in (shuffled[::2] if name == "half of them" else sample)]
         wrong = [i for i in expected if came.get(i) != law.get(i)]
         if wrong:
-            found.append(f"{name}: {[(i, law.get(i), came.get(i)) for i in wrong[:3]]}")
-    return found
+            actual.append(f"{name}: {[(i, law.get(i), came.get(i)) for i in wrong[:3]]}")
+    return actual

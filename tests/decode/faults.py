@@ -38,11 +38,11 @@ class ChangedDecoder:
 @contextmanager
 def changed_decoders(decode: Callable[[Any, Any], Any]) -> Iterator[None]:
     """Have another function decode, for containers' own decoders, for those beside them and for those without."""
-    own, beside, bare = VideoContainer.decoder, VideoContainer.make_decoder, _pyav_pools.bare_context
+    own, beside, bare = VideoContainer.decoder, VideoContainer.make_decoder, _pyav_pools.make_decoder
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(VideoContainer, "decoder", lambda container: ChangedDecoder(own(container), decode))
         patch.setattr(VideoContainer, "make_decoder", lambda container: ChangedDecoder(beside(container), decode))
-        patch.setattr(_pyav_pools, "bare_context", lambda *given: ChangedDecoder(bare(*given), decode))
+        patch.setattr(_pyav_pools, "make_decoder", lambda *given: ChangedDecoder(bare(*given), decode))
         thread_pools().clear()
         yield
         thread_pools().clear()

@@ -80,13 +80,13 @@ def read_on_in_children(path: Path, most: int = 40, num_children: int = 2) -> li
     expected = sequential(path, index, stop)
     decoder = VideoDecoder(path, frame_index=index)
     half = max(1, stop // 3)
-    found = [] if frame_hashes(decoder, range(half)) == expected[:half] else ["before the fork"]
+    actual = [] if frame_hashes(decoder, range(half)) == expected[:half] else ["before the fork"]
     children = [
         Child(lambda: " ".join(frame_hashes(decoder, range(half, stop)) + frame_hashes(decoder, range(half))))
         for _ in range(num_children)
     ]
     if frame_hashes(decoder, range(half, stop)) != expected[half:]:
-        found.append("in the parent")
+        actual.append("in the parent")
     reports = [child.report() for child in children]
     right = " ".join(expected[half:] + expected[:half])
-    return found + [f"in a child: {report[-300:]}" for report in reports if report != right]
+    return actual + [f"in a child: {report[-300:]}" for report in reports if report != right]

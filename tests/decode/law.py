@@ -127,4 +127,4 @@ def _slot(index: FrameIndex, clip: Sequence[int], number: int) -> ClipSlot:
 
 
 def _first_difference(one: Sequence[object], other: Sequence[object]) -> int:
-    return next(place for place, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1])
+    return next(position for position, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1])

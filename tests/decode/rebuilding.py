@@ -47,15 +47,15 @@ def differences(frame: VideoFrame, rebuild: Rebuild = rebuilt) -> list[Different
     """Outputs in which the rebuilt picture differs from the decoder's; empty where the law holds."""
     other = rebuild(frame)
     ours, theirs = Converter(), Converter()
-    found = []
+    actual = []
     for stream, output in _outputs(frame):
         shape = output.shape(*stream.displayed)
-        wanted, got = np.full(shape, 7, np.uint8), np.full(shape, 9, np.uint8)
-        theirs.write(frame, stream, output, wanted)
+        expected, got = np.full(shape, 7, np.uint8), np.full(shape, 9, np.uint8)
+        theirs.write(frame, stream, output, expected)
         ours.write(other, stream, output, got)
-        if not np.array_equal(wanted, got):
-            found.append(Different(output, stream, int((wanted != got).sum())))
-    return found
+        if not np.array_equal(expected, got):
+            actual.append(Different(output, stream, int((expected != got).sum())))
+    return actual
 
 
 def _outputs(frame: VideoFrame) -> Iterator[tuple[StreamFacts, OutputSpec]]:

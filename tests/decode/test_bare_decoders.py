@@ -7,7 +7,7 @@ from dataclasses import replace
 import av
 import pytest
 
-from framefeed.decode.backends._pyav_pools import Feeding, bare_context
+from framefeed.decode.backends._pyav_pools import FeedOptions, make_decoder
 from framefeed.index import build_index
 from framefeed.media import DEFAULT_LIMITS, Limits
 from framefeed.testing import CODECS
@@ -23,7 +23,7 @@ def test_S04_a_bare_decoder_refuses_too(codec: str) -> None:
     packet = av.Packet(memoryview(data)[: first[1]])  # type: ignore[arg-type]
 
     def decoded(limits: Limits) -> int:
-        context = bare_context(index, Feeding(direct=True, threads=1, limits=limits))
+        context = make_decoder(index, FeedOptions(direct=True, threads=1, limits=limits))
         return len(context.decode(packet)) + len(context.decode(None))
 
     assert decoded(DEFAULT_LIMITS) == 1

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from framefeed.decode._convert import Converter, native_planes
+from framefeed.decode._convert import Converter, read_native_planes
 from framefeed.decode._video_decoder import VideoDecoder
 from framefeed.errors import FormatChanged, UsageError
 from framefeed.index import StreamFacts, build_index
@@ -76,7 +76,7 @@ def psnr(one: Picture, other: Picture) -> float:
 def test_native_planes_are_the_picture_without_padding(name: str) -> None:
     with av.open(str(readable_path(name))) as container:
         frame = next(container.decode(video=0))
-        assert b"".join(native_planes(frame)) == packed_planes(frame)
+        assert b"".join(read_native_planes(frame)) == packed_planes(frame)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_native_planes_are_the_picture_without_padding(name: str) -> None:
 @pytest.mark.parametrize(("height", "width"), [(2, 2), (17, 33), (31, 130)])
 def test_P09_native_planes_of_odd_sizes(pixel_format: str, height: int, width: int) -> None:
     frame = frame_of(natural(height, width), pixel_format)
-    assert b"".join(native_planes(frame)) == packed_planes(frame)
+    assert b"".join(read_native_planes(frame)) == packed_planes(frame)
 
 
 # --- P01: turns -------------------------------------------------------------------------------------
@@ -115,13 +115,13 @@ def corners_of(picture: Picture) -> dict[str, tuple[int, ...]]:
     """The colour in the middle of each corner's patch, to full steps of 255."""
     height, width, _ = picture.shape
     y, x = height // 8, width // 8
-    places = {
+    positions = {
         "top left": (y, x),
         "top right": (y, -1 - x),
         "bottom left": (-1 - y, x),
         "bottom right": (-1 - y, -1 - x),
     }
-    return {name: tuple(int(value > 127) * 255 for value in picture[place]) for name, place in places.items()}
+    return {name: tuple(int(value > 127) * 255 for value in picture[position]) for name, position in positions.items()}
 
 
 @pytest.fixture(scope="module")
@@ -234,11 +234,11 @@ def test_P02_colour_bars_by_matrix_and_range(
     frame.colorspace = MATRIX_NUMBER[tag]
     frame.color_range = 2 if full_range else 1
     shown = converted(frame, OutputSpec(size=size))
-    wanted = bars if size is None else BARS.repeat(8, axis=0)[None].repeat(24, axis=0)
-    width = wanted.shape[1] // len(BARS)
-    inner = np.arange(wanted.shape[1]) % width
+    expected = bars if size is None else BARS.repeat(8, axis=0)[None].repeat(24, axis=0)
+    width = expected.shape[1] // len(BARS)
+    inner = np.arange(expected.shape[1]) % width
     inner = (inner >= 2) & (inner < width - 2)  # chroma bleeds over the edges of bars
-    error = np.abs(shown.astype(int) - wanted)[:, inner]
+    error = np.abs(shown.astype(int) - expected)[:, inner]
     assert error.max() <= 3
     assert error.mean() <= 1
 
@@ -334,9 +334,9 @@ def test_P11_a_jpeg_alias_is_the_plain_format_at_full_range(plain: str, output: 
 def test_P04_a_change_of_size_is_an_error_where_it_matters(name: str) -> None:
     with VideoDecoder(corpus_file(name)) as decoder:
         assert [read_stamp(picture) for picture in decoder[:25]] == list(range(25))
-        for wanted in ([25], [3, 30], range(50)):
+        for expected in ([25], [3, 30], range(50)):
             with pytest.raises(FormatChanged, match=r"48.*96"):
-                decoder.get_frames_at(list(wanted))
+                decoder.get_frames_at(list(expected))
         assert read_stamp(decoder[24]) == 24, "a decoder that met the change still reads what is before it"
         with pytest.raises(FormatChanged):
             VideoDecoder(corpus_file(name), crop=(0, 0, 8, 8))[30]
@@ -607,8 +607,8 @@ def test_P09_a_crop_that_cuts_chroma_has_all_its_columns(pixel_format: str, widt
     output = OutputSpec(crop=(1, 1, 30, width - 1), size=(30, 2 * width))
     whole = converted(frame)
     got = converted(frame, output)
-    wanted = converted(frame_of_rgb(whole), output)
-    assert np.abs(got.astype(int) - wanted.astype(int)).max() <= 2, "what lies at the right edge is the picture's"
+    expected = converted(frame_of_rgb(whole), output)
+    assert np.abs(got.astype(int) - expected.astype(int)).max() <= 2, "what lies at the right edge is the picture's"
 
 
 def frame_of_rgb(picture: Picture) -> VideoFrame:

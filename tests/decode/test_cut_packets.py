@@ -97,14 +97,14 @@ BACKENDS: dict[str, Callable[[], PyAVDecoder]] = {
 
 def read(path: Path, index: FrameIndex, backend: PyAVDecoder, order: Sequence[int]) -> dict[int, np.ndarray | None]:
     """Read frames one by one; None for those that do not come undamaged."""
-    found: dict[int, np.ndarray | None] = {}
+    actual: dict[int, np.ndarray | None] = {}
     with VideoDecoder(path, frame_index=index, backend=backend) as decoder:
         for number in order:
             try:
-                found[number] = decoder.get_frame_at(number).data
+                actual[number] = decoder.get_frame_at(number).data
             except CorruptMedia as error:
-                found |= dict.fromkeys(error.frames)
-    return found
+                actual |= dict.fromkeys(error.frames)
+    return actual
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -119,12 +119,12 @@ def test_D02_a_last_packet_that_is_cut_in_its_slice(name: str, backend: str, tmp
     assert len(index) == len(reference)
     in_order = range(len(index))
     for order in (in_order, np.random.default_rng(0).permutation(len(index)).tolist()):
-        found = read(cut, index, BACKENDS[backend](), order)
+        actual = read(cut, index, BACKENDS[backend](), order)
         for number in in_order:
             if number != last:
-                np.testing.assert_array_equal(found[number], reference[number])
-        assert (found[last] is None) == is_said
-        assert not np.array_equal(found[last], reference[last]), "what is cut is needed"
+                np.testing.assert_array_equal(actual[number], reference[number])
+        assert (actual[last] is None) == is_said
+        assert not np.array_equal(actual[last], reference[last]), "what is cut is needed"
     with VideoDecoder(cut, frame_index=index, backend=BACKENDS[backend]()) as decoder:
         others = [number for number in in_order if number != last]
         np.testing.assert_array_equal(decoder.get_frames_at(others).data, reference.get_frames_at(others).data)

@@ -89,11 +89,11 @@ def test_D01_the_same_of_a_real_damaged_video(media_root: Path) -> None:
     ],
 )
 def test_D01_no_frame_of_a_damaged_real_video_is_delivered_wrong(
-    media_root: Path, tmp_path: Path, name: str, place: int, size: int
+    media_root: Path, tmp_path: Path, name: str, position: int, size: int
 ) -> None:
     (sound,) = (media_root / "video").rglob(name)
     data = bytearray(sound.read_bytes())
-    data[place : place + size] = np.random.default_rng(0).integers(0, 256, size, dtype=np.uint8).tobytes()
+    data[position : position + size] = np.random.default_rng(0).integers(0, 256, size, dtype=np.uint8).tobytes()
     (tmp_path / name).write_bytes(data)
     index, original = build_index(tmp_path / name, "full"), build_index(sound, "full")
     assert index.num_damaged_frames
@@ -255,7 +255,7 @@ def delivered(path: Path, ordinals: np.ndarray, decoder: PyAVDecoder | None = No
 
 
 @pytest.mark.parametrize("name", ["B-frames", "two GOPs", "through a container"])
-def test_a_picture_that_is_delivered_damaged_does_not_depend_on_what_else_is_asked_for(name: str) -> None:
+def test_a_damaged_picture_does_not_depend_on_the_other_frames_of_a_call(name: str) -> None:
     path = DAMAGED[name]()
     index = build_index(path, "full")
     damaged, every = index.damaged_frame_indices, delivered(path, np.arange(len(index)))

@@ -26,7 +26,7 @@ from framefeed.decode._planes import (
     output_layout,
     picture_of,
 )
-from framefeed.decode.backends.still import rgb_pixels
+from framefeed.decode.backends.still import convert_to_rgb
 from framefeed.errors import MediaError, UsageError
 from framefeed.media import Limits, decode_still
 from framefeed.plan import OutputSpec
@@ -102,8 +102,10 @@ def test_a_picture_keeps_the_memory_that_it_is_a_view_of() -> None:
 
 
 def _program(what: str) -> subprocess.CompletedProcess[str]:
-    place = Path(__file__).with_name("guarded.py")
-    return subprocess.run([sys.executable, str(place), what], capture_output=True, text=True, timeout=100, cwd=CHECKOUT)
+    position = Path(__file__).with_name("guarded.py")
+    return subprocess.run(
+        [sys.executable, str(position), what], capture_output=True, text=True, timeout=100, cwd=CHECKOUT
+    )
 
 
 def test_P05_pictures_that_end_where_memory_ends_are_converted() -> None:
@@ -153,15 +155,15 @@ def test_rebuilt_pictures_of_every_pixel_format_convert_to_the_same_pixels() -> 
 
 @pytest.mark.parametrize("location", range(1, len(CHROMA_LOCATIONS)))
 @pytest.mark.parametrize("interlaced", [False, True])
-def test_what_swscale_looks_at_is_found_and_kept(location: int, interlaced: bool) -> None:
+def test_properties_that_swscale_reads_are_kept(location: int, interlaced: bool) -> None:
     for pixel_format in ("yuv420p", "nv12", "yuv422p", "yuv410p", "yuv420p10le", "yuyv422", "yuva420p"):
         for width in (16, 20, 50):
             layout = PlaneLayout(pixel_format, width, 40, 9, 1, interlaced, location)
             planes = np.random.default_rng(0).integers(0, 255, layout.nbytes, dtype=np.uint8)
             frame = picture_of(layout, planes)
             # The middle of a cell is what swscale assumes where nothing is said.
-            found = 0 if CHROMA_LOCATIONS[location] == "center" else location
-            assert layout_of(frame) == replace(layout, chroma_location=found)
+            actual = 0 if CHROMA_LOCATIONS[location] == "center" else location
+            assert layout_of(frame) == replace(layout, chroma_location=actual)
             np.testing.assert_array_equal(copied(frame), planes)
             assert differences(frame) == []
 
@@ -222,7 +224,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_wrong_ways_of_rebuilding_are_caught(name: str) -> None:
+def test_wrong_rebuilders_are_caught(name: str) -> None:
     rebuild, frame = WRONG[name]
     assert differences(frame) == []
     assert differences(frame, rebuild)
@@ -280,7 +282,7 @@ def test_rebuilt_stills_convert_to_the_same_pixels(media_root: Path) -> None:
         if path.stat().st_size > 300_000 or "bomb" in path.name:
             continue
         try:
-            pixels = rgb_pixels(decode_still(path.read_bytes(), path.name, Limits(max_pixels=10**6)), path.name)
+            pixels = convert_to_rgb(decode_still(path.read_bytes(), path.name, Limits(max_pixels=10**6)), path.name)
         except MediaError:
             continue
         if pixels.shape not in sizes and len(sizes) < 60:

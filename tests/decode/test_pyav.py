@@ -14,7 +14,7 @@ from av.video.frame import VideoFrame
 
 from framefeed.decode._decoder import ClipSlot, DecodeCounts, Decoder, DecodeReport
 from framefeed.decode._forward import ForwardReader
-from framefeed.decode._registry import decoder_named, known_decoders
+from framefeed.decode._registry import decoder_named, list_decoders
 from framefeed.decode._video_decoder import VideoDecoder
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import CorruptMedia, FrameNotFound, StaleSource, UsageError
@@ -52,7 +52,7 @@ def test_it_is_a_decoder_and_the_default_one() -> None:
     assert isinstance(PyAVDecoder(), Decoder)
     assert decoder_named() is decoder_named("auto")
     assert decoder_named("pyav") is decoder_named("pyav")
-    assert {"pyav", "still"} <= set(known_decoders())
+    assert {"pyav", "still"} <= set(list_decoders())
     with pytest.raises(UsageError, match="pyav"):
         decoder_named("nobody")
 
@@ -89,7 +89,7 @@ def test_M15_clips_of_one_video_share_its_groups() -> None:
     assert together.counts.frames_converted == 25 < alone.frames_converted
 
 
-def test_only_the_groups_that_are_wanted_are_decoded() -> None:
+def test_only_the_gops_of_requested_frames_are_decoded() -> None:
     for direct in (True, False):
         slots, report = decode("base.mp4", [[80, 1]], PyAVDecoder(direct=direct))
         assert read_stamps(slots[0].out) == [80, 1]
@@ -111,7 +111,7 @@ def test_a_second_call_opens_nothing() -> None:
         assert (second.opens, second.contexts_made) == (0, 0)
 
 
-def test_nothing_asked_costs_nothing() -> None:
+def test_no_frames_cost_nothing() -> None:
     for clips in ([], [[]], [[], []]):
         slots, report = decode("base.mp4", clips)
         assert report.errors == [None] * len(slots)
@@ -127,7 +127,7 @@ def test_counts_add_up() -> None:
 # --- slots ------------------------------------------------------------------------------------------
 
 
-def test_a_frame_wanted_in_several_forms_and_places_is_decoded_once() -> None:
+def test_a_frame_for_several_forms_and_slots_is_decoded_once() -> None:
     index, source = build_index(corpus_file("base.mp4")), MediaSource.of(corpus_file("base.mp4"))
     small, packed = OutputSpec(size=(48, 64)), OutputSpec(dimension_order="NHWC")
     slots = [
@@ -217,7 +217,7 @@ def test_pooled_decoders_do_not_carry_one_file_into_the_next(direct: bool, tmp_p
 
 
 @pytest.mark.parametrize("direct", [True, False])
-def test_a_reading_given_up_halfway_spoils_nothing(direct: bool) -> None:
+def test_an_abandoned_stream_harms_no_later_read(direct: bool) -> None:
     index, source, decoder = (
         build_index(corpus_file("base.mp4")),
         MediaSource.of(corpus_file("base.mp4")),
@@ -239,9 +239,9 @@ def test_two_readings_of_one_file_at_once_in_one_thread() -> None:
     one, other = decoder.frames(source, index, range(0, 100, 2)), decoder.frames(source, index, range(99, 0, -3))
     first, second = dict[int, str](), dict[int, str]()
     for pair in zip(one, other, strict=False):
-        for found, (ordinal, frame) in zip((first, second), pair, strict=True):
-            found[ordinal] = str(read_stamp(frame.to_ndarray(format="rgb24")))
-    assert all(stamp == str(ordinal) for found in (first, second) for ordinal, stamp in found.items())
+        for actual, (ordinal, frame) in zip((first, second), pair, strict=True):
+            actual[ordinal] = str(read_stamp(frame.to_ndarray(format="rgb24")))
+    assert all(stamp == str(ordinal) for actual in (first, second) for ordinal, stamp in actual.items())
     assert len(second) == 33
 
 
@@ -357,5 +357,5 @@ def test_many_threads_read_forward_in_one_decoder() -> None:
             return [read_stamp(decoder[number]) for number in range(start, start + 20)]
 
         with ThreadPoolExecutor(4) as pool:
-            found = list(pool.map(read, (0, 20, 40, 60)))
-    assert found == [list(range(start, start + 20)) for start in (0, 20, 40, 60)]
+            actual = list(pool.map(read, (0, 20, 40, 60)))
+    assert actual == [list(range(start, start + 20)) for start in (0, 20, 40, 60)]

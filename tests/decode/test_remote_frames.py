@@ -14,7 +14,7 @@ import pytest
 
 import framefeed as ff
 from framefeed.decode.backends import pyav
-from framefeed.decode.backends._pyav_runs import prove_starts
+from framefeed.decode.backends._pyav_runs import move_false_starts
 from framefeed.errors import CorruptMedia
 from framefeed.index import KEY
 from framefeed.testing import CODECS, put_packets, take_packets, write_clip
@@ -41,13 +41,13 @@ def outcomes(path: Path, numbers: range | None = None) -> list[str]:
     """Read frames by URL in an order of chance, each alone, and compare with full verification by packets' times."""
     full = ff.build_index(path, "full")
     ordinal = {int(pts): number for number, pts in enumerate(full.packets.pts[full.frame_packet])}
-    found: dict[int, str] = {}
+    actual: dict[int, str] = {}
     with indexed(path) as (url, index), ff.VideoDecoder(path, frame_index=full) as near:
         for number in Random(1).sample(range(len(index)), len(index)):
             if numbers is None or number in numbers:
                 with ff.VideoDecoder(url, frame_index=index) as far:
-                    found[number] = outcome(far, number, near, ordinal.get(int(index.pts[number])))
-    return [found[number] for number in sorted(found)]
+                    actual[number] = outcome(far, number, near, ordinal.get(int(index.pts[number])))
+    return [actual[number] for number in sorted(actual)]
 
 
 def outcome(far: ff.VideoDecoder, number: int, near: ff.VideoDecoder, ordinal: int | None) -> str:
@@ -89,7 +89,7 @@ def test_believing_the_key_frames_of_tables_is_noticed(
     codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The way that is wrong: decoders give pictures that were decoded from what is no key frame, and say nothing."""
-    monkeypatch.setattr(pyav, "with_proved_starts", lambda _, index, *__: index)
+    monkeypatch.setattr(pyav, "find_true_starts", lambda _, index, *__: index)
     assert WRONG in outcomes(with_key_flags(tmp_path, codec, FLAGS["all"]))
 
 
@@ -140,8 +140,8 @@ MUTANTS: dict[str, Callable[[], Stream]] = {
 
 @pytest.mark.parametrize("make", MUTANTS.values(), ids=MUTANTS.keys())
 def test_no_mutant_gives_another_picture(make: Callable[[], Stream], tmp_path: Path) -> None:
-    found = outcomes(make().write(tmp_path / "mutant.mp4"), either(short=range(4, 40, 2), long=range(200)))
-    assert WRONG not in found
+    actual = outcomes(make().write(tmp_path / "mutant.mp4"), either(short=range(4, 40, 2), long=range(200)))
+    assert WRONG not in actual
 
 
 def test_ordinals_stay_where_a_packet_holds_no_picture(tmp_path: Path) -> None:
@@ -190,17 +190,17 @@ def test_starts_move_back_to_what_is_one(tmp_path: Path) -> None:
         return {number: number == 12 for number in packets}
 
     known: dict[int, bool] = {}
-    proved = prove_starts(index, np.array([20]), known, ask)
+    proved = move_false_starts(index, np.array([20]), known, ask)
     assert proved.frame_start[20] == 12
     assert len(asked) == len(set(asked))
-    again = prove_starts(index, np.array([20]), known, ask)
+    again = move_false_starts(index, np.array([20]), known, ask)
     assert again.frame_start[20] == 12
     assert len(asked) == len(known)
     np.testing.assert_array_equal(proved.packets.flags, index.packets.flags)
     np.testing.assert_array_equal(proved.pts, index.pts)
 
 
-def test_starts_that_are_right_are_asked_for_once_and_stay(tmp_path: Path) -> None:
+def test_true_starts_are_checked_once_and_stay(tmp_path: Path) -> None:
     index = _index(with_key_flags(tmp_path, "mpeg4", lambda number: number % 12 == 0))
     asked: list[int] = []
 
@@ -208,11 +208,11 @@ def test_starts_that_are_right_are_asked_for_once_and_stay(tmp_path: Path) -> No
         asked.extend(packets)
         return dict.fromkeys(packets, True)
 
-    assert prove_starts(index, np.arange(24), {}, ask) is index
+    assert move_false_starts(index, np.arange(24), {}, ask) is index
     assert asked == [int(number) for number in np.flatnonzero(index.packets.flags & KEY) if number]
 
 
 def test_where_nothing_is_a_start_decoding_begins_with_the_first_packet(tmp_path: Path) -> None:
     index = _index(with_key_flags(tmp_path, "mpeg4", FLAGS["all"]))
-    proved = prove_starts(index, np.array([23]), {}, lambda packets: dict.fromkeys(packets, False))
+    proved = move_false_starts(index, np.array([23]), {}, lambda packets: dict.fromkeys(packets, False))
     assert proved.frame_start[23] == 0

@@ -47,9 +47,9 @@ def test_M24_a_range_of_any_length_holds_the_frame_shown_at_its_start(decoder: V
     exact = float(number * TICK)
     for start in (exact, exact + 1e-10, exact + 9e-10, exact + 2e-9, math.nextafter(exact, 9), exact + 0.02):
         for stop in (math.nextafter(start, 9), start + 1e-12, start + 1e-10, start + 1e-6):
-            found = decoder.get_frames_played_in_range(start, stop).indices.tolist()
-            assert found[:1] == [decoder.get_frame_played_at(start).indices] == [shown_at(start)]
-            assert len(found) == 1
+            actual = decoder.get_frames_played_in_range(start, stop).indices.tolist()
+            assert actual[:1] == [decoder.get_frame_played_at(start).indices] == [shown_at(start)]
+            assert len(actual) == 1
 
 
 KINDS: dict[str, Callable[[VideoDecoder, np.ndarray], list[int]]] = {
@@ -71,7 +71,7 @@ def test_M24_float32_is_widened_and_not_repaired(kind: str, decoder: VideoDecode
     numbers = range(60, FRAMES - 1, 7)
     times = np.array([float(number * TICK) for number in numbers], dtype=np.float32)
     expected = [shown_at(float(time)) for time in times]
-    assert 0 < sum(found < number for found, number in zip(expected, numbers, strict=True)) < len(expected)
+    assert 0 < sum(actual < number for actual, number in zip(expected, numbers, strict=True)) < len(expected)
     assert KINDS[kind](decoder, times) == expected
 
 
@@ -94,12 +94,12 @@ def test_all_frames_at_a_rate_are_those_of_the_whole_range(name: str, fps: Any) 
     with VideoDecoder(corpus_file(name)) as decoder:
         index = decoder.frame_index
         begin, end = float(index.pts[0] * index.time_base), float(index.end_pts * index.time_base)
-        found, other = decoder.get_all_frames(fps=fps), decoder.get_frames_played_in_range(begin, end, fps)
+        actual, other = decoder.get_all_frames(fps=fps), decoder.get_frames_played_in_range(begin, end, fps)
         count = math.floor(Fraction(end - begin) * Fraction(fps) + Fraction(1, 2))
-        assert found.indices.tolist() == other.indices.tolist()
-        np.testing.assert_array_equal(found.data, other.data)
-        np.testing.assert_allclose(found.pts_seconds, [begin + k / float(fps) for k in range(count)], atol=1e-9)
-        np.testing.assert_allclose(found.duration_seconds, 1 / float(fps))
+        assert actual.indices.tolist() == other.indices.tolist()
+        np.testing.assert_array_equal(actual.data, other.data)
+        np.testing.assert_allclose(actual.pts_seconds, [begin + k / float(fps) for k in range(count)], atol=1e-9)
+        np.testing.assert_allclose(actual.duration_seconds, 1 / float(fps))
         shown = [index.index_at(Fraction(begin) + k / Fraction(fps)) for k in range(count)]
-        assert found.indices.tolist() == shown
+        assert actual.indices.tolist() == shown
         assert len(decoder.get_all_frames()) == len(decoder)

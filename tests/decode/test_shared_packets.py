@@ -15,7 +15,7 @@ SHARED = [name for name, mutant in MUTANTS.items() if mutant.reason == "two fram
 
 
 @pytest.mark.parametrize("name", SHARED)
-def test_frames_of_one_packet_are_told_apart(name: str) -> None:
+def test_frames_of_one_packet_are_distinguished(name: str) -> None:
     data = MUTANTS[name].make()
     index = build_index(data)
     with av.open(io.BytesIO(data)) as container:

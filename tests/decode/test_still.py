@@ -21,7 +21,7 @@ from PIL import ExifTags, Image, ImageFile, ImageOps
 from framefeed.catalog.scan import scan
 from framefeed.decode._auto import AutoDecoder
 from framefeed.decode._decoder import ClipSlot, Decoder, DecodeReport
-from framefeed.decode._registry import decoder_named, known_decoders
+from framefeed.decode._registry import decoder_named, list_decoders
 from framefeed.decode._video_decoder import VideoDecoder
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.decode.backends.still import StillDecoder
@@ -75,7 +75,7 @@ def report_of(
 # --- the law ----------------------------------------------------------------------------------------
 
 
-def test_all_ways_of_reading_everything_agree(decoder: VideoDecoder, everything: np.ndarray) -> None:
+def test_all_methods_of_reading_everything_agree(decoder: VideoDecoder, everything: np.ndarray) -> None:
     assert len(decoder) == N
     assert read_stamps(everything) == list(range(N))
     one_by_one = [decoder.get_frame_at(number - N).data for number in range(N)]
@@ -190,8 +190,8 @@ def test_a_lossless_video_and_its_frames_as_files_come_out_alike(
 def test_backends_by_name(sequence: ImageSequence) -> None:
     assert isinstance(StillDecoder(), Decoder)
     assert isinstance(decoder_named("auto"), AutoDecoder)
-    assert {"pyav", "still"} <= set(known_decoders())
-    assert "auto" not in known_decoders()
+    assert {"pyav", "still"} <= set(list_decoders())
+    assert "auto" not in list_decoders()
     video = corpus_file("base.mp4")
     for source, backend in [(sequence, "still"), (sequence, StillDecoder()), (video, "pyav"), (video, PyAVDecoder())]:
         assert read_stamp(VideoDecoder(source, backend=backend)[3]) == 3
@@ -399,8 +399,8 @@ def test_I05_cut_short_anywhere_it_is_whole_or_an_error(kind: str) -> None:
     whole = pixels_or_none(data)
     assert whole is not None
     for cut in range(len(data)):
-        found = pixels_or_none(data[:cut])
-        assert found is None or np.array_equal(found, whole), f"{cut} of {len(data)} bytes give another picture"
+        actual = pixels_or_none(data[:cut])
+        assert actual is None or np.array_equal(actual, whole), f"{cut} of {len(data)} bytes give another picture"
     assert pixels_or_none(data[: len(data) // 2]) is None
 
 
@@ -409,14 +409,12 @@ def test_D10_flipped_bytes_give_errors_of_ours_or_pixels(kind: str) -> None:
     data, generator = WHOLE[kind](), np.random.default_rng(7)
     for _ in range(150):
         broken = bytearray(data)
-        for place in generator.integers(0, len(data), generator.integers(1, 4)):
-            broken[place] = generator.integers(0, 256)
+        for position in generator.integers(0, len(data), generator.integers(1, 4)):
+            broken[position] = generator.integers(0, 256)
         pixels_or_none(bytes(broken))
 
 
-def test_I05_nobody_may_have_pillow_fill_pictures_with_grey(
-    monkeypatch: pytest.MonkeyPatch, sequence: ImageSequence
-) -> None:
+def test_I05_pillow_never_fills_pictures_with_grey(monkeypatch: pytest.MonkeyPatch, sequence: ImageSequence) -> None:
     monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
     with pytest.raises(UsageError, match="LOAD_TRUNCATED_IMAGES"):
         VideoDecoder(sequence)[0]
@@ -453,7 +451,7 @@ def test_S04_no_file_is_read_that_is_too_large(sequence: ImageSequence) -> None:
     assert isinstance(report.errors[0], LimitExceeded)
 
 
-def test_warnings_of_pillow_reach_nobody_and_filters_stay(tmp_path: Path) -> None:
+def test_warnings_of_pillow_are_silenced_and_filters_stay(tmp_path: Path) -> None:
     data = bytearray(WHOLE["PNG"]())
     # An animation control chunk of no frames behind IHDR: Pillow warns, and reads the picture.
     chunk = b"acTL" + bytes(8)
@@ -463,7 +461,7 @@ def test_warnings_of_pillow_reach_nobody_and_filters_stay(tmp_path: Path) -> Non
         warnings.simplefilter("error")
         assert pixels_or_none(bytes(data)) is not None
         with ThreadPoolExecutor(4) as pool:
-            assert all(found is not None for found in pool.map(pixels_or_none, [bytes(data)] * 40))
+            assert all(actual is not None for actual in pool.map(pixels_or_none, [bytes(data)] * 40))
     assert list(warnings.filters) == before
 
 
@@ -494,7 +492,7 @@ def test_D01_a_damaged_file_spoils_only_the_clips_that_want_it(tmp_path: Path) -
     assert len(VideoDecoder(sequence, frame_index=build_index(sequence, "full"))[:]) == 4
 
 
-def test_another_size_fits_only_where_a_size_is_asked_for(tmp_path: Path) -> None:
+def test_another_size_needs_an_output_size(tmp_path: Path) -> None:
     write_folder(tmp_path, 3)
     Image.new("RGB", (50, 40)).save(tmp_path / "img1.png")
     sequence = ImageSequence(tmp_path, fps=25)
@@ -508,14 +506,14 @@ def test_another_size_fits_only_where_a_size_is_asked_for(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("kind", ["sequence", "still"])
-def test_D09_a_file_in_the_place_of_the_indexed_one_is_stale(kind: str, tmp_path: Path) -> None:
+def test_D09_a_replaced_file_is_stale(kind: str, tmp_path: Path) -> None:
     write_folder(tmp_path, 3)
     source = ImageSequence(tmp_path, fps=25) if kind == "sequence" else tmp_path / "img1.png"
-    place = 1 if kind == "sequence" else 0
+    position = 1 if kind == "sequence" else 0
     with VideoDecoder(source) as decoder:
-        assert read_stamp(decoder[place]) == 1
+        assert read_stamp(decoder[position]) == 1
         (tmp_path / "img1.png").write_bytes((tmp_path / "img2.png").read_bytes() + b"x")
-        for ask in (lambda: decoder[place], lambda: decoder.get_frames_at([place])):
+        for ask in (lambda: decoder[position], lambda: decoder.get_frames_at([position])):
             with pytest.raises(StaleSource, match=r"img1\.png"):
                 ask()
 
@@ -556,13 +554,13 @@ def test_real_pictures_are_what_pillow_decodes(media_root: Path) -> None:
             continue
         right = _by_pillow(path)
         try:
-            found = VideoDecoder(path, dimension_order="NHWC")[0]
+            actual = VideoDecoder(path, dimension_order="NHWC")[0]
         except MediaError:
-            found = None
-        if right is None or found is None:
-            assert (found is None) or right is None, path
+            actual = None
+        if right is None or actual is None:
+            assert (actual is None) or right is None, path
             continue
-        assert np.array_equal(found, right), path
+        assert np.array_equal(actual, right), path
         compared += 1
     assert compared > 300
 

@@ -48,7 +48,7 @@ def stamps(batch: Any) -> list[int]:
 # --- by number --------------------------------------------------------------------------------------
 
 
-def test_all_ways_of_reading_everything_agree(decoder: VideoDecoder, everything: np.ndarray) -> None:
+def test_all_methods_of_reading_everything_agree(decoder: VideoDecoder, everything: np.ndarray) -> None:
     assert len(decoder) == N
     assert stamps(everything) == list(range(N))
     for other in (np.stack(list(decoder)), decoder.get_all_frames().data, decoder.get_frames_in_range(0, N).data,
@@ -83,7 +83,7 @@ def test_one_after_the_other_in_any_order(decoder: VideoDecoder, numbers: list[i
 
 
 @pytest.mark.parametrize("numbers", [[], (), np.array([], dtype=np.int64), range(0)])
-def test_asking_for_nothing_gives_nothing(decoder: VideoDecoder, numbers: Any) -> None:
+def test_no_numbers_give_no_frames(decoder: VideoDecoder, numbers: Any) -> None:
     batch = decoder.get_frames_at(numbers)
     assert batch.data.shape == (0, 3, 96, 128)
     assert batch.data.dtype == np.uint8
@@ -232,7 +232,7 @@ def test_a_stream_is_a_whole_number(stream_index: Any) -> None:
 
 
 @pytest.mark.parametrize("send", [pickle.dumps, copy.deepcopy])
-def test_a_decoder_says_what_to_send_in_its_place(decoder: VideoDecoder, send: Callable[[Any], Any]) -> None:
+def test_pickling_a_decoder_names_what_to_send_instead(decoder: VideoDecoder, send: Callable[[Any], Any]) -> None:
     with pytest.raises(UsageError, match="send the path"):
         send(decoder)
 
@@ -245,8 +245,8 @@ def test_M18_metadata_is_of_the_stream_in_use(stream_index: int) -> None:
         claims = (stream.frames, float(stream.duration * stream.time_base), float(stream.average_rate), stream.width)
     for options in ({"stream_index": stream_index}, {"frame_index": build_index(path, stream_index=stream_index)}):
         facts = VideoDecoder(path, **options).metadata
-        found = (facts.num_frames_from_header, facts.duration_seconds_from_header, facts.average_fps_from_header)
-        assert claims == (*found, facts.width)
+        actual = (facts.num_frames_from_header, facts.duration_seconds_from_header, facts.average_fps_from_header)
+        assert claims == (*actual, facts.width)
         assert (facts.num_frames, facts.stream_index) == (claims[0], stream_index)
 
 
@@ -291,7 +291,7 @@ def test_metadata_of_a_plain_clip(decoder: VideoDecoder) -> None:
     assert facts.num_frames_from_header == facts.num_frames_from_content == 100
 
 
-def test_P08_sample_aspect_ratio_is_told_and_not_applied() -> None:
+def test_P08_sample_aspect_ratio_is_reported_and_not_applied() -> None:
     with VideoDecoder(corpus_file("wide_samples.mp4")) as decoder:
         assert decoder.metadata.pixel_aspect_ratio == Fraction(4, 3)
         assert decoder[0].shape[1:] == (decoder.metadata.height, decoder.metadata.width) == (96, 128)

@@ -12,12 +12,12 @@ from framefeed.report._columns import (
     MAX_CELLS,
     ONE_TWO_FIVE,
     SECONDS,
-    density,
-    distinct_sizes,
-    histogram,
-    linear_edges,
-    nice_step,
-    part_of,
+    choose_edges,
+    choose_linear_edges,
+    choose_step,
+    count_sizes,
+    make_density,
+    make_histogram,
 )
 
 LADDERS = (ASPECTS, HALF_OCTAVES, ONE_TWO_FIVE, SECONDS)
@@ -27,7 +27,7 @@ sides = st.lists(st.tuples(st.integers(1, 2**24), st.integers(1, 2**24)), min_si
 
 @given(positive, st.sampled_from(LADDERS))
 def test_no_value_is_lost_and_none_is_counted_twice(values: np.ndarray, ladder: tuple[float, ...]) -> None:
-    counted = histogram(values, part_of(ladder, values))
+    counted = make_histogram(values, choose_edges(ladder, values))
     assert counted.total == len(values)
     for low, high, number in zip(counted.edges, counted.edges[1:], counted.counts, strict=False):
         assert number == np.count_nonzero((values >= low) & (values < high))
@@ -37,8 +37,8 @@ def test_no_value_is_lost_and_none_is_counted_twice(values: np.ndarray, ladder: 
 
 @given(positive, st.sampled_from(LADDERS))
 def test_only_what_lies_beyond_a_ladder_is_left_out(values: np.ndarray, ladder: tuple[float, ...]) -> None:
-    edges = part_of(ladder, values)
-    counted = histogram(values, edges)
+    edges = choose_edges(ladder, values)
+    counted = make_histogram(values, edges)
     assert set(edges) <= set(ladder)
     assert np.all(np.diff(edges[:-1]) > 0)
     assert len(edges) - 1 <= MAX_BINS + 1
@@ -48,8 +48,8 @@ def test_only_what_lies_beyond_a_ladder_is_left_out(values: np.ndarray, ladder: 
 
 @given(positive)
 def test_linear_bins_hold_all_but_the_highest_half_per_cent(values: np.ndarray) -> None:
-    edges = linear_edges(values)
-    counted = histogram(values, edges)
+    edges = choose_linear_edges(values)
+    counted = make_histogram(values, edges)
     assert edges[0] == 0
     assert 2 <= len(edges) <= MAX_BINS
     assert counted.total == len(values)
@@ -60,23 +60,23 @@ def test_linear_bins_hold_all_but_the_highest_half_per_cent(values: np.ndarray) 
 @given(sides)
 def test_a_density_counts_every_file_in_the_cell_that_holds_it(pairs: list[tuple[int, int]]) -> None:
     widths, heights = np.array(pairs, dtype=np.float64).T
-    cells = density(widths, heights)
+    cells = make_density(widths, heights)
     assert cells.counts.sum() == len(pairs)
     assert cells.counts.min() > 0
     assert len(cells.edges) - 1 <= MAX_CELLS
-    found = {(int(c), int(r)): int(n) for c, r, n in zip(cells.columns, cells.rows, cells.counts, strict=True)}
+    actual = {(int(c), int(r)): int(n) for c, r, n in zip(cells.columns, cells.rows, cells.counts, strict=True)}
     expected: dict[tuple[int, int], int] = {}
     for width, height in pairs:
         at = tuple(int(np.flatnonzero(cells.edges <= side)[-1]) for side in (width, height))
         assert max(at) < len(cells.edges) - 1
         expected[at] = expected.get(at, 0) + 1  # type: ignore[index,arg-type]
-    assert found == expected
+    assert actual == expected
 
 
 @given(sides)
 def test_distinct_sizes_are_those_of_a_dictionary(pairs: list[tuple[int, int]]) -> None:
     widths, heights = np.array(pairs, dtype=np.float64).T
-    sizes = distinct_sizes(widths, heights)
+    sizes = count_sizes(widths, heights)
     listed = zip(sizes.widths.tolist(), sizes.heights.tolist(), sizes.counts.tolist(), strict=True)
     assert {(w, h): n for w, h, n in listed} == {pair: pairs.count(pair) for pair in pairs}
     assert np.all(np.diff(sizes.counts) <= 0)
@@ -84,7 +84,7 @@ def test_distinct_sizes_are_those_of_a_dictionary(pairs: list[tuple[int, int]]) 
 
 @given(st.floats(1e-6, 1e12))
 def test_steps_are_round(least: float) -> None:
-    step = nice_step(least)
+    step = choose_step(least)
     assert least * (1 - 1e-6) <= step <= least * 2.5 * (1 + 1e-6)
     assert f"{step:.6e}".split("e")[0].rstrip("0").rstrip(".") in {"1", "2", "2.5", "5"}
 
@@ -93,11 +93,11 @@ def test_steps_are_round(least: float) -> None:
 def test_common_aspect_ratios_lie_well_inside_of_their_bins(width: int, height: int) -> None:
     aspect = width / height
     edges = np.array(ASPECTS)
-    place = np.searchsorted(edges, aspect) - 1
-    inside = np.log(aspect / edges[place]) / np.log(edges[place + 1] / edges[place])
+    position = np.searchsorted(edges, aspect) - 1
+    inside = np.log(aspect / edges[position]) / np.log(edges[position + 1] / edges[position])
     assert 0.1 < inside < 0.9
 
 
-def test_1080_720_and_480_rows_are_told_apart() -> None:
+def test_1080_720_and_480_rows_have_different_bins() -> None:
     values = np.array([240.0, 360, 480, 720, 1080, 2160])
-    assert histogram(values, part_of(HALF_OCTAVES, values)).counts.max() == 1
+    assert make_histogram(values, choose_edges(HALF_OCTAVES, values)).counts.max() == 1

@@ -9,7 +9,7 @@ import pytest
 from av.video.reformatter import ColorPrimaries, ColorRange, Colorspace, ColorTrc
 
 from framefeed.media import MATRICES, PRIMARIES, TRANSFERS
-from framefeed.report._sections import RANGES, TAGS, UNSPECIFIED, named
+from framefeed.report._sections import RANGES, TAGS, UNSPECIFIED, count_codes
 
 OTHER_NAMES = {
     "GAMMA22": "bt470m", "GAMMA28": "bt470bg", "LOG": "log100", "LOG_SQRT": "log316", "BT1361_ECG": "bt1361e",
@@ -34,7 +34,7 @@ def test_codes_have_the_names_that_ffmpeg_gives_them(names: dict[int, str], thei
 
 
 def test_counts_by_name() -> None:
-    counts = named(np.array([1, 1, 2, 9, 77, 77, 77]), PRIMARIES, 2)
+    counts = count_codes(np.array([1, 1, 2, 9, 77, 77, 77]), PRIMARIES, 2)
     assert dict(zip(counts.names, counts.counts, strict=True)) == {
         "code 77": 3,
         "bt709": 2,
@@ -43,5 +43,5 @@ def test_counts_by_name() -> None:
     }
 
 
-def test_what_says_nothing_is_no_name() -> None:
+def test_unspecified_codes_have_no_name() -> None:
     assert all(silent not in names for _, names, silent in TAGS.values())

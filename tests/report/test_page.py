@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from framefeed.catalog import Catalog
 from framefeed.errors import UsageError
-from framefeed.report._columns import Columns, costs, counted, largest
+from framefeed.report._columns import Columns, count_by_name, find_largest, predict_costs
 from framefeed.report._page import page
-from framefeed.report._sections import TAGS, named, nominal_rates, tag_counts
-from framefeed.report._tables import SHOWN_MESSAGE
+from framefeed.report._sections import TAGS, count_codes, count_nominal_rates, count_tags
+from framefeed.report._tables import MAX_MESSAGE
 from tests.catalog import synthetic
 from tests.report.made import HOSTILE, SHOWN, Page, catalog
 
@@ -37,14 +37,14 @@ rows = st.fixed_dictionaries(
 
 def tips(text: str) -> dict[str, int]:
     """Files under all marks of each plot, by its heading."""
-    found = {}
+    actual = {}
     for figure in text.split("<figure")[1:]:
         heading = re.search("<h3>(.*?)</h3>", figure)
         numbers = re.findall(r'data-tip="[^"]*: ([\d,]+) files?', figure)
         assert heading is not None
         if numbers:
-            found[heading[1]] = sum(int(number.replace(",", "")) for number in numbers)
-    return found
+            actual[heading[1]] = sum(int(number.replace(",", "")) for number in numbers)
+    return actual
 
 
 def made(listed: list[dict[str, Any]], **more: Any) -> Catalog:
@@ -62,8 +62,8 @@ def test_marks_add_up_to_the_files_of_the_catalog(listed: list[dict[str, Any]]) 
         "Frames": sum(row["num_frames"] is not None for row in videos),
         "Frame rate": sum(row["average_fps"] is not None for row in videos),
     }
-    found = tips(text)
-    assert {name: found.get(name, 0) for name in expected} == expected
+    actual = tips(text)
+    assert {name: actual.get(name, 0) for name in expected} == expected
     Page(text)
 
 
@@ -82,7 +82,7 @@ def test_the_tiles_are_the_catalog_in_numbers() -> None:
     assert "My clips" in shown.texts
 
 
-def test_a_length_that_is_not_known_is_told() -> None:
+def test_an_unknown_length_is_described() -> None:
     text = Page(page(catalog(3, duration_seconds=[None, None, 60.0]), "T")).text
     assert "\nMinutes of video\n1\nunknown for 2 files\n" in text
 
@@ -158,7 +158,7 @@ def test_cost_is_the_mean_over_all_frames_of_equal_gops() -> None:
     frames, gop, width, height = 120, 30, 64, 48
     made = catalog(1, width=width, height=height, num_frames=frames, num_key_frames=frames // gop)
     pictures = np.mean([frame % gop + 1 for frame in range(frames)])
-    predicted = costs(Columns(made))
+    predicted = predict_costs(Columns(made))
     assert predicted.random_megapixels[0] == pytest.approx(pictures * width * height / 1e6)
     assert predicted.all_megapixels[0] == pytest.approx(frames * width * height / 1e6)
 
@@ -168,21 +168,21 @@ def test_cost_counts_coded_pixels_and_says_nothing_of_what_it_does_not_know() ->
         4, kind=["video", "video", "image", "video"], width=100, height=10, coded_width=[128, None, 128, 128],
         coded_height=16, num_frames=[10, 10, None, 10], num_key_frames=[10, 10, None, None],
     )  # fmt: skip
-    predicted = costs(Columns(made))
+    predicted = predict_costs(Columns(made))
     np.testing.assert_allclose(predicted.random_megapixels, np.array([2048, 1000, 2048, np.nan]) / 1e6)
     np.testing.assert_allclose(predicted.all_megapixels, np.array([20480, 10000, 2048, 20480]) / 1e6)
 
 
 def test_a_video_without_a_key_frame_is_one_gop() -> None:
-    predicted = costs(Columns(catalog(1, num_frames=9, num_key_frames=0)))
+    predicted = predict_costs(Columns(catalog(1, num_frames=9, num_key_frames=0)))
     assert predicted.gop.tolist() == [9]
 
 
 @given(st.lists(st.just(float("nan")) | st.floats(0, 100), max_size=30), st.integers(1, 10))
 def test_largest_are_the_first_of_a_sorted_list(values: list[float], limit: int) -> None:
-    found = largest(np.array(values, dtype=np.float64), limit).tolist()
+    actual = find_largest(np.array(values, dtype=np.float64), limit).tolist()
     known = [at for at, value in enumerate(values) if value == value]
-    assert found == sorted(known, key=lambda at: -values[at])[:limit]
+    assert actual == sorted(known, key=lambda at: -values[at])[:limit]
 
 
 def test_the_costliest_files_are_listed_in_order() -> None:
@@ -203,14 +203,14 @@ def test_without_key_frames_files_are_ordered_by_all_their_frames() -> None:
 
 def test_nominal_rates_keep_ntsc_apart() -> None:
     rates = np.array([24000 / 1001, 23.98, 24, 30000 / 1001, 29.97, 30.0, 30.004, 24.03, 60000 / 1001, np.nan, 1e-3])
-    counts = nominal_rates(rates)
+    counts = count_nominal_rates(rates)
     assert dict(zip(counts.names, counts.counts, strict=True)) == {
         "23.976": 2, "24": 1, "29.97": 2, "30": 2, "59.94": 1, "other": 2}  # fmt: skip
     assert counts.unknown == 1
 
 
 def test_counts_come_by_frequency_then_by_name() -> None:
-    assert counted(["b", None, "a", "c", "d"], [2, 4, 2, 9, 0]).names == ("c", "a", "b")
+    assert count_by_name(["b", None, "a", "c", "d"], [2, 4, 2, 9, 0]).names == ("c", "a", "b")
 
 
 def test_colour_tags_need_frame_indexes() -> None:
@@ -224,8 +224,8 @@ def test_colour_tags_are_those_of_the_streams() -> None:
         codes = [-1 if made.error(row) else getattr(made.frame_index(row).stream, field) for row in range(4)]
         assert made.stream_values(field).tolist() == codes
         assert -1 in codes
-        assert named(np.array(codes), names, silent).unknown == 1
-    assert [counts.total for counts in tag_counts(Columns(made)).values()] == [2] * 4
+        assert count_codes(np.array(codes), names, silent).unknown == 1
+    assert [counts.total for counts in count_tags(Columns(made)).values()] == [2] * 4
     with pytest.raises(UsageError, match="with_frame_indexes"):
         catalog(1).stream_values("color_space")
 
@@ -284,9 +284,9 @@ def test_S13_hostile_texts_are_text_everywhere() -> None:
     names = list(HOSTILE)
     errors = [f"{name}: bad <script>x</script> {'long ' * 900}" for name in names]
     failed = ["UnreadableMedia" if at % 2 else None for at in range(len(names))]
-    told = [error if kind else None for error, kind in zip(errors, failed, strict=True)]
+    message = [error if kind else None for error, kind in zip(errors, failed, strict=True)]
     columns = dict.fromkeys(("source", "codec", "container", "pixel_format"), names)
-    made = catalog(len(names), labels=names, error_type=failed, error=told, **columns)
+    made = catalog(len(names), labels=names, error_type=failed, error=message, **columns)
     plain = Page(page(catalog(len(names), error_type=failed, error=failed, labels=["x"] * len(names)), "T"))
     shown = Page(page(made, names[0]))
     assert shown.count("script") == plain.count("script") == 1
@@ -295,8 +295,8 @@ def test_S13_hostile_texts_are_text_everywhere() -> None:
         name for _, attributes in plain.tags for name in attributes} | {"title"}  # fmt: skip
     assert set(SHOWN) <= set(shown.texts)
     below = catalog(2, source=[f"{names[-1]}/{name}" for name in "ab"])
-    assert max(map(len, Page(page(below, "T")).texts)) <= 2 * SHOWN_MESSAGE
-    assert max(map(len, shown.texts)) <= 2 * SHOWN_MESSAGE
+    assert max(map(len, Page(page(below, "T")).texts)) <= 2 * MAX_MESSAGE
+    assert max(map(len, shown.texts)) <= 2 * MAX_MESSAGE
     assert "\u202e" not in shown.text
 
 

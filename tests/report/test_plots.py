@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.report._columns import Histogram, count, density, distinct_sizes, histogram
+from framefeed.report._columns import Histogram, count_sizes, format_count, make_density, make_histogram
 from framefeed.report._plots import (
     DENSITY,
     HISTOGRAM,
@@ -16,17 +16,17 @@ from framefeed.report._plots import (
     LOG_FROM,
     Axis,
     CountScale,
-    Frame,
-    bars_of,
-    density_plot,
-    histogram_plot,
-    shade_bounds,
-    shades,
-    short_count,
-    spaced,
+    PlotArea,
+    choose_labels,
+    choose_shades,
+    compute_shade_bounds,
+    draw_density,
+    draw_histogram,
+    format_short_count,
+    make_bars,
 )
 
-WHOLE = Axis("pixels", count, is_whole=True)
+WHOLE = Axis("pixels", format_count, is_whole=True)
 counts = st.lists(st.integers(0, 10**6), min_size=1, max_size=20).filter(any)
 
 
@@ -37,21 +37,21 @@ def made(numbers: list[int], below: int = 0, above: int = 0) -> Histogram:
 
 def rectangles(text: str) -> list[tuple[float, float, float, float]]:
     """(x, y, width, height) of the bars."""
-    found = re.findall(r'<rect class="mark[^>]* x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)"', text)
-    return [tuple(map(float, each)) for each in found]  # type: ignore[misc]
+    actual = re.findall(r'<rect class="mark[^>]* x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)"', text)
+    return [tuple(map(float, each)) for each in actual]  # type: ignore[misc]
 
 
 @given(counts, st.integers(0, 9), st.integers(0, 9))
-def test_bars_stand_in_their_places_and_are_as_high_as_their_counts(numbers: list[int], below: int, above: int) -> None:
+def test_bars_have_the_position_and_height_of_their_counts(numbers: list[int], below: int, above: int) -> None:
     bars = [*([below] if below else []), *numbers, *([above] if above else [])]
     present = [each for each in bars if each]
-    drawn = rectangles(str(histogram_plot("T", made(numbers, below, above), WHOLE)))
+    drawn = rectangles(str(draw_histogram("T", made(numbers, below, above), WHOLE)))
     assert len(drawn) == len(present)
     step = HISTOGRAM.inner_width / len(bars)
-    places = [place for place, each in enumerate(bars) if each]
-    for place, each, (x, y, width, height) in zip(places, present, drawn, strict=True):
-        assert HISTOGRAM.left + place * step <= x
-        assert x + width <= HISTOGRAM.left + (place + 1) * step + 0.02
+    places = [position for position, each in enumerate(bars) if each]
+    for position, each, (x, y, width, height) in zip(places, present, drawn, strict=True):
+        assert HISTOGRAM.left + position * step <= x
+        assert x + width <= HISTOGRAM.left + (position + 1) * step + 0.02
         assert y >= HISTOGRAM.top - 0.02
         assert y + height == pytest.approx(HISTOGRAM.floor, abs=0.02)
         if max(present) < LOG_FROM * min(present):
@@ -62,17 +62,19 @@ def test_bars_stand_in_their_places_and_are_as_high_as_their_counts(numbers: lis
 
 
 def test_a_logarithmic_scale_gives_each_factor_the_same_height() -> None:
-    scale = CountScale.of(Frame(360, 200), [1, 10, 100, 1000])
+    scale = CountScale.of(PlotArea(360, 200), [1, 10, 100, 1000])
     assert scale.is_log
-    assert np.ptp(np.diff([scale.height(10**power) for power in range(4)])) < 1e-9
-    assert scale.height(1) == pytest.approx(-np.log(LOG_FLOOR) / np.log(1200 / LOG_FLOOR) * scale.frame.inner_height)
-    assert not CountScale.of(Frame(360, 200), [11, 1000]).is_log
+    assert np.ptp(np.diff([scale.compute_height(10**power) for power in range(4)])) < 1e-9
+    assert scale.compute_height(1) == pytest.approx(
+        -np.log(LOG_FLOOR) / np.log(1200 / LOG_FLOOR) * scale.area.inner_height
+    )
+    assert not CountScale.of(PlotArea(360, 200), [11, 1000]).is_log
 
 
 def test_bars_beyond_the_ends_say_so() -> None:
     axis = Axis("seconds", lambda value: f"{value:g} s")
-    counted = histogram(np.array([-1.0, 0.5, 1.5, 2.0, 7.0]), np.array([0.0, 1.0, 2.0]))
-    assert [(bar.label, bar.count, bar.is_rest) for bar in bars_of(counted, axis)] == [
+    counted = make_histogram(np.array([-1.0, 0.5, 1.5, 2.0, 7.0]), np.array([0.0, 1.0, 2.0]))
+    assert [(bar.label, bar.count, bar.is_rest) for bar in make_bars(counted, axis)] == [
         ("less than 0 s", 1, True),
         ("0 s to 1 s", 1, False),
         ("1 s to 2 s", 1, False),
@@ -82,35 +84,35 @@ def test_bars_beyond_the_ends_say_so() -> None:
 
 def test_bins_of_whole_numbers_are_named_by_their_last_one() -> None:
     edges = np.array([1.0, 2, 8])
-    assert [bar.label for bar in bars_of(histogram(edges, edges), WHOLE)] == ["1", "2 to 7", "8 or more"]
+    assert [bar.label for bar in make_bars(make_histogram(edges, edges), WHOLE)] == ["1", "2 to 7", "8 or more"]
 
 
 @given(st.lists(st.floats(0, 40), min_size=1, max_size=30), st.integers(1, 9))
 def test_labels_leave_room_for_each_other(gaps: list[float], letters: int) -> None:
     positions = np.cumsum(gaps).tolist()
-    chosen = spaced(positions, ["9" * letters] * len(positions))
+    chosen = choose_labels(positions, ["9" * letters] * len(positions))
     assert chosen[0] == 0
     assert all(positions[b] - positions[a] >= 6 * letters for a, b in pairwise(chosen))
 
 
 @given(st.integers(1, 10**7))
 def test_every_count_has_a_shade_whose_range_holds_it(most: int) -> None:
-    bounds = shade_bounds(most)
+    bounds = compute_shade_bounds(most)
     assert bounds[0] == 1
     assert bounds == sorted(set(bounds))
     for each in {1, most, most // 2 or 1}:
-        level = shades([each, most])[0]
+        level = choose_shades([each, most])[0]
         assert bounds[level] <= each
         assert level == len(bounds) - 1 or each < bounds[level + 1]
 
 
 def test_cells_of_a_density_lie_where_their_sizes_are() -> None:
     widths, heights = np.array([1920.0] * 3 + [640.0, 100.0]), np.array([1080.0] * 3 + [640.0, 5000.0])
-    text = str(density_plot("T", density(widths, heights), distinct_sizes(widths, heights)))
+    text = str(draw_density("T", make_density(widths, heights), count_sizes(widths, heights)))
     drawn = rectangles(text)
     assert len(drawn) == 3
     sides = DENSITY.inner_width, DENSITY.inner_height
-    low, high = (np.log2(density(widths, heights).edges[at]) for at in (0, -1))
+    low, high = (np.log2(make_density(widths, heights).edges[at]) for at in (0, -1))
     for width, height in {(1920, 1080), (640, 640), (100, 5000)}:
         x = DENSITY.left + (np.log2(width) - low) / (high - low) * sides[0]
         y = DENSITY.floor - (np.log2(height) - low) / (high - low) * sides[1]
@@ -123,4 +125,10 @@ def test_cells_of_a_density_lie_where_their_sizes_are() -> None:
 
 
 def test_brief_counts() -> None:
-    assert [short_count(number) for number in (0, 250, 2500, 20_000, 1_500_000)] == ["0", "250", "2.5k", "20k", "1.5M"]
+    assert [format_short_count(number) for number in (0, 250, 2500, 20_000, 1_500_000)] == [
+        "0",
+        "250",
+        "2.5k",
+        "20k",
+        "1.5M",
+    ]

@@ -36,7 +36,7 @@ def test_nothing_else_is_replaced(content: bytes, tmp_path: Path) -> None:
     assert path.read_bytes() == content
 
 
-def test_places_that_cannot_be_written(tmp_path: Path) -> None:
+def test_paths_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no folder"):
         write_report(catalog(1), tmp_path / "missing" / "report.html")
     with pytest.raises(UsageError, match="it is a folder"):

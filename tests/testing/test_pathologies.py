@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from framefeed.testing._clips import ClipSpec
-from framefeed.testing._pathologies import MediaFacts, Pathology, missed_by_seeking, read_facts, verify
+from framefeed.testing._pathologies import MediaFacts, Pathology, find_missed_by_seeking, read_facts, verify
 from framefeed.testing.recipes import iter_pathologies, pathology
 from tests.corpus import clip_file, corpus_file, expected_stamps
 
@@ -21,7 +21,7 @@ def facts_of(name: str) -> MediaFacts:
 
 
 @pytest.mark.parametrize("recipe", ALL)
-def test_pathology_is_what_it_says(recipe: Pathology) -> None:
+def test_a_pathology_has_its_property(recipe: Pathology) -> None:
     verify(recipe, facts_of(recipe.name))
 
 
@@ -60,8 +60,15 @@ def test_names_are_unique_and_no_number_is_missing() -> None:
     assert len({recipe.name for recipe in recipes}) == len(recipes)
     covered = {recipe.number for recipe in recipes}
     # M20 is about pipes: any of the files through one.
-    wanted = {f"M{number:02d}" for number in range(1, 25) if number != 20} | {"D01", "D02", "D03", "P01", "P04", "S04"}
-    assert wanted <= covered
+    expected = {f"M{number:02d}" for number in range(1, 25) if number != 20} | {
+        "D01",
+        "D02",
+        "D03",
+        "P01",
+        "P04",
+        "S04",
+    }
+    assert expected <= covered
 
 
 def test_M01_header_promises_ten_times_the_frames() -> None:
@@ -98,7 +105,7 @@ def test_M04_open_gop_mpeg2_has_leading_pictures(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["open_gop.mp4", "open_gop_hevc.mp4"])
 def test_M04_open_gop_plain_seeks_miss_the_leading_pictures(name: str) -> None:
-    assert len(missed_by_seeking(facts_of(name))) == 9
+    assert len(find_missed_by_seeking(facts_of(name))) == 9
 
 
 def test_M05_times_start_late_or_are_missing() -> None:
@@ -143,7 +150,7 @@ def test_M08_ten_frames_share_a_time() -> None:
 def test_M09_plain_seeks_land_late(name: str) -> None:
     facts = facts_of(name)
     assert facts.num_leading == 0
-    assert len(missed_by_seeking(facts)) > 50
+    assert len(find_missed_by_seeking(facts)) > 50
 
 
 def test_M10_times_wrap_once() -> None:
@@ -184,12 +191,12 @@ def test_M13_leading_pictures_of_an_open_start_are_dropped(name: str) -> None:
 
 
 def test_M14_key_flags_lie() -> None:
-    places = {
+    positions = {
         "no_key_flags.mkv": (),
         "all_key_flags.mp4": tuple(range(100)),
         "shifted_key_flags.mp4": (3, 28, 53, 78),
     }
-    for name, keys in places.items():
+    for name, keys in positions.items():
         assert facts_of(name).container_keys == keys
         assert facts_of(name).true_keys == (0, 25, 50, 75)
 
@@ -197,7 +204,7 @@ def test_M14_key_flags_lie() -> None:
 @pytest.mark.parametrize("name", ["intra_refresh.mp4", "intra_refresh.ts"])
 def test_M14_refresh_points_are_flagged_as_keys(name: str) -> None:
     facts = facts_of(name)
-    assert [place for place, packet in enumerate(facts.packets) if packet.is_key] == [0, 30, 60, 90]
+    assert [position for position, packet in enumerate(facts.packets) if packet.is_key] == [0, 30, 60, 90]
     assert facts.true_keys == (0,)
 
 
@@ -240,7 +247,7 @@ def test_M22_some_times_are_swapped() -> None:
     assert facts.stamps == tuple(range(100))
 
 
-def test_M23_time_starts_anew_once() -> None:
+def test_M23_time_restarts_once() -> None:
     assert facts_of("two_resets.ts").num_backward == 1
 
 

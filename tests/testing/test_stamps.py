@@ -68,6 +68,6 @@ def test_noise_has_no_stamp() -> None:
 def test_styles_and_seeds_look_different() -> None:
     pictures = [draw_stamp(5, 96, 128, style=style, seed=seed) for style in (0, 1) for seed in (0, 1)]
     lower = [picture[48:].astype(int) for picture in pictures]
-    for place, one in enumerate(lower):
-        for other in lower[place + 1 :]:
+    for position, one in enumerate(lower):
+        for other in lower[position + 1 :]:
             assert np.abs(one - other).mean() > 10

@@ -23,6 +23,7 @@ from framefeed.decode import (
     Pixels,
     Places,
     PlaneLayout,
+    adapt_decoder,
     copy_planes,
     gives_frames,
     layout_of,
@@ -181,7 +182,7 @@ class CachingDecoder:
         form = self._choose_form(index, [output])
         check = SourceCheck(source, index)
         stamps = None if index.identity is None else _read_stamps_if_possible(check, stretch)
-        if stamps is None or not hasattr(self._inner, "pictures") or not _can_store(output, index):
+        if stamps is None or not adapt_decoder(self._inner).gives_pictures(index) or not _can_store(output, index):
             yield from self._decode_together(source, index, stretch[:_READ_AHEAD], output)
             return stretch.start + len(stretch[:_READ_AHEAD])
         frames = self._open_frames(source, index, form, output if form == "output" else None)
@@ -469,7 +470,7 @@ class _PlanesDecode:
         def store() -> int:
             return self._frames.store(new, np.array([stamps[frame.ordinal] for frame in new], dtype=np.uint64))
 
-        frames: Iterator[tuple[int, Any]] = self._inner.frames(  # type: ignore[attr-defined]
+        frames: Iterator[tuple[int, Any]] = adapt_decoder(self._inner).frames(
             self._source, self._index, missing, counts
         )
         for ordinal, picture in frames:

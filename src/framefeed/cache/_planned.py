@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +19,8 @@ from framefeed.cache.codecs._codec import new_memory
 from framefeed.decode import (
     ClipSlot,
     Decoder,
-    FrameStream,
     PlaneLayout,
+    adapt_decoder,
     copy_planes,
     gives_frames,
     layout_of,
@@ -272,7 +271,7 @@ class PlannedFrames:
         if self._form == "planes":
             if not gives_frames(self._inner, request.index):
                 return None
-            stream = cast("FrameStream", self._inner)
+            stream = adapt_decoder(self._inner)
             for _, picture in stream.frames(request.source, request.index, [request.ordinal]):
                 layout = layout_of(picture)
                 planes = new_memory(layout.nbytes)

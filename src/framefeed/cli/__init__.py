@@ -1,7 +1,7 @@
-"""The command line: one module a command, each with ``add_arguments(parser)`` and ``run(args) -> int``.
+"""The command line: one module for each command, with ``add_arguments(parser)`` and ``run(args) -> int``.
 
-Exit codes: 0 all well; 1 the user's mistake, the one file that cannot be read, or a machine that ran out of something:
-one line; 3 finished, with failed files listed; 130 interrupted; 70 our bug, with its traceback.
+Exit codes: 0 success; 1 the user's mistake, the one file cannot be read, or the machine ran out of a resource (one
+line); 3 finished, with failed files listed; 130 interrupted; 70 our bug, with its traceback.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import traceback
 from collections.abc import Iterator, Sequence
 
 from framefeed._nearest import did_you_mean
-from framefeed.cli._arguments import Parser, joined_numbers
-from framefeed.cli._io import Exit, complain, leave_standard_output
+from framefeed.cli._arguments import Parser, join_negative_numbers
+from framefeed.cli._io import Exit, flush_or_discard_output, print_error
 from framefeed.cli._versions import framefeed_version
 from framefeed.errors import FramefeedError, LoadError, UsageError
 
@@ -49,14 +49,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _dispatch(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
     except BrokenPipeError:
-        code = Exit.WELL  # Who reads our output has read enough.
+        code = Exit.WELL  # the reader of our output closed it, as ``head`` does
     except KeyboardInterrupt as error:
         code = _explain(error)
     except SystemExit as leaving:  # argparse, once it has shown its help
         code = leaving.code if isinstance(leaving.code, int) else Exit.WELL
     except Exception as error:
         code = _explain(error)
-    leave_standard_output()
+    flush_or_discard_output()
     return int(code)
 
 
@@ -69,8 +69,8 @@ def _dispatch(words: list[str]) -> int:
     if chosen is not None and chosen not in COMMANDS and words[0] == chosen:
         nearest = did_you_mean(chosen, COMMANDS)
         raise UsageError(f"expected one of the commands {', '.join(COMMANDS)}, got {chosen!r}{nearest}")
-    args, unknown = _parser(chosen).parse_known_args(joined_numbers(words))
-    unknown = _taken_behind_options(args, unknown)
+    args, unknown = _make_parser(chosen).parse_known_args(join_negative_numbers(words))
+    unknown = _take_files_after_options(args, unknown)
     if unknown:
         command = f"framefeed {chosen}" if chosen in COMMANDS else "framefeed"
         raise UsageError(f"{command}: unexpected argument {' '.join(unknown)} ('{command} --help' lists all arguments)")
@@ -80,8 +80,8 @@ def _dispatch(words: list[str]) -> int:
     return int(run(args))
 
 
-def _taken_behind_options(args: argparse.Namespace, unknown: list[str]) -> list[str]:
-    """Add files named behind an option to those before it, where argparse stopped taking them; give the rest."""
+def _take_files_after_options(args: argparse.Namespace, unknown: list[str]) -> list[str]:
+    """Add files after an option to those before it, at which argparse stops; return the other words."""
     for name in ("media", "roots"):
         files = getattr(args, name, None)
         if isinstance(files, list) and not any(word.startswith("-") for word in unknown):
@@ -90,7 +90,7 @@ def _taken_behind_options(args: argparse.Namespace, unknown: list[str]) -> list[
     return unknown
 
 
-def _parser(chosen: str | None) -> argparse.ArgumentParser:
+def _make_parser(chosen: str | None) -> argparse.ArgumentParser:
     parser = Parser(
         prog="framefeed", description="Load frames of videos and pictures from storage into a training loop."
     )
@@ -99,7 +99,7 @@ def _parser(chosen: str | None) -> argparse.ArgumentParser:
     for name, purpose in COMMANDS.items():
         command = commands.add_parser(name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.")
         if name == chosen:
-            # Only now, so that 'framefeed --help' does not wait for the imports of all commands.
+            # Imported only for its own command: 'framefeed --help' does not wait for all imports.
             module = importlib.import_module(f"framefeed.cli.{name}")
             module.add_arguments(command)
             command.set_defaults(run=module.run)
@@ -107,34 +107,36 @@ def _parser(chosen: str | None) -> argparse.ArgumentParser:
 
 
 def _explain(error: BaseException) -> Exit:
-    """Say what went wrong: in one line where the user or a file is the cause, with a traceback where we are."""
-    interrupt = next((each for each in _chain(error) if isinstance(each, KeyboardInterrupt)), None)
+    """Print an error: one line if the user or a file is the cause, a traceback if we are."""
+    interrupt = next((each for each in _walk_causes(error) if isinstance(each, KeyboardInterrupt)), None)
     if interrupt is not None:
-        complain(str(interrupt) or "interrupted")
+        print_error(str(interrupt) or "interrupted")
         return Exit.INTERRUPTED
     is_ours = isinstance(error, OSError) and error.errno == errno.EBADF  # a descriptor that we closed
     if isinstance(error, (FramefeedError, OSError)) and type(error) is not LoadError and not is_ours:
-        complain(_sentence(error))
+        print_error(_describe_error(error))
         return Exit.MISTAKE
     if isinstance(error, MemoryError):
-        complain(
+        print_error(
             f"ran out of memory{f' ({error})' if str(error) else ''}: use smaller batches or pictures, or fewer workers"
         )
         return Exit.MISTAKE
-    complain(*traceback.format_exc().splitlines(), "this is a bug in framefeed: please report it with the lines above")
+    print_error(
+        *traceback.format_exc().splitlines(), "this is a bug in framefeed: please report it with the lines above"
+    )
     return Exit.BUG
 
 
-def _sentence(error: FramefeedError | OSError) -> str:
-    """Say what is wrong with which file, without the system's number for it."""
+def _describe_error(error: FramefeedError | OSError) -> str:
+    """Describe an error with the name of its file, without the number of the system error."""
     if isinstance(error, FramefeedError) or error.strerror is None:
         return str(error)
     names = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, (str, bytes))]
     return ": ".join([" -> ".join(names), error.strerror] if names else [error.strerror])
 
 
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error and what led to it: libraries, and class statements of Python 3.11, wrap a KeyboardInterrupt."""
+def _walk_causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and its causes: libraries, and class statements of Python 3.11, wrap a KeyboardInterrupt."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__

@@ -1,7 +1,4 @@
-"""What the words of a command mean: a parser with one-line errors, and the types of the options.
-
-Limits on what a file may claim: options of the commands that open media.
-"""
+"""A parser with one-line errors, and readers of option values: text to a value, or ArgumentTypeError."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ _MINUS_LIST = re.compile(r"-[\d.][\d.,+-]*")
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are UsageErrors: one line, and the exit code of a mistake."""
+    """An argument parser that raises UsageError: one line, and the exit code of a mistake."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"allow_abbrev": False, **options})
@@ -35,7 +32,7 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message} ('{self.prog} --help' shows all arguments)")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Refuse an option that is not known before anything else is found missing."""
+        """Check for unknown options before argparse reports anything missing."""
         if self._subparsers is None:
             for word in takewhile(lambda word: word != "--", args or ()):
                 name = word.partition("=")[0]
@@ -53,8 +50,8 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f"expected one of {known}, got {value!r}{nearest}")
 
 
-def joined_numbers(words: Sequence[str]) -> list[str]:
-    """Join an option and a list that begins with a minus, which argparse takes for another option.
+def join_negative_numbers(words: Sequence[str]) -> list[str]:
+    """Join an option and a list that begins with a minus, which argparse would read as another option.
 
     >>> joined_numbers(["clip", "a.mp4", "--indices", "-2,-1"])
     ['clip', 'a.mp4', '--indices=-2,-1']
@@ -68,33 +65,33 @@ def joined_numbers(words: Sequence[str]) -> list[str]:
     return joined
 
 
-def times(text: str) -> tuple[Fraction, ...]:
+def read_times(text: str) -> tuple[Fraction, ...]:
     """Read seconds, such as ``1.5,2``."""
-    return tuple(_items(text, _seconds, "times in seconds, such as 1.5,2.0"))
+    return tuple(_read_items(text, _read_seconds, "times in seconds, such as 1.5,2.0"))
 
 
-def indices(text: str) -> tuple[int, ...]:
+def read_indices(text: str) -> tuple[int, ...]:
     """Read frame numbers, such as ``0,30,-1``."""
-    return tuple(_items(text, int, "frame numbers, such as 0,30,-1"))
+    return tuple(_read_items(text, int, "frame numbers, such as 0,30,-1"))
 
 
-def rates(text: str) -> tuple[tuple[Fraction, int], ...]:
+def read_rates(text: str) -> tuple[tuple[Fraction, int], ...]:
     """Read several rates in one clip: ``1:8,2:8`` is 8 frames at 1 per second, then 8 at 2 per second."""
-    return tuple(_items(text, _rate, "FPS:FRAMES, both more than 0, such as 1:8,2:8"))
+    return tuple(_read_items(text, _read_rate_and_count, "FPS:FRAMES, both more than 0, such as 1:8,2:8"))
 
 
-def size(text: str) -> Size:
+def read_size(text: str) -> Size:
     """Read a size of pictures: the short side, or ``HEIGHTxWIDTH``."""
-    return _size(text, "the short side, such as 224, or HEIGHTxWIDTH, such as 224x320")
+    return _read_size(text, "the short side, such as 224, or HEIGHTxWIDTH, such as 224x320")
 
 
-def rectangle(text: str) -> tuple[int, int]:
+def read_rectangle(text: str) -> tuple[int, int]:
     """Read (height, width): ``HEIGHTxWIDTH``, or one number for both."""
-    read = _size(text, "HEIGHTxWIDTH, such as 224x320, or one number for both, such as 224")
+    read = _read_size(text, "HEIGHTxWIDTH, such as 224x320, or one number for both, such as 224")
     return read if isinstance(read, tuple) else (read, read)
 
 
-def _size(text: str, form: str) -> Size:
+def _read_size(text: str, form: str) -> Size:
     height, cross, width = text.partition("x")
     try:
         parsed = (int(height), int(width)) if cross else int(height)
@@ -105,11 +102,11 @@ def _size(text: str, form: str) -> Size:
     return parsed
 
 
-def rate(text: str) -> Fraction:
+def read_rate(text: str) -> Fraction:
     """Read frames a second, such as ``25`` or ``30000/1001``."""
     above, stroke, below = text.partition("/")
     try:
-        fps = _seconds(above) / (_seconds(below) if stroke else 1)
+        fps = _read_seconds(above) / (_read_seconds(below) if stroke else 1)
     except (ValueError, ZeroDivisionError):
         fps = Fraction(0)
     if fps <= 0:
@@ -117,11 +114,11 @@ def rate(text: str) -> Fraction:
     return fps
 
 
-def interval(text: str) -> Fraction:
+def read_interval(text: str) -> Fraction:
     """Read a distance in time, such as ``1s``, ``500ms`` or ``0.5``; without a unit it is seconds."""
     number, unit = (text[:-2], 1000) if text.endswith("ms") else (text.removesuffix("s"), 1)
     try:
-        seconds = _seconds(number) / unit
+        seconds = _read_seconds(number) / unit
     except (ValueError, ZeroDivisionError):
         seconds = Fraction(0)
     if seconds <= 0:
@@ -129,8 +126,8 @@ def interval(text: str) -> Fraction:
     return seconds
 
 
-def at_least(least: int) -> Callable[[str], int]:
-    """Make the type of an integer with a lower bound."""
+def read_at_least(least: int) -> Callable[[str], int]:
+    """Make a reader of integers with a lower bound."""
 
     def whole(text: str) -> int:
         if not re.fullmatch(r"[+-]?\d{1,18}", text) or int(text) < least:
@@ -140,17 +137,17 @@ def at_least(least: int) -> Callable[[str], int]:
     return whole
 
 
-def workers(text: str) -> int | None:
+def read_workers(text: str) -> int | None:
     """Read a number of workers; ``auto`` is the thread budget."""
     if text == "auto":
         return None
     try:
-        return at_least(0)(text)
+        return read_at_least(0)(text)
     except argparse.ArgumentTypeError:
         raise argparse.ArgumentTypeError(f"expected auto, or an integer of at least 0, got {text!r}") from None
 
 
-def byte_size(text: str) -> int:
+def read_byte_size(text: str) -> int:
     """Read a size in bytes, such as ``200GB``."""
     try:
         return parse_bytes(text)
@@ -158,7 +155,7 @@ def byte_size(text: str) -> int:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def duration(text: str) -> float:
+def read_milliseconds(text: str) -> float:
     """Read milliseconds, at least 0, with a fraction."""
     try:
         number = float(text)
@@ -169,17 +166,17 @@ def duration(text: str) -> float:
     return number
 
 
-def positive_seconds(text: str) -> float:
+def read_positive_seconds(text: str) -> float:
     """Read seconds, more than 0, with a fraction."""
-    return _positive(text, "seconds")
+    return _read_positive(text, "seconds")
 
 
-def positive_minutes(text: str) -> float:
+def read_positive_minutes(text: str) -> float:
     """Read minutes, more than 0, with a fraction."""
-    return _positive(text, "minutes")
+    return _read_positive(text, "minutes")
 
 
-def _positive(text: str, unit: str) -> float:
+def _read_positive(text: str, unit: str) -> float:
     try:
         number = float(text)
     except ValueError:
@@ -189,18 +186,18 @@ def _positive(text: str, unit: str) -> float:
     return number
 
 
-def columns(text: str) -> dict[str, str | int]:
-    """Read which column of a list is what, such as ``path=0,label=1``."""
-    found: dict[str, str | int] = {}
+def read_columns(text: str) -> dict[str, str | int]:
+    """Read the columns of a list, such as ``path=0,label=1``."""
+    columns: dict[str, str | int] = {}
     for part in text.split(","):
         name, equals, column = (word.strip() for word in part.partition("="))
-        if not (name and equals and column) or name in found:
+        if not (name and equals and column) or name in columns:
             raise argparse.ArgumentTypeError(f"expected NAME=COLUMN,..., such as path=0,label=1, got {text!r}")
-        found[name] = int(column) if column.isdecimal() else column
-    return found
+        columns[name] = int(column) if column.isdecimal() else column
+    return columns
 
 
-def _items(text: str, read: Callable[[str], Item], form: str) -> Iterator[Item]:
+def _read_items(text: str, read: Callable[[str], Item], form: str) -> Iterator[Item]:
     for part in text.split(","):
         try:
             yield read(part.strip())
@@ -208,29 +205,29 @@ def _items(text: str, read: Callable[[str], Item], form: str) -> Iterator[Item]:
             raise argparse.ArgumentTypeError(f"expected {form}, got {part!r}") from None
 
 
-def _seconds(text: str) -> Fraction:
+def _read_seconds(text: str) -> Fraction:
     # Through float first: Fraction("1e999999999") is a number with a billion digits.
     if not abs(float(text)) < 1e12:
         raise ValueError(text)
     return Fraction(text)
 
 
-def _rate(text: str) -> tuple[Fraction, int]:
+def _read_rate_and_count(text: str) -> tuple[Fraction, int]:
     fps, _, count = text.partition(":")
     above, stroke, below = fps.partition("/")
-    frames_per_second, frames = _seconds(above) / (_seconds(below) if stroke else 1), int(count)
+    frames_per_second, frames = _read_seconds(above) / (_read_seconds(below) if stroke else 1), int(count)
     if frames_per_second <= 0 or frames <= 0:
         raise ValueError(text)
     return frames_per_second, frames
 
 
 def add_limit_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the limits that intact files of users exceed."""
-    parser.add_argument("--max-pixels", type=at_least(1), default=DEFAULT_LIMITS.max_pixels, metavar="N",
+    """Declare the limits that intact files may exceed."""
+    parser.add_argument("--max-pixels", type=read_at_least(1), default=DEFAULT_LIMITS.max_pixels, metavar="N",
                         help="largest picture that is opened, in pixels (width times height) "
                         f"(default: {DEFAULT_LIMITS.max_pixels}, which is 8192 x 8192)")  # fmt: skip
 
 
-def limits_of(args: argparse.Namespace) -> Limits:
+def make_limits(args: argparse.Namespace) -> Limits:
     """Make the limits from the options."""
     return Limits(max_pixels=args.max_pixels)

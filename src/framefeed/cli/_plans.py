@@ -1,9 +1,4 @@
-"""Which clips of a catalog: options that several commands share.
-
-Caching of frames: options and messages that several commands share.
-
-Captions of frames on contact sheets.
-"""
+"""Options and messages of plans and caches that several commands share, and captions of contact sheets."""
 
 from __future__ import annotations
 
@@ -21,43 +16,51 @@ import pyarrow as pa
 from framefeed._units import counted
 from framefeed.cache import FORMS, FrameCache, share_found, varies
 from framefeed.catalog import Catalog, why_no_frames
-from framefeed.cli._arguments import add_limit_arguments, at_least, byte_size, rates, size, times, workers
-from framefeed.cli._io import complain, quietly_planned
+from framefeed.cli._arguments import (
+    add_limit_arguments,
+    read_at_least,
+    read_byte_size,
+    read_rates,
+    read_size,
+    read_times,
+    read_workers,
+)
+from framefeed.cli._io import make_plan_quietly, print_error
 from framefeed.decode import as_decoder
 from framefeed.errors import UsageError
 from framefeed.media import Limits
 from framefeed.plan import DecodeRequest, EpochPlan, EveryFrame, Rates, Shuffle
 
 SIZE = (224, 224)
+# The ``shuffle`` of plan_clips by the word of --shuffle; the default first.
 SHUFFLES: Mapping[str, Shuffle] = {"yes": True, "no": False, "videos": "videos"}
-"""Words of --shuffle, and the ``shuffle`` of plan_clips that they stand for; the default first."""
 
 
 def add_plan_arguments(parser: argparse.ArgumentParser, *, every_frame: bool = False) -> None:
-    """Declare which clips.
+    """Declare the options of a plan.
 
     Args:
-        parser: Of the command.
-        every_frame: Whether it takes every frame, at full size, where no rates are given.
+        parser: Parser of the command.
+        every_frame: Whether the command takes every frame, at full size, if no rates are given.
     """
     without = (
         ("; without --rates: every frame", "224x224 with --rates, else the size of the video")
         if every_frame
         else ("", "224x224")
     )
-    parser.add_argument("--rates", type=rates, required=not every_frame, metavar="FPS:FRAMES,...",
+    parser.add_argument("--rates", type=read_rates, required=not every_frame, metavar="FPS:FRAMES,...",
                         help=f"frames of a clip: 1:8,2:8 means 8 frames at 1 per second, then 8 at 2{without[0]}",
                         )  # fmt: skip
-    parser.add_argument("--start", type=_start, metavar="random|SECONDS",
+    parser.add_argument("--start", type=_read_start, metavar="random|SECONDS",
                         help="time at which clips start (default: random, so each epoch has other frames)")  # fmt: skip
     parser.add_argument(
         "--clips-per-video",
-        type=at_least(1),
+        type=read_at_least(1),
         default=1,
         metavar="N",
         help="number of clips from each video in an epoch (default: 1)",
     )
-    parser.add_argument("--size", type=size, metavar="SIZE",
+    parser.add_argument("--size", type=read_size, metavar="SIZE",
                         help=f"size of the pictures: short side, or HEIGHTxWIDTH (default: {without[1]})")  # fmt: skip
     parser.add_argument("--on-damaged", choices=["error", "skip", "deliver"], default="error",
                         help="for frames that a full scan found damaged: error (default) fails, skip gives zeros, "
@@ -65,11 +68,18 @@ def add_plan_arguments(parser: argparse.ArgumentParser, *, every_frame: bool = F
                         )  # fmt: skip
     add_limit_arguments(parser)
     parser.add_argument(
-        "--workers", type=workers, metavar="N", help="number of threads, or auto (default: auto, the thread budget)"
+        "--workers",
+        type=read_workers,
+        metavar="N",
+        help="number of threads, or auto (default: auto, the thread budget)",
     )
-    parser.add_argument("--epochs", type=at_least(1), default=1, metavar="N", help="number of epochs (default: 1)")
+    parser.add_argument("--epochs", type=read_at_least(1), default=1, metavar="N", help="number of epochs (default: 1)")
     parser.add_argument(
-        "--seed", type=at_least(0), default=0, metavar="N", help="seed of the order and of random clips (default: 0)"
+        "--seed",
+        type=read_at_least(0),
+        default=0,
+        metavar="N",
+        help="seed of the order and of random clips (default: 0)",
     )
     parser.add_argument("--shuffle", choices=list(SHUFFLES),
                         help="shuffle of the plan, as in plan_clips: yes (default, shuffle=True), no (shuffle=False), "
@@ -82,28 +92,28 @@ def add_plan_arguments(parser: argparse.ArgumentParser, *, every_frame: bool = F
     )
 
 
-def _start(text: str) -> Literal["random"] | Fraction:
+def _read_start(text: str) -> Literal["random"] | Fraction:
     if text == "random":
         return "random"
     try:
-        (seconds,) = times(text)
+        (seconds,) = read_times(text)
     except (argparse.ArgumentTypeError, ValueError):
         raise argparse.ArgumentTypeError(f"expected random, or a time in seconds such as 1.5, got {text!r}") from None
     return seconds
 
 
-def num_workers(args: argparse.Namespace) -> int | Literal["auto"]:
-    """Return the number of threads, in the form that the library takes."""
+def get_workers(args: argparse.Namespace) -> int | Literal["auto"]:
+    """Get the number of threads, as the library takes it."""
     return "auto" if args.workers is None else int(args.workers)
 
 
-def shuffle_of(args: argparse.Namespace) -> Shuffle:
-    """Return the ``shuffle`` of plan_clips that the options stand for."""
+def get_shuffle(args: argparse.Namespace) -> Shuffle:
+    """Get the ``shuffle`` of plan_clips."""
     return SHUFFLES["yes" if args.shuffle is None else args.shuffle]
 
 
 def check_media(catalog: Catalog, path: str) -> None:
-    """Refuse a catalog without rows.
+    """Check that a catalog has rows.
 
     Raises:
         UsageError: It has none.
@@ -112,16 +122,16 @@ def check_media(catalog: Catalog, path: str) -> None:
         raise UsageError(f"{path}: this catalog has no media in it: scan a folder that holds videos or pictures")
 
 
-def contents(catalog: Catalog) -> str:
-    """Count what can be read, such as ``55 videos and 106 pictures``."""
+def describe_contents(catalog: Catalog) -> str:
+    """Count the readable files, as in ``55 videos and 106 pictures``."""
     kinds = catalog.table["kind"].take(pa.array(catalog.usable_rows)).to_pylist()
     pictures = kinds.count("image")
     counts = [(len(kinds) - pictures, "video"), (pictures, "picture")]
     return " and ".join(counted(count, noun) for count, noun in counts if count)
 
 
-def opened(path: str, root: str | None) -> Catalog:
-    """Open a catalog that has media, and whose frames are known."""
+def open_catalog(path: str, root: str | None) -> Catalog:
+    """Open a catalog, and check that it has media and frame indexes."""
     catalog = Catalog.open(path, root)
     check_media(catalog, path)
     if not catalog.has_frame_indexes:
@@ -129,7 +139,7 @@ def opened(path: str, root: str | None) -> Catalog:
     return catalog
 
 
-def planned(args: argparse.Namespace, catalog: Catalog) -> EpochPlan:
+def make_plan(args: argparse.Namespace, catalog: Catalog) -> EpochPlan:
     """Make the plan that the options describe."""
     if args.rates is None:
         if args.clips_per_video != 1:
@@ -138,14 +148,14 @@ def planned(args: argparse.Namespace, catalog: Catalog) -> EpochPlan:
             raise UsageError("--start needs --rates: without --rates, each frame is one clip")
         if args.shuffle is not None:
             raise UsageError("--shuffle needs --rates: without --rates, every frame is stored")
-        return quietly_planned(
+        return make_plan_quietly(
             catalog, EveryFrame(), seed=args.seed, size=args.size, shuffle=False, on_damaged=args.on_damaged
         )
-    return quietly_planned(
+    return make_plan_quietly(
         catalog,
         Rates(args.rates, "random" if args.start is None else args.start),
         seed=args.seed,
-        shuffle=shuffle_of(args),
+        shuffle=get_shuffle(args),
         clips_per_video=args.clips_per_video,
         size=SIZE if args.size is None else args.size,
         on_damaged=args.on_damaged,
@@ -153,49 +163,51 @@ def planned(args: argparse.Namespace, catalog: Catalog) -> EpochPlan:
 
 
 def add_cache_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare how frames are cached."""
+    """Declare the options of a cache."""
     parser.add_argument("--codec", metavar="CODEC",
                         help="how frames are stored: raw, lz4, lz4hc, magicyuv, zstd or zstd:LEVEL (lossless); jpeg or "
                         "jpeg:QUALITY (lossy) (default: chosen by measurement)",
                         )  # fmt: skip
-    parser.add_argument("--max-bytes", type=byte_size, metavar="SIZE", help="largest size of the cache, such as 200GB")
+    parser.add_argument(
+        "--max-bytes", type=read_byte_size, metavar="SIZE", help="largest size of the cache, such as 200GB"
+    )
     parser.add_argument("--form", choices=["auto", *FORMS],
                         help="what is stored: output, the pixels that a clip needs; planes, whole pictures as decoded; "
                         "auto, chosen by the plan (default)")  # fmt: skip
 
 
-def cache_of(args: argparse.Namespace, folder: str) -> FrameCache:
+def make_cache(args: argparse.Namespace, folder: str) -> FrameCache:
     """Make the cache that the options describe."""
     return FrameCache(folder, codec=args.codec or "auto", max_bytes=args.max_bytes, form=args.form or "auto")
 
 
 @contextmanager
-def quietly() -> Iterator[None]:
-    """Suppress the warning that a cache stores nothing more: a command prints it as one line."""
+def ignoring_cache_warnings() -> Iterator[None]:
+    """Ignore the warning that a cache stores nothing more: ``print_trouble`` prints it as one line."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         yield
 
 
-def wants_other_frames(plan: EpochPlan, cache: FrameCache) -> bool:
-    """Whether each epoch of a plan wants other frames than the one before."""
+def has_other_frames_each_epoch(plan: EpochPlan, cache: FrameCache) -> bool:
+    """Whether each epoch of a plan has other frames than the one before."""
     return varies(plan, is_by_output(plan, cache))
 
 
-def found_next(plan: EpochPlan, cache: FrameCache, epochs: int, limits: Limits) -> float | None:
-    """Look up the share of its frames that the epoch after some of a plan finds; None where epochs do not differ."""
-    if not wants_other_frames(plan, cache):
+def find_next_share(plan: EpochPlan, cache: FrameCache, epochs: int, limits: Limits) -> float | None:
+    """Find the share of frames that the cache has of the epoch after ``epochs``; None if epochs do not differ."""
+    if not has_other_frames_each_epoch(plan, cache):
         return None
     return share_found(plan.with_epoch(plan.epoch + epochs), cache, as_decoder("auto", limits))
 
 
 def is_by_output(plan: EpochPlan, cache: FrameCache) -> bool:
-    """Return whether outputs of a plan are stored, not whole pictures."""
+    """Whether the cache stores outputs of a plan, and not whole pictures."""
     return cache.form_for(plan) == "output"
 
 
-def remedy(args: argparse.Namespace) -> str:
-    """Describe what to do if every epoch needs other frames than are stored."""
+def suggest_remedy(args: argparse.Namespace) -> str:
+    """Suggest what to do if every epoch needs other frames than are stored."""
     size = SIZE if args.size is None else args.size
     text = f"{size[0]}x{size[1]}" if isinstance(size, tuple) else f"{size}"
     return (
@@ -204,31 +216,31 @@ def remedy(args: argparse.Namespace) -> str:
     )
 
 
-def percent(share: float) -> str:
-    """Write a share: ``5 %``."""
+def format_percent(share: float) -> str:
+    """Write a share, as in ``5 %``."""
     return f"{100 * share:.0f} %" if share == 0 or share >= 0.01 else "less than 1 %"
 
 
 def is_too_small(cache: FrameCache) -> bool:
-    """Whether nothing could be stored because the largest size of the cache is below that of its first frames."""
+    """Whether nothing could be stored because the first frames alone exceed the largest size of the cache."""
     return cache.store.needed_bytes is not None and not cache.info().num_frames
 
 
-def say_trouble(cache: FrameCache | None) -> None:
-    """Print why a cache stores nothing more, if so."""
+def print_trouble(cache: FrameCache | None) -> None:
+    """Print the reason if a cache stores nothing more."""
     trouble = None if cache is None else cache.stats().trouble
     if trouble is not None:
-        complain(trouble)
+        print_error(trouble)
 
 
-def captions(request: DecodeRequest) -> list[str]:
-    """Write one caption per frame: its ordinal and its time; or that it is damaged, or stands for one past the end."""
+def make_captions(request: DecodeRequest) -> list[str]:
+    """Make one caption per frame: its ordinal, and its time or that it is damaged or past the end."""
     damaged = np.zeros(len(request), dtype=np.bool_) if request.damaged is None else request.damaged
     columns = (request.ordinals, np.asarray(request.pts_seconds), np.asarray(request.valid), damaged)
-    return [_caption(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+    return [_make_caption(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
-def _caption(ordinal: int, seconds: float, is_valid: bool, is_damaged: bool) -> str:
+def _make_caption(ordinal: int, seconds: float, is_valid: bool, is_damaged: bool) -> str:
     if is_damaged:
         return f"#{ordinal}  damaged"
     if not is_valid:

@@ -1,4 +1,4 @@
-"""Versions of what is installed, from its metadata: nothing is imported for it."""
+"""Versions of installed packages, from their metadata, without importing them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _REQUIREMENT = re.compile(r"^(?P<name>[\w.-]+)\s*(?P<bounds>[^;]*)(?:;.*\bextra\
 
 
 def framefeed_version() -> str:
-    """The installed version, or that there is none."""
-    return installed_version("framefeed") or "(not installed: run from its sources)"
+    """Find the installed version of framefeed, as text for people."""
+    return find_version("framefeed") or "(not installed: run from its sources)"
 
 
-def installed_version(name: str) -> str | None:
-    """Version of a distribution, or None."""
+def find_version(name: str) -> str | None:
+    """Find the version of a distribution; None if it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -25,13 +25,13 @@ def installed_version(name: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A package that framefeed asks for.
+    """A package that framefeed requires.
 
     Attributes:
-        name: Of the distribution.
+        name: Name of the distribution.
         floor: Lowest version that the tests run against; empty for any.
-        extra: The extra that brings it; empty for what is always needed.
-        installed: Its version here, or None.
+        extra: The extra that it belongs to; empty if it is always needed.
+        installed: The installed version, or None.
     """
 
     name: str
@@ -41,25 +41,25 @@ class Requirement:
 
     @property
     def is_too_old(self) -> bool:
-        """Whether it is installed in a version below the floor."""
-        return self.installed is not None and _release(self.installed) < _release(self.floor)
+        """Whether the installed version is below the floor."""
+        return self.installed is not None and _parse_release(self.installed) < _parse_release(self.floor)
 
 
-def requirements() -> Iterator[Requirement]:
-    """Yield what framefeed asks for, extras included; nothing where framefeed is not installed."""
+def list_requirements() -> Iterator[Requirement]:
+    """Yield the requirements of framefeed and its extras; none if framefeed is not installed."""
     try:
         declared = requires("framefeed") or []
     except PackageNotFoundError:
         return
     for line in declared:
-        found = _REQUIREMENT.match(line)
-        if found:
-            floor = re.search(r">=\s*([\w.]+)", found["bounds"])
-            extra, name = found["extra"] or "", found["name"]
-            yield Requirement(name, floor[1] if floor else "", extra, installed_version(name))
+        match = _REQUIREMENT.match(line)
+        if match:
+            floor = re.search(r">=\s*([\w.]+)", match["bounds"])
+            extra, name = match["extra"] or "", match["name"]
+            yield Requirement(name, floor[1] if floor else "", extra, find_version(name))
 
 
-def _release(text: str) -> tuple[int, ...]:
-    """Numbers of a version up to the first part that is none: ``2.13.0+cpu`` is (2, 13, 0)."""
-    found = re.match(r"\d+(?:\.\d+)*", text)
-    return tuple(int(part) for part in found[0].split(".")) if found else ()
+def _parse_release(text: str) -> tuple[int, ...]:
+    """Parse the leading numbers of a version: ``2.13.0+cpu`` is (2, 13, 0)."""
+    match = re.match(r"\d+(?:\.\d+)*", text)
+    return tuple(int(part) for part in match[0].split(".")) if match else ()

@@ -33,8 +33,8 @@ from framefeed.bench.scan import (
     scan_row_lines,
 )
 from framefeed.bench.scan import ROW_SECONDS as SCAN_SECONDS
-from framefeed.cli._arguments import at_least, positive_minutes, rectangle
-from framefeed.cli._io import Exit, complain, made_folder, say, table
+from framefeed.cli._arguments import read_at_least, read_positive_minutes, read_rectangle
+from framefeed.cli._io import Exit, ensure_folder, format_table, print_error, print_out
 from framefeed.errors import UsageError
 from framefeed.media import kind_at, writing
 
@@ -42,6 +42,7 @@ WHAT = ("decode", "scan", "cache", "all")
 NOT_YET = ("load", "gpu")
 DEFAULT_PAIRS = 20
 MINUTES = 3.0
+# Rows that 'bench all' measures without --rows: the most informative short ones, the shortest first.
 IN_ALL: Mapping[str, Mapping[str, str]] = {
     "decode": {"own": "random clips of your videos, against other installed decoders"},
     "scan": {"headers": "sizes from headers of your pictures, against other installed libraries",
@@ -50,9 +51,8 @@ IN_ALL: Mapping[str, Mapping[str, str]] = {
     "cache": {"table": "frames of one of your videos, stored in each format",
               "original": "reading stored frames, against decoding them again"},
 }  # fmt: skip
-"""Rows that 'bench all' measures without --rows: the most informative ones that are short, the shortest first."""
+# Settings of 'bench all': a measurement takes seconds, not minutes.
 _SMALL = {"pairs": 4, "files": 2000, "frames": 16}
-"""Settings of 'bench all': a measurement takes seconds, not minutes."""
 Report = dict[str, Any]
 
 
@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument(
         "what",
-        type=_what,
+        type=_check_what,
         choices=WHAT,
         metavar="WHAT",
         help="what to measure: decode, scan, cache, or all (a short part of each, within --minutes)",
@@ -76,14 +76,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rows", metavar="ROW,...",
                         help=f"only these rows; decode: {', '.join(sorted(known_rows()))}; scan: {', '.join(ROWS)}; "
                         f"cache: {', '.join(CACHE_ROWS)}")  # fmt: skip
-    parser.add_argument("--minutes", type=positive_minutes, metavar="M",
+    parser.add_argument("--minutes", type=read_positive_minutes, metavar="M",
                         help="end within this time: measurements that would take longer are not started "
                         f"(default: {MINUTES:g} for all, else no limit)")  # fmt: skip
     parser.add_argument("--generated", action="store_true", help="all: measure generated videos and pictures")
-    parser.add_argument("--files", type=at_least(1), metavar="N",
+    parser.add_argument("--files", type=read_at_least(1), metavar="N",
                         help="scan: number of pictures in the scanned folders "
                         f"(default: {FILES}; all: {_SMALL['files']})")  # fmt: skip
-    parser.add_argument("--pairs", type=at_least(1), metavar="N",
+    parser.add_argument("--pairs", type=read_at_least(1), metavar="N",
                         help="number of rounds; in each, every library runs once "
                         f"(default: {DEFAULT_PAIRS}; cache: {PAIRS}; all: {_SMALL['pairs']})")  # fmt: skip
     parser.add_argument("--json", type=Path, metavar="FILE",
@@ -96,11 +96,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_cache_arguments(parser: argparse.ArgumentParser) -> None:
     cache = parser.add_argument_group("cache")
-    cache.add_argument("--size", type=rectangle, default=(224, 224), metavar="SIZE",
+    cache.add_argument("--size", type=read_rectangle, default=(224, 224), metavar="SIZE",
                        help="size of outputs: HEIGHTxWIDTH, or one number for both (default: 224x224)")  # fmt: skip
-    cache.add_argument("--frames", type=at_least(1), metavar="N",
+    cache.add_argument("--frames", type=read_at_least(1), metavar="N",
                        help=f"frames, spread over the video (default: {FRAMES}; all: {_SMALL['frames']})")  # fmt: skip
-    cache.add_argument("--workers", type=at_least(1), metavar="N",
+    cache.add_argument("--workers", type=read_at_least(1), metavar="N",
                        help="number of DataLoader workers and of threads (default: one for each core)")  # fmt: skip
     cache.add_argument("--disk", type=Path, metavar="FOLDER",
                        help="folder on the disk to measure (default: the folder of temporary files)",
@@ -109,7 +109,7 @@ def _add_cache_arguments(parser: argparse.ArgumentParser) -> None:
                        help="write a contact sheet to this folder that shows the loss of lossy formats")  # fmt: skip
 
 
-def _what(word: str) -> str:
+def _check_what(word: str) -> str:
     if word in NOT_YET:
         raise argparse.ArgumentTypeError(
             f"'bench {word}' is not in this version of framefeed: use one of {', '.join(WHAT)}"
@@ -118,8 +118,8 @@ def _what(word: str) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure, and say what was found."""
-    _settle(args)
+    """Measure, and print the figures."""
+    _fill_defaults(args)
     named = [*map(Path, args.media), *args.named_media]
     media = tuple(named or map(Path, filter(None, [os.environ.get("FRAMEFEED_MEDIA")])))
     for path in media:
@@ -133,25 +133,25 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--disk {args.disk}: no such folder: name a folder on the disk to measure")
     if args.json is not None:
         _check_target(args.json)
-    chosen = chosen_rows(args.what, args.rows)
+    chosen = choose_rows(args.what, args.rows)
     if args.what == "all" and not media and not args.generated:
         raise UsageError("'bench all' measures your files: name videos, pictures or folders, or use --generated "
                          "to measure generated files")  # fmt: skip
     if args.what == "all":
-        say(*_announced(args, media, chosen))
-    with _made(args, media) as measured:
+        print_out(*_describe_work(args, media, chosen))
+    with _opening_media(args, media) as measured:
         reports = {what: _BENCHES[what](args, measured, rows) for what, rows in chosen.items()}
     if args.json is not None:
         document = {"bench": "all", **reports} if args.what == "all" else reports[args.what]
         with writing(os.fspath(args.json)):
             args.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
         if args.what == "scan":
-            _draw(reports["scan"], args.json)
+            _draw_chart(reports["scan"], args.json)
     return Exit.WELL
 
 
-def _settle(args: argparse.Namespace) -> None:
-    """Fill in what the command's own words leave open, and refuse what does not go together."""
+def _fill_defaults(args: argparse.Namespace) -> None:
+    """Set the defaults of the command, and check for contradicting options."""
     is_all = args.what == "all"
     if args.generated and not is_all:
         raise UsageError(
@@ -167,38 +167,42 @@ def _settle(args: argparse.Namespace) -> None:
     args.until = None if args.minutes is None else time.perf_counter() + 60 * args.minutes
 
 
-def _announced(args: argparse.Namespace, media: Sequence[Path], chosen: Mapping[str, Sequence[str]]) -> list[str]:
+def _describe_work(args: argparse.Namespace, media: Sequence[Path], chosen: Mapping[str, Sequence[str]]) -> list[str]:
     what = "generated videos and pictures" if args.generated else ", ".join(map(os.fspath, media))
-    rows = [(name, row, _seconds(name, row), IN_ALL[name].get(row, "")) for name, of in chosen.items() for row in of]
+    rows = [
+        (name, row, _describe_seconds(name, row), IN_ALL[name].get(row, ""))
+        for name, of in chosen.items()
+        for row in of
+    ]
     all_of_it = f"within {args.minutes:g} min (--minutes): measurements that would take longer are not started"
-    return [f"{counted(len(rows), 'measurement')} of {what}, {all_of_it}", *table(rows, "llrl", indent="  ")]
+    return [f"{counted(len(rows), 'measurement')} of {what}, {all_of_it}", *format_table(rows, "llrl", indent="  ")]
 
 
-def _seconds(name: str, row: str) -> str:
-    """The least that a measurement takes."""
+def _describe_seconds(name: str, row: str) -> str:
+    """Describe the minimum duration of a measurement."""
     seconds = {"decode": {"own": OWN_SECONDS}, "scan": SCAN_SECONDS, "cache": CACHE_SECONDS}[name].get(row)
     return "" if seconds is None else f"{seconds} s or more"
 
 
 @contextmanager
-def _made(args: argparse.Namespace, media: tuple[Path, ...]) -> Iterator[tuple[Path, ...]]:
-    """The files to measure: those that were named, or made ones where they are asked for."""
+def _opening_media(args: argparse.Namespace, media: tuple[Path, ...]) -> Iterator[tuple[Path, ...]]:
+    """Give the files to measure: the named ones, or with --generated, generated ones until the block ends."""
     if not args.generated:
         yield media
         return
     with TemporaryDirectory(prefix="framefeed-bench-") as folder:
-        _progress(args)("generating videos and pictures")
+        _make_progress(args)("generating videos and pictures")
         yield (*make_videos(Path(folder)), *make_stills(Path(folder)))
 
 
-def _progress(args: argparse.Namespace) -> Callable[[str], None]:
-    """Say what is begun, a line each; 'bench all' does so where standard error is no terminal, too."""
+def _make_progress(args: argparse.Namespace) -> Callable[[str], None]:
+    """Make a function that prints each step; only 'bench all' prints to files and pipes too."""
 
     def begin(what: str) -> None:
         if args.what != "all" and not sys.stderr.isatty():
             return
         left = "" if args.until is None else f" ({max(0.0, args.until - time.perf_counter()):.0f} s left)"
-        complain(f"{what}{left}")
+        print_error(f"{what}{left}")
 
     return begin
 
@@ -215,60 +219,60 @@ def _check_target(path: Path) -> None:
         )
     if (kind := kind_at(os.fspath(path))) is not None:
         raise UsageError(f"cannot write {path}: {kind} is already there; choose another name")
-    made_folder(os.fspath(path.parent))
+    ensure_folder(os.fspath(path.parent))
     with writing(os.fspath(path)), path.open("a"):
         pass
 
 
-def chosen_rows(what: str, rows: str | None) -> dict[str, tuple[str, ...]]:
-    """The benches to run and the rows of each, () for all of them.
+def choose_rows(what: str, rows: str | None) -> dict[str, tuple[str, ...]]:
+    """Choose the benches to run and the rows of each, () for all.
 
     Raises:
-        UsageError: No bench that was asked for has such a row.
+        UsageError: None of these benches has such a row.
     """
     known: dict[str, set[str]] = {"decode": known_rows(), "scan": set(ROWS), "cache": set(CACHE_ROWS)}
     benches = [name for name in known if what in (name, "all")]
     if rows is None:
         return {name: tuple(IN_ALL[name]) if what == "all" else () for name in benches}
-    wanted = rows.split(",")
+    given = rows.split(",")
     all_known = set().union(*(known[name] for name in benches))
-    unknown = sorted(set(wanted) - all_known)
+    unknown = sorted(set(given) - all_known)
     if unknown:
         nearest = did_you_mean(unknown[0], all_known)
         raise UsageError(f"--rows: expected some of {', '.join(sorted(all_known))}; got {', '.join(unknown)}{nearest}")
-    chosen = {name: tuple(row for row in wanted if row in known[name]) for name in benches}
-    return {name: of for name, of in chosen.items() if of}
+    chosen = {name: tuple(row for row in given if row in known[name]) for name in benches}
+    return {name: names for name, names in chosen.items() if names}
 
 
 def _decode(args: argparse.Namespace, media: tuple[Path, ...], rows: tuple[str, ...]) -> Report:
-    bench = DecodeBench(media, args.work, rows, _rounds(args, DEFAULT_PAIRS))
-    report = run_decode(bench, lambda row: say(*row_lines(row, args.goals)), _progress(args))
-    say(*closing_lines(report))
+    bench = DecodeBench(media, args.work, rows, _make_rounds(args, DEFAULT_PAIRS))
+    report = run_decode(bench, lambda row: print_out(*row_lines(row, args.goals)), _make_progress(args))
+    print_out(*closing_lines(report))
     return report
 
 
 def _scan(args: argparse.Namespace, media: tuple[Path, ...], rows: tuple[str, ...]) -> Report:
-    bench = ScanBench(media, args.work, rows, args.files, _rounds(args, DEFAULT_PAIRS), makes=args.what != "all")
-    report = run_scan(bench, lambda row: say(*scan_row_lines(row, args.goals)), _progress(args))
-    say(*scan_closing_lines(report))
+    bench = ScanBench(media, args.work, rows, args.files, _make_rounds(args, DEFAULT_PAIRS), makes=args.what != "all")
+    report = run_scan(bench, lambda row: print_out(*scan_row_lines(row, args.goals)), _make_progress(args))
+    print_out(*scan_closing_lines(report))
     return report
 
 
 def _cache(args: argparse.Namespace, media: tuple[Path, ...], rows: tuple[str, ...]) -> Report:
-    rounds = _rounds(args, PAIRS)
+    rounds = _make_rounds(args, PAIRS)
     bench = CacheBench(
-        media, args.work, args.disk, rows, args.frames, args.size, args.workers, rounds, _crops_file(args)
+        media, args.work, args.disk, rows, args.frames, args.size, args.workers, rounds, _find_crops_file(args)
     )
-    report = run_cache(bench, lambda row: say(*cache_row_lines(row, args.goals)), _progress(args))
-    say(*cache_closing_lines(report))
+    report = run_cache(bench, lambda row: print_out(*cache_row_lines(row, args.goals)), _make_progress(args))
+    print_out(*cache_closing_lines(report))
     return report
 
 
-def _rounds(args: argparse.Namespace, pairs: int) -> Rounds:
+def _make_rounds(args: argparse.Namespace, pairs: int) -> Rounds:
     return Rounds(args.pairs or pairs, until=args.until)
 
 
-def _crops_file(args: argparse.Namespace) -> Path | None:
+def _find_crops_file(args: argparse.Namespace) -> Path | None:
     if args.crops is not None:
         return Path(args.crops) / "crops.png"
     return None if args.json is None else Path(args.json).with_suffix(".crops.png")
@@ -281,11 +285,11 @@ _BENCHES: Mapping[str, Callable[[argparse.Namespace, tuple[Path, ...], tuple[str
 }
 
 
-def _draw(report: Report, beside: Path) -> None:
-    """Draw the rates of the engines, where they were measured."""
-    drawn = rates_chart(report)
-    if drawn is not None:
+def _draw_chart(report: Report, beside: Path) -> None:
+    """Draw the rates of the engines, if they were measured."""
+    chart = rates_chart(report)
+    if chart is not None:
         picture = beside.with_suffix(".svg")
         with writing(os.fspath(picture)):
-            picture.write_text(drawn, encoding="utf-8")
-        say(f"chart of the rates written to {picture}")
+            picture.write_text(chart, encoding="utf-8")
+        print_out(f"chart of the rates written to {picture}")

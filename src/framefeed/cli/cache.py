@@ -1,7 +1,4 @@
-"""``framefeed cache``: build, inspect, verify and clear a cache of frames.
-
-Contents of a cache, as plain values and in words.
-"""
+"""``framefeed cache``: build, inspect, verify and clear a cache of frames."""
 
 from __future__ import annotations
 
@@ -33,41 +30,56 @@ from framefeed.cache import (
 )
 from framefeed.catalog import Catalog
 from framefeed.catalog.scan import catalog_of
-from framefeed.cli._arguments import limits_of
-from framefeed.cli._io import Exit, Failed, as_json, failures_of_plan, list_failed, say, say_json, table
+from framefeed.cli._arguments import make_limits
+from framefeed.cli._io import (
+    Exit,
+    Failed,
+    format_table,
+    list_as_json,
+    list_plan_failures,
+    print_failed,
+    print_json,
+    print_out,
+)
 from framefeed.cli._plans import (
     SIZE,
     add_cache_arguments,
     add_plan_arguments,
-    cache_of,
-    contents,
-    found_next,
+    describe_contents,
+    find_next_share,
+    format_percent,
+    get_shuffle,
+    get_workers,
+    ignoring_cache_warnings,
     is_by_output,
-    num_workers,
-    opened,
-    percent,
-    planned,
-    quietly,
-    remedy,
-    say_trouble,
-    shuffle_of,
+    make_cache,
+    make_plan,
+    open_catalog,
+    print_trouble,
+    suggest_remedy,
 )
-from framefeed.cli.scan import as_hours
+from framefeed.cli.scan import format_duration
 from framefeed.decode import decoder_named, recipe_of
 from framefeed.errors import UsageError
 from framefeed.index import FrameIndex
 from framefeed.media import kind_at
 from framefeed.plan import EpochPlan
 
-_SHOWN = 8
-_OURS = ("pyav", "still")
+_MAX_KINDS = 8
+_MAX_NAMES = 3
+_OUR_DECODERS = ("pyav", "still")
 _UNKNOWN = "unknown"
+_PARQUET = b"PAR1"
+# The next epoch is described if it finds a smaller share of its frames.
+_MIN_SHARE_FOUND = 0.95
+# Empty files that processes lock, beside the files of frames.
+_OWN_FILES = frozenset({"lock", FILE_NAME})
 
 
-def facts_of(cache: FrameCache) -> dict[str, Any]:
-    """Describe the contents of a cache as plain values."""
+def collect_facts(cache: FrameCache) -> dict[str, Any]:
+    """Describe the contents of a cache, as values for JSON."""
     info = cache.info()
-    streams = [_stream(text) for text in info.descriptions.values()]
+    streams = [_read_stream(text) for text in info.descriptions.values()]
     readable = [stream for stream in streams if stream["is_read"]]
     return {
         "bytes_on_disk": info.bytes_on_disk,
@@ -89,8 +101,8 @@ def facts_of(cache: FrameCache) -> dict[str, Any]:
     }
 
 
-def _stream(text: str) -> dict[str, Any]:
-    """Read the description of a stream, which is not trusted."""
+def _read_stream(text: str) -> dict[str, Any]:
+    """Read the description of a stream; a file can hold any text there."""
     try:
         described = json.loads(text)
         recipe, source = described["recipe"], described["source"]
@@ -102,24 +114,24 @@ def _stream(text: str) -> dict[str, Any]:
 
 
 def _is_current(recipe: str) -> bool:
-    """Whether a decoder with this recipe is here; of those of other packages it is unknown, and they pass."""
-    for name in _OURS:
+    """Whether an installed decoder has this recipe; True for decoders of other packages, which are not loaded."""
+    for name in _OUR_DECODERS:
         if recipe.startswith((f"{name} ", f"{name},")):
-            # Theirs is the same for every source.
+            # Their recipe does not depend on the index.
             return recipe == recipe_of(decoder_named(name), cast(FrameIndex, None))
     return True
 
 
-def sentences(folder: str, facts: Mapping[str, Any]) -> list[str]:
-    """The same, for people."""
-    lines = [_size(folder, facts)]
+def describe_facts(folder: str, facts: Mapping[str, Any]) -> list[str]:
+    """Describe the contents of a cache, in sentences."""
+    lines = [_describe_size(folder, facts)]
     if facts["kinds"]:
         rows = [("stored with", "pictures", "frames", "size", "per frame")]
-        rows += [_kind(kind) for kind in facts["kinds"][:_SHOWN]]
-        lines += table(rows, "llrrr", indent="  ")
-        if len(facts["kinds"]) > _SHOWN:
-            lines.append(f"  and {len(facts['kinds']) - _SHOWN:,} more kinds")
-    lines += [_decoded_by(recipe, count) for recipe, count in facts["made_by"].items()]
+        rows += [_make_kind_row(kind) for kind in facts["kinds"][:_MAX_KINDS]]
+        lines += format_table(rows, "llrrr", indent="  ")
+        if len(facts["kinds"]) > _MAX_KINDS:
+            lines.append(f"  and {len(facts['kinds']) - _MAX_KINDS:,} more kinds")
+    lines += [_describe_decoder(recipe, count) for recipe, count in facts["made_by"].items()]
     for recipe, count in facts["not_read_any_more"].items():
         lines.append(
             f"not used any more: {counted(count, 'stream')} by {recipe}, which is not the version that is installed"
@@ -132,7 +144,7 @@ def sentences(folder: str, facts: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _size(folder: str, facts: Mapping[str, Any]) -> str:
+def _describe_size(folder: str, facts: Mapping[str, Any]) -> str:
     if not facts["frames"]:
         return f"{folder}: no frames"
     what = f"{counted(facts['frames'], 'frame')} of {counted(facts['sources'], 'source')}"
@@ -142,30 +154,23 @@ def _size(folder: str, facts: Mapping[str, Any]) -> str:
     return f"{folder}: {what} in {disk}; without compression: {readable_bytes(facts['raw_bytes'])}{more}"
 
 
-def _decoded_by(recipe: str, count: int) -> str:
+def _describe_decoder(recipe: str, count: int) -> str:
     library = recipe.removeprefix("still, ")
     what = counted(count, "video stream" if library == recipe else "picture stream")
     return f"{what} decoded by {library}"
 
 
-def _kind(kind: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
+def _make_kind_row(kind: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
     pixel_format, size, *_ = (*str(kind["layout"]).split(), "", "")
     pictures = f"{size} {'RGB' if pixel_format in ('rgbp', 'rgb24') else pixel_format}"
     a_frame = readable_bytes(kind["bytes"] / max(1, kind["frames"]))
     return kind["codec"], pictures, f"{kind['frames']:,}", readable_bytes(kind["bytes"]), a_frame
 
 
-_PARQUET = b"PAR1"
-_MOST = 0.95
-_MOST_NAMES = 3
-_OWN_FILES = frozenset({"lock", FILE_NAME})
-"""Besides the frames: empty files that processes lock."""
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     actions = parser.add_subparsers(title="what to do", metavar="ACTION")
-    building = _action(actions, "build", "decode the frames of a plan in advance, and store them", _build)
+    building = _add_action(actions, "build", "decode the frames of a plan in advance, and store them", _build)
     building.add_argument("media", metavar="CATALOG|MEDIA",
                           help="catalog from 'framefeed scan', such as cat.parquet; or one video, such as my.mp4",
                           )  # fmt: skip
@@ -176,9 +181,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-estimate", dest="estimate", action="store_false", help="do not estimate sizes and speeds first"
     )
     others = [
-        _action(actions, "info", "show what is in a cache", _info),
-        _action(actions, "verify", "read all stored frames, and list the damaged ones", _verify),
-        _action(actions, "clear", "remove all stored frames; other files in the folder stay", _clear),
+        _add_action(actions, "info", "show what is in a cache", _info),
+        _add_action(actions, "verify", "read all stored frames, and list the damaged ones", _verify),
+        _add_action(actions, "clear", "remove all stored frames; other files in the folder stay", _clear),
     ]
     for action in others:
         action.add_argument("folder", metavar="CACHE", help="the cache folder")
@@ -189,7 +194,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
-def _action(actions: Any, name: str, purpose: str, act: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
+def _add_action(
+    actions: Any, name: str, purpose: str, act: Callable[[argparse.Namespace], int]
+) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = actions.add_parser(
         name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}."
     )
@@ -198,7 +205,7 @@ def _action(actions: Any, name: str, purpose: str, act: Callable[[argparse.Names
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do what was asked for."""
+    """Run the action."""
     act = getattr(args, "act", None)
     if act is None:
         raise UsageError("expected an action: build, info, verify or clear ('framefeed cache --help' describes them)")
@@ -209,48 +216,51 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _build(args: argparse.Namespace) -> int:
-    given = cache_of(args, args.folder)
-    given.info()  # A folder that cannot be used is said before anything is decoded.
-    catalog = _catalog(args)
-    plan = planned(args, catalog)
+    cache = make_cache(args, args.folder)
+    cache.info()  # reports a folder that cannot be used, before anything is decoded
+    catalog = _open_media(args)
+    plan = make_plan(args, catalog)
     document: dict[str, Any] = {"cache": args.folder, "media": args.media}
     if not args.json:
-        say(_announced(args, catalog, plan))
-    with quietly(), given:
+        print_out(_describe_work(args, catalog, plan))
+    with ignoring_cache_warnings(), cache:
         if not len(plan):
-            return _closed(args, plan, given, document)
-        expected = _estimated(args, plan, given)
+            return _finish(args, plan, cache, document)
+        expected = _estimate(args, plan, cache)
     if expected is not None and expected.codec and args.max_bytes is None:
-        args.codec = expected.codec  # With a bound "auto" chooses once more, and revises its choice while it fills.
-    with quietly(), cache_of(args, args.folder) as cache:
-        report = _built(args, plan, cache)
-        document |= {"estimate": expected and _plain(expected), "build": _done(report)}
+        args.codec = expected.codec  # with --max-bytes, "auto" chooses again and may change its choice while it fills
+    with ignoring_cache_warnings(), make_cache(args, args.folder) as cache:
+        report = _run_build(args, plan, cache)
+        document |= {
+            "estimate": expected and {**asdict(expected), "fits": expected.fits},
+            "build": _list_report(report),
+        }
         if not args.json:
-            wanted = _num_wanted(args, plan, cache, expected) if cache.stats().is_full else 0
-            say(*_sentences(args.folder, report, cache, wanted), *_prospect(args, plan, cache))
-        return _closed(args, plan, cache, document, report.failed)
+            planned = _count_frames(args, plan, cache, expected) if cache.stats().is_full else 0
+            print_out(*_describe_build(args.folder, report, cache, planned), *_describe_next_epoch(args, plan, cache))
+        return _finish(args, plan, cache, document, report.failed)
 
 
-def _closed(
+def _finish(
     args: argparse.Namespace,
     plan: EpochPlan,
     cache: FrameCache,
     document: dict[str, Any],
     not_stored: Sequence[Failed] = (),
 ) -> Exit:
-    """Say what is in the cache, what failed, and how it ends."""
-    failed = [*failures_of_plan(plan), *not_stored]
+    """Print the contents of the cache and the failures; return the exit code."""
+    failed = [*list_plan_failures(plan), *not_stored]
     if args.json:
-        say_json({**document, **facts_of(cache), "failed": as_json(failed)})
+        print_json({**document, **collect_facts(cache), "failed": list_as_json(failed)})
     else:
-        list_failed(failed, known=len(plan.catalog.failed_rows))
+        print_failed(failed, known=len(plan.catalog.failed_rows))
     if cache.stats().trouble and not cache.stats().is_full:
-        say_trouble(cache)
+        print_trouble(cache)
         return Exit.MISTAKE
     return Exit.FAILED_FILES if failed else Exit.WELL
 
 
-def _catalog(args: argparse.Namespace) -> Catalog:
+def _open_media(args: argparse.Namespace) -> Catalog:
     if os.path.isdir(args.media):
         raise UsageError(
             f"{args.media}: expected a catalog or one video, got a folder: make a catalog of it with "
@@ -264,132 +274,129 @@ def _catalog(args: argparse.Namespace) -> Catalog:
             f"{args.media}: expected a catalog (from 'framefeed scan') or one video, but the file cannot be opened: "
             f"{error.strerror}"
         ) from error
-    return opened(args.media, args.root) if is_catalog else catalog_of([args.media], limits_of(args))
+    return open_catalog(args.media, args.root) if is_catalog else catalog_of([args.media], make_limits(args))
 
 
-def _announced(args: argparse.Namespace, catalog: Catalog, plan: EpochPlan) -> str:
+def _describe_work(args: argparse.Namespace, catalog: Catalog, plan: EpochPlan) -> str:
     if not len(plan):
         return f"none of {counted(len(catalog), 'file')} can be read: there is nothing to store"
     _, height, width = plan.picture_shape
     frames = counted(plan.frames_per_clip or 0, "frame")
-    what = f"{contents(catalog)}: {counted(len(plan), 'clip')} of {frames} of {width}x{height}"
+    what = f"{describe_contents(catalog)}: {counted(len(plan), 'clip')} of {frames} of {width}x{height}"
     if args.rates is None:
         return what
-    return f"{what}, {counted(args.epochs, 'epoch')}; {_to_find(args)}"
+    return f"{what}, {counted(args.epochs, 'epoch')}; {_describe_plan_options(args)}"
 
 
-def _to_find(args: argparse.Namespace) -> str:
-    """Say how to plan the clips whose frames are stored."""
+def _describe_plan_options(args: argparse.Namespace) -> str:
+    """Describe how to plan the clips whose frames are stored."""
     size = SIZE if args.size is None else args.size
     is_random = args.start is None or args.start == "random"
-    drawn = f", seed={args.seed}, shuffle={shuffle_of(args)!r} (here --shuffle)" if is_random else ""
+    drawn = f", seed={args.seed}, shuffle={get_shuffle(args)!r} (here --shuffle)" if is_random else ""
     return (
         f"for these frames, give plan_clips the same catalog, the same rates and start, "
         f"clips_per_video={args.clips_per_video}, size={size}{drawn}, and no crop"
     )
 
 
-def _estimated(args: argparse.Namespace, plan: EpochPlan, cache: FrameCache) -> CacheEstimate | None:
+def _estimate(args: argparse.Namespace, plan: EpochPlan, cache: FrameCache) -> CacheEstimate | None:
     if not args.estimate:
         return None
-    expected = estimate(plan, cache, workers=num_workers(args), epochs=args.epochs, limits=limits_of(args))
+    expected = estimate(plan, cache, workers=get_workers(args), epochs=args.epochs, limits=make_limits(args))
     if not args.json:
-        say(*str(expected).splitlines(), "")
+        print_out(*str(expected).splitlines(), "")
     return expected
 
 
-def _built(args: argparse.Namespace, plan: EpochPlan, cache: FrameCache) -> BuildReport:
+def _run_build(args: argparse.Namespace, plan: EpochPlan, cache: FrameCache) -> BuildReport:
     try:
-        return build(plan, cache, workers=num_workers(args), epochs=args.epochs, limits=limits_of(args))
+        return build(plan, cache, workers=get_workers(args), epochs=args.epochs, limits=make_limits(args))
     except KeyboardInterrupt:
         message = "interrupted; stored frames are kept: run the same command again to continue"
         raise KeyboardInterrupt(message) from None
 
 
-def _part(report: BuildReport, cache: FrameCache, wanted: int) -> str:
-    """Say which part of a plan is in a cache that is full."""
-    there, info = report.frames_stored + report.frames_present, cache.info()
-    # Frames stored earlier may be of this plan too: the search for them ended when nothing more could be added.
-    least = "at least " if info.num_frames > there else ""
-    return f"stored: {least}{there:,} of {counted(wanted, 'frame')} of this plan ({percent(there / max(1, wanted))})"
+def _describe_part(report: BuildReport, cache: FrameCache, planned: int) -> str:
+    """Describe the part of a plan that a full cache has."""
+    present, info = report.frames_stored + report.frames_present, cache.info()
+    # More frames of this plan may have been stored earlier: the search for them ended when the cache was full.
+    least = "at least " if info.num_frames > present else ""
+    share = format_percent(present / max(1, planned))
+    return f"stored: {least}{present:,} of {counted(planned, 'frame')} of this plan ({share})"
 
 
-def _sentences(folder: str, report: BuildReport, cache: FrameCache, wanted: int) -> Iterator[str]:
+def _describe_build(folder: str, report: BuildReport, cache: FrameCache, planned: int) -> Iterator[str]:
     present = f"; {report.frames_present:,} were stored before" if report.frames_present else ""
     failed = f"; {report.frames_failed:,} failed" if report.frames_failed else ""
     codec = cache.stats().codec
     with_codec = "" if codec is None or not report.frames_stored else f" with {codec}"
     frames = f"{counted(report.frames_stored, 'frame')} stored{with_codec}, {readable_bytes(report.bytes_written)}"
-    yield f"{frames}, in {as_hours(report.seconds)}{present}{failed}"
+    yield f"{frames}, in {format_duration(report.seconds)}{present}{failed}"
     if cache.stats().is_full:
         yield f"stopped: {report.stopped_because}"
-        yield _part(report, cache, wanted)
+        yield _describe_part(report, cache, planned)
     info = cache.info()
     yield f"{folder}: {counted(info.num_frames, 'frame')}, {readable_bytes(info.bytes_on_disk)} on disk"
 
 
-def _num_wanted(args: argparse.Namespace, plan: EpochPlan, cache: FrameCache, expected: CacheEstimate | None) -> int:
-    """Different frames of a plan."""
+def _count_frames(args: argparse.Namespace, plan: EpochPlan, cache: FrameCache, expected: CacheEstimate | None) -> int:
+    """Count the distinct frames of a plan."""
     if expected is not None:
         return expected.outlook.frames
     return outlook(plan, args.epochs, Gathering(is_by_output(plan, cache), GROUP_BYTES)).frames
 
 
-def _prospect(args: argparse.Namespace, plan: EpochPlan, cache: FrameCache) -> Iterator[str]:
-    """Say what the epoch after those that were built will find."""
-    share = found_next(plan, cache, args.epochs, limits_of(args))
-    if share is not None and share < _MOST:
-        found = f"about {percent(share)} of its frames in the cache"
-        yield f"after this build, the next epoch finds {found}: {remedy(args)}"
+def _describe_next_epoch(args: argparse.Namespace, plan: EpochPlan, cache: FrameCache) -> Iterator[str]:
+    """Describe the frames that the epoch after the build finds, if many are missing."""
+    share = find_next_share(plan, cache, args.epochs, make_limits(args))
+    if share is not None and share < _MIN_SHARE_FOUND:
+        frames = f"about {format_percent(share)} of its frames in the cache"
+        yield f"after this build, the next epoch finds {frames}: {suggest_remedy(args)}"
 
 
-def _plain(expected: CacheEstimate) -> dict[str, Any]:
-    return {**asdict(expected), "fits": expected.fits}
-
-
-def _done(report: BuildReport) -> dict[str, Any]:
-    done = {name: value for name, value in asdict(report).items() if name != "failed"}
-    return {**done, "is_complete": report.is_complete}
+def _list_report(report: BuildReport) -> dict[str, Any]:
+    values = {name: value for name, value in asdict(report).items() if name != "failed"}
+    return {**values, "is_complete": report.is_complete}
 
 
 # --- info, verify, clear ------------------------------------------------------------------------------
 
 
 def _info(args: argparse.Namespace) -> int:
-    with _existing(args.folder) as cache:
-        facts = facts_of(cache)
+    with _opening_cache(args.folder) as cache:
+        facts = collect_facts(cache)
     if args.json:
-        say_json({"cache": args.folder, **facts})
+        print_json({"cache": args.folder, **facts})
     else:
-        say(*sentences(args.folder, facts))
+        print_out(*describe_facts(args.folder, facts))
     return Exit.WELL
 
 
 def _verify(args: argparse.Namespace) -> int:
-    with _existing(args.folder) as cache, _bar(cache.info().stored_bytes) as shown:
+    with _opening_cache(args.folder) as cache, _progress_bar(cache.info().stored_bytes) as shown:
         checked = cache.verify(shown)
         removed = cache.store.drop_damaged(checked) if args.repair else {}
-    failed = [each for each in _failures(checked) if each[0] not in removed]
+    failed = [each for each in _list_failures(checked) if each[0] not in removed]
     if args.json:
         counts = {"files": checked.num_segments, "frames": checked.num_frames, "bytes": checked.num_bytes}
-        say_json({"cache": args.folder, **counts, "damaged": checked.damaged, "removed": removed,
-                  "failed": as_json(failed)})  # fmt: skip
+        print_json({"cache": args.folder, **counts, "damaged": checked.damaged, "removed": removed,
+                  "failed": list_as_json(failed)})  # fmt: skip
     else:
         what = f"{counted(checked.num_frames, 'frame')} in {counted(checked.num_segments, 'file')}"
-        say(f"{args.folder}: {what} checked, {readable_bytes(checked.num_bytes)}: {_verdict(checked)}")
-        say(*_remedy(args, failed, removed))
-        list_failed(failed)
+        print_out(f"{args.folder}: {what} checked, {readable_bytes(checked.num_bytes)}: {_describe_damage(checked)}")
+        print_out(*_suggest_repair(args, failed, removed))
+        print_failed(failed)
     return Exit.FAILED_FILES if failed else Exit.WELL
 
 
-def _verdict(checked: Verified) -> str:
+def _describe_damage(checked: Verified) -> str:
     damaged, refused = sum(map(len, checked.damaged.values())), len(checked.refused)
     if not damaged and not refused:
         return "no damage found"
     return counted(damaged, "damaged frame") + (f"; {counted(refused, 'file')} cannot be used" if refused else "")
 
 
-def _remedy(args: argparse.Namespace, failed: list[Failed], removed: dict[str, int]) -> Iterator[str]:
+def _suggest_repair(args: argparse.Namespace, failed: list[Failed], removed: dict[str, int]) -> Iterator[str]:
     if removed:
         freed = f"{counted(len(removed), 'file')} removed, {readable_bytes(sum(removed.values()))} freed"
         yield f"{freed}; the next build or epoch stores their frames again"
@@ -398,7 +405,7 @@ def _remedy(args: argparse.Namespace, failed: list[Failed], removed: dict[str, i
         yield f"'framefeed cache verify {args.folder} --repair' removes damaged files; a build stores them again"
 
 
-def _failures(checked: Verified) -> list[Failed]:
+def _list_failures(checked: Verified) -> list[Failed]:
     damaged = [
         (name, "damaged", f"{counted(len(numbers), 'frame')} cannot be read")
         for name, numbers in checked.damaged.items()
@@ -407,22 +414,22 @@ def _failures(checked: Verified) -> list[Failed]:
 
 
 def _clear(args: argparse.Namespace) -> int:
-    with _existing(args.folder) as cache:
+    with _opening_cache(args.folder) as cache:
         before = cache.info()
         freed = cache.clear()
         left = cache.info()
     if args.json:
-        say_json({"cache": args.folder, "frames": before.num_frames, "bytes_freed": freed, "left": left.unfinished})
+        print_json({"cache": args.folder, "frames": before.num_frames, "bytes_freed": freed, "left": left.unfinished})
     else:
-        say(f"{args.folder}: {counted(before.num_frames, 'frame')} removed, {readable_bytes(freed)} freed")
+        print_out(f"{args.folder}: {counted(before.num_frames, 'frame')} removed, {readable_bytes(freed)} freed")
         if left.unfinished:
-            say(f"not removed: {counted(len(left.unfinished), 'file')} that another process is writing")
+            print_out(f"not removed: {counted(len(left.unfinished), 'file')} that another process is writing")
     return Exit.WELL
 
 
 @contextmanager
-def _existing(folder: str) -> Iterator[FrameCache]:
-    """Open a cache that is there.
+def _opening_cache(folder: str) -> Iterator[FrameCache]:
+    """Open a cache that exists.
 
     Raises:
         UsageError: There is none.
@@ -434,7 +441,7 @@ def _existing(folder: str) -> Iterator[FrameCache]:
         info = cache.info()
         is_ours = info.num_segments or info.refused or info.unfinished
         if not is_ours and (others := sorted({*os.listdir(folder)} - _OWN_FILES)):
-            shown = ", ".join(others[:_MOST_NAMES]) + (", ..." if len(others) > _MOST_NAMES else "")
+            shown = ", ".join(others[:_MAX_NAMES]) + (", ..." if len(others) > _MAX_NAMES else "")
             raise UsageError(
                 f"{folder}: expected the folder of a frame cache (from 'framefeed cache build'), but it has no files "
                 f"of a cache, only {shown}"
@@ -443,7 +450,7 @@ def _existing(folder: str) -> Iterator[FrameCache]:
 
 
 @contextmanager
-def _bar(total: int) -> Iterator[Callable[[int], object]]:
+def _progress_bar(total: int) -> Iterator[Callable[[int], object]]:
     hidden = not sys.stderr.isatty()
     with tqdm(total=total, unit="B", unit_scale=True, file=sys.stderr, disable=hidden, leave=False) as bar:
         yield bar.update

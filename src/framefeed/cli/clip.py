@@ -20,17 +20,17 @@ from framefeed.catalog import Catalog, CatalogEntry
 from framefeed.catalog.scan import catalog_of
 from framefeed.cli._arguments import (
     add_limit_arguments,
-    at_least,
-    indices,
-    interval,
-    limits_of,
-    rate,
-    rates,
-    size,
-    times,
+    make_limits,
+    read_at_least,
+    read_indices,
+    read_interval,
+    read_rate,
+    read_rates,
+    read_size,
+    read_times,
 )
-from framefeed.cli._io import Exit, complain, made_folder, printable, say, say_json
-from framefeed.cli._plans import captions
+from framefeed.cli._io import Exit, ensure_folder, make_printable, print_error, print_json, print_out
+from framefeed.cli._plans import make_captions
 from framefeed.decode import AutoDecoder, ClipSlot, Pixels, VideoDecoder, VideoMetadata, decoder_named, require_times
 from framefeed.encode import (
     MAX_FRAMES,
@@ -50,40 +50,42 @@ from framefeed.plan import AtIndices, AtSeconds, ClipRule, DecodeRequest, Rates,
 
 FORMATS = ("png", "jpg", "webp")
 _LOSSY = ("jpg", "webp")
-_SHOWN = 8
-"""Numbers of damaged frames."""
+# Numbers of damaged frames in a message.
+_MAX_NUMBERS = 8
+# Exif tag of contact sheets: a new sheet replaces no other picture.
 _SHEET = "framefeed clip --sheet"
-"""Exif tag of contact sheets, the only pictures that a new sheet replaces."""
+# Frames of one command: a folder with more files is slow.
 MAX_TIMES = 1_000_000
-"""Of one command: more pictures are more than a folder holds well."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("video", metavar="VIDEO", help="the video file")
     which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--every", type=interval, metavar="TIME",
+    which.add_argument("--every", type=read_interval, metavar="TIME",
                        help="one frame every TIME over the whole video, such as 1s, 500ms or 0.5")  # fmt: skip
-    which.add_argument("--fps", type=rate, metavar="FPS",
+    which.add_argument("--fps", type=read_rate, metavar="FPS",
                        help="frames per second over the whole video, such as 1 or 30000/1001")  # fmt: skip
     which.add_argument(
-        "--at", type=times, metavar="SECONDS", help="times in seconds from the first frame, such as 1.5,2.0"
+        "--at", type=read_times, metavar="SECONDS", help="times in seconds from the first frame, such as 1.5,2.0"
     )
     which.add_argument(
-        "--indices", type=indices, metavar="FRAMES", help="frame numbers, such as 0,30,-1 (-1 is the last frame)"
+        "--indices", type=read_indices, metavar="FRAMES", help="frame numbers, such as 0,30,-1 (-1 is the last frame)"
     )
-    which.add_argument("--rates", type=rates, metavar="FPS:FRAMES,...",
+    which.add_argument("--rates", type=read_rates, metavar="FPS:FRAMES,...",
                        help="from the first frame on: 1:8,2:8 means 8 frames at 1 per second, then 8 at 2")  # fmt: skip
     parser.add_argument("-o", "--out", metavar="FOLDER", help="folder to write the frames to; created if missing")
     parser.add_argument("--format", choices=FORMATS,
                         help="format of the files in FOLDER: png is lossless, jpg and webp are lossy (default: png)",
                         )  # fmt: skip
-    parser.add_argument("--quality", type=at_least(1), metavar="1-100",
+    parser.add_argument("--quality", type=read_at_least(1), metavar="1-100",
                         help=f"quality of --format jpg and webp (default: {QUALITY})")  # fmt: skip
     parser.add_argument(
         "--sheet", metavar="PICTURE", help="file to write a contact sheet of the frames to, such as sheet.png"
     )
-    parser.add_argument("--size", type=size, metavar="SIZE", help="size of the frames: short side, or HEIGHTxWIDTH")
+    parser.add_argument(
+        "--size", type=read_size, metavar="SIZE", help="size of the frames: short side, or HEIGHTxWIDTH"
+    )
     parser.add_argument("--on-damaged", choices=["error", "skip", "deliver"], default="error",
                         help="for damaged frames: error (default) fails, skip writes no file (black on the sheet), "
                         "deliver writes the damaged picture; skip and deliver decode the whole video first",
@@ -93,69 +95,69 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 @dataclass(slots=True)
-class _Taken:
-    """Frames that were decoded, by ordinal.
+class _SavedFrames:
+    """The files and thumbnails of decoded frames, by ordinal.
 
     Attributes:
-        folder: Where they are written, or None.
-        suffix: Of their files.
-        quality: Of JPEG and WebP files.
-        keeps_small: Whether they are kept for a sheet.
+        folder: Folder of the files; None for no files.
+        suffix: Suffix of the files.
+        quality: Quality of JPEG and WebP files.
+        has_thumbnails: Whether thumbnails are made, for a sheet.
         files: Paths written.
         bytes_written: Size of these files.
-        small: Thumbnails kept.
+        thumbnails: The thumbnails.
     """
 
     folder: str | None
     suffix: str
     quality: int
-    keeps_small: bool
+    has_thumbnails: bool
     files: dict[int, str] = field(default_factory=dict)
     bytes_written: int = 0
-    small: dict[int, Pixels] = field(default_factory=dict)
+    thumbnails: dict[int, Pixels] = field(default_factory=dict)
 
     def add(self, ordinal: int, pts_seconds: float, picture: Pixels) -> None:
-        """Write and keep one frame."""
+        """Write one frame, and make its thumbnail."""
         if self.folder is not None:
             path = os.path.join(self.folder, still_name(ordinal, pts_seconds, self.suffix))
             self.bytes_written += save_still(path, picture, self.quality)
             self.files[ordinal] = path
-        if self.keeps_small:
-            self.small[ordinal] = thumbnail(picture)
+        if self.has_thumbnails:
+            self.thumbnails[ordinal] = thumbnail(picture)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Find the frames, decode them, write them."""
-    _check(args)
-    # Which frames are damaged is only known once all are decoded.
-    catalog = catalog_of([args.video], limits_of(args), "proof" if args.on_damaged == "error" else "full")
-    request = _requested(catalog, args)
-    folder = None if args.out is None else made_folder(args.out)
-    taken = _Taken(folder, f".{args.format or 'png'}", args.quality or QUALITY, args.sheet is not None)
-    with VideoDecoder(catalog[0], size=args.size, dimension_order="NHWC", limits=limits_of(args)) as decoder:
-        about = decoder.metadata
+    """Decode the chosen frames and write them."""
+    _check_options(args)
+    # Only decoding all frames finds the damaged ones.
+    catalog = catalog_of([args.video], make_limits(args), "proof" if args.on_damaged == "error" else "full")
+    request = _make_request(catalog, args)
+    folder = None if args.out is None else ensure_folder(args.out)
+    saved = _SavedFrames(folder, f".{args.format or 'png'}", args.quality or QUALITY, args.sheet is not None)
+    with VideoDecoder(catalog[0], size=args.size, dimension_order="NHWC", limits=make_limits(args)) as decoder:
+        metadata = decoder.metadata
         try:
-            for ordinal, pts_seconds, picture in _pictures(decoder, catalog[0], request, limits_of(args)):
-                taken.add(ordinal, pts_seconds, picture)
+            for ordinal, pts_seconds, picture in _decode_frames(decoder, catalog[0], request, make_limits(args)):
+                saved.add(ordinal, pts_seconds, picture)
         except (FramefeedError, KeyboardInterrupt):
-            if taken.files and not args.json:
-                say(f"{counted(len(taken.files), 'frame')} written to {args.out} before the command stopped")
+            if saved.files and not args.json:
+                print_out(f"{counted(len(saved.files), 'frame')} written to {args.out} before the command stopped")
             raise
     if args.sheet is not None:
-        _blacken_skipped(request, catalog.frame_index(0), taken)
-        sheet = contact_sheet([_sheet_clip(_title(args.video, about), request, taken)])
+        _blacken_skipped(request, catalog.frame_index(0), saved)
+        sheet = contact_sheet([_make_sheet_clip(_make_title(args.video, metadata), request, saved)])
         save_still(args.sheet, sheet, software=_SHEET)
     if args.json:
-        say_json({"source": args.video, **_document(about, request, taken), "sheet": args.sheet})
+        print_json({"source": args.video, **_make_document(metadata, request, saved), "sheet": args.sheet})
     else:
-        say(*_summary(args, taken))
+        print_out(*_describe_written(args, saved))
         _mention_repeats(request)
         _mention_damaged(request)
     return Exit.WELL
 
 
-def _check(args: argparse.Namespace) -> None:
-    """Refuse options that contradict each other before the video is opened."""
+def _check_options(args: argparse.Namespace) -> None:
+    """Check for contradicting options before the video is opened."""
     if os.path.isdir(args.video):
         raise UsageError(
             f"{args.video}: expected one video, got a folder: name a video in it; to list all videos and pictures of a "
@@ -176,52 +178,53 @@ def _check(args: argparse.Namespace) -> None:
         check_writable(args.sheet, "contact sheet of framefeed", "sheet.png", lambda path: software_of(path) == _SHEET)
 
 
-def _requested(catalog: Catalog, args: argparse.Namespace) -> DecodeRequest:
+def _make_request(catalog: Catalog, args: argparse.Namespace) -> DecodeRequest:
     _check_times(args, catalog.frame_index(0))
-    rule = _rule(args, catalog.frame_index(0))
+    rule = _choose_rule(args, catalog.frame_index(0))
     request = plan_clips(catalog, rule, seed=0, shuffle=False, size=args.size, on_damaged=args.on_damaged)[0]
     if args.sheet is not None and len(request) > MAX_FRAMES:
         raise UsageError(
             f"--sheet: expected at most {MAX_FRAMES} frames, got {len(request)}: choose fewer, or use -o FOLDER"
         )
-    past = _past(request)
-    # A clip of several rates may be longer than its video; a frame that is asked for by itself must be there.
-    if args.rates is None and len(past):
+    past_end = _find_past_end(request)
+    # A clip of rates may be longer than its video; frames chosen by --at or --indices must exist.
+    if args.rates is None and len(past_end):
         index = catalog.frame_index(0)
         if args.at is not None:
-            asked = f"no frame at {float(args.at[past[0]]):g} s: the video is {float(_length(index)):.3f} s long"
+            length = float(_compute_length(index))
+            missing = f"no frame at {float(args.at[past_end[0]]):g} s: the video is {length:.3f} s long"
         else:
-            asked = f"no frame {args.indices[past[0]]}: the video has {counted(len(index), 'frame')}"
-        raise FrameNotFound(f"{request.name}: {asked}")
+            missing = f"no frame {args.indices[past_end[0]]}: the video has {counted(len(index), 'frame')}"
+        raise FrameNotFound(f"{request.name}: {missing}")
     return request
 
 
 def _check_times(args: argparse.Namespace, index: FrameIndex) -> None:
-    """Refuse a time before the first frame."""
+    """Check that no time lies before the first frame."""
     before = [time for time in args.at or () if time < 0]
     if before:
         require_times(index, args.video)
         raise FrameNotFound(
             f"{args.video}: no frame at {float(before[0]):g} s: the first frame is at 0 s, and the video is "
-            f"{float(_length(index)):.3f} s long"
+            f"{float(_compute_length(index)):.3f} s long"
         )
 
 
-def _rule(args: argparse.Namespace, index: FrameIndex) -> ClipRule:
+def _choose_rule(args: argparse.Namespace, index: FrameIndex) -> ClipRule:
     if args.at is not None:
         return AtSeconds(args.at)
     if args.indices is not None:
         return AtIndices(args.indices)
     if args.rates is not None:
         return Rates(args.rates, start=0.0)
-    return Rates([_whole_video(args, index)], start=0.0)
+    return Rates([_count_times(args, index)], start=0.0)
 
 
-def _whole_video(args: argparse.Namespace, index: FrameIndex) -> tuple[Fraction, int]:
-    """Return frames per second, and how many times start + k / fps lie before the end."""
+def _count_times(args: argparse.Namespace, index: FrameIndex) -> tuple[Fraction, int]:
+    """Find the frames per second, and count the times start + k / fps before the end."""
     require_times(index, args.video)
     fps: Fraction = args.fps or 1 / args.every
-    count = max(1, math.ceil(_length(index) * fps))
+    count = max(1, math.ceil(_compute_length(index) * fps))
     if count > MAX_TIMES:
         option = f"--fps {args.fps}" if args.fps else f"--every {float(args.every):g}s"
         raise UsageError(
@@ -230,19 +233,19 @@ def _whole_video(args: argparse.Namespace, index: FrameIndex) -> tuple[Fraction,
     return fps, count
 
 
-def _past(request: DecodeRequest) -> IntArray:
+def _find_past_end(request: DecodeRequest) -> IntArray:
     invalid = ~np.asarray(request.valid)
     return np.flatnonzero(invalid if request.skipped is None else invalid & ~request.skipped)
 
 
-def _length(index: FrameIndex) -> Fraction:
+def _compute_length(index: FrameIndex) -> Fraction:
     return Fraction((index.end_pts - int(index.pts[0])) * index.time_base)
 
 
-def _pictures(
+def _decode_frames(
     decoder: VideoDecoder, entry: CatalogEntry, request: DecodeRequest, limits: Limits
 ) -> Iterator[tuple[int, float, Pixels]]:
-    """Decode each frame once and give it at once, mostly in order: one picture is held, however many there are."""
+    """Yield (ordinal, seconds, picture) of each frame once, mostly in order; only one picture is in memory."""
     damaged = np.zeros(len(request), dtype=np.bool_) if request.damaged is None else request.damaged
     numbers, first = np.unique(request.ordinals, return_index=True)
     if request.on_damaged != "error":
@@ -257,16 +260,16 @@ def _pictures(
             yield ordinal, seconds.pop(ordinal), picture
             bar.update()
     for ordinal, pts_seconds in seconds.items():
-        # What the stream leaves out is damaged: asked for by itself, it says why.
+        # The stream leaves out damaged frames: decoding one alone raises the reason.
         yield ordinal, pts_seconds, decoder.get_frame_at(ordinal).data
     if request.on_damaged == "deliver":
-        yield from _as_they_come(entry, decoder.frame_index, request, limits)
+        yield from _decode_damaged(entry, decoder.frame_index, request, limits)
 
 
-def _as_they_come(
+def _decode_damaged(
     entry: CatalogEntry, index: FrameIndex, request: DecodeRequest, limits: Limits
 ) -> Iterator[tuple[int, float, Pixels]]:
-    """Decode the damaged frames, one picture at a time."""
+    """Yield (ordinal, seconds, picture) of the damaged frames, as decoded."""
     if request.damaged is None:
         return
     output = replace(request.output, dimension_order="NHWC")
@@ -277,56 +280,56 @@ def _as_they_come(
         yield ordinal, float(index.to_seconds(index.pts[[ordinal]])[0]), memory[0]
 
 
-def _blacken_skipped(request: DecodeRequest, index: FrameIndex, taken: _Taken) -> None:
+def _blacken_skipped(request: DecodeRequest, index: FrameIndex, saved: _SavedFrames) -> None:
     """Put a black picture on the sheet for each frame that is skipped."""
     if request.skipped is None:
         return
     output = replace(request.output, dimension_order="NHWC")
     black = thumbnail(np.zeros(output.shape(*index.stream.displayed), dtype=np.uint8))
     for ordinal in request.ordinals[request.skipped].tolist():
-        taken.small[ordinal] = black
+        saved.thumbnails[ordinal] = black
 
 
-def _summary(args: argparse.Namespace, taken: _Taken) -> list[str]:
-    written = f"{counted(len(taken.files), 'frame')} written to {args.out}, {readable_bytes(taken.bytes_written)}"
-    if not taken.files:
+def _describe_written(args: argparse.Namespace, saved: _SavedFrames) -> list[str]:
+    written = f"{counted(len(saved.files), 'frame')} written to {args.out}, {readable_bytes(saved.bytes_written)}"
+    if not saved.files:
         written = f"no frame written to {args.out}: all chosen frames are damaged, and are skipped (--on-damaged skip)"
     sheet = f"contact sheet written to {args.sheet}"
     return [*([] if args.out is None else [written]), *([] if args.sheet is None else [sheet])]
 
 
-def _document(about: VideoMetadata, request: DecodeRequest, taken: _Taken) -> dict[str, Any]:
+def _make_document(metadata: VideoMetadata, request: DecodeRequest, saved: _SavedFrames) -> dict[str, Any]:
     damaged = np.zeros(len(request), dtype=np.bool_) if request.damaged is None else request.damaged
     columns = (
         request.ordinals, request.pts_seconds, request.pick_error_seconds, request.valid, damaged, request.segment,
     )  # fmt: skip
     names = ("index", "pts_seconds", "pick_error_seconds", "valid", "damaged", "segment")
     rows = zip(*(np.asarray(column).tolist() for column in columns), strict=True)
-    frames = [dict(zip(names, row, strict=True)) | {"file": taken.files.get(row[0])} for row in rows]
+    frames = [dict(zip(names, row, strict=True)) | {"file": saved.files.get(row[0])} for row in rows]
     return {
-        "codec": about.codec,
-        "width": about.width,
-        "height": about.height,
-        "num_frames": about.num_frames,
-        "duration_seconds": about.duration_seconds,
+        "codec": metadata.codec,
+        "width": metadata.width,
+        "height": metadata.height,
+        "num_frames": metadata.num_frames,
+        "duration_seconds": metadata.duration_seconds,
         "frames": frames,
     }
 
 
-def _title(path: str, about: VideoMetadata) -> str:
-    length = "" if about.duration_seconds is None else f", {about.duration_seconds:.3f} s"
+def _make_title(path: str, metadata: VideoMetadata) -> str:
+    length = "" if metadata.duration_seconds is None else f", {metadata.duration_seconds:.3f} s"
     return (
-        f"{printable(os.path.basename(path))}    {about.codec} {about.width}x{about.height}, "
-        f"{counted(about.num_frames, 'frame')}{length}"
+        f"{make_printable(os.path.basename(path))}    {metadata.codec} {metadata.width}x{metadata.height}, "
+        f"{counted(metadata.num_frames, 'frame')}{length}"
     )
 
 
-def _sheet_clip(title: str, request: DecodeRequest, taken: _Taken) -> SheetClip:
+def _make_sheet_clip(title: str, request: DecodeRequest, saved: _SavedFrames) -> SheetClip:
     segments = np.asarray(request.segment).tolist()
     return SheetClip(
         title,
-        [taken.small[ordinal] for ordinal in request.ordinals.tolist()],
-        captions(request),
+        [saved.thumbnails[ordinal] for ordinal in request.ordinals.tolist()],
+        make_captions(request),
         segments if len(set(segments)) > 1 else (),
     )
 
@@ -337,10 +340,12 @@ def _mention_damaged(request: DecodeRequest) -> None:
     numbers = np.unique(request.ordinals[request.damaged]).tolist()
     verb, them, they = ("is", "it", "it is") if len(numbers) == 1 else ("are", "them", "they are")
     what = f"no file is written for {them}" if request.on_damaged == "skip" else f"{they} written as decoded"
-    shown = ", ".join(map(str, numbers[:_SHOWN])) + (", ..." if len(numbers) > _SHOWN else "")
-    complain(f"{counted(len(numbers), 'frame')} {verb} damaged ({shown}): {what}")
+    shown = ", ".join(map(str, numbers[:_MAX_NUMBERS])) + (", ..." if len(numbers) > _MAX_NUMBERS else "")
+    print_error(f"{counted(len(numbers), 'frame')} {verb} damaged ({shown}): {what}")
 
 
 def _mention_repeats(request: DecodeRequest) -> None:
-    if count := len(_past(request)):
-        complain(f"{count} of {len(request)} frames lie past the end of the video: the last frame is repeated for them")
+    if count := len(_find_past_end(request)):
+        print_error(
+            f"{count} of {len(request)} frames lie past the end of the video: the last frame is repeated for them"
+        )

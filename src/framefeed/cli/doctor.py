@@ -11,18 +11,18 @@ from typing import Any
 
 from framefeed._units import counted
 from framefeed.catalog import Catalog
-from framefeed.cli._io import Exit, printable, say, say_json, table
-from framefeed.cli._versions import Requirement, framefeed_version, installed_version, requirements
-from framefeed.cli.scan import sentences, summary
+from framefeed.cli._io import Exit, format_table, make_printable, print_json, print_out
+from framefeed.cli._versions import Requirement, find_version, framefeed_version, list_requirements
+from framefeed.cli.scan import describe_summary, summarise
 from framefeed.encode import codec_support, ffmpeg_versions
 from framefeed.parallel import thread_budget
 
 CODECS = ("h264", "hevc", "av1", "vp9", "vp8", "mpeg4", "mpeg2video", "mjpeg", "prores", "ffv1", "vvc")
 SHARED_MEMORY = "/dev/shm"
+# PyTorch's workers pass each tensor as an open file, and a pool of decoders keeps its sources open.
 MIN_OPEN_FILES = 4096
-"""Torch's workers pass each tensor as an open file, and a pool of decoders keeps its sources open."""
+# Docker gives 64 MB, which the batches of two workers fill.
 MIN_SHARED_BYTES = 1 << 30
-"""Docker gives 64 MB, which the batches of two workers fill."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,34 +33,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print versions, limits and codecs, and warnings about them."""
-    facts = examination()
+    facts = examine()
     if args.catalog is not None:
-        facts["catalog"] = {"path": args.catalog, **summary(Catalog.open(args.catalog))}
+        facts["catalog"] = {"path": args.catalog, **summarise(Catalog.open(args.catalog))}
     if args.json:
-        say_json(facts)
+        print_json(facts)
     else:
-        say(*_sections(facts))
+        print_out(*_describe_facts(facts))
     return Exit.WELL
 
 
-def examination() -> dict[str, Any]:
-    """Find out everything, as plain values."""
+def examine() -> dict[str, Any]:
+    """Find versions, limits, codecs and warnings, as values for JSON."""
     budget = thread_budget()
-    wanted = list(requirements())
-    open_files, shared = resource.getrlimit(resource.RLIMIT_NOFILE)[0], _shared_memory()
+    required = list(list_requirements())
+    open_files, shared = resource.getrlimit(resource.RLIMIT_NOFILE)[0], _measure_shared_memory()
     return {
-        "versions": _versions(wanted),
+        "versions": _list_versions(required),
         "threads": {"budget": budget.threads, "reasons": list(budget.reasons)},
         "limits": {"open_files": open_files, "shared_memory_bytes": shared},
         "codecs": codec_support(CODECS),
-        "extras": _extras(wanted),
-        "warnings": [*_outdated(wanted), *_tight(open_files, shared)],
+        "extras": _group_extras(required),
+        "warnings": [*_list_outdated(required), *_list_low_limits(open_files, shared)],
     }
 
 
-def _versions(wanted: list[Requirement]) -> dict[str, str]:
-    needed = {one.name: one.installed or "missing" for one in wanted if not one.extra}
-    torch = {"torch": found} if (found := installed_version("torch")) else {}
+def _list_versions(required: list[Requirement]) -> dict[str, str]:
+    needed = {requirement.name: requirement.installed or "missing" for requirement in required if not requirement.extra}
+    torch = {"torch": version} if (version := find_version("torch")) else {}
     return {
         "framefeed": framefeed_version(),
         "python": f"{platform.python_version()} ({platform.system()} {platform.machine()})",
@@ -70,15 +70,15 @@ def _versions(wanted: list[Requirement]) -> dict[str, str]:
     }
 
 
-def _extras(wanted: list[Requirement]) -> dict[str, dict[str, str | None]]:
+def _group_extras(required: list[Requirement]) -> dict[str, dict[str, str | None]]:
     extras: dict[str, dict[str, str | None]] = {}
-    for one in wanted:
-        if one.extra:
-            extras.setdefault(one.extra, {})[one.name] = one.installed
+    for requirement in required:
+        if requirement.extra:
+            extras.setdefault(requirement.extra, {})[requirement.name] = requirement.installed
     return extras
 
 
-def _shared_memory() -> int | None:
+def _measure_shared_memory() -> int | None:
     try:
         facts = os.statvfs(SHARED_MEMORY)
     except OSError:
@@ -86,15 +86,16 @@ def _shared_memory() -> int | None:
     return facts.f_frsize * facts.f_blocks
 
 
-def _outdated(wanted: list[Requirement]) -> Iterator[str]:
-    for one in wanted:
-        if one.is_too_old:
-            yield f"{one.name} {one.installed} is older than {one.floor}, which is required: pip install -U {one.name}"
-        elif one.installed is None and not one.extra:
-            yield f"{one.name} is missing: pip install {one.name}"
+def _list_outdated(required: list[Requirement]) -> Iterator[str]:
+    for each in required:
+        if each.is_too_old:
+            advice = f"pip install -U {each.name}"
+            yield f"{each.name} {each.installed} is older than {each.floor}, which is required: {advice}"
+        elif each.installed is None and not each.extra:
+            yield f"{each.name} is missing: pip install {each.name}"
 
 
-def _tight(open_files: int, shared: int | None) -> Iterator[str]:
+def _list_low_limits(open_files: int, shared: int | None) -> Iterator[str]:
     if open_files != resource.RLIM_INFINITY and open_files < MIN_OPEN_FILES:
         yield f"at most {open_files} files can be open at once, which may be too few: run 'ulimit -n {MIN_OPEN_FILES}'"
     if shared is not None and shared < MIN_SHARED_BYTES:
@@ -102,8 +103,8 @@ def _tight(open_files: int, shared: int | None) -> Iterator[str]:
                "through it; in Docker, use 'docker run --shm-size=2g'")  # fmt: skip
 
 
-def _sections(facts: dict[str, Any]) -> Iterator[str]:
-    yield from table(list(facts["versions"].items()), "ll")
+def _describe_facts(facts: dict[str, Any]) -> Iterator[str]:
+    yield from format_table(list(facts["versions"].items()), "ll")
     yield ""
     threads = facts["threads"]
     yield f"thread budget: {threads['budget']}"
@@ -113,40 +114,40 @@ def _sections(facts: dict[str, Any]) -> Iterator[str]:
     yield f"open files: {limits['open_files'] if limits['open_files'] != resource.RLIM_INFINITY else 'unlimited'}"
     yield f"{SHARED_MEMORY}: {'none' if shared is None else f'{shared / 1e9:.1f} GB'}"
     yield ""
-    yield from _codec_lines(facts["codecs"])
+    yield from _list_codecs(facts["codecs"])
     yield ""
-    yield from _extra_lines(facts["extras"])
+    yield from _list_extras(facts["extras"])
     yield ""
     if "catalog" in facts:
-        yield f"catalog {printable(facts['catalog']['path'])}"
-        yield from (f"  {line}" for line in sentences(facts["catalog"]))
+        yield f"catalog {make_printable(facts['catalog']['path'])}"
+        yield from (f"  {line}" for line in describe_summary(facts["catalog"]))
         yield ""
     yield from (f"warning: {warning}" for warning in facts["warnings"])
-    yield _closing(facts)
+    yield _summarise_warnings(facts)
 
 
-def _closing(facts: dict[str, Any]) -> str:
-    """Sum up the warnings, and what is missing but optional."""
+def _summarise_warnings(facts: dict[str, Any]) -> str:
+    """Summarise the warnings, missing extras and missing codecs."""
     count = len(facts["warnings"])
-    hinders = f"{counted(count, 'warning')}, see above" if count else "everything that framefeed requires is installed"
-    lacking = [name for name, packages in facts["extras"].items() if not all(packages.values())]
-    unread = [name for name, has in facts["codecs"].items() if not has["decoders"]]
-    parts = [hinders]
-    if lacking:
-        parts.append(f"optional extras with missing packages: {', '.join(lacking)}")
-    if unread:
-        parts.append(f"codecs that cannot be decoded here: {', '.join(unread)}")
-    return "; ".join(parts) if count or lacking or unread else "everything is installed"
+    warnings = f"{counted(count, 'warning')}, see above" if count else "everything that framefeed requires is installed"
+    incomplete = [name for name, packages in facts["extras"].items() if not all(packages.values())]
+    undecodable = [name for name, has in facts["codecs"].items() if not has["decoders"]]
+    parts = [warnings]
+    if incomplete:
+        parts.append(f"optional extras with missing packages: {', '.join(incomplete)}")
+    if undecodable:
+        parts.append(f"codecs that cannot be decoded here: {', '.join(undecodable)}")
+    return "; ".join(parts) if count or incomplete or undecodable else "everything is installed"
 
 
-def _codec_lines(codecs: dict[str, dict[str, list[str]]]) -> list[str]:
-    rows = [[name, *(", ".join(found) or "none" for found in has.values())] for name, has in codecs.items()]
-    return table([["codec", "decoders", "encoders"], *rows], "lll")
+def _list_codecs(codecs: dict[str, dict[str, list[str]]]) -> list[str]:
+    rows = [[name, *(", ".join(names) or "none" for names in has.values())] for name, has in codecs.items()]
+    return format_table([["codec", "decoders", "encoders"], *rows], "lll")
 
 
-def _extra_lines(extras: dict[str, dict[str, str | None]]) -> Iterator[str]:
+def _list_extras(extras: dict[str, dict[str, str | None]]) -> Iterator[str]:
     for extra, packages in extras.items():
-        parts = [f"{name} {found}" if found else f"{name} missing" for name, found in packages.items()]
+        parts = [f"{name} {version}" if version else f"{name} missing" for name, version in packages.items()]
         state = (
             "installed" if all(packages.values()) else f"to install what is missing: pip install 'framefeed[{extra}]'"
         )

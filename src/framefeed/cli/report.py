@@ -7,7 +7,7 @@ import os
 
 from framefeed._units import counted
 from framefeed.catalog import Catalog, missing_frames
-from framefeed.cli._io import Exit, complain, printable, say, say_json
+from framefeed.cli._io import Exit, make_printable, print_error, print_json, print_out
 from framefeed.cli._plans import check_media
 from framefeed.report import write_report
 
@@ -28,18 +28,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Open the catalog, write the page, and say so."""
+    """Write the page of a catalog."""
     catalog = Catalog.open(args.catalog, args.root)
     check_media(catalog, args.catalog)
     if (path := missing_frames(catalog)) is not None:
-        complain(
+        print_error(
             f"the frame tables are missing, there is no file {path}: the page shows facts of headers only; put it back"
         )
     write_report(catalog, args.out, title=args.title or os.path.basename(args.catalog))
     failed, size = len(catalog.failed_rows), os.path.getsize(args.out)
     if args.json:
         counts = {"rows": len(catalog), "usable": len(catalog.usable_rows), "failed": failed}
-        say_json({"report": args.out, "catalog": args.catalog, "bytes": size, **counts})
+        print_json({"report": args.out, "catalog": args.catalog, "bytes": size, **counts})
     else:
-        say(f"{printable(args.out)} written: {counted(len(catalog), 'row')}, {failed:,} failed, {size / 1e3:,.0f} kB")
+        rows = counted(len(catalog), "row")
+        print_out(f"{make_printable(args.out)} written: {rows}, {failed:,} failed, {size / 1e3:,.0f} kB")
     return Exit.WELL

@@ -33,8 +33,15 @@ from framefeed.catalog.scan import (
     scanned,
     what_is_lost,
 )
-from framefeed.cli._arguments import add_limit_arguments, columns, limits_of, positive_seconds, rate, workers
-from framefeed.cli._io import Exit, as_json, complain, list_failed, printable, say, say_json
+from framefeed.cli._arguments import (
+    add_limit_arguments,
+    make_limits,
+    read_columns,
+    read_positive_seconds,
+    read_rate,
+    read_workers,
+)
+from framefeed.cli._io import Exit, list_as_json, make_printable, print_error, print_failed, print_json, print_out
 from framefeed.errors import UsageError
 from framefeed.index import TIMES_IN_WORDS, TimesFrom
 from framefeed.media import exact_rate
@@ -49,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="folder, media file, glob pattern, or list (text, CSV, JSON, Parquet)")  # fmt: skip
     parser.add_argument("-o", "--out", metavar="CATALOG", help="file to write the table to, such as cat.parquet")
     parser.add_argument("--label-from", choices=["parent"], help="label each file with the name of its folder")
-    parser.add_argument("--columns", type=columns, metavar="NAME=COLUMN,...",
+    parser.add_argument("--columns", type=read_columns, metavar="NAME=COLUMN,...",
                         help="columns of a list, by number from 0 or name, such as path=0,label=1")  # fmt: skip
     parser.add_argument("--path-template", metavar="TEXT",
                         help="make the paths of a list from its columns, as in '{label}/{id}.mp4'")  # fmt: skip
@@ -63,10 +70,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--verify", choices=["proof", "ends", "none", "full"], default="proof",
                         help="how frames are verified: proof, by packet headers (default); ends, by decoding both ends "
                              "of each video; full, by decoding all of it; none, not at all")  # fmt: skip
-    parser.add_argument("--assume-fps", type=rate, metavar="FPS",
+    parser.add_argument("--assume-fps", type=read_rate, metavar="FPS",
                         help="frames per second of videos without usable times; others keep theirs")  # fmt: skip
     parser.add_argument(
-        "--workers", type=workers, metavar="N", help="number of threads, or auto (default: auto, the thread budget)"
+        "--workers",
+        type=read_workers,
+        metavar="N",
+        help="number of threads, or auto (default: auto, the thread budget)",
     )
     parser.add_argument(
         "--root", metavar="FOLDER", help="store paths relative to this folder; relative paths in lists start from it"
@@ -74,9 +84,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--image-folders", choices=["image", "video"], default="image",
                         help="image: a row for each picture (default); video: a folder is one video")  # fmt: skip
     parser.add_argument(
-        "--fps", type=rate, metavar="FPS", help="frames per second of folders of pictures, with --image-folders video"
+        "--fps",
+        type=read_rate,
+        metavar="FPS",
+        help="frames per second of folders of pictures, with --image-folders video",
     )
-    parser.add_argument("--deadline-seconds", type=positive_seconds, default=60, metavar="S",
+    parser.add_argument("--deadline-seconds", type=read_positive_seconds, default=60, metavar="S",
                         help="longest time for one file (default: 60), after which it is listed as failed")  # fmt: skip
     add_limit_arguments(parser)
     parser.add_argument("--anew", dest="resume", action="store_false",
@@ -85,43 +98,45 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Scan, save, and say what was found."""
-    begin, request = perf_counter(), _request(args)
+    """Scan, save, and describe the catalog."""
+    begin, request = perf_counter(), _make_request(args)
     lost = what_is_lost(args.out, request.options)
     if lost is not None:
-        complain(lost)
+        print_error(lost)
     try:
         done = scanned(args.roots, request)
     except KeyboardInterrupt as interrupt:
-        raise KeyboardInterrupt(str(interrupt) or _kept(args.out)) from None
+        raise KeyboardInterrupt(str(interrupt) or _describe_kept(args.out)) from None
     catalog, seconds = done.catalog, perf_counter() - begin
     if not len(catalog):
         raise UsageError(no_media_in(args.roots))
-    complain(*done.remarks)
-    facts = summary(catalog)
+    print_error(*done.remarks)
+    facts = summarise(catalog)
     if args.json:
-        work = {"scan": {**asdict(done.stats), "seconds": seconds}}
-        say_json({"catalog": args.out, **facts, **work, "failed": as_json(catalog.failures)})
+        # asdict would count the pairs of a Counter.
+        passed_over = dict(done.stats.passed_over)
+        work = {"scan": {**asdict(done.stats), "passed_over": passed_over, "seconds": seconds}}
+        print_json({"catalog": args.out, **facts, **work, "failed": list_as_json(catalog.failures)})
     else:
-        say(
-            *sentences(facts),
-            *_assumed(args.assume_fps, facts),
-            work_of(done.stats, seconds),
-            *repeats_of(done.stats),
-            *passed_over_of(done.stats),
-            *([] if args.out is None else place_of(args.out, args.root)),
+        print_out(
+            *describe_summary(facts),
+            *_describe_assumed_rate(args.assume_fps, facts),
+            describe_work(done.stats, seconds),
+            *describe_repeats(done.stats),
+            *describe_other_files(done.stats),
+            *([] if args.out is None else describe_saved(args.out, args.root)),
         )
-        list_failed(catalog.failures)
+        print_failed(catalog.failures)
     return Exit.FAILED_FILES if len(catalog.errors) else Exit.WELL
 
 
-def _kept(out: str | None) -> str:
+def _describe_kept(out: str | None) -> str:
     if out is None:
         return "interrupted; nothing was saved, because there is no -o CATALOG"
     return f"interrupted; run the same command again to continue from {out}.journal"
 
 
-def _request(args: argparse.Namespace) -> ScanRequest:
+def _make_request(args: argparse.Namespace) -> ScanRequest:
     image_rate = fps_of(args.image_folders, args.fps)
     options = SurveyOptions(
         args.depth,
@@ -129,16 +144,16 @@ def _request(args: argparse.Namespace) -> ScanRequest:
         args.workers,
         None,
         image_rate,
-        limits=limits_of(args),
+        limits=make_limits(args),
         deadline_seconds=args.deadline_seconds,
         assume_fps=None if args.assume_fps is None else exact_rate(args.assume_fps),
     )
     lists = ListOptions(args.columns, args.path_template, args.root and absolute(args.root))
-    known = None if args.classes_of is None else _classes_of(args.classes_of)
+    known = None if args.classes_of is None else _read_classes(args.classes_of)
     return ScanRequest(options, args.out, args.label_from, args.root, args.resume, args.image_folders, lists, known)
 
 
-def _classes_of(path: str) -> tuple[Label, ...]:
+def _read_classes(path: str) -> tuple[Label, ...]:
     classes = Catalog.open(path).classes
     if not classes:
         raise UsageError(
@@ -148,16 +163,16 @@ def _classes_of(path: str) -> tuple[Label, ...]:
     return check_classes(classes)
 
 
-def summary(catalog: Catalog) -> dict[str, Any]:
+def summarise(catalog: Catalog) -> dict[str, Any]:
     """Count the contents of a catalog."""
     names = ["kind", "codec", "width", "height", "num_frames", "num_damaged_frames", "duration_seconds", "bytes"]
-    # No file is listed by number here: of a million rows only sums and counts become Python's.
+    # Arrow sums and counts: a Python object for each of a million rows would take too long.
     usable = catalog.table.select(names).take(pa.array(catalog.usable_rows))
     sizes = pc.binary_join_element_wise(usable["width"].cast(pa.string()), usable["height"].cast(pa.string()), "x")
     return {
         "files": len(catalog),
         "usable": usable.num_rows,
-        "kinds": _counts(usable["kind"]),
+        "kinds": _count_values(usable["kind"]),
         "frames": _sum(usable["num_frames"]),
         "video_frames": _sum(usable.filter(pc.equal(usable["kind"], "video"))["num_frames"]),
         "damaged_frames": pc.sum(usable["num_damaged_frames"]).as_py(),
@@ -168,15 +183,15 @@ def summary(catalog: Catalog) -> dict[str, Any]:
         "times_from": count_times(catalog),
         "seconds": float(_sum(usable["duration_seconds"])),
         "bytes": _sum(usable["bytes"]),
-        "codecs": _counts(usable["codec"]),
-        "sizes": _counts(sizes),
+        "codecs": _count_values(usable["codec"]),
+        "sizes": _count_values(sizes),
         "classes": catalog.classes,
         "depth": "frames" if catalog.has_frame_indexes else "header",
     }
 
 
 def _count_decoded_pictures(usable: pa.Table) -> int:
-    # Only of pictures whose pixels were decoded it is known that none is damaged.
+    # The number of damaged frames is known only for pictures that were decoded.
     return _sum(pc.and_(pc.equal(usable["kind"], "image"), usable["num_damaged_frames"].is_valid()))  # type: ignore[no-any-return]
 
 
@@ -184,18 +199,18 @@ def _sum(column: pa.ChunkedArray) -> Any:
     return pc.sum(column).as_py() or 0
 
 
-def _counts(column: pa.ChunkedArray) -> dict[str, int]:
-    """How often each value occurs, the most frequent first."""
+def _count_values(column: pa.ChunkedArray) -> dict[str, int]:
+    """Count each value, the most frequent first."""
     counted = pc.value_counts(column).to_pylist()
     return {pair["values"]: pair["counts"] for pair in sorted(counted, key=lambda pair: -pair["counts"])}
 
 
-def sentences(facts: dict[str, Any]) -> list[str]:
+def describe_summary(facts: dict[str, Any]) -> list[str]:
     """Describe the contents of a catalog in sentences."""
     readable = f"{facts['usable']:,} of {counted(facts['files'], 'file')} can be read"
-    lines = [f"{readable}: {_contents(facts)}, {facts['bytes'] / 1e6:,.1f} MB"]
+    lines = [f"{readable}: {_describe_contents(facts)}, {facts['bytes'] / 1e6:,.1f} MB"]
     if facts["codecs"]:
-        lines.append(f"codecs: {_counted(facts['codecs'])}; width x height: {_counted(facts['sizes'])}")
+        lines.append(f"codecs: {_list_counts(facts['codecs'])}; width x height: {_list_counts(facts['sizes'])}")
     if facts["frames_known_by"]:
         known = (
             f"{KNOWN_BY_IN_WORDS[each]} ({counted(count, 'video')})" for each, count in facts["frames_known_by"].items()
@@ -206,7 +221,7 @@ def sentences(facts: dict[str, Any]) -> list[str]:
             f"the frame tables are missing, there is no file {facts['missing_frame_tables']}: restore it, or scan again"
         )
     if set(facts["times_from"]) - {"pts"}:
-        lines.append(_times(facts["times_from"]))
+        lines.append(_describe_times(facts["times_from"]))
     if facts["damaged_files"]:
         lines.append(
             f"damaged: {counted(facts['damaged_frames'], 'frame')} in {counted(facts['damaged_files'], 'file')}"
@@ -215,17 +230,19 @@ def sentences(facts: dict[str, Any]) -> list[str]:
         )
     if facts["classes"]:
         names = [str(name) for name in facts["classes"]]
-        lines.append(f"{counted(len(names), 'class', 'classes')}: {', '.join(names[:_SHOWN_KINDS])}{_more(len(names))}")
+        lines.append(
+            f"{counted(len(names), 'class', 'classes')}: {', '.join(names[:_SHOWN_KINDS])}{_describe_rest(len(names))}"
+        )
     return lines
 
 
-def _times(counts: dict[TimesFrom, int]) -> str:
-    told = "; ".join(f"{TIMES_IN_WORDS[tier]} ({counted(count, 'video')})" for tier, count in counts.items())
+def _describe_times(counts: dict[TimesFrom, int]) -> str:
+    tiers = "; ".join(f"{TIMES_IN_WORDS[tier]} ({counted(count, 'video')})" for tier, count in counts.items())
     advice = "; for clips by time, scan the files without times with --assume-fps" if "none" in counts else ""
-    return f"times come from: {told}{advice}"
+    return f"times come from: {tiers}{advice}"
 
 
-def _assumed(fps: Fraction | None, facts: dict[str, Any]) -> list[str]:
+def _describe_assumed_rate(fps: Fraction | None, facts: dict[str, Any]) -> list[str]:
     """Describe for how many videos the assumed rate was used."""
     if fps is None:
         return []
@@ -236,71 +253,70 @@ def _assumed(fps: Fraction | None, facts: dict[str, Any]) -> list[str]:
     return [f"--assume-fps {fps}: used for {counted(used, 'video')}, not for {others:,} that have their own times"]
 
 
-def _contents(facts: dict[str, Any]) -> str:
+def _describe_contents(facts: dict[str, Any]) -> str:
     pictures, videos = (facts["kinds"].get(kind, 0) for kind in ("image", "video"))
-    # Where the tables are missing, the facts are still those of the frames.
+    # Without its tables, a catalog still has the facts that were read from them.
     is_claimed = facts["depth"] == "header" and facts["missing_frame_tables"] is None
     claimed = " according to headers" if is_claimed else ""
     is_known = facts["seconds"] or not videos
-    length = f"{as_hours(facts['seconds'])} of video{claimed}" if is_known else "length of the video unknown"
+    length = f"{format_duration(facts['seconds'])} of video{claimed}" if is_known else "length of the video unknown"
     frames = f"{counted(facts['video_frames'], 'frame')}, {length}"
     if not pictures:
         return frames
     if facts["decoded_pictures"] == pictures:
         shown = f"{counted(pictures, 'decoded picture')}"
     else:
-        # Their pixels were not decoded: only the header is known to be readable.
         shown = f"{counted(pictures, 'picture')} (only headers were read)"
     return shown + (f" and {counted(videos, 'video')}, {frames}" if videos else "")
 
 
-def work_of(tally: Tally, seconds: float) -> str:
-    """Describe what the scan did."""
+def describe_work(tally: Tally, seconds: float) -> str:
+    """Describe the work of the scan."""
     known = f"; {counted(tally.known, 'unchanged file')} skipped" if tally.known else ""
     gone = f"; {counted(tally.gone, 'file')} {_GONE}" if tally.gone else ""
     read = f"read {tally.bytes_read / 1e6:,.1f} MB"
-    return f"opened {counted(tally.surveyed, 'file')} in {as_hours(seconds)}, {read}{known}{gone}"
+    return f"opened {counted(tally.surveyed, 'file')} in {format_duration(seconds)}, {read}{known}{gone}"
 
 
-def repeats_of(tally: Tally) -> list[str]:
-    """Describe what was found again and gave no row."""
-    met = [
+def describe_repeats(tally: Tally) -> list[str]:
+    """Describe the files and folders that were found again, and gave no row."""
+    repeated = [
         counted(count, noun)
         for count, noun in ((tally.repeated_files, "file"), (tally.repeated_folders, "folder"))
         if count
     ]
-    return [f"counted once: {' and '.join(met)} found again, through a link or a second name"] if met else []
+    return [f"counted once: {' and '.join(repeated)} found again, through a link or a second name"] if repeated else []
 
 
-def passed_over_of(tally: Tally) -> list[str]:
+def describe_other_files(tally: Tally) -> list[str]:
     """Describe the files of the folders that were not scanned."""
     if not tally.passed_over:
         return []
-    endings = {printable(ending) or "without an ending": n for ending, n in tally.passed_over.most_common()}
+    endings = {make_printable(ending) or "without an ending": n for ending, n in tally.passed_over.most_common()}
     others = counted(tally.passed_over.total(), "file")
-    return [f"not scanned: {others} with other endings than media: {_counted(endings)}; to scan a file, name it"]
+    return [f"not scanned: {others} with other endings than media: {_list_counts(endings)}; to scan a file, name it"]
 
 
-def place_of(out: str, root: str | None) -> list[str]:
-    """Describe where the catalog is, and how to open it."""
+def describe_saved(out: str, root: str | None) -> list[str]:
+    """Describe the path of the catalog, and how to open it."""
     lines = [f"saved as {out}"]
     if root is not None and os.path.realpath(root) != os.path.realpath(os.path.dirname(os.path.abspath(out))):
         lines.append(f"its paths are relative to {root}: open it with root={root!r}, or move it to that folder")
     return lines
 
 
-def as_hours(seconds: float) -> str:
-    """Write a duration: ``9.5 s``, ``3:25 min``, ``1:02:03 h``."""
+def format_duration(seconds: float) -> str:
+    """Write a duration, as in ``9.5 s``, ``3:25 min``, ``1:02:03 h``."""
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes}:{rest:02d} min" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02d}:{rest:02d} h"
 
 
-def _counted(counts: dict[str, int]) -> str:
+def _list_counts(counts: dict[str, int]) -> str:
     shown = [f"{name} ({count:,})" for name, count in list(counts.items())[:_SHOWN_KINDS]]
-    return ", ".join(shown) + _more(len(counts))
+    return ", ".join(shown) + _describe_rest(len(counts))
 
 
-def _more(count: int) -> str:
+def _describe_rest(count: int) -> str:
     return f" and {count - _SHOWN_KINDS:,} more" if count > _SHOWN_KINDS else ""

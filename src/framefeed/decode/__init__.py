@@ -5,12 +5,13 @@ from __future__ import annotations
 from framefeed.decode._auto import AutoDecoder
 from framefeed.decode._convert import Converter, plane_view
 from framefeed.decode._decoder import (
+    BaseDecoder,
     ClipSlot,
     DecodeCounts,
     Decoder,
     DecodeReport,
-    FrameStream,
     Pixels,
+    adapt_decoder,
     gives_frames,
     new_pixels,
     recipe_of,
@@ -25,6 +26,7 @@ from framefeed.decode._video_decoder import VideoDecoder, check_frame_index
 __all__ = [
     "RGB_PLANAR",
     "AutoDecoder",
+    "BaseDecoder",
     "ClipSlot",
     "Converter",
     "DecodeCounts",
@@ -32,7 +34,6 @@ __all__ = [
     "Decoder",
     "Frame",
     "FrameBatch",
-    "FrameStream",
     "NoSuchFrame",
     "Pixels",
     "Places",
@@ -41,6 +42,7 @@ __all__ = [
     "VideoDecoder",
     "VideoMetadata",
     "WrongKind",
+    "adapt_decoder",
     "as_decoder",
     "auto_decoder",
     "check_frame_index",

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy.typing as npt
 
 from framefeed.decode._decoder import (
+    BaseDecoder,
     ClipSlot,
     DecodeCounts,
     Decoder,
     DecodeReport,
-    FrameStream,
     Pixels,
-    gives_frames,
-    recipe_of,
+    adapt_decoder,
 )
 from framefeed.errors import UsageError
 from framefeed.index import FrameIndex, holds_pictures
@@ -27,12 +26,12 @@ _PICTURES, _VIDEOS = "still", "pyav"
 
 def check_kind(decoder: Decoder, index: FrameIndex, name: str) -> None:
     """Raise UsageError if a source is of the kind that only the other built-in backend decodes."""
-    wanted, kind = (_PICTURES, "pictures") if holds_pictures(index) else (_VIDEOS, "videos")
-    if decoder.name in (_PICTURES, _VIDEOS) and decoder.name != wanted:
-        raise UsageError(f'{name}: backend="{decoder.name}" cannot decode {kind}: use backend="{wanted}" or "auto"')
+    fitting, kind = (_PICTURES, "pictures") if holds_pictures(index) else (_VIDEOS, "videos")
+    if decoder.name in (_PICTURES, _VIDEOS) and decoder.name != fitting:
+        raise UsageError(f'{name}: backend="{decoder.name}" cannot decode {kind}: use backend="{fitting}" or "auto"')
 
 
-class AutoDecoder:
+class AutoDecoder(BaseDecoder):
     """Decode videos with one backend, and still pictures and image sequences with another.
 
     Args:
@@ -43,19 +42,18 @@ class AutoDecoder:
     name = "auto"
 
     def __init__(self, videos: Decoder, pictures: Decoder) -> None:
-        self._videos = videos
-        self._pictures = pictures
+        self._videos = adapt_decoder(videos)
+        self._pictures = adapt_decoder(pictures)
 
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
         """Decode the clips of one source; see ``Decoder.decode``."""
-        return self._chosen(index).decode(source, index, slots)
+        return self._choose(index).decode(source, index, slots)
 
     def pictures(
-        self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], output: OutputSpec
+        self, source: MediaSource, index: FrameIndex, stretch: Sequence[int], output: OutputSpec
     ) -> Iterator[tuple[int, Pixels]]:
-        """Yield (ordinal, pixels) of some frames, each in new memory; frames that cannot be decoded are left out."""
-        chosen: Any = self._chosen(index)
-        return cast("Iterator[tuple[int, Pixels]]", chosen.pictures(source, index, ordinals, output))
+        """Yield (ordinal, pixels) of some frames, each in new memory; see ``BaseDecoder.pictures``."""
+        return self._choose(index).pictures(source, index, stretch, output)
 
     def frames(
         self,
@@ -64,21 +62,25 @@ class AutoDecoder:
         ordinals: npt.ArrayLike | range,
         counts: DecodeCounts | None = None,
     ) -> Iterator[tuple[int, Any]]:
-        """Yield (ordinal, picture) of some frames; see ``FrameStream.frames``."""
-        return cast("FrameStream", self._chosen(index)).frames(source, index, ordinals, counts)
+        """Yield (ordinal, picture) of some frames; see ``BaseDecoder.frames``."""
+        return self._choose(index).frames(source, index, ordinals, counts)
+
+    def gives_pictures(self, index: FrameIndex) -> bool:
+        """Whether the backend for a source of this kind has a method ``pictures``."""
+        return self._choose(index).gives_pictures(index)
 
     def gives_frames(self, index: FrameIndex) -> bool:
-        """Whether the backend for a source of this kind has a method ``frames``; see ``FrameStream``."""
-        return gives_frames(self._chosen(index), index)
+        """Whether the backend for a source of this kind has a method ``frames``."""
+        return self._choose(index).gives_frames(index)
 
     def recipe(self, index: FrameIndex) -> str:
-        """Name the libraries and versions that decide the pixels; see ``recipe_of``."""
-        return recipe_of(self._chosen(index), index)
+        """Name the libraries and versions that decide the pixels; see ``BaseDecoder.recipe``."""
+        return self._choose(index).recipe(index)
 
     def close(self) -> None:
         """Close both backends."""
         self._videos.close()
         self._pictures.close()
 
-    def _chosen(self, index: FrameIndex) -> Decoder:
+    def _choose(self, index: FrameIndex) -> BaseDecoder:
         return self._pictures if holds_pictures(index) else self._videos

@@ -28,30 +28,32 @@ from framefeed.plan import Box, OutputSpec
 
 RECIPE = "rgb/1"
 _FLAGS = Interpolation.BILINEAR
-_CUT_EXACTLY = frozenset({"yuv420p", "yuvj420p", "yuv422p", "yuvj422p"})
-_SPLIT_APART = frozenset({*_CUT_EXACTLY, "yuva420p"})
-"""Formats for which swscale 9.5 has a converter of its own to planes, with the pixels of the one to rgb24; but of some
-widths it leaves the last columns unwritten."""
-_MANY = 64
-"""Rows or columns; more than share a chroma sample in any format."""
-_IS_PROVEN = platform.machine() in {"x86_64", "AMD64"}
+# Formats of which swscale converts a part to the same pixels as within the whole picture.
+_EXACTLY_CROPPED_FORMATS = frozenset({"yuv420p", "yuvj420p", "yuv422p", "yuvj422p"})
+# Formats that swscale 9.5 converts to planes directly, with the pixels of its conversion to rgb24. For some widths it
+# leaves the last columns unwritten.
+_DIRECTLY_SPLIT_FORMATS = frozenset({*_EXACTLY_CROPPED_FORMATS, "yuva420p"})
+# Rows or columns; more than share a chroma sample in any format.
+_PROBE_SIDE = 64
+# Processors on which the conversion to planes is verified against the conversion to rgb24.
+_IS_PROVEN_PROCESSOR = platform.machine() in {"x86_64", "AMD64"}
 # The colour planes of gbrp in the order of red, green and blue.
 _GBRP_PLANES = (2, 0, 1)
 
 
-def conversion_recipe() -> str:
-    """Name what decides the pixels of a conversion: this recipe, the library's version and the processor."""
+def describe_conversion() -> str:
+    """Name all that decides the pixels of a conversion: this recipe, the library's version and the processor."""
     numbers = ".".join(map(str, av.library_versions["libswscale"]))
     return f"{RECIPE}, libswscale {numbers} on {platform.machine()}"
 
 
 class Converter:
-    """Write decoded pictures as RGB. It keeps swscale's set-up between calls, so each thread needs its own."""
+    """Converts decoded pictures to RGB. It keeps swscale's set-up between calls, so each thread needs its own."""
 
     def __init__(self) -> None:
-        self._scaled = VideoReformatter()
-        self._unscaled = VideoReformatter()
-        self._split = VideoReformatter()
+        self._scaler = VideoReformatter()
+        self._packer = VideoReformatter()
+        self._splitter = VideoReformatter()
 
     def write(self, frame: VideoFrame, stream: StreamFacts, output: OutputSpec, out: Pixels) -> None:
         """Convert one picture.
@@ -88,8 +90,8 @@ class Converter:
             )
         planar = output.dimension_order == "NCHW"
         upright = out if planar else out.transpose(2, 0, 1)
-        target = _unturned(upright, stream)
-        box = (0, 0, frame.height, frame.width) if output.crop is None else _stored_box(output.crop, stream)
+        target = _view_as_stored(upright, stream)
+        box = (0, 0, frame.height, frame.width) if output.crop is None else _turn_to_stored_box(output.crop, stream)
         if box[0] + box[2] > frame.height or box[1] + box[3] > frame.width:
             raise UsageError(
                 f"crop: expected a box inside the picture, {frame.height} rows x {frame.width} columns as stored, got "
@@ -103,41 +105,41 @@ class Converter:
                 f"out: expected memory for {box[2]} rows x {box[3]} columns as stored, got {rows} x {columns}"
             )
         else:
-            self._write_scaled(self._cropped(frame, box), target)
+            self._write_scaled(self._crop(frame, box), target)
 
     def _write_scaled(self, frame: VideoFrame, target: Pixels) -> None:
         rows, columns = target.shape[1:]
-        small = self._scaled.reformat(frame, columns, rows, "gbrp", interpolation=_FLAGS, threads=1)
+        small = self._scaler.reformat(frame, columns, rows, "gbrp", interpolation=_FLAGS, threads=1)
         for channel, plane in enumerate(_GBRP_PLANES):
             target[channel] = plane_view(small.planes[plane], columns)
 
     def _write_unscaled(self, frame: VideoFrame, box: Box, target: Pixels, planar: bool) -> None:
-        if _is_cut_exactly(frame, box):
-            frame, box = _cut(frame, box), (0, 0, *box[2:])
+        if _can_crop_exactly(frame, box):
+            frame, box = _crop_planes(frame, box), (0, 0, *box[2:])
         top, left, rows, columns = box
-        if planar and _splits_alike(frame):
-            split = self._split_apart(frame)
+        if planar and _can_split_directly(frame):
+            split = self._to_planar_rgb(frame)
             for channel, plane in enumerate(_GBRP_PLANES):
                 part = plane_view(split.planes[plane], frame.width)
                 target[channel] = part[top : top + rows, left : left + columns]
             return
-        rgb = self._packed(frame)
+        rgb = self._to_packed_rgb(frame)
         whole = plane_view(rgb.planes[0], 3 * frame.width).reshape(frame.height, frame.width, 3)
         target[:] = whole[top : top + rows, left : left + columns].transpose(2, 0, 1)
 
-    def _cropped(self, frame: VideoFrame, box: Box) -> VideoFrame:
+    def _crop(self, frame: VideoFrame, box: Box) -> VideoFrame:
         if box == (0, 0, frame.height, frame.width):
             return frame
-        if not _cuts_between_samples(frame, box):
-            # Chroma would be cut through the middle of a sample: cut full-chroma RGB instead.
-            frame = self._split_apart(self._packed(frame) if _leaves_columns(frame) else frame)
-        return _cut(frame, box)
+        if not _is_between_samples(frame, box):
+            # The crop would split a chroma sample: crop full-chroma RGB instead.
+            frame = self._to_planar_rgb(self._to_packed_rgb(frame) if _has_unwritten_columns(frame) else frame)
+        return _crop_planes(frame, box)
 
-    def _packed(self, frame: VideoFrame) -> VideoFrame:
-        return self._unscaled.reformat(frame, frame.width, frame.height, "rgb24", interpolation=_FLAGS, threads=1)
+    def _to_packed_rgb(self, frame: VideoFrame) -> VideoFrame:
+        return self._packer.reformat(frame, frame.width, frame.height, "rgb24", interpolation=_FLAGS, threads=1)
 
-    def _split_apart(self, frame: VideoFrame) -> VideoFrame:
-        return self._split.reformat(frame, frame.width, frame.height, "gbrp", interpolation=_FLAGS, threads=1)
+    def _to_planar_rgb(self, frame: VideoFrame) -> VideoFrame:
+        return self._splitter.reformat(frame, frame.width, frame.height, "gbrp", interpolation=_FLAGS, threads=1)
 
 
 def plane_view(plane: Any, row_bytes: int) -> Pixels:
@@ -145,13 +147,13 @@ def plane_view(plane: Any, row_bytes: int) -> Pixels:
     flat = np.frombuffer(plane, dtype=np.uint8)
     if not plane.line_size:  # a palette
         return flat.reshape(1, -1)
-    # Rows that lie bottom up in memory have a negative line size; their memory is given from its lowest address.
+    # A negative line size means rows from bottom to top; the buffer begins at the lowest address.
     rows = flat.reshape(plane.height, abs(plane.line_size))[:, :row_bytes]
     return rows[::-1] if plane.line_size < 0 else rows
 
 
-def native_planes(frame: VideoFrame) -> list[bytes]:
-    """Return the planes of a picture as the decoder made them, without padding; tests compare these."""
+def read_native_planes(frame: VideoFrame) -> list[bytes]:
+    """Copy the planes of a picture as the decoder made them, without padding, for tests to compare."""
     return [_without_padding(frame, number) for number in range(len(frame.planes))]
 
 
@@ -160,7 +162,7 @@ def _without_padding(frame: VideoFrame, number: int) -> bytes:
     columns = plane.width
     if len(frame.planes) == 1:
         bits = frame.format.padded_bits_per_pixel
-        # Packed chroma that several columns share is whole for the last of them too.
+        # The last columns have a whole sample of shared packed chroma, even if they are fewer than share one.
         shared = next(count for count in (4, 2, 1) if frame.format.chroma_width(count) == 1)
         columns = -(-columns // shared) * shared
     else:
@@ -170,63 +172,62 @@ def _without_padding(frame: VideoFrame, number: int) -> bytes:
     return plane_view(plane, row_bytes).tobytes()
 
 
-def _unturned(upright: Pixels, stream: StreamFacts) -> Pixels:
-    """View the upright memory as the stored picture lies in it, so that writing the view turns the picture."""
+def _view_as_stored(upright: Pixels, stream: StreamFacts) -> Pixels:
+    """View upright memory in the orientation of the stored picture, so that writing the view turns the picture."""
     view = upright[:, :, ::-1] if stream.mirrored else upright
     return np.rot90(view, -(stream.rotation // 90), axes=(1, 2)) if stream.rotation else view
 
 
-def _stored_box(box: Box, stream: StreamFacts) -> Box:
-    """Turn a crop of the displayed picture into one of the stored picture."""
+def _turn_to_stored_box(box: Box, stream: StreamFacts) -> Box:
+    """Turn a crop of the displayed picture to the stored picture."""
     top, left, rows, columns = box
-    turned = stream.rotation in (90, 270)
-    shown_rows, shown_columns = (stream.width, stream.height) if turned else (stream.height, stream.width)
+    shown_rows, shown_columns = stream.displayed
     if stream.mirrored:
         left = shown_columns - left - columns
     for _ in range(stream.rotation // 90):
-        # One quarter clockwise undoes one counter-clockwise: the row from below becomes the column.
+        # A quarter clockwise undoes a quarter counter-clockwise: rows from the bottom become columns.
         top, left, rows, columns = left, shown_rows - top - rows, columns, rows
         shown_rows, shown_columns = shown_columns, shown_rows
     return top, left, rows, columns
 
 
-def _cuts_between_samples(frame: VideoFrame, box: Box) -> bool:
-    """Whether no sample of any plane lies across the box's upper left edges, and all rows are of one time."""
+def _is_between_samples(frame: VideoFrame, box: Box) -> bool:
+    """Whether no chroma sample lies across the box's upper or left edge; False for interlaced pictures."""
     if frame.interlaced_frame or len(frame.planes) != len(frame.format.components):
         return False
     if not frame.format.is_planar or any(component.bits != 8 for component in frame.format.components):
         return False
-    # By the format: a plane of an odd picture is more than half as large.
-    return not box[0] % (_MANY // frame.format.chroma_height(_MANY)) and not box[1] % (
-        _MANY // frame.format.chroma_width(_MANY)
+    # From the format, because a chroma plane of an odd picture is more than half as large.
+    return not box[0] % (_PROBE_SIDE // frame.format.chroma_height(_PROBE_SIDE)) and not box[1] % (
+        _PROBE_SIDE // frame.format.chroma_width(_PROBE_SIDE)
     )
 
 
-def _leaves_columns(frame: VideoFrame) -> bool:
-    """Whether swscale would leave columns of full-chroma planes unwritten."""
-    return frame.format.name in _SPLIT_APART and 1 <= frame.width % 16 <= 8
+def _has_unwritten_columns(frame: VideoFrame) -> bool:
+    """Whether swscale would leave the last columns of planar RGB unwritten."""
+    return frame.format.name in _DIRECTLY_SPLIT_FORMATS and 1 <= frame.width % 16 <= 8
 
 
-def _splits_alike(frame: VideoFrame) -> bool:
-    """Whether planes come straight in the pixels of rgb24, in a third of the time that taking that apart costs."""
-    if frame.format.name not in _SPLIT_APART or not _IS_PROVEN:
+def _can_split_directly(frame: VideoFrame) -> bool:
+    """Whether conversion to planes gives the pixels of rgb24; it takes a third of the time of splitting rgb24."""
+    if frame.format.name not in _DIRECTLY_SPLIT_FORMATS or not _IS_PROVEN_PROCESSOR:
         return False
-    return not (frame.interlaced_frame or frame.height % 2 or _leaves_columns(frame))
+    return not (frame.interlaced_frame or frame.height % 2 or _has_unwritten_columns(frame))
 
 
-def _is_cut_exactly(frame: VideoFrame, box: Box) -> bool:
-    """Whether swscale gives the pixels of a part that it gives that part within the whole.
+def _can_crop_exactly(frame: VideoFrame, box: Box) -> bool:
+    """Whether swscale converts the cropped picture to the same pixels as that part of the whole picture.
 
-    It has converters of its own for some formats, which it takes only for an even number of rows, and which read
-    chroma in pairs: what is not known to be alike is converted whole.
+    For some formats, swscale uses other converters for an even number of rows, which read chroma in pairs. Formats and
+    boxes that are not verified are converted whole.
     """
     if box == (0, 0, frame.height, frame.width):
         return False
     even = not any((frame.height | number) % 2 for number in box)
-    return even and frame.format.name in _CUT_EXACTLY and _cuts_between_samples(frame, box)
+    return even and frame.format.name in _EXACTLY_CROPPED_FORMATS and _is_between_samples(frame, box)
 
 
-def _cut(frame: VideoFrame, box: Box) -> VideoFrame:
+def _crop_planes(frame: VideoFrame, box: Box) -> VideoFrame:
     top, left, rows, columns = box
     part = VideoFrame(columns, rows, frame.format.name)
     for source, target in zip(frame.planes, part.planes, strict=True):

@@ -1,14 +1,11 @@
-"""The Decoder protocol: decode frames of one source, for one clip or many, into the caller's memory.
-
-Methods that a decoder may have besides ``decode``.
-"""
+"""Decoder: the interface of a backend. BaseDecoder: the same with defaults for the optional methods."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self, cast, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -50,10 +47,10 @@ class ClipSlot:
     accepts_damaged: bool = False
 
     def __post_init__(self) -> None:
-        # By each argument: a slot is often made by hand, for a decoder of one's own.
-        given = self.indices
-        if not isinstance(given, np.ndarray) or given.ndim != 1 or given.dtype.kind not in "iu":
-            raise expected("indices", "a NumPy array of integers of shape (T,)", given)
+        # Users make slots by hand, for a decoder of their own.
+        indices = self.indices
+        if not isinstance(indices, np.ndarray) or indices.ndim != 1 or indices.dtype.kind not in "iu":
+            raise expected("indices", "a NumPy array of integers of shape (T,)", indices)
         if not isinstance(self.output, OutputSpec):
             raise expected("output", "an ff.OutputSpec(...)", self.output)
         if not isinstance(self.out, np.ndarray):
@@ -77,7 +74,7 @@ class DecodeCounts:
         bytes_read: Bytes of packets read.
         opens: Containers opened.
         contexts_made: Decoder contexts set up.
-        runs: How often decoding started at a new place.
+        runs: How often decoding started at another packet.
         frames_cached: Delivered frames that a cache had.
         frames_stored: Frames that were stored in a cache.
     """
@@ -149,8 +146,29 @@ class Decoder(Protocol):
         ...
 
 
-class FrameStream(Protocol):
-    """A decoder that also gives its pictures before their conversion to RGB."""
+class BaseDecoder:
+    """A decoder with defaults for all that is optional: it has nothing besides ``decode``.
+
+    A subclass has an optional method if it overrides it.
+    """
+
+    name: str
+
+    def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
+        """Decode the clips of one source; see ``Decoder.decode``."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Release decoder contexts and files; by default there are none."""
+
+    def pictures(
+        self, source: MediaSource, index: FrameIndex, stretch: Sequence[int], output: OutputSpec
+    ) -> Iterator[tuple[int, Pixels]]:
+        """Yield (ordinal, pixels) of consecutive frames, each in new memory; leave out frames that cannot be decoded.
+
+        Optional: with it, reading one frame after the other costs one decoded frame each.
+        """
+        raise NotImplementedError
 
     def frames(
         self,
@@ -159,26 +177,81 @@ class FrameStream(Protocol):
         ordinals: npt.ArrayLike | range,
         counts: DecodeCounts | None = None,
     ) -> Iterator[tuple[int, Any]]:
-        """Yield (ordinal, picture) of some frames, each once; frames that cannot be decoded are left out.
+        """Yield (ordinal, picture) of some frames before conversion to RGB; leave out frames that cannot be decoded.
 
-        A picture is a PyAV ``VideoFrame``; it is valid until the next one is requested.
+        Each frame comes once. A picture is a PyAV ``VideoFrame``; it is valid until the next one is requested.
+        Optional: with it, a cache can store planes.
         """
-        ...
+        raise NotImplementedError
+
+    def gives_pictures(self, index: FrameIndex) -> bool:
+        """Whether ``pictures`` can be called for a source of this kind."""
+        return type(self).pictures is not BaseDecoder.pictures
+
+    def gives_frames(self, index: FrameIndex) -> bool:
+        """Whether ``frames`` can be called for a source of this kind."""
+        return type(self).frames is not BaseDecoder.frames
+
+    def recipe(self, index: FrameIndex) -> str:
+        """Name all that decides the pixels besides the source: the decoder, its libraries and their versions."""
+        return _name_class(self)
+
+
+class _AdaptedDecoder(BaseDecoder):
+    """A decoder of another package, which may have any of the optional methods without being a BaseDecoder."""
+
+    def __init__(self, decoder: Any) -> None:
+        self.name = decoder.name
+        self._inner = decoder
+
+    def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
+        report: DecodeReport = self._inner.decode(source, index, slots)
+        return report
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def pictures(
+        self, source: MediaSource, index: FrameIndex, stretch: Sequence[int], output: OutputSpec
+    ) -> Iterator[tuple[int, Pixels]]:
+        return cast("Iterator[tuple[int, Pixels]]", self._inner.pictures(source, index, stretch, output))
+
+    def frames(
+        self,
+        source: MediaSource,
+        index: FrameIndex,
+        ordinals: npt.ArrayLike | range,
+        counts: DecodeCounts | None = None,
+    ) -> Iterator[tuple[int, Any]]:
+        return cast("Iterator[tuple[int, Any]]", self._inner.frames(source, index, ordinals, counts))
+
+    def gives_pictures(self, index: FrameIndex) -> bool:
+        return hasattr(self._inner, "pictures")
+
+    def gives_frames(self, index: FrameIndex) -> bool:
+        if hasattr(self._inner, "gives_frames"):  # a wrapper, such as a cache, whose inner decoder decides it
+            return bool(self._inner.gives_frames(index))
+        return hasattr(self._inner, "frames")
+
+    def recipe(self, index: FrameIndex) -> str:
+        return str(self._inner.recipe(index)) if hasattr(self._inner, "recipe") else _name_class(self._inner)
+
+
+def adapt_decoder(decoder: Decoder) -> BaseDecoder:
+    """Give any decoder the optional methods; a BaseDecoder is returned itself."""
+    return decoder if isinstance(decoder, BaseDecoder) else _AdaptedDecoder(decoder)
 
 
 def gives_frames(decoder: Decoder, index: FrameIndex) -> bool:
-    """Whether a decoder has the methods of ``FrameStream`` for a source of this kind."""
-    asked = getattr(decoder, "gives_frames", None)
-    return bool(asked(index)) if asked is not None else hasattr(decoder, "frames")
+    """Whether a decoder gives pictures before their conversion to RGB, of a source of this kind."""
+    return adapt_decoder(decoder).gives_frames(index)
 
 
 def recipe_of(decoder: Decoder, index: FrameIndex) -> str:
-    """Name what decides a decoder's pixels besides the source: the decoder, its libraries and their versions.
+    """Name all that decides a decoder's pixels besides the source; see ``BaseDecoder.recipe``."""
+    return adapt_decoder(decoder).recipe(index)
 
-    This is the text of the decoder's method ``recipe(index) -> str``; without that method, its name and class.
-    """
-    tell = getattr(decoder, "recipe", None)
-    if tell is not None:
-        return str(tell(index))
+
+def _name_class(decoder: Decoder) -> str:
     kind = type(decoder)
     return f"{decoder.name}, {kind.__module__}.{kind.__qualname__}"

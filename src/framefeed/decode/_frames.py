@@ -1,7 +1,4 @@
-"""Frame and FrameBatch: decoded pixels with their times.
-
-VideoMetadata: facts of a stream, under the names that TorchCodec has, and more.
-"""
+"""Frame and FrameBatch: decoded pixels with their times. VideoMetadata: facts of a stream, named as in TorchCodec."""
 
 from __future__ import annotations
 
@@ -77,9 +74,9 @@ class FrameBatch:
 
     def __post_init__(self) -> None:
         if not _is_array(self.data) or self.data.ndim < 3:
-            found = f"shape {tuple(self.data.shape)}" if _is_array(self.data) else shown(self.data)
+            given = f"shape {tuple(self.data.shape)}" if _is_array(self.data) else shown(self.data)
             raise UsageError(
-                f"data: expected an array or a tensor of pixels, [N, C, H, W] or [N, H, W, C], got {found}"
+                f"data: expected an array or a tensor of pixels, [N, C, H, W] or [N, H, W, C], got {given}"
             )
         lead = tuple(self.data.shape[: self.data.ndim - 3])
         for name in ("pts_seconds", "duration_seconds", "indices"):
@@ -101,7 +98,7 @@ class FrameBatch:
 
     def __getitem__(self, key: Any) -> FrameBatch:
         try:
-            columns = [_column(column[key]) for column in (self.pts_seconds, self.duration_seconds, self.indices)]
+            columns = [_to_column(column[key]) for column in (self.pts_seconds, self.duration_seconds, self.indices)]
             return FrameBatch(self.data[key], *columns)
         except (IndexError, TypeError, ValueError) as error:
             kind = OutOfRange if isinstance(error, IndexError) else WrongType
@@ -114,11 +111,11 @@ class FrameBatch:
     def __iter__(self) -> Iterator[Any]:
         """Yield batches of one frame each; ``data, pts_seconds, duration_seconds = batch`` gives the three columns.
 
-        Python calls this method for a loop and for unpacking. The bytecode of the caller says which of the two it is
+        Python calls this method for a loop and for unpacking; the bytecode of the caller distinguishes them
         (design/0002-unpacking-a-batch.md).
         """
         caller = inspect.currentframe()
-        if caller is not None and _unpacks_three(caller.f_back):
+        if caller is not None and _is_unpacking_three(caller.f_back):
             return iter((self.data, self.pts_seconds, self.duration_seconds))
         return (self[i] for i in range(len(self)))
 
@@ -129,7 +126,7 @@ class FrameBatch:
 _UNPACK_SEQUENCE = dis.opmap["UNPACK_SEQUENCE"]
 
 
-def _unpacks_three(caller: FrameType | None) -> bool:
+def _is_unpacking_three(caller: FrameType | None) -> bool:
     if caller is None or caller.f_lasti < 0:
         return False
     code = caller.f_code.co_code
@@ -141,7 +138,7 @@ def _is_array(value: object) -> bool:
     return not isinstance(value, type) and hasattr(value, "ndim") and hasattr(value, "shape")
 
 
-def _column(value: Any) -> Any:
+def _to_column(value: Any) -> Any:
     return np.asarray(value) if np.isscalar(value) else value
 
 
@@ -214,7 +211,7 @@ class VideoMetadata:
     end_stream_seconds_from_content: float | None
 
 
-def describe(index: FrameIndex, details: StreamDetails) -> VideoMetadata:
+def make_metadata(index: FrameIndex, details: StreamDetails) -> VideoMetadata:
     """Join the claims of the header and the facts found by indexing."""
     timed = index.has_timestamps
     begin = float(int(index.pts[0]) * index.time_base) if timed else None

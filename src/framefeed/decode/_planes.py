@@ -1,10 +1,7 @@
-"""PlaneLayout: pixel format, size and colour properties of a decoded picture, as values and as text.
+"""PlaneLayout: properties of a decoded picture. Copy a picture to flat bytes, and rebuild it from them.
 
-From the decoder's picture to a flat run of bytes, and back.
-
-Find the location of a picture's chroma samples, which PyAV does not give.
-
-libav's decoder of raw video: it makes a picture of bytes where they lie, with the properties that it is told.
+PyAV does not give the location of chroma samples, so it is measured. Pictures are rebuilt by libav's decoder of raw
+video, which does not copy the bytes.
 """
 
 from __future__ import annotations
@@ -30,22 +27,28 @@ from framefeed.errors import UsageError
 from framefeed.media import DEFAULT_LIMITS, FOREIGN
 from framefeed.plan import OutputSpec
 
+# Pixel format of an output uint8 [3, H, W], red, green, blue. libav has no such format: its gbrp has another order.
 RGB_PLANAR = "rgbp"
-"""Pixel format of an output uint8 [3, H, W], red, green, blue: no format of libav, whose gbrp has another order."""
-
+# libav's names by AVChromaLocation, which is ITU-T H.273's ChromaLocType plus one.
 CHROMA_LOCATIONS = ("unspecified", "left", "center", "topleft", "top", "bottomleft", "bottom")
-"""libav's names by AVChromaLocation, which are ITU-T H.273's ChromaLocType plus one."""
 
-_RANGES = 3
+_NUM_RANGES = 3
+# Pixel formats that swscale is known to convert: it refuses some others, and crashes on a few.
 _FORMATS = re.compile(
     r"(yuv[aj]?4\d\dp|gbra?p|gray)(9|10|12|14|16)?(le|be)?|nv(12|16|21|24|42)|p[024]1[026](le|be)|ya(8|16(le|be))|"
     r"rgb24|bgr24|rgba|bgra|argb|abgr|0rgb|rgb0|bgr0|0bgr|(rgb|bgr)48(le|be)|(rgba|bgra)64(le|be)|pal8|mono[wb]|"
     r"y[uv]y[uv]422|uyvy422"
 )
-"""Pixel formats of libav that are known to be converted: of others swscale refuses some, and does not survive a few."""
+# Matrix codes of ITU-T H.273 that swscale converts from.
 _MATRICES = frozenset({0, 1, 2, 4, 5, 6, 7, 9})
-"""Codes of ITU-T H.273 that swscale converts from."""
-_SCAN = {"p": False, "i": True}
+_IS_INTERLACED = {"p": False, "i": True}
+_MAX_CONTEXTS = 8
+_ALIGNMENT = 64
+# swscale reads these formats without a copy if rows are multiples of the alignment and memory begins at one: it then
+# touches no byte beyond them (tests/decode/guarded.py). Others are copied to memory with room after each row.
+_READ_IN_PLACE = frozenset(
+    {"yuv420p", "yuvj420p", "yuv422p", "yuvj422p", "yuv444p", "yuvj444p", "yuv420p10le", "gray", "gbrp", "rgb24"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +78,18 @@ class PlaneLayout:
     chroma_location: int = 0
 
     def __post_init__(self) -> None:
-        _check_size(self.width, self.height)
-        if not geometry(self.pixel_format, self.width, self.height):
-            raise expected("pixel_format", "an FFmpeg pixel format that is stored in memory", self.pixel_format)
-        if not (0 <= self.color_space < 256 and 0 <= self.color_range < _RANGES):
+        limits = DEFAULT_LIMITS
+        is_inside = 0 < self.width <= limits.max_side and 0 < self.height <= limits.max_side
+        if not is_inside or self.width * self.height > limits.max_pixels:
             raise UsageError(
-                f"expected color_space 0 to 255 and color_range 0 to {_RANGES - 1}, got {self.color_space} and "
+                f"expected a picture with sides of 1 to {limits.max_side} and at most {limits.max_pixels} pixels, got "
+                f"{self.width}x{self.height}"
+            )
+        if not measure_planes(self.pixel_format, self.width, self.height):
+            raise expected("pixel_format", "an FFmpeg pixel format that is stored in memory", self.pixel_format)
+        if not (0 <= self.color_space < 256 and 0 <= self.color_range < _NUM_RANGES):
+            raise UsageError(
+                f"expected color_space 0 to 255 and color_range 0 to {_NUM_RANGES - 1}, got {self.color_space} and "
                 f"{self.color_range}"
             )
         if not 0 <= self.chroma_location < len(CHROMA_LOCATIONS):
@@ -89,7 +98,7 @@ class PlaneLayout:
     @property
     def planes(self) -> tuple[tuple[int, int], ...]:
         """(rows, bytes of a row) of each plane, in order."""
-        return geometry(self.pixel_format, self.width, self.height)
+        return measure_planes(self.pixel_format, self.width, self.height)
 
     @property
     def nbytes(self) -> int:
@@ -105,8 +114,8 @@ class PlaneLayout:
     def is_settled(self) -> bool:
         """Whether conversion reads only samples of the planes, so that equal planes give equal pixels.
 
-        It is False for two kinds: of some interlaced pictures swscale reads one row of chroma too many in the lower
-        field, and of a Bayer pattern with an odd number of rows or columns it reads beyond the last sample.
+        It is False for two kinds of pictures: in the lower field of some interlaced pictures swscale reads one row of
+        chroma too many, and in a Bayer pattern with an odd number of rows or columns it reads beyond the last sample.
         """
         return _is_settled(self.pixel_format, self.width, self.height, self.interlaced)
 
@@ -124,29 +133,20 @@ class PlaneLayout:
         Raises:
             UsageError: The text is not a layout, its pixel format is unknown, or its picture exceeds the limits.
         """
-        return _parsed(text)
+        return _parse(text)
 
 
 def output_layout(output: OutputSpec, height: int, width: int) -> PlaneLayout:
-    """Give the layout of an output picture, for a source that is displayed at height x width."""
+    """Make the layout of an output picture, for a source that is displayed at height x width."""
     planar = output.dimension_order == "NCHW"
     shape = output.shape(height, width)
     rows, columns = shape[1:] if planar else shape[:2]
     return PlaneLayout(RGB_PLANAR if planar else "rgb24", columns, rows)
 
 
-def _check_size(width: int, height: int) -> None:
-    limits = DEFAULT_LIMITS
-    if not (0 < width <= limits.max_side and 0 < height <= limits.max_side) or width * height > limits.max_pixels:
-        raise UsageError(
-            f"expected a picture with sides of 1 to {limits.max_side} and at most {limits.max_pixels} pixels, got "
-            f"{width}x{height}"
-        )
-
-
 @lru_cache(maxsize=1024)
-def geometry(pixel_format: str, width: int, height: int) -> tuple[tuple[int, int], ...]:
-    """Give (rows, bytes of a row) of each plane; empty for an unknown format, or one that is not stored in memory."""
+def measure_planes(pixel_format: str, width: int, height: int) -> tuple[tuple[int, int], ...]:
+    """List (rows, bytes of a row) of each plane; empty if the format is unknown or is not stored in memory."""
     if pixel_format == RGB_PLANAR:
         return ((height, width),) * 3
     try:
@@ -160,15 +160,15 @@ def geometry(pixel_format: str, width: int, height: int) -> tuple[tuple[int, int
     parts = form.components
     planes = []
     for number in range(max((part.plane for part in parts), default=-1) + 1):
-        of_plane = [part for part in parts if part.plane == number]
-        columns = of_plane[0].width
-        bits = sum(-(-part.bits // 8) * 8 for part in of_plane)
+        components = [part for part in parts if part.plane == number]
+        columns = components[0].width
+        bits = sum(-(-part.bits // 8) * 8 for part in components)
         if all(part.plane == 0 for part in parts):
             bits = form.padded_bits_per_pixel
-            # Packed chroma that several columns share is whole for the last of them too.
+            # The last columns have a whole sample of shared packed chroma, even if they are fewer than share one.
             shared = next(count for count in (4, 2, 1) if form.chroma_width(count) == 1)
             columns = -(-columns // shared) * shared
-        planes.append((of_plane[0].height, -(-columns * bits // 8)))
+        planes.append((components[0].height, -(-columns * bits // 8)))
     return tuple(planes)
 
 
@@ -183,12 +183,18 @@ def _is_settled(pixel_format: str, width: int, height: int, interlaced: bool) ->
 
 
 @lru_cache(maxsize=1024)
-def _parsed(text: str) -> PlaneLayout:
+def _parse(text: str) -> PlaneLayout:
     try:
         pixel_format, size, color_space, color_range, scan, location = text.split(" ")
         width, height = size.split("x")
         layout = PlaneLayout(
-            pixel_format, int(width), int(height), int(color_space), int(color_range), _SCAN[scan], int(location)
+            pixel_format,
+            int(width),
+            int(height),
+            int(color_space),
+            int(color_range),
+            _IS_INTERLACED[scan],
+            int(location),
         )
     except (ValueError, KeyError) as error:
         raise UsageError(f"expected the text of a PlaneLayout, got {text[:80]!r}: {error}") from error
@@ -197,8 +203,8 @@ def _parsed(text: str) -> PlaneLayout:
     return layout
 
 
-def raw_video(layout: PlaneLayout) -> VideoCodecContext:
-    """Make a decoder whose every packet is the planes of one picture, in the order of the layout."""
+def make_raw_video_decoder(layout: PlaneLayout) -> VideoCodecContext:
+    """Make a decoder of packets that are the planes of one picture each, in the order of the layout."""
     context = CodecContext.create("rawvideo", "r")
     assert isinstance(context, VideoCodecContext)
     context.width, context.height, context.pix_fmt = layout.width, layout.height, layout.pixel_format
@@ -213,58 +219,57 @@ def raw_video(layout: PlaneLayout) -> VideoCodecContext:
     return context
 
 
-class LocationProbe:
-    """Find the location of chroma samples by a conversion with swscale. Each thread needs its own probe.
+class ChromaLocationProbe:
+    """Measures the location of chroma samples by a conversion with swscale. Each thread needs its own probe.
 
     A resized copy of the picture has the same chroma location. Its samples are replaced by a pattern that swscale
     converts to different colours for each location. Locations with the same colours count as one.
     """
 
-    _SIZES = (16, 20)
+    _SIDES = (16, 20)
 
     def __init__(self) -> None:
-        self._shrink = VideoReformatter()
-        self._read = VideoReformatter()
-        self._known: dict[tuple[int, bool, bytes], int] = {}
+        self._shrinker = VideoReformatter()
+        self._converter = VideoReformatter()
+        self._locations: dict[tuple[int, bool, bytes], int] = {}
 
     def find(self, frame: VideoFrame) -> int:
-        """Give the index into ``CHROMA_LOCATIONS``; 0 if the location makes no difference.
+        """Find the index into ``CHROMA_LOCATIONS``; 0 if the location makes no difference.
 
         Raises:
             UsageError: The location is none of ``CHROMA_LOCATIONS``.
         """
         if not _is_subsampled(frame.format.name):
             return 0
-        # A picture of the very size and format would be given back itself, and be overwritten.
-        side = self._SIZES[frame.width == self._SIZES[0]]
+        # A picture that has this size and format already would not be copied, but overwritten.
+        side = self._SIDES[frame.width == self._SIDES[0]]
         try:
-            small = self._shrink.reformat(frame, side, side, "yuv420p", 1, 1, Interpolation.POINT, 1, 1, threads=1)
+            small = self._shrinker.reformat(frame, side, side, "yuv420p", 1, 1, Interpolation.POINT, 1, 1, threads=1)
         except FOREIGN:
-            return 0  # swscale does not read this format: there will be no conversion either
-        reading = self._reading(small)
-        key = (side, small.interlaced_frame, reading)
-        if key not in self._known:
-            self._known.update(self._readings(side, small.interlaced_frame))
+            return 0  # swscale does not convert this format, so the location makes no difference
+        key = (side, small.interlaced_frame, self._convert_pattern(small))
+        if key not in self._locations:
+            self._locations.update(self._measure_locations(side, small.interlaced_frame))
         try:
-            return self._known[key]
+            return self._locations[key]
         except KeyError:
             raise UsageError(f"the chroma samples of {frame} have a location that FFmpeg does not name") from None
 
-    def _readings(self, side: int, interlaced: bool) -> dict[tuple[int, bool, bytes], int]:
-        found: dict[tuple[int, bool, bytes], int] = {}
+    def _measure_locations(self, side: int, interlaced: bool) -> dict[tuple[int, bool, bytes], int]:
+        locations: dict[tuple[int, bool, bytes], int] = {}
         for location in range(len(CHROMA_LOCATIONS)):
             layout = PlaneLayout("yuv420p", side, side, interlaced=interlaced, chroma_location=location)
-            (frame,) = raw_video(layout).decode(Packet(layout.nbytes))
+            (frame,) = make_raw_video_decoder(layout).decode(Packet(layout.nbytes))
             frame.make_writable()
-            found.setdefault((side, interlaced, self._reading(frame)), location)
-        return found
+            locations.setdefault((side, interlaced, self._convert_pattern(frame)), location)
+        return locations
 
-    def _reading(self, frame: VideoFrame) -> bytes:
+    def _convert_pattern(self, frame: VideoFrame) -> bytes:
         for number, plane in enumerate(frame.planes):
             view = plane_view(plane, plane.width)
-            view[:] = _pattern(*view.shape) if number else 128
+            view[:] = _make_pattern(*view.shape) if number else 128
         half = frame.width // 2
-        colours = self._read.reformat(frame, half, half, "gbrp", 1, 1, Interpolation.BILINEAR, 1, 1, threads=1)
+        colours = self._converter.reformat(frame, half, half, "gbrp", 1, 1, Interpolation.BILINEAR, 1, 1, threads=1)
         return b"".join(plane_view(plane, colours.width).tobytes() for plane in colours.planes)
 
 
@@ -275,20 +280,11 @@ def _is_subsampled(pixel_format: str) -> bool:
 
 
 @lru_cache(maxsize=8)
-def _pattern(height: int, width: int) -> Pixels:
+def _make_pattern(height: int, width: int) -> Pixels:
     """Steps of both directions, uint8 [height, width]."""
     rows, columns = np.mgrid[:height, :width]
     pattern: Pixels = (16 + (rows * 37 + columns * 91) % 220).astype(np.uint8)
     return pattern
-
-
-_MAX_CONTEXTS = 8
-_ALIGNMENT = 64
-_READ_IN_PLACE = frozenset(
-    {"yuv420p", "yuvj420p", "yuv422p", "yuvj422p", "yuv444p", "yuvj444p", "yuv420p10le", "gray", "gbrp", "rgb24"}
-)
-"""Formats that swscale reads where they lie, if rows are whole multiples of the alignment and memory begins at one: it
-then touches no byte beyond them (tests/decode/guarded.py). Others are copied into memory with room behind each row."""
 
 
 def layout_of(frame: VideoFrame) -> PlaneLayout:
@@ -304,7 +300,7 @@ def layout_of(frame: VideoFrame) -> PlaneLayout:
         color_space=int(frame.colorspace),
         color_range=int(frame.color_range),
         interlaced=frame.interlaced_frame,
-        chroma_location=_tools.location.find(frame),
+        chroma_location=_local.chroma_location.find(frame),
     )
 
 
@@ -313,12 +309,12 @@ def copy_planes(frame: VideoFrame, out: Pixels) -> None:
 
     Args:
         frame: The picture.
-        out: uint8 [nbytes] of its layout, contiguous; wholly overwritten.
+        out: uint8 [nbytes] of its layout, contiguous; all of it is overwritten.
 
     Raises:
         UsageError: ``out`` is of another size.
     """
-    planes = geometry(frame.format.name, frame.width, frame.height)
+    planes = measure_planes(frame.format.name, frame.width, frame.height)
     _check_bytes(out, sum(rows * row_bytes for rows, row_bytes in planes))
     start = 0
     for (rows, row_bytes), plane in zip(planes, frame.planes, strict=True):
@@ -326,7 +322,7 @@ def copy_planes(frame: VideoFrame, out: Pixels) -> None:
         view = plane_view(plane, row_bytes)
         target = out[start:stop].reshape(rows, row_bytes)
         target[:, : view.shape[1]] = view
-        # Packed chroma that the last columns share: a decoder may not have a whole sample for them.
+        # The last sample of shared packed chroma may be cut off in the decoder's picture.
         target[:, view.shape[1] :] = 0
         start = stop
 
@@ -335,19 +331,19 @@ def picture_of(layout: PlaneLayout, data: Pixels) -> VideoFrame:
     """Rebuild the decoder's picture.
 
     Args:
-        layout: Of the planes.
-        data: uint8 [nbytes], contiguous. The picture may be a view of it: it stays as it is until the picture is gone.
+        layout: Layout of the planes.
+        data: uint8 [nbytes], contiguous. The picture may be a view of it: do not change it while the picture is used.
 
     Raises:
-        UsageError: ``data`` is of another size, or the layout is of an output that no decoder gave.
+        UsageError: ``data`` is of another size, or the layout is that of an output.
     """
     _check_bytes(data, layout.nbytes)
     if layout.pixel_format == RGB_PLANAR:
         raise UsageError(f"layout: expected the layout of a decoded picture, got that of output pixels, {layout.text}")
-    packet = Packet(cast("bytes", data))  # any buffer will do; the stub names bytes only
-    (frame,) = _tools.wrapper(layout).decode(packet)
+    packet = Packet(cast("bytes", data))  # PyAV takes any buffer; its stub names bytes only
+    (frame,) = _local.get_decoder(layout).decode(packet)
     if not _is_read_in_place(layout, data):
-        # Copies, for the packet holds the memory too.
+        # This copies, because the packet holds the memory too.
         frame.make_writable()
     return frame
 
@@ -363,20 +359,20 @@ def _check_bytes(data: Pixels, nbytes: int) -> None:
         raise UsageError(f"expected contiguous uint8 [{nbytes}] for the planes, got {data.dtype} {list(data.shape)}")
 
 
-class _Tools(threading.local):
-    """What one thread keeps."""
+class _ThreadState(threading.local):
+    """State of one thread."""
 
     def __init__(self) -> None:
-        self.location = LocationProbe()
-        self._wrappers: OrderedDict[PlaneLayout, VideoCodecContext] = OrderedDict()
+        self.chroma_location = ChromaLocationProbe()
+        self._decoders: OrderedDict[PlaneLayout, VideoCodecContext] = OrderedDict()
 
-    def wrapper(self, layout: PlaneLayout) -> VideoCodecContext:
-        """A decoder of raw video."""
-        context = self._wrappers.pop(layout, None) or raw_video(layout)
-        self._wrappers[layout] = context
-        if len(self._wrappers) > _MAX_CONTEXTS:
-            self._wrappers.popitem(last=False)
+    def get_decoder(self, layout: PlaneLayout) -> VideoCodecContext:
+        """Get a decoder of raw video; the ones used last are kept."""
+        context = self._decoders.pop(layout, None) or make_raw_video_decoder(layout)
+        self._decoders[layout] = context
+        if len(self._decoders) > _MAX_CONTEXTS:
+            self._decoders.popitem(last=False)
         return context
 
 
-_tools = _Tools()
+_local = _ThreadState()

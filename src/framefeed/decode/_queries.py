@@ -1,4 +1,4 @@
-"""Check the frame numbers, times and ranges that a VideoDecoder is called with, and turn them into ordinals; pure."""
+"""Check the frame numbers, times and ranges given to a VideoDecoder, and turn them into ordinals; pure."""
 
 from __future__ import annotations
 
@@ -16,15 +16,13 @@ from framefeed._checks import expected, shown
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import NONE, ExactTimes, FrameIndex, as_ticks, pick_frames
 
-_MOST_RESAMPLED = 1_000_000
-"""Frames that one call with ``fps`` may ask for: far more than fit into memory."""
-
-
+# Frames of one call with ``fps``: far more than fit into memory.
+_MAX_RESAMPLED = 1_000_000
 _TIMES = "a flat list of numbers of seconds, such as [0.5, 1.25]"
 
 
 class NoSuchFrame(FrameNotFound, RuntimeError):
-    """There is no such frame; TorchCodec raises RuntimeError here: for one of several times, or beyond 64 bits."""
+    """There is no such frame, at one of several times or beyond 64 bits; TorchCodec raises RuntimeError here."""
 
 
 class WrongKind(UsageError, TypeError, RuntimeError):
@@ -35,7 +33,7 @@ class RefusedValue(UsageError, RuntimeError):
     """A value is out of range; TorchCodec raises RuntimeError here."""
 
 
-def ordinal(index: FrameIndex, number: Any, name: str) -> int:
+def check_ordinal(index: FrameIndex, number: Any, name: str) -> int:
     """Check one frame number; a negative one counts from the end.
 
     Raises:
@@ -43,40 +41,38 @@ def ordinal(index: FrameIndex, number: Any, name: str) -> int:
         WrongKind: It is not an integer.
     """
     try:
-        asked = operator.index(number)
+        given = operator.index(number)
     except TypeError as error:
         raise WrongKind(f"index: expected an integer, got {shown(number)}") from error
-    if not -len(index) <= asked < len(index):
-        kind = FrameNotFound if -(2**63) <= asked < 2**63 else NoSuchFrame
-        raise kind(_no_such_frame(name, asked, len(index)), source=name)
-    return asked % len(index)
+    count = len(index)
+    if not -count <= given < count:
+        kind = FrameNotFound if -(2**63) <= given < 2**63 else NoSuchFrame
+        raise kind(
+            f"{name}: there is no frame {given} in {count} frame{'' if count == 1 else 's'}: expected {-count} to "
+            f"{count - 1} (negative numbers count from the end)",
+            source=name,
+        )
+    return given % count
 
 
-def _no_such_frame(name: str, asked: int, count: int) -> str:
-    frames = f"{count} frame{'' if count == 1 else 's'}"
-    expected_range = f"expected {-count} to {count - 1} (negative numbers count from the end)"
-    return f"{name}: there is no frame {asked} in {frames}: {expected_range}"
-
-
-def ordinals(index: FrameIndex, numbers: Any, name: str) -> IntArray:
-    """Check several frame numbers, int64 [T]; see ``ordinal``."""
+def check_ordinals(index: FrameIndex, numbers: Any, name: str) -> IntArray:
+    """Check several frame numbers, int64 [T]; see ``check_ordinal``."""
     try:
         given = np.asarray(numbers)
     except ValueError as error:  # lists of unequal lengths
-        raise WrongKind(_no_integers(numbers)) from error
+        raise _make_indices_error(numbers) from error
     if given.ndim != 1:
-        raise WrongKind(_no_integers(numbers))
+        raise _make_indices_error(numbers)
     if given.size and not np.issubdtype(given.dtype, np.integer):
-        # NumPy makes text of a list of numbers and text: the list itself says which item is wrong.
-        raise WrongKind(_no_integers(numbers, numbers if isinstance(numbers, (list, tuple)) else given.tolist()))
-    return np.array([ordinal(index, number, name) for number in given.tolist()], dtype=np.int64)
+        # NumPy turns a list of numbers and text into text: only the list itself shows the wrong item.
+        raise _make_indices_error(numbers, numbers if isinstance(numbers, (list, tuple)) else given.tolist())
+    return np.array([check_ordinal(index, number, name) for number in given.tolist()], dtype=np.int64)
 
 
-def _no_integers(numbers: Any, items: Iterable[Any] = ()) -> str:
-    """Say that frame numbers are not a flat list of integers; name the first item that is no integer."""
+def _make_indices_error(numbers: Any, items: Iterable[Any] = ()) -> WrongKind:
     wrong = [item for item in items if not isinstance(item, (int, np.integer)) or isinstance(item, bool)]
-    found = f"a list that contains {shown(wrong[0])}" if wrong else shown(numbers)
-    return f"indices: expected a flat list of integers, got {found}"
+    given = f"a list that contains {shown(wrong[0])}" if wrong else shown(numbers)
+    return WrongKind(f"indices: expected a flat list of integers, got {given}")
 
 
 def frame_range(key: slice, count: int) -> range:
@@ -89,16 +85,11 @@ def frame_range(key: slice, count: int) -> range:
     try:
         return range(*key.indices(count))
     except TypeError as error:
-        raise WrongKind(_no_slice(key)) from error
+        parts = {"start": key.start, "stop": key.stop, "step": key.step}
+        name = next(name for name, value in parts.items() if value is not None and not _is_integer(value))
+        raise WrongKind(f"{name}: expected an integer, got {shown(parts[name])}") from error
     except ValueError as error:
         raise expected("step", "an integer other than 0", key.step) from error
-
-
-def _no_slice(key: slice) -> str:
-    """Name the first end of a slice, or its step, that is no integer."""
-    ends = {"start": key.start, "stop": key.stop, "step": key.step}
-    name = next(name for name, value in ends.items() if value is not None and not _is_integer(value))
-    return f"{name}: expected an integer, got {shown(ends[name])}"
 
 
 def _is_integer(value: Any) -> bool:
@@ -125,7 +116,7 @@ def as_number(value: Any, name: str) -> float:
         raise WrongKind(f"{name}: expected a number, got {shown(value)}") from error
 
 
-def played_once(index: FrameIndex, seconds: Any, name: str) -> int:
+def find_frame_at(index: FrameIndex, seconds: Any, name: str) -> int:
     """Find the frame played at one time.
 
     Raises:
@@ -136,14 +127,14 @@ def played_once(index: FrameIndex, seconds: Any, name: str) -> int:
     time = as_number(seconds, "seconds")
     require_times(index, name)
     if not math.isfinite(time):
-        raise FrameNotFound(_not_finite(time, name), source=name)
+        raise FrameNotFound(_describe_not_finite(time, name), source=name)
     try:
         return index.index_at(time)
     except FrameNotFound as error:
         raise FrameNotFound(f"{name}: {error}", source=name) from error
 
 
-def _not_finite(time: float, name: str) -> str:
+def _describe_not_finite(time: float, name: str) -> str:
     return f"{name}: no frame is shown at {time} seconds: seconds must be finite"
 
 
@@ -159,7 +150,7 @@ def require_times(index: FrameIndex, name: str) -> None:
         raise TimeUnavailable(f"{name}: {error}", source=name) from error
 
 
-def played_at(index: FrameIndex, seconds: Sequence[float] | npt.ArrayLike, name: str) -> IntArray:
+def find_frames_at(index: FrameIndex, seconds: Sequence[float] | npt.ArrayLike, name: str) -> IntArray:
     """Find the frames played at several times.
 
     Raises:
@@ -167,9 +158,17 @@ def played_at(index: FrameIndex, seconds: Sequence[float] | npt.ArrayLike, name:
         TimeUnavailable: The stream has no usable timestamps.
         UsageError: ``seconds`` is not a flat list of numbers.
     """
-    times = _as_times(seconds)
+    try:
+        given = np.asarray(seconds)
+        if given.dtype == np.object_ and given.ndim:  # fractions and decimals, for which NumPy has no type
+            given = np.array([float(time) for time in given.tolist()], dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise expected("seconds", _TIMES, seconds) from error
+    if given.ndim != 1 or given.dtype.kind not in "biuf":
+        raise expected("seconds", _TIMES, seconds)
+    times = given.astype(np.float64)
     if not np.isfinite(times).all():
-        raise NoSuchFrame(_not_finite(times[~np.isfinite(times)][0], name), source=name)
+        raise NoSuchFrame(_describe_not_finite(times[~np.isfinite(times)][0], name), source=name)
     if not len(times):
         return np.empty(0, dtype=np.int64)
     require_times(index, name)
@@ -179,37 +178,25 @@ def played_at(index: FrameIndex, seconds: Sequence[float] | npt.ArrayLike, name:
         raise NoSuchFrame(f"{name}: {error}", source=name) from error
 
 
-def _as_times(seconds: Any) -> FloatArray:
-    try:
-        given = np.asarray(seconds)
-        if given.dtype == np.object_ and given.ndim:  # fractions, decimals, what NumPy has no type for
-            given = np.array([float(time) for time in given.tolist()], dtype=np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise expected("seconds", _TIMES, seconds) from error
-    if given.ndim != 1 or given.dtype.kind not in "biuf":
-        raise expected("seconds", _TIMES, seconds)
-    return given.astype(np.float64)
-
-
-def played_in_range(index: FrameIndex, start_seconds: float, stop_seconds: float, name: str) -> IntArray:
+def find_frames_in_range(index: FrameIndex, start_seconds: float, stop_seconds: float, name: str) -> IntArray:
     """Find the frames shown in [start, stop): the one shown at ``start``, and all that begin before ``stop``.
 
     Raises:
         UsageError: The range does not lie inside the stream, or ``stop`` comes before ``start``.
         TimeUnavailable: The stream has no usable timestamps.
     """
-    start_seconds, stop_seconds = _checked_range(index, start_seconds, stop_seconds, name)
+    start_seconds, stop_seconds = _check_range(index, start_seconds, stop_seconds, name)
     if start_seconds == stop_seconds:
         return np.empty(0, dtype=np.int64)
     first = index.index_at(start_seconds)
     ticks = as_ticks(index.pts, ExactTimes.of([stop_seconds]), index.time_base, index.end_pts)
     following = int(pick_frames(index.pts, ticks, "next")[0])
     stop = len(index) if following == NONE else following
-    # Start and stop may mean the same pts: the frame shown at the start is in the range all the same.
+    # Start and stop may be rounded to the same pts: the frame shown at the start is in the range even then.
     return np.arange(first, max(stop, first + 1), dtype=np.int64)
 
 
-def resampled(
+def resample_frames(
     index: FrameIndex, start_seconds: float, stop_seconds: float, fps: float | Fraction, name: str
 ) -> tuple[IntArray, FloatArray, FloatArray]:
     """Find the frames shown at start + k / fps; their number is (stop - start) * fps, rounded.
@@ -218,33 +205,33 @@ def resampled(
         Ordinals int64 [T], those times in seconds float64 [T], and the seconds between two of them, float64 [T].
 
     Raises:
-        UsageError, TimeUnavailable: As ``played_in_range``.
+        UsageError, TimeUnavailable: As ``find_frames_in_range``.
         RefusedValue: ``fps`` is not a finite number above 0, or asks for more than 1,000,000 frames.
     """
-    begin, end = _checked_range(index, start_seconds, stop_seconds, name)
+    begin, end = _check_range(index, start_seconds, stop_seconds, name)
     if begin == end:
         return np.empty(0, dtype=np.int64), np.empty(0), np.empty(0)
     frequency = as_number(fps, "fps")
     if not 0 < frequency < math.inf:
         raise RefusedValue(f"fps: expected a finite number above 0, got {fps}")
-    wanted = (end - begin) * frequency
-    if wanted > _MOST_RESAMPLED:
+    count = (end - begin) * frequency
+    if count > _MAX_RESAMPLED:
         raise RefusedValue(
-            f"fps={fps} gives {wanted:,.0f} frames in one call, more than {_MOST_RESAMPLED:,}: use a lower fps or a "
+            f"fps={fps} gives {count:,.0f} frames in one call, more than {_MAX_RESAMPLED:,}: use a lower fps or a "
             "shorter range"
         )
     start, rate = Fraction(begin), fps if isinstance(fps, Fraction) else Fraction(frequency)
     # The number of frames that TorchCodec gives: halves go up.
-    times = [start + k / rate for k in range(math.floor(Fraction(wanted) + Fraction(1, 2)))]
-    found = [index.index_at(time) for time in times]
+    times = [start + k / rate for k in range(math.floor(Fraction(count) + Fraction(1, 2)))]
+    ordinals = [index.index_at(time) for time in times]
     seconds = np.array([float(time) for time in times], dtype=np.float64)
-    return np.array(found, dtype=np.int64), seconds, np.full(len(times), float(1 / rate))
+    return np.array(ordinals, dtype=np.int64), seconds, np.full(len(times), float(1 / rate))
 
 
-def _checked_range(index: FrameIndex, start_seconds: Any, stop_seconds: Any, name: str) -> tuple[float, float]:
+def _check_range(index: FrameIndex, start_seconds: Any, stop_seconds: Any, name: str) -> tuple[float, float]:
     start_seconds, stop_seconds = as_number(start_seconds, "start_seconds"), as_number(stop_seconds, "stop_seconds")
     require_times(index, name)
-    begin, end = _ends(index)
+    begin, end = float(int(index.pts[0]) * index.time_base), float(index.end_pts * index.time_base)
     if math.isnan(start_seconds):
         raise expected("start_seconds", "a time in seconds", start_seconds)
     if not start_seconds <= stop_seconds:
@@ -255,8 +242,3 @@ def _checked_range(index: FrameIndex, start_seconds: Any, stop_seconds: Any, nam
             f"stream: give times from {begin:.6f} s to {end:.6f} s"
         )
     return start_seconds, stop_seconds
-
-
-def _ends(index: FrameIndex) -> tuple[float, float]:
-    """Begin and end of a stream in seconds."""
-    return float(int(index.pts[0]) * index.time_base), float(index.end_pts * index.time_base)

@@ -10,7 +10,7 @@ from importlib.metadata import entry_points
 from framefeed._checks import expected
 from framefeed._nearest import did_you_mean
 from framefeed.decode._auto import AutoDecoder
-from framefeed.decode._decoder import Decoder
+from framefeed.decode._decoder import BaseDecoder, Decoder, adapt_decoder
 from framefeed.errors import MissingDependency, UsageError
 from framefeed.media import DEFAULT_LIMITS, Limits, limits_or_default
 
@@ -20,11 +20,11 @@ _BUILT_IN = {
     "pyav": "framefeed.decode.backends.pyav:PyAVDecoder",
     "still": "framefeed.decode.backends.still:StillDecoder",
 }
-_made: dict[tuple[str, Limits], Decoder] = {}
+_decoders: dict[tuple[str, Limits], BaseDecoder] = {}
 
 
-def decoder_named(name: str = AUTO, limits: Limits | None = None) -> Decoder:
-    """Find a decoder by name; it is made once per process and limits, and all threads use it.
+def decoder_named(name: str = AUTO, limits: Limits | None = None) -> BaseDecoder:
+    """Find a decoder by name; it is made once per process and limits, and all threads share it.
 
     Args:
         name: "auto" ("pyav" for videos, "still" for stills and image sequences), a built-in name, or the name of an
@@ -36,18 +36,19 @@ def decoder_named(name: str = AUTO, limits: Limits | None = None) -> Decoder:
         MissingDependency: Its entry point cannot be imported.
     """
     bounds = limits_or_default(limits)
-    if (name, bounds) not in _made:
-        _made[name, bounds] = auto_decoder(limits=bounds) if name == AUTO else _factory(name, bounds)()
-    return _made[name, bounds]
+    if (name, bounds) not in _decoders:
+        made = auto_decoder(limits=bounds) if name == AUTO else _load_factory(name, bounds)()
+        _decoders[name, bounds] = adapt_decoder(made)
+    return _decoders[name, bounds]
 
 
-def auto_decoder(videos: Decoder | None = None, limits: Limits | None = None) -> Decoder:
+def auto_decoder(videos: Decoder | None = None, limits: Limits | None = None) -> BaseDecoder:
     """Make the decoder "auto", with another decoder for videos if one is given."""
     return AutoDecoder(videos or decoder_named("pyav", limits), decoder_named("still", limits))
 
 
-def as_decoder(backend: str | Decoder, limits: Limits | None = None) -> Decoder:
-    """Return a decoder, or find one by its name.
+def as_decoder(backend: str | Decoder, limits: Limits | None = None) -> BaseDecoder:
+    """Find a decoder by name, or give one of another package the methods of a BaseDecoder.
 
     Raises:
         UsageError: It is neither a decoder nor a name, or limits are given for a decoder that already has its own.
@@ -61,18 +62,17 @@ def as_decoder(backend: str | Decoder, limits: Limits | None = None) -> Decoder:
             f"limits: expected None beside a decoder that has its own limits, got a Limits: give the limits to "
             f"{type(backend).__name__}(...), or give the backend by name"
         )
-    return backend
+    return adapt_decoder(backend)
 
 
-def known_decoders() -> list[str]:
-    """Names of all decoders, built in and installed."""
+def list_decoders() -> list[str]:
+    """List the names of all decoders, built in and installed."""
     return sorted({*_BUILT_IN, *(point.name for point in entry_points(group=GROUP))})
 
 
-def _factory(name: str, limits: Limits) -> Callable[[], Decoder]:
-    place = _BUILT_IN.get(name)
-    if place is not None:
-        module, _, attribute = place.partition(":")
+def _load_factory(name: str, limits: Limits) -> Callable[[], Decoder]:
+    if name in _BUILT_IN:
+        module, _, attribute = _BUILT_IN[name].partition(":")
         return partial(getattr(importlib.import_module(module), attribute), limits=limits)
     for point in entry_points(group=GROUP, name=name):
         if limits != DEFAULT_LIMITS:
@@ -87,5 +87,5 @@ def _factory(name: str, limits: Limits) -> Callable[[], Decoder]:
                 f"the backend {name!r} ({point.value}) cannot be imported: {error}: install what its package needs"
             ) from error
         return loaded
-    known = ["auto", *known_decoders()]
+    known = ["auto", *list_decoders()]
     raise UsageError(f"unknown backend {name!r}: use one of {', '.join(known)}{did_you_mean(name, known)}")

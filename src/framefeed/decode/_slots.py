@@ -1,6 +1,6 @@
-"""Write the frames of a call to memory: convert each once for each output form, and copy it to all its slots.
+"""Write decoded frames to the slots of a call: convert each once for each output form, then copy it.
 
-Convert a decoded picture of any kind of source to RGB in the caller's memory.
+Also for callers with a picture of their own, such as a cache: convert it as its backend does.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from framefeed.plan import OutputSpec
 _LISTED_FRAMES = 8
 
 E = TypeVar("E", bound=FramefeedError)
+# Converts one picture to an output form, in the given memory.
 Write = Callable[[OutputSpec, Pixels], None]
-"""Writes one picture in a form to memory."""
 
 
 class Places:
-    """The (slot, number in its clip) that each ordinal is written to.
+    """The frames of a call that have not been written yet, each with its targets: (slot, number in the clip).
 
     Args:
         slots: The clips to write.
         report: Receives errors and counts.
-        source: For messages.
-        chosen: Numbers of the slots to fill; None for all.
+        source: Source of the frames, for messages.
+        slot_numbers: Numbers of the slots to fill; None for all.
     """
 
     def __init__(
@@ -45,62 +45,62 @@ class Places:
         slots: Sequence[ClipSlot],
         report: DecodeReport,
         source: MediaSource,
-        chosen: Sequence[int] | None = None,
+        slot_numbers: Sequence[int] | None = None,
     ) -> None:
         self._slots = slots
         self._source = source
         self._report = report
-        self._places: dict[int, list[tuple[int, int]]] = {}
-        for number in range(len(slots)) if chosen is None else chosen:
-            for position, ordinal in enumerate(slots[number].indices.tolist()):
-                self._places.setdefault(ordinal, []).append((number, position))
+        self._targets: dict[int, list[tuple[int, int]]] = {}
+        for slot in range(len(slots)) if slot_numbers is None else slot_numbers:
+            for number, ordinal in enumerate(slots[slot].indices.tolist()):
+                self._targets.setdefault(ordinal, []).append((slot, number))
 
     @property
     def waiting(self) -> list[int]:
-        """Ordinals that were not filled yet, in the order in which they are first wanted."""
-        return list(self._places)
+        """Ordinals of the frames, in the order of the slots."""
+        return list(self._targets)
 
     def fill(self, ordinal: int, write: Write) -> None:
-        """Convert a picture once for each form that is wanted, and copy it to all its places."""
-        done: dict[object, tuple[int, int]] = {}
-        for number, position in self._places.pop(ordinal):
-            slot = self._slots[number]
-            twin = done.setdefault(slot.output, (number, position))
-            if self._report.errors[number] is not None:
+        """Convert a frame once for each output form, and copy it to all its targets."""
+        first_targets: dict[object, tuple[int, int]] = {}
+        for slot, number in self._targets.pop(ordinal):
+            output, out = self._slots[slot].output, self._slots[slot].out
+            first = first_targets.setdefault(output, (slot, number))
+            if self._report.errors[slot] is not None:
                 continue
-            if twin != (number, position) and self._report.errors[twin[0]] is None:
-                slot.out[position] = self._slots[twin[0]].out[twin[1]]
+            if first != (slot, number) and self._report.errors[first[0]] is None:
+                out[number] = self._slots[first[0]].out[first[1]]
             else:
-                self._convert(write, (number, position))
+                self._convert(write, slot, number)
             self._report.counts.frames_delivered += 1
 
-    def _convert(self, write: Write, place: tuple[int, int]) -> None:
-        slot = self._slots[place[0]]
+    def _convert(self, write: Write, slot: int, number: int) -> None:
+        output, out = self._slots[slot].output, self._slots[slot].out[number]
         try:
             with naming(self._source):
-                try_again_in_shortage(lambda: write(slot.output, slot.out[place[1]]), self._source.name, "convert")
+                try_again_in_shortage(lambda: write(output, out), self._source.name, "convert")
             self._report.counts.frames_converted += 1
-        except ResourceExhausted:  # no fact about this picture
+        except ResourceExhausted:  # not an error of this picture
             raise
         except FramefeedError as error:
-            self._report.errors[place[0]] = error
+            self._report.errors[slot] = error
 
     def slots_waiting(self) -> dict[int, list[int]]:
-        """Ordinals that never came, ascending, by the number of the slot that waits for them."""
+        """Group the ordinals by slot, ascending."""
         missing: dict[int, set[int]] = {}
-        for ordinal, places in self._places.items():
-            for number, _ in places:
-                missing.setdefault(number, set()).add(ordinal)
-        return {number: sorted(ordinals) for number, ordinals in missing.items()}
+        for ordinal, targets in self._targets.items():
+            for slot, _ in targets:
+                missing.setdefault(slot, set()).add(ordinal)
+        return {slot: sorted(ordinals) for slot, ordinals in missing.items()}
 
     def report_missing(self, index: FrameIndex) -> None:
-        """Give each slot that waits for a frame that never came its CorruptMedia."""
-        for number, ordinals in self.slots_waiting().items():
-            self._report.errors[number] = missing_frames(self._source, index, ordinals)
+        """Report CorruptMedia for each slot that still lacks a frame."""
+        for slot, ordinals in self.slots_waiting().items():
+            self._report.errors[slot] = make_missing_error(self._source, index, ordinals)
 
 
-def converted(write: Write, output: OutputSpec, shape: tuple[int, ...], source: MediaSource) -> Pixels:
-    """Convert one picture to memory of its own.
+def convert_picture(write: Write, output: OutputSpec, shape: tuple[int, ...], source: MediaSource) -> Pixels:
+    """Convert one picture to new memory.
 
     Raises:
         ResourceExhausted: There is no memory for it.
@@ -114,7 +114,7 @@ def converted(write: Write, output: OutputSpec, shape: tuple[int, ...], source: 
 
 @contextmanager
 def naming(source: MediaSource) -> Iterator[None]:
-    """Say in an error of conversion, which knows only a picture, whose picture it is."""
+    """Add the name of the source to an error of conversion."""
     try:
         yield
     except ResourceExhausted:
@@ -122,31 +122,31 @@ def naming(source: MediaSource) -> Iterator[None]:
     except FramefeedError as error:
         if error.source is not None:
             raise
-        raise retold(error, f"{source.name}: {error}", source.name) from error
+        raise copy_error(error, f"{source.name}: {error}", source.name) from error
 
 
-def retold(error: E, message: str, name: str) -> E:
-    """Copy an error of decoding with all that it carries, under another message and with the source's name."""
+def copy_error(error: E, message: str, name: str) -> E:
+    """Copy an error of decoding, with another message and the source's name."""
     other = copy.copy(error)
     other.args, other.source, other.stage = (message,), name, "decode"
     return other
 
 
-def missing_frames(source: MediaSource, index: FrameIndex, ordinals: Sequence[int]) -> CorruptMedia:
-    """Build the error for frames that the index lists and the decoder does not give."""
+def make_missing_error(source: MediaSource, index: FrameIndex, ordinals: Sequence[int]) -> CorruptMedia:
+    """Make the error for frames that are in the index and do not come out of the decoder."""
     listed = ", ".join(map(str, ordinals[:_LISTED_FRAMES])) + (", ..." if len(ordinals) > _LISTED_FRAMES else "")
     why = ", or the header of the file lists more frames than it has" if index.built_from == "packets" else ""
     return CorruptMedia(
         f"{source.name}: frame{'s' if len(ordinals) > 1 else ''} {listed} of {len(index)} cannot be decoded without "
-        f"damage{why}; {next_step(index, ordinals)}",
+        f"damage{why}; {suggest_next_step(index, ordinals)}",
         frames=ordinals,
         source=source.name,
         stage="decode",
     )
 
 
-def next_step(index: FrameIndex, ordinals: Sequence[int]) -> str:
-    """Say how to continue without frames that cannot be decoded."""
+def suggest_next_step(index: FrameIndex, ordinals: Sequence[int]) -> str:
+    """Suggest how to continue without frames that cannot be decoded."""
     if index.num_damaged_frames is None:
         return (
             "run ff.scan (or ff.build_index) with verify='full' to find such frames; plan_clips(..., "
@@ -165,7 +165,7 @@ def next_step(index: FrameIndex, ordinals: Sequence[int]) -> str:
 
 
 def writer_of(frame: Any, index: FrameIndex, name: str) -> Write:
-    """Return a function that converts a decoded picture to any output form, as its backend does.
+    """Make a function that converts a decoded picture to any output form, as its backend does.
 
     Args:
         frame: A ``VideoFrame`` from the backend's ``frames``.
@@ -173,7 +173,7 @@ def writer_of(frame: Any, index: FrameIndex, name: str) -> Write:
         name: Name of the picture's file, for messages.
     """
     if holds_pictures(index):
-        return partial(write_still, frame, (index.stream, name))
+        return partial(write_still, frame, index.stream, name)
     return partial(thread_converter().write, frame, index.stream)
 
 
@@ -182,13 +182,12 @@ def picture_name(source: MediaSource, number: int) -> str:
     return source.files().paths[number] if isinstance(source, SequenceSource) else source.name
 
 
-def write_still(frame: Any, expected: tuple[StreamFacts, str], output: OutputSpec, out: Pixels) -> None:
-    """Write a still picture, which is upright already; pictures of one sequence may differ in size.
+def write_still(frame: Any, stream: StreamFacts, name: str, output: OutputSpec, out: Pixels) -> None:
+    """Convert a still picture, which is upright already; pictures of one sequence may differ in size.
 
     Raises:
         FormatChanged: The size differs from the first picture's, and ``output`` has no size, or has a crop.
     """
-    stream, name = expected
     height, width = stream.displayed
     if (frame.height, frame.width) != (height, width) and (output.crop or not output.size):
         raise FormatChanged(
@@ -200,16 +199,16 @@ def write_still(frame: Any, expected: tuple[StreamFacts, str], output: OutputSpe
     thread_converter().write(frame, upright, output, out)
 
 
-class _Local(threading.local):
-    """What each thread has of its own, made when it first asks."""
+class _ThreadState(threading.local):
+    """State of one thread, made at its first use."""
 
     def __init__(self) -> None:
         self.converter = Converter()
 
 
-_local = _Local()
+_local = _ThreadState()
 
 
 def thread_converter() -> Converter:
-    """This thread's, which keeps swscale's set-up."""
+    """Get the converter of this thread, which keeps swscale's set-up."""
     return _local.converter

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, Self
 
 import numpy as np
@@ -14,46 +13,23 @@ from framefeed._checks import expected
 from framefeed.decode._auto import check_kind
 from framefeed.decode._decoder import ClipSlot, Decoder, Pixels, new_pixels
 from framefeed.decode._forward import ForwardReader
-from framefeed.decode._frames import Frame, FrameBatch, VideoMetadata, describe
+from framefeed.decode._frames import Frame, FrameBatch, VideoMetadata, make_metadata
 from framefeed.decode._queries import (
     WrongKind,
+    check_ordinal,
+    check_ordinals,
+    find_frame_at,
+    find_frames_at,
+    find_frames_in_range,
     frame_range,
-    ordinal,
-    ordinals,
-    played_at,
-    played_in_range,
-    played_once,
     require_times,
-    resampled,
+    resample_frames,
 )
 from framefeed.decode._registry import as_decoder
 from framefeed.errors import UsageError
 from framefeed.index import FrameIndex, holds_pictures, index_media
 from framefeed.media import Limits, MediaInfo, MediaSource, limits_or_default, picture_details, probe, stream_details
-from framefeed.plan import Crop, DimensionOrder, OutputSpec, PictureRule, Place, as_crop
-
-
-@dataclass(frozen=True, slots=True)
-class DecoderOptions:
-    """Options of a VideoDecoder.
-
-    Attributes:
-        stream_index: The stream to decode, or None for the best one.
-        dimension_order: "NCHW" or "NHWC".
-        size: (height, width), or the short side, or None.
-        crop: (top, left, height, width) in displayed pixels, a crop rule, or None.
-        backend: Name of a decoder, or a decoder.
-        frame_index: An index of the source, or None to build one.
-        limits: Largest sizes that the file may have.
-    """
-
-    stream_index: int | None = None
-    dimension_order: DimensionOrder = "NCHW"
-    size: tuple[int, int] | int | None = None
-    crop: Crop | Sequence[int] | None = None
-    backend: str | Decoder = "auto"
-    frame_index: FrameIndex | None = None
-    limits: Limits | None = None
+from framefeed.plan import Crop, OutputSpec, PictureRule, Place, as_crop
 
 
 class VideoDecoder:
@@ -92,41 +68,35 @@ class VideoDecoder:
         frame_index: FrameIndex | None = None,
         limits: Limits | None = None,
     ) -> None:
-        self._open(source, DecoderOptions(stream_index, dimension_order, size, crop, backend, frame_index, limits))
-
-    def _open(self, source: Any, options: DecoderOptions) -> None:
-        if options.dimension_order not in ("NCHW", "NHWC"):
-            raise expected("dimension_order", "'NCHW' or 'NHWC'", options.dimension_order)
-        rule = PictureRule(options.size, as_crop(options.crop))
-        check_frame_index(options.frame_index)
-        self._limits = limits_or_default(options.limits)
-        # A decoder that was made already keeps the limits it was made with; here they are for the index too.
-        self._decoder = as_decoder(options.backend, self._limits if isinstance(options.backend, str) else None)
+        if dimension_order not in ("NCHW", "NHWC"):
+            raise expected("dimension_order", "'NCHW' or 'NHWC'", dimension_order)
+        rule = PictureRule(size, as_crop(crop))
+        check_frame_index(frame_index)
+        self._limits = limits_or_default(limits)
+        # A decoder object keeps its own limits; these are then for the index alone.
+        self._decoder = as_decoder(backend, self._limits if isinstance(backend, str) else None)
         self._source = MediaSource.of(source)
         self._info: MediaInfo | None = None
-        known = options.frame_index or getattr(source, "frame_index", None)
-        if known is None:
-            self._info, known = index_media(self._source, stream_index=options.stream_index, limits=self._limits)
-        elif options.stream_index not in (None, known.stream.stream_index):
+        given = frame_index or getattr(source, "frame_index", None)
+        if given is None:
+            self._info, given = index_media(self._source, stream_index=stream_index, limits=self._limits)
+        elif stream_index not in (None, given.stream.stream_index):
             raise UsageError(
-                f"stream_index: expected {known.stream.stream_index}, the stream of frame_index, or None; "
-                f"got {options.stream_index}"
+                f"stream_index: expected {given.stream.stream_index}, the stream of frame_index, or None; "
+                f"got {stream_index}"
             )
-        self._index: FrameIndex = known
-        check_kind(self._decoder, known, self._source.name)
-        self._output = self._settled(rule, options.dimension_order)
-        self._forward = ForwardReader(self._decoder, self._source, known, self._output)
+        self._index: FrameIndex = given
+        check_kind(self._decoder, given, self._source.name)
+        # A decoder has no epoch and no position: a random crop is drawn once.
+        height, width = given.stream.displayed
+        output = rule.output(height, width, Place(0, 0, 0))
+        self._output = OutputSpec(output.size, output.crop, dimension_order)
+        self._forward = ForwardReader(self._decoder, self._source, given, self._output)
         self._is_closed = False
-
-    def _settled(self, rule: PictureRule, order: DimensionOrder) -> OutputSpec:
-        # One draw a clip: here the decoder is the clip, and has no epoch and no position.
-        height, width = self._index.stream.displayed
-        settled = rule.output(height, width, Place(0, 0, 0))
-        return OutputSpec(settled.size, settled.crop, order)
 
     @property
     def frame_index(self) -> FrameIndex:
-        """The index that says where every frame is in the source."""
+        """The index of all frames of the source."""
         return self._index
 
     @property
@@ -141,7 +111,7 @@ class VideoDecoder:
             details = picture_details(self._info or probe(self._source, limits=self._limits))
         else:
             details = stream_details(self._source, self.stream_index, self._limits)
-        return describe(self._index, details)
+        return make_metadata(self._index, details)
 
     def __len__(self) -> int:
         return len(self._index)
@@ -151,11 +121,11 @@ class VideoDecoder:
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, slice):
-            return self._pixels(_as_array(frame_range(key, len(self))))
-        return self._one(ordinal(self._index, key, self._source.name))
+            return self._decode_frames(_to_array(frame_range(key, len(self))))
+        return self._read_frame(check_ordinal(self._index, key, self._source.name))
 
     def __iter__(self) -> Iterator[Any]:
-        return (self._one(number) for number in range(len(self)))
+        return (self._read_frame(number) for number in range(len(self)))
 
     def get_frame_at(self, index: int) -> Frame:
         """Decode frame ``index``; a negative number counts from the end.
@@ -164,11 +134,11 @@ class VideoDecoder:
             FrameNotFound: There is no such frame.
             CorruptMedia: The frame cannot be decoded without damage.
         """
-        return self._frame(ordinal(self._index, index, self._source.name))
+        return self._make_frame(check_ordinal(self._index, index, self._source.name))
 
     def get_frames_at(self, indices: Any) -> FrameBatch:
         """Decode several frames in the order of ``indices``, repeats allowed; errors as ``get_frame_at``."""
-        return self._batch(ordinals(self._index, indices, self._source.name))
+        return self._make_batch(check_ordinals(self._index, indices, self._source.name))
 
     def get_frames_in_range(self, start: int, stop: int, step: int = 1) -> FrameBatch:
         """Decode the frames of ``range(start, stop, step)``, clipped to the video as a slice is.
@@ -176,7 +146,7 @@ class VideoDecoder:
         Raises:
             UsageError: ``step`` is 0.
         """
-        return self._batch(_as_array(frame_range(slice(start, stop, step), len(self))))
+        return self._make_batch(_to_array(frame_range(slice(start, stop, step), len(self))))
 
     def get_frame_played_at(self, seconds: float) -> Frame:
         """Decode the frame shown at a time on the stream's timeline.
@@ -185,11 +155,11 @@ class VideoDecoder:
             FrameNotFound: Nothing is shown at that time.
             TimeUnavailable: The stream has no usable timestamps.
         """
-        return self._frame(played_once(self._index, seconds, self._source.name))
+        return self._make_frame(find_frame_at(self._index, seconds, self._source.name))
 
     def get_frames_played_at(self, seconds: Any) -> FrameBatch:
         """Decode the frames shown at several times; errors as ``get_frame_played_at``."""
-        return self._batch(played_at(self._index, seconds, self._source.name))
+        return self._make_batch(find_frames_at(self._index, seconds, self._source.name))
 
     def get_frames_played_in_range(
         self, start_seconds: float, stop_seconds: float, fps: float | None = None
@@ -206,14 +176,14 @@ class VideoDecoder:
             UsageError: The range does not lie inside the stream, or ``fps`` is not a finite number above 0.
         """
         if fps is None:
-            return self._batch(played_in_range(self._index, start_seconds, stop_seconds, self._source.name))
-        found, times, durations = resampled(self._index, start_seconds, stop_seconds, fps, self._source.name)
-        return FrameBatch(self._pixels(found), times, durations, found)
+            return self._make_batch(find_frames_in_range(self._index, start_seconds, stop_seconds, self._source.name))
+        numbers, times, durations = resample_frames(self._index, start_seconds, stop_seconds, fps, self._source.name)
+        return FrameBatch(self._decode_frames(numbers), times, durations, numbers)
 
     def get_all_frames(self, fps: float | None = None) -> FrameBatch:
         """Decode all frames, or with ``fps`` the frames shown every 1 / fps seconds."""
         if fps is None:
-            return self._batch(np.arange(len(self), dtype=np.int64))
+            return self._make_batch(np.arange(len(self), dtype=np.int64))
         require_times(self._index, self._source.name)
         begin, end = int(self._index.pts[0]), self._index.end_pts
         return self.get_frames_played_in_range(
@@ -237,11 +207,11 @@ class VideoDecoder:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _one(self, number: int) -> Pixels:
+    def _read_frame(self, number: int) -> Pixels:
         self._check_open()
         return self._forward.read(number)
 
-    def _pixels(self, numbers: IntArray) -> Pixels:
+    def _decode_frames(self, numbers: IntArray) -> Pixels:
         self._check_open()
         shape = len(numbers), *self._output.shape(*self._index.stream.displayed)
         what = f"{self._source.name}: {len(numbers)} frames {list(shape)}"
@@ -251,14 +221,14 @@ class VideoDecoder:
             self._decoder.decode(self._source, self._index, [slot]).raise_first()
         return out
 
-    def _frame(self, number: int) -> Frame:
-        pts, duration = self._times(np.array([number], dtype=np.int64))
-        return Frame(self._one(number), float(pts[0]), float(duration[0]), number)
+    def _make_frame(self, number: int) -> Frame:
+        pts, duration = self._find_times(np.array([number], dtype=np.int64))
+        return Frame(self._read_frame(number), float(pts[0]), float(duration[0]), number)
 
-    def _batch(self, numbers: IntArray) -> FrameBatch:
-        return FrameBatch(self._pixels(numbers), *self._times(numbers), numbers)
+    def _make_batch(self, numbers: IntArray) -> FrameBatch:
+        return FrameBatch(self._decode_frames(numbers), *self._find_times(numbers), numbers)
 
-    def _times(self, numbers: IntArray) -> tuple[FloatArray, FloatArray]:
+    def _find_times(self, numbers: IntArray) -> tuple[FloatArray, FloatArray]:
         index = self._index
         ticks = index.pts[numbers]
         following = index.pts[np.minimum(numbers + 1, len(index) - 1)]
@@ -274,14 +244,14 @@ class VideoDecoder:
 
 
 def check_frame_index(frame_index: object) -> None:
-    """Refuse what is no FrameIndex and not None.
+    """Check that an argument is a FrameIndex or None.
 
     Raises:
-        UsageError: It is something else.
+        UsageError: It is neither.
     """
     if frame_index is not None and not isinstance(frame_index, FrameIndex):
         raise expected("frame_index", "a FrameIndex (from ff.build_index) or None", frame_index)
 
 
-def _as_array(frames: range) -> IntArray:
+def _to_array(frames: range) -> IntArray:
     return np.arange(frames.start, frames.stop, frames.step, dtype=np.int64)

@@ -1,15 +1,11 @@
-"""The columns of a catalog as a report reads them: each file once, as Arrow and NumPy columns, never row by row.
+"""Figures of a report: columns of a catalog, numbers as text, predicted costs, histograms and densities.
 
-Numbers and names as people read them.
+Columns are read as Arrow and NumPy arrays, each file once, and never row by row.
 
-What reading one frame will cost, predicted from facts alone.
-
-A decoder starts at a key frame, so one random frame of a video costs the pictures from there on. With GOPs of one
-length g = frames / key frames these are 1, 2 ... g pictures, (g + 1) / 2 on average. GOPs of unequal lengths cost more
-than that, and pictures that no other refers to, which are left out, make it less. The unit is the megapixel decoded:
-what it takes in time differs from codec to codec.
-
-Histograms and densities: values -> counts, and nothing is lost on the way.
+The cost of reading one frame: a decoder starts at a key frame, so one random frame of a video costs the pictures from
+there on. With GOPs of one length g = frames / key frames these are 1, 2 ... g pictures, (g + 1) / 2 on average. GOPs of
+unequal lengths cost more; skipped pictures, to which no other refers, cost less. The unit is the megapixel decoded,
+because the time of a megapixel differs between codecs.
 """
 
 from __future__ import annotations
@@ -30,12 +26,12 @@ from framefeed.catalog import Catalog, unescape, visible
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many files have which value, most frequent first.
+    """Values of files and their counts, the most frequent first.
 
     Attributes:
         names: The values.
-        counts: Files with each.
-        unknown: Files without one.
+        counts: Number of files with each value.
+        unknown: Number of files without a value.
     """
 
     names: tuple[str, ...]
@@ -48,22 +44,22 @@ class Counts:
         return sum(self.counts) + self.unknown
 
 
-def counted(names: Sequence[str | None], counts: Sequence[int]) -> Counts:
-    """Order counts by frequency, then by name; None is what is not known."""
-    pairs = [(name, number) for name, number in zip(names, counts, strict=True) if name and number]
+def count_by_name(names: Sequence[str | None], counts: Sequence[int]) -> Counts:
+    """Order counts by frequency, then by name; the name None means unknown."""
+    pairs = [(name, count) for name, count in zip(names, counts, strict=True) if name and count]
     pairs.sort(key=lambda pair: (-pair[1], pair[0]))
-    unknown = sum(counts) - sum(number for _, number in pairs)
-    return Counts(tuple(name for name, _ in pairs), tuple(number for _, number in pairs), unknown)
+    unknown = sum(counts) - sum(format_number for _, format_number in pairs)
+    return Counts(tuple(name for name, _ in pairs), tuple(format_number for _, format_number in pairs), unknown)
 
 
 class Columns:
-    """Columns of a catalog; a file that several rows name is counted once.
+    """Columns of a catalog; a file in several rows counts once.
 
     Args:
-        catalog: Read column by column.
+        catalog: The catalog.
 
     Attributes:
-        catalog: As given.
+        catalog: The catalog.
     """
 
     def __init__(self, catalog: Catalog) -> None:
@@ -116,11 +112,11 @@ class Columns:
     def counts(self, name: str, rows: IntArray) -> Counts:
         """Count the values of a column of texts among some rows; the empty text counts as unknown."""
         values = pc.value_counts(self.catalog.table.column(name).take(pa.array(rows)).combine_chunks())
-        return counted(values.field("values").to_pylist(), values.field("counts").to_pylist())
+        return count_by_name(values.field("values").to_pylist(), values.field("counts").to_pylist())
 
     @cached_property
     def common_folder(self) -> str:
-        """What the names of all files begin with, up to a slash; empty if there is no such thing."""
+        """The longest common start of all file names that ends with a slash; empty if there is none."""
         if len(self.files) < 2:
             return ""
         ends = pc.min_max(self.catalog.table.column("source")).as_py()
@@ -129,25 +125,25 @@ class Columns:
         return first[: first[:same].rfind("/") + 1]
 
 
-SHOWN_NAME = 72
-"""Characters of a name in a table; the full one is its tooltip."""
-SHOWN_TITLE = 5000
-"""Characters of a tooltip: the longest name that Linux allows, and then some."""
+# Characters of a name in a table; the full name is its tooltip.
+MAX_NAME = 72
+# Characters of a tooltip: more than the longest name that Linux allows.
+MAX_TITLE = 5000
 UNKNOWN = "–"
 
 
-def count(value: float) -> str:
+def format_count(value: float) -> str:
     """Write a whole number: ``1,234,567``."""
     return f"{round(value):,}"
 
 
-def count_of(number: float, noun: str) -> str:
+def format_count_of(number: float, noun: str) -> str:
     """Write a count with its noun: ``1 file``, ``2,000 files``."""
-    return f"{count(number)} {noun if number == 1 else f'{noun}s'}"
+    return f"{format_count(number)} {noun if number == 1 else f'{noun}s'}"
 
 
-def share(part: float, whole: float) -> str:
-    """Write a share: ``12.3 %``; what is not nothing is never written as nothing, nor what is not all as all."""
+def format_share(part: float, whole: float) -> str:
+    """Write a share: ``12.3 %``; only an exact 0 is ``0 %``, and only the whole is ``100 %``."""
     if not whole or not part:
         return "0 %"
     percent = 100 * part / whole
@@ -156,7 +152,7 @@ def share(part: float, whole: float) -> str:
     return f"{percent:.1f} %" if part != whole else "100 %"
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """Write a number with three significant digits or all of its whole ones: ``0.0125``, ``12.5``, ``1,920``."""
     if not isfinite(value):
         return UNKNOWN
@@ -166,56 +162,56 @@ def number(value: float) -> str:
     return f"{mantissa}e{int(exponent)}" if exponent else mantissa
 
 
-def short(value: float) -> str:
+def format_short(value: float) -> str:
     """Write a large number briefly: ``1.25 M``, ``3.2 G``."""
-    return _scaled(value, ("", "k", "M", "G", "T")).strip()
+    return _format_scaled(value, ("", "k", "M", "G", "T")).strip()
 
 
 def data_size(value: float) -> str:
     """Write a number of bytes: ``820 B``, ``1.25 MB``; 1 kB is 1000 bytes."""
-    return _scaled(value, ("B", "kB", "MB", "GB", "TB", "PB"))
+    return _format_scaled(value, ("B", "kB", "MB", "GB", "TB", "PB"))
 
 
-def megapixels(value: float) -> str:
+def format_megapixels(value: float) -> str:
     """Write megapixels: ``2.07 Mpx``, ``1.5 Gpx``."""
-    return _scaled(value, ("Mpx", "Gpx", "Tpx", "Ppx"))
+    return _format_scaled(value, ("Mpx", "Gpx", "Tpx", "Ppx"))
 
 
-def seconds(value: float) -> str:
+def format_seconds(value: float) -> str:
     """Write a duration in its largest fitting unit: ``0.5 s``, ``2.5 min``, ``1.5 h``, ``41.7 days``."""
     if not isfinite(value):
         return UNKNOWN
     for unit, length in (("days", 172_800), ("h", 3600), ("min", 60)):
         if value >= length:
-            return f"{number(value / (86_400 if unit == 'days' else length))} {unit}"
-    return f"{number(value)} s"
+            return f"{format_number(value / (86_400 if unit == 'days' else length))} {unit}"
+    return f"{format_number(value)} s"
 
 
-def full_name(text: str) -> str:
-    """Show a stored name as it is, but for characters that must not be shown as they are."""
-    return shortened(visible(unescape(text)), SHOWN_TITLE)
+def show_full_name(text: str) -> str:
+    """Show a stored name, with unprintable characters escaped."""
+    return shorten(visible(unescape(text)), MAX_TITLE)
 
 
-def shortened(text: str, length: int) -> str:
-    """Leave out the middle of a long text; ends tell names apart."""
+def shorten(text: str, length: int) -> str:
+    """Leave out the middle of a long text, because names differ at their ends."""
     if len(text) <= length:
         return text
     tail = length * 2 // 5
     return f"{text[: length - tail - 1]}…{text[-tail:]}"
 
 
-def _scaled(value: float, units: tuple[str, ...]) -> str:
+def _format_scaled(value: float, units: tuple[str, ...]) -> str:
     if not isfinite(value):
         return UNKNOWN
     for unit in units[:-1]:
         if abs(value) < 999.5:
-            return f"{number(value)} {unit}"
+            return f"{format_number(value)} {unit}"
         value /= 1000
-    return f"{number(value)} {units[-1]}"
+    return f"{format_number(value)} {units[-1]}"
 
 
+# Median of 93 real H.264 videos on two busy x86-64 cores; a quarter took less than 1.2, a quarter more than 3.5.
 MILLISECONDS_PER_MEGAPIXEL = 1.9
-"""The median of 93 real H.264 videos, two busy x86-64 cores; a quarter took less than 1.2, a quarter more than 3.5."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -225,8 +221,8 @@ class Costs:
     Attributes:
         rows: Rows of the files, int64 [F].
         gop: Frames per key frame, float64 [F]; NaN where unknown.
-        random_megapixels: To be decoded for one random frame, float64 [F]; NaN where unknown.
-        all_megapixels: To be decoded for all frames in order, float64 [F]; NaN where unknown.
+        random_megapixels: Megapixels to decode for one random frame, float64 [F]; NaN where unknown.
+        all_megapixels: Megapixels to decode for all frames in order, float64 [F]; NaN where unknown.
     """
 
     rows: IntArray
@@ -235,56 +231,56 @@ class Costs:
     all_megapixels: FloatArray
 
 
-def costs(columns: Columns) -> Costs:
+def predict_costs(columns: Columns) -> Costs:
     """Predict the costs of all usable files."""
     rows = columns.usable
     frames = columns.numbers("num_frames", rows)
     is_image = np.isin(rows, columns.images)
     frames = np.where(is_image & np.isnan(frames), 1.0, frames)
-    gop = gop_lengths(frames, columns.numbers("num_key_frames", rows))
+    gop = compute_gop_lengths(frames, columns.numbers("num_key_frames", rows))
     pictures = np.where(is_image, 1.0, (gop + 1) / 2)
-    megapixels = _coded_pixels(columns, rows) / 1e6
+    megapixels = _count_coded_pixels(columns, rows) / 1e6
     return Costs(rows, gop, megapixels * pictures, megapixels * frames)
 
 
-def gop_lengths(frames: FloatArray, key_frames: FloatArray) -> FloatArray:
-    """Frames per key frame; a video without one is a single GOP, and what is unknown stays so."""
+def compute_gop_lengths(frames: FloatArray, key_frames: FloatArray) -> FloatArray:
+    """Compute frames per key frame; a video without key frames is a single GOP, and NaN stays NaN."""
     return frames / np.maximum(key_frames, 1.0)
 
 
-def _coded_pixels(columns: Columns, rows: IntArray) -> FloatArray:
+def _count_coded_pixels(columns: Columns, rows: IntArray) -> FloatArray:
     coded, shown = (
         columns.numbers(f"{prefix}width", rows) * columns.numbers(f"{prefix}height", rows) for prefix in ("coded_", "")
     )
     return np.where(np.nan_to_num(coded) > 0, coded, shown)
 
 
-def largest(values: FloatArray, limit: int) -> IntArray:
-    """Positions of the largest values, largest first, ties in order; NaN is none of them."""
+def find_largest(values: FloatArray, limit: int) -> IntArray:
+    """Find the indices of the largest values, largest first, ties in order, without NaN."""
     known = np.flatnonzero(~np.isnan(values))
     order = np.argsort(-values[known], kind="stable")
     return known[order[:limit]]
 
 
+# Bars of a histogram: more bars are too thin to touch on a phone.
 MAX_BINS = 28
-"""More bars than this are thinner than a finger on a phone."""
 MIN_BINS = 6
+# Cells along one axis of a density.
 MAX_CELLS = 40
-"""Cells along one axis of a density."""
 
+# 1, 2, 3, 4, 6, 8, 12 ...: for whole numbers; 480, 720 and 1080 rows fall into different bins.
 HALF_OCTAVES = tuple(chain([1.0, 2.0, 3.0], *((2.0**k, 1.5 * 2.0**k) for k in range(2, 26))))
-"""1, 2, 3, 4, 6, 8, 12 ...: for whole numbers; 480, 720 and 1080 rows fall into bins of their own."""
 ONE_TWO_FIVE = tuple(factor * 10.0**power for power in range(-6, 16) for factor in (1, 2, 5))
+# Seconds in steps of clocks, up to a week.
 SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800,
            3600, 7200, 18_000, 36_000, 86_400, 604_800)  # fmt: skip
-"""Steps that clocks know, up to a week."""
+# Twelfths of an octave: 1:1, 5:4, 4:3, 3:2, 16:9 and 21:9 lie near the middles of bins.
 ASPECTS = tuple(2 ** ((step - 0.5) / 12) for step in range(-25, 27))
-"""A twelfth of an octave each: 1:1, 5:4, 4:3, 3:2, 16:9 and 21:9 lie near the middles of bins, as musical intervals."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Histogram:
-    """Counts of values in half-open bins, and of those beside them.
+    """Counts of values in half-open bins, and outside of all bins.
 
     Attributes:
         edges: Ascending, float64 [B + 1].
@@ -305,31 +301,31 @@ class Histogram:
         """Number of values."""
         return int(self.counts.sum()) + self.below + self.above
 
-    def position(self, value: float) -> float:
-        """Where a value lies in units of bins from the first edge; bins are drawn equally wide."""
+    def locate(self, value: float) -> float:
+        """Find a value's distance from the first edge, in bins; bins are drawn equally wide."""
         return float(np.interp(value, self.edges, np.arange(len(self.edges))))
 
 
-def histogram(values: FloatArray, edges: FloatArray) -> Histogram:
+def make_histogram(values: FloatArray, edges: FloatArray) -> Histogram:
     """Count finite values in bins.
 
     Args:
         values: float64 [N], without NaN.
         edges: Ascending, float64 [B + 1].
     """
-    places = np.searchsorted(edges, values, side="right")
-    counts = np.bincount(places, minlength=len(edges) + 1).astype(np.int64)
+    bins = np.searchsorted(edges, values, side="right")
+    counts = np.bincount(bins, minlength=len(edges) + 1).astype(np.int64)
     levels = [0.0, 0.05, 0.5, 0.95, 1.0]
     quantiles = np.quantile(values, levels) if len(values) else np.full(len(levels), np.nan)
     return Histogram(edges, counts[1:-1], int(counts[0]), int(counts[-1]), quantiles.astype(np.float64))
 
 
-def part_of(ladder: tuple[float, ...], values: FloatArray) -> FloatArray:
-    """Choose the edges of a ladder that cover the values: at least ``MIN_BINS`` bins, at most ``MAX_BINS``.
+def choose_edges(all_edges: tuple[float, ...], values: FloatArray) -> FloatArray:
+    """Choose the edges that cover the values: at least ``MIN_BINS`` bins, at most ``MAX_BINS``.
 
-    Values beyond the ladder's ends stay outside; those between them never do.
+    Only values beyond the first or last of ``all_edges`` stay outside.
     """
-    steps = np.asarray(ladder, dtype=np.float64)
+    steps = np.asarray(all_edges, dtype=np.float64)
     if not len(values):
         return steps[: MIN_BINS + 1]
     last_edge = len(steps) - 1
@@ -342,29 +338,29 @@ def part_of(ladder: tuple[float, ...], values: FloatArray) -> FloatArray:
     return steps[np.minimum(np.arange(first, last + stride, stride), last_edge)]
 
 
-def linear_edges(values: FloatArray) -> FloatArray:
-    """Choose round edges from 0 on, at most ``MAX_BINS`` bins; the highest half per cent may lie beyond them."""
+def choose_linear_edges(values: FloatArray) -> FloatArray:
+    """Choose round edges from 0, at most ``MAX_BINS`` bins; the highest half per cent of values may lie outside."""
     high = float(np.quantile(values, 0.995)) if len(values) else 1.0
     high = high if high > 0 else 1.0
-    step = nice_step(high / (MAX_BINS - 4))
+    step = choose_step(high / (MAX_BINS - 4))
     return np.arange(int(high // step) + 2, dtype=np.float64) * step
 
 
-def nice_step(least: float) -> float:
-    """Give the least of 1, 2, 2.5, 5 times a power of ten that is not less."""
+def choose_step(least: float) -> float:
+    """Find the least step that is 1, 2, 2.5 or 5 times a power of ten, and not below ``least``."""
     power = float(10.0 ** np.floor(np.log10(least)))
     return next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= least * (1 - 1e-9))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Density:
-    """Files by width and height, in cells that are equally wide on a logarithmic scale.
+    """Counts of files by width and height, in cells of equal size on a logarithmic scale.
 
     Attributes:
-        edges: Of both axes, in pixels, float64 [C + 1].
-        columns: Number of the cell along the width, int64 [Z], of each cell that is not empty.
-        rows: The same along the height, int64 [Z].
-        counts: Files in it, int64 [Z].
+        edges: Edges on both axes, in pixels, float64 [C + 1].
+        columns: Number along the width of each cell that is not empty, int64 [Z].
+        rows: Number along the height of each such cell, int64 [Z].
+        counts: Number of files in each, int64 [Z].
     """
 
     edges: FloatArray
@@ -373,12 +369,12 @@ class Density:
     counts: IntArray
 
 
-def density(widths: FloatArray, heights: FloatArray) -> Density:
+def make_density(widths: FloatArray, heights: FloatArray) -> Density:
     """Count sizes in cells.
 
     Args:
         widths: Columns of pixels, at least 1, float64 [N]; N >= 1.
-        heights: Rows of pixels, likewise.
+        heights: Rows of pixels, at least 1, float64 [N].
     """
     low = int(np.floor(np.log2(min(widths.min(), heights.min()))))
     high = int(np.floor(np.log2(max(widths.max(), heights.max())))) + 1
@@ -398,7 +394,7 @@ class Sizes:
     Attributes:
         widths: int64 [S].
         heights: int64 [S].
-        counts: Files of this size, int64 [S].
+        counts: Number of files of each size, int64 [S].
     """
 
     widths: IntArray
@@ -409,7 +405,7 @@ class Sizes:
         return len(self.counts)
 
 
-def distinct_sizes(widths: FloatArray, heights: FloatArray) -> Sizes:
+def count_sizes(widths: FloatArray, heights: FloatArray) -> Sizes:
     """Count files of each size."""
     packed = widths.astype(np.int64) << 32 | heights.astype(np.int64)
     values, counts = np.unique(packed, return_counts=True)

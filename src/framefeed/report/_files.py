@@ -1,4 +1,4 @@
-"""The sections that list files: those that failed, and those that cost most."""
+"""Sections that list files: failed files, damaged files, and the most costly files."""
 
 from __future__ import annotations
 
@@ -15,122 +15,131 @@ from framefeed.report._columns import (
     ONE_TWO_FIVE,
     Columns,
     Costs,
-    costs,
-    histogram,
-    largest,
-    part_of,
+    choose_edges,
+    find_largest,
+    make_histogram,
+    predict_costs,
 )
-from framefeed.report._markup import Node, Section, element, grid, paragraph
-from framefeed.report._plots import Axis, histogram_plot
+from framefeed.report._markup import Node, Section, make_element, make_grid, make_paragraph
+from framefeed.report._plots import Axis, draw_histogram
 from framefeed.report._tables import (
     Cell,
     Entry,
-    bar_list,
-    count_list,
-    message_cell,
-    name_cell,
-    sortable_table,
-    text_cell,
+    make_bar_list,
+    make_count_list,
+    make_message_cell,
+    make_name_cell,
+    make_sortable_table,
+    make_text_cell,
 )
 
-SHOWN_COSTLY = 50
-SHOWN_LARGEST = 20
-SHOWN_FAILED = 200
-SHOWN_DAMAGED = 200
-SHOWN_CODECS = 8
+MAX_COSTLY = 50
+MAX_LARGEST = 20
+MAX_FAILED = 200
+MAX_DAMAGED = 200
+MAX_CODECS = 8
 RANDOM = "a random frame"
 ALL = "all frames"
 EQUALLY_OFTEN = "Share of the total cost if one frame of each file is read."
 
 
-def failed_section(columns: Columns) -> Section:
+def make_failed_section(columns: Columns) -> Section:
     """List the files that cannot be read, with reasons."""
     rows = columns.failed
     if not len(rows):
-        return Section("failed", "Failed files", (paragraph("None: every file could be read when it was scanned."),))
-    shown = rows[:SHOWN_FAILED]
+        return Section(
+            "failed", "Failed files", (make_paragraph("None: every file could be read when it was scanned."),)
+        )
+    shown = rows[:MAX_FAILED]
     texts = [columns.texts(name, shown) for name in ("source", "error_type", "error")]
     cells = [
-        (name_cell(name, columns.common_folder), text_cell(kind), message_cell(_without_name(error, name)))
+        (
+            make_name_cell(name, columns.common_folder),
+            make_text_cell(kind),
+            make_message_cell(_remove_name(error, name)),
+        )
         for name, kind, error in zip(*texts, strict=True)
     ]
-    more = f"The first {SHOWN_FAILED} are listed; Catalog.errors lists all." if len(rows) > len(shown) else ""
-    told = f"{_columns.count(len(rows))} of {_columns.count_of(len(columns.files), 'file')} failed. {more}"
+    more = f"The first {MAX_FAILED} are listed; Catalog.errors lists all." if len(rows) > len(shown) else ""
+    summary = (
+        f"{_columns.format_count(len(rows))} of {_columns.format_count_of(len(columns.files), 'file')} failed. {more}"
+    )
     return Section(
         "failed",
         "Failed files",
         (
-            paragraph(told.strip()),
-            count_list("Reasons", columns.counts("error_type", rows)),
-            _folder_note(columns),
-            sortable_table("Failed files", ("file", "error", "message"), cells),
+            make_paragraph(summary.strip()),
+            make_count_list("Reasons", columns.counts("error_type", rows)),
+            _make_folder_note(columns),
+            make_sortable_table("Failed files", ("file", "error", "message"), cells),
         ),
     )
 
 
-def damaged_section(columns: Columns) -> Section | None:
-    """Files that can be read, but have damaged frames."""
+def make_damaged_section(columns: Columns) -> Section | None:
+    """List the files that can be read, but have damaged frames; None if no file was fully decoded."""
     known = columns.usable[np.isfinite(columns.numbers("num_damaged_frames", columns.usable))]
     if not len(known):
         return None
     damaged = columns.numbers("num_damaged_frames", known)
     rows, counts = known[damaged > 0], damaged[damaged > 0]
-    decoded = f"{_columns.count_of(len(known), 'file')} whose frames were all decoded"
+    decoded = f"{_columns.format_count_of(len(known), 'file')} whose frames were all decoded"
     if not len(rows):
-        return Section("damaged", "Damaged frames", (paragraph(f"None in {decoded}."),))
-    order = np.argsort(-counts, kind="stable")[:SHOWN_DAMAGED]
+        return Section("damaged", "Damaged frames", (make_paragraph(f"None in {decoded}."),))
+    order = np.argsort(-counts, kind="stable")[:MAX_DAMAGED]
     frames = columns.numbers("num_frames", rows[order])
     cells = list(
         zip(
-            [name_cell(name, columns.common_folder) for name in columns.texts("source", rows[order])],
-            _cells(counts[order], _columns.number),
-            _cells(frames, _columns.number),
-            _cells(counts[order] / frames, lambda share: _columns.share(share, 1)),
+            [make_name_cell(name, columns.common_folder) for name in columns.texts("source", rows[order])],
+            _make_cells(counts[order], _columns.format_number),
+            _make_cells(frames, _columns.format_number),
+            _make_cells(counts[order] / frames, lambda share: _columns.format_share(share, 1)),
             strict=True,
         )
     )
-    more = f" The {SHOWN_DAMAGED} files with the most damaged frames are listed." if len(rows) > SHOWN_DAMAGED else ""
+    more = f" The {MAX_DAMAGED} files with the most damaged frames are listed." if len(rows) > MAX_DAMAGED else ""
+    damaged_frames = _columns.format_count_of(counts.sum(), "frame")
     summary = (
-        f"{_columns.count_of(counts.sum(), 'frame')} in {_columns.count_of(len(rows), 'file')}, of {decoded}. "
+        f"{damaged_frames} in {_columns.format_count_of(len(rows), 'file')}, of {decoded}. "
         "These frames cannot be decoded without damage; plan_clips(..., on_damaged=...) sets what is delivered instead."
         f"{more}"
     )
-    table = sortable_table(
+    table = make_sortable_table(
         "Files with damaged frames", ("file", "damaged frames", "frames", "share"), cells, sorted_by=1
     )
-    return Section("damaged", "Damaged frames", (paragraph(summary), _folder_note(columns), table))
+    return Section("damaged", "Damaged frames", (make_paragraph(summary), _make_folder_note(columns), table))
 
 
-def _without_name(message: str, name: str) -> str:
-    """Leave out the name that a message begins with, and the folder that the file lay in when it was scanned."""
+def _remove_name(message: str, name: str) -> str:
+    """Remove the name at the start of a message, and the folder of the file at the time of the scan."""
     folder, is_named, rest = message.partition(f"{printable(unescape(name))}: ")
     return rest if is_named and (not folder or folder.endswith("/")) else message
 
 
-def cost_section(columns: Columns) -> Section | None:
-    """Files that will cost most to decode, the largest ones, and those with the longest GOPs."""
+def make_cost_section(columns: Columns) -> Section | None:
+    """List the files that cost most to decode, the largest files, and those with the longest GOPs."""
     if not len(columns.usable):
         return None
-    predicted = costs(columns)
+    predicted = predict_costs(columns)
     by_random = bool(np.isfinite(predicted.random_megapixels).any())
     sort_by = predicted.random_megapixels if by_random else predicted.all_megapixels
-    worst = largest(sort_by, SHOWN_COSTLY)
-    table = _file_table(columns, predicted, worst, "Files that cost most", RANDOM if by_random else ALL)
+    worst = find_largest(sort_by, MAX_COSTLY)
+    table = _make_file_table(columns, predicted, worst, "Files that cost most", RANDOM if by_random else ALL)
     return Section(
         "cost",
         "Cost to decode",
         (
-            paragraph(_cost_told(by_random)),
-            _cost_figures(columns, sort_by, by_random),
-            _folder_note(columns),
+            make_paragraph(_describe_cost(by_random)),
+            _make_cost_figures(columns, sort_by, by_random),
+            _make_folder_note(columns),
             table,
-            *_other_extremes(columns, predicted),
+            *_make_other_tables(columns, predicted),
         ),
     )
 
 
-def _cost_told(by_random: bool) -> str:
-    took = f"100 megapixels take about {100 * MILLISECONDS_PER_MEGAPIXEL:.0f} ms of one core"
+def _describe_cost(by_random: bool) -> str:
+    time = f"100 megapixels take about {100 * MILLISECONDS_PER_MEGAPIXEL:.0f} ms of one core"
     if not by_random:
         return (
             "This catalog does not have the positions of key frames, so the cost of a random frame is not known: files "
@@ -139,35 +148,37 @@ def _cost_told(by_random: bool) -> str:
     return (
         "Cost is the predicted number of megapixels to decode for one random frame: pixels of a picture × (GOP length "
         "+ 1) / 2; for an image, its pixels. The prediction assumes GOPs of equal length within a file. The time for a "
-        f"megapixel depends on the codec; for H.264, {took}."
+        f"megapixel depends on the codec; for H.264, {time}."
     )
 
 
-def _cost_figures(columns: Columns, values: FloatArray, by_random: bool) -> Node:
+def _make_cost_figures(columns: Columns, values: FloatArray, by_random: bool) -> Node:
     known = values[np.isfinite(values) & (values > 0)]
     name = "megapixels decoded for one random frame" if by_random else "megapixels of all frames"
-    plot = histogram_plot("Cost", histogram(known, part_of(ONE_TWO_FIVE, known)), Axis(name, _columns.number),
-                          len(values) - len(known))  # fmt: skip
-    return grid(plot, _by_codec(columns, values), _concentration(known))
+    histogram = make_histogram(known, choose_edges(ONE_TWO_FIVE, known))
+    plot = draw_histogram("Cost", histogram, Axis(name, _columns.format_number), len(values) - len(known))
+    return make_grid(plot, _make_codec_list(columns, values), _make_concentration_table(known))
 
 
-def _by_codec(columns: Columns, values: FloatArray) -> Node:
-    """How much of the work is which codec's, if one frame of each file is read."""
+def _make_codec_list(columns: Columns, values: FloatArray) -> Node:
+    """List the share of each codec in the cost of reading one frame of each file."""
     codecs = columns.catalog.table.column("codec").take(pa.array(columns.usable)).combine_chunks().dictionary_encode()
     codes = codecs.indices.fill_null(len(codecs.dictionary)).to_numpy()
     names = [*codecs.dictionary.to_pylist(), ""]
     sums = np.bincount(codes, np.nan_to_num(values), minlength=len(names))
     total = float(sums.sum()) or 1.0
     order = [each for each in np.argsort(-sums, kind="stable").tolist() if sums[each] > 0]
-    parts = [(names[each] or "unknown", float(sums[each]), False) for each in order[:SHOWN_CODECS]]
-    rest = order[SHOWN_CODECS:]
+    parts = [(names[each] or "unknown", float(sums[each]), False) for each in order[:MAX_CODECS]]
+    rest = order[MAX_CODECS:]
     parts += [(f"{len(rest)} more", float(sums[rest].sum()), True)] if rest else []
-    entries = [Entry(name, part / total, (_columns.share(part, total),), is_rest) for name, part, is_rest in parts]
-    return bar_list("By codec", entries, EQUALLY_OFTEN)
+    entries = [
+        Entry(name, part / total, (_columns.format_share(part, total),), is_rest) for name, part, is_rest in parts
+    ]
+    return make_bar_list("By codec", entries, EQUALLY_OFTEN)
 
 
-def _concentration(known: FloatArray) -> Node | None:
-    """How much of the work the costliest files are, if one frame of each is read."""
+def _make_concentration_table(known: FloatArray) -> Node | None:
+    """List the share of the costliest files in the cost of reading one frame of each file."""
     total = float(known.sum())
     if len(known) < 10 or not total:
         return None
@@ -177,50 +188,52 @@ def _concentration(known: FloatArray) -> Node | None:
         files = int(len(known) * part)
         if files:
             items.append(
-                element(
+                make_element(
                     "tr",
-                    element("th", f"costliest {100 * part:g} %", scope="row"),
-                    element("td", _columns.count(files), class_="number"),
-                    element("td", _columns.share(float(ascending[files - 1]), total), class_="number"),
+                    make_element("th", f"costliest {100 * part:g} %", scope="row"),
+                    make_element("td", _columns.format_count(files), class_="number"),
+                    make_element("td", _columns.format_share(float(ascending[files - 1]), total), class_="number"),
                 )
             )
     titles = ("", "files", "of total cost")
-    head = element("tr", *(element("th", title, scope="col") if title else element("td") for title in titles))
-    table = element("table", element("thead", head), element("tbody", *items), class_="numbers wide")
-    note = element("p", EQUALLY_OFTEN, class_="note")
-    return element("figure", element("h3", "Where the cost lies"), table, note, class_="values")
+    head = make_element(
+        "tr", *(make_element("th", title, scope="col") if title else make_element("td") for title in titles)
+    )
+    table = make_element("table", make_element("thead", head), make_element("tbody", *items), class_="numbers wide")
+    note = make_element("p", EQUALLY_OFTEN, class_="note")
+    return make_element("figure", make_element("h3", "Where the cost lies"), table, note, class_="values")
 
 
-def _other_extremes(columns: Columns, predicted: Costs) -> list[Node]:
+def _make_other_tables(columns: Columns, predicted: Costs) -> list[Node]:
     size = columns.numbers("bytes", predicted.rows)
     is_video = np.isin(predicted.rows, columns.videos)
     gop = np.where(is_video, predicted.gop, np.nan)
-    tables = [_file_table(columns, predicted, largest(size, SHOWN_LARGEST), "Largest files", "bytes")]
-    longest = largest(gop, SHOWN_LARGEST)
+    tables = [_make_file_table(columns, predicted, find_largest(size, MAX_LARGEST), "Largest files", "bytes")]
+    longest = find_largest(gop, MAX_LARGEST)
     if len(longest):
-        tables.append(_file_table(columns, predicted, longest, "Longest GOPs", "GOP"))
+        tables.append(_make_file_table(columns, predicted, longest, "Longest GOPs", "GOP"))
     return tables
 
 
-def _file_table(columns: Columns, predicted: Costs, places: IntArray, caption: str, sorted_by: str) -> Node:
-    """Facts of some files; what they are sorted by stands beside their names, where a phone shows it."""
-    rows = predicted.rows[places]
+def _make_file_table(columns: Columns, predicted: Costs, chosen: IntArray, caption: str, sorted_by: str) -> Node:
+    """List facts of some files; the sorted column comes first, because a phone shows only the left ones."""
+    rows = predicted.rows[chosen]
     facts = {
-        RANDOM: _cells(predicted.random_megapixels[places], _columns.megapixels),
-        ALL: _cells(predicted.all_megapixels[places], _columns.megapixels),
-        "codec": [text_cell(codec) for codec in columns.texts("codec", rows)],
-        "size": _size_cells(columns, rows),
-        "frames": _cells(columns.numbers("num_frames", rows), _columns.number),
-        "GOP": _cells(predicted.gop[places], _columns.number),
-        "bytes": _cells(columns.numbers("bytes", rows), _columns.data_size),
+        RANDOM: _make_cells(predicted.random_megapixels[chosen], _columns.format_megapixels),
+        ALL: _make_cells(predicted.all_megapixels[chosen], _columns.format_megapixels),
+        "codec": [make_text_cell(codec) for codec in columns.texts("codec", rows)],
+        "size": _make_size_cells(columns, rows),
+        "frames": _make_cells(columns.numbers("num_frames", rows), _columns.format_number),
+        "GOP": _make_cells(predicted.gop[chosen], _columns.format_number),
+        "bytes": _make_cells(columns.numbers("bytes", rows), _columns.data_size),
     }
     heads = [sorted_by, *(head for head in facts if head != sorted_by)]
-    names = [name_cell(name, columns.common_folder) for name in columns.texts("source", rows)]
+    names = [make_name_cell(name, columns.common_folder) for name in columns.texts("source", rows)]
     cells = list(zip(names, *(facts[head] for head in heads), strict=True))
-    return sortable_table(caption, ["file", *heads], cells, sorted_by=1)
+    return make_sortable_table(caption, ["file", *heads], cells, sorted_by=1)
 
 
-def _size_cells(columns: Columns, rows: IntArray) -> list[Cell]:
+def _make_size_cells(columns: Columns, rows: IntArray) -> list[Cell]:
     width, height = (columns.numbers(name, rows) for name in ("width", "height"))
     shown = [
         _columns.UNKNOWN if np.isnan(w * h) else f"{w:.0f}×{h:.0f}"
@@ -229,14 +242,14 @@ def _size_cells(columns: Columns, rows: IntArray) -> list[Cell]:
     return [Cell(text, area) for text, area in zip(shown, (width * height).tolist(), strict=True)]
 
 
-def _cells(values: FloatArray, show: Callable[[float], str]) -> list[Cell]:
+def _make_cells(values: FloatArray, show: Callable[[float], str]) -> list[Cell]:
     return [Cell(show(value), value) for value in values.tolist()]
 
 
-def _folder_note(columns: Columns) -> Node:
+def _make_folder_note(columns: Columns) -> Node:
     folder = columns.common_folder
     if not folder:
-        return element("p", class_="note")
-    full = _columns.full_name(without_dots(folder))
-    bdi = element("bdi", _columns.shortened(full, _columns.SHOWN_NAME), title=full, dir="ltr")
-    return element("p", "Names are relative to ", bdi, ".", class_="note")
+        return make_element("p", class_="note")
+    full = _columns.show_full_name(without_dots(folder))
+    bdi = make_element("bdi", _columns.shorten(full, _columns.MAX_NAME), title=full, dir="ltr")
+    return make_element("p", "Names are relative to ", bdi, ".", class_="note")

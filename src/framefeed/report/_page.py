@@ -1,7 +1,4 @@
-"""The page: one HTML document that asks for nothing else.
-
-Writing a report: whole or not at all, and over nothing but a report.
-"""
+"""The page of a catalog: one HTML document that loads nothing else. It is written whole, and replaces only a report."""
 
 from __future__ import annotations
 
@@ -19,30 +16,31 @@ from framefeed.catalog import Catalog
 from framefeed.media import check_writable, writing
 from framefeed.report import _columns
 from framefeed.report._columns import Columns
-from framefeed.report._files import cost_section, damaged_section, failed_section
-from framefeed.report._markup import Node, Section, element, elements
+from framefeed.report._files import make_cost_section, make_damaged_section, make_failed_section
+from framefeed.report._markup import Node, Section, make_element
 from framefeed.report._sections import (
-    colour_section,
-    formats_section,
-    gop_section,
-    labels_section,
-    sizes_section,
-    time_section,
+    make_colour_section,
+    make_formats_section,
+    make_gop_section,
+    make_labels_section,
+    make_sizes_section,
+    make_time_section,
 )
 
+# The page names its generator, so that a later report may replace it; the name is within the first bytes.
 GENERATOR = "framefeed report"
-"""What the page says of itself, so that a later report may replace it."""
+_HEAD_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A number that stands at the top.
+    """A number at the top of the page.
 
     Attributes:
-        name: What it counts.
-        shown: The number.
-        note: What else there is to say of it.
-        is_bad: Whether it is bad news.
+        name: Name of the number.
+        shown: The number, as text.
+        note: A remark about it.
+        is_bad: Whether it is shown as a problem.
     """
 
     name: str
@@ -55,88 +53,92 @@ def page(catalog: Catalog, title: str) -> str:
     """Make the page of a catalog.
 
     Args:
-        catalog: Any, at any depth, also an empty one.
-        title: Its heading.
+        catalog: A catalog of any depth; it may be empty.
+        title: Heading of the page.
     """
     columns = Columns(catalog)
-    chosen = _sections(columns)
-    main = element("main", _tiles(columns), *(section.node() for section in chosen))
-    body = element(
+    sections = _make_sections(columns)
+    main = make_element("main", _make_tiles(columns), *(section.make_node() for section in sections))
+    body = make_element(
         "body",
-        _header(columns, title, chosen),
+        _make_header(columns, title, sections),
         main,
-        _footer(),
-        element("div", id="tip", hidden=True),
-        element("script", _asset("page.js")),
+        _make_footer(),
+        make_element("div", id="tip", hidden=True),
+        make_element("script", _read_asset("page.js")),
     )
-    return f"<!DOCTYPE html>\n{element('html', _head(title), body, lang='en')}\n"
+    return f"<!DOCTYPE html>\n{make_element('html', _make_head(title), body, lang='en')}\n"
 
 
-def _sections(columns: Columns) -> list[Section]:
-    found = [
-        sizes_section(columns),
-        formats_section(columns),
-        time_section(columns),
-        gop_section(columns),
-        colour_section(columns),
-        labels_section(columns),
-        failed_section(columns),
-        damaged_section(columns),
-        cost_section(columns),
+def _make_sections(columns: Columns) -> list[Section]:
+    sections = [
+        make_sizes_section(columns),
+        make_formats_section(columns),
+        make_time_section(columns),
+        make_gop_section(columns),
+        make_colour_section(columns),
+        make_labels_section(columns),
+        make_failed_section(columns),
+        make_damaged_section(columns),
+        make_cost_section(columns),
     ]
-    return [section for section in found if section is not None]
+    return [section for section in sections if section is not None]
 
 
-def _head(title: str) -> Node:
-    style, script = _asset("style.css"), _asset("page.js")
+def _make_head(title: str) -> Node:
+    style, script = _read_asset("style.css"), _read_asset("page.js")
     policy = (
-        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; style-src '{_compute_digest(style)}'; script-src '{_compute_digest(script)}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
     )
-    return element(
+    return make_element(
         "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=policy),
-        element("meta", name="generator", content=GENERATOR),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("link", rel="icon", href="data:,"),
-        element("title", title),
-        element("style", style),
+        make_element("meta", charset="utf-8"),
+        make_element("meta", http_equiv="Content-Security-Policy", content=policy),
+        make_element("meta", name="generator", content=GENERATOR),
+        make_element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        make_element("meta", name="color-scheme", content="light dark"),
+        make_element("link", rel="icon", href="data:,"),
+        make_element("title", title),
+        make_element("style", style),
     )
 
 
-def _asset(name: str) -> str:
+def _read_asset(name: str) -> str:
     return resources.files("framefeed.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _digest(content: str) -> str:
+def _compute_digest(content: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}"
 
 
-def _header(columns: Columns, title: str, chosen: list[Section]) -> Node:
+def _make_header(columns: Columns, title: str, sections: list[Section]) -> Node:
     rows, files = len(columns.catalog), len(columns.files)
-    what = _columns.count_of(rows, "row") + (f" for {_columns.count_of(files, 'file')}" if rows != files else "")
+    what = _columns.format_count_of(rows, "row") + (
+        f" for {_columns.format_count_of(files, 'file')}" if rows != files else ""
+    )
     depth = "with frame indexes" if columns.catalog.has_frame_indexes else "headers only"
-    links = [element("li", element("a", section.heading, href=f"#{section.anchor}")) for section in chosen]
-    return element(
+    links = [make_element("li", make_element("a", section.heading, href=f"#{section.anchor}")) for section in sections]
+    return make_element(
         "header",
-        element("p", "framefeed", class_="brand"),
-        element("h1", element("bdi", title)),
-        element("p", f"Catalog of {what}, {depth}. Fingerprint ", element("code", columns.catalog.fingerprint[:16])),
-        element("nav", elements("ul", links), aria_label="Sections"),
+        make_element("p", "framefeed", class_="brand"),
+        make_element("h1", make_element("bdi", title)),
+        make_element(
+            "p", f"Catalog of {what}, {depth}. Fingerprint ", make_element("code", columns.catalog.fingerprint[:16])
+        ),
+        make_element("nav", make_element("ul", *links), aria_label="Sections"),
     )
 
 
-def _footer() -> Node:
-    told = (
+def _make_footer() -> Node:
+    text = (
         "Made by framefeed report from the catalog only; no media file was opened. Each file counts once. "
         "1 kB is 1000 bytes."
     )
-    return element("footer", element("p", told))
+    return make_element("footer", make_element("p", text))
 
 
-def _tiles(columns: Columns) -> Node:
+def _make_tiles(columns: Columns) -> Node:
     files, usable = len(columns.files), len(columns.usable)
     videos, images, failed = len(columns.videos), len(columns.images), len(columns.failed)
     frames = columns.numbers("num_frames", columns.videos)
@@ -144,58 +146,58 @@ def _tiles(columns: Columns) -> Node:
     size, all_files = (float(np.nansum(columns.numbers("bytes", rows))) for rows in (columns.usable, columns.files))
     more = f"{_columns.data_size(all_files)} in all files" if all_files > size else ""
     tiles = [
-        _big_tile("Files", files),
-        Tile("Usable", _columns.count(usable), _columns.share(usable, files)),
-        Tile("Failed", _columns.count(failed), _columns.share(failed, files), is_bad=failed > 0),
-        Tile("Videos", _columns.count(videos)),
-        Tile("Images", _columns.count(images)),
-        _duration_tile(seconds),
-        _big_tile("Frames of videos", float(np.nansum(frames)), _unknown(frames)),
-        *_damaged_tiles(columns),
+        _make_large_number_tile("Files", files),
+        Tile("Usable", _columns.format_count(usable), _columns.format_share(usable, files)),
+        Tile("Failed", _columns.format_count(failed), _columns.format_share(failed, files), is_bad=failed > 0),
+        Tile("Videos", _columns.format_count(videos)),
+        Tile("Images", _columns.format_count(images)),
+        _make_duration_tile(seconds),
+        _make_large_number_tile("Frames of videos", float(np.nansum(frames)), _describe_unknown(frames)),
+        *_make_damaged_tiles(columns),
         Tile("Bytes, usable files", _columns.data_size(size), more),
     ]
-    return elements("dl", [_tile(tile) for tile in tiles], class_="tiles", aria_label="Summary")
+    return make_element("dl", *[_draw_tile(tile) for tile in tiles], class_="tiles", aria_label="Summary")
 
 
-def _damaged_tiles(columns: Columns) -> list[Tile]:
+def _make_damaged_tiles(columns: Columns) -> list[Tile]:
     damaged = columns.numbers("num_damaged_frames", columns.usable)
     files = int(np.count_nonzero(damaged > 0))
-    note = f"in {_columns.count_of(files, 'file')}" if files else ""
-    count = _columns.count(float(np.nansum(damaged)))
+    note = f"in {_columns.format_count_of(files, 'file')}" if files else ""
+    count = _columns.format_count(float(np.nansum(damaged)))
     return [Tile("Damaged frames", count, note, is_bad=files > 0)] if np.isfinite(damaged).any() else []
 
 
-def _duration_tile(durations: FloatArray) -> Tile:
-    seconds, note = float(np.nansum(durations)), _unknown(durations)
+def _make_duration_tile(durations: FloatArray) -> Tile:
+    seconds, note = float(np.nansum(durations)), _describe_unknown(durations)
     if 0 < seconds < 3600:
-        return Tile("Minutes of video", _columns.number(seconds / 60), note)
-    return Tile("Hours of video", _columns.number(seconds / 3600) if seconds else "0", note)
+        return Tile("Minutes of video", _columns.format_number(seconds / 60), note)
+    return Tile("Hours of video", _columns.format_number(seconds / 3600) if seconds else "0", note)
 
 
-def _big_tile(name: str, number: float, note: str = "") -> Tile:
-    """Write millions briefly, and in full below."""
+def _make_large_number_tile(name: str, number: float, note: str = "") -> Tile:
+    """Write a number above a million briefly, and in full in the note."""
     if number < 1e6:
-        return Tile(name, _columns.count(number), note)
-    notes = [_columns.count(number), *([note] if note else [])]
-    return Tile(name, _columns.short(number), ", ".join(notes))
+        return Tile(name, _columns.format_count(number), note)
+    notes = [_columns.format_count(number), *([note] if note else [])]
+    return Tile(name, _columns.format_short(number), ", ".join(notes))
 
 
-def _tile(tile: Tile) -> Node:
-    note = element("span", tile.note, class_="note") if tile.note else None
-    return element(
-        "div", element("dt", tile.name), element("dd", tile.shown, note), class_="tile bad" if tile.is_bad else "tile"
+def _draw_tile(tile: Tile) -> Node:
+    note = make_element("span", tile.note, class_="note") if tile.note else None
+    return make_element(
+        "div",
+        make_element("dt", tile.name),
+        make_element("dd", tile.shown, note),
+        class_="tile bad" if tile.is_bad else "tile",
     )
 
 
-def _unknown(values: FloatArray) -> str:
+def _describe_unknown(values: FloatArray) -> str:
     missing = int(np.count_nonzero(np.isnan(values)))
-    return f"unknown for {_columns.count_of(missing, 'file')}" if missing else ""
+    return f"unknown for {_columns.format_count_of(missing, 'file')}" if missing else ""
 
 
 StrPath = str | os.PathLike[str]
-
-_HEAD_BYTES = 4096
-"""The generator is named within this many bytes."""
 
 
 def write_report(catalog: Catalog, path: StrPath, *, title: str | None = None) -> None:

@@ -26,8 +26,8 @@ _BITEXACT_CONTAINER = {"fflags": "+bitexact"}
 _BITEXACT_CODEC = {"flags": "+bitexact"}
 _AUDIO_RATE = 48000
 
-# What makes each encoder quick, single-threaded, quiet and repeatable. x264's macroblock tree reads past the edge of
-# small pictures: with it, the same frames give other bytes from one run to the next.
+# Options that make each encoder fast, single-threaded, silent and repeatable. x264's macroblock tree reads past the
+# edge of small pictures: with it, the same frames give other bytes from one run to the next.
 _ENCODER_DEFAULTS: dict[str, dict[str, str]] = {
     "libx264": {"preset": "veryfast", "mbtree": "0"},
     "libx264rgb": {"preset": "veryfast", "mbtree": "0"},
@@ -38,8 +38,8 @@ _ENCODER_DEFAULTS: dict[str, dict[str, str]] = {
     "libsvtav1": {"preset": "8", "crf": "20", "svtav1-params": "lp=1"},
 }
 
-# Options that are lists in themselves, by what stands between their items: a spec adds to them.
-_LISTS = {"flags": "", "svtav1-params": ":", "x265-params": ":"}
+# Separators of options that are lists: a spec adds to these instead of replacing them.
+_SEPARATORS = {"flags": "", "svtav1-params": ":", "x265-params": ":"}
 
 Picture = npt.NDArray[np.uint8]
 Draw = Callable[[int], Picture]
@@ -169,12 +169,12 @@ def open_output(
 
 
 def _write_streams(container: av.container.OutputContainer, specs: Sequence[ClipSpec | AudioSpec]) -> None:
-    streams = [_add_any(container, spec) for spec in specs]
-    with _contained_svt():
-        # Even where there is no frame: an empty video has a header.
+    streams = [_add_video_or_audio(container, spec) for spec in specs]
+    with _containing_svt():
+        # Without this, an empty video would have no header.
         container.start_encoding()
     unfinished = set()
-    for number, frame in _interleaved([_frames_of_any(spec) for spec in specs]):
+    for number, frame in _interleave([_make_frames(spec) for spec in specs]):
         container.mux(streams[number].encode(frame))  # type: ignore[arg-type]  # a stream's own kind of frame
         unfinished.add(number)
     for number in sorted(unfinished):
@@ -182,11 +182,11 @@ def _write_streams(container: av.container.OutputContainer, specs: Sequence[Clip
 
 
 @contextmanager
-def _contained_svt() -> Iterator[None]:
-    """Keep what SVT-AV1 does when it opens to itself.
+def _containing_svt() -> Iterator[None]:
+    """Silence SVT-AV1 while it opens, and restore the scheduling of the thread.
 
-    It greets on stderr, and listens to nothing but its own environment variable. As root it leaves the calling thread
-    on real-time scheduling, which all that this thread starts inherits: on one core nothing else runs any more.
+    It prints to stderr unless an environment variable is set. As root it leaves the calling thread on real-time
+    scheduling, which its child threads and processes inherit: on one core no other process runs then.
     """
     before = os.environ.get("SVT_LOG")
     os.environ["SVT_LOG"] = "1"
@@ -203,7 +203,9 @@ def _contained_svt() -> Iterator[None]:
             os.environ["SVT_LOG"] = before
 
 
-def _add_any(container: av.container.OutputContainer, spec: ClipSpec | AudioSpec) -> VideoStream | AudioStream:
+def _add_video_or_audio(
+    container: av.container.OutputContainer, spec: ClipSpec | AudioSpec
+) -> VideoStream | AudioStream:
     if isinstance(spec, ClipSpec):
         return add_stream(container, spec)
     stream = container.add_stream(spec.codec, rate=_AUDIO_RATE, options=_BITEXACT_CODEC)
@@ -212,11 +214,11 @@ def _add_any(container: av.container.OutputContainer, spec: ClipSpec | AudioSpec
     return stream
 
 
-def _frames_of_any(spec: ClipSpec | AudioSpec) -> Iterator[av.VideoFrame | av.AudioFrame]:
-    return frames_of(spec) if isinstance(spec, ClipSpec) else _silence(spec)
+def _make_frames(spec: ClipSpec | AudioSpec) -> Iterator[av.VideoFrame | av.AudioFrame]:
+    return frames_of(spec) if isinstance(spec, ClipSpec) else _make_silence(spec)
 
 
-def _silence(spec: AudioSpec) -> Iterator[av.AudioFrame]:
+def _make_silence(spec: AudioSpec) -> Iterator[av.AudioFrame]:
     for start in range(0, round(spec.seconds * _AUDIO_RATE), 1024):
         frame = av.AudioFrame.from_ndarray(np.zeros((1, 1024), np.float32), format="fltp", layout="mono")
         frame.sample_rate, frame.pts, frame.time_base = _AUDIO_RATE, start, Fraction(1, _AUDIO_RATE)
@@ -225,12 +227,12 @@ def _silence(spec: AudioSpec) -> Iterator[av.AudioFrame]:
 
 def add_stream(container: av.container.OutputContainer, spec: ClipSpec) -> VideoStream:
     """Add the stream of a spec to a container that is being written."""
-    stream = container.add_stream(spec.codec, rate=Fraction(spec.fps), options=_encoder_options(spec))
+    stream = container.add_stream(spec.codec, rate=Fraction(spec.fps), options=_make_encoder_options(spec))
     assert isinstance(stream, VideoStream)
     stream.height, stream.width, stream.pix_fmt = spec.height, spec.width, spec.pixel_format
     context = stream.codec_context
     context.thread_count = 1
-    context.time_base = time_base_of(spec)
+    context.time_base = get_time_base(spec)
     if spec.gop is not None:
         context.gop_size = spec.gop
     if spec.b_frames is not None:
@@ -242,27 +244,27 @@ def add_stream(container: av.container.OutputContainer, spec: ClipSpec) -> Video
     return stream
 
 
-def _encoder_options(spec: ClipSpec) -> dict[str, str]:
+def _make_encoder_options(spec: ClipSpec) -> dict[str, str]:
     options = {**_BITEXACT_CODEC, **_ENCODER_DEFAULTS.get(spec.codec, {})}
     for name, value in spec.codec_options.items():
-        joined = name in _LISTS and name in options
-        options[name] = options[name] + _LISTS[name] + value if joined else value
+        is_list = name in _SEPARATORS and name in options
+        options[name] = options[name] + _SEPARATORS[name] + value if is_list else value
     return options
 
 
-def time_base_of(spec: ClipSpec) -> Fraction:
-    """Unit of the encoder's times: the spec's own, else one frame."""
+def get_time_base(spec: ClipSpec) -> Fraction:
+    """Get the unit of the encoder's times: that of the spec, else one frame."""
     return spec.time_base if spec.time_base is not None else 1 / Fraction(spec.fps)
 
 
 def frames_of(spec: ClipSpec) -> Iterator[av.VideoFrame]:
-    """Yield the frames of a spec as they go to its encoder."""
-    unit = time_base_of(spec)
+    """Yield the frames of a spec, as its encoder gets them."""
+    unit = get_time_base(spec)
     per_frame = 1 / Fraction(spec.fps) / unit
     offset = round(Fraction(spec.start_seconds) / unit)
     reformatter = VideoReformatter()
     for ordinal in range(spec.num_frames):
-        frame = _as_coded(spec, ordinal, reformatter)
+        frame = _draw_coded(spec, ordinal, reformatter)
         frame.pts = offset + (round(ordinal * per_frame) if spec.pts is None else spec.pts[ordinal])
         frame.time_base = unit
         yield frame
@@ -270,19 +272,19 @@ def frames_of(spec: ClipSpec) -> Iterator[av.VideoFrame]:
 
 def draw_planes(spec: ClipSpec, ordinal: int) -> tuple[Picture, Picture, Picture]:
     """Draw the frame of a spec at an ordinal: Y [H, W], U and V [H/2, W/2]."""
-    stacked = np.asarray(_as_coded(spec, ordinal, VideoReformatter()).to_ndarray(format="yuv420p"), dtype=np.uint8)
+    stacked = np.asarray(_draw_coded(spec, ordinal, VideoReformatter()).to_ndarray(format="yuv420p"), dtype=np.uint8)
     luma, chroma = stacked[: spec.height], stacked[spec.height :].reshape(2, spec.height // 2, spec.width // 2)
     return luma, chroma[0], chroma[1]
 
 
-def _as_coded(spec: ClipSpec, ordinal: int, reformatter: VideoReformatter) -> av.VideoFrame:
+def _draw_coded(spec: ClipSpec, ordinal: int, reformatter: VideoReformatter) -> av.VideoFrame:
     picture = draw_frame(spec, ordinal)
     if spec.pixel_format == "pal8":
-        return _paletted(picture)
+        return _convert_to_palette(picture)
     return reformatter.reformat(av.VideoFrame.from_ndarray(picture, "rgb24"), format=spec.pixel_format, threads=1)
 
 
-def _paletted(picture: Picture) -> av.VideoFrame:
+def _convert_to_palette(picture: Picture) -> av.VideoFrame:
     """Round to 6 x 6 x 6 colours: libav itself converts from palettes, not to them."""
     indices = (picture // 43).astype(np.uint8) @ np.array([36, 6, 1], np.uint8)
     levels = np.arange(6, dtype=np.uint8) * 51
@@ -302,18 +304,18 @@ def draw_frame(spec: ClipSpec, ordinal: int) -> Picture:
     return np.ascontiguousarray(np.rot90(unmirrored, -spec.rotation // 90))
 
 
-def _interleaved(
+def _interleave(
     sources: list[Iterator[av.VideoFrame | av.AudioFrame]],
 ) -> Iterator[tuple[int, av.VideoFrame | av.AudioFrame]]:
-    """Yield (stream, frame) by rising time, so that the muxer need not hold a whole stream back."""
+    """Yield (stream, frame) by rising time, so that the muxer need not buffer a whole stream."""
     heads = {number: next(source, None) for number, source in enumerate(sources)}
     while waiting := {number: frame for number, frame in heads.items() if frame is not None}:
-        number = min(waiting, key=lambda key: _seconds(waiting[key]))
+        number = min(waiting, key=lambda key: _compute_seconds(waiting[key]))
         yield number, waiting[number]
         heads[number] = next(sources[number], None)
 
 
-def _seconds(frame: av.VideoFrame | av.AudioFrame) -> Fraction:
+def _compute_seconds(frame: av.VideoFrame | av.AudioFrame) -> Fraction:
     assert frame.pts is not None and frame.time_base is not None
     return frame.pts * frame.time_base
 
@@ -323,11 +325,11 @@ class Coded:
     """One packet.
 
     Attributes:
-        data: Its bytes.
-        pts: When it is shown, in the time base that it is muxed with; None where unknown.
-        dts: When it is decoded.
-        is_key: Whether the container shall call it a key frame.
-        duration: In the same unit; 0 where unknown.
+        data: Bytes of the packet.
+        pts: Presentation time, in the time base of the muxer; None where unknown.
+        dts: Decoding time, in the same unit; None where unknown.
+        is_key: Whether the container flags it as a key frame.
+        duration: Duration in the same unit; 0 where unknown.
     """
 
     data: bytes
@@ -360,9 +362,9 @@ def put_packets(
     """Write packets into a container.
 
     Args:
-        path: Where to; the ending chooses the container.
+        path: Path of the file; the ending chooses the container.
         template: A file whose first video stream has the codec parameters (size, extradata) of the packets.
-        packets: In decode order.
+        packets: Packets in decode order.
         time_base: Unit of their times.
         options: Muxer options.
     """

@@ -36,7 +36,7 @@ def make_folder(
     """
     files = []
     for number in range(classes):
-        folder = Path(path) / class_name(number)
+        folder = Path(path) / name_class(number)
         folder.mkdir(parents=True, exist_ok=True)
         for video in range(videos_per_class):
             spec = ClipSpec(
@@ -54,7 +54,7 @@ def make_folder(
     return sorted(files)
 
 
-def class_name(number: int) -> str:
-    """Name of a class's folder: the colour of its pictures, numbered where colours come round again."""
+def name_class(number: int) -> str:
+    """Name the folder of a class by the colour of its pictures, with a number if the colour repeats."""
     colour = COLOURS[number % len(COLOURS)][0]
     return colour if number < len(COLOURS) else f"{colour}_{number // len(COLOURS) + 1}"

@@ -1,4 +1,4 @@
-"""Describe files that are hard to read, and prove that a file has the property that makes it hard."""
+"""Recipes of files that are hard to read, and facts that prove the property of a written file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Turn = tuple[int, bool]
 
 @dataclass(frozen=True, slots=True)
 class PacketFacts:
-    """One packet as the demuxer gives it."""
+    """One packet from the demuxer."""
 
     pts: int | None
     dts: int | None
@@ -38,15 +38,15 @@ class PacketFacts:
 
 @dataclass(frozen=True, slots=True)
 class FrameFacts:
-    """One frame as the decoder gives it.
+    """One frame from the decoder.
 
     A turn is a rotation in degrees counter-clockwise and whether the picture is mirrored left to right after it.
 
     Attributes:
-        display_turn: What the display matrix asks for.
-        digest: CRC of its luma, to tell two pictures apart.
-        stamp: The number that is drawn; None where it cannot be read in any orientation.
-        stamp_turn: The turn after which the stamp stands upright.
+        display_turn: Turn of the display matrix.
+        digest: CRC of the luma, to compare pictures.
+        stamp: The drawn number; None if it cannot be read in any orientation.
+        stamp_turn: Turn after which the stamp is upright.
     """
 
     pts: int | None
@@ -67,15 +67,15 @@ class MediaFacts:
     """One video stream, read from beginning to end in one thread.
 
     Attributes:
-        path: The file.
-        packets: In the order of the file.
-        frames: In the order of the decoder, drained at the end.
-        errors: What the demuxer and the decoder raised on the way; they were made to go on.
-        time_base: Unit of all times; None where there is no such stream.
-        num_frames_from_header: What the container claims; 0 where it does not say.
-        average_rate: What the container claims.
-        base_rate: The other rate that it claims.
-        container_keys: Places in the container's own index, in decode order, that it flags as key frames.
+        path: Path of the file.
+        packets: Packets in the order of the file.
+        frames: Frames in the order of the decoder.
+        errors: Names of the errors of the demuxer and the decoder; reading went on after them.
+        time_base: Unit of all times; None if there is no such stream.
+        num_frames_from_header: Number of frames that the container claims; 0 if it has none.
+        average_rate: Average rate that the container claims.
+        base_rate: Base rate that the container claims.
+        container_keys: Packet numbers that the container's own index flags as key frames, in decode order.
         is_attached_picture: Whether the stream is a cover picture.
         sample_aspect_ratio: Width to height of one sample; None where the container does not say.
     """
@@ -139,7 +139,7 @@ class MediaFacts:
 
     @property
     def num_backward(self) -> int:
-        """Frames whose time is not later than the one before."""
+        """Number of frames whose time is not later than that of the frame before."""
         known = [pts for pts in self.frame_pts if pts is not None]
         return sum(later <= earlier for earlier, later in pairwise(known))
 
@@ -158,7 +158,7 @@ def read_facts(path: str | os.PathLike[str], stream_index: int | None = None) ->
         stream_index: Index among all streams; None for the first video stream.
 
     Returns:
-        Its facts; empty with one error where the file cannot be opened, and without where it has no such stream.
+        Its facts. They are empty with one error if the file cannot be opened, and empty if it has no such stream.
     """
     try:
         container = av.open(os.fspath(path))
@@ -166,18 +166,18 @@ def read_facts(path: str | os.PathLike[str], stream_index: int | None = None) ->
         return MediaFacts(Path(path), errors=(type(error).__name__,))
     with container:
         videos = [stream for stream in container.streams.video if stream_index in (None, stream.index)]
-        return _stream_facts(Path(path), container, videos[0]) if videos else MediaFacts(Path(path))
+        return _read_stream(Path(path), container, videos[0]) if videos else MediaFacts(Path(path))
 
 
-def missed_by_seeking(facts: MediaFacts, step: int = 1) -> list[int]:
-    """Seek to the times of frames as most programs do: to the key frame before, then one frame forward.
+def find_missed_by_seeking(facts: MediaFacts, step: int = 1) -> list[int]:
+    """Find frames that a plain seek misses: a seek to the key frame before, then decoding of one frame.
 
     Args:
         facts: A file whose frames have times.
-        step: Every how many frames to try.
+        step: Distance of the frames to try.
 
     Returns:
-        Ordinals of the frames that such a seek lands behind, so that decoding on from there never meets them.
+        Ordinals of frames after which the seek lands, so that decoding from there does not give them.
     """
     missed = []
     with av.open(os.fspath(facts.path)) as container:
@@ -192,19 +192,19 @@ def missed_by_seeking(facts: MediaFacts, step: int = 1) -> list[int]:
     return missed
 
 
-def _stream_facts(path: Path, container: av.container.InputContainer, stream: VideoStream) -> MediaFacts:
+def _read_stream(path: Path, container: av.container.InputContainer, stream: VideoStream) -> MediaFacts:
     stream.codec_context.thread_count = 1
     errors: list[str] = []
     packets: list[PacketFacts] = []
     frames: list[FrameFacts] = []
     reformatter = VideoReformatter()
-    # Before the first packet: some demuxers add to their index as they read, from what packets say.
-    container_keys = tuple(place for place, entry in enumerate(stream.index_entries) if entry.is_keyframe)
-    for packet in _packets(container, stream, errors):
+    # Read before the first packet, because some demuxers extend their index from packets.
+    container_keys = tuple(number for number, entry in enumerate(stream.index_entries) if entry.is_keyframe)
+    for packet in _read_packets(container, stream, errors):
         if packet.size:
-            packets.append(_packet_facts(packet))
+            packets.append(PacketFacts(packet.pts, packet.dts, packet.size, packet.is_keyframe, packet.is_discard))
         try:
-            frames += [_frame_facts(frame, reformatter) for frame in stream.decode(packet if packet.size else None)]
+            frames += [_describe_frame(frame, reformatter) for frame in stream.decode(packet if packet.size else None)]
         except av.FFmpegError as error:
             errors.append(type(error).__name__)
     return MediaFacts(
@@ -222,10 +222,10 @@ def _stream_facts(path: Path, container: av.container.InputContainer, stream: Vi
     )
 
 
-def _packets(
+def _read_packets(
     container: av.container.InputContainer, stream: VideoStream, errors: list[str]
 ) -> Iterator[av.Packet[Any]]:
-    """Yield every packet, then an empty one that drains the decoder, also where the file breaks off."""
+    """Yield every packet up to the first error, then an empty one that drains the decoder."""
     try:
         for packet in container.demux(stream):
             if packet.size:
@@ -235,11 +235,7 @@ def _packets(
     yield av.Packet()
 
 
-def _packet_facts(packet: av.Packet[Any]) -> PacketFacts:
-    return PacketFacts(packet.pts, packet.dts, packet.size, packet.is_keyframe, packet.is_discard)
-
-
-def _frame_facts(frame: av.VideoFrame, reformatter: VideoReformatter) -> FrameFacts:
+def _describe_frame(frame: av.VideoFrame, reformatter: VideoReformatter) -> FrameFacts:
     luma = reformatter.reformat(frame, format="gray", threads=1).to_ndarray()
     facts = FrameFacts(
         frame.pts,
@@ -249,7 +245,7 @@ def _frame_facts(frame: av.VideoFrame, reformatter: VideoReformatter) -> FrameFa
         frame.height,
         frame.width,
         frame.format.name,
-        _display_turn(frame),
+        _read_display_turn(frame),
         zlib.crc32(luma.tobytes()),
     )
     try:
@@ -259,7 +255,7 @@ def _frame_facts(frame: av.VideoFrame, reformatter: VideoReformatter) -> FrameFa
     return replace(facts, stamp=reading.number, stamp_turn=(reading.rotation, reading.mirrored))
 
 
-def _display_turn(frame: av.VideoFrame) -> Turn:
+def _read_display_turn(frame: av.VideoFrame) -> Turn:
     """Read the display matrix: x' = ax + cy, y' = bx + dy, with y downwards."""
     try:
         matrix = frame.side_data.get("DISPLAYMATRIX")
@@ -282,7 +278,7 @@ class Pathology:
         number: Case number of the failure catalogue, such as ``"M04"``.
         trait: The property that makes the file hard, as a sentence.
         write: Function that writes the file to a path.
-        proof: Function that tells whether the written file has the property.
+        proof: Predicate: whether the written file has the property.
         stamps: Numbers of the frames that a sequential decode gives, in its order; None where damage makes them
             unpredictable, empty where there is no video.
         stream_index: Index, among all streams, of the one that the stamps are about.

@@ -33,8 +33,8 @@ MIN_WIDTH = 32
 # Video range, so that the limited-range round trip clips nothing.
 _DARK = 16
 _LIGHT = 235
-_NEEDED_CONTRAST = 0.1
-_CLEAR = 0.3
+_MIN_CONTRAST = 0.1
+_MAX_DOUBT = 0.3
 
 # Left column downwards, then right column downwards: equal to none of its rotations or mirror images.
 _FINDER = np.array([[1, 0], [1, 0], [0, 0], [1, 1]], dtype=bool)
@@ -90,9 +90,11 @@ def draw_stamp(number: int, height: int, width: int, *, style: int = 0, seed: in
         )
     dy, dx = _DIRECTIONS[style % len(_DIRECTIONS)]
     speed = 2 + seed % 3
-    picture = np.roll(_texture(height, width, style, seed), (dy * speed * number, dx * speed * number), axis=(0, 1))
-    rows, columns = _edges(height, width)
-    bits = np.where(_cells(number), _LIGHT, _DARK).astype(np.uint8)
+    picture = np.roll(
+        _draw_texture(height, width, style, seed), (dy * speed * number, dx * speed * number), axis=(0, 1)
+    )
+    rows, columns = _compute_edges(height, width)
+    bits = np.where(_draw_cells(number), _LIGHT, _DARK).astype(np.uint8)
     picture[: rows[-1]] = bits.repeat(np.diff(rows), axis=0).repeat(np.diff(columns), axis=1)[:, :, None]
     return picture
 
@@ -109,7 +111,7 @@ def read_stamp(frame: npt.NDArray[Any]) -> int:
     Raises:
         ValueError: If there is no stamp, or it is damaged, blended or turned.
     """
-    return _read_luma(_luma(frame))
+    return _read_luma(_extract_luma(frame))
 
 
 def find_stamp(frame: npt.NDArray[Any]) -> StampReading:
@@ -124,7 +126,7 @@ def find_stamp(frame: npt.NDArray[Any]) -> StampReading:
     Raises:
         ValueError: If no orientation has a readable stamp.
     """
-    luma = _luma(frame)
+    luma = _extract_luma(frame)
     for turns in range(4):
         for mirrored in (False, True):
             upright = np.rot90(luma, turns)
@@ -149,19 +151,19 @@ def read_stamps(frames: npt.NDArray[Any]) -> list[int]:
         ValueError: If one of them is unreadable; the message says which.
     """
     numbers = []
-    for place, frame in enumerate(frames):
+    for number, frame in enumerate(frames):
         try:
             numbers.append(read_stamp(frame))
         except ValueError as error:
-            raise ValueError(f"frame {place} of {len(frames)}: {error}") from error
+            raise ValueError(f"frame {number} of {len(frames)}: {error}") from error
     return numbers
 
 
-def _luma(frame: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+def _extract_luma(frame: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     values = np.asarray(frame)
     if values.ndim == 3:
         channels_first = values.shape[0] in (1, 3) and values.shape[2] not in (1, 3)
-        # Stamps are black and white: green, or the only channel, says it all.
+        # Stamps are black and white: the green channel, or the only one, is enough.
         values = values[values.shape[0] // 2] if channels_first else values[:, :, values.shape[2] // 2]
     if values.ndim != 2 or values.shape[0] < ROWS * 2 or values.shape[1] < COLUMNS:
         raise ValueError(f"frame: expected [H, W, 3], [3, H, W] or [H, W] with a stamp, got shape {list(frame.shape)}")
@@ -169,34 +171,34 @@ def _luma(frame: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
 
 
 def _read_luma(luma: npt.NDArray[np.float32]) -> int:
-    levels = _cell_means(luma)
+    levels = _average_cells(luma)
     sides = levels[:, [0, -1]]
     light, dark = float(sides[_FINDER].mean()), float(sides[~_FINDER].mean())
-    if light - dark < _NEEDED_CONTRAST:
+    if light - dark < _MIN_CONTRAST:
         raise ValueError("no stamp found: the cells at the left and right edges are not clearly black and white")
     shares = (levels - dark) / (light - dark)
     bits = shares > 0.5
     doubt = float(np.abs(shares - bits).max())
-    if doubt > _CLEAR:
+    if doubt > _MAX_DOUBT:
         raise ValueError(
             f"stamp unreadable: a cell is {doubt:.0%} of the contrast away from black or white: it may be "
             "blurred or blended"
         )
     if not np.array_equal(bits[:, [0, -1]], _FINDER):
         raise ValueError("no stamp found: the edge cells show another pattern; find_stamp also reads turned pictures")
-    return _number(bits[:, 1:-1].ravel())
+    return _decode_number(bits[:, 1:-1].ravel())
 
 
-def _cell_means(luma: npt.NDArray[np.float32]) -> npt.NDArray[np.floating[Any]]:
-    """Mean of the middle of each cell [ROWS, COLUMNS]: the rim is where coding and resizing bleed."""
-    rows, columns = _edges(*luma.shape)
-    means: npt.NDArray[np.floating[Any]] = _middles(rows) @ luma[: rows[-1]] @ _middles(columns).T
+def _average_cells(luma: npt.NDArray[np.float32]) -> npt.NDArray[np.floating[Any]]:
+    """Average the middle of each cell, [ROWS, COLUMNS]: coding and resizing blur the edges of cells."""
+    rows, columns = _compute_edges(*luma.shape)
+    means: npt.NDArray[np.floating[Any]] = _make_weights(rows) @ luma[: rows[-1]] @ _make_weights(columns).T
     return means
 
 
 @lru_cache(maxsize=64)
-def _middles(edges: tuple[int, ...]) -> npt.NDArray[np.float32]:
-    """Weights [cells, samples] that take the mean of the middle half of each cell along one side."""
+def _make_weights(edges: tuple[int, ...]) -> npt.NDArray[np.float32]:
+    """Make weights [cells, samples] that average the middle half of each cell along one side."""
     weights = np.zeros((len(edges) - 1, edges[-1]), np.float32)
     for cell, (start, stop) in enumerate(pairwise(edges)):
         rim = (stop - start) // 4
@@ -205,32 +207,32 @@ def _middles(edges: tuple[int, ...]) -> npt.NDArray[np.float32]:
 
 
 @lru_cache(maxsize=64)
-def _edges(height: int, width: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _compute_edges(height: int, width: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     rows = tuple(row * height // (2 * ROWS) for row in range(ROWS + 1))
     columns = tuple(column * width // COLUMNS for column in range(COLUMNS + 1))
     return rows, columns
 
 
-def _cells(number: int) -> npt.NDArray[np.bool_]:
+def _draw_cells(number: int) -> npt.NDArray[np.bool_]:
     gray = number ^ (number >> 1)
-    word = (gray << 8) | _crc8(number)
+    word = (gray << 8) | _compute_crc8(number)
     bits = np.array([word >> shift & 1 for shift in range(23, -1, -1)], dtype=bool).reshape(ROWS, COLUMNS - 2)
     return np.concatenate([_FINDER[:, :1], bits, _FINDER[:, 1:]], axis=1)
 
 
-def _number(bits: npt.NDArray[np.bool_]) -> int:
+def _decode_number(bits: npt.NDArray[np.bool_]) -> int:
     word = int("".join("1" if bit else "0" for bit in bits), 2)
     gray, check = word >> 8, word & 0xFF
     number = 0
     while gray:
         number ^= gray
         gray >>= 1
-    if _crc8(number) != check:
+    if _compute_crc8(number) != check:
         raise ValueError(f"stamp damaged: its checksum does not match its number {number}")
     return number
 
 
-def _crc8(number: int) -> int:
+def _compute_crc8(number: int) -> int:
     """CRC-8 of two bytes, polynomial x^8 + x^2 + x + 1, started at 0xFF so that all-black is no valid stamp."""
     crc = 0xFF
     for byte in (number >> 8, number & 0xFF):
@@ -241,7 +243,7 @@ def _crc8(number: int) -> int:
 
 
 @lru_cache(maxsize=8)
-def _texture(height: int, width: int, style: int, seed: int) -> ByteArray:
+def _draw_texture(height: int, width: int, style: int, seed: int) -> ByteArray:
     # Blocks of 4 pixels: fine enough to need residuals, coarse enough to stay cheap at low bit rates.
     noise = np.random.default_rng([style, seed]).integers(-40, 41, (-(-height // 4), -(-width // 4)))
     shade = noise.repeat(4, axis=0).repeat(4, axis=1)[:height, :width, None]

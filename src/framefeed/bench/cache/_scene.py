@@ -69,7 +69,7 @@ class SampledDecoder:
         ordinals: npt.ArrayLike | range,
         counts: DecodeCounts | None = None,
     ) -> Iterator[tuple[int, Any]]:
-        """Yield (ordinal, picture); see ``FrameStream.frames``."""
+        """Yield (ordinal, picture); see ``BaseDecoder.frames``."""
         for ordinal in dict.fromkeys(np.asarray(ordinals, dtype=np.int64).tolist()):
             frame = self._frames.get(ordinal)
             if frame is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter, thread_time
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 
@@ -17,9 +17,9 @@ from framefeed.decode import (
     ClipSlot,
     DecodeCounts,
     Decoder,
-    FrameStream,
     Pixels,
     PlaneLayout,
+    adapt_decoder,
     copy_planes,
     gives_frames,
     layout_of,
@@ -190,7 +190,7 @@ class Sampler:
         }
         counts, decoded = DecodeCounts(), set[int]()
         begin, cpu_begin, convert_seconds, cpu_convert_seconds = perf_counter(), thread_time(), 0.0, 0.0
-        for ordinal, picture in cast("FrameStream", self._decoder).frames(source, index, sorted(outputs), counts):
+        for ordinal, picture in adapt_decoder(self._decoder).frames(source, index, sorted(outputs), counts):
             decoded.add(ordinal)
             layout = layout_of(picture)
             planes = np.empty(layout.nbytes, dtype=np.uint8)

@@ -1,4 +1,4 @@
-"""Where a run's packets come from: straight from the file, or through its container."""
+"""Packets of one source by number, read directly from the file or demuxed from its container."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ from framefeed.errors import StaleSource
 from framefeed.index import MISSING_PTS, FrameIndex
 from framefeed.media import STREAM_FORMATS, ByteReader, MediaSource, Packet, VideoContainer, numbered_after_seek
 
+# Zero bytes that must follow every packet: AV_INPUT_BUFFER_PADDING_SIZE of libavcodec/defs.h.
 _PADDING = 64
-"""Zero bytes that must follow every packet: AV_INPUT_BUFFER_PADDING_SIZE of libavcodec/defs.h."""
+# A run this many packets ahead is reached by demuxing on, without a seek.
+_MAX_PACKETS_AHEAD = 64
 _PREROLL_SECONDS = (0, 1, 2, 4, 8)
+# Their decoders do not report damage, and leave old memory in a damaged part of a picture: each run has a new decoder
+# of one thread, whose memory is blank.
 SILENT_CODECS = frozenset({"vp8"})
-"""Whose decoders say nothing where damage leaves a part of a picture as the memory was: each run has a new decoder of
-one thread, whose memory is blank."""
 
 
-def let_threads_rest(decoder: VideoCodecContext) -> None:
-    """Wait until the decoder's own threads have nothing to do, before the decoder is freed.
+def wait_for_threads(decoder: VideoCodecContext) -> None:
+    """Wait until the decoder's own threads are idle; call this before the decoder is freed.
 
-    Freeing waits for them while it holds the interpreter's lock, which they need to log what is wrong with a picture.
-    Flushing waits for them without it.
+    Freeing waits for the threads too, but holds the interpreter's lock, which they need to log an error: a deadlock.
+    Flushing waits without the lock.
     """
     if decoder.thread_count != 1:
         decoder.flush_buffers()
@@ -34,12 +36,12 @@ def let_threads_rest(decoder: VideoCodecContext) -> None:
 class Feed(Protocol):
     """Packets of one source by number; each packet's pts is its number."""
 
-    def start(self, number: int, *, anew: bool = False) -> VideoCodecContext:
+    def start(self, number: int, *, with_new_decoder: bool = False) -> VideoCodecContext:
         """Begin a run whose first packet is ``number``; return a flushed decoder.
 
         Args:
             number: Of the packet.
-            anew: Return a decoder that has decoded nothing yet.
+            with_new_decoder: Return a decoder that has decoded nothing yet.
         """
         ...
 
@@ -48,22 +50,22 @@ class Feed(Protocol):
         ...
 
     def drop_decoder(self) -> None:
-        """Have the next run begin with another decoder: flushing does not free this one of what it met."""
+        """Begin the next run with another decoder: flushing does not clear all state of this one."""
         ...
 
 
 class DirectFeed:
-    """Reads each packet from its place in the file: no container, no seek, nothing can land in a wrong place.
+    """Reads each packet at its offset in the file, without a container and without seeks that could fail.
 
     Args:
-        source: Of the packets.
-        index: Its packets' offsets.
-        reader: Of its bytes.
-        make_decoder: Makes a decoder for its stream.
-        counts: Takes what it costs.
+        source: Source of the packets.
+        index: Offsets and sizes of the packets.
+        reader: Reader of the source.
+        make_decoder: Makes a decoder for the stream.
+        counts: Receives the costs.
 
     Attributes:
-        decoder: The one in use, or None where the next run is to have another.
+        decoder: The decoder in use; None if the next run needs another.
     """
 
     def __init__(
@@ -81,9 +83,9 @@ class DirectFeed:
         self._make_decoder = make_decoder
         self._counts = counts
 
-    def start(self, number: int, *, anew: bool = False) -> VideoCodecContext:
-        """Flush the decoder; where to read is known anyway."""
-        if anew:
+    def start(self, number: int, *, with_new_decoder: bool = False) -> VideoCodecContext:
+        """Flush the decoder, or make one; see ``Feed.start``."""
+        if with_new_decoder:
             self.drop_decoder()
         if self.decoder is None:
             self.decoder = self._make_decoder()
@@ -92,7 +94,7 @@ class DirectFeed:
         return self.decoder
 
     def packets(self, numbers: Sequence[int]) -> Iterator[Packet]:
-        """Read the packets one by one."""
+        """Yield exactly these packets, ascending."""
         offsets, sizes = self._table.offset[numbers].tolist(), self._table.size[numbers].tolist()
         for number, offset, size in zip(numbers, offsets, sizes, strict=True):
             buffer = memoryview(bytearray(size + _PADDING))
@@ -110,25 +112,25 @@ class DirectFeed:
             yield packet
 
     def drop_decoder(self) -> None:
-        """Have the next run begin with another decoder."""
+        """Begin the next run with another decoder."""
         if self.decoder is not None:
-            let_threads_rest(self.decoder)
+            wait_for_threads(self.decoder)
         self.decoder = None
 
 
 class ContainerFeed:
-    """Demuxes, seeking only where that pays, and verifies by position and size where each seek landed.
+    """Demuxes packets; seeks only where that is faster, and verifies each seek by offset and size of the next packets.
 
     Args:
-        index: Where the packets are.
-        container: Of the packets; its decoder is used, but for silent codecs.
-        set_up: Called with the container when it was opened again, for its decoder is another one then.
-        counts: Takes what it costs.
-        seeks: Whether it may seek; else it reads all packets before a run.
+        index: Offsets and sizes of the packets.
+        container: Container of the packets. Its decoder is used, except for silent codecs.
+        set_up: Called with the container after it was opened again, because it has another decoder then.
+        counts: Receives the costs.
+        seeks: Whether it may seek; else all packets before a run are read.
 
     Attributes:
-        needs_decoder: Whether the next run is to have another decoder, and so the container opened again. A silent
-            codec's decoders are made beside the container, which stays open.
+        needs_decoder: Whether the next run needs another decoder, so that the container must be opened again. For a
+            silent codec, decoders are made apart from the container, which stays open.
     """
 
     def __init__(
@@ -149,14 +151,16 @@ class ContainerFeed:
         self._is_silent = index.stream.codec in SILENT_CODECS
         self._next = 0
         self._packets: Iterator[Packet] = iter(())
-        self._is_fresh = False
+        self._is_at_next = False
 
-    def start(self, number: int, *, anew: bool = False) -> VideoCodecContext:
-        """Stand at or before packet ``number``, by going forward or by a verified seek."""
-        if not self._is_silent and (self.needs_decoder or anew):
+    def start(self, number: int, *, with_new_decoder: bool = False) -> VideoCodecContext:
+        """Go to packet ``number`` or one before it: forward, or by a verified seek; see ``Feed.start``."""
+        if not self._is_silent and (self.needs_decoder or with_new_decoder):
             self._reopen()
-        if not self._goes_forward(number) and not self._seek(number):
-            self._rewind()
+        can_go_forward = self._is_at_next and self._next <= number < self._next + _MAX_PACKETS_AHEAD
+        if not can_go_forward and not self._seek(number):
+            self._reopen()
+            self._set_packets(0, self._container.packets())
         if self._is_silent:
             self._counts.contexts_made += 1
             return self._container.make_decoder()
@@ -167,39 +171,32 @@ class ContainerFeed:
         return context
 
     def packets(self, numbers: Sequence[int]) -> Iterator[Packet]:
-        """Demux up to the last packet wanted; yield the wanted ones."""
-        wanted, last = frozenset(numbers), numbers[-1]
+        """Yield exactly these packets, ascending."""
+        requested, last = frozenset(numbers), numbers[-1]
         while self._next <= last:
             packet = next(self._packets, None)
             if packet is None:
                 return
             number, self._next = self._next, self._next + 1
             self._counts.bytes_read += packet.size
-            if number in wanted:
+            if number in requested:
                 packet.pts = number
                 yield packet
 
     def drop_decoder(self) -> None:
-        """Have the next run begin with another decoder."""
+        """Begin the next run with another decoder."""
         self.needs_decoder = not self._is_silent
 
-    def _goes_forward(self, number: int) -> bool:
-        return self._is_fresh and self._next <= number < self._next + 64
-
     def _reopen(self) -> None:
-        let_threads_rest(self._container.decoder())
+        wait_for_threads(self._container.decoder())
         if self._container.reopen():
             self._counts.opens += 1
             self._counts.contexts_made += 1
             self._set_up(self._container)
-        self.needs_decoder = self._is_fresh = False
+        self.needs_decoder = self._is_at_next = False
 
-    def _rewind(self) -> None:
-        self._reopen()
-        self._stand(0, self._container.packets())
-
-    def _stand(self, number: int, packets: Iterator[Packet]) -> None:
-        self._next, self._packets, self._is_fresh = number, packets, True
+    def _set_packets(self, number: int, packets: Iterator[Packet]) -> None:
+        self._next, self._packets, self._is_at_next = number, packets, True
 
     def _seek(self, number: int) -> bool:
         table = self._index.packets
@@ -209,17 +206,11 @@ class ContainerFeed:
             return False
         for preroll in _PREROLL_SECONDS:
             target = int(table.pts[number]) - round(preroll / (self._container.stream.time_base or 1))
-            found = self._land(target)
-            if found is not None and found[0] <= number:
-                self._stand(*found)
-                return True
+            if self._container.try_seek(target):
+                numbered = numbered_after_seek(self._container.packets(), table.offset, table.size)
+                if numbered is not None and numbered[0] <= number:
+                    self._set_packets(numbered[0], iter(numbered[1]))
+                    return True
             if target < int(table.pts[0]):
                 return False
         return False
-
-    def _land(self, target: int) -> tuple[int, Iterator[Packet]] | None:
-        if not self._container.try_seek(target):
-            return None
-        table = self._index.packets
-        found = numbered_after_seek(self._container.packets(), table.offset, table.size)
-        return None if found is None else (found[0], iter(found[1]))

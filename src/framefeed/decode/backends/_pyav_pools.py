@@ -1,11 +1,10 @@
-"""Decoder contexts, open files and open containers, pooled per thread, so that no thread waits for another.
+"""Pools of decoder contexts, open files and open containers, one set per thread, so that no thread waits for another.
 
-A forked child starts with empty pools: it must not share a parent's file position (L01).
-
-What comes back. Decoders keep state that flushing does not clear, so one comes back only after runs in which nothing
-was raised, logged as an error or flagged as corrupt (D01); one with threads of its own never does. What the garbage
-collector finalises in the middle of a run is not given back but closed later, by ordinary code: the collector may have
-finalised the file before its user, and it may run in the middle of a call of the pool.
+- A forked child starts with empty pools: it must not share a file position with its parent (L01).
+- Flushing does not clear all state of a decoder. So a decoder returns to its pool only after runs in which nothing was
+  raised, logged as an error or flagged as corrupt (D01). A decoder with threads of its own never returns.
+- If the garbage collector finalises a run, its file and decoder are closed later, by ordinary code, and do not return:
+  the collector may have finalised the file first, and it may run in the middle of a call of the pool.
 """
 
 from __future__ import annotations
@@ -22,45 +21,46 @@ from av import CodecContext, VideoCodecContext
 
 from framefeed.decode._convert import Converter
 from framefeed.decode._decoder import DecodeCounts
-from framefeed.decode.backends._pyav_feed import ContainerFeed, DirectFeed, Feed, let_threads_rest
+from framefeed.decode.backends._pyav_feed import ContainerFeed, DirectFeed, Feed, wait_for_threads
 from framefeed.index import FrameIndex
 from framefeed.media import ByteReader, Limits, MediaSource, VideoContainer, padded_pixels, translated
 from framefeed.parallel import is_collecting, register_releasable, try_again_in_shortage
 
+# Idle decoder contexts of a thread.
 MAX_CONTEXTS = 8
-"""Idle decoder contexts a thread keeps."""
+# Idle containers of a thread.
 MAX_CONTAINERS = 2
+# Pixels of one picture of each idle decoder of a thread, summed. A decoder keeps the memory of up to 17 pictures, so
+# this is about 13 MB of 4:2:0. For larger pictures, decoding a clip takes far longer than making a decoder.
 MAX_IDLE_PIXELS = 2**19
-"""Of one picture of each idle decoder, in sum over a thread's: a decoder keeps the memory of up to 17 such pictures, so
-this is about 13 MB of 4:2:0. A clip of larger pictures takes far longer than a new decoder."""
+# Idle open files of a thread: with two pools of threads well below the usual limit of 1,024, and below 128 (L09).
 MAX_READERS = 8
-"""Open files a thread keeps: with two pools of threads well below the usual limit of 1,024, and below 128 (L09)."""
+# Sources of which a thread remembers the packets at which decoding can start.
 MAX_SOURCES = 256
-"""Sources of which a thread remembers where decoding can start."""
 
 T = TypeVar("T")
 
 
-class _Entry(Generic[T]):
-    """One idle thing; compared by identity, so that the list of them is changed in single steps."""
+class _IdleItem(Generic[T]):
+    """One idle object; compared by identity, so that removing it from a list is a single step."""
 
-    __slots__ = ("key", "pixels", "thing")
+    __slots__ = ("item", "key", "pixels")
 
-    def __init__(self, key: Hashable, thing: T, pixels: int) -> None:
+    def __init__(self, key: Hashable, item: T, pixels: int) -> None:
         self.key = key
-        self.thing = thing
+        self.item = item
         self.pixels = pixels
 
 
 class Pool(Generic[T]):
-    """Idle things by key, the least recently used one closed first; a thing in use is not in the pool.
+    """Idle objects by key; the least recently used one is closed first. An object in use is not in the pool.
 
-    For any thread, and for a finaliser in the middle of any call: there is no lock, but single operations on a list.
+    Any thread may use it, also a finaliser in the middle of any call: it has no lock, only single operations on a list.
 
     Args:
-        capacity: Most idle things.
+        capacity: Maximum number of idle objects.
         close: Closes one.
-        count_pixels: Gives the size of the pictures that one holds.
+        count_pixels: Counts the pixels of the pictures that one decodes.
     """
 
     def __init__(
@@ -69,27 +69,27 @@ class Pool(Generic[T]):
         self._capacity = capacity
         self._close = close
         self._count_pixels = count_pixels
-        self._idle: list[_Entry[T]] = []
+        self._idle: list[_IdleItem[T]] = []
         register_releasable(self)
 
     def __len__(self) -> int:
         return len(self._idle)
 
     def take(self, key: Hashable) -> T | None:
-        """Take an idle thing out; where there is none, make room for a new one and return None."""
+        """Take an idle object; if there is none, make room for a new one and return None."""
         for entry in reversed(list(self._idle)):
             if entry.key == key:
                 try:
                     self._idle.remove(entry)
                 except ValueError:  # taken or closed by another thread just now
                     continue
-                return entry.thing
+                return entry.item
         self._trim(keep=0)
         return None
 
-    def give(self, key: Hashable, thing: T) -> None:
-        """Put a thing back for the next user, who most often is the same: it stays, however large it is."""
-        self._idle.append(_Entry(key, thing, self._count_pixels(thing)))
+    def give(self, key: Hashable, item: T) -> None:
+        """Return an object for the next use. It stays however large it is: the next use is most often the same."""
+        self._idle.append(_IdleItem(key, item, self._count_pixels(item)))
         self._trim(keep=1)
 
     def _trim(self, keep: int) -> None:
@@ -99,7 +99,7 @@ class Pool(Generic[T]):
             self._close_oldest()
 
     def release_idle(self) -> None:
-        """Close all idle things, and what was abandoned."""
+        """Close all idle objects, and the abandoned ones."""
         _close_abandoned()
         while self._idle:
             self._close_oldest()
@@ -109,18 +109,18 @@ class Pool(Generic[T]):
             oldest = self._idle.pop(0)
         except IndexError:  # another thread was faster
             return
-        self._close(oldest.thing)
+        self._close(oldest.item)
 
 
 @dataclass(frozen=True, slots=True)
-class Feeding:
+class FeedOptions:
     """How packets reach a decoder.
 
     Attributes:
-        direct: Straight from the file where the index allows it.
-        threads: libavcodec's own threads.
-        limits: What a file may claim.
-        seeks: In a container, where that pays; else all packets before a run are read.
+        direct: Read packets directly from the file where the index allows it.
+        threads: Threads of libavcodec itself.
+        limits: Largest sizes that a file may have.
+        seeks: Seek in a container where that is faster; else all packets before a run are read.
     """
 
     direct: bool
@@ -130,25 +130,25 @@ class Feeding:
 
 
 class ThreadPools:
-    """What one thread of one process keeps between calls."""
+    """Decoders, files and containers that one thread of one process keeps between calls."""
 
     def __init__(self) -> None:
         self.pid = os.getpid()
         self.converter = Converter()
-        self._contexts: Pool[VideoCodecContext] = Pool(MAX_CONTEXTS, let_threads_rest, _pixels_of)
+        self._contexts: Pool[VideoCodecContext] = Pool(MAX_CONTEXTS, wait_for_threads, _count_pixels)
         self._containers: Pool[VideoContainer] = Pool(
-            MAX_CONTAINERS, VideoContainer.close, lambda opened: _pixels_of(opened.decoder())
+            MAX_CONTAINERS, VideoContainer.close, lambda opened: _count_pixels(opened.decoder())
         )
-        self._readers: Pool[ByteReader] = Pool(MAX_READERS, _close_reader)
+        self._readers: Pool[ByteReader] = Pool(MAX_READERS, lambda reader: reader.close())
         self._starts: OrderedDict[Hashable, dict[int, bool]] = OrderedDict()
 
     def clear(self) -> None:
-        """Release everything idle."""
+        """Close everything idle."""
         for pool in (self._contexts, self._containers, self._readers):
             pool.release_idle()
 
-    def starts_of(self, index: FrameIndex) -> dict[int, bool]:
-        """Whether decoding can start at the packets that were asked for it, by number; takes what is found."""
+    def get_starts(self, index: FrameIndex) -> dict[int, bool]:
+        """Find the dictionary of a source: by packet number, whether decoding can start there; callers add to it."""
         if index.identity is None:
             return {}
         key = (index.identity, index.stream.stream_index)
@@ -159,86 +159,88 @@ class ThreadPools:
         return known
 
     @contextmanager
-    def feed(self, source: MediaSource, index: FrameIndex, how: Feeding, counts: DecodeCounts) -> Iterator[Feed]:
-        """Lend what is needed to feed one source's packets to a decoder."""
+    def opening_feed(
+        self, source: MediaSource, index: FrameIndex, options: FeedOptions, counts: DecodeCounts
+    ) -> Iterator[Feed]:
+        """Open the packets of one source, with a decoder for them."""
         _close_abandoned()
         stamp = _check_identity(source, index)
-        how.limits.check_picture(index.stream.width, index.stream.height, source.name)
+        options.limits.check_picture(index.stream.width, index.stream.height, source.name)
         with translated(source.name, "decode"):
-            lend = self._direct if how.direct and index.stream.contiguous else self._contained
-            with lend(source, stamp, index, how, counts) as feed:
+            opening = self._opening_direct if options.direct and index.stream.contiguous else self._opening_container
+            with opening(source, stamp, index, options, counts) as feed:
                 yield feed
-        # What was read while another file took its place belongs to neither (D09).
+        # If the file was replaced while it was read, the data belong to neither file (D09).
         _check_identity(source, index)
 
     @contextmanager
-    def _direct(
-        self, source: MediaSource, stamp: Hashable, index: FrameIndex, how: Feeding, counts: DecodeCounts
+    def _opening_direct(
+        self, source: MediaSource, stamp: Hashable, index: FrameIndex, options: FeedOptions, counts: DecodeCounts
     ) -> Iterator[Feed]:
         stream = index.stream
-        # Parameter sets sent among the pictures stay in a context: it then serves only this source.
-        context_key = (stream.codec, stream.extradata, how, stamp if stream.inband_parameters else None)
+        # Parameter sets among the pictures stay in a decoder, which can then be used for this source alone.
+        context_key = (stream.codec, stream.extradata, options, stamp if stream.inband_parameters else None)
         reader = self._readers.take(stamp)
         if reader is None:
             reader = source.reader()
             counts.opens += 1
-        feed = DirectFeed(source, index, reader, lambda: bare_context(index, how), counts)
+        feed = DirectFeed(source, index, reader, lambda: make_decoder(index, options), counts)
         feed.decoder = self._contexts.take(context_key)
-        is_in_order = False
+        is_reusable = False
         try:
             yield feed
-            is_in_order = True
+            is_reusable = True
         except GeneratorExit:
-            is_in_order = True
+            is_reusable = True
             raise
         finally:
             if self._can_give_back():
-                if is_in_order:
+                if is_reusable:
                     self._readers.give(stamp, reader)
                 else:
                     reader.close()
-                if is_in_order and feed.decoder is not None and how.threads == 1:
+                if is_reusable and feed.decoder is not None and options.threads == 1:
                     self._contexts.give(context_key, feed.decoder)
                 elif feed.decoder is not None:
-                    let_threads_rest(feed.decoder)
+                    wait_for_threads(feed.decoder)
             else:
                 _ABANDONED.append(_Abandoned(self.pid, reader, feed.decoder))
 
     @contextmanager
-    def _contained(
-        self, source: MediaSource, stamp: Hashable, index: FrameIndex, how: Feeding, counts: DecodeCounts
+    def _opening_container(
+        self, source: MediaSource, stamp: Hashable, index: FrameIndex, options: FeedOptions, counts: DecodeCounts
     ) -> Iterator[Feed]:
-        key = (stamp, index.stream.stream_index, how)
+        key = (stamp, index.stream.stream_index, options)
 
         def set_up(opened: VideoContainer) -> None:
-            set_threads(opened.decoder(), how.threads)
+            set_threads(opened.decoder(), options.threads)
 
         container = self._containers.take(key)
         if container is None:
-            container = VideoContainer(source, index.stream.stream_index, how.limits)
+            container = VideoContainer(source, index.stream.stream_index, options.limits)
             set_up(container)
             counts.opens += 1
             counts.contexts_made += 1
-        feed = ContainerFeed(index, container, set_up, counts, seeks=how.seeks)
-        is_in_order = False
+        feed = ContainerFeed(index, container, set_up, counts, seeks=options.seeks)
+        is_reusable = False
         try:
             yield feed
-            is_in_order = True
+            is_reusable = True
         except GeneratorExit:
-            is_in_order = True
+            is_reusable = True
             raise
         finally:
             if not self._can_give_back():
                 _ABANDONED.append(_Abandoned(self.pid, container, container.decoder()))
-            elif is_in_order and not feed.needs_decoder and how.threads == 1:
+            elif is_reusable and not feed.needs_decoder and options.threads == 1:
                 self._containers.give(key, container)
             else:
-                # After an error it may be closed already.
-                let_threads_rest(container.decoder())
+                # After an error, the container may be closed already.
+                wait_for_threads(container.decoder())
                 container.close()
 
     def _can_give_back(self) -> bool:
-        """Whether ordinary code of this process is at work, and not a finaliser or a forked child."""
+        """Whether this is ordinary code of this process, and not a finaliser or a forked child."""
         return not is_collecting() and self.pid == os.getpid()
 
 
@@ -248,12 +250,12 @@ class _Closable(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Abandoned:
-    """What was in use when the garbage collector, or a fork, came upon its user.
+    """A reader or container that was in use when its run was garbage-collected, or when the process forked.
 
     Attributes:
-        pid: The process that used it.
-        opened: A reader or a container.
-        decoder: Its decoder, if it has one.
+        pid: Process that used it.
+        opened: The reader or container.
+        decoder: Its decoder, if there is one.
     """
 
     pid: int
@@ -261,8 +263,8 @@ class _Abandoned:
     decoder: VideoCodecContext | None
 
 
+# Ordinary code closes these; appending and popping are single steps, also in a finaliser.
 _ABANDONED: deque[_Abandoned] = deque()
-"""To be closed by ordinary code; appending and popping are single steps, also in a finaliser."""
 _NEVER_FREED: list[object] = []
 
 
@@ -274,36 +276,32 @@ def _close_abandoned() -> None:
             return
         if abandoned.decoder is not None and abandoned.decoder.thread_count != 1:
             if abandoned.pid != os.getpid():
-                # Its threads are in the parent: freeing it would wait for them for ever.
+                # Its threads are in the parent: freeing it would wait for them forever.
                 _NEVER_FREED.append(abandoned)
                 continue
-            let_threads_rest(abandoned.decoder)
+            wait_for_threads(abandoned.decoder)
         abandoned.opened.close()
 
 
 def _check_identity(source: MediaSource, index: FrameIndex) -> Hashable:
-    # By itself: after the last picture there is nothing that could be decoded once more.
+    # Retried here: after the last picture, the caller has nothing left to decode again.
     return try_again_in_shortage(lambda: source.check_identity(index.identity), source.name, "decode")
 
 
-def _pixels_of(decoder: VideoCodecContext) -> int:
+def _count_pixels(decoder: VideoCodecContext) -> int:
     return decoder.width * decoder.height
 
 
-def _close_reader(reader: ByteReader) -> None:
-    reader.close()
-
-
-def bare_context(index: FrameIndex, how: Feeding) -> VideoCodecContext:
+def make_decoder(index: FrameIndex, options: FeedOptions) -> VideoCodecContext:
     """Make a decoder without a container: its configuration from the index, limits enforced."""
     context = CodecContext.create(index.stream.codec, "r")
     assert isinstance(context, VideoCodecContext)
     if index.stream.extradata:
         context.extradata = index.stream.extradata
-    set_threads(context, how.threads)
-    # strict: where the stream is silent about its reorder depth, hold the maximum instead of dropping late frames.
-    # output_corrupt: frames after an unusual start are judged by their number, not by the decoder's suspicion.
-    most_pixels = padded_pixels(how.limits, index.stream.codec)
+    set_threads(context, options.threads)
+    # strict: if the stream does not state its reorder depth, hold the maximum instead of dropping late frames.
+    # output_corrupt: the decoder would drop frames after an unusual start; here their packet number decides.
+    most_pixels = padded_pixels(options.limits, index.stream.codec)
     context.options = {"strict": "1", "max_pixels": str(most_pixels), "flags": "+output_corrupt"}
     return context
 
@@ -318,7 +316,7 @@ _local = threading.local()
 
 
 def thread_pools() -> ThreadPools:
-    """The pools of this thread in this process."""
+    """Get the pools of this thread in this process."""
     pools: ThreadPools | None = getattr(_local, "pools", None)
     if pools is None or pools.pid != os.getpid():
         pools = _local.pools = ThreadPools()

@@ -9,16 +9,15 @@ from functools import partial
 import av
 import numpy as np
 import numpy.typing as npt
-from av.video.frame import VideoFrame
 
 from framefeed._arrays import IntArray
 from framefeed.decode._auto import check_kind
-from framefeed.decode._convert import Converter, conversion_recipe
-from framefeed.decode._decoder import ClipSlot, DecodeCounts, DecodeReport, Pixels
-from framefeed.decode._slots import Places, Write, converted
+from framefeed.decode._convert import Converter, describe_conversion
+from framefeed.decode._decoder import BaseDecoder, ClipSlot, DecodeCounts, DecodeReport, Pixels
+from framefeed.decode._slots import Places, Write, convert_picture
 from framefeed.decode.backends._pyav_feed import SILENT_CODECS
-from framefeed.decode.backends._pyav_pools import Feeding, thread_pools
-from framefeed.decode.backends._pyav_runs import MOST_HELD_BACK, Execution, NumberedFrame, with_proved_starts
+from framefeed.decode.backends._pyav_pools import FeedOptions, thread_pools
+from framefeed.decode.backends._pyav_runs import MOST_HELD_BACK, NumberedFrame, RunDecoder, find_true_starts
 from framefeed.index import FrameIndex
 from framefeed.media import DEFAULT_LIMITS, Limits, MediaSource, MisplacedPacket, allows, too_large
 from framefeed.parallel import try_again_in_shortage
@@ -27,11 +26,11 @@ from framefeed.plan import OutputSpec, plan_runs
 __all__ = ["PyAVDecoder", "thread_pools"]
 
 
-class PyAVDecoder:
+class PyAVDecoder(BaseDecoder):
     """Decode with libavcodec through PyAV, in the calling thread; each thread reuses its decoders and open files.
 
     Args:
-        skip: Do not decode pictures that no wanted picture refers to, where this gives exactly the same pixels.
+        skip: Do not decode pictures that no requested picture refers to, where this gives exactly the same pixels.
         direct: Read packets directly from the file where the index allows it, without FFmpeg's demuxer.
         threads: Threads of libavcodec itself; 0 lets libavcodec choose. One decoder per thread is cheaper than many
             threads in one decoder.
@@ -44,24 +43,24 @@ class PyAVDecoder:
         self, *, skip: bool = True, direct: bool = True, threads: int = 1, limits: Limits = DEFAULT_LIMITS
     ) -> None:
         self._skip = skip
-        self._feeding = Feeding(direct, threads, limits)
+        self._options = FeedOptions(direct, threads, limits)
 
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
         """Decode the clips of one source; see ``Decoder.decode``."""
         check_kind(self, index, source.name)
         report = DecodeReport(errors=[None] * len(slots))
         converter = thread_pools().converter
-        for accepts, frames in ((False, self._frames), (True, self._frames_as_they_come)):
-            chosen = [number for number, slot in enumerate(slots) if slot.accepts_damaged == accepts]
-            places = Places(slots, report, source, chosen)
+        for accepts, frames in ((False, self._decode_frames), (True, self._decode_with_damage)):
+            slot_numbers = [number for number, slot in enumerate(slots) if slot.accepts_damaged == accepts]
+            pending = Places(slots, report, source, slot_numbers)
             some = partial(frames, source, index, counts=report.counts)
-            for ordinal, frame in _in_spite_of_shortages(some, places.waiting, source.name):
+            for ordinal, frame in _retry_in_shortage(some, pending.waiting, source.name):
                 write: Write = partial(converter.write, frame, index.stream)
-                if not self._allows(frame):
+                if not allows(self._options.limits, frame.width, frame.height):
                     write = partial(self._refuse, (frame.width, frame.height), source.name)
-                places.fill(ordinal, write)
+                pending.fill(ordinal, write)
                 del frame, write
-            places.report_missing(index)
+            pending.report_missing(index)
         return report
 
     def frames(
@@ -71,166 +70,161 @@ class PyAVDecoder:
         ordinals: npt.ArrayLike | range,
         counts: DecodeCounts | None = None,
     ) -> Iterator[NumberedFrame]:
-        """Yield (ordinal, picture) of some frames before conversion, each once; undecodable ones are left out.
-
-        A picture is valid until the next one is requested.
+        """Yield (ordinal, picture) of some frames before conversion; see ``BaseDecoder.frames``.
 
         Raises:
             ResourceExhausted: Memory or file descriptors ran out, also after idle ones were released.
         """
         check_kind(self, index, source.name)
         counts = counts if counts is not None else DecodeCounts()
-        frames = partial(self._frames, source, index, counts=counts)
-        return self._within_limits(_in_spite_of_shortages(frames, ordinals, source.name))
+        frames = partial(self._decode_frames, source, index, counts=counts)
+        return self._drop_too_large(_retry_in_shortage(frames, ordinals, source.name))
 
-    def _within_limits(self, frames: Iterator[NumberedFrame]) -> Iterator[NumberedFrame]:
+    def _drop_too_large(self, frames: Iterator[NumberedFrame]) -> Iterator[NumberedFrame]:
         for ordinal, frame in frames:
-            if self._allows(frame):
+            if allows(self._options.limits, frame.width, frame.height):
                 yield ordinal, frame
             del frame
 
-    def _allows(self, frame: VideoFrame) -> bool:
-        return allows(self._feeding.limits, frame.width, frame.height)
-
     def _refuse(self, size: tuple[int, int], name: str, *_: object) -> None:
-        raise too_large(self._feeding.limits, size, name, "decode")
+        raise too_large(self._options.limits, size, name, "decode")
 
-    def _frames(
+    def _decode_frames(
         self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], counts: DecodeCounts
     ) -> Iterator[NumberedFrame]:
         numbers = np.asarray(ordinals, dtype=np.int64)
         if index.num_damaged_frames:
             numbers = numbers[~index.is_damaged(numbers)]
-        numbers = yield from self._frames_of_shared_packets(source, index, numbers, counts)
-        index = with_proved_starts(source, index, numbers, self._feeding, counts)
+        numbers = yield from self._decode_shared_packets(source, index, numbers, counts)
+        index = find_true_starts(source, index, numbers, self._options, counts)
         runs = plan_runs(index, numbers, skip=self._skip)
         if not len(runs.ordinals):
             return
-        wanted = dict(zip(runs.packets.tolist(), runs.ordinals.tolist(), strict=True))
+        missing = dict(zip(runs.packets.tolist(), runs.ordinals.tolist(), strict=True))
         is_silent = index.stream.codec in SILENT_CODECS
-        how = replace(self._feeding, threads=1) if is_silent else self._feeding
+        options = replace(self._options, threads=1) if is_silent else self._options
 
-        def send(execution: Execution) -> Iterator[NumberedFrame]:
-            is_first = len(wanted) == len(runs.ordinals)
-            return execution.frames(runs if is_first else plan_runs(index, list(wanted.values()), skip=self._skip))
+        def send(decoder: RunDecoder) -> Iterator[NumberedFrame]:
+            is_first = len(missing) == len(runs.ordinals)
+            return decoder.frames(runs if is_first else plan_runs(index, list(missing.values()), skip=self._skip))
 
-        yield from _execute(wanted, source, index, how, counts, send)
-        if wanted and how.threads != 1:
-            single = PyAVDecoder(skip=self._skip, direct=self._feeding.direct, limits=self._feeding.limits)
-            yield from single._frames(source, index, list(wanted.values()), counts)
+        yield from _run(missing, source, index, options, counts, send)
+        if missing and options.threads != 1:
+            single = PyAVDecoder(skip=self._skip, direct=self._options.direct, limits=self._options.limits)
+            yield from single._decode_frames(source, index, list(missing.values()), counts)
 
-    def _frames_as_they_come(
+    def _decode_with_damage(
         self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], counts: DecodeCounts
     ) -> Iterator[NumberedFrame]:
         """Yield (ordinal, picture) of some frames, damaged or not.
 
-        What a decoder puts in place of damage comes from what it decoded before, and changes until the picture is
-        output. So that a picture does not depend on what else is asked for, each start is a run of its own, with a new
-        decoder, one thread, every packet, and so many after the last that none of the pictures is held back.
+        A decoder replaces damage with parts of earlier pictures, and may change them until the picture is output. So
+        that a picture does not depend on the other frames of a call, each start is a run of its own: a new decoder of
+        one thread gets every packet, and enough packets after the last one that no picture is held back.
         """
-        numbers, feeding = np.array(ordinals, dtype=np.int64), replace(self._feeding, threads=1)
-        numbers = yield from self._frames_of_shared_packets(source, index, numbers, counts)
-        index = with_proved_starts(source, index, numbers, feeding, counts)
+        numbers, options = np.array(ordinals, dtype=np.int64), replace(self._options, threads=1)
+        numbers = yield from self._decode_shared_packets(source, index, numbers, counts)
+        index = find_true_starts(source, index, numbers, options, counts)
         starts = index.frame_start[numbers]
         for start in np.unique(starts).tolist():
             planned = plan_runs(index, numbers[starts == start], skip=False)
             stop = min(start + len(planned.send) + MOST_HELD_BACK, len(index.packets))
-            wanted = dict(zip(planned.packets.tolist(), planned.ordinals.tolist(), strict=True))
-            send = partial(Execution.frames_as_they_come, numbers=range(start, stop))
-            yield from _execute(wanted, source, index, feeding, counts, send)
+            missing = dict(zip(planned.packets.tolist(), planned.ordinals.tolist(), strict=True))
+            send = partial(RunDecoder.decode_with_damage, numbers=range(start, stop))
+            yield from _run(missing, source, index, options, counts, send)
 
-    def _frames_of_shared_packets(
+    def _decode_shared_packets(
         self, source: MediaSource, index: FrameIndex, ordinals: IntArray, counts: DecodeCounts
     ) -> Generator[NumberedFrame, None, IntArray]:
         """Yield (ordinal, picture) of the frames whose packets give several; return the other ordinals.
 
         Each start is a run of its own.
         """
-        is_shared = _shares_packet(index, ordinals)
+        is_shared = _share_packets(index, ordinals)
         shared = ordinals[is_shared]
-        how, starts = replace(self._feeding, threads=1), index.frame_start[shared]
+        options, starts = replace(self._options, threads=1), index.frame_start[shared]
         for start in np.unique(starts).tolist():
-            wanted = {_number_in_packet(index, ordinal): ordinal for ordinal in shared[starts == start].tolist()}
-            send = partial(Execution.frames_of_shared_packets, start=start, wanted=wanted)
-            yield from _execute({}, source, index, how, counts, send)
+            missing = {_locate_in_packet(index, ordinal): ordinal for ordinal in shared[starts == start].tolist()}
+            send = partial(RunDecoder.decode_shared_packets, start=start, missing=missing)
+            yield from _run({}, source, index, options, counts, send)
         return ordinals[~is_shared]
 
     def pictures(
-        self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], output: OutputSpec
+        self, source: MediaSource, index: FrameIndex, stretch: Sequence[int], output: OutputSpec
     ) -> Iterator[tuple[int, Pixels]]:
-        """Yield (ordinal, pixels) of some frames, each in new memory; frames that cannot be decoded are left out."""
+        """Yield (ordinal, pixels) of some frames, each in new memory; see ``BaseDecoder.pictures``."""
         converter = Converter()
         shape = output.shape(*index.stream.displayed)
-        for ordinal, frame in self.frames(source, index, ordinals):
-            pixels = converted(partial(converter.write, frame, index.stream), output, shape, source)
+        for ordinal, frame in self.frames(source, index, stretch):
+            pixels = convert_picture(partial(converter.write, frame, index.stream), output, shape, source)
             del frame
             yield ordinal, pixels
 
     def recipe(self, index: FrameIndex) -> str:
-        """Name the libraries and versions that decide the pixels; see ``recipe_of``.
+        """Name the libraries and versions that decide the pixels; see ``BaseDecoder.recipe``.
 
         The options are not part of it: frames are the same with all of them.
         """
         numbers = ".".join(map(str, av.library_versions["libavcodec"]))
-        return f"pyav {av.__version__}, libavcodec {numbers}, {conversion_recipe()}"
+        return f"pyav {av.__version__}, libavcodec {numbers}, {describe_conversion()}"
 
     def close(self) -> None:
         """Release this thread's contexts and files."""
         thread_pools().clear()
 
 
-def _shares_packet(index: FrameIndex, ordinals: IntArray) -> npt.NDArray[np.bool_]:
-    """Whether the packet of each frame gives several, which then follow each other, bool [T]."""
+def _share_packets(index: FrameIndex, ordinals: IntArray) -> npt.NDArray[np.bool_]:
+    """Find the frames whose packet gives several frames, which then follow each other, bool [T]."""
     packets, last = index.frame_packet, len(index) - 1
     before, own, behind = (packets[np.clip(ordinals + step, 0, last)] for step in (-1, 0, 1))
     shares = ((own == before) & (ordinals > 0)) | ((own == behind) & (ordinals < last))
-    # Ordinals that are not there are refused where runs are planned.
+    # ``plan_runs`` refuses ordinals outside the index.
     return np.asarray(shares & (ordinals >= 0) & (ordinals <= last))
 
 
-def _number_in_packet(index: FrameIndex, ordinal: int) -> tuple[int, int]:
-    """Give the packet of a frame, and how many frames it gives before that one."""
+def _locate_in_packet(index: FrameIndex, ordinal: int) -> tuple[int, int]:
+    """Find the packet of a frame, and count the frames that it gives before this one."""
     packet, before = int(index.frame_packet[ordinal]), 0
     while ordinal > before and index.frame_packet[ordinal - before - 1] == packet:
         before += 1
     return packet, before
 
 
-def _in_spite_of_shortages(
+def _retry_in_shortage(
     frames: Callable[[Sequence[int]], Iterator[NumberedFrame]], ordinals: npt.ArrayLike | range, name: str
 ) -> Iterator[NumberedFrame]:
-    """Yield (ordinal, picture) of some frames; where something runs out, begin again with those that have not come."""
+    """Yield (ordinal, picture) of some frames; in a shortage, start again with the frames that have not come yet."""
     waiting = dict.fromkeys(np.asarray(ordinals, dtype=np.int64).tolist())
     stream: Iterator[NumberedFrame] | None = None
 
     def next_frame() -> NumberedFrame | None:
         nonlocal stream
-        # An error ends a stream, which is then not kept: the next call begins another.
-        coming, stream = stream or frames(list(waiting)), None
-        numbered = next(coming, None)
-        stream = coming
+        # An error ends a stream, so it is not kept then: the next call starts another.
+        current, stream = stream or frames(list(waiting)), None
+        numbered = next(current, None)
+        stream = current
         return numbered
 
     while (numbered := try_again_in_shortage(next_frame, name, "decode")) is not None:
         del waiting[numbered[0]]
         yield numbered
-        del numbered  # Its memory goes back to the decoder at once.
+        del numbered  # returns its memory to the decoder at once
 
 
-def _execute(
-    wanted: dict[int, int],
+def _run(
+    missing: dict[int, int],
     source: MediaSource,
     index: FrameIndex,
-    how: Feeding,
+    options: FeedOptions,
     counts: DecodeCounts,
-    send: Callable[[Execution], Iterator[NumberedFrame]],
+    send: Callable[[RunDecoder], Iterator[NumberedFrame]],
 ) -> Iterator[NumberedFrame]:
-    """Yield what an execution sends and gets; where a seek cannot be used, execute what is still wanted without any."""
+    """Yield the frames of one run decoder; if a seek fails, decode the missing frames without seeks."""
     try:
-        with thread_pools().feed(source, index, how, counts) as feed:
-            yield from send(Execution(wanted, index, feed, counts, how))
+        with thread_pools().opening_feed(source, index, options, counts) as feed:
+            yield from send(RunDecoder(missing, index, feed, counts, options))
         return
     except MisplacedPacket:
-        if not how.seeks:
+        if not options.seeks:
             raise
-    yield from _execute(wanted, source, index, replace(how, seeks=False), counts, send)
+    yield from _run(missing, source, index, replace(options, seeks=False), counts, send)

@@ -1,6 +1,6 @@
-"""The still backend: decode picture files, alone or as an image sequence, with Pillow.
+"""StillDecoder: decode picture files, alone or as an image sequence, with Pillow.
 
-How a picture that is not 8-bit RGB is converted:
+Conversion of pictures that are not 8-bit RGB:
     - Alpha is dropped, as in videos, also that of a palette: the stored colour is kept, nothing is blended.
     - Grey and black-and-white become three equal channels.
     - 16-bit grey is v / 257, rounded: 65535 becomes 255. 16-bit colour is v >> 8, which is Pillow's conversion.
@@ -22,9 +22,9 @@ from av.video.frame import VideoFrame
 from PIL import Image
 
 from framefeed.decode._auto import check_kind
-from framefeed.decode._convert import conversion_recipe
-from framefeed.decode._decoder import ClipSlot, DecodeCounts, DecodeReport, Pixels
-from framefeed.decode._slots import Places, converted, next_step, picture_name, retold, writer_of
+from framefeed.decode._convert import describe_conversion
+from framefeed.decode._decoder import BaseDecoder, ClipSlot, DecodeCounts, DecodeReport, Pixels
+from framefeed.decode._slots import Places, convert_picture, copy_error, picture_name, suggest_next_step, writer_of
 from framefeed.errors import CorruptMedia, FrameNotFound, LimitExceeded, MediaError, StaleSource, UnsupportedCodec
 from framefeed.index import FrameIndex
 from framefeed.media import (
@@ -41,12 +41,13 @@ from framefeed.media import (
 from framefeed.parallel import try_again_in_shortage
 from framefeed.plan import OutputSpec
 
-_DAMAGE = (CorruptMedia, UnsupportedCodec, LimitExceeded)
-"""What one picture may have that its neighbours have not."""
+# Errors of one picture, which the others of a sequence need not have.
+_PICTURE_ERRORS = (CorruptMedia, UnsupportedCodec, LimitExceeded)
+# Pillow's modes of premultiplied alpha, and the modes without it.
 _UNMULTIPLIED = {"La": "LA", "RGBa": "RGBA"}
 
 
-class StillDecoder:
+class StillDecoder(BaseDecoder):
     """Decode still pictures and image sequences, in the calling thread; no file stays open between calls.
 
     Args:
@@ -61,18 +62,18 @@ class StillDecoder:
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
         """Decode the clips of one source; see ``Decoder.decode``."""
         report = DecodeReport(errors=[None] * len(slots))
-        places = Places(slots, report, source)
-        self._check(source, index, places.waiting)
-        damage: dict[int, MediaError] = {}
-        for ordinal in places.waiting:
+        pending = Places(slots, report, source)
+        self._check(source, index, pending.waiting)
+        errors: dict[int, MediaError] = {}
+        for ordinal in pending.waiting:
             try:
-                frame, name = self._picture_or_shortage(source, index, ordinal, report.counts)
-            except _DAMAGE as error:
-                damage[ordinal] = error
+                frame, name = self._decode_picture(source, index, ordinal, report.counts)
+            except _PICTURE_ERRORS as error:
+                errors[ordinal] = error
             else:
-                places.fill(ordinal, writer_of(frame, index, name))
-        for number, ordinals in places.slots_waiting().items():
-            report.errors[number] = _missing(source, index, ordinals, damage[ordinals[0]])
+                pending.fill(ordinal, writer_of(frame, index, name))
+        for slot, ordinals in pending.slots_waiting().items():
+            report.errors[slot] = _make_error(source, index, ordinals, errors[ordinals[0]])
         return report
 
     def frames(
@@ -82,28 +83,28 @@ class StillDecoder:
         ordinals: npt.ArrayLike | range,
         counts: DecodeCounts | None = None,
     ) -> Iterator[tuple[int, VideoFrame]]:
-        """Yield (ordinal, picture) of some frames; see ``FrameStream.frames``."""
-        wanted = list(dict.fromkeys(np.asarray(ordinals, dtype=np.int64).tolist()))
-        self._check(source, index, wanted)
-        for ordinal in wanted:
+        """Yield (ordinal, picture) of some frames; see ``BaseDecoder.frames``."""
+        distinct = list(dict.fromkeys(np.asarray(ordinals, dtype=np.int64).tolist()))
+        self._check(source, index, distinct)
+        for ordinal in distinct:
             try:
-                frame, _ = self._picture_or_shortage(source, index, ordinal, counts or DecodeCounts())
-            except _DAMAGE:
+                frame, _ = self._decode_picture(source, index, ordinal, counts or DecodeCounts())
+            except _PICTURE_ERRORS:
                 continue
             yield ordinal, frame
 
     def pictures(
-        self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], output: OutputSpec
+        self, source: MediaSource, index: FrameIndex, stretch: Sequence[int], output: OutputSpec
     ) -> Iterator[tuple[int, Pixels]]:
-        """Yield (ordinal, pixels) of some frames, each in new memory; frames that cannot be decoded are left out."""
+        """Yield (ordinal, pixels) of some frames, each in new memory; see ``BaseDecoder.pictures``."""
         shape = output.shape(*index.stream.displayed)
-        for ordinal, frame in self.frames(source, index, ordinals):
-            write = writer_of(frame, index, self._name(source, index, ordinal))
-            yield ordinal, converted(write, output, shape, source)
+        for ordinal, frame in self.frames(source, index, stretch):
+            write = writer_of(frame, index, picture_name(source, int(index.frame_packet[ordinal])))
+            yield ordinal, convert_picture(write, output, shape, source)
 
     def recipe(self, index: FrameIndex) -> str:
-        """Name the libraries and versions that decide the pixels; see ``recipe_of``."""
-        return f"still, Pillow {PIL.__version__}, {conversion_recipe()}"
+        """Name the libraries and versions that decide the pixels; see ``BaseDecoder.recipe``."""
+        return f"still, Pillow {PIL.__version__}, {describe_conversion()}"
 
     def close(self) -> None:
         """Do nothing: no file stays open between calls."""
@@ -114,27 +115,22 @@ class StillDecoder:
         if bad:
             raise FrameNotFound(f"{source.name}: there is no frame {bad[0]}: the index has {len(index)} frames")
 
-    def _name(self, source: MediaSource, index: FrameIndex, ordinal: int) -> str:
-        return picture_name(source, int(index.frame_packet[ordinal]))
-
-    def _picture_or_shortage(
-        self, source: MediaSource, index: FrameIndex, ordinal: int, counts: DecodeCounts
-    ) -> tuple[VideoFrame, str]:
-        return try_again_in_shortage(lambda: self._picture(source, index, ordinal, counts), source.name, "decode")
-
-    def _picture(
+    def _decode_picture(
         self, source: MediaSource, index: FrameIndex, ordinal: int, counts: DecodeCounts
     ) -> tuple[VideoFrame, str]:
         """Decode one picture, upright, and name its file."""
-        number = int(index.frame_packet[ordinal])
-        data, name = self._read(source, index, number)
-        counts.opens += 1
-        counts.runs += 1
-        counts.packets_sent += 1
-        counts.bytes_read += len(data)
-        upright = rgb_pixels(decode_still(data, name, self._limits), name)
-        counts.frames_decoded += 1
-        return VideoFrame.from_ndarray(upright, "rgb24"), name
+
+        def decode() -> tuple[VideoFrame, str]:
+            data, name = self._read(source, index, int(index.frame_packet[ordinal]))
+            counts.opens += 1
+            counts.runs += 1
+            counts.packets_sent += 1
+            counts.bytes_read += len(data)
+            upright = convert_to_rgb(decode_still(data, name, self._limits), name)
+            counts.frames_decoded += 1
+            return VideoFrame.from_ndarray(upright, "rgb24"), name
+
+        return try_again_in_shortage(decode, source.name, "decode")
 
     def _read(self, source: MediaSource, index: FrameIndex, number: int) -> tuple[bytes, str]:
         size = int(index.packets.size[number])
@@ -147,7 +143,7 @@ class StillDecoder:
         source.check_identity(index.identity)
         with source.opened() as reader:
             data = read_bytes(reader, 0, size)
-        # What was read while another file took its place belongs to neither (D09).
+        # If the file was replaced while it was read, the data belong to neither file (D09).
         source.check_identity(index.identity)
         if len(data) != size:
             raise StaleSource(
@@ -159,7 +155,7 @@ class StillDecoder:
         return data, source.name
 
 
-def rgb_pixels(image: Image.Image, name: str) -> Pixels:
+def convert_to_rgb(image: Image.Image, name: str) -> Pixels:
     """Convert a decoded picture to RGB, uint8 [H, W, 3], by the rules at the top of this module.
 
     Raises:
@@ -169,25 +165,25 @@ def rgb_pixels(image: Image.Image, name: str) -> Pixels:
     if mode.startswith("I;16"):
         grey = ((np.asarray(image).astype(np.uint32) + 128) // 257).astype(np.uint8)
         return np.repeat(grey[:, :, None], 3, axis=2)
-    # Nothing is blended; Pillow would warn of transparency that it cannot keep.
+    # Without this, Pillow warns of transparency that it cannot keep.
     image.info.pop("transparency", None)
     if mode in MODES_WITHOUT_RULE:
         raise without_rule(mode, name, "decode")
     opaque = image.convert(_UNMULTIPLIED[mode]) if mode in _UNMULTIPLIED else image
     try:
         return np.asarray(opaque if mode == "RGB" else opaque.convert("RGB"))
-    except ValueError as error:  # a mode that Pillow has and this version does not know
+    except ValueError as error:  # a mode of a later Pillow
         raise without_rule(mode, name, "decode") from error
 
 
-def _missing(source: MediaSource, index: FrameIndex, ordinals: Sequence[int], first: MediaError) -> MediaError:
-    """Build the error of one slot; each slot needs its own, because loaders write the clip's position into it."""
+def _make_error(source: MediaSource, index: FrameIndex, ordinals: Sequence[int], first: MediaError) -> MediaError:
+    """Make the error of one slot; each slot needs its own, because loaders write the clip's position into it."""
     if not isinstance(first, CorruptMedia):
-        return retold(first, str(first), source.name)
+        return copy_error(first, str(first), source.name)
     more = "" if len(ordinals) == 1 else f" and {len(ordinals) - 1} more"
     advice = "run ff.scan with verify='full' to list such pictures as failed; plans then leave them out"
     if isinstance(source, SequenceSource):
-        advice = next_step(index, ordinals)
+        advice = suggest_next_step(index, ordinals)
     return CorruptMedia(
         f"{first}; frame {ordinals[0]}{more}; {advice}", frames=ordinals, source=source.name, stage="decode"
     )

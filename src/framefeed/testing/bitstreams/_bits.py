@@ -1,4 +1,4 @@
-"""Bits, Exp-Golomb codes and start codes, as H.264 writes them."""
+"""Bits, Exp-Golomb codes and start codes of H.264."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class BitWriter:
         return self
 
     def raw(self, data: bytes) -> BitWriter:
-        """Append whole bytes at the next byte border, filling up with zeros."""
+        """Append whole bytes at the next byte border; the bits before it become zeros."""
         self._bits += [0] * (-len(self._bits) % 8)
         for byte in data:
             self.fixed(byte, 8)
@@ -32,16 +32,16 @@ class BitWriter:
 
     @property
     def size(self) -> int:
-        """Bits so far."""
+        """Number of bits so far."""
         return len(self._bits)
 
     def whole(self) -> bytes:
-        """All bits, filled up with zeros to a whole byte."""
+        """Get all bits as bytes; the last byte is filled up with zeros."""
         bits = [*self._bits, *[0] * (-len(self._bits) % 8)]
         return int("".join(map(str, bits)), 2).to_bytes(len(bits) // 8)
 
     def payload(self) -> bytes:
-        """All bits, closed by a stop bit and zeros: a raw byte sequence payload of H.264."""
+        """Append a stop bit, and get all bits as bytes: a raw byte sequence payload of H.264."""
         self.fixed(1, 1)
         return self.whole()
 
@@ -65,25 +65,25 @@ class BitReader:
         return self.fixed(zeros + 1) - 1
 
     def before(self) -> list[int]:
-        """Every bit already read."""
+        """List all bits already read."""
         return [int(bit) for bit in self._bits[: self.place]]
 
 
 def escape(payload: bytes) -> bytes:
-    """Insert the bytes that keep a payload from looking like a start code."""
+    """Insert emulation prevention bytes, without which a payload could contain a start code."""
     return re.sub(rb"\x00\x00(?=[\x00-\x03])", b"\x00\x00\x03", payload)
 
 
 def unescape(unit: bytes) -> bytes:
-    """Take them out again."""
+    """Remove emulation prevention bytes."""
     return unit.replace(b"\x00\x00\x03", b"\x00\x00")
 
 
 def split_units(stream: bytes) -> list[bytes]:
-    """NAL units of a byte stream, without their start codes."""
+    """Split a byte stream into NAL units without start codes."""
     return [unit.rstrip(b"\x00") for unit in re.split(rb"\x00\x00\x01", stream)[1:]]
 
 
 def join_units(units: list[bytes]) -> bytes:
-    """A byte stream of NAL units."""
+    """Join NAL units to a byte stream."""
     return b"".join(b"\x00\x00\x00\x01" + unit for unit in units)

@@ -1,4 +1,4 @@
-"""Boxes of an MP4 file, found and replaced. The movie box must come last: nothing behind it would be found again."""
+"""Find and replace boxes of an MP4 file whose movie box comes last: offsets of data after it would be wrong."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ _PREFIX = {"stsd": 8, "avc1": 78}
 
 
 def box(kind: str, payload: bytes) -> bytes:
-    """A box of a four-letter kind."""
+    """Make a box of a four-letter kind."""
     return struct.pack(">I4s", len(payload) + 8, kind.encode()) + payload
 
 
 def table(kind: str, *rows: tuple[int, ...], version: int = 0) -> bytes:
-    """A full box of 32-bit numbers behind their count."""
+    """Make a full box of a count and rows of 32-bit numbers."""
     numbers = [number for row in rows for number in row]
     return box(kind, struct.pack(f">II{len(numbers)}I", version << 24, len(rows), *numbers))
 
 
 def payload_of(data: bytes, path: str) -> bytes:
-    """Payload of the first box at a dotted path such as ``"moov.trak"``."""
+    """Read the payload of the first box at a dotted path such as ``"moov.trak"``."""
     start, end = find(data, path)
     return data[start + 8 : end]
 
 
 def find(data: bytes, path: str) -> tuple[int, int]:
-    """Range of the first box at a dotted path, header included.
+    """Find the range of the first box at a dotted path, with its header.
 
     Raises:
         KeyError: If there is none.
@@ -39,9 +39,9 @@ def find(data: bytes, path: str) -> tuple[int, int]:
     start, end = 0, len(data)
     inside = 0
     for kind in path.split("."):
-        for found, start_of, end_of in _boxes(data, start + inside, end):
-            if found == kind:
-                start, end, inside = start_of, end_of, 8 + _PREFIX.get(kind, 0)
+        for box_kind, box_start, box_end in _iter_boxes(data, start + inside, end):
+            if box_kind == kind:
+                start, end, inside = box_start, box_end, 8 + _PREFIX.get(kind, 0)
                 break
         else:
             raise KeyError(f"there is no box {kind} on the path {path}")
@@ -49,7 +49,7 @@ def find(data: bytes, path: str) -> tuple[int, int]:
 
 
 def replace(data: bytes, path: str, new: bytes) -> bytes:
-    """Put another box in the place of the one at a path; the boxes around it grow or shrink with it."""
+    """Replace the box at a path by other bytes, and correct the sizes of the boxes around it."""
     start, end = find(data, path)
     kinds = path.split(".")
     grown = len(new) - (end - start)
@@ -61,7 +61,7 @@ def replace(data: bytes, path: str, new: bytes) -> bytes:
     return bytes(patched)
 
 
-def _boxes(data: bytes, start: int, end: int) -> Iterator[tuple[str, int, int]]:
+def _iter_boxes(data: bytes, start: int, end: int) -> Iterator[tuple[str, int, int]]:
     while start + 8 <= end:
         size, kind = struct.unpack_from(">I4s", data, start)
         yield kind.decode("latin-1"), start, start + size

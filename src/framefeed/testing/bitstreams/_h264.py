@@ -1,4 +1,4 @@
-"""H.264 that no encoder in PyAV writes: one field a packet, and parameter sets that are silent about reordering.
+"""H.264 that no encoder in PyAV writes: one field a packet, and parameter sets without a reorder depth.
 
 Syntax after ITU-T H.264, clauses 7.3.2.1 (sequence parameter set), 7.3.3 (slice header) and 7.3.5 (macroblock).
 """
@@ -21,18 +21,20 @@ Planes = tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8], npt.NDArray[np.uint
 
 
 def without_usability_information(stream: bytes) -> bytes:
-    """Cut the video usability information, and with it the declared reorder depth, out of a byte stream's SPS."""
-    return join_units([_silent(unit) if unit[0] & 31 == _SPS else unit for unit in split_units(stream)])
+    """Remove the video usability information, which has the reorder depth, from the SPS of a byte stream."""
+    return join_units(
+        [_remove_usability_information(unit) if unit[0] & 31 == _SPS else unit for unit in split_units(stream)]
+    )
 
 
 def has_usability_information(sps: bytes) -> bool:
-    """Whether a sequence parameter set (a NAL unit) says how deep its stream reorders, among other things."""
+    """Whether a sequence parameter set (a NAL unit) has usability information, such as the reorder depth."""
     reader = BitReader(unescape(sps))
     skip_to_usability_flag(reader)
     return bool(reader.fixed(1))
 
 
-def _silent(sps: bytes) -> bytes:
+def _remove_usability_information(sps: bytes) -> bytes:
     reader, writer = BitReader(unescape(sps)), BitWriter()
     skip_to_usability_flag(reader)
     for bit in reader.before():
@@ -68,7 +70,7 @@ def skip_to_usability_flag(reader: BitReader) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """Where a field stands: its frame since the last IDR picture, that picture's number, and which half it is."""
+    """A field: number of its frame since the IDR picture, number of that picture, and which half it is."""
 
     frame: int
     gop: int
@@ -90,23 +92,23 @@ def code_fields(pictures: Sequence[Planes], gop: int) -> list[bytes]:
         Access units as byte streams, two a frame: top field, bottom field.
     """
     height, width = pictures[0][0].shape
-    parameters = join_units([_sequence_parameters(height, width), _picture_parameters()])
+    parameters = join_units([_write_sequence_parameters(height, width), _write_picture_parameters()])
     units = []
     for ordinal, picture in enumerate(pictures):
         for bottom in (False, True):
             field = _Field(ordinal % gop, ordinal // gop, bottom)
             intra = field.frame == 0
-            before = None if intra else _half(pictures[ordinal - 1], bottom)
-            coded = join_units([_slice(field, _half(picture, bottom), before)])
+            before = None if intra else _select_field(pictures[ordinal - 1], bottom)
+            coded = join_units([_write_slice(field, _select_field(picture, bottom), before)])
             units.append(parameters + coded if field.is_idr else coded)
     return units
 
 
-def _half(picture: Planes, bottom: bool) -> Planes:
+def _select_field(picture: Planes, bottom: bool) -> Planes:
     return picture[0][int(bottom) :: 2], picture[1][int(bottom) :: 2], picture[2][int(bottom) :: 2]
 
 
-def _sequence_parameters(height: int, width: int) -> bytes:
+def _write_sequence_parameters(height: int, width: int) -> bytes:
     writer = BitWriter().fixed(0x60 | _SPS, 8).fixed(77, 8).fixed(0, 8).fixed(30, 8)  # Main profile, level 3
     writer.golomb(0, 0, 0, 4)  # id, 4 bits of frame_num, order count type 0 with 8 bits
     writer.golomb(2).fixed(0, 1)  # two reference frames, no gaps
@@ -115,13 +117,13 @@ def _sequence_parameters(height: int, width: int) -> bytes:
     return escape(writer.fixed(0, 1).fixed(0, 1).fixed(1, 1).fixed(0, 1).fixed(0, 1).payload())
 
 
-def _picture_parameters() -> bytes:
+def _write_picture_parameters() -> bytes:
     writer = BitWriter().fixed(0x60 | _PPS, 8).golomb(0, 0).fixed(0, 2)  # CAVLC, no bottom order count
     writer.golomb(0, 0, 0).fixed(0, 3).golomb(0, 0, 0)  # one reference each, no weights, QP and chroma offsets 0
     return escape(writer.fixed(1, 1).fixed(0, 2).payload())  # deblocking is switched off in each slice
 
 
-def _slice(field: _Field, planes: Planes, before: Planes | None) -> bytes:
+def _write_slice(field: _Field, planes: Planes, before: Planes | None) -> bytes:
     writer = BitWriter().fixed(0x60 | (_IDR if field.is_idr else _NON_IDR), 8)
     writer.golomb(0, 7 if before is None else 5, 0)
     writer.fixed(field.frame % 16, 4).fixed(1, 1).fixed(int(field.bottom), 1)
@@ -132,18 +134,18 @@ def _slice(field: _Field, planes: Planes, before: Planes | None) -> bytes:
         writer.fixed(0, 2)  # references as they come: the same half of the frame before
     writer.fixed(0, 2 if field.is_idr else 1)  # reference marking: sliding window
     writer.golomb(0, 1)  # QP offset 0, no deblocking
-    _macroblocks(writer, planes, before)
+    _write_macroblocks(writer, planes, before)
     return escape(writer.payload())
 
 
-def _macroblocks(writer: BitWriter, planes: Planes, before: Planes | None) -> None:
+def _write_macroblocks(writer: BitWriter, planes: Planes, before: Planes | None) -> None:
     rows, columns = planes[0].shape[0] // _MB, planes[0].shape[1] // _MB
     skipped = 0
-    for place in range(rows * columns):
-        row, column = divmod(place, columns)
-        block = _block(planes, row, column)
+    for position in range(rows * columns):
+        row, column = divmod(position, columns)
+        block = _cut_block(planes, row, column)
         if before is not None:
-            if block == _block(before, row, column):
+            if block == _cut_block(before, row, column):
                 skipped += 1
                 continue
             writer.golomb(skipped)
@@ -153,7 +155,7 @@ def _macroblocks(writer: BitWriter, planes: Planes, before: Planes | None) -> No
         writer.golomb(skipped)
 
 
-def _block(planes: Planes, row: int, column: int) -> bytes:
+def _cut_block(planes: Planes, row: int, column: int) -> bytes:
     parts = []
     for plane, size in zip(planes, (_MB, _MB // 2, _MB // 2), strict=True):
         parts.append(plane[row * size : (row + 1) * size, column * size : (column + 1) * size].tobytes())

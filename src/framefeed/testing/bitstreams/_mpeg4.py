@@ -1,4 +1,4 @@
-"""MPEG-4 part 2 as DivX 5 put it into AVI: a B-frame rides in the packet of the P-frame behind it."""
+"""MPEG-4 part 2 in AVI by DivX 5: the packet of a P-frame also has the B-frame before it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from framefeed.testing._clips import Coded
 from framefeed.testing.bitstreams._bits import BitWriter
 
-# What tells decoders to expect it; the letter p says "packed".
+# Decoders recognise packed streams by the letter p at the end.
 _USER_DATA = b"\x00\x00\x01\xb2DivX503b1393p"
 _VOP = b"\x00\x00\x01\xb6"
 _B_CODED = 2
@@ -18,31 +18,31 @@ def pack_b_frames(packets: list[Coded], ticks_per_second: int) -> Iterator[Coded
     """Pack a stream that has at most one B-frame in a row.
 
     Args:
-        packets: In decode order, as many as come out again.
-        ticks_per_second: Time resolution of the stream, which says how wide a VOP's time is.
+        packets: Packets in decode order; as many come out.
+        ticks_per_second: Time resolution of the stream, which gives the number of bits of a VOP's time.
 
     Yields:
         I and lone P packets as they are, each P with its B in one packet, and an empty picture where the B was.
     """
-    place = 0
-    while place < len(packets):
-        packet = packets[place]
-        data = packet.data.replace(_VOP, _USER_DATA + _VOP, 1) if place == 0 else packet.data
-        follower = packets[place + 1] if place + 1 < len(packets) else None
-        if follower is not None and _coding_type(follower.data) == _B_CODED:
+    position = 0
+    while position < len(packets):
+        packet = packets[position]
+        data = packet.data.replace(_VOP, _USER_DATA + _VOP, 1) if position == 0 else packet.data
+        follower = packets[position + 1] if position + 1 < len(packets) else None
+        if follower is not None and _read_coding_type(follower.data) == _B_CODED:
             yield replace(packet, data=data + follower.data)
-            yield replace(follower, data=_empty_vop(ticks_per_second))
-            place += 2
+            yield replace(follower, data=_make_empty_vop(ticks_per_second))
+            position += 2
         else:
             yield replace(packet, data=data)
-            place += 1
+            position += 1
 
 
-def _coding_type(data: bytes) -> int:
+def _read_coding_type(data: bytes) -> int:
     return data[data.index(_VOP) + len(_VOP)] >> 6
 
 
-def _empty_vop(ticks_per_second: int) -> bytes:
+def _make_empty_vop(ticks_per_second: int) -> bytes:
     """A P picture that says "not coded": coding type, no second passed, marker, time 0, marker, not coded."""
     width = max(1, (ticks_per_second - 1).bit_length())
     writer = BitWriter().fixed(1, 2).fixed(0, 1).fixed(1, 1).fixed(0, width).fixed(1, 1).fixed(0, 1)

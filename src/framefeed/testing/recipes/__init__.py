@@ -1,4 +1,4 @@
-"""Every pathology that PyAV can make, by the kind of trouble."""
+"""All pathologies that PyAV can make, one module for each kind."""
 
 from __future__ import annotations
 

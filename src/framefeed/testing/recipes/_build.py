@@ -1,4 +1,4 @@
-"""What recipes share: from a spec, from bytes or from edited packets to a pathology."""
+"""Make pathologies and their writers from a spec, from bytes or from edited packets."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ Proof = Callable[[MediaFacts], bool]
 Edit = Callable[[list[Coded]], Iterable[Coded]]
 
 
-def from_spec(name: str, number: str, spec: ClipSpec, trait: str, proof: Proof) -> Pathology:
-    """A pathology that the encoder or muxer makes by its options."""
+def make_from_spec(name: str, number: str, spec: ClipSpec, trait: str, proof: Proof) -> Pathology:
+    """Make a pathology by options of the encoder or muxer."""
 
     def write(path: Path) -> None:
         write_clip(path, spec)
@@ -21,8 +21,8 @@ def from_spec(name: str, number: str, spec: ClipSpec, trait: str, proof: Proof) 
     return Pathology(name, number, trait, write, proof, spec.stamps)
 
 
-def from_bytes(make: Callable[[], bytes]) -> Callable[[Path], None]:
-    """Writer of a file that is put together in memory."""
+def write_bytes_of(make: Callable[[], bytes]) -> Callable[[Path], None]:
+    """Make a writer of a file that is made in memory."""
 
     def write(path: Path) -> None:
         path.write_bytes(make())
@@ -30,14 +30,14 @@ def from_bytes(make: Callable[[], bytes]) -> Callable[[Path], None]:
     return write
 
 
-def from_packets(
+def write_packets_of(
     spec: ClipSpec, edit: Edit, *, via: str = "matroska", options: Mapping[str, str] | None = None
 ) -> Callable[[Path], None]:
-    """Writer of a clip whose packets are changed between encoder and container.
+    """Make a writer of a clip whose packets are changed between encoder and container.
 
     Args:
         spec: The clip.
-        edit: From its packets, in decode order and in the time base of `via`, to those that are written.
+        edit: Changes the packets, which come in decode order and in the time base of `via`.
         via: Container that the clip passes through first.
         options: Options of the last muxer.
     """

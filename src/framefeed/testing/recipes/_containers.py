@@ -1,4 +1,4 @@
-"""Containers that hide frames, have no index, or change their mind."""
+"""Containers with edit lists, without an index, or with changes in the middle."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 
 from framefeed.testing import bitstreams
 from framefeed.testing._clips import ClipSpec, Coded, clip_bytes, put_packets, take_packets
-from framefeed.testing._pathologies import MediaFacts, Pathology, missed_by_seeking
+from framefeed.testing._pathologies import MediaFacts, Pathology, find_missed_by_seeking
 from framefeed.testing.bitstreams._mpeg4 import pack_b_frames
-from framefeed.testing.recipes._build import from_bytes, from_packets, from_spec
+from framefeed.testing.recipes._build import make_from_spec, write_bytes_of, write_packets_of
 
 _MPEG4_ONE_B = ClipSpec(
     num_frames=50, codec="mpeg4", b_frames=1, codec_options={"b_strategy": "0", "sc_threshold": "1000000000"}
@@ -32,19 +32,19 @@ _MP4_TICKS = 12800
 
 def _cut_at(ticks: int, packets: list[Coded]) -> list[Coded]:
     """Cut without decoding: from the key frame before, so that times up to the cut are negative."""
-    keys = [place for place, packet in enumerate(packets) if packet.is_key and _known(packet.pts) <= ticks]
+    keys = [number for number, packet in enumerate(packets) if packet.is_key and _require_time(packet.pts) <= ticks]
     return [
-        replace(packet, pts=_known(packet.pts) - ticks, dts=_known(packet.dts) - ticks)
+        replace(packet, pts=_require_time(packet.pts) - ticks, dts=_require_time(packet.dts) - ticks)
         for packet in packets[keys[-1] :]
     ]
 
 
-def _known(time: int | None) -> int:
+def _require_time(time: int | None) -> int:
     assert time is not None
     return time
 
 
-def _two_edits() -> bytes:
+def _make_two_edits() -> bytes:
     """Show the first and the third second of four."""
     data = clip_bytes(replace(ClipSpec(), b_frames=0), "mp4")
     # Segment duration in the movie's milliseconds, media time in the track's ticks, rate 1.
@@ -56,55 +56,57 @@ def _write_two_descriptions(path: Path) -> None:
     """Join two encodings of equal size in one track: each half has its own entry in the sample description table."""
     first, second = clip_bytes(replace(_HALF, b_frames=0), "mp4"), clip_bytes(_OTHER_CODING, "mp4")
     packets, time_base = take_packets(first)
-    packets += _later(take_packets(second)[0], by=_MP4_TICKS)
+    packets += _delay(take_packets(second)[0], by=_MP4_TICKS)
     put_packets(path, first, packets, time_base)
-    path.write_bytes(_described_twice(path.read_bytes(), second, [len(packet.data) for packet in packets]))
+    path.write_bytes(_describe_twice(path.read_bytes(), second, [len(packet.data) for packet in packets]))
 
 
-def _later(packets: list[Coded], by: int) -> list[Coded]:
-    return [replace(packet, pts=_known(packet.pts) + by, dts=_known(packet.dts) + by) for packet in packets]
+def _delay(packets: list[Coded], by: int) -> list[Coded]:
+    return [
+        replace(packet, pts=_require_time(packet.pts) + by, dts=_require_time(packet.dts) + by) for packet in packets
+    ]
 
 
-def _described_twice(data: bytes, other: bytes, sizes: list[int]) -> bytes:
+def _describe_twice(data: bytes, other: bytes, sizes: list[int]) -> bytes:
     entries = [bitstreams.payload_of(media, f"{bitstreams.STBL}.stsd")[8:] for media in (data, other)]
     data = bitstreams.replace(
         data, f"{bitstreams.STBL}.stsd", bitstreams.box("stsd", struct.pack(">II", 0, 2) + b"".join(entries))
     )
     start = bitstreams.find(data, "mdat")[0] + 8
     # One sample a chunk, so that the border between the halves is a border of chunks.
-    offsets = [(start + sum(sizes[:place]),) for place in range(len(sizes))]
+    offsets = [(start + sum(sizes[:number]),) for number in range(len(sizes))]
     data = bitstreams.replace(data, f"{bitstreams.STBL}.stco", bitstreams.table("stco", *offsets))
     return bitstreams.replace(
         data, f"{bitstreams.STBL}.stsc", bitstreams.table("stsc", (1, 1, 1), (len(sizes) // 2 + 1, 1, 2))
     )
 
 
-def _num_descriptions(facts: MediaFacts) -> int:
+def _count_descriptions(facts: MediaFacts) -> int:
     return int.from_bytes(bitstreams.payload_of(facts.path.read_bytes(), f"{bitstreams.STBL}.stsd")[4:8])
 
 
-def _packed(packets: list[Coded]) -> Iterator[Coded]:
-    for place, packet in enumerate(pack_b_frames(packets, ticks_per_second=25)):
-        yield replace(packet, pts=place, dts=place)
+def _pack(packets: list[Coded]) -> Iterator[Coded]:
+    for number, packet in enumerate(pack_b_frames(packets, ticks_per_second=25)):
+        yield replace(packet, pts=number, dts=number)
 
 
-def _joined(first: ClipSpec, second: ClipSpec, container_format: str) -> bytes:
+def _join(first: ClipSpec, second: ClipSpec, container_format: str) -> bytes:
     return clip_bytes(first, container_format) + clip_bytes(second, container_format)
 
 
 def _write_chroma_change(path: Path) -> None:
     clip = clip_bytes(_WIDE_CHROMA, "matroska")
     packets, time_base = take_packets(clip)
-    packets += _later(take_packets(clip_bytes(_NARROW_CHROMA, "matroska"))[0], by=1000)
+    packets += _delay(take_packets(clip_bytes(_NARROW_CHROMA, "matroska"))[0], by=1000)
     put_packets(path, clip, packets, time_base)
 
 
-def _sizes(facts: MediaFacts) -> set[tuple[int, int]]:
+def _list_sizes(facts: MediaFacts) -> set[tuple[int, int]]:
     return {(frame.height, frame.width) for frame in facts.frames}
 
 
 def _is_missed_by_seeking(facts: MediaFacts) -> bool:
-    return len(missed_by_seeking(facts, step=5)) > 5
+    return len(find_missed_by_seeking(facts, step=5)) > 5
 
 
 def _has_box(facts: MediaFacts, kind: bytes) -> bool:
@@ -116,7 +118,7 @@ EDIT_LISTS = (
         "edit_list.mp4",
         "M06",
         "75 packets, 62 frames: the first 13 are cut away by the edit list",
-        from_packets(ClipSpec(), lambda packets: _cut_at(_MP4_TICKS * 3 // 2, packets), via="mp4"),
+        write_packets_of(ClipSpec(), lambda packets: _cut_at(_MP4_TICKS * 3 // 2, packets), via="mp4"),
         lambda facts: (len(facts.packets), len(facts.frames)) == (75, 62),
         tuple(range(38, 100)),
     ),
@@ -124,7 +126,7 @@ EDIT_LISTS = (
         "edit_list_twice.mp4",
         "M06",
         "the edit list cuts the middle out",
-        from_bytes(_two_edits),
+        write_bytes_of(_make_two_edits),
         lambda facts: facts.num_frames_from_header == 100 and len(facts.frames) == 50,
         (*range(25), *range(50, 75)),
     ),
@@ -132,7 +134,7 @@ EDIT_LISTS = (
         "edit_list_all.mp4",
         "M16",
         "the edit list cuts every frame away",
-        from_packets(ClipSpec(), lambda packets: _cut_at(_MP4_TICKS * 8, packets), via="mp4"),
+        write_packets_of(ClipSpec(), lambda packets: _cut_at(_MP4_TICKS * 8, packets), via="mp4"),
         lambda facts: facts.num_frames_from_header > 0 == len(facts.frames),
         (),
     ),
@@ -140,7 +142,7 @@ EDIT_LISTS = (
 
 STREAMED = (
     *(
-        from_spec(name, "M09", spec, "no index: plain seeks land behind the frame", _is_missed_by_seeking)
+        make_from_spec(name, "M09", spec, "no index: plain seeks land behind the frame", _is_missed_by_seeking)
         for name, spec in (
             ("closed_gop.ts", ClipSpec()),
             ("closed_gop.m2ts", ClipSpec()),
@@ -149,28 +151,28 @@ STREAMED = (
             ("closed_gop_mpeg1.mpg", replace(_CLOSED_MPEG2, codec="mpeg1video")),
         )
     ),
-    from_spec(
+    make_from_spec(
         "sparse_pts.mpg",
         "M07",
         ClipSpec(),
         "only the first frame of a pack has a time",
         lambda facts: facts.frame_pts.count(None) > 50,
     ),
-    from_spec(
+    make_from_spec(
         "fragmented.mp4",
         "M21",
         replace(ClipSpec(), container_options=_FRAGMENTS),
         "the movie box lists no sample",
         lambda facts: _has_box(facts, b"moof") and facts.num_frames_from_header == 0,
     ),
-    from_spec(
+    make_from_spec(
         "faststart.mp4",
         "M21",
         replace(ClipSpec(), container_options={"movflags": "+faststart"}),
         "the movie box comes first",
         lambda facts: facts.path.read_bytes().index(b"moov") < facts.path.read_bytes().index(b"mdat"),
     ),
-    from_spec(
+    make_from_spec(
         "no_cues.mkv",
         "M21",
         replace(ClipSpec(), container_options={"live": "1"}),
@@ -185,7 +187,7 @@ CHANGING = (
         "packed_b_frames.avi",
         "M07",
         "B-frames ride in the packet of another frame",
-        from_packets(_MPEG4_ONE_B, _packed, via="avi"),
+        write_packets_of(_MPEG4_ONE_B, _pack, via="avi"),
         lambda facts: sum(packet.size < 10 for packet in facts.packets) > 15,
         _MPEG4_ONE_B.stamps,
     ),
@@ -193,7 +195,7 @@ CHANGING = (
         "two_resets.ts",
         "M23",
         "time starts anew in the middle",
-        from_bytes(lambda: _joined(_HALF, _SECOND_HALF, "mpegts")),
+        write_bytes_of(lambda: _join(_HALF, _SECOND_HALF, "mpegts")),
         lambda facts: facts.num_backward == 1,
         tuple(range(50)),
     ),
@@ -202,8 +204,8 @@ CHANGING = (
             name,
             "P04",
             "the picture size changes in the middle",
-            from_bytes(lambda kind=kind: _joined(_SMALL_HALF, _SECOND_HALF, kind)),  # type: ignore[misc]
-            lambda facts: _sizes(facts) == {(48, 64), (96, 128)},
+            write_bytes_of(lambda kind=kind: _join(_SMALL_HALF, _SECOND_HALF, kind)),  # type: ignore[misc]
+            lambda facts: _list_sizes(facts) == {(48, 64), (96, 128)},
             tuple(range(50)),
         )
         for name, kind in (("size_change.ts", "mpegts"), ("size_change.h264", "h264"))
@@ -221,7 +223,7 @@ CHANGING = (
         "P04",
         "the second half has its own parameter sets in a second sample description",
         _write_two_descriptions,
-        lambda facts: _num_descriptions(facts) == 2,
+        lambda facts: _count_descriptions(facts) == 2,
         tuple(range(50)),
     ),
 )

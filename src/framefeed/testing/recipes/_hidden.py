@@ -1,4 +1,4 @@
-"""Packets and frames that are not one to one: pictures never shown, pictures shown twice, pictures in two halves."""
+"""Streams whose packets and frames are not one to one: hidden and repeated pictures, and fields."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from framefeed.testing._clips import ClipSpec, Coded, Picture, draw_planes, put_
 from framefeed.testing._pathologies import MediaFacts, Pathology
 from framefeed.testing._stamps import draw_stamp
 from framefeed.testing.bitstreams._h264 import code_fields
-from framefeed.testing.recipes._build import from_packets, from_spec
+from framefeed.testing.recipes._build import make_from_spec, write_packets_of
 
 _SHOWN = 100
 _NEVER_SHOWN = 60000
@@ -26,7 +26,7 @@ def _is_hidden(ordinal: int) -> bool:
 
 
 def _hide(packets: list[Coded]) -> Iterator[Coded]:
-    """Tell the decoder of VP8 to keep a picture to itself (RFC 6386, 9.1: show_frame), and close the gap in time."""
+    """Hide pictures of VP8 (RFC 6386, 9.1: show_frame), and close the gaps in time."""
     shown = 0
     for ordinal, packet in enumerate(packets):
         pts = shown * 40
@@ -59,14 +59,14 @@ def _bundle(packets: list[Coded]) -> Iterator[Coded]:
         yield replace(packet, data=b"".join(frames) + marker + index + marker)
 
 
-def _num_superframes(facts: MediaFacts) -> int:
+def _count_superframes(facts: MediaFacts) -> int:
     packets, _ = take_packets(facts.path.read_bytes())
     return sum(packet.data[-1] >> 5 == 0b110 for packet in packets)
 
 
 def _write_fields(path: Path) -> None:
     fields = code_fields([draw_planes(_FIELD_CLIP, ordinal) for ordinal in range(_FIELD_CLIP.num_frames)], gop=10)
-    packets = [Coded(field, place, place, place % 20 == 0, 1) for place, field in enumerate(fields)]
+    packets = [Coded(field, number, number, number % 20 == 0, 1) for number, field in enumerate(fields)]
     put_packets(path, b"".join(fields), packets, 1 / (2 * Fraction(_FIELD_CLIP.fps)))
 
 
@@ -82,26 +82,26 @@ def _pull_down(packets: list[Coded]) -> Iterator[Coded]:
         if sequence >= 0:
             data[sequence + 5] &= ~0x08
         turn = order.index(packet.pts or 0) % 4
-        data[_coding_extension(data) + 3] |= (0x82, 0x00, 0x02, 0x80)[turn]
+        data[_find_coding_extension(data) + 3] |= (0x82, 0x00, 0x02, 0x80)[turn]
         yield replace(packet, data=bytes(data))
 
 
-def _coding_extension(data: bytes | bytearray) -> int:
-    """Where the picture coding extension's fields begin: behind the picture header."""
+def _find_coding_extension(data: bytes | bytearray) -> int:
+    """Find the offset of the fields of the picture coding extension, after the picture header."""
     return data.index(b"\x00\x00\x01\xb5", data.index(b"\x00\x00\x01\x00")) + 4
 
 
 def _draw_woven(ordinal: int) -> Picture:
-    """Two moments in one picture, as a camera with interlaced fields sees them."""
+    """Draw two frame numbers in one picture, one in each field, as an interlaced camera does."""
     picture, later = draw_stamp(2 * ordinal, 96, 128), draw_stamp(2 * ordinal + 1, 96, 128)
     picture[49::2] = later[49::2]
     picture[:48] = draw_stamp(ordinal, 96, 128)[:48]
     return picture
 
 
-def _num_repeated(facts: MediaFacts) -> int:
+def _count_repeated(facts: MediaFacts) -> int:
     packets, _ = take_packets(facts.path.read_bytes())
-    return sum(packet.data[_coding_extension(packet.data) + 3] >> 1 & 1 for packet in packets)
+    return sum(packet.data[_find_coding_extension(packet.data) + 3] >> 1 & 1 for packet in packets)
 
 
 HIDDEN = (
@@ -109,7 +109,7 @@ HIDDEN = (
         "hidden_vp8.webm",
         "M11",
         "106 packets, 100 frames: six pictures are only there to lean on",
-        from_packets(_ALTERNATING, _hide, via="webm"),
+        write_packets_of(_ALTERNATING, _hide, via="webm"),
         lambda facts: (len(facts.packets), len(facts.frames)) == (106, _SHOWN),
         tuple(range(_SHOWN)),
     ),
@@ -117,11 +117,11 @@ HIDDEN = (
         "superframes_vp9.webm",
         "M11",
         "packets that hold a picture never shown and a header that shows it",
-        from_packets(ClipSpec(codec="libvpx-vp9", b_frames=None), _bundle, via="webm"),
-        lambda facts: _num_superframes(facts) == 4,
+        write_packets_of(ClipSpec(codec="libvpx-vp9", b_frames=None), _bundle, via="webm"),
+        lambda facts: _count_superframes(facts) == 4,
         tuple(range(100)),
     ),
-    from_spec(
+    make_from_spec(
         "temporal_units_av1.mp4",
         "M11",
         ClipSpec(num_frames=50, codec="libsvtav1", b_frames=None),
@@ -143,18 +143,18 @@ HIDDEN = (
         "telecine.mpg",
         "M12",
         "every other frame asks to be shown for three fields",
-        from_packets(_FILM, _pull_down, via="mpegts"),
-        lambda facts: _num_repeated(facts) == 50,
+        write_packets_of(_FILM, _pull_down, via="mpegts"),
+        lambda facts: _count_repeated(facts) == 50,
         _FILM.stamps,
     ),
-    from_spec(
+    make_from_spec(
         "interlaced.mp4",
         "P05",
         ClipSpec(draw=_draw_woven, codec_options=_INTERLACED),
         "two moments in every frame",
         lambda facts: all(frame.is_interlaced for frame in facts.frames),
     ),
-    from_spec(
+    make_from_spec(
         "interlaced_mpeg2.mpg",
         "P05",
         replace(_FILM, draw=_draw_woven, codec_options=_INTERLACED),

@@ -1,4 +1,4 @@
-"""Frames that lean on others in unusual ways, and key frames that are none."""
+"""Frames with unusual references, and false or missing key frames."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from framefeed.testing import bitstreams
 from framefeed.testing._clips import ClipSpec, Coded, clip_bytes, put_packets, take_packets
 from framefeed.testing._pathologies import MediaFacts, Pathology
 from framefeed.testing.bitstreams._h264 import has_usability_information, without_usability_information
-from framefeed.testing.recipes._build import from_bytes, from_packets, from_spec
+from framefeed.testing.recipes._build import make_from_spec, write_bytes_of, write_packets_of
 
-# Key interval 28, not 25: then the last mini-GOP before a key frame is full, and its B-frames lean on the key frame.
+# Key interval 28, not 25: then the last mini-GOP before a key frame is full, and its B-frames refer to the key frame.
 _OPEN_H264 = ClipSpec(
     gop=None,
     b_frames=None,
@@ -35,14 +35,14 @@ _REFRESHED = ClipSpec(gop=None, b_frames=None, codec_options={"x264-params": "in
 _LEADING = "pictures that follow a key frame in the file and are shown before it"
 
 
-def _b_frames(count: int) -> Pathology:
+def _make_b_frames(count: int) -> Pathology:
     params = f"bframes={count}:b-adapt=0:scenecut=0:keyint=250"
     spec = ClipSpec(num_frames=40, gop=None, b_frames=None, codec_options={"x264-params": params})
     trait = f"up to {count} B-frames in a row"
-    return from_spec(f"bframes_{count}.mp4", "M03", spec, trait, lambda facts: facts.longest_b_run == count)
+    return make_from_spec(f"bframes_{count}.mp4", "M03", spec, trait, lambda facts: facts.longest_b_run == count)
 
 
-def _write_silent(path: Path) -> None:
+def _write_without_reorder_depth(path: Path) -> None:
     """Write a pyramid of B-frames whose parameter sets do not say how deep it reorders."""
     timed, time_base = take_packets(clip_bytes(_PYRAMID, "mp4"))
     stream = without_usability_information(clip_bytes(_PYRAMID, "h264"))
@@ -51,24 +51,24 @@ def _write_silent(path: Path) -> None:
     put_packets(path, stream, packets, time_base)
 
 
-def _is_silent(facts: MediaFacts) -> bool:
+def _is_without_reorder_depth(facts: MediaFacts) -> bool:
     record = bitstreams.payload_of(facts.path.read_bytes(), bitstreams.AVCC)
     # ISO 14496-15: five bytes, the number of sequence parameter sets, the size of the first.
     sps = record[8 : 8 + int.from_bytes(record[6:8])]
     return not has_usability_information(sps) and facts.longest_b_run == 7
 
 
-def _keyless(packets: list[Coded]) -> Iterator[Coded]:
+def _remove_key_flags(packets: list[Coded]) -> Iterator[Coded]:
     return (replace(packet, is_key=False) for packet in packets)
 
 
-def _second_gop(packets: list[Coded]) -> list[Coded]:
-    """Start at the second key frame, whose leading pictures then lean on frames that are gone."""
-    keys = [place for place, packet in enumerate(packets) if packet.is_key]
+def _start_at_second_key(packets: list[Coded]) -> list[Coded]:
+    """Start at the second key frame, whose leading pictures then refer to missing frames."""
+    keys = [number for number, packet in enumerate(packets) if packet.is_key]
     return packets[keys[1] :]
 
 
-def _late_key(packets: list[Coded]) -> list[Coded]:
+def _drop_first_packets(packets: list[Coded]) -> list[Coded]:
     return packets[10:]
 
 
@@ -88,7 +88,7 @@ def _cut_stream() -> bytes:
 
 REFERENCES = (
     *(
-        from_spec(
+        make_from_spec(
             name,
             "M03",
             ClipSpec(),
@@ -97,16 +97,16 @@ REFERENCES = (
         )
         for name in ("base.mp4", "base.mkv")
     ),
-    *(_b_frames(count) for count in range(9)),
+    *(_make_b_frames(count) for count in range(9)),
     Pathology(
         "silent_pyramid.mp4",
         "M03",
         "seven B-frames in a row, in a pyramid, and a stream that does not say how deep it reorders",
-        _write_silent,
-        _is_silent,
+        _write_without_reorder_depth,
+        _is_without_reorder_depth,
         _PYRAMID.stamps,
     ),
-    from_spec(
+    make_from_spec(
         "mpeg4_bframes.mp4",
         "M03",
         ClipSpec(codec="mpeg4", b_frames=2),
@@ -114,7 +114,7 @@ REFERENCES = (
         lambda facts: facts.longest_b_run == 2,
     ),
     *(
-        from_spec(f"open_gop{suffix}", "M04", spec, _LEADING, lambda facts: facts.num_leading > 0)
+        make_from_spec(f"open_gop{suffix}", "M04", spec, _LEADING, lambda facts: facts.num_leading > 0)
         for suffix, spec in (
             (".mp4", _OPEN_H264),
             (".mkv", _OPEN_H264),
@@ -130,7 +130,7 @@ REFERENCES = (
         "mid_gop.ts",
         "M13",
         "the first packets lead to no frame: their key frame is gone",
-        from_bytes(_cut_stream),
+        write_bytes_of(_cut_stream),
         lambda facts: not facts.packets[0].is_key and len(facts.packets) > len(facts.frames),
         tuple(range(50, 100)),
     ),
@@ -138,7 +138,7 @@ REFERENCES = (
         "late_key.mp4",
         "M13",
         "the first sync sample is not the first sample",
-        from_packets(ClipSpec(b_frames=0), _late_key, via="mp4"),
+        write_packets_of(ClipSpec(b_frames=0), _drop_first_packets, via="mp4"),
         lambda facts: not facts.packets[0].is_key,
         tuple(range(25, 100)),
     ),
@@ -147,7 +147,7 @@ REFERENCES = (
             f"open_start{suffix}",
             "M13",
             "the first key frame's leading pictures cannot be decoded",
-            from_packets(spec, _second_gop, via="mp4"),
+            write_packets_of(spec, _start_at_second_key, via="mp4"),
             lambda facts: facts.packets[0].is_key and facts.num_leading > 0 < len(facts.packets) - len(facts.frames),
             tuple(range(first, 100)),
         )
@@ -161,7 +161,7 @@ REFERENCES = (
         "no_key_flags.mkv",
         "M14",
         "the container knows of no key frame, the decoder of four",
-        from_packets(ClipSpec(), _keyless),
+        write_packets_of(ClipSpec(), _remove_key_flags),
         lambda facts: not facts.container_keys and len(facts.true_keys) == 4,
         tuple(range(100)),
     ),
@@ -169,7 +169,7 @@ REFERENCES = (
         "all_key_flags.mp4",
         "M14",
         "the container calls every frame a key frame, the decoder four",
-        from_packets(ClipSpec(), _keyless, via="mp4"),
+        write_packets_of(ClipSpec(), _remove_key_flags, via="mp4"),
         lambda facts: len(facts.container_keys) == 100 and len(facts.true_keys) == 4,
         tuple(range(100)),
     ),
@@ -177,12 +177,12 @@ REFERENCES = (
         "shifted_key_flags.mp4",
         "M14",
         "the container's key frames are three frames late",
-        from_bytes(_shift_keys),
+        write_bytes_of(_shift_keys),
         lambda facts: facts.container_keys == tuple(key + 3 for key in facts.true_keys),
         tuple(range(100)),
     ),
     *(
-        from_spec(
+        make_from_spec(
             name,
             "M14",
             _REFRESHED,
@@ -191,5 +191,7 @@ REFERENCES = (
         )
         for name in ("intra_refresh.mp4", "intra_refresh.ts")
     ),
-    from_spec("long_gop.mp4", "M15", _LONG, "500 frames behind one key frame", lambda facts: len(facts.true_keys) == 1),
+    make_from_spec(
+        "long_gop.mp4", "M15", _LONG, "500 frames behind one key frame", lambda facts: len(facts.true_keys) == 1
+    ),
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 from framefeed.testing import bitstreams
 from framefeed.testing._clips import AudioSpec, ClipSpec, write_clip
 from framefeed.testing._pathologies import MediaFacts, Pathology, read_facts
-from framefeed.testing.recipes._build import Proof, from_spec
+from framefeed.testing.recipes._build import Proof, make_from_spec
 
 _SMALL = ClipSpec(height=48, width=64, first_stamp=1000, disposition="default")
 _LARGE = ClipSpec()
@@ -55,11 +55,11 @@ def _cover_then_video(facts: MediaFacts) -> bool:
 
 STREAMS = (
     *(
-        from_spec(name, "M16", ClipSpec(num_frames=1), "one frame", lambda facts: len(facts.packets) == 1)
+        make_from_spec(name, "M16", ClipSpec(num_frames=1), "one frame", lambda facts: len(facts.packets) == 1)
         for name in ("one_frame.mp4", "one_frame.mkv", "one_frame.ts")
     ),
     *(
-        from_spec(
+        make_from_spec(
             name,
             "M16",
             # A header that need not wait for the first frame; without it the track would be left out.

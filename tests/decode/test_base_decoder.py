@@ -1,0 +1,86 @@
+"""Decoders with and without the optional methods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from framefeed.decode._auto import AutoDecoder
+from framefeed.decode._decoder import (
+    BaseDecoder,
+    ClipSlot,
+    Decoder,
+    DecodeReport,
+    adapt_decoder,
+    gives_frames,
+    recipe_of,
+)
+from framefeed.decode._registry import as_decoder, decoder_named
+from framefeed.decode._video_decoder import VideoDecoder
+from framefeed.decode.backends.pyav import PyAVDecoder
+from framefeed.decode.backends.still import StillDecoder
+from framefeed.index import FrameIndex, build_index
+from framefeed.media import MediaSource
+from tests.corpus import corpus_file
+
+
+class Minimal:
+    """A decoder of another package, with no optional method."""
+
+    name = "minimal"
+
+    def __init__(self) -> None:
+        self.slots = 0
+
+    def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
+        self.slots += len(slots)
+        return PyAVDecoder().decode(source, index, slots)
+
+    def close(self) -> None:
+        pass
+
+
+class Streaming(Minimal):
+    """The same with all optional methods, but without the base class."""
+
+    def pictures(self, *arguments: Any) -> Iterator[Any]:
+        return PyAVDecoder().pictures(*arguments)
+
+    def frames(self, *arguments: Any) -> Iterator[Any]:
+        return PyAVDecoder().frames(*arguments)
+
+    def recipe(self, index: FrameIndex) -> str:
+        return "streaming 1"
+
+
+@pytest.fixture(scope="module")
+def index() -> FrameIndex:
+    return build_index(corpus_file("base.mp4"))
+
+
+@pytest.mark.parametrize(("decoder", "has_methods"), [(Minimal(), False), (Streaming(), True), (PyAVDecoder(), True)])
+def test_optional_methods_are_found(decoder: Decoder, has_methods: bool, index: FrameIndex) -> None:
+    adapted = as_decoder(decoder)
+    assert isinstance(adapted, BaseDecoder)
+    assert adapted is adapt_decoder(adapted)
+    assert (adapted.name, gives_frames(decoder, index)) == (decoder.name, has_methods)
+    auto = AutoDecoder(decoder, StillDecoder())
+    assert auto.gives_pictures(index) == auto.gives_frames(index) == adapted.gives_pictures(index) == has_methods
+
+
+def test_a_decoder_without_a_recipe_is_known_by_its_class(index: FrameIndex) -> None:
+    assert recipe_of(Minimal(), index) == f"minimal, {Minimal.__module__}.Minimal"
+    assert recipe_of(Streaming(), index) == recipe_of(as_decoder(Streaming()), index) == "streaming 1"
+    assert recipe_of(decoder_named(), index) == PyAVDecoder().recipe(index)
+
+
+@pytest.mark.parametrize(("kind", "slots"), [(Minimal, 100), (Streaming, 0)])
+def test_reading_forward_with_and_without_pictures(kind: type[Minimal], slots: int) -> None:
+    decoder = kind()
+    with VideoDecoder(corpus_file("base.mp4"), backend=decoder) as ours, VideoDecoder(corpus_file("base.mp4")) as plain:
+        for own, other in zip(ours, plain, strict=True):
+            np.testing.assert_array_equal(own, other)
+    assert decoder.slots == slots
