@@ -11,7 +11,7 @@ from framefeed.errors import LimitExceeded, MediaError, UnreadableMedia
 from framefeed.index import build_index
 from framefeed.media._container import Packet, VideoContainer
 from framefeed.media._info import Limits
-from framefeed.media._libav_input import known_format
+from framefeed.media._libav_input import name_known_format
 from framefeed.media._packets import walk_packets
 from framefeed.media._source import MediaSource
 from framefeed.media._upright import is_upright
@@ -107,7 +107,7 @@ def test_a_cancelled_walk_ends() -> None:
 )
 def test_formats_are_known_by_their_first_bytes(container: str, known: str | None) -> None:
     clip = clip_bytes(ClipSpec(3, codec="libvpx", b_frames=None), container)
-    assert known_format(clip[:64]) == known
+    assert name_known_format(clip[:64]) == known
     with VideoContainer(MediaSource.of(clip)) as opened:
         assert opened.format_name.split(",")[0] == (known or container)
 

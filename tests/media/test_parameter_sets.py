@@ -12,7 +12,7 @@ import pytest
 
 from framefeed import FrameIndex, build_index
 from framefeed.media._container import VideoContainer
-from framefeed.media._nal import MAX_PARAMETER_SETS, ParameterSets, nal_units
+from framefeed.media._nal import MAX_PARAMETER_SETS, ParameterSets, split_nal_units
 from framefeed.media._packets import walk_packets
 from framefeed.media._parameter_sets import has_damaged_parameters
 from framefeed.media._source import MediaSource
@@ -43,7 +43,7 @@ def _with_set(clip: bytes, kind: int, change: Callable[[bytes], bytes]) -> bytes
     packets, changed = build_index(clip, verify="none").packets, bytearray(clip)
     start = int(packets.offset[MIDDLE])
     packet = clip[start : start + int(packets.size[MIDDLE])]
-    (unit,) = [bytes(unit) for unit in nal_units(packet, 4) if unit[0] & 31 == kind]
+    (unit,) = [bytes(unit) for unit in split_nal_units(packet, 4) if unit[0] & 31 == kind]
     at = start + packet.index(unit)
     changed[at : at + len(unit)] = unit[:1] + change(unit[1:])
     return bytes(changed)

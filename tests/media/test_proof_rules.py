@@ -152,8 +152,8 @@ def _without_discards(walk: Any, *args: Any) -> Proof:
     return _proving.prove_in_packet_order(replace(walk, is_discarded=np.zeros(len(walk), bool)), *args)
 
 
-def _without_slots(unit: memoryview, sequence: Any) -> Any:
-    return _av1.read_frame(unit, sequence)._replace(refreshed=0)
+def _without_slots(unit: memoryview, sequence: Any, real: Any = _av1.read_frame) -> Any:
+    return real(unit, sequence)._replace(refreshed=0)
 
 
 def _turned() -> bytes:

@@ -28,7 +28,7 @@ from framefeed.errors import (
 from framefeed.media._info import Limits
 from framefeed.media._probe import probe
 from framefeed.media._sequence import ImageSequence, SequenceSource, exact_rate, source_name
-from framefeed.media._sequence_files import list_folder, natural_key
+from framefeed.media._sequence_files import list_folder, make_natural_key
 from framefeed.media._source import MediaSource
 from tests.media.pictures import SIZE, write_folder, write_named
 
@@ -130,9 +130,9 @@ def test_natural_order(tmp_path: Path) -> None:
 
 @given(st.lists(st.text(st.sampled_from("0129a-é"), max_size=6), unique=True))
 def test_natural_order_is_one_order_and_compares_runs_of_digits_as_numbers(texts: list[str]) -> None:
-    ordered = sorted(texts, key=natural_key)
+    ordered = sorted(texts, key=make_natural_key)
     texts.reverse()
-    assert ordered == sorted(texts, key=natural_key)
+    assert ordered == sorted(texts, key=make_natural_key)
     numbers = [text for text in ordered if text.isdigit() and text.isascii()]
     assert [int(text) for text in numbers] == sorted(int(text) for text in numbers)
     plain = [text for text in ordered if not any(map(str.isdigit, text))]

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framefeed.media.h26x._bits import OddUnits
-from framefeed.media.h26x._order import levels_of, unwrap
+from framefeed.media.h26x._order import find_levels, unwrap
 from framefeed.media.h26x._sets import H264Picture, H264Sequence, HevcPicture, HevcSequence
 from framefeed.media.h26x._slice_bits import AHEAD_BITS, SliceBits
-from framefeed.media.h26x._slices import H264Slices, read_h264_slices, read_hevc_slices, short_rests
+from framefeed.media.h26x._slices import H264Slices, make_rest_lengths, read_h264_slices, read_hevc_slices
 from framefeed.media.h26x._units import HEAD_BYTES
 from framefeed.testing.bitstreams import BitWriter, escape
 
@@ -183,8 +183,8 @@ def _bits_behind_order(kind: int, ahead: str) -> int:
 @pytest.mark.parametrize("kind", [P, B, INTRA])
 def test_what_is_behind_the_order_is_looked_up_as_it_is_read(kind: int) -> None:
     expected = [_bits_behind_order(kind, f"{ahead:0{AHEAD_BITS}b}") for ahead in range(1 << AHEAD_BITS)]
-    assert short_rests(has_weights=False, has_weights_of_two=False)[kind].tolist() == expected
-    assert short_rests(has_weights=True, has_weights_of_two=True)[kind].any() == (kind == INTRA)
+    assert make_rest_lengths(has_weights=False, has_weights_of_two=False)[kind].tolist() == expected
+    assert make_rest_lengths(has_weights=True, has_weights_of_two=True)[kind].any() == (kind == INTRA)
 
 
 def test_fields_are_noticed() -> None:
@@ -303,7 +303,7 @@ def test_orders_are_unwrapped_as_the_standard_says(pictures: list[tuple[int, boo
 @given(st.lists(st.integers(0, 60), min_size=1, max_size=60, unique=True))
 def test_depth_is_counted(numbers: list[int]) -> None:
     depth = [sum(other > number for other in numbers[:place]) for place, number in enumerate(numbers)]
-    levels = levels_of(np.array(numbers))
+    levels = find_levels(np.array(numbers))
     assert len(levels) == min(max(depth), 17)
     for level, is_deep in enumerate(levels, 1):
         assert is_deep.tolist() == [one >= level for one in depth]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.media._nal import H264_SLICES, ParameterSets, cut_first_slice, h264_facts, hevc_facts, nal_units
+from framefeed.media._nal import H264_SLICES, ParameterSets, cut_first_slice, h264_facts, hevc_facts, split_nal_units
 from framefeed.media.h26x import _units
 from framefeed.media.h26x._units import BLOCK_PADDING, HEAD_BYTES, UnitFacts, UnitWalk
 
@@ -61,7 +61,7 @@ def packets_of(draw: st.DrawFn, codec: str) -> tuple[list[bytes], int]:
 def _expected_sets(packets: list[bytes], codec: str, size: int) -> tuple[bytes, ...]:
     sets = ParameterSets(codec)
     for packet in packets:
-        for unit in nal_units(packet, size):
+        for unit in split_nal_units(packet, size):
             sets.add(unit)
     return sets.found
 
@@ -77,7 +77,7 @@ def test_h264_packets_are_described_alike(some: tuple[list[bytes], int], block: 
             continue
         assert found.is_start[number] == facts.is_random_access
         assert found.is_reference[number] == (facts.is_reference or not facts.is_droppable)
-        slices = [bytes(unit) for unit in nal_units(packet, size) if unit[0] & 31 in H264_SLICES]
+        slices = [bytes(unit) for unit in split_nal_units(packet, size) if unit[0] & 31 in H264_SLICES]
         assert found.slice_kind[number] == slices[0][0] & 31
         assert found.layer[number] == slices[0][0] >> 5 & 3
         kept = int(found.head_bytes[number])
@@ -118,4 +118,4 @@ def test_a_packet_is_cut_behind_the_beginning_of_its_first_slice(codec: str, hea
     other = b"\x67\x64\x11" if codec == "h264" else b"\x42\x01\x11"
     packet = b"".join(_stored(one, size) for one in (other, unit, unit))
     cut = cut_first_slice(packet, codec, size, 100)
-    assert [bytes(one) for one in nal_units(cut, size)] == [other, unit[:100]]
+    assert [bytes(one) for one in split_nal_units(cut, size)] == [other, unit[:100]]

@@ -10,7 +10,7 @@ from functools import lru_cache
 import av
 from PIL import Image
 
-from framefeed.media.proofs._vpx import _syntax, _tile_syntax
+from framefeed.media.proofs._vpx import make_header_syntax, make_tile_syntax
 from framefeed.testing import ClipSpec, clip_bytes
 
 Packets = list[bytes]
@@ -93,9 +93,9 @@ def padded_vp9(frame: bytes) -> bytes:
 def _header_of(frame: bytes) -> tuple[int, int]:
     """Find how many bits the header of a frame 128 columns wide takes, and how many bytes the one behind it."""
     text = _text(frame)
-    header = _syntax(0).match(text)
+    header = make_header_syntax(0).match(text)
     assert header is not None
-    tiles = _tile_syntax(128)[1].match(text, header.end())
+    tiles = make_tile_syntax(128)[1].match(text, header.end())
     assert tiles is not None
     return tiles.end(), int(tiles["bytes"], 2)
 

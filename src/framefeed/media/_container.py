@@ -37,12 +37,12 @@ from framefeed.media._libav_errors import (
 )
 from framefeed.media._libav_input import (
     HEAD_BYTES,
-    WITHHELD,
+    WITHHELD_CODECS,
     LibavInput,
-    known_format,
-    libav_options,
+    drop_withheld_lines,
+    make_libav_options,
+    name_known_format,
     needs_decoders,
-    without_withheld,
 )
 from framefeed.media._source import ByteReader, MediaSource, read_bytes
 from framefeed.parallel import check_stop
@@ -137,11 +137,11 @@ class VideoContainer:
     @property
     def is_withheld(self) -> bool:
         """Whether libav opened it without a decoder for the chosen stream, and so knows less of it."""
-        return self._headers_only and self.codec_name in WITHHELD
+        return self._headers_only and self.codec_name in WITHHELD_CODECS
 
     def _opened(self) -> InputContainer:
         head = read_bytes(self._input.reader, 0, HEAD_BYTES)
-        known = known_format(head)
+        known = name_known_format(head)
         try:
             return self._opened_as(known, head)
         except UnreadableMedia:
@@ -153,7 +153,7 @@ class VideoContainer:
 
     def _opened_as(self, file_format: str | None, head: bytes) -> InputContainer:
         self._input.bound_header(self.limits, head)
-        options = libav_options(self.limits, self._headers_only)
+        options = make_libav_options(self.limits, self._headers_only)
         if not is_memory_there(_OPENING_BYTES):
             raise MemoryError("the system refuses the memory to open a file")
         try:
@@ -166,7 +166,7 @@ class VideoContainer:
             raise
         finally:
             self._input.raise_error()
-        self.keep_log(without_withheld(lines))
+        self.keep_log(drop_withheld_lines(lines))
         return cast("InputContainer", opened)
 
     def _configure(self, context: av.VideoCodecContext) -> None:
@@ -246,7 +246,7 @@ class VideoContainer:
         # av_find_best_stream: the same stream as ffplay and TorchCodec take, but for cover pictures.
         best = self._container.streams.best("video")
         chosen = [s for s in videos if best is not None and s.index == best.index]
-        return chosen[0] if chosen else min(videos, key=_preference)
+        return chosen[0] if chosen else min(videos, key=_rank_stream)
 
     def _check(self) -> None:
         context = self.stream.codec_context
@@ -386,7 +386,7 @@ class VideoContainer:
         self.close()
 
 
-def _preference(stream: VideoStream) -> tuple[bool, int, int]:
+def _rank_stream(stream: VideoStream) -> tuple[bool, int, int]:
     """Order the streams of a file whose best one is a cover picture."""
     context: Any = stream.codec_context
     area = context.width * context.height if context is not None else 0

@@ -63,7 +63,7 @@ def decode_facts(
             packet.pts = number
         for frame in decode_packet(container, packet, refused):
             if container.accepts(frame):
-                yield _fact_of(frame, container)
+                yield _describe_frame(frame, container)
             elif refused is not None and frame.pts is not None:
                 refused.append(frame.pts)
 
@@ -75,12 +75,12 @@ def decode_alone(container: VideoContainer, packet: Packet) -> list[DecodedFact]
     return facts
 
 
-def _fact_of(frame: VideoFrame, container: VideoContainer) -> DecodedFact:
+def _describe_frame(frame: VideoFrame, container: VideoContainer) -> DecodedFact:
     """Everything but the pixels of a decoded frame."""
     context = container.decoder()
     if not container.has_decoded:
         container.has_decoded = True
-        container.matrix = _matrix(frame)
+        container.matrix = _read_matrix(frame)
     return DecodedFact(
         packet=-1 if frame.pts is None else frame.pts,
         width=frame.width,
@@ -94,7 +94,7 @@ def _fact_of(frame: VideoFrame, container: VideoContainer) -> DecodedFact:
     )
 
 
-def _matrix(frame: VideoFrame) -> tuple[int, ...] | None:
+def _read_matrix(frame: VideoFrame) -> tuple[int, ...] | None:
     try:
         # Not frame.side_data: that would have the frame refer to what refers to it, and every picture would stay in
         # memory until the cyclic collector runs.

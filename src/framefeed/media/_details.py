@@ -86,7 +86,7 @@ def picture_details(info: MediaInfo) -> StreamDetails:
     )
 
 
-def claimed_duration(container: VideoContainer) -> float | None:
+def read_claimed_duration(container: VideoContainer) -> float | None:
     """Seconds that the header of an open container claims for its stream, or None."""
     stream = container.stream
     if stream.duration is None or stream.time_base is None:
@@ -103,7 +103,7 @@ def stream_details(source: MediaSource, stream_index: int, limits: Limits = DEFA
         starts = stream.start_time is not None and stream.time_base is not None
         return StreamDetails(
             num_frames=stream.frames or None,
-            duration_seconds=claimed_duration(container),
+            duration_seconds=read_claimed_duration(container),
             average_fps=float(stream.average_rate) if stream.average_rate else None,
             bit_rate=stream.bit_rate or None,
             begin_seconds=float((stream.start_time or 0) * (stream.time_base or 0)) if starts else None,

@@ -145,7 +145,7 @@ FORMATS = (
     "wav,mp3,aac,flac,amr,ac3,eac3,aiff,caf"
 )
 """Demuxers that may open media; none of them opens a second file (S01). Audio ones only tell "no video stream"."""
-WITHHELD = frozenset({"vp9", "av1", "h264", "hevc"})
+WITHHELD_CODECS = frozenset({"vp9", "av1", "h264", "hevc"})
 """Codecs whose first picture libav decodes on opening, which takes longer than all else, and of which our provers read
 the same in its header."""
 _WITH_TIMES = ("mov", "matroska", "flv")
@@ -153,10 +153,10 @@ _WITH_TIMES = ("mov", "matroska", "flv")
 
 
 HEAD_BYTES = 64
-"""Of a file, by which ``known_format`` tells its format."""
+"""Of a file, by which ``name_known_format`` tells its format."""
 
 
-def known_format(head: bytes) -> str | None:
+def name_known_format(head: bytes) -> str | None:
     """Name the demuxer that libav would find for a file: probing all of them takes half of an opening.
 
     As ``ivf_probe`` and ``matroska_probe``, which are as sure as any can be. None where that takes more than a look.
@@ -168,12 +168,12 @@ def known_format(head: bytes) -> str | None:
     return None
 
 
-def libav_options(limits: Limits, headers_only: bool) -> dict[str, str]:
+def make_libav_options(limits: Limits, headers_only: bool) -> dict[str, str]:
     """Make the options of one opening.
 
     Args:
         limits: What the file may claim.
-        headers_only: Keep libav from decoding pictures of the codecs in ``WITHHELD``; it says so in its log.
+        headers_only: Keep libav from decoding pictures of the codecs in ``WITHHELD_CODECS``; it says so in its log.
     """
     options = {
         "format_whitelist": FORMATS,
@@ -182,7 +182,7 @@ def libav_options(limits: Limits, headers_only: bool) -> dict[str, str]:
         # Reaches the decoders that probing runs, in containers that know their streams before it.
         "max_pixels": str(padded_pixels(limits)),
     }
-    return options | ({"codec_whitelist": _names_of_others()} if headers_only else {})
+    return options | ({"codec_whitelist": _list_decoders()} if headers_only else {})
 
 
 def needs_decoders(container: InputContainer) -> bool:
@@ -190,22 +190,22 @@ def needs_decoders(container: InputContainer) -> bool:
     contexts = [stream.codec_context for stream in container.streams.video]
     codecs = {"" if context is None else context.codec.canonical_name for context in contexts}
     if len(contexts) > 1:
-        return not codecs.isdisjoint({"", *WITHHELD})
+        return not codecs.isdisjoint({"", *WITHHELD_CODECS})
     # Packets that a parser cuts have no times of their own.
     return not codecs.isdisjoint({"h264", "hevc"}) and not str(container.format.name).startswith(_WITH_TIMES)
 
 
-def without_withheld(lines: Sequence[LogLine]) -> list[LogLine]:
+def drop_withheld_lines(lines: Sequence[LogLine]) -> list[LogLine]:
     """Leave out of a log what libav says of decoders that it was kept from."""
     return [line for line in lines if "not on whitelist" not in line[2]]
 
 
 @cache
-def _names_of_others() -> str:
+def _list_decoders() -> str:
     """List the decoders of all other codecs, as libav takes lists."""
     names = []
     for name in sorted(av.codecs_available):
         with suppress(UnknownCodecError):  # an encoder
-            if av.Codec(name, "r").canonical_name not in WITHHELD:
+            if av.Codec(name, "r").canonical_name not in WITHHELD_CODECS:
                 names.append(name)
     return ",".join(names)

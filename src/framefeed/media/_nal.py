@@ -62,7 +62,7 @@ def nal_length_size(codec: str, extradata: bytes | None) -> int:
     return (extradata[place] & 3) + 1 if len(extradata) > place else 0
 
 
-def nal_units(packet: bytes, length_size: int) -> Iterator[memoryview]:
+def split_nal_units(packet: bytes, length_size: int) -> Iterator[memoryview]:
     """Yield the NAL units of one packet; stops quietly where a length runs past the end."""
     view = memoryview(packet)
     if length_size:
@@ -94,7 +94,7 @@ def _by_start_code(view: memoryview, packet: bytes) -> Iterator[memoryview]:
 def cut_first_slice(packet: bytes, codec: str, length_size: int, count: int) -> bytes:
     """Give the NAL units of a packet up to its first slice, and of that no more than ``count`` bytes."""
     parts: list[bytes] = []
-    for unit in nal_units(packet, length_size):
+    for unit in split_nal_units(packet, length_size):
         is_slice = unit[0] & 31 in H264_SLICES if codec == "h264" else unit[0] >> 1 & 63 < _HEVC_SLICES
         data = bytes(unit[:count] if is_slice else unit)
         parts.append((len(data).to_bytes(length_size, "big") if length_size else b"\0\0\1") + data)
@@ -131,13 +131,13 @@ def h264_facts(packet: bytes, length_size: int) -> PictureFacts | None:
     kinds: set[int] = set()
     is_reference = False
     recovery: int | None = None
-    for unit in nal_units(packet, length_size):
+    for unit in split_nal_units(packet, length_size):
         kind = unit[0] & 31
         kinds.add(kind)
         if kind in H264_SLICES:
             is_reference = is_reference or bool(unit[0] & 0x60)
         elif kind == 6 and recovery is None:
-            recovery = recovery_frames(bytes(unit[1:SEI_LIMIT]))
+            recovery = find_recovery_frames(bytes(unit[1:SEI_LIMIT]))
     if not kinds & H264_SLICES:
         return None
     is_idr = 5 in kinds
@@ -155,7 +155,7 @@ def hevc_facts(packet: bytes, length_size: int) -> PictureFacts | None:
     """Read an HEVC packet; None where it holds no slice."""
     kinds: set[int] = set()
     temporal_id = 0
-    for unit in nal_units(packet, length_size):
+    for unit in split_nal_units(packet, length_size):
         kind = (unit[0] >> 1) & 63
         kinds.add(kind)
         if kind < 32 and len(unit) > 1:
@@ -197,27 +197,27 @@ def _message_kinds(unit: bytes, codec: str) -> Iterator[int]:
         at += numbers[1]
 
 
-def recovery_frames(sei: bytes) -> int | None:
+def find_recovery_frames(sei: bytes) -> int | None:
     """Find recovery_frame_cnt of the first recovery point message (D.1.8); None where there is none."""
     sei = sei.replace(b"\0\0\3", b"\0\0")  # emulation prevention, clause 7.4.1
     at = 0
     while at + 2 <= len(sei):
-        kind, at = _sei_number(sei, at)
-        size, at = _sei_number(sei, at)
+        kind, at = _read_sei_number(sei, at)
+        size, at = _read_sei_number(sei, at)
         if kind == _RECOVERY_POINT:
-            return _exp_golomb(sei[at : at + size])
+            return _read_exp_golomb(sei[at : at + size])
         at += size
     return None
 
 
-def _sei_number(sei: bytes, at: int) -> tuple[int, int]:
+def _read_sei_number(sei: bytes, at: int) -> tuple[int, int]:
     value = 0
     while at < len(sei) and sei[at] == 255:
         value, at = value + 255, at + 1
     return value + (sei[at] if at < len(sei) else 0), at + 1
 
 
-def _exp_golomb(data: bytes) -> int:
+def _read_exp_golomb(data: bytes) -> int:
     bits = int.from_bytes(data, "big")
     length = len(data) * 8
     zeros = length - bits.bit_length()

@@ -110,7 +110,7 @@ class _Columns:
                 self.is_encrypted = self.is_encrypted or packet.has_sidedata("encryption_info")
 
 
-class _Units:
+class _UnitReader:
     """Looks at the NAL units of packets in blocks."""
 
     def __init__(self, container: VideoContainer) -> None:
@@ -184,7 +184,7 @@ def walk_packets(
         LimitExceeded: More packets than the limits allow.
     """
     columns, limits = _Columns(), container.limits
-    units = _Units(container) if container.codec_name in NAL_CODECS else None
+    units = _UnitReader(container) if container.codec_name in NAL_CODECS else None
     for batch in container.batches():
         columns.add(batch)
         if len(columns.size) > limits.max_packets:
@@ -198,11 +198,11 @@ def walk_packets(
         if take_first is not None:
             take_first(batch[0])
             take_first = None
-    walk = _finished(columns)
+    walk = _make_walk(columns)
     return walk if units is None else units.described(walk, columns.is_changed)
 
 
-def _finished(columns: _Columns) -> PacketWalk:
+def _make_walk(columns: _Columns) -> PacketWalk:
     integers: Any = partial(np.array, dtype=np.int64)
     return PacketWalk(
         offset=integers(columns.offset),
@@ -263,11 +263,11 @@ def numbered_after_seek(
         if len(candidates) == 0:
             return None
         if len(candidates) == 1 and packet.pos is not None:
-            return int(candidates[0]), _checked(chain(seen, packets), int(candidates[0]), sizes)
+            return int(candidates[0]), _check_sizes(chain(seen, packets), int(candidates[0]), sizes)
     return None
 
 
-def _checked(packets: Iterable[Packet], first: int, sizes: IntArray) -> Iterator[Packet]:
+def _check_sizes(packets: Iterable[Packet], first: int, sizes: IntArray) -> Iterator[Packet]:
     """Pass packets on as long as each has the size that is known of its number; damaged files may skip some."""
     for number, packet in enumerate(packets, first):
         if number >= len(sizes) or packet.size != sizes[number]:
@@ -282,7 +282,7 @@ _TOO_LARGE = re.compile(r"Picture size (\d+)x(\d+) (?:exceeds specified max pixe
 def no_frame(container: VideoContainer, stage: str) -> MediaError:
     """Build the error for a stream whose packets give not one frame."""
     source, log = container.source, in_one_line(container.log)
-    size = container.too_large or _logged_size(container)
+    size = container.too_large or _find_logged_size(container)
     if size is not None:
         return too_large(container.limits, size, source.name, stage)
     return EmptyVideo(
@@ -292,7 +292,7 @@ def no_frame(container: VideoContainer, stage: str) -> MediaError:
     )
 
 
-def _logged_size(container: VideoContainer) -> tuple[int, int] | None:
+def _find_logged_size(container: VideoContainer) -> tuple[int, int] | None:
     """Size of the first picture that libav refused for being larger than the limits; it refuses a size of 0 too."""
     for _, _, message in container.log:
         found = _TOO_LARGE.search(message)

@@ -32,7 +32,7 @@ def has_damaged_parameters(container: VideoContainer, inband: Sequence[bytes]) -
         MemoryError: What looks like damage may be a lack of memory.
     """
     configuration = container.stream.codec_context.extradata
-    lines, is_refused = _ask(container.codec_name, configuration, inband, container.limits)
+    lines, is_refused = _try_parameter_sets(container.codec_name, configuration, inband, container.limits)
     container.keep_log(lines)
     return is_refused or bool(lines)
 
@@ -48,11 +48,11 @@ def has_damaged_configuration(codec: str, configuration: bytes) -> bool:
     Raises:
         MemoryError: What looks like damage may be a lack of memory.
     """
-    lines, is_refused = _ask(codec, configuration, (), DEFAULT_LIMITS)
+    lines, is_refused = _try_parameter_sets(codec, configuration, (), DEFAULT_LIMITS)
     return is_refused or bool(lines)
 
 
-def _ask(
+def _try_parameter_sets(
     codec: str, configuration: bytes | None, inband: Sequence[bytes], limits: Limits
 ) -> tuple[Sequence[LogLine], bool]:
     """Have a decoder read parameter sets; give what it logs, and whether it refuses them."""
@@ -81,10 +81,10 @@ def _read(codec: str, configuration: bytes | None, inband: Sequence[bytes]) -> N
 
 def _packet(units: Sequence[bytes], length_size: int) -> Packet:
     data = b"".join((len(unit).to_bytes(length_size, "big") if length_size else b"\0\0\1") + unit for unit in units)
-    return packet_of(data)
+    return make_packet(data)
 
 
-def packet_of(data: bytes) -> Packet:
+def make_packet(data: bytes) -> Packet:
     """Make a packet of bytes."""
     buffer = memoryview(data + bytes(_PADDING))
     # PyAV takes any buffer; its stub names bytes only.

@@ -32,12 +32,12 @@ from framefeed.errors import (
     UsageError,
 )
 from framefeed.media._info import DEFAULT_LIMITS, Limits, MediaInfo, shown_size
-from framefeed.media._sniff import HEAD_BYTES, beyond_pillow
+from framefeed.media._sniff import HEAD_BYTES, name_undecoded_format
 from framefeed.media._source import ByteReader, BytesReader, MediaSource, read_bytes
-from framefeed.media.headers._exif import orientation_of, upright
+from framefeed.media.headers._exif import check_orientation, orientation_of
 from framefeed.media.headers._reach import LEAST_READ_BYTES, PICTURE_HEAD_BYTES, CountedReads, OddHeader, StillHeader
 from framefeed.media.headers._still import still_header
-from framefeed.media.headers._undecoded import undecoded_header
+from framefeed.media.headers._undecoded import read_undecoded_header
 from framefeed.parallel import check_stop, renew_after_fork, shortage_in
 
 
@@ -189,7 +189,7 @@ class PictureFile:
 
 
 @contextmanager
-def pillow_reads(file: PictureFile, translate: Callable[[BaseException], MediaError]) -> Iterator[None]:
+def pillow_errors(file: PictureFile, translate: Callable[[BaseException], MediaError]) -> Iterator[None]:
     """Turn what Pillow raises over damaged pictures into framefeed's errors.
 
     What a read raised comes out as it is, and so does a shortage of the machine, whatever Pillow makes of them.
@@ -214,7 +214,7 @@ def pillow_reads(file: PictureFile, translate: Callable[[BaseException], MediaEr
     file.raise_error()
 
 
-def bomb(error: Image.DecompressionBombError, name: str, stage: str) -> LimitExceeded:
+def make_bomb_error(error: Image.DecompressionBombError, name: str, stage: str) -> LimitExceeded:
     """Build the error for a picture that is beyond the bound which Pillow has for the whole program."""
     return LimitExceeded(
         f"{name}: {error}: if you trust the file, set PIL.Image.MAX_IMAGE_PIXELS and "
@@ -225,13 +225,13 @@ def bomb(error: Image.DecompressionBombError, name: str, stage: str) -> LimitExc
     )
 
 
-FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "AVIF", "PPM")
+PILLOW_FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "AVIF", "PPM")
 """Pillow's plug-ins that may look at a file; none of them starts another program (S10)."""
 
 MODES_WITHOUT_RULE = frozenset({"I", "F", "LAB"})
 """Pillow's modes that no rule leads to RGB: nothing says what is white in 32-bit whole numbers and floats, and Pillow
 does not convert L*a*b*."""
-_DECODED = frozenset({*FORMATS, "MPO"})  # which Pillow's plug-in for JPEG reads
+_DECODED = frozenset({*PILLOW_FORMATS, "MPO"})  # which Pillow's plug-in for JPEG reads
 
 _log = logging.getLogger("framefeed.media")
 
@@ -255,7 +255,7 @@ def image_info(source: MediaSource, limits: Limits) -> MediaInfo:
     return described.info
 
 
-class Described(NamedTuple):
+class PictureDescription(NamedTuple):
     """A picture whose header is sound.
 
     Attributes:
@@ -267,7 +267,7 @@ class Described(NamedTuple):
     problem: str | None = None
 
 
-def describe_picture(source: MediaSource, limits: Limits) -> Described:
+def describe_picture(source: MediaSource, limits: Limits) -> PictureDescription:
     """Describe a still picture from its header, also one that nothing here decodes.
 
     Raises:
@@ -279,35 +279,35 @@ def describe_picture(source: MediaSource, limits: Limits) -> Described:
     with source.opened() as reader:
         size = reader.stat().bytes
         head = read_bytes(reader, 0, PICTURE_HEAD_BYTES)
-        more = CountedReads(_read, reader, limits.max_header_bytes)
+        more = CountedReads(_read_at, reader, limits.max_header_bytes)
         try:
             header = still_header(head, more, size)
         except OddHeader as odd:
             _log.debug("%s: left to Pillow: %s", source.name, odd)
-            undecoded = undecoded_header(head, CountedReads(_read, reader, limits.max_header_bytes))
+            undecoded = read_undecoded_header(head, CountedReads(_read_at, reader, limits.max_header_bytes))
             if undecoded is not None:
-                problem, header = _unsupported(undecoded[0], source.name), undecoded[1]
-            elif (kind := beyond_pillow(head)) is not None:
-                message = _unsupported(f"{kind} picture", source.name)
+                problem, header = _explain_format(undecoded[0], source.name), undecoded[1]
+            elif (kind := name_undecoded_format(head)) is not None:
+                message = _explain_format(f"{kind} picture", source.name)
                 raise UnsupportedCodec(message, source=source.name, stage="open") from None
             else:
-                header = _pillow_header(reader, size, source.name, limits)
+                header = _read_header(reader, size, source.name, limits)
     limits.check_picture(header.width, header.height, source.name)
     if header.mode in MODES_WITHOUT_RULE:
-        problem = _no_rule(header.mode, source.name)
-    return Described(still_info(header, size), problem)
+        problem = _explain_mode(header.mode, source.name)
+    return PictureDescription(describe_header(header, size), problem)
 
 
 def without_rule(mode: str, name: str, stage: str) -> UnsupportedCodec:
     """Build the error of a picture whose pixels are of a mode that no rule leads to RGB."""
-    return UnsupportedCodec(_no_rule(mode, name), source=name, stage=stage)
+    return UnsupportedCodec(_explain_mode(mode, name), source=name, stage=stage)
 
 
-def _no_rule(mode: str, name: str) -> str:
+def _explain_mode(mode: str, name: str) -> str:
     return f"{name}: pixels of kind {mode!r} cannot be converted to RGB: save it as PNG with 8 or 16 bits per channel"
 
 
-def still_info(header: StillHeader, size_bytes: int) -> MediaInfo:
+def describe_header(header: StillHeader, size_bytes: int) -> MediaInfo:
     """Describe a still picture whose header was read.
 
     Args:
@@ -337,26 +337,26 @@ def still_info(header: StillHeader, size_bytes: int) -> MediaInfo:
 def check_decodable(info: MediaInfo, name: str) -> None:
     """Raise UnsupportedCodec for a picture that ``probe`` describes and no backend decodes: HEIC."""
     if info.kind == "image" and info.container.upper() not in _DECODED:
-        raise UnsupportedCodec(_unsupported("HEIC picture", name), source=name, stage="open")
+        raise UnsupportedCodec(_explain_format("HEIC picture", name), source=name, stage="open")
 
 
-def _unsupported(kind: str, name: str) -> str:
+def _explain_format(kind: str, name: str) -> str:
     return f"{name}: is a {kind}, which framefeed cannot decode: convert it to JPEG, PNG or AVIF"
 
 
-def _read(reader: ByteReader, count: int, offset: int) -> bytes:
+def _read_at(reader: ByteReader, count: int, offset: int) -> bytes:
     return read_bytes(reader, offset, count)
 
 
-def _pillow_header(reader: ByteReader, size: int, source_name: str, limits: Limits) -> StillHeader:
+def _read_header(reader: ByteReader, size: int, source_name: str, limits: Limits) -> StillHeader:
     file = PictureFile(reader, size, source_name, limits)
     with (
-        pillow_reads(file, lambda error: _header_error(error, source_name)),
-        Image.open(cast("IO[bytes]", file), formats=FORMATS) as image,
+        pillow_errors(file, lambda error: _make_header_error(error, source_name)),
+        Image.open(cast("IO[bytes]", file), formats=PILLOW_FORMATS) as image,
     ):
         width, height = image.size
         limits.check_picture(width, height, source_name)
-        orientation = _pillow_orientation(image, source_name)
+        orientation = _read_orientation(image, source_name)
         if isinstance(image, TiffImageFile) and image.tag_v2.get(ExifTags.Base.Orientation) in (5, 6, 7, 8):
             width, height = height, width  # Pillow gives the size of a TIFF as displayed
         name = str(image.format).lower()
@@ -368,19 +368,19 @@ def _pillow_header(reader: ByteReader, size: int, source_name: str, limits: Limi
         return StillHeader(name, codec, width, height, image.mode, bit_depth, orientation, num_frames, num_frames > 1)
 
 
-def _pillow_orientation(image: Image.Image, name: str) -> int:
+def _read_orientation(image: Image.Image, name: str) -> int:
     if image.format == "PNG" and "exif" not in image.info:
         image.load()  # it may lie behind the pixels, which must be whole then
     try:
-        return upright(int(image.getexif().get(ExifTags.Base.Orientation, 1)))
+        return check_orientation(int(image.getexif().get(ExifTags.Base.Orientation, 1)))
     except PILLOW_ERRORS as error:
         _log.debug("%s: damaged EXIF, taken as upright: %s", name, error)
         return 1
 
 
-def _header_error(error: BaseException, name: str) -> MediaError:
+def _make_header_error(error: BaseException, name: str) -> MediaError:
     if isinstance(error, Image.DecompressionBombError):
-        return bomb(error, name, "open")
+        return make_bomb_error(error, name, "open")
     # Pillow's own words for this one are those of a file object.
     what = "Pillow does not recognise it" if isinstance(error, UnidentifiedImageError) else error
     return UnreadableMedia(f"{name}: damaged picture header: {what}", source=name, stage="open")
@@ -413,8 +413,8 @@ def decode_still(data: bytes, name: str, limits: Limits) -> Image.Image:
         )
     file = PictureFile(BytesReader(data), len(data), name, limits, data)
     with (
-        pillow_reads(file, lambda error: _picture_error(error, data, name)),
-        Image.open(cast("IO[bytes]", file), formats=FORMATS) as image,
+        pillow_errors(file, lambda error: _make_picture_error(error, data, name)),
+        Image.open(cast("IO[bytes]", file), formats=PILLOW_FORMATS) as image,
     ):
         limits.check_picture(*image.size, name)
         if isinstance(image, TiffImageFile):
@@ -423,10 +423,10 @@ def decode_still(data: bytes, name: str, limits: Limits) -> Image.Image:
             DEFAULT_LIMITS.check_picture(wide, high, name)
         image.load()
         # Only now is the tag right: reading a TIFF turns it, and takes the tag away.
-        return _upright(image)
+        return _turn_upright(image)
 
 
-def _upright(image: Image.Image) -> Image.Image:
+def _turn_upright(image: Image.Image) -> Image.Image:
     try:
         rotation, mirrored = orientation_of(int(image.getexif().get(ExifTags.Base.Orientation, 1)))
     except PILLOW_ERRORS:
@@ -435,9 +435,9 @@ def _upright(image: Image.Image) -> Image.Image:
     return turned.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if mirrored else turned
 
 
-def _picture_error(error: BaseException, data: bytes, name: str) -> MediaError:
+def _make_picture_error(error: BaseException, data: bytes, name: str) -> MediaError:
     if isinstance(error, Image.DecompressionBombError):
-        return bomb(error, name, "decode")
+        return make_bomb_error(error, name, "decode")
     if isinstance(error, UnidentifiedImageError):
         return _unidentified(data, name)
     reason = str(error) or type(error).__name__
@@ -445,9 +445,9 @@ def _picture_error(error: BaseException, data: bytes, name: str) -> MediaError:
 
 
 def _unidentified(data: bytes, name: str) -> MediaError:
-    other = beyond_pillow(data[:HEAD_BYTES])
+    other = name_undecoded_format(data[:HEAD_BYTES])
     if other is None:
-        message = f"{name}: is not a picture that Pillow can read here ({', '.join(FORMATS)}), or its header is damaged"
+        message = f"{name}: is not a picture that Pillow can read here ({', '.join(PILLOW_FORMATS)}), or its header is damaged"
         return CorruptMedia(message, source=name, stage="decode")
     message = f"{name}: is a {other} picture, which framefeed cannot decode: convert it to JPEG, PNG or AVIF"
     return UnsupportedCodec(message, source=name, stage="decode")

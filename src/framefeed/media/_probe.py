@@ -13,12 +13,12 @@ from typing import Any
 from framefeed.errors import FormatChanged, UnsupportedCodec
 from framefeed.media._container import Packet, VideoContainer
 from framefeed.media._decoding import DecodedFact, decode_facts, orientation
-from framefeed.media._details import claimed_duration
+from framefeed.media._details import read_claimed_duration
 from framefeed.media._info import Limits, MediaInfo, limit_exceeded, limits_or_default, shown_size
 from framefeed.media._packets import no_frame
 from framefeed.media._pillow import image_info
 from framefeed.media._sequence import SEQUENCE_CONTAINER, SequenceSource, SequenceTimes
-from framefeed.media._sniff import HEAD_BYTES, beyond_pillow, sniff
+from framefeed.media._sniff import HEAD_BYTES, name_undecoded_format, sniff
 from framefeed.media._source import MediaSource, read_bytes
 from framefeed.media.mp4._open import movie_info
 from framefeed.parallel import check_stop, try_again_in_shortage
@@ -45,7 +45,7 @@ def sequence_info(source: SequenceSource, limits: Limits, *, first_only: bool = 
         raise limit_exceeded(limits, "max_packets", f"{len(files)} pictures", source.name, "open")
     times = source.sequence.times(len(files))
     first = _described(files.paths[0], limits)
-    codecs = {first.codec} | ({*()} if first_only else _codecs_of_alike(files.paths, first, limits))
+    codecs = {first.codec} | ({*()} if first_only else _collect_codecs(files.paths, first, limits))
     duration = _duration_seconds(times)
     return replace(
         first,
@@ -63,7 +63,7 @@ def _described(path: str, limits: Limits) -> MediaInfo:
     return image_info(MediaSource.of(path), limits)
 
 
-def _codecs_of_alike(paths: Sequence[str], first: MediaInfo, limits: Limits) -> set[str]:
+def _collect_codecs(paths: Sequence[str], first: MediaInfo, limits: Limits) -> set[str]:
     codecs = set[str]()
     for path in paths[1:]:
         check_stop()
@@ -123,27 +123,27 @@ def _probe(media: MediaSource, limits: Limits) -> MediaInfo:
         is_image = sniff(head, media.name) == "image"
         info = None if is_image else movie_info(reader, head, media.name, limits)
     if is_image:
-        return _heic_info(media, head, limits) if beyond_pillow(head) == "HEIC" else image_info(media, limits)
+        return _heic_info(media, head, limits) if name_undecoded_format(head) == "HEIC" else image_info(media, limits)
     return info or _info_from_libav(media, limits)
 
 
 def _info_from_libav(media: MediaSource, limits: Limits) -> MediaInfo:
     with VideoContainer(media, limits=limits) as container:
-        return video_info(container, first_fact(container))
+        return video_info(container, decode_first_fact(container))
 
 
 def _heic_info(media: MediaSource, head: bytes, limits: Limits) -> MediaInfo:
     # A larger picture is an item of type "grid" (ISO/IEC 23008-12 6.6.2.3): libav hands out its tiles.
     if b"grid" in head:
-        raise _in_tiles(media.name)
+        raise _make_tiles_error(media.name)
     with VideoContainer(media, limits=limits) as container:
         if not container.is_whole_picture:
-            raise _in_tiles(media.name)
-        info = video_info(container, first_fact(container))
+            raise _make_tiles_error(media.name)
+        info = video_info(container, decode_first_fact(container))
         return replace(info, kind="image", num_frames_from_header=1, average_fps_from_header=None)
 
 
-def _in_tiles(name: str) -> UnsupportedCodec:
+def _make_tiles_error(name: str) -> UnsupportedCodec:
     return UnsupportedCodec(
         f"{name}: is a HEIC picture made of tiles, which are not put together in this version: "
         "convert it to JPEG, PNG or AVIF",
@@ -152,7 +152,7 @@ def _in_tiles(name: str) -> UnsupportedCodec:
     )
 
 
-def first_fact(container: VideoContainer) -> DecodedFact:
+def decode_first_fact(container: VideoContainer) -> DecodedFact:
     """Decode up to the first frame, wherever it comes: rotation is known only with it.
 
     Raises:
@@ -160,13 +160,13 @@ def first_fact(container: VideoContainer) -> DecodedFact:
         UnsupportedCodec: They are encrypted.
         LimitExceeded: None does because they claim to be larger than the limits.
     """
-    fact = next(decode_facts(container, enumerate(_clear(container))), None)
+    fact = next(decode_facts(container, enumerate(_refuse_encrypted(container))), None)
     if fact is None:
         raise no_frame(container, "open")
     return fact
 
 
-def _clear(container: VideoContainer) -> Iterator[Packet]:
+def _refuse_encrypted(container: VideoContainer) -> Iterator[Packet]:
     name = container.source.name
     for packet in container.packets():
         if packet.has_sidedata("encryption_info"):
@@ -192,7 +192,7 @@ def video_info(container: VideoContainer, fact: DecodedFact) -> MediaInfo:
         mirrored=mirrored,
         pixel_format=fact.pixel_format,
         num_frames_from_header=stream.frames or None,
-        duration_seconds_from_header=claimed_duration(container),
+        duration_seconds_from_header=read_claimed_duration(container),
         average_fps_from_header=float(stream.average_rate) if stream.average_rate else None,
         bytes=container.reader.stat().bytes,
     )

@@ -12,7 +12,7 @@ from framefeed.media._decoding import DecodedFact, decode_alone, decode_facts
 from framefeed.media._details import StreamColors, stream_colors
 from framefeed.media._nal import cut_first_slice, nal_length_size
 from framefeed.media._packets import NAL_CODECS, PacketWalk, walk_packets
-from framefeed.media._parameter_sets import packet_of
+from framefeed.media._parameter_sets import make_packet
 from framefeed.media._upright import is_upright
 from framefeed.media.proofs._av1 import Av1Prover
 from framefeed.media.proofs._intra import IntraProver, mjpeg_reader, read_dnxhd, read_ffv1, read_png, read_prores
@@ -81,7 +81,7 @@ class ProvenStream:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadStream:
+class DemuxedStream:
     """A stream that was demuxed as a whole.
 
     Attributes:
@@ -95,7 +95,7 @@ class ReadStream:
     is_refuted: bool = False
 
 
-def walk_and_prove(container: VideoContainer, known: PacketWalk | None = None) -> ReadStream:
+def walk_and_prove(container: VideoContainer, known: PacketWalk | None = None) -> DemuxedStream:
     """Demux a whole stream, and prove which frames come of it.
 
     Args:
@@ -107,23 +107,27 @@ def walk_and_prove(container: VideoContainer, known: PacketWalk | None = None) -
         LimitExceeded: As ``walk_packets``.
     """
     if not has_prover(container):
-        return ReadStream(known or walk_packets(container))
+        return DemuxedStream(known or walk_packets(container))
     colors = stream_colors(container)
-    reading, first = _Reading(_PROVERS[container.codec_name](container)), list[Packet]()
+    reading, first = _ProverFeed(_PROVERS[container.codec_name](container)), list[Packet]()
     walk = known or walk_packets(container, reading.add, first.append)
     try:
         proof = reading.proof(walk)
-        fact = None if proof.begin else _first_fact(container, proof, first[0] if first else next(container.packets()))
+        fact = (
+            None
+            if proof.begin
+            else _find_first_fact(container, proof, first[0] if first else next(container.packets()))
+        )
     except Unproved as reason:
         _LOG.debug("%s: decoded, for its packets do not prove their frames: %s", container.source.name, reason)
-        return ReadStream(walk, is_refuted=isinstance(reason, Refuted))
+        return DemuxedStream(walk, is_refuted=isinstance(reason, Refuted))
     values = proof.first.colors if proof.first is not None else {}
     # Sequence parameter sets count before what the container says, headers of other codecs behind it.
     known_colors = replace(colors, **values) if container.codec_name in NAL_CODECS else colors.filled(values)
-    return ReadStream(walk, ProvenStream(proof, fact, known_colors))
+    return DemuxedStream(walk, ProvenStream(proof, fact, known_colors))
 
 
-class _Reading:
+class _ProverFeed:
     """Gives packets to a prover until it has enough."""
 
     def __init__(self, prover: Prover) -> None:
@@ -143,25 +147,25 @@ class _Reading:
         return self._prover.prove(walk)
 
 
-def _first_fact(container: VideoContainer, proof: Proof, packet: Packet) -> DecodedFact:
+def _find_first_fact(container: VideoContainer, proof: Proof, packet: Packet) -> DecodedFact:
     """Tell of the first frame what its header and the container's say; where they do not, decode it."""
     if proof.first is not None and not proof.first.may_turn and is_upright(container):
         return _fact_of(proof.first, int(proof.order[0]))
-    found = _fact_of_beginning(container, packet) if container.codec_name in NAL_CODECS else None
+    found = _decode_first_header(container, packet) if container.codec_name in NAL_CODECS else None
     facts = [found] if found is not None else decode_alone(container, packet)
     if not facts:
         raise Unproved("the first packet gives no frame by itself")
     return facts[0]
 
 
-def _fact_of_beginning(container: VideoContainer, packet: Packet) -> DecodedFact | None:
+def _decode_first_header(container: VideoContainer, packet: Packet) -> DecodedFact | None:
     """Have libav tell of the first frame from the headers of its packet, without decoding its slices.
 
     The container must be reopened before anything else is decoded.
     """
     codec, options, log = container.codec_name, container.decoder().options, list(container.log)
     length_size = nal_length_size(codec, container.decoder().extradata)
-    beginning = packet_of(cut_first_slice(bytes(packet), codec, length_size, _SLICE_BYTES))
+    beginning = make_packet(cut_first_slice(bytes(packet), codec, length_size, _SLICE_BYTES))
     # Concealment of what is missing would take longer than decoding it.
     container.decoder().options = options | {"ec": "0"}
     found = next(decode_facts(container, iter([(0, beginning)])), None)

@@ -16,7 +16,7 @@ import xxhash
 from framefeed._arrays import IntArray
 from framefeed._checks import expected
 from framefeed.errors import EmptyVideo, MediaError, StaleSource, UsageError
-from framefeed.media._sequence_files import SequenceFiles, folder_stamp, list_folder, stat_files
+from framefeed.media._sequence_files import SequenceFiles, list_folder, stamp_folder, stat_files
 from framefeed.media._source import ByteReader, MediaSource, SourceIdentity, SourceStat
 from framefeed.parallel import renew_after_fork
 
@@ -87,11 +87,11 @@ class ImageSequence:
         if (fps is None) == (timestamps is None):
             given = "neither" if fps is None else "both"
             raise UsageError(f"ImageSequence: expected either fps= or timestamps=, got {given}")
-        folder, paths = _located(folder_or_paths)
+        folder, paths = _parse_files(folder_or_paths)
         object.__setattr__(self, "folder", folder)
         object.__setattr__(self, "paths", paths)
         object.__setattr__(self, "fps", None if fps is None else exact_rate(fps))
-        object.__setattr__(self, "timestamps", None if timestamps is None else _seconds(timestamps))
+        object.__setattr__(self, "timestamps", None if timestamps is None else _parse_seconds(timestamps))
         if timestamps is not None:
             self.times(len(self.timestamps or ()) if paths is None else len(paths))
 
@@ -132,7 +132,7 @@ class ImageSequence:
         seconds = self.timestamps or ()
         if len(seconds) != count:
             raise UsageError(f"{self.name}: {len(seconds)} timestamps for {count} files: give one timestamp per file")
-        pts, base = _ticks(seconds)
+        pts, base = _convert_to_ticks(seconds)
         if not (np.diff(pts) > 0).all():
             at = int(np.flatnonzero(np.diff(pts) <= 0)[0])
             raise UsageError(
@@ -234,9 +234,9 @@ class SequenceSource(MediaSource):
         if indexed is None:
             return stamp
         if self._agrees(files, indexed, (stamp, indexed.fingerprint)):
-            _SOUND.put(self.sequence, files)
+            _VERIFIED.put(self.sequence, files)
             return stamp
-        sound = _SOUND.peek(self.sequence)
+        sound = _VERIFIED.peek(self.sequence)
         change = None if sound is None else files.change_since(sound)
         raise self._stale(change or f"then {indexed.bytes} bytes, now {files.stat.bytes} in {len(files)} files")
 
@@ -291,7 +291,7 @@ class SequenceSource(MediaSource):
         return StaleSource(message, source=self.name, stage="open")
 
 
-class _Listed:
+class _Listings:
     """Listings of this process, the least recently used forgotten first; one is given only while its folder stands."""
 
     def __init__(self, max_files: int) -> None:
@@ -331,30 +331,30 @@ class _Listed:
 
 _MAX_LISTED_FILES = 2**17
 """Of all listings that a process keeps, at about 200 bytes a file."""
-_LISTED = _Listed(_MAX_LISTED_FILES)
-_SOUND = _Listed(_MAX_LISTED_FILES)
+_LISTED = _Listings(_MAX_LISTED_FILES)
+_VERIFIED = _Listings(_MAX_LISTED_FILES)
 """What was last found to be as it was indexed, so that it can be said which file is not."""
 _ACCEPTED: set[tuple[Hashable, str]] = set()
 
 
 def _stands(folder: str, stamp: Hashable) -> bool:
     try:
-        return folder_stamp(folder) == stamp
+        return stamp_folder(folder) == stamp
     except OSError:
         return False
 
 
-def _located(given: object) -> tuple[str | None, tuple[str, ...] | None]:
+def _parse_files(given: object) -> tuple[str | None, tuple[str, ...] | None]:
     if isinstance(given, (str, os.PathLike)):
-        return _absolute(given), None
+        return _parse_path(given), None
     if isinstance(given, (bytes, bytearray)) or not isinstance(given, Sequence):
         raise expected("folder_or_paths", "a folder, or a list of paths", given)
     if not given:
         raise UsageError("folder_or_paths: expected at least one file, got an empty list")
-    return None, tuple(_absolute(path) for path in given)
+    return None, tuple(_parse_path(path) for path in given)
 
 
-def _absolute(path: object) -> str:
+def _parse_path(path: object) -> str:
     if not isinstance(path, (str, os.PathLike)):
         raise expected("folder_or_paths", "a folder, or a list of paths", path)
     name = os.fsdecode(path)
@@ -363,7 +363,7 @@ def _absolute(path: object) -> str:
     return os.path.abspath(name)
 
 
-def _seconds(timestamps: Sequence[float]) -> tuple[float, ...]:
+def _parse_seconds(timestamps: Sequence[float]) -> tuple[float, ...]:
     try:
         seconds = tuple(float(time) for time in timestamps)
     except (TypeError, ValueError) as error:
@@ -373,7 +373,7 @@ def _seconds(timestamps: Sequence[float]) -> tuple[float, ...]:
     return seconds
 
 
-def _ticks(seconds: Sequence[float]) -> tuple[IntArray, Fraction]:
+def _convert_to_ticks(seconds: Sequence[float]) -> tuple[IntArray, Fraction]:
     furthest = max(abs(Fraction(time)) for time in seconds)
     if furthest >= _MOST_SECONDS:
         raise UsageError(

@@ -104,7 +104,7 @@ class SequenceFiles:
         return f"{self.paths[changed[0]]} has changed" if len(changed) else None
 
 
-def natural_key(name: str) -> tuple[list[bytes | int], bytes]:
+def make_natural_key(name: str) -> tuple[list[bytes | int], bytes]:
     """Sort key: runs of digits compare as numbers, all else, and what is then alike, as bytes."""
     raw = os.fsencode(name)
     parts: list[bytes | int] = [*_DIGITS.split(raw)]
@@ -120,19 +120,19 @@ def list_folder(folder: str) -> SequenceFiles:
         UnreadableMedia: It is not a folder or cannot be listed, or an entry with a picture's ending is not a file.
     """
     try:
-        stamp, names = try_again_in_shortage(partial(_names_in, folder), folder, "open")
+        stamp, names = try_again_in_shortage(partial(_scan_names, folder), folder, "open")
     except FileNotFoundError as error:
         raise MissingMedia(f"{folder}: no such folder", source=folder, stage="open") from error
     except OSError as error:
         message = f"{folder}: cannot be listed as a folder of pictures: {error.strerror}"
         raise UnreadableMedia(message, source=folder, stage="open") from error
-    names.sort(key=natural_key)
+    names.sort(key=make_natural_key)
     return stat_files([os.path.join(folder, name) for name in names], stamp)
 
 
-def _names_in(folder: str) -> tuple[Hashable, list[str]]:
+def _scan_names(folder: str) -> tuple[Hashable, list[str]]:
     # Before its files: what changes while they are listed is seen the next time.
-    stamp = folder_stamp(folder)
+    stamp = stamp_folder(folder)
     with os.scandir(folder) as entries:
         found = [entry for entry in entries if os.path.splitext(entry.name)[1].lower() in PICTURE_SUFFIXES]
         return stamp, [entry.name for entry in found if not entry.is_dir()]
@@ -149,7 +149,7 @@ def stat_files(paths: Sequence[str], folder: Hashable = None) -> SequenceFiles:
     return SequenceFiles(tuple(paths), sizes, times, folder)
 
 
-def folder_stamp(folder: str) -> Hashable:
+def stamp_folder(folder: str) -> Hashable:
     """What tells whether files came to a folder or went; OSError where it cannot be looked at."""
     facts = os.stat(folder)
     if not stat.S_ISDIR(facts.st_mode):

@@ -72,7 +72,7 @@ def sniff(head: bytes, name: str) -> Kind:
         raise UnreadableMedia(f"{name}: is empty (0 bytes)", source=name, stage="open")
     if head.startswith(b"YUV4MPEG2 "):
         return "video"
-    if (archive := _archive(head)) is not None:
+    if (archive := _name_archive(head)) is not None:
         raise UnreadableMedia(f"{name}: is {archive}: unpack it first", source=name, stage="open")
     if (table := next((kind for magic, kind in _TABLES.items() if head.startswith(magic)), None)) is not None:
         raise UnreadableMedia(f"{name}: is {table}", source=name, stage="open")
@@ -87,7 +87,7 @@ def sniff(head: bytes, name: str) -> Kind:
     return "video"
 
 
-def _archive(head: bytes) -> str | None:
+def _name_archive(head: bytes) -> str | None:
     if head[_TAR_OFFSET:].startswith(_TAR_MAGIC):
         return "a TAR archive"
     if _BZIP2.match(head):
@@ -95,7 +95,7 @@ def _archive(head: bytes) -> str | None:
     return next((name for magic, name in _ARCHIVES.items() if head.startswith(magic)), None)
 
 
-def beyond_pillow(head: bytes) -> str | None:
+def name_undecoded_format(head: bytes) -> str | None:
     """Name the format of a picture that is not left to Pillow, such as "HEIC" or "JPEG XL"; None for others."""
     for magic, name in _OTHER_PICTURES.items():
         if head.startswith(magic):

@@ -181,7 +181,7 @@ class ObjectReader:
 
     def __init__(self, file: IO[bytes], pid: int | None = None) -> None:
         self._file = file
-        self._turn = _TURNS.turn_of(file)
+        self._turn = _POSITION_LOCKS.turn_of(file)
         # What stands for a descriptor has one position for all processes; what is in memory has one in each.
         self._pid = (os.getpid() if pid is None else pid) if _has_descriptor(file) else None
 
@@ -233,7 +233,7 @@ class UrlReader(ObjectReader):
         self._file.close()
 
 
-def reader_of(file: IO[bytes], pid: int | None = None) -> ByteReader:
+def make_reader(file: IO[bytes], pid: int | None = None) -> ByteReader:
     """Make the reader of a user's file object."""
     return DescriptorReader(file) if is_real_file(file) else ObjectReader(file, pid)
 
@@ -254,18 +254,18 @@ def _has_descriptor(file: IO[bytes]) -> bool:
         return False
 
 
-class _Turn:
+class _PositionLock:
     """Whose holder may move a file object's position."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
 
 
-class _Turns:
+class _PositionLocks:
     """The turns of the file objects that are being read."""
 
     def __init__(self) -> None:
-        self._turns: weakref.WeakValueDictionary[int, _Turn] = weakref.WeakValueDictionary()
+        self._turns: weakref.WeakValueDictionary[int, _PositionLock] = weakref.WeakValueDictionary()
         self._lock = threading.RLock()
         renew_after_fork(self)
 
@@ -275,18 +275,18 @@ class _Turns:
         for turn in self._turns.values():
             turn.lock = threading.RLock()
 
-    def turn_of(self, file: IO[bytes]) -> _Turn:
+    def turn_of(self, file: IO[bytes]) -> _PositionLock:
         """Give the turn of a file object."""
         # By id: file objects need be neither hashable nor weakly referable. A reader keeps its file, and so its id,
         # alive.
         with self._lock:
             turn = self._turns.get(id(file))
             if turn is None:
-                turn = self._turns[id(file)] = _Turn()
+                turn = self._turns[id(file)] = _PositionLock()
             return turn
 
 
-_TURNS = _Turns()
+_POSITION_LOCKS = _PositionLocks()
 
 
 @dataclass(frozen=True, eq=False)
@@ -369,7 +369,7 @@ class MediaSource:
             return FileReader(self.path)
         if self.kind == "url":
             return UrlReader(self.path)
-        return BytesReader(self.data) if self.file is None else reader_of(self.file, self.pid)
+        return BytesReader(self.data) if self.file is None else make_reader(self.file, self.pid)
 
     def stat(self) -> SourceStat:
         """Size in bytes and modification time, without opening a path."""
@@ -381,7 +381,7 @@ class MediaSource:
                 return reader.stat()
         if self.file is None:
             return SourceStat(len(self.data))
-        return reader_of(self.file, self.pid).stat()
+        return make_reader(self.file, self.pid).stat()
 
     def fingerprint(self) -> str:
         """Hash the size, head, middle and tail, so that a copy has the fingerprint of its original."""
@@ -390,7 +390,7 @@ class MediaSource:
 
     def head_fingerprint(self) -> str:
         """Hash the size and the first bytes, which is what the survey of a still picture has read anyway."""
-        return head_fingerprint(self.head(HEAD_BYTES), self.stat().bytes)
+        return fingerprint_head(self.head(HEAD_BYTES), self.stat().bytes)
 
     def identity(self) -> SourceIdentity:
         """What the source is now."""
@@ -399,7 +399,7 @@ class MediaSource:
 
     def identity_of(self, reader: ByteReader) -> SourceIdentity:
         """What the source is, by a reader of it; an object that was looked at so far is not looked at again."""
-        found = identity_of(reader, reader.stat())
+        found = read_identity(reader, reader.stat())
         if self.kind == "url":
             _ACCEPTED.add(((self.kind, self.path, found.fingerprint), found.fingerprint))
         return found
@@ -475,12 +475,12 @@ head_digest = xxhash.xxh3_128_hexdigest
 """Of the head, with the size as the seed."""
 
 
-def head_fingerprint(head: bytes, size: int) -> str:
+def fingerprint_head(head: bytes, size: int) -> str:
     """Fingerprint of a file of ``size`` bytes by its first ``HEAD_BYTES``."""
     return OF_HEAD + head_digest(head, size)
 
 
-def identity_of(reader: ByteReader, now: SourceStat) -> SourceIdentity:
+def read_identity(reader: ByteReader, now: SourceStat) -> SourceIdentity:
     """Identify what is open: its size and time, and a hash of size, head, middle and tail."""
     size = now.bytes
     digest = xxhash.xxh3_128(str(size).encode())

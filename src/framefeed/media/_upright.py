@@ -54,11 +54,11 @@ def _has_no_pose(reader: ByteReader) -> bool:
 
 def _find_cluster(head: bytes) -> int | None:
     """Find where the first cluster begins, if tracks come before it and all of that is in ``head``."""
-    found = _element(head, 0)
+    found = _read_element(head, 0)
     if found is None or found[0] != _EBML or found[2] is None:
         return None
     at, has_tracks = found[1] + found[2], False
-    while (found := _element(head, at)) is not None:
+    while (found := _read_element(head, at)) is not None:
         kind, start, size = found
         if kind == _CLUSTER:
             return at if has_tracks else None
@@ -72,13 +72,13 @@ def _find_cluster(head: bytes) -> int | None:
     return None
 
 
-def _element(data: bytes, at: int) -> tuple[int, int, int | None] | None:
+def _read_element(data: bytes, at: int) -> tuple[int, int, int | None] | None:
     """Read an element's identifier, where its data begin, and their size, None if unknown (RFC 8794 5 and 6)."""
-    length = _length_at(data, at)
+    length = _read_length(data, at)
     if length is None or length > _MAX_ID_BYTES:
         return None
     start = at + length
-    size_length = _length_at(data, start)
+    size_length = _read_length(data, start)
     if size_length is None:
         return None
     end = start + size_length
@@ -87,7 +87,7 @@ def _element(data: bytes, at: int) -> tuple[int, int, int | None] | None:
     return int.from_bytes(data[at:start], "big"), end, None if size == (1 << bits) - 1 else size
 
 
-def _length_at(data: bytes, at: int) -> int | None:
+def _read_length(data: bytes, at: int) -> int | None:
     """Read how many bytes a number takes from its first byte; None where they are not all there."""
     if at >= len(data):
         return None

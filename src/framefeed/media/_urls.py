@@ -26,7 +26,7 @@ def check_url(url: str) -> None:
         MissingDependency: fsspec is not installed.
         UsageError: Nothing reads URLs of its kind.
     """
-    protocol, fsspec = url.split("::")[0].split("://")[0], _fsspec(url)
+    protocol, fsspec = url.split("::")[0].split("://")[0], _import_fsspec(url)
     if protocol not in fsspec.registry and protocol not in fsspec.available_protocols():
         raise UsageError(f"{url}: fsspec cannot read URLs that begin with {protocol}:// : download the file first")
 
@@ -40,7 +40,7 @@ def open_url(url: str) -> IO[bytes]:
             its end.
         MissingDependency: fsspec, or what it needs for this protocol, is not installed.
     """
-    fsspec = _fsspec(url)
+    fsspec = _import_fsspec(url)
     with url_errors(url, "open"):
         system, path = fsspec.url_to_fs(url)
         kept = {"maxblocks": _MOST_BLOCKS}
@@ -62,7 +62,7 @@ def url_errors(url: str, stage: Literal["open", "read"]) -> Iterator[None]:
 def _raise_url_error(error: Exception, url: str, stage: Literal["open", "read"]) -> None:
     if isinstance(error, (FramefeedError, MemoryError)):
         return
-    if (reason := _why_unreachable(error)) is not None:
+    if (reason := _describe_unreachable(error)) is not None:
         raise UnreadableMedia(f"{url}: {reason}", source=url, stage=stage) from error
     if isinstance(error, OSError):
         raise_file_error(error, url, stage)
@@ -76,7 +76,7 @@ def _raise_url_error(error: Exception, url: str, stage: Literal["open", "read"])
     ) from error
 
 
-def _why_unreachable(error: Exception) -> str | None:
+def _describe_unreachable(error: Exception) -> str | None:
     """Say why a server did not give an object that it may have; None where the error says something else."""
     # fsspec's HTTP file system raises FileNotFoundError for everything that went wrong; the cause says what it was.
     cause = error.__cause__ if isinstance(error, FileNotFoundError) and shortage_in(error) is None else None
@@ -92,7 +92,7 @@ def _why_unreachable(error: Exception) -> str | None:
     return None
 
 
-def _fsspec(url: str) -> Any:
+def _import_fsspec(url: str) -> Any:
     try:
         import fsspec
     except ImportError as error:

@@ -14,7 +14,7 @@ from PIL import Image, ImageOps
 from framefeed.errors import LimitExceeded, UnsupportedCodec
 from framefeed.index import build_index
 from framefeed.media._info import DEFAULT_LIMITS, Limits
-from framefeed.media._pillow import image_info, still_info
+from framefeed.media._pillow import describe_header, image_info
 from framefeed.media._probe import probe
 from framefeed.media._source import MediaSource
 from framefeed.media.headers._exif import orientation_of
@@ -165,7 +165,7 @@ def test_a_thumbnail_is_not_the_picture() -> None:
 
 
 def test_still_info_keeps_the_stored_size() -> None:
-    info = still_info(Reads(made()["exif 6.jpeg"]).header(), 1234)
+    info = describe_header(Reads(made()["exif 6.jpeg"]).header(), 1234)
     assert (info.width, info.height, info.coded_width, info.coded_height) == (HEIGHT, WIDTH, WIDTH, HEIGHT)
     assert (info.bytes, info.codec, info.rotation) == (1234, "mjpeg", 270)
 

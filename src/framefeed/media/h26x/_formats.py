@@ -44,7 +44,7 @@ class PictureFormat:
     clock_rate: Fraction | None = None
 
 
-def known_colors(primaries: int, transfer: int, space: int, color_range: int) -> StreamColors:
+def make_known_colors(primaries: int, transfer: int, space: int, color_range: int) -> StreamColors:
     """Make colours of codes: those that libav has no name for are unspecified."""
     return StreamColors(
         primaries if primaries in _PRIMARIES else _UNSPECIFIED,
@@ -54,7 +54,7 @@ def known_colors(primaries: int, transfer: int, space: int, color_range: int) ->
     )
 
 
-def pixel_format(chroma: int, depth: int, colors: StreamColors, luma_depth: int) -> str:
+def name_pixel_format(chroma: int, depth: int, colors: StreamColors, luma_depth: int) -> str:
     """Name the pixel format of YCbCr pictures as libav does.
 
     Args:
@@ -74,7 +74,7 @@ def pixel_format(chroma: int, depth: int, colors: StreamColors, luma_depth: int)
     return f"yuv{name}{depth}le"
 
 
-def signalled_colors(bits: BitReader, given: StreamColors) -> StreamColors:
+def read_signalled_colors(bits: BitReader, given: StreamColors) -> StreamColors:
     """Read video_signal_type of H.264 and HEVC (H.264 E.1.1), behind its flag.
 
     Args:
@@ -85,4 +85,4 @@ def signalled_colors(bits: BitReader, given: StreamColors) -> StreamColors:
     color_range = FULL_RANGE if bits.flag() else LIMITED_RANGE
     if not bits.flag():
         return StreamColors(given.primaries, given.transfer, given.space, color_range)
-    return known_colors(bits.number(8), bits.number(8), bits.number(8), color_range)
+    return make_known_colors(bits.number(8), bits.number(8), bits.number(8), color_range)

@@ -39,21 +39,21 @@ def unwrap(coded: IntArray, is_anchor: BoolArray, is_first: BoolArray, bits: int
     before = is_anchor.cumsum() - 1
     own = coded[anchors]
     total = np.zeros(len(own), np.int64)
-    _nearest(own[1:] - own[:-1], half).cumsum(out=total[1:])
+    _wrap_steps(own[1:] - own[:-1], half).cumsum(out=total[1:])
     total -= total[is_first[anchors]][sequence[anchors] - 1]
     if max(int(total.max()), -int(total.min())) >= 1 << (_SEQUENCE_BITS - 2):
         raise OddUnits("pictures numbered beyond 32 bits")
-    number: IntArray = total[before] + _nearest(coded - own[before], half) + (sequence << _SEQUENCE_BITS)
+    number: IntArray = total[before] + _wrap_steps(coded - own[before], half) + (sequence << _SEQUENCE_BITS)
     return number
 
 
-def _nearest(step: IntArray, half: int) -> IntArray:
+def _wrap_steps(step: IntArray, half: int) -> IntArray:
     """Wrap steps into those above -half, up to half: H.264 8.2.1.1 and H.265 8.3.1."""
     found: IntArray = ((step + (half - 1)) & (2 * half - 1)) - (half - 1)
     return found
 
 
-def levels_of(number: IntArray) -> list[BoolArray]:
+def find_levels(number: IntArray) -> list[BoolArray]:
     """Say of each picture whether one or more, two or more, ... before it in decoding order are shown after it.
 
     Returns:

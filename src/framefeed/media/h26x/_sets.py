@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from framefeed.media._details import StreamColors
 from framefeed.media.h26x._bits import BitReader, OddUnits
-from framefeed.media.h26x._formats import LIMITED_RANGE, PictureFormat, pixel_format, signalled_colors
+from framefeed.media.h26x._formats import LIMITED_RANGE, PictureFormat, name_pixel_format, read_signalled_colors
 
 _HIGH_PROFILES = frozenset({100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135})
 _EXTENDED_ASPECT = 255
@@ -66,7 +66,7 @@ class H264Picture:
     has_weights_of_two: bool
 
 
-def h264_sequence(unit: bytes, given: StreamColors) -> tuple[H264Sequence, PictureFormat]:
+def read_h264_sequence(unit: bytes, given: StreamColors) -> tuple[H264Sequence, PictureFormat]:
     """Read a sequence parameter set.
 
     Args:
@@ -80,9 +80,9 @@ def h264_sequence(unit: bytes, given: StreamColors) -> tuple[H264Sequence, Pictu
     profile = bits.number(8)
     bits.skip(16)
     number = bits.golomb()
-    chroma, luma_depth, depth = _sample_format(bits) if profile in _HIGH_PROFILES else (1, 8, 8)
+    chroma, luma_depth, depth = _read_sample_format(bits) if profile in _HIGH_PROFILES else (1, 8, 8)
     number_bits = bits.golomb() + 4
-    order_kind, order_bits = _picture_order(bits)
+    order_kind, order_bits = _read_picture_order(bits)
     if bits.golomb() > _MAX_REFERENCES or max(number_bits, order_bits) > _MOST_ORDER_BITS or number >= _MOST_SETS:
         raise OddUnits("a sequence parameter set of numbers beyond their ranges")
     bits.skip(1)
@@ -92,17 +92,17 @@ def h264_sequence(unit: bytes, given: StreamColors) -> tuple[H264Sequence, Pictu
         rows *= 2
         bits.skip(1)
     bits.skip(1)
-    left, right, top, bottom = _cropping(bits, chroma, is_progressive)
+    left, right, top, bottom = _read_cropping(bits, chroma, is_progressive)
     if left + right >= columns or top + bottom >= rows:
         raise OddUnits("everything is cropped")
-    usability = _usability(bits, given) if bits.flag() else _Usability(given)
+    usability = _read_usability(bits, given) if bits.flag() else _Usability(given)
     colors = usability.colors
     found = PictureFormat(
         coded_width=columns,
         coded_height=rows,
         width=columns - left - right,
         height=rows - top - bottom,
-        pixel_format=pixel_format(chroma, depth, colors, luma_depth),
+        pixel_format=name_pixel_format(chroma, depth, colors, luma_depth),
         colors=colors,
         reorder=usability.reorder,
         frame_rate=usability.clock_rate if usability.is_constant else None,
@@ -114,7 +114,7 @@ def h264_sequence(unit: bytes, given: StreamColors) -> tuple[H264Sequence, Pictu
     return sequence, found
 
 
-def h264_picture(unit: bytes) -> H264Picture:
+def read_h264_picture(unit: bytes) -> H264Picture:
     """Read a picture parameter set.
 
     Raises:
@@ -136,7 +136,7 @@ def h264_picture(unit: bytes) -> H264Picture:
     return H264Picture(number, sequence, has_bottom_order, references, has_weights, weights_of_two == 1)
 
 
-def _sample_format(bits: BitReader) -> tuple[int, int, int]:
+def _read_sample_format(bits: BitReader) -> tuple[int, int, int]:
     chroma = bits.golomb()
     if chroma == 3 and bits.flag():
         raise OddUnits("separate colour planes")
@@ -157,7 +157,7 @@ def _skip_scaling_list(bits: BitReader, count: int) -> None:
         last = following or last
 
 
-def _picture_order(bits: BitReader) -> tuple[int, int]:
+def _read_picture_order(bits: BitReader) -> tuple[int, int]:
     """Read how a picture's order is coded, and in how many bits."""
     kind = bits.golomb()
     if kind == 0:
@@ -173,7 +173,7 @@ def _picture_order(bits: BitReader) -> tuple[int, int]:
     return kind, 0
 
 
-def _cropping(bits: BitReader, chroma: int, is_progressive: bool) -> tuple[int, int, int, int]:
+def _read_cropping(bits: BitReader, chroma: int, is_progressive: bool) -> tuple[int, int, int, int]:
     if not bits.flag():
         return 0, 0, 0, 0
     across = 2 if chroma in (1, 2) else 1
@@ -190,18 +190,18 @@ class _Usability(NamedTuple):
     has_structures: bool = False
 
 
-def _usability(bits: BitReader, colors: StreamColors) -> _Usability:
+def _read_usability(bits: BitReader, colors: StreamColors) -> _Usability:
     """Read the video usability information: colours, how far pictures are reordered, and the rate of frames."""
     if bits.flag() and bits.number(8) == _EXTENDED_ASPECT:
         bits.skip(32)
     if bits.flag():
         bits.skip(1)
     if bits.flag():
-        colors = signalled_colors(bits, colors)
+        colors = read_signalled_colors(bits, colors)
     if bits.flag():
         bits.golomb()
         bits.golomb()
-    clock_rate, is_constant = _timing(bits) if bits.flag() else (None, False)
+    clock_rate, is_constant = _read_timing(bits) if bits.flag() else (None, False)
     has_buffer = False
     for _ in range(2):
         if bits.flag():
@@ -222,7 +222,7 @@ def _usability(bits: BitReader, colors: StreamColors) -> _Usability:
     return _Usability(colors, reorder, clock_rate, is_constant, has_structures)
 
 
-def _timing(bits: BitReader) -> tuple[Fraction | None, bool]:
+def _read_timing(bits: BitReader) -> tuple[Fraction | None, bool]:
     """Read the rate of frames, of two ticks each, and whether it is constant (E.2.1, fixed_frame_rate_flag)."""
     units, scale, is_fixed = bits.number(32), bits.number(32), bits.flag()
     return Fraction(scale, 2 * units) if units and scale else None, is_fixed
@@ -276,7 +276,7 @@ class HevcPicture:
     extra_bits: int
 
 
-def hevc_sequence(unit: bytes) -> tuple[HevcSequence, PictureFormat]:
+def read_hevc_sequence(unit: bytes) -> tuple[HevcSequence, PictureFormat]:
     """Read a sequence parameter set; the container's colours never count beside it.
 
     Args:
@@ -300,25 +300,25 @@ def hevc_sequence(unit: bytes) -> tuple[HevcSequence, PictureFormat]:
     if (left + right) * across >= columns or (top + bottom) * down >= rows:
         raise OddUnits("everything is cropped")
     luma_depth, depth = bits.golomb() + 8, bits.golomb() + 8
-    reorder, order_bits = _ordering(bits, sub_layers)
+    reorder, order_bits = _read_ordering(bits, sub_layers)
     if order_bits > _MOST_ORDER_BITS or number >= _MOST_SEQUENCES:
         raise OddUnits("a sequence parameter set of numbers beyond their ranges")
     has_usability = _skip_to_usability(bits, order_bits)
-    colors = _colors(bits) if has_usability else StreamColors(range=LIMITED_RANGE)
+    colors = _read_colors(bits) if has_usability else StreamColors(range=LIMITED_RANGE)
     found = PictureFormat(
         coded_width=columns,
         coded_height=rows,
         width=columns - (left + right) * across,
         height=rows - (top + bottom) * down,
-        pixel_format=pixel_format(chroma, depth, colors, luma_depth),
+        pixel_format=name_pixel_format(chroma, depth, colors, luma_depth),
         colors=colors,
         reorder=reorder,
-        frame_rate=_frame_rate(bits, sub_layers) if has_usability else None,
+        frame_rate=_read_frame_rate(bits, sub_layers) if has_usability else None,
     )
     return HevcSequence(number, order_bits), found
 
 
-def hevc_picture(unit: bytes) -> HevcPicture:
+def read_hevc_picture(unit: bytes) -> HevcPicture:
     """Read the beginning of a picture parameter set.
 
     Raises:
@@ -342,7 +342,7 @@ def _skip_profile(bits: BitReader, sub_layers: int) -> None:
         bits.skip(88 * has_profile + 8 * has_level)
 
 
-def _ordering(bits: BitReader, sub_layers: int) -> tuple[int, int]:
+def _read_ordering(bits: BitReader, sub_layers: int) -> tuple[int, int]:
     """Read how far pictures of the highest sub-layer are reordered, and the bits of a picture's order."""
     order_bits = bits.golomb() + 4
     reorder = 0
@@ -367,22 +367,22 @@ def _skip_to_usability(bits: BitReader, order_bits: int) -> bool:
         bits.skip(1)
     _skip_reference_sets(bits)
     if bits.flag():
-        for _ in range(_bounded(bits.golomb(), 33)):
+        for _ in range(_check_count(bits.golomb(), 33)):
             bits.skip(order_bits + 1)
     bits.skip(2)
     return bits.flag()
 
 
-def _colors(bits: BitReader) -> StreamColors:
+def _read_colors(bits: BitReader) -> StreamColors:
     if bits.flag() and bits.number(8) == _EXTENDED_ASPECT:
         bits.skip(32)
     if bits.flag():
         bits.skip(1)
     colors = StreamColors(range=LIMITED_RANGE)
-    return signalled_colors(bits, colors) if bits.flag() else colors
+    return read_signalled_colors(bits, colors) if bits.flag() else colors
 
 
-def _frame_rate(bits: BitReader, sub_layers: int) -> Fraction | None:
+def _read_frame_rate(bits: BitReader, sub_layers: int) -> Fraction | None:
     """Read the rate of pictures where it is declared constant (E.3.1, E.3.2, fixed_pic_rate_within_cvs_flag)."""
     try:
         if bits.flag():
@@ -397,13 +397,13 @@ def _frame_rate(bits: BitReader, sub_layers: int) -> Fraction | None:
         units, scale = bits.number(32), bits.number(32)
         if bits.flag():
             bits.golomb()
-        ticks = _ticks_of_a_picture(bits, sub_layers) if bits.flag() else None
+        ticks = _read_picture_ticks(bits, sub_layers) if bits.flag() else None
     except OddUnits:  # It is needed for no picture.
         return None
     return Fraction(scale, units * ticks) if ticks and units and scale else None
 
 
-def _ticks_of_a_picture(bits: BitReader, sub_layers: int) -> int | None:
+def _read_picture_ticks(bits: BitReader, sub_layers: int) -> int | None:
     """Read from the parameters of the reference decoder (E.2.2) how long each picture lasts."""
     schedules = [bits.flag(), bits.flag()]
     has_sub_pictures = any(schedules) and bits.flag()
@@ -415,7 +415,7 @@ def _ticks_of_a_picture(bits: BitReader, sub_layers: int) -> int | None:
         is_constant = bits.flag() or bits.flag()
         ticks = bits.golomb() + 1 if is_constant else None
         has_low_delay = not is_constant and bits.flag()
-        count = 1 if has_low_delay else _bounded(bits.golomb() + 1, _MAX_SCHEDULES)
+        count = 1 if has_low_delay else _check_count(bits.golomb() + 1, _MAX_SCHEDULES)
         for _ in range(count * sum(schedules)):
             for _ in range(4 if has_sub_pictures else 2):
                 bits.golomb()
@@ -423,7 +423,7 @@ def _ticks_of_a_picture(bits: BitReader, sub_layers: int) -> int | None:
     return ticks
 
 
-def _bounded(count: int, limit: int) -> int:
+def _check_count(count: int, limit: int) -> int:
     if count > limit:
         raise OddUnits(f"a list of {count}")
     return count
@@ -443,22 +443,22 @@ def _skip_scaling_lists(bits: BitReader) -> None:
 
 def _skip_reference_sets(bits: BitReader) -> None:
     pictures = 0
-    for number in range(_bounded(bits.golomb(), _MAX_SETS)):
+    for number in range(_check_count(bits.golomb(), _MAX_SETS)):
         if number and bits.flag():
             bits.skip(1)
             bits.golomb()
-            pictures = _predicted_pictures(bits, pictures)
+            pictures = _count_predicted_pictures(bits, pictures)
         else:
-            pictures = _bounded(bits.golomb() + bits.golomb(), _MAX_PICTURES)
+            pictures = _check_count(bits.golomb() + bits.golomb(), _MAX_PICTURES)
             for _ in range(pictures):
                 bits.golomb()
                 bits.skip(1)
 
 
-def _predicted_pictures(bits: BitReader, pictures: int) -> int:
+def _count_predicted_pictures(bits: BitReader, pictures: int) -> int:
     """Count the pictures of a set that is described by its difference from the one before."""
     kept = 0
     for _ in range(pictures + 1):
         is_used = bits.flag()
         kept += 1 if is_used or bits.flag() else 0
-    return _bounded(kept, _MAX_PICTURES)
+    return _check_count(kept, _MAX_PICTURES)

@@ -36,7 +36,7 @@ _NONE = np.zeros(0, np.int64)
 
 
 @lru_cache(maxsize=1)
-def _lengths() -> tuple[IntArray, WordArray]:
+def _make_golomb_tables() -> tuple[IntArray, WordArray]:
     """Give bits of the Exp-Golomb number that begins with each 16 bits, and how far it is to be shifted down to."""
     length = np.full(1 << _ZEROS_BITS, _TOO_LONG, np.int64)
     for zeros in range(_ZEROS_BITS):
@@ -61,14 +61,14 @@ def find_sets(number: IntArray, known: dict[int, Set]) -> list[Set]:
     return [known[one] for one in named]
 
 
-def golombs_ahead() -> IntArray:
+def make_golomb_lengths() -> IntArray:
     """Give bits of the Exp-Golomb number that begins with each ``AHEAD_BITS``; more where it does not end in them."""
-    length, _ = _lengths()
+    length, _ = _make_golomb_tables()
     ahead: IntArray = length[np.arange(1 << AHEAD_BITS) << (_ZEROS_BITS - AHEAD_BITS)]
     return ahead
 
 
-def lists_ahead(numbers: Sequence[int | None], end: int) -> IntArray:
+def make_list_lengths(numbers: Sequence[int | None], end: int) -> IntArray:
     """Give bits of the list that begins with each ``AHEAD_BITS``: numbers, each with others that belong to it.
 
     Args:
@@ -78,13 +78,13 @@ def lists_ahead(numbers: Sequence[int | None], end: int) -> IntArray:
     Returns:
         int64 [2**AHEAD_BITS]; 0 where the list does not end in these bits, or has values that are not known.
     """
-    known = golombs_ahead()
+    known = make_golomb_lengths()
     prefix = np.arange(1 << AHEAD_BITS)
     found, at, left = np.zeros_like(prefix), np.zeros_like(prefix), np.zeros_like(prefix)
     value = np.full_like(prefix, -1)
     others = np.array([-1 if count is None else count for count in numbers])
     while len(prefix):
-        rest = rest_ahead(prefix, at)
+        rest = shift_prefix(prefix, at)
         length = known[rest]
         value = np.where(left > 0, value, (rest >> np.maximum(AHEAD_BITS - length, 0)) - 1)
         at = at + length
@@ -98,7 +98,7 @@ def lists_ahead(numbers: Sequence[int | None], end: int) -> IntArray:
     return found
 
 
-def rest_ahead(prefix: IntArray, at: IntArray) -> IntArray:
+def shift_prefix(prefix: IntArray, at: IntArray) -> IntArray:
     """Give what follows ``at`` bits of some ``AHEAD_BITS``, and zeros behind it."""
     return prefix << np.minimum(at, AHEAD_BITS) & (1 << AHEAD_BITS) - 1
 
@@ -117,11 +117,11 @@ class SliceBits:
     def __init__(self, head: ByteArray, head_bytes: IntArray, begin: int = 0) -> None:
         self._data = data = np.zeros(head.size + _SPARE_BYTES, np.uint8)
         data[: head.size] = head.ravel()
-        sizes = _without_prevention(data[: head.size], head_bytes)
+        sizes = _remove_prevention(data[: head.size], head_bytes)
         self._words: WordArray = np.ndarray((len(data) - _WORD + 1,), ">u8", data, strides=(1,))
         self._at = np.arange(begin, begin + head.size * 8, 8 * HEAD_BYTES)
         self._end = self._at + (8 * sizes - begin)
-        self._length, self._shift = _lengths()
+        self._length, self._shift = _make_golomb_tables()
 
     def __len__(self) -> int:
         return len(self._at)
@@ -241,7 +241,7 @@ class SliceBits:
             self._at[rows] = at
 
 
-def _without_prevention(data: ByteArray, sizes: IntArray) -> IntArray:
+def _remove_prevention(data: ByteArray, sizes: IntArray) -> IntArray:
     """Take out bytes against emulated start codes, H.264 7.4.1, in place; give how many bytes are left of each header.
 
     Args:

@@ -13,8 +13,15 @@ import numpy as np
 from framefeed._arrays import BoolArray, IntArray
 from framefeed.media.h26x._bits import OddUnits
 from framefeed.media.h26x._sets import H264Picture, H264Sequence, HevcPicture, HevcSequence
-from framefeed.media.h26x._slice_bits import AHEAD_BITS, SliceBits, find_sets, golombs_ahead, lists_ahead, rest_ahead
-from framefeed.media.h26x._units import table_of
+from framefeed.media.h26x._slice_bits import (
+    AHEAD_BITS,
+    SliceBits,
+    find_sets,
+    make_golomb_lengths,
+    make_list_lengths,
+    shift_prefix,
+)
+from framefeed.media.h26x._units import make_table
 
 H264_IDR = 5
 _MOST_H264_SETS = 256
@@ -86,7 +93,7 @@ def read_h264_slices(
     if sequence.order_kind != 1 and not np.count_nonzero(is_field):
         rows = _pass_usual(bits, (is_reference & ~is_idr).nonzero()[0], kind, used)
         if len(rows):
-            columns = _columns(picture[rows], used)
+            columns = _look_up_sets(picture[rows], used)
             resets[_read_marks(bits, rows, kind[rows], columns, sequence.has_chroma)] = True
     bits.check()
     return H264Slices(number, order, bottom, is_field, kind == _B, resets)
@@ -95,10 +102,10 @@ def read_h264_slices(
 def _pass_usual(bits: SliceBits, rows: IntArray, kind: IntArray, used: list[H264Picture]) -> IntArray:
     """Pass over the rest of headers that say little of their lists and marks; give those that say more."""
     weights = any(one.has_weights for one in used), any(one.has_weights_of_two for one in used)
-    return _pass_ahead(bits, rows, short_rests(*weights)[kind[rows], bits.ahead(rows)])
+    return _skip_ahead(bits, rows, make_rest_lengths(*weights)[kind[rows], bits.ahead(rows)])
 
 
-def _pass_ahead(bits: SliceBits, rows: IntArray, length: IntArray) -> IntArray:
+def _skip_ahead(bits: SliceBits, rows: IntArray, length: IntArray) -> IntArray:
     """Pass over what is known by the bits ahead; give the headers of which it is not, which stay where they are."""
     bits.skip(length, rows)
     unknown: IntArray = rows[length == 0]
@@ -114,7 +121,7 @@ def _read_bottom(bits: SliceBits, picture: IntArray, used: list[H264Picture]) ->
     return bottom
 
 
-def _columns(picture: IntArray, used: list[H264Picture]) -> IntArray:
+def _look_up_sets(picture: IntArray, used: list[H264Picture]) -> IntArray:
     """Look up what each slice's picture parameter set says: lists' lengths and weights, int64 [4, S]."""
     table = np.zeros((_MOST_H264_SETS, 4), np.int64)
     for one in used:
@@ -134,11 +141,11 @@ def _read_marks(bits: SliceBits, rows: IntArray, kind: IntArray, columns: IntArr
         _read_lengths(bits, rows, changed, first)
         _read_lengths(bits, rows, changed[kind[changed] == _B], second)
     for some in (refers, b_rows):
-        _pass_changes(bits, rows[some[bits.flags(rows[some])]])
+        _skip_changes(bits, rows[some[bits.flags(rows[some])]])
     weighted = (weights * (kind == _P) + weights_of_two * (kind == _B)).nonzero()[0]
     if len(weighted):
         references = (first + second * (kind == _B))[weighted]
-        _pass_weights(bits, rows[weighted], references, has_chroma)
+        _skip_weights(bits, rows[weighted], references, has_chroma)
     return _find_resets(bits, rows[bits.flags(rows)])
 
 
@@ -149,9 +156,9 @@ def _read_lengths(bits: SliceBits, rows: IntArray, changed: IntArray, length: In
         raise OddUnits("lists of too many references")
 
 
-def _pass_changes(bits: SliceBits, rows: IntArray) -> None:
+def _skip_changes(bits: SliceBits, rows: IntArray) -> None:
     """Pass over the changes of a list of references, 7.3.3.1."""
-    rows = _pass_ahead(bits, rows, _short_changes()[bits.ahead(rows)]) if len(rows) else rows
+    rows = _skip_ahead(bits, rows, _make_change_lengths()[bits.ahead(rows)]) if len(rows) else rows
     for _ in range(_MOST_STEPS):
         if not len(rows):
             return
@@ -162,7 +169,7 @@ def _pass_changes(bits: SliceBits, rows: IntArray) -> None:
     raise OddUnits("endless changes of references")
 
 
-def _pass_weights(bits: SliceBits, rows: IntArray, references: IntArray, has_chroma: bool) -> None:
+def _skip_weights(bits: SliceBits, rows: IntArray, references: IntArray, has_chroma: bool) -> None:
     """Pass over a table of weights, 7.3.3.2: for each reference flags for luma and chroma, each with its numbers."""
     flags = 2 if has_chroma else 1
     bits.pass_golomb(rows, flags)
@@ -187,7 +194,7 @@ def _pass_weights(bits: SliceBits, rows: IntArray, references: IntArray, has_chr
 
 def _find_resets(bits: SliceBits, rows: IntArray) -> list[int]:
     """Read memory management control operations, 7.3.3.3; number the pictures of which one is 5."""
-    rows = _pass_ahead(bits, rows, _short_marks()[bits.ahead(rows)]) if len(rows) else rows
+    rows = _skip_ahead(bits, rows, _make_mark_lengths()[bits.ahead(rows)]) if len(rows) else rows
     resets: list[int] = []
     for _ in range(_MOST_STEPS):
         if not len(rows):
@@ -201,51 +208,53 @@ def _find_resets(bits: SliceBits, rows: IntArray) -> list[int]:
 
 
 @lru_cache(maxsize=1)
-def _short_changes() -> IntArray:
-    return lists_ahead(_CHANGE_NUMBERS, _END_OF_CHANGES)
+def _make_change_lengths() -> IntArray:
+    return make_list_lengths(_CHANGE_NUMBERS, _END_OF_CHANGES)
 
 
 @lru_cache(maxsize=1)
-def _short_marks() -> IntArray:
+def _make_mark_lengths() -> IntArray:
     """Give bits of short lists of marks that take no references back."""
-    return lists_ahead([None if mark == _RESET else count for mark, count in enumerate(_MARK_NUMBERS)], _END_OF_MARKS)
+    return make_list_lengths(
+        [None if mark == _RESET else count for mark, count in enumerate(_MARK_NUMBERS)], _END_OF_MARKS
+    )
 
 
 @lru_cache(maxsize=4)
-def short_rests(has_weights: bool, has_weights_of_two: bool) -> IntArray:
+def make_rest_lengths(has_weights: bool, has_weights_of_two: bool) -> IntArray:
     """Give bits of what is behind the order of P, B and I slices, 7.3.3, by the bits ahead.
 
     Returns:
         int64 [3, 2**AHEAD_BITS]; 0 where it is longer, has weights, or takes references back.
     """
-    p_slices = _short_rest(1, 0) * (not has_weights)
-    b_slices = _short_rest(2, 1) * (not has_weights_of_two)
-    return np.stack((p_slices, b_slices, _short_rest(0, 0)))
+    p_slices = _make_rest_lengths(1, 0) * (not has_weights)
+    b_slices = _make_rest_lengths(2, 1) * (not has_weights_of_two)
+    return np.stack((p_slices, b_slices, _make_rest_lengths(0, 0)))
 
 
-def _short_rest(lists: int, before: int) -> IntArray:
+def _make_rest_lengths(lists: int, before: int) -> IntArray:
     """Give bits of what is behind the order of slices with some lists of references, and bits before these."""
     prefix = np.arange(1 << AHEAD_BITS)
-    at, golombs = np.full_like(prefix, before), golombs_ahead()
+    at, golombs = np.full_like(prefix, before), make_golomb_lengths()
     if lists:
-        has_lengths, at = _flag_ahead(prefix, at), at + 1
+        has_lengths, at = _read_flag_ahead(prefix, at), at + 1
         for _ in range(lists):
-            length = golombs[rest_ahead(prefix, at)]
+            length = golombs[shift_prefix(prefix, at)]
             at = at + has_lengths * np.where(length > _LONGEST_LENGTH, AHEAD_BITS, length)
-    for some in [_short_changes()] * lists + [_short_marks()]:
-        has_some, at = _flag_ahead(prefix, at), at + 1
-        length = some[rest_ahead(prefix, at)]
+    for some in [_make_change_lengths()] * lists + [_make_mark_lengths()]:
+        has_some, at = _read_flag_ahead(prefix, at), at + 1
+        length = some[shift_prefix(prefix, at)]
         at = at + has_some * np.where(length == 0, AHEAD_BITS, length)
     return np.where(at <= AHEAD_BITS, at, 0)
 
 
-def _flag_ahead(prefix: IntArray, at: IntArray) -> IntArray:
-    return rest_ahead(prefix, at) >> AHEAD_BITS - 1
+def _read_flag_ahead(prefix: IntArray, at: IntArray) -> IntArray:
+    return shift_prefix(prefix, at) >> AHEAD_BITS - 1
 
 
-HEVC_IDR = table_of((19, 20))
+HEVC_IDR = make_table((19, 20))
 """NAL unit types of IDR pictures, bool [64]."""
-_IRAP = table_of(range(16, 24))
+_IRAP = make_table(range(16, 24))
 _MOST_HEVC_SETS = 64
 _MOST_SLICE = 2
 

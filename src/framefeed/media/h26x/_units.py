@@ -24,7 +24,7 @@ from framefeed.media._nal import (
     MAX_PARAMETER_SETS,
     SEI_LIMIT,
     TURNING,
-    recovery_frames,
+    find_recovery_frames,
 )
 
 HEAD_BYTES = 64
@@ -141,7 +141,7 @@ class _Messages(NamedTuple):
     is_short: BoolArray
 
 
-def table_of(some: Iterable[int]) -> BoolArray:
+def make_table(some: Iterable[int]) -> BoolArray:
     """Make a table of NAL unit types from some of them, bool [64]."""
     table = np.zeros(64, bool)
     table[sorted(some)] = True
@@ -168,28 +168,28 @@ _CODECS = {
         name="h264",
         header_bytes=1,
         kinds=_BYTES & 31,
-        slices=table_of(_H264_VCL),
+        slices=make_table(_H264_VCL),
         harmless=H264_SLICES | H264_HARMLESS,
         parameters=H264_PARAMETERS,
         ends=frozenset({10, 11}),
-        messages=table_of((_H264_SEI,)),
+        messages=make_table((_H264_SEI,)),
     ),
     "hevc": _Codec(
         name="hevc",
         header_bytes=2,
         kinds=_BYTES >> 1 & 63,
-        slices=table_of(_HEVC_VCL),
+        slices=make_table(_HEVC_VCL),
         harmless=frozenset(_HEVC_VCL) | HEVC_HARMLESS,
         parameters=HEVC_PARAMETERS,
         ends=frozenset({36, 37}),
-        messages=table_of((39, 40)),
+        messages=make_table((39, 40)),
     ),
 }
 _H264_REFERENCE = _BYTES >> 5 & 3
 """nal_ref_idc by a NAL unit's first byte."""
-_H264_IDRS = table_of((_H264_IDR,))
-_HEVC_IRAP = table_of(range(HEVC_FIRST_IRAP, HEVC_LAST_IRAP + 1))
-_HEVC_REFERENCE = table_of(kind for kind in range(32) if kind >= 16 or kind % 2)
+_H264_IDRS = make_table((_H264_IDR,))
+_HEVC_IRAP = make_table(range(HEVC_FIRST_IRAP, HEVC_LAST_IRAP + 1))
+_HEVC_REFERENCE = make_table(kind for kind in range(32) if kind >= 16 or kind % 2)
 _NO_INTEGERS, _NO_FLAGS = np.zeros(0, np.int64), np.zeros(0, bool)
 _NO_UNITS = [(_NO_INTEGERS, _NO_INTEGERS, np.zeros(0, np.uint64))]
 _NO_MESSAGES = _Messages(_NO_INTEGERS, _NO_INTEGERS, _NO_FLAGS)
@@ -232,7 +232,7 @@ class UnitWalk:
         if len(units.at):
             self._columns.append(self._describe(data, units, len(begin)))
         else:
-            self._columns.append(_without_units(len(begin)))
+            self._columns.append(_describe_empty(len(begin)))
         self._count += len(begin)
 
     def _describe(self, data: ByteArray, units: _Units, count: int) -> tuple[npt.NDArray[Any], ...]:
@@ -241,10 +241,10 @@ class UnitWalk:
         present = set(np.bincount(kind).nonzero()[0].tolist())
         self._kinds |= present
         if sets := present & codec.parameters:
-            self._read_sets(data, units, table_of(sets)[kind].nonzero()[0])
+            self._read_sets(data, units, make_table(sets)[kind].nonzero()[0])
         slices = _find_slices(units, kind, codec, count)
         messages = _find_messages(units, codec.messages[kind].nonzero()[0], codec.header_bytes)
-        slice_kind, head, head_bytes = _heads(data, units, slices, kind, codec.header_bytes)
+        slice_kind, head, head_bytes = _collect_heads(data, units, slices, kind, codec.header_bytes)
         if codec.name == "h264":
             is_start, is_reference, layer = self._h264(data, units, slices, messages)
         else:
@@ -252,10 +252,10 @@ class UnitWalk:
         self._check_pictures(slices, slice_kind, units.first[:, codec.header_bytes])
         is_reference[slices.without] = True
         if harmful := present - codec.harmless:
-            is_reference[units.packet[table_of(harmful)[kind]]] = True
+            is_reference[units.packet[make_table(harmful)[kind]]] = True
         has_end, has_unknown_messages = np.zeros(count, bool), np.zeros(count, bool)
         if ends := present & codec.ends:
-            has_end[units.packet[table_of(ends)[kind]]] = True
+            has_end[units.packet[make_table(ends)[kind]]] = True
         if len(messages.unit):
             unknown = ~messages.is_short | _SHOWING[messages.kind]
             has_unknown_messages[units.packet[messages.unit[unknown]]] = True
@@ -287,7 +287,7 @@ class UnitWalk:
         else:
             found += self._rest(words, data, packet, at, end)
         packet, at, word = (np.concatenate(column) for column in zip(*(found or _NO_UNITS), strict=True))
-        return _Units(packet, at, (word >> shift).view(np.int64), _bytes(word)[:, size : size + _FIRST_BYTES])
+        return _Units(packet, at, (word >> shift).view(np.int64), _view_bytes(word)[:, size : size + _FIRST_BYTES])
 
     def _rest(
         self, words: WordArray, data: ByteArray, packet: IntArray, at: IntArray, end: IntArray
@@ -296,7 +296,7 @@ class UnitWalk:
         self._is_plain, size = False, self._length_size
         found: list[tuple[IntArray, IntArray, WordArray]] = []
         for number, start, stop in zip(packet.tolist(), at.tolist(), end.tolist(), strict=True):
-            unit = np.fromiter(_unit_places(data[start:stop].tobytes(), size), np.int64) + (start + size)
+            unit = np.fromiter(_walk_unit_offsets(data[start:stop].tobytes(), size), np.int64) + (start + size)
             found.append((np.full(len(unit), number), unit, words[unit - size].astype(np.uint64)))
         return found
 
@@ -317,7 +317,7 @@ class UnitWalk:
         first[packet[::-1]] = code[::-1]
         self._is_plain = self._is_plain and bool(((first == begin) | (first == begin + 1)).all())
         at, packet = at[filled], packet[filled]
-        return _Units(packet, at, stop[filled] - at, _bytes(words[at])[:, :_FIRST_BYTES])
+        return _Units(packet, at, stop[filled] - at, _view_bytes(words[at])[:, :_FIRST_BYTES])
 
     def _read_sets(self, data: ByteArray, units: _Units, which: IntArray) -> None:
         which = which[units.packet[which].argsort(kind="stable")]
@@ -334,8 +334,8 @@ class UnitWalk:
         count, reference = len(slices.first), _H264_REFERENCE[units.first[:, 0]]
         layer = reference[slices.first]
         layer[slices.without] = 0
-        is_start = _some(count, slices.packet[_H264_IDRS[slices.kind]])
-        is_reference = _some(count, slices.packet[reference[slices.unit] > 0]) | is_start
+        is_start = _mark_packets(count, slices.packet[_H264_IDRS[slices.kind]])
+        is_reference = _mark_packets(count, slices.packet[reference[slices.unit] > 0]) | is_start
         if _H264_PARTITION in self._kinds:
             self._fault = "slices in parts"
         if len(messages.unit):
@@ -359,7 +359,9 @@ class UnitWalk:
         found: set[int] = set()
         columns = (column[unknown].tolist() for column in (units.packet, units.at, units.length))
         for packet, at, length in zip(*columns, strict=True):
-            frames = None if packet in found else recovery_frames(data[at + 1 : at + min(length, SEI_LIMIT)].tobytes())
+            frames = (
+                None if packet in found else find_recovery_frames(data[at + 1 : at + min(length, SEI_LIMIT)].tobytes())
+            )
             if frames is not None:
                 found.add(packet)
                 if frames == 0:
@@ -374,8 +376,8 @@ class UnitWalk:
         layer = np.zeros(count, np.int64)
         layered = slices.unit[units.length[slices.unit] > 1]
         layer[units.packet[layered]] = (second[layered] & 7).astype(np.int64) - 1
-        is_start = _some(count, slices.packet[_HEVC_IRAP[slices.kind]])
-        is_reference = _some(count, slices.packet[_HEVC_REFERENCE[slices.kind]])
+        is_start = _mark_packets(count, slices.packet[_HEVC_IRAP[slices.kind]])
+        is_reference = _mark_packets(count, slices.packet[_HEVC_REFERENCE[slices.kind]])
         return is_start, is_reference, layer
 
     def _check_pictures(self, slices: _Slices, first_kind: IntArray, begin: ByteArray) -> None:
@@ -397,7 +399,7 @@ class UnitWalk:
         Args:
             order: Number of each packet in demuxing order, where they came in another one.
         """
-        columns: Iterable[npt.NDArray[Any]] = self._columns[0] if self._columns else _without_units(0)
+        columns: Iterable[npt.NDArray[Any]] = self._columns[0] if self._columns else _describe_empty(0)
         if len(self._columns) > 1:
             columns = map(np.concatenate, zip(*self._columns, strict=True))
         if order is not None:
@@ -422,7 +424,7 @@ class UnitWalk:
         )
 
 
-def _bytes(word: WordArray) -> ByteArray:
+def _view_bytes(word: WordArray) -> ByteArray:
     """Give the bytes of numbers in the order in which they are stored, uint8 [U, 8]."""
     return word.astype(">u8").view(np.uint8).reshape(-1, _WORD)
 
@@ -445,7 +447,7 @@ def _find_messages(units: _Units, which: IntArray, header: int) -> _Messages:
     return _Messages(which, first[:, header], is_short)
 
 
-def _heads(
+def _collect_heads(
     data: ByteArray, units: _Units, slices: _Slices, kind: IntArray, header_bytes: int
 ) -> tuple[IntArray, ByteArray, IntArray]:
     """Collect type, bytes and length of the first slice of each packet."""
@@ -456,20 +458,20 @@ def _heads(
     return first_kind, head, length
 
 
-def _without_units(count: int) -> tuple[npt.NDArray[Any], ...]:
+def _describe_empty(count: int) -> tuple[npt.NDArray[Any], ...]:
     """Describe packets that hold no NAL unit."""
     none, no_flag = np.zeros(count, np.int64), np.zeros(count, bool)
     return none - 1, np.zeros((count, HEAD_BYTES), np.uint8), none, no_flag, ~no_flag, none, no_flag, no_flag
 
 
-def _some(count: int, packet: IntArray) -> BoolArray:
+def _mark_packets(count: int, packet: IntArray) -> BoolArray:
     """Mark the packets that are named, bool [count]."""
     marked = np.zeros(count, bool)
     marked[packet] = True
     return marked
 
 
-def _unit_places(packet: bytes, size: int) -> Iterator[int]:
+def _walk_unit_offsets(packet: bytes, size: int) -> Iterator[int]:
     """Yield where the lengths of units stand, one by one."""
     at = 0
     while at + size < len(packet):

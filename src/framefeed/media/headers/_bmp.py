@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from framefeed.media.headers._reach import More, OddHeader, Reach, StillHeader
+from framefeed.media.headers._reach import FileWindow, More, OddHeader, StillHeader
 
 _MAX_READS = 4
 _START = struct.Struct("<2s12xI").unpack_from
@@ -35,7 +35,7 @@ _GREYS = bytes(range(256))
 _new = tuple.__new__
 
 
-def bmp_header(head: bytes, more: More, size: int) -> StillHeader:
+def read_bmp_header(head: bytes, more: More, size: int) -> StillHeader:
     """Read the header, and a palette to tell whether it is grey; ``size`` is not needed."""
     kind, header_bytes = _START(head, 0)
     if header_bytes == _CORE_BYTES:
@@ -50,7 +50,7 @@ def bmp_header(head: bytes, more: More, size: int) -> StillHeader:
     if kind != b"BM" or width <= 0 or height <= 0:
         raise OddHeader("no pixels, or too many")
     if bits in (1, 4, 8):
-        mode = _palette_mode(Reach(head, more, _MAX_READS), header_bytes, bits, colors)
+        mode = _read_palette_mode(FileWindow(head, more, _MAX_READS), header_bytes, bits, colors)
         if compression not in (_UNPACKED, _RLE8, _RLE4):
             raise OddHeader(f"compression {compression}")
     elif compression == _BITFIELDS and header_bytes != _OS2_BYTES:
@@ -67,7 +67,7 @@ def bmp_header(head: bytes, more: More, size: int) -> StillHeader:
     return _new(StillHeader, ("bmp", "bmp", width, height, mode, bit_depth, 1, 1, False))
 
 
-def _palette_mode(reach: Reach, header_bytes: int, bits: int, colors: int) -> str:
+def _read_palette_mode(reach: FileWindow, header_bytes: int, bits: int, colors: int) -> str:
     """Tell a palette of shades of grey, which needs none, from others."""
     colors = colors or 1 << bits
     if colors > _MAX_COLORS:

@@ -37,12 +37,12 @@ class BeyondWindow(Exception):
     """The EXIF directory is not in the bytes that were read."""
 
 
-def upright(value: int | None) -> int:
+def check_orientation(value: int | None) -> int:
     """Give 1 for what is no orientation."""
     return value if value is not None and 1 <= value <= 8 else 1
 
 
-def orientation_in_exif(data: bytes, start: int, end: int) -> int | None:
+def find_exif_orientation(data: bytes, start: int, end: int) -> int | None:
     """Find tag 274 in the first directory of EXIF data.
 
     Args:
@@ -74,7 +74,7 @@ def orientation_in_exif(data: bytes, start: int, end: int) -> int | None:
         raise BeyondWindow
     at = data.find(wanted, first, last)
     if at < 0 or (at - first) % 12:
-        at = _entry(data, first, last, wanted[:2])
+        at = _find_entry(data, first, last, wanted[:2])
         if at < 0:
             return None
         if not data.startswith(wanted, at):
@@ -87,7 +87,7 @@ def orientation_in_exif(data: bytes, start: int, end: int) -> int | None:
     return value
 
 
-def _entry(data: bytes, first: int, last: int, tag: bytes) -> int:
+def _find_entry(data: bytes, first: int, last: int, tag: bytes) -> int:
     """Find the entry of a tag; -1 where there is none."""
     at = data.find(tag, first, last)
     while at >= 0 and (at - first) % 12:
@@ -95,24 +95,24 @@ def _entry(data: bytes, first: int, last: int, tag: bytes) -> int:
     return at
 
 
-def orientation_in_part(part: bytes) -> int | None:
+def find_part_orientation(part: bytes) -> int | None:
     """Find the orientation in a whole EXIF chunk, which may begin with the marker that JPEG needs."""
     if not part:
         return None
     start = 6 if part.startswith(EXIF) else 0
     try:
-        return orientation_in_exif(part, start, len(part))
+        return find_exif_orientation(part, start, len(part))
     except BeyondWindow:
         raise OddHeader("its EXIF directory ends early") from None
 
 
-def orientation_in_xmp(part: bytes) -> int | None:
+def find_xmp_orientation(part: bytes) -> int | None:
     """Find the orientation in an XMP packet, where EXIF is silent."""
     found = _IN_XMP.search(part)
     return int(found[1]) if found else None
 
 
-def directory_in_part(part: bytes) -> dict[int, int | bytes]:
+def read_directory(part: bytes) -> dict[int, int | bytes]:
     """Read the first directory of a whole chunk: tag -> its number, or the bytes of its value; others are left out.
 
     Raises:
@@ -165,6 +165,6 @@ def orientation_of(exif_value: int) -> tuple[int, bool]:
     return _TURNS.get(exif_value, (0, False))
 
 
-def exif_orientation(rotation: int, *, mirrored: bool) -> int:
+def make_exif_orientation(rotation: int, *, mirrored: bool) -> int:
     """EXIF's number of a rotation by 0, 90, 180 or 270 degrees, and a mirroring after it."""
     return _ORIENTATIONS[rotation, mirrored]

@@ -21,14 +21,14 @@ _GREYS = bytes(shade for value in range(256) for shade in (value, value, value))
 _new = tuple.__new__
 
 
-def gif_header(head: bytes, more: More, size: int) -> StillHeader:
+def read_gif_header(head: bytes, more: More, size: int) -> StillHeader:
     """Walk all blocks: nothing in a GIF says how many pictures follow; ``size`` is not needed."""
     if not head.startswith((b"GIF87a", b"GIF89a")):
         raise OddHeader("no GIF of a known version")
-    return _Walk(head, more).header()
+    return _BlockWalk(head, more).header()
 
 
-class _Walk:
+class _BlockWalk:
     """Goes from block to block of one file."""
 
     def __init__(self, head: bytes, more: More) -> None:

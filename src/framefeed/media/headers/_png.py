@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 import zlib
 
-from framefeed.media.headers._exif import orientation_in_part, orientation_in_xmp, upright
-from framefeed.media.headers._reach import MAX_PART_BYTES, More, OddHeader, Reach, StillHeader
+from framefeed.media.headers._exif import check_orientation, find_part_orientation, find_xmp_orientation
+from framefeed.media.headers._reach import MAX_PART_BYTES, FileWindow, More, OddHeader, StillHeader
 
 _MAX_READS = 256
 _MAX_NOTES = 256
@@ -39,8 +39,8 @@ _DATA, _END, _EXIF, _CONTROL, _FRAME_CONTROL, _TEXT, _PACKED_TEXT, _INTERNATIONA
     int.from_bytes(kind, "big") for kind in (b"IDAT", b"IEND", b"eXIf", b"acTL", b"fcTL", b"tEXt", b"zTXt", b"iTXt")
 )
 _LEAST_TYPE = int.from_bytes(b"AAAA", "big")
-_NOTES = frozenset([_TEXT, _PACKED_TEXT, _INTERNATIONAL_TEXT, _EXIF])
-_TELLING = _NOTES | {_CONTROL, _FRAME_CONTROL}
+_TEXT_TYPES = frozenset([_TEXT, _PACKED_TEXT, _INTERNATIONAL_TEXT, _EXIF])
+_NOTE_TYPES = _TEXT_TYPES | {_CONTROL, _FRAME_CONTROL}
 _PROFILE = b"Raw profile type exif"
 _XMP = b"XML:com.adobe.xmp"
 _KEYWORDS = (_PROFILE + b"\0", _XMP + b"\0", b"exif\0", b"xmp\0")
@@ -53,7 +53,7 @@ Chunk = tuple[int, int, int]
 """Type, where the payload begins in the file, and its bytes."""
 
 
-def png_header(head: bytes, more: More, size: int) -> StillHeader:
+def read_png_header(head: bytes, more: More, size: int) -> StillHeader:
     """Read the first chunk, and those that tell something around the image data.
 
     With ``size`` also what lies behind the image data, where some writers put EXIF: one short read, or none.
@@ -69,7 +69,7 @@ def png_header(head: bytes, more: More, size: int) -> StillHeader:
     at, edge, reach = _FIRST_CHUNK, len(head) - 8, None
     telling: tuple[Chunk, ...] = ()
     while kind != _DATA:
-        if kind in _TELLING:
+        if kind in _NOTE_TYPES:
             telling += ((kind, at + 8, length),)
             if len(telling) > _MAX_NOTES:
                 raise OddHeader("too many notes")
@@ -77,19 +77,19 @@ def png_header(head: bytes, more: More, size: int) -> StillHeader:
         if at <= edge:
             length, kind = _CHUNK(head, at)
         else:
-            reach = reach or Reach(head, more, _MAX_READS)
-            length, kind = _chunk_at(reach, at)
+            reach = reach or FileWindow(head, more, _MAX_READS)
+            length, kind = _read_chunk(reach, at)
     if size and at + length + 2 * _CHUNK_FRAME_BYTES != size:
-        reach = reach or Reach(head, more, _MAX_READS)
-        telling += _behind(reach, at, length, size, {kind for kind, _, _ in telling})
+        reach = reach or FileWindow(head, more, _MAX_READS)
+        telling += _find_notes_behind(reach, at, length, size, {kind for kind, _, _ in telling})
     if not telling:
         return _new(StillHeader, ("png", "png", width, height, mode, bit_depth, 1, 1, False))
-    orientation, num_frames = _told(reach or Reach(head, more, _MAX_READS), telling)
+    orientation, num_frames = _read_notes(reach or FileWindow(head, more, _MAX_READS), telling)
     animated = num_frames > 1
     return _new(StillHeader, ("png", "png", width, height, mode, bit_depth, orientation, num_frames, animated))
 
 
-def _behind(reach: Reach, at: int, length: int, size: int, told: set[int]) -> tuple[Chunk, ...]:
+def _find_notes_behind(reach: FileWindow, at: int, length: int, size: int, told: set[int]) -> tuple[Chunk, ...]:
     """Find the notes behind the image data.
 
     Writers cut image data into chunks of one size, and a rest: where the last begins is arithmetic.
@@ -104,7 +104,7 @@ def _behind(reach: Reach, at: int, length: int, size: int, told: set[int]) -> tu
     if _EXIF in told:
         return ()
     if _CONTROL in told:
-        return _notes_from(reach, at)
+        return _collect_notes(reach, at)
     step = length + _CHUNK_FRAME_BYTES
     low, high = 0, (size - _CHUNK_FRAME_BYTES - at - 1) // step
     if high < 0:
@@ -112,7 +112,7 @@ def _behind(reach: Reach, at: int, length: int, size: int, told: set[int]) -> tu
     last = at + high * step
     rest, kind = _CHUNK(reach.at(last, 8))
     if kind == _DATA:
-        return () if last + rest + 2 * _CHUNK_FRAME_BYTES == size else _notes_from(reach, last)
+        return () if last + rest + 2 * _CHUNK_FRAME_BYTES == size else _collect_notes(reach, last)
     high -= 1
     while low < high:
         middle = (low + high + 1) // 2
@@ -120,31 +120,31 @@ def _behind(reach: Reach, at: int, length: int, size: int, told: set[int]) -> tu
             low = middle
         else:
             high = middle - 1
-    return _notes_from(reach, at + low * step)
+    return _collect_notes(reach, at + low * step)
 
 
-def _chunk_at(reach: Reach, at: int) -> tuple[int, int]:
+def _read_chunk(reach: FileWindow, at: int) -> tuple[int, int]:
     length, kind = _CHUNK(reach.at(at, 8))
     if kind < _LEAST_TYPE:
         raise OddHeader("something that is no chunk")
     return length, kind
 
 
-def _notes_from(reach: Reach, at: int) -> tuple[Chunk, ...]:
+def _collect_notes(reach: FileWindow, at: int) -> tuple[Chunk, ...]:
     """Collect notes up to the end, or to the next frame of an animation."""
     notes: tuple[Chunk, ...] = ()
     while True:
-        length, kind = _chunk_at(reach, at)
+        length, kind = _read_chunk(reach, at)
         if kind in (_END, _FRAME_CONTROL):
             return notes
-        if kind in _NOTES:
+        if kind in _TEXT_TYPES:
             notes += ((kind, at + 8, length),)
             if len(notes) > _MAX_NOTES:
                 raise OddHeader("too many notes")
         at += length + _CHUNK_FRAME_BYTES
 
 
-def _told(reach: Reach, telling: tuple[Chunk, ...]) -> tuple[int, int]:
+def _read_notes(reach: FileWindow, telling: tuple[Chunk, ...]) -> tuple[int, int]:
     """Give orientation and number of frames; of several chunks that say the same, the last counts."""
     exif = profile = xmp = control = b""
     has_frame = False
@@ -158,24 +158,24 @@ def _told(reach: Reach, telling: tuple[Chunk, ...]) -> tuple[int, int]:
                 raise OddHeader("two animations")
             control = reach.at(at, 8)
         elif reach.up_to(at, min(length, _KEYWORD_BYTES)).startswith(_KEYWORDS):
-            keyword, text = _text(kind, reach.at(at, length))
+            keyword, text = _read_text(kind, reach.at(at, length))
             if keyword == _PROFILE:
-                profile = _hexadecimal(text)
+                profile = _unpack_profile(text)
             elif keyword == _XMP:
                 xmp = text
             else:
                 raise OddHeader(f"text named {keyword!r}")
-    orientation = orientation_in_part(exif or profile)
+    orientation = find_part_orientation(exif or profile)
     if orientation is None:
-        orientation = orientation_in_xmp(xmp)
+        orientation = find_xmp_orientation(xmp)
     frames = _NUMBER(control)[0] if control else 0
     if not 0 < frames <= _MAX_FRAMES:
-        return upright(orientation), 1
+        return check_orientation(orientation), 1
     # Without its own frame control the image data is shown only where animations are not.
-    return upright(orientation), frames + (not has_frame)
+    return check_orientation(orientation), frames + (not has_frame)
 
 
-def _text(kind: int, part: bytes) -> tuple[bytes, bytes]:
+def _read_text(kind: int, part: bytes) -> tuple[bytes, bytes]:
     """Give keyword and text of a text chunk."""
     keyword, text = part.split(b"\0", 1)
     is_packed = kind == _PACKED_TEXT
@@ -187,10 +187,10 @@ def _text(kind: int, part: bytes) -> tuple[bytes, bytes]:
         text = text[1:]
     if kind == _INTERNATIONAL_TEXT:
         text = text.split(b"\0", 2)[2]
-    return keyword, _unpacked(text) if is_packed else text
+    return keyword, _unpack_text(text) if is_packed else text
 
 
-def _unpacked(text: bytes) -> bytes:
+def _unpack_text(text: bytes) -> bytes:
     unpacking = zlib.decompressobj()
     try:
         plain = unpacking.decompress(text, MAX_PART_BYTES)
@@ -201,7 +201,7 @@ def _unpacked(text: bytes) -> bytes:
     return plain
 
 
-def _hexadecimal(profile: bytes) -> bytes:
+def _unpack_profile(profile: bytes) -> bytes:
     """Unpack a profile as ImageMagick writes it: an empty line, a name, a length, and lines of digits."""
     try:
         return bytes.fromhex(b"".join(profile.split(b"\n")[3:]).decode("ascii"))

@@ -90,7 +90,7 @@ class CountedReads(Generic[F]):
         return self._read(self.file, count, offset)
 
 
-class Reach:
+class FileWindow:
     """The bytes of a file by their offset: the head, or one window further on that moves where it is needed.
 
     Args:

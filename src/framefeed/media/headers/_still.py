@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import struct
 
-from framefeed.media.headers._bmp import bmp_header
-from framefeed.media.headers._gif import gif_header
-from framefeed.media.headers._jpeg import jpeg_header
-from framefeed.media.headers._png import png_header
+from framefeed.media.headers._bmp import read_bmp_header
+from framefeed.media.headers._gif import read_gif_header
+from framefeed.media.headers._jpeg import read_jpeg_header
+from framefeed.media.headers._png import read_png_header
 from framefeed.media.headers._reach import PICTURE_HEAD_BYTES, More, OddHeader, StillHeader
-from framefeed.media.headers._tiff import tiff_header
-from framefeed.media.headers._webp import webp_header
+from framefeed.media.headers._tiff import read_tiff_header
+from framefeed.media.headers._webp import read_webp_header
 
 _READERS = {
-    b"\xff\xd8": jpeg_header,
-    b"\x89P": png_header,
-    b"GI": gif_header,
-    b"RI": webp_header,
-    b"BM": bmp_header,
-    b"II": tiff_header,
-    b"MM": tiff_header,
+    b"\xff\xd8": read_jpeg_header,
+    b"\x89P": read_png_header,
+    b"GI": read_gif_header,
+    b"RI": read_webp_header,
+    b"BM": read_bmp_header,
+    b"II": read_tiff_header,
+    b"MM": read_tiff_header,
 }
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from PIL.TiffImagePlugin import COMPRESSION_INFO, OPEN_INFO
 
-from framefeed.media.headers._exif import TYPE_BYTES, orientation_in_xmp, upright
-from framefeed.media.headers._reach import More, OddHeader, Reach, StillHeader
+from framefeed.media.headers._exif import TYPE_BYTES, check_orientation, find_xmp_orientation
+from framefeed.media.headers._reach import FileWindow, More, OddHeader, StillHeader
 
 _MAX_READS = 2**17
 MAX_PAGES = 2**16
@@ -46,30 +46,30 @@ _LAYOUTS = {
 }
 
 
-def tiff_header(head: bytes, more: More, size: int) -> StillHeader:
+def read_tiff_header(head: bytes, more: More, size: int) -> StillHeader:
     """Read the first directory, wherever it lies. With ``size``, values beyond the end make it an odd one."""
     layout = _LAYOUTS.get(head[:4])
     if layout is None:
         raise OddHeader("no TIFF of a known kind")
-    reach = Reach(head, more, _MAX_READS)
+    reach = FileWindow(head, more, _MAX_READS)
     begin = layout.offset.unpack(reach.at(layout.first, layout.offset.size))[0]
     page = _Directory(reach, layout, begin, size)
     width, height = page.number(_WIDTH, 0), page.number(_LENGTH, 0)
     if not width or not height:
         raise OddHeader("no pixels")
-    mode, bit_depth = _mode(page, head[:2])
+    mode, bit_depth = _find_mode(page, head[:2])
     orientation = page.number(_ORIENTATION, -1)
     if orientation < 0 and _XMP in page.entries:
-        orientation = orientation_in_xmp(page.part(_XMP)) or 1
-    pages = _num_pages(reach, layout, begin)
-    what = (width, height, mode, bit_depth, upright(orientation), pages, pages > 1)
+        orientation = find_xmp_orientation(page.part(_XMP)) or 1
+    pages = _count_pages(reach, layout, begin)
+    what = (width, height, mode, bit_depth, check_orientation(orientation), pages, pages > 1)
     return _new(StillHeader, ("tiff", "tiff", *what))
 
 
 class _Directory:
     """One directory: tag -> type, count, and bytes of the value or of its offset."""
 
-    def __init__(self, reach: Reach, layout: _Layout, begin: int, size: int) -> None:
+    def __init__(self, reach: FileWindow, layout: _Layout, begin: int, size: int) -> None:
         self._reach = reach
         self._layout = layout
         self.entries: dict[int, tuple[int, int, bytes]] = {}
@@ -118,7 +118,7 @@ class _Directory:
         return self._reach.at(self._layout.offset.unpack(value)[0], count)
 
 
-def _mode(page: _Directory, order: bytes) -> tuple[str, int]:
+def _find_mode(page: _Directory, order: bytes) -> tuple[str, int]:
     """Find Pillow's mode, by the rules of its own reader, and the bits of a channel."""
     compression = COMPRESSION_INFO.get(page.number(_COMPRESSION, 1), "tiff_jpeg")
     photometric, fill_order = page.number(_PHOTOMETRIC, 0), page.number(_FILL_ORDER, 1)
@@ -143,7 +143,7 @@ def _mode(page: _Directory, order: bytes) -> tuple[str, int]:
     return mode, 8 if mode in ("P", "PA") else bits[0]
 
 
-def _num_pages(reach: Reach, layout: _Layout, begin: int) -> int:
+def _count_pages(reach: FileWindow, layout: _Layout, begin: int) -> int:
     """Follow the chain of directories, once around if it is a ring."""
     seen: set[int] = set()
     while begin and begin not in seen:

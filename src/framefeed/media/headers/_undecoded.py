@@ -10,11 +10,11 @@ import re
 import struct
 from collections.abc import Iterator
 
-from framefeed.media._sniff import beyond_pillow
-from framefeed.media.headers._exif import EXIF, exif_orientation, orientation_in_part, upright
+from framefeed.media._sniff import name_undecoded_format
+from framefeed.media.headers._exif import EXIF, check_orientation, find_part_orientation, make_exif_orientation
 from framefeed.media.headers._jpeg import DECODED_FRAMES
-from framefeed.media.headers._reach import MAX_PART_BYTES, More, OddHeader, Reach, StillHeader
-from framefeed.media.mp4._boxes import Box, OddMovie, boxes
+from framefeed.media.headers._reach import MAX_PART_BYTES, FileWindow, More, OddHeader, StillHeader
+from framefeed.media.mp4._boxes import Box, OddMovie, list_boxes
 
 _MAX_STEPS = 256
 _LIBAV_MOV = "mov,mp4,m4a,3gp,3g2,mj2"
@@ -35,27 +35,27 @@ Undecoded = tuple[str, StillHeader]
 """What kind of picture it is, for messages, and its header."""
 
 
-def undecoded_header(head: bytes, more: More) -> Undecoded | None:
+def read_undecoded_header(head: bytes, more: More) -> Undecoded | None:
     """Read the header of a picture that Pillow does not decode; None for all others, and where it is damaged.
 
     Args:
         head: The first ``HEAD_BYTES`` bytes, or the whole of a shorter file.
         more: Reads further.
     """
-    reach = Reach(head, more, _MAX_STEPS)
+    reach = FileWindow(head, more, _MAX_STEPS)
     try:
         if head.startswith(b"\xff\xd8"):
-            return _jpeg(reach)
+            return _read_jpeg(reach)
         if head.startswith((b"\xff\x0a", b"\0\0\0\x0cJXL ")):
-            return "JPEG XL picture", _jpeg_xl(reach)
-        if beyond_pillow(head) == "HEIC":
-            return "HEIC picture", _heic(reach)
-        return _netpbm(head)
+            return "JPEG XL picture", _read_jpeg_xl(reach)
+        if name_undecoded_format(head) == "HEIC":
+            return "HEIC picture", _read_heic(reach)
+        return _read_netpbm(head)
     except (OddHeader, OddMovie, struct.error, IndexError):
         return None
 
 
-def _header(
+def _make_header(
     container: str, codec: str, width: int, height: int, orientation: int = 1, bit_depth: int = 8
 ) -> StillHeader:
     if not width or not height:
@@ -63,7 +63,7 @@ def _header(
     return StillHeader(container, codec, width, height, "", bit_depth, orientation, 1, is_animated=False)
 
 
-def _jpeg(reach: Reach) -> Undecoded | None:
+def _read_jpeg(reach: FileWindow) -> Undecoded | None:
     at, orientation = 2, 1
     for _ in range(_MAX_STEPS):
         marker, length = _SEGMENT.unpack(reach.at(at, 4))
@@ -71,7 +71,7 @@ def _jpeg(reach: Reach) -> Undecoded | None:
             at += 1
             continue
         if marker == _APP1 and reach.up_to(at + 4, len(EXIF)) == EXIF:
-            orientation = upright(orientation_in_part(reach.at(at + 4, length - 2)))
+            orientation = check_orientation(find_part_orientation(reach.at(at + 4, length - 2)))
         elif marker in _FRAMES:
             bits, height, width, _ = _FRAME.unpack(reach.at(at + 4, _FRAME.size))
             if bits == 8 and marker in DECODED_FRAMES:
@@ -79,37 +79,37 @@ def _jpeg(reach: Reach) -> Undecoded | None:
             kind = f"{bits}-bit {'lossless ' if marker in _LOSSLESS else ''}JPEG picture"
             if bits == 8 and marker not in _LOSSLESS:
                 kind = "JPEG picture of a rare process"
-            return kind, _header("jpeg", "mjpeg", width, height, orientation, bits)
+            return kind, _make_header("jpeg", "mjpeg", width, height, orientation, bits)
         elif marker == _START_OF_SCAN or marker <= 0xFF01:
             return None
         at += length + 2
     return None
 
 
-def _jpeg_xl(reach: Reach) -> StillHeader:
+def _read_jpeg_xl(reach: FileWindow) -> StillHeader:
     data = reach.up_to(0, _XL_HEAD_BYTES)
     if not data.startswith(b"\xff\x0a"):
         start = next(
-            begin + 4 * (kind == b"jxlp") for kind, begin, _ in _file_boxes(reach) if kind in (b"jxlc", b"jxlp")
+            begin + 4 * (kind == b"jxlp") for kind, begin, _ in _walk_boxes(reach) if kind in (b"jxlc", b"jxlp")
         )
         data = reach.up_to(start, _XL_HEAD_BYTES)
     if not data.startswith(b"\xff\x0a"):
         raise OddHeader("no codestream of JPEG XL")
     bits = _LowBitsFirst(data[2:])
     by_eight = bits.number(1)
-    height = _xl_side(bits, by_eight)
+    height = _read_xl_side(bits, by_eight)
     ratio = bits.number(3)
     if ratio:
         above, below = _XL_RATIOS[ratio]
         width = height * above // below
     else:
-        width = _xl_side(bits, by_eight)
+        width = _read_xl_side(bits, by_eight)
     # ImageMetadata: all_default, extra_fields, orientation - 1.
     has_orientation = not bits.number(1) and bits.number(1)
-    return _header("jxl", "jpegxl", width, height, bits.number(3) + 1 if has_orientation else 1)
+    return _make_header("jxl", "jpegxl", width, height, bits.number(3) + 1 if has_orientation else 1)
 
 
-def _xl_side(bits: _LowBitsFirst, by_eight: int) -> int:
+def _read_xl_side(bits: _LowBitsFirst, by_eight: int) -> int:
     return 8 * (bits.number(5) + 1) if by_eight else bits.number(_XL_BITS[bits.number(2)]) + 1
 
 
@@ -127,7 +127,7 @@ class _LowBitsFirst:
         return number
 
 
-def _file_boxes(reach: Reach) -> Iterator[tuple[bytes, int, int]]:
+def _walk_boxes(reach: FileWindow) -> Iterator[tuple[bytes, int, int]]:
     """Kind, start and end of the payloads of a file's boxes; the last may have no end, which is -1."""
     at = 0
     for _ in range(_MAX_STEPS):
@@ -144,15 +144,17 @@ def _file_boxes(reach: Reach) -> Iterator[tuple[bytes, int, int]]:
     raise OddHeader("no more boxes")
 
 
-def _heic(reach: Reach) -> StillHeader:
-    start, end = next((start, end) for kind, start, end in _file_boxes(reach) if kind == b"meta")
+def _read_heic(reach: FileWindow) -> StillHeader:
+    start, end = next((start, end) for kind, start, end in _walk_boxes(reach) if kind == b"meta")
     if not 0 <= end - start <= MAX_PART_BYTES:
         raise OddHeader("large tables")
     data = reach.at(start, end - start)
-    top = {box.kind: box for box in boxes(data, 4, len(data))}
-    parts = boxes(data, top[b"iprp"].start, top[b"iprp"].end) if {b"iprp", b"pitm"} <= top.keys() else []
-    properties = [box for part in parts if part.kind == b"ipco" for box in boxes(data, part.start, part.end)]
-    numbers = [number for part in parts if part.kind == b"ipma" for number in _numbers_of(data, part, top[b"pitm"])]
+    top = {box.kind: box for box in list_boxes(data, 4, len(data))}
+    parts = list_boxes(data, top[b"iprp"].start, top[b"iprp"].end) if {b"iprp", b"pitm"} <= top.keys() else []
+    properties = [box for part in parts if part.kind == b"ipco" for box in list_boxes(data, part.start, part.end)]
+    numbers = [
+        number for part in parts if part.kind == b"ipma" for number in _read_property_numbers(data, part, top[b"pitm"])
+    ]
     width = height = rotation = 0
     mirrored = False
     for box in (properties[number - 1] for number in numbers if number):
@@ -165,17 +167,17 @@ def _heic(reach: Reach) -> StillHeader:
             # Top to bottom, which is left to right after half a turn; or left to right.
             rotation += 0 if payload[0] & 1 else 180
             mirrored = not mirrored
-    return _header(_LIBAV_MOV, "hevc", width, height, exif_orientation(rotation % 360, mirrored=mirrored))
+    return _make_header(_LIBAV_MOV, "hevc", width, height, make_exif_orientation(rotation % 360, mirrored=mirrored))
 
 
-def _numbers_of(data: bytes, table: Box, primary: Box) -> list[int]:
+def _read_property_numbers(data: bytes, table: Box, primary: Box) -> list[int]:
     """Numbers, from 1, of the properties of the primary item, in their order."""
-    wanted = _item(data, primary.start + 4, is_long=bool(data[primary.start]))
+    wanted = _read_item(data, primary.start + 4, is_long=bool(data[primary.start]))
     is_long, wide = bool(data[table.start]), data[table.start + 3] & 1
     (count,) = struct.unpack_from(">I", data, table.start + 4)
     at = table.start + 8
     for _ in range(count):
-        item = _item(data, at, is_long=is_long)
+        item = _read_item(data, at, is_long=is_long)
         at += 4 if is_long else 2
         number, at = data[at], at + 1
         if item == wanted:
@@ -187,14 +189,14 @@ def _numbers_of(data: bytes, table: Box, primary: Box) -> list[int]:
     return []
 
 
-def _item(data: bytes, at: int, *, is_long: bool) -> int:
+def _read_item(data: bytes, at: int, *, is_long: bool) -> int:
     return int.from_bytes(data[at : at + (4 if is_long else 2)], "big")
 
 
-def _netpbm(head: bytes) -> Undecoded | None:
+def _read_netpbm(head: bytes) -> Undecoded | None:
     if (match := _SIZE_OF_PNM.match(head)) is not None:
-        return "PFM picture", _header("pfm", "pfm", int(match[1]), int(match[2]), bit_depth=32)
+        return "PFM picture", _make_header("pfm", "pfm", int(match[1]), int(match[2]), bit_depth=32)
     if not head.startswith(b"P7\n"):
         return None
     sides = dict(_SIZE_OF_PAM.findall(head.partition(b"\nENDHDR\n")[0]))
-    return "PAM picture", _header("pam", "pam", int(sides.get(b"WIDTH", 0)), int(sides.get(b"HEIGHT", 0)))
+    return "PAM picture", _make_header("pam", "pam", int(sides.get(b"WIDTH", 0)), int(sides.get(b"HEIGHT", 0)))

@@ -50,11 +50,11 @@ class Box(NamedTuple):
     end: int
 
 
-_box = partial(tuple.__new__, Box)
+_make_box = partial(tuple.__new__, Box)
 """Makes a box of a tuple: a quarter of the time that naming its fields takes, and a file has sixty of them."""
 
 
-def boxes(data: bytes, start: int, end: int) -> list[Box]:
+def list_boxes(data: bytes, start: int, end: int) -> list[Box]:
     """List the boxes that fill ``data[start:end]``.
 
     Raises:
@@ -66,16 +66,16 @@ def boxes(data: bytes, start: int, end: int) -> list[Box]:
         size, kind = header(data, start)
         head = 8
         if size == 1:
-            size, head = large_size(data, start, end), _LARGE_HEADER_BYTES
+            size, head = read_large_size(data, start, end), _LARGE_HEADER_BYTES
         stop = start + size
         if size < head or stop > end or len(found) >= MAX_BOXES:
             raise OddMovie(f"a {kind!r} box of {size} bytes in {end - start}")
-        found.append(_box((kind, start + head, stop)))
+        found.append(_make_box((kind, start + head, stop)))
         start = stop
     return found
 
 
-def check_number(data: bytes, max_header_bytes: int) -> None:
+def check_box_count(data: bytes, max_header_bytes: int) -> None:
     """Raise TooManyBoxes if boxes inside of each other are more than the limit allows; damage ends its parent."""
     left = FREE_BOXES + max_header_bytes // BOX_COST
     if len(data) <= 8 * left:
@@ -87,7 +87,7 @@ def check_number(data: bytes, max_header_bytes: int) -> None:
             size, kind = _HEADER.unpack_from(data, start)
             head = 8
             if size == 1 and start + _LARGE_HEADER_BYTES <= end:
-                size, head = large_size(data, start, end), _LARGE_HEADER_BYTES
+                size, head = read_large_size(data, start, end), _LARGE_HEADER_BYTES
             if size < head:
                 break
             left -= 1
@@ -99,14 +99,14 @@ def check_number(data: bytes, max_header_bytes: int) -> None:
             start += size
 
 
-def large_size(data: bytes, start: int, end: int) -> int:
+def read_large_size(data: bytes, start: int, end: int) -> int:
     """Read the 64-bit size of the box at ``start``."""
     if start + _LARGE_HEADER_BYTES > end:
         raise OddMovie("a box breaks off in its header")
     return int(_LARGE.unpack_from(data, start + 8)[0])
 
 
-def by_kind(data: bytes, parent: Box, once: Collection[bytes], ignored: Collection[bytes]) -> dict[bytes, Box]:
+def find_boxes(data: bytes, parent: Box, once: Collection[bytes], ignored: Collection[bytes]) -> dict[bytes, Box]:
     """Find the children of a box.
 
     Args:
@@ -119,7 +119,7 @@ def by_kind(data: bytes, parent: Box, once: Collection[bytes], ignored: Collecti
         OddMovie: A kind is there twice, or is of neither group.
     """
     found: dict[bytes, Box] = {}
-    for box in boxes(data, parent.start, parent.end):
+    for box in list_boxes(data, parent.start, parent.end):
         if box.kind in once and box.kind not in found:
             found[box.kind] = box
         elif box.kind not in ignored:
@@ -127,7 +127,7 @@ def by_kind(data: bytes, parent: Box, once: Collection[bytes], ignored: Collecti
     return found
 
 
-def need(found: dict[bytes, Box], kind: bytes) -> Box:
+def require_box(found: dict[bytes, Box], kind: bytes) -> Box:
     """Give a box that must be there."""
     try:
         return found[kind]
@@ -164,7 +164,7 @@ _FRAGMENT_COST, _BESIDE_FRAGMENT_COST = 2**9, 2**10
 a million of them are allowed by default."""
 _NEAR_BYTES, _BLOCK_BYTES = 2**12, 2**16
 """Boxes as near to each other as the first are read in blocks of the second."""
-_Box = tuple[bytes, int, int, int]
+_TopBox = tuple[bytes, int, int, int]
 """Kind, where it begins, where its payload begins, where it ends."""
 
 
@@ -201,7 +201,7 @@ def read_layout(reader: ByteReader, size: int, limits: Limits, head: bytes = b""
         TooManyBoxes: It holds more of them than the limits allow.
     """
     head = head or read_bytes(reader, 0, min(size, _FIRST_BYTES))
-    listed, damage = _top_boxes(reader, size, limits, head)
+    listed, damage = _list_top_boxes(reader, size, limits, head)
     movie: tuple[int, int] | None = None
     data: list[tuple[int, int]] = []
     is_fragmented = False
@@ -233,16 +233,18 @@ def read_layout(reader: ByteReader, size: int, limits: Limits, head: bytes = b""
     return FileLayout(size, movie, tuple(fragments), tuple(indexes), tuple(data))
 
 
-def _top_boxes(reader: ByteReader, size: int, limits: Limits, head: bytes) -> tuple[list[_Box], OddMovie | None]:
+def _list_top_boxes(
+    reader: ByteReader, size: int, limits: Limits, head: bytes
+) -> tuple[list[_TopBox], OddMovie | None]:
     """List the boxes of the top level up to the end, or to one that is damaged, and what is wrong with that.
 
     Raises:
         TooManyBoxes: They cost more than the limits allow; libav, too, would look at each.
     """
-    found: list[_Box] = []
+    found: list[_TopBox] = []
     left = FREE_BOXES * BOX_COST + limits.max_header_bytes
     try:
-        for kind, at, start, end in _walk(reader, size, head):
+        for kind, at, start, end in _walk_top_boxes(reader, size, head):
             if end - at <= _EMPTY_BYTES:
                 left -= BOX_COST
             elif kind in (b"moof", b"mdat"):
@@ -257,7 +259,7 @@ def _top_boxes(reader: ByteReader, size: int, limits: Limits, head: bytes) -> tu
     return found, None
 
 
-def _walk(reader: ByteReader, size: int, head: bytes) -> Iterator[_Box]:
+def _walk_top_boxes(reader: ByteReader, size: int, head: bytes) -> Iterator[_TopBox]:
     """Go from box to box, reading nothing but their headers; of many small ones, a block at once."""
     window, base, at, before = head, 0, 0, -_BLOCK_BYTES
     while at + 8 <= size:

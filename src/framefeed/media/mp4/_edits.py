@@ -17,7 +17,7 @@ _GAP = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class EditedSamples:
     """What an edit list makes of a track's samples.
 
     Attributes:
@@ -35,7 +35,7 @@ class Shown:
     duration: int | None
 
 
-def apply_edits(movie: Movie, track: Track, samples: Samples) -> Shown:
+def apply_edits(movie: Movie, track: Track, samples: Samples) -> EditedSamples:
     """Apply a track's edit list: none, or one edit, and a gap before it.
 
     Raises:
@@ -43,21 +43,21 @@ def apply_edits(movie: Movie, track: Track, samples: Samples) -> Shown:
     """
     composed = samples.dts if samples.composition is None else samples.dts + samples.composition
     if not track.edits:
-        return Shown(0, len(samples), composed, np.zeros(len(samples), bool), None)
-    gap, begin, length = edit_ticks(movie, track)
+        return EditedSamples(0, len(samples), composed, np.zeros(len(samples), bool), None)
+    gap, begin, length = read_edit_ticks(movie, track)
     if not samples.is_sync[0]:
         raise OddMovie("an edit before the first key frame")
-    first = _first_packet(samples, composed, begin)
+    first = _find_first_packet(samples, composed, begin)
     is_discarded = (composed < begin) | (composed >= begin + length)
     shown = (~is_discarded[first:]).nonzero()[0] + first
     if not len(shown):
         raise OddMovie("an edit that shows nothing")
-    stop = _stop(samples, composed, int(shown[0]), first, (begin, length))
+    stop = _find_stop(samples, composed, int(shown[0]), first, (begin, length))
     shown = shown[shown < stop]
     # Times count from the first sample that is shown, at the end of the gap.
     corrected = composed - samples.dts[shown[0]] + gap
-    moved = max(0, _least(corrected[shown]) - gap)
-    return Shown(first, stop, corrected[first:stop] - moved, is_discarded[first:stop], gap + length)
+    moved = max(0, _find_least(corrected[shown]) - gap)
+    return EditedSamples(first, stop, corrected[first:stop] - moved, is_discarded[first:stop], gap + length)
 
 
 def check_shown(movie: Movie, track: Track, limits: Limits) -> None:
@@ -67,7 +67,7 @@ def check_shown(movie: Movie, track: Track, limits: Limits) -> None:
     """
     if not track.edits:
         return
-    _, begin, length = edit_ticks(movie, track)
+    _, begin, length = read_edit_ticks(movie, track)
     first = 0
     if b"ctts" in track.tables:
         (first,) = unpack(movie.data, track.tables[b"ctts"], Struct(">i"), 12)
@@ -75,44 +75,44 @@ def check_shown(movie: Movie, track: Track, limits: Limits) -> None:
         raise OddMovie("an edit that leaves out the first packet")
 
 
-def edit_offset(movie: Movie, track: Track) -> int:
+def read_edit_offset(movie: Movie, track: Track) -> int:
     """Give what libav takes off the times of a fragmented track: its edit's begin, without the gap before it."""
     edits = track.edits
     gap = 0
     if edits and edits[0].media_time == _GAP:
-        gap, edits = _rescaled(edits[0].duration, track.time_scale, movie.time_scale), edits[1:]
+        gap, edits = _rescale(edits[0].duration, track.time_scale, movie.time_scale), edits[1:]
     if len(edits) > 1 or any(edit.media_time < 0 for edit in edits):
         raise OddMovie(f"{len(track.edits)} edits")
     return (edits[0].media_time if edits else 0) - gap
 
 
-def edit_ticks(movie: Movie, track: Track) -> tuple[int, int, int]:
+def read_edit_ticks(movie: Movie, track: Track) -> tuple[int, int, int]:
     """Give the length of the gap, and begin and length of the edit, in the track's ticks."""
     edits = track.edits
     gap = 0
     if edits and edits[0].media_time == _GAP:
-        gap, edits = _rescaled(edits[0].duration, track.time_scale, movie.time_scale), edits[1:]
+        gap, edits = _rescale(edits[0].duration, track.time_scale, movie.time_scale), edits[1:]
     if len(edits) != 1 or edits[0].media_time < 0:
         raise OddMovie(f"{len(track.edits)} edits")
-    begin, length = edits[0].media_time, _rescaled(edits[0].duration, track.time_scale, movie.time_scale)
+    begin, length = edits[0].media_time, _rescale(edits[0].duration, track.time_scale, movie.time_scale)
     if not 0 < length < 2**61 or begin >= 2**61 or not 0 <= gap < 2**61:
         raise OddMovie("an edit of nothing, or of everything")
     return gap, begin, length
 
 
-def _rescaled(value: int, multiplier: int, divisor: int) -> int:
+def _rescale(value: int, multiplier: int, divisor: int) -> int:
     """Multiply and divide, rounding halves up: av_rescale."""
     return (value * multiplier + divisor // 2) // divisor
 
 
-def _first_packet(samples: Samples, composed: IntArray, begin: int) -> int:
+def _find_first_packet(samples: Samples, composed: IntArray, begin: int) -> int:
     """Find the last key frame that is shown at or before the edit's begin, among those decoded until then; else 0."""
     decoded = int(samples.dts.searchsorted(begin, side="right"))
     keys = (samples.is_sync[:decoded] & (composed[:decoded] <= begin)).nonzero()[0]
     return int(keys[-1]) if len(keys) else 0
 
 
-def _stop(samples: Samples, composed: IntArray, shown: int, first: int, edit: tuple[int, int]) -> int:
+def _find_stop(samples: Samples, composed: IntArray, shown: int, first: int, edit: tuple[int, int]) -> int:
     """Find where libav stops: at the first key frame that reaches the edit's end, or where times differ, the second."""
     begin, length = edit
     keys = samples.is_sync[first:].nonzero()[0] + first
@@ -129,7 +129,7 @@ def _stop(samples: Samples, composed: IntArray, shown: int, first: int, edit: tu
     return stop
 
 
-def _least(times: IntArray) -> int:
+def _find_least(times: IntArray) -> int:
     """Find the least time as libav's loop does, which forgets what came before a negative one."""
     negative = (times < 0).nonzero()[0]
     if not len(negative):

@@ -12,11 +12,11 @@ from framefeed.media._info import Limits, MediaInfo, allows, padded_pixels, show
 from framefeed.media.h26x._configuration import Configuration
 from framefeed.media.h26x._formats import PictureFormat
 from framefeed.media.h26x._sets import H264Sequence
-from framefeed.media.mp4._boxes import OddMovie, need
-from framefeed.media.mp4._edits import edit_ticks
+from framefeed.media.mp4._boxes import OddMovie, require_box
+from framefeed.media.mp4._edits import read_edit_ticks
 from framefeed.media.mp4._fragments import Fragments, Run, SegmentIndex
 from framefeed.media.mp4._movie import Movie, Track
-from framefeed.media.mp4._samples import two_columns
+from framefeed.media.mp4._samples import read_pairs
 
 FORMAT_NAME = "mov,mp4,m4a,3gp,3g2,mj2"
 _MAX_RATE = 2**31 - 1
@@ -36,24 +36,24 @@ class Timing:
     average_fps: float
 
 
-def timing_of(movie: Movie, track: Track) -> Timing:
+def sum_timing(movie: Movie, track: Track) -> Timing:
     """Sum up a track's times as libav does.
 
     Raises:
         OddMovie: The header is silent, or claims what libav corrects.
     """
-    counts, deltas = two_columns(movie.data, need(track.tables, b"stts"))
+    counts, deltas = read_pairs(movie.data, require_box(track.tables, b"stts"))
     frames = sum(counts)
     ticks = sum(map(mul, counts, deltas))
     if not frames or not ticks or frames > _MAX_RATE or max(deltas) >= _MAX_DELTA:
         raise OddMovie("times that libav corrects")
     duration = min(ticks, track.duration)
     if track.edits:
-        duration = min(duration, sum(edit_ticks(movie, track)[::2]))
-    return _timing(track, frames, ticks, duration)
+        duration = min(duration, sum(read_edit_ticks(movie, track)[::2]))
+    return _make_timing(track, frames, ticks, duration)
 
 
-def timing_of_fragments(movie: Movie, track: Track, fragments: Fragments) -> Timing:
+def sum_fragment_timing(movie: Movie, track: Track, fragments: Fragments) -> Timing:
     """Sum up the times of a track's fragments that libav reads before it takes a file for open.
 
     Raises:
@@ -67,16 +67,16 @@ def timing_of_fragments(movie: Movie, track: Track, fragments: Fragments) -> Tim
         raise OddMovie("a segment index of another track or time scale")
     header_end = max(complete, movie.layout.data[0][0])
     begun = [run for run in runs if run.place < header_end]
-    duration = _last_time(track, indexes, begun)
-    if duration != _last_time(track, indexes, runs):
+    duration = _find_end_time(track, indexes, begun)
+    if duration != _find_end_time(track, indexes, runs):
         raise OddMovie("fragments that last longer than their index says")
     frames, ticks = sum(len(run.duration) for run in begun), sum(int(run.duration.sum()) for run in begun)
     if not ticks:
         raise OddMovie("no fragments in the header")
-    return replace(_timing(track, frames, ticks, duration), num_frames=None)
+    return replace(_make_timing(track, frames, ticks, duration), num_frames=None)
 
 
-def _last_time(track: Track, indexes: Sequence[SegmentIndex], runs: Sequence[Run]) -> int:
+def _find_end_time(track: Track, indexes: Sequence[SegmentIndex], runs: Sequence[Run]) -> int:
     """Follow libav's duration of a stream through the boxes in their order: an index sets it, a run raises it."""
     steps = [(one.place, one.end_time, True) for one in indexes]
     steps += [(run.place, int(run.dts[-1] + run.duration[-1]), False) for run in runs]
@@ -86,7 +86,7 @@ def _last_time(track: Track, indexes: Sequence[SegmentIndex], runs: Sequence[Run
     return time
 
 
-def _timing(track: Track, frames: int, ticks: int, duration: int) -> Timing:
+def _make_timing(track: Track, frames: int, ticks: int, duration: int) -> Timing:
     common = gcd(track.time_scale * frames, ticks)
     rate = track.time_scale * frames // common, ticks // common
     if duration < 1 or max(rate) > _MAX_RATE or track.duration >= 2**32 - 1:
@@ -94,7 +94,7 @@ def _timing(track: Track, frames: int, ticks: int, duration: int) -> Timing:
     return Timing(frames, duration, rate[0] / rate[1])
 
 
-def default_duration(movie: Movie, track: Track, video: Configuration | None) -> int:
+def find_default_duration(movie: Movie, track: Track, video: Configuration | None) -> int:
     """Give the ticks that libav takes for the last sample where the table has none (``ff_compute_frame_duration``).
 
     Raises:
@@ -102,7 +102,7 @@ def default_duration(movie: Movie, track: Track, video: Configuration | None) ->
     """
     if video is None or (track.edits and b"ctts" not in track.tables):
         raise OddMovie("a last sample that lasts for nothing")
-    counts, deltas = two_columns(movie.data, track.tables[b"stts"])
+    counts, deltas = read_pairs(movie.data, track.tables[b"stts"])
     if video.codec == "hevc" and len(counts) == 2:
         return deltas[0]  # the base rate: libav parses no HEVC of this container
     sequence = video.sequence
@@ -121,7 +121,7 @@ def check_size(found: PictureFormat, limits: Limits) -> None:
         raise OddMovie("pictures larger than the limits")
 
 
-def media_info(movie: Movie, video: Configuration, timing: Timing) -> MediaInfo:
+def make_media_info(movie: Movie, video: Configuration, timing: Timing) -> MediaInfo:
     """Describe a movie's video."""
     track, found = movie.video, video.format
     rotation, mirrored = orientation(track.matrix)

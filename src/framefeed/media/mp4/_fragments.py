@@ -16,8 +16,8 @@ import numpy.typing as npt
 from framefeed._arrays import BoolArray, IntArray
 from framefeed.media._info import Limits
 from framefeed.media._source import ByteReader, read_bytes
-from framefeed.media.mp4._boxes import Box, OddMovie, boxes, need, unpack
-from framefeed.media.mp4._edits import edit_offset
+from framefeed.media.mp4._boxes import Box, OddMovie, list_boxes, require_box, unpack
+from framefeed.media.mp4._edits import read_edit_offset
 from framefeed.media.mp4._movie import Movie, Track
 from framefeed.media.mp4._samples import MAX_SAMPLE_BYTES
 from framefeed.parallel import check_stop
@@ -181,7 +181,7 @@ def read_fragments(reader: ByteReader, movie: Movie, track: Track, limits: Limit
     """
     if movie.extends is None or any(_has_samples(movie, one) for one in movie.tracks):
         raise OddMovie("samples in the header and in fragments")
-    defaults = _defaults(movie.data, movie.extends)
+    defaults = _read_defaults(movie.data, movie.extends)
     indexes = tuple(read_segment_indexes(reader, movie))
     runs: list[Run] = []
     left = {"samples": limits.max_packets, "bytes": limits.max_header_bytes}
@@ -193,17 +193,17 @@ def read_fragments(reader: ByteReader, movie: Movie, track: Track, limits: Limit
         data = read_bytes(reader, start, end - start)
         if len(data) < end - start:
             raise OddMovie("a file that got shorter")
-        data_end = _data_end(movie, end) if indexes else movie.layout.size
-        for run in _runs(data, start, defaults):
+        data_end = _find_data_end(movie, end) if indexes else movie.layout.size
+        for run in _read_runs(data, start, defaults):
             left["samples"] -= len(run.size)
             if left["samples"] < 0 or int((run.offset + run.size).max()) > data_end:
                 raise OddMovie("too many samples, or some beyond the end of the file or of their box")
             runs.append(run)
     own = tuple(run for run in runs if run.track_id == track.track_id)
-    return Fragments(_joined(own, edit_offset(movie, track), limits), own, indexes)
+    return Fragments(_join_runs(own, read_edit_offset(movie, track), limits), own, indexes)
 
 
-def _data_end(movie: Movie, place: int) -> int:
+def _find_data_end(movie: Movie, place: int) -> int:
     """Find the end of the first mdat box behind a place: with an index libav cuts samples off there."""
     data = movie.layout.data
     number = bisect_left(data, (place, 0))
@@ -211,12 +211,12 @@ def _data_end(movie: Movie, place: int) -> int:
 
 
 def _has_samples(movie: Movie, track: Track) -> bool:
-    return bool(unpack(movie.data, need(track.tables, b"stts"), Struct(">4xI"))[0])
+    return bool(unpack(movie.data, require_box(track.tables, b"stts"), Struct(">4xI"))[0])
 
 
-def _defaults(data: bytes, extends: Box) -> dict[int, Defaults]:
+def _read_defaults(data: bytes, extends: Box) -> dict[int, Defaults]:
     found: dict[int, Defaults] = {}
-    for box in boxes(data, extends.start, extends.end):
+    for box in list_boxes(data, extends.start, extends.end):
         if box.kind == b"trex":
             track_id, description, duration, size, flags = unpack(data, box, _TREX)
             if track_id in found or description != 1:
@@ -227,36 +227,38 @@ def _defaults(data: bytes, extends: Box) -> dict[int, Defaults]:
     return found
 
 
-def _runs(data: bytes, place: int, defaults: dict[int, Defaults]) -> Iterator[Run]:
+def _read_runs(data: bytes, place: int, defaults: dict[int, Defaults]) -> Iterator[Run]:
     """Yield the runs of one moof box, which stands at ``place`` in the file."""
-    outer = boxes(data, 0, len(data))[0]
+    outer = list_boxes(data, 0, len(data))[0]
     implicit = True
-    for box in boxes(data, outer.start, outer.end):
+    for box in list_boxes(data, outer.start, outer.end):
         if box.kind == b"traf":
-            yield from _track_runs(data, box, place, defaults, implicit)
+            yield from _read_track_runs(data, box, place, defaults, implicit)
             implicit = False
         elif box.kind not in (b"mfhd", b"free"):
             raise OddMovie(f"an unexpected {box.kind!r} box of a fragment")
 
 
-def _track_runs(data: bytes, traf: Box, place: int, defaults: dict[int, Defaults], is_first: bool) -> Iterator[Run]:
+def _read_track_runs(
+    data: bytes, traf: Box, place: int, defaults: dict[int, Defaults], is_first: bool
+) -> Iterator[Run]:
     header: tuple[int, int, Defaults] | None = None
     dts: int | None = None
-    for box in boxes(data, traf.start, traf.end):
+    for box in list_boxes(data, traf.start, traf.end):
         if box.kind == b"tfhd" and header is None:
-            header = _fragment_header(data, box, place, defaults, is_first)
+            header = _read_fragment_header(data, box, place, defaults, is_first)
         elif box.kind == b"tfdt" and dts is None and header is not None:
             (version,) = unpack(data, box, Struct(">Bxxx"))
             (dts,) = unpack(data, box, Struct(">Q" if version else ">I"), 4)
         elif box.kind == b"trun" and header is not None and dts is not None and dts < 2**62:
-            run = _run(data, box, place, header, dts)
+            run = _read_run(data, box, place, header, dts)
             dts = int(run.dts[-1] + run.duration[-1])
             yield run
         elif box.kind not in _PASSED:
             raise OddMovie(f"an unexpected {box.kind!r} box of a track fragment")
 
 
-def _fragment_header(
+def _read_fragment_header(
     data: bytes, box: Box, place: int, defaults: dict[int, Defaults], is_first: bool
 ) -> tuple[int, int, Defaults]:
     """Read a tfhd box: the track, where offsets count from, and defaults."""
@@ -285,7 +287,7 @@ def _fragment_header(
     return track_id, base, Defaults(*values)
 
 
-def _run(data: bytes, box: Box, place: int, header: tuple[int, int, Defaults], dts: int) -> Run:
+def _read_run(data: bytes, box: Box, place: int, header: tuple[int, int, Defaults], dts: int) -> Run:
     track_id, base, known = header
     flags, count = unpack(data, box, Struct(">II"))
     flags &= 0xFFFFFF
@@ -297,7 +299,7 @@ def _run(data: bytes, box: Box, place: int, header: tuple[int, int, Defaults], d
     if flags & _FIRST_FLAGS:
         (first_flags,) = unpack(data, box, Struct(">I"), at)
         at += 4
-    duration, size, sample_flags, composition = _run_columns(
+    duration, size, sample_flags, composition = _read_run_columns(
         data, Box(box.kind, box.start + at, box.end), flags, count, known
     )
     if first_flags is not None and not flags & 0x400:
@@ -320,7 +322,7 @@ def _run(data: bytes, box: Box, place: int, header: tuple[int, int, Defaults], d
     )
 
 
-def _run_columns(data: bytes, box: Box, flags: int, count: int, known: Defaults) -> list[IntArray]:
+def _read_run_columns(data: bytes, box: Box, flags: int, count: int, known: Defaults) -> list[IntArray]:
     """Give duration, size, flags and composition time of each sample, int64 [count]; defaults where it is silent."""
     present = [bool(flags & flag) for flag in _RUN_FIELDS]
     width = sum(present)
@@ -337,7 +339,7 @@ def _run_columns(data: bytes, box: Box, flags: int, count: int, known: Defaults)
     return columns
 
 
-def _joined(runs: tuple[Run, ...], moved: int, limits: Limits) -> TimedSamples:
+def _join_runs(runs: tuple[Run, ...], moved: int, limits: Limits) -> TimedSamples:
     if not runs:
         raise OddMovie("no fragments of the video")
     columns = [np.concatenate([getattr(run, name) for run in runs]) for name in

@@ -7,7 +7,7 @@ from struct import Struct
 
 from framefeed._cached import cached_property
 from framefeed.media._info import Limits
-from framefeed.media.mp4._boxes import Box, FileLayout, OddMovie, boxes, by_kind, need, unpack
+from framefeed.media.mp4._boxes import Box, FileLayout, OddMovie, find_boxes, list_boxes, require_box, unpack
 
 Matrix = tuple[int, ...]
 
@@ -134,7 +134,7 @@ def parse_movie(data: bytes, layout: FileLayout, limits: Limits) -> Movie:
     traks: list[Box] = []
     header: Box | None = None
     extends: Box | None = None
-    for box in boxes(data, 0, len(data)):
+    for box in list_boxes(data, 0, len(data)):
         if box.kind == b"trak" and header is not None:
             traks.append(box)
         elif box.kind == b"mvhd" and header is None:
@@ -147,18 +147,18 @@ def parse_movie(data: bytes, layout: FileLayout, limits: Limits) -> Movie:
         raise OddMovie("no header or no track")
     if len(traks) > limits.max_streams:
         raise OddMovie(f"{len(traks)} tracks")
-    time_scale, matrix = _movie_header(data, header)
-    tracks = tuple(_track(data, box, number, matrix) for number, box in enumerate(traks))
+    time_scale, matrix = _read_movie_header(data, header)
+    tracks = tuple(_read_track(data, box, number, matrix) for number, box in enumerate(traks))
     _check_chapters(data, traks, tracks)
     if len({track.track_id for track in tracks}) < len(tracks):
         raise OddMovie("two tracks of one number")
     # libav counts cover pictures as streams.
-    if len(tracks) + _covers(data, tracks) > limits.max_streams:
+    if len(tracks) + _count_covers(data, tracks) > limits.max_streams:
         raise OddMovie("many cover pictures")
     return Movie(data, layout, time_scale, tracks, extends)
 
 
-def _covers(data: bytes, tracks: tuple[Track, ...]) -> int:
+def _count_covers(data: bytes, tracks: tuple[Track, ...]) -> int:
     """Count what may be cover pictures, outside of tables of numbers, which may be long."""
     count = at = 0
     for track in tracks:
@@ -167,14 +167,14 @@ def _covers(data: bytes, tracks: tuple[Track, ...]) -> int:
     return count + data.count(b"covr", at)
 
 
-def _version(data: bytes, box: Box) -> int:
+def _read_version(data: bytes, box: Box) -> int:
     if box.start >= box.end or data[box.start] > 1:
         raise OddMovie(f"a {box.kind!r} box of an unknown version")
     return data[box.start]
 
 
-def _movie_header(data: bytes, box: Box) -> tuple[int, Matrix]:
-    version = _version(data, box)
+def _read_movie_header(data: bytes, box: Box) -> tuple[int, Matrix]:
+    version = _read_version(data, box)
     time_scale = unpack(data, box, _MVHD[version])[2]
     if not 0 < time_scale < 2**31:
         raise OddMovie(f"a movie time scale of {time_scale}")
@@ -182,21 +182,21 @@ def _movie_header(data: bytes, box: Box) -> tuple[int, Matrix]:
     return time_scale, unpack(data, box, _MATRIX, 36 + 12 * version)
 
 
-def _track(data: bytes, trak: Box, number: int, movie_matrix: Matrix) -> Track:
-    parts = by_kind(data, trak, _TRACK_PARTS, _NO_TRACK_PARTS)
-    media = by_kind(data, need(parts, b"mdia"), _MEDIA_PARTS, _NO_MEDIA_PARTS)
-    handler = _handler(data, need(media, b"hdlr"))
-    inner = by_kind(data, need(media, b"minf"), _INNER_PARTS, _NO_INNER_PARTS)
-    if b"hdlr" in inner and _handler(data, inner[b"hdlr"]) not in (b"alis", b"url "):
+def _read_track(data: bytes, trak: Box, number: int, movie_matrix: Matrix) -> Track:
+    parts = find_boxes(data, trak, _TRACK_PARTS, _NO_TRACK_PARTS)
+    media = find_boxes(data, require_box(parts, b"mdia"), _MEDIA_PARTS, _NO_MEDIA_PARTS)
+    handler = _read_handler(data, require_box(media, b"hdlr"))
+    inner = find_boxes(data, require_box(media, b"minf"), _INNER_PARTS, _NO_INNER_PARTS)
+    if b"hdlr" in inner and _read_handler(data, inner[b"hdlr"]) not in (b"alis", b"url "):
         raise OddMovie("two handlers in a track")
-    _check_own_data(data, need(inner, b"dinf"))
-    samples = need(inner, b"stbl")
-    tables, entry, groups = _tables(data, samples, handler)
-    time_scale, duration = unpack(data, media[b"mdhd"], _MDHD[_version(data, need(media, b"mdhd"))])[2:4]
+    _check_own_data(data, require_box(inner, b"dinf"))
+    samples = require_box(inner, b"stbl")
+    tables, entry, groups = _read_tables(data, samples, handler)
+    time_scale, duration = unpack(data, media[b"mdhd"], _MDHD[_read_version(data, require_box(media, b"mdhd"))])[2:4]
     if not 0 < time_scale < 2**31:
         raise OddMovie(f"a time scale of {time_scale}")
-    track_id, is_enabled, matrix = _track_header(data, need(parts, b"tkhd"), movie_matrix)
-    edits = _edits(data, parts[b"edts"]) if b"edts" in parts else ()
+    track_id, is_enabled, matrix = _read_track_header(data, require_box(parts, b"tkhd"), movie_matrix)
+    edits = _read_edits(data, parts[b"edts"]) if b"edts" in parts else ()
     return Track(
         number, track_id, handler, is_enabled, matrix, time_scale, duration, edits, samples, tables, entry, groups
     )
@@ -206,8 +206,8 @@ def _check_chapters(data: bytes, traks: list[Box], tracks: tuple[Track, ...]) ->
     """Raise OddMovie if pictures of a video track stand for chapters: libav takes them for covers."""
     chapters: set[int] = set()
     for trak in traks:
-        references = by_kind(data, trak, (b"tref",), (*_TRACK_PARTS, *_NO_TRACK_PARTS)).get(b"tref")
-        for box in boxes(data, *references[1:]) if references is not None else ():
+        references = find_boxes(data, trak, (b"tref",), (*_TRACK_PARTS, *_NO_TRACK_PARTS)).get(b"tref")
+        for box in list_boxes(data, *references[1:]) if references is not None else ():
             if box.kind == b"chap":
                 count = (box.end - box.start) // _ONE.size
                 chapters.update(unpack(data, box, _ONE, number * _ONE.size)[0] for number in range(count))
@@ -215,7 +215,7 @@ def _check_chapters(data: bytes, traks: list[Box], tracks: tuple[Track, ...]) ->
         raise OddMovie("pictures of chapters")
 
 
-def _handler(data: bytes, box: Box) -> bytes:
+def _read_handler(data: bytes, box: Box) -> bytes:
     if box.end - box.start < 24:
         raise OddMovie("a handler that breaks off")
     return data[box.start + 8 : box.start + 12]
@@ -225,9 +225,9 @@ def _check_own_data(data: bytes, dinf: Box) -> None:
     """Raise OddMovie if samples may lie in another file."""
     if data[dinf.start : dinf.end] == _OWN_DATA:
         return
-    reference = need(by_kind(data, dinf, (b"dref",), ()), b"dref")
+    reference = require_box(find_boxes(data, dinf, (b"dref",), ()), b"dref")
     (count,) = unpack(data, reference, _COUNTED)
-    entries = boxes(data, reference.start + 8, reference.end)
+    entries = list_boxes(data, reference.start + 8, reference.end)
     if len(entries) != count:
         raise OddMovie(f"{count} places of samples")
     for entry in entries:
@@ -235,10 +235,10 @@ def _check_own_data(data: bytes, dinf: Box) -> None:
             raise OddMovie("samples in another file")
 
 
-def _tables(data: bytes, stbl: Box, handler: bytes) -> tuple[dict[bytes, Box], Box, frozenset[bytes]]:
+def _read_tables(data: bytes, stbl: Box, handler: bytes) -> tuple[dict[bytes, Box], Box, frozenset[bytes]]:
     tables: dict[bytes, Box] = {}
     groups: set[bytes] = set()
-    for box in boxes(data, stbl.start, stbl.end):
+    for box in list_boxes(data, stbl.start, stbl.end):
         if box.kind in TABLES and box.kind not in tables:
             tables[box.kind] = box
         elif box.kind in _GROUPS:
@@ -251,9 +251,9 @@ def _tables(data: bytes, stbl: Box, handler: bytes) -> tuple[dict[bytes, Box], B
             raise OddMovie(f"an unexpected {box.kind!r} box of samples")
     if handler != b"vide" and b"stsd" not in tables:
         return tables, Box(b"", stbl.start, stbl.start), frozenset(groups)
-    description = need(tables, b"stsd")
+    description = require_box(tables, b"stsd")
     (count,) = unpack(data, description, _COUNTED)
-    entries = boxes(data, description.start + 8, description.end)
+    entries = list_boxes(data, description.start + 8, description.end)
     if count != 1 or len(entries) != 1:
         raise OddMovie(f"{count} sample descriptions")
     return tables, entries[0], frozenset(groups)
@@ -261,7 +261,7 @@ def _tables(data: bytes, stbl: Box, handler: bytes) -> tuple[dict[bytes, Box], B
 
 def _check_sync_group(data: bytes, box: Box) -> None:
     """Raise OddMovie unless a box of groups of key frames is whole; libav knows by them where it may seek, no more."""
-    version = _version(data, box)
+    version = _read_version(data, box)
     at = 8 + 4 * version
     (count,) = unpack(data, box, _ONE, at)
     # A description is as long as the box says, and only the newer version does.
@@ -274,18 +274,18 @@ def _check_sync_group(data: bytes, box: Box) -> None:
             raise OddMovie("groups of too many key frames")
 
 
-def _track_header(data: bytes, box: Box, movie_matrix: Matrix) -> tuple[int, bool, Matrix]:
-    version = _version(data, box)
+def _read_track_header(data: bytes, box: Box, movie_matrix: Matrix) -> tuple[int, bool, Matrix]:
+    version = _read_version(data, box)
     layout, place = _TKHD[version]
     track_id = unpack(data, box, layout, 4)[2]
     if not track_id:
         raise OddMovie("a track without a number")
     own = unpack(data, box, _MATRIX, place)
     unpack(data, box, _PICTURE, place + 36)
-    return track_id, bool(data[box.start + 3] & _ENABLED), _product(own, movie_matrix)
+    return track_id, bool(data[box.start + 3] & _ENABLED), _multiply_matrices(own, movie_matrix)
 
 
-def _product(own: Matrix, movie: Matrix) -> Matrix:
+def _multiply_matrices(own: Matrix, movie: Matrix) -> Matrix:
     """Multiply two matrices of fixed-point numbers, as libav does."""
     if movie == _IDENTITY:
         return own
@@ -299,11 +299,11 @@ def _product(own: Matrix, movie: Matrix) -> Matrix:
     return product
 
 
-def _edits(data: bytes, edts: Box) -> tuple[Edit, ...]:
-    box = by_kind(data, edts, (b"elst",), ()).get(b"elst")
+def _read_edits(data: bytes, edts: Box) -> tuple[Edit, ...]:
+    box = find_boxes(data, edts, (b"elst",), ()).get(b"elst")
     if box is None:
         return ()
-    version = _version(data, box)
+    version = _read_version(data, box)
     entry = _ELST[version]
     count = unpack(data, box, _COUNTED)[0]
     if count > _MAX_EDITS or box.end - box.start != 8 + count * entry.size:

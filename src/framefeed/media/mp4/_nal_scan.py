@@ -55,7 +55,7 @@ def scan_packets(reader: ByteReader, codec: str, length_size: int, packets: Plac
         begin, end = begin[order], end[order]
     walk = UnitWalk(codec, length_size)
     buffer = np.empty(0, np.uint8)
-    for first, stop in _blocks(begin, end):
+    for first, stop in _split_blocks(begin, end):
         check_stop()
         start, count = int(begin[first]), int(end[first:stop].max()) - int(begin[first])
         if len(buffer) < count + BLOCK_PADDING:
@@ -72,7 +72,7 @@ def scan_packets(reader: ByteReader, codec: str, length_size: int, packets: Plac
     return facts
 
 
-def _blocks(begin: IntArray, end: IntArray) -> Iterator[tuple[int, int]]:
+def _split_blocks(begin: IntArray, end: IntArray) -> Iterator[tuple[int, int]]:
     """Split packets, sorted by place, into runs that are read at once."""
     if int(end.max()) - int(begin[0]) <= _NEAR_BYTES:
         yield 0, len(begin)

@@ -23,21 +23,28 @@ from framefeed.media._parameter_sets import has_damaged_configuration
 from framefeed.media._source import ByteReader, read_bytes
 from framefeed.media.h26x._bits import OddUnits
 from framefeed.media.h26x._configuration import Configuration
-from framefeed.media.h26x._order import levels_of
+from framefeed.media.h26x._order import find_levels
 from framefeed.media.h26x._sets import H264Sequence
 from framefeed.media.h26x._units import UnitFacts
-from framefeed.media.mp4._boxes import COUNTED_KINDS, OddMovie, TooManyBoxes, need, unpack
-from framefeed.media.mp4._description import codec_of, length_size_of, read_video
+from framefeed.media.mp4._boxes import COUNTED_KINDS, OddMovie, TooManyBoxes, require_box, unpack
+from framefeed.media.mp4._description import find_codec, read_length_size, read_video
 from framefeed.media.mp4._edits import apply_edits, check_shown
-from framefeed.media.mp4._facts import Timing, check_size, default_duration, media_info, timing_of, timing_of_fragments
+from framefeed.media.mp4._facts import (
+    Timing,
+    check_size,
+    find_default_duration,
+    make_media_info,
+    sum_fragment_timing,
+    sum_timing,
+)
 from framefeed.media.mp4._fragments import Fragments, TimedSamples, read_fragments
 from framefeed.media.mp4._movie import Movie, Track
 from framefeed.media.mp4._nal_scan import Places, scan_packets
-from framefeed.media.mp4._samples import check_counts, check_places, first_size, read_movie, read_samples
+from framefeed.media.mp4._samples import check_counts, check_locations, read_first_size, read_movie, read_samples
 from framefeed.media.proofs._nal import prove_units
 from framefeed.media.proofs._proving import Proof, Unproved
 
-_LOOKED_AT = 4096
+_HEAD_BYTES = 4096
 """Bytes of the first packet within which its first slice must begin."""
 _SPS = {"h264": 7, "hevc": 33}
 _MESSAGES = {"h264": 6, "hevc": 39}
@@ -61,7 +68,7 @@ def check_first_packet(reader: ByteReader, place: tuple[int, int], file_size: in
     offset, size = place
     if size < 1 or offset + size > file_size:
         raise OddMovie("a first packet beyond the end of the file")
-    for unit, is_whole in _units(read_bytes(reader, offset, min(size, _LOOKED_AT)), size, video.length_size):
+    for unit, is_whole in _split_units(read_bytes(reader, offset, min(size, _HEAD_BYTES)), size, video.length_size):
         kind = unit[0] & 31 if video.codec == "h264" else unit[0] >> 1 & 63
         if kind in _SLICES[video.codec]:
             if kind not in _STARTS[video.codec]:
@@ -74,16 +81,16 @@ def check_first_packet(reader: ByteReader, place: tuple[int, int], file_size: in
     raise OddMovie("a first packet without a picture")
 
 
-def first_place(movie: Movie, track: Track) -> tuple[int, int]:
+def find_first_sample(movie: Movie, track: Track) -> tuple[int, int]:
     """Give byte position and size of the first sample."""
     tables, data = track.tables, movie.data
-    size = first_size(data, tables)
+    size = read_first_size(data, tables)
     if b"co64" in tables:
         return unpack(data, tables[b"co64"], Struct(">Q"), 8)[0], size
-    return unpack(data, need(tables, b"stco"), Struct(">I"), 8)[0], size
+    return unpack(data, require_box(tables, b"stco"), Struct(">I"), 8)[0], size
 
 
-def _units(data: bytes, size: int, length_size: int) -> Iterator[tuple[bytes, bool]]:
+def _split_units(data: bytes, size: int, length_size: int) -> Iterator[tuple[bytes, bool]]:
     """Yield the NAL units that begin in the first bytes of a packet, and whether they are there to the end."""
     at = 0
     while at + length_size + 2 < len(data):
@@ -112,7 +119,7 @@ def walk_samples(reader: ByteReader, movie: Movie, samples: TimedSamples, length
         OddMovie: The packets, or what says which of them are key frames, are not understood exactly.
     """
     track = movie.video
-    codec = codec_of(track)
+    codec = find_codec(track)
     # libav's parser, not the container, says which H.264 packets are key frames; edits ask the container.
     if track.groups & _ODD_GROUPS and (codec != "h264" or track.edits):
         raise OddMovie("key frames in sample groups")
@@ -152,10 +159,10 @@ def read_tables(movie: Movie, video: Configuration | None, limits: Limits) -> Ti
     track = movie.video
     samples = read_samples(movie, track, limits)
     if not samples.duration[-1]:
-        samples.duration[-1] = default_duration(movie, track, video)
+        samples.duration[-1] = find_default_duration(movie, track, video)
     for other in movie.tracks:
         if other is not track:
-            check_places(movie, other, limits)
+            check_locations(movie, other, limits)
     shown = apply_edits(movie, track, samples)
     kept = slice(shown.first, shown.stop)
     return TimedSamples(
@@ -228,7 +235,7 @@ class OpenedMovie:
         """
         if video.format.reorder is not None or self.movie.is_fragmented:
             return 0
-        return len(levels_of(self.walk.pts)) if b"ctts" in self.movie.video.tables else 0
+        return len(find_levels(self.walk.pts)) if b"ctts" in self.movie.video.tables else 0
 
 
 def movie_info(reader: ByteReader, head: bytes, name: str, limits: Limits) -> MediaInfo | None:
@@ -245,16 +252,16 @@ def movie_info(reader: ByteReader, head: bytes, name: str, limits: Limits) -> Me
     """
     if head[4:8] not in COUNTED_KINDS:
         return None
-    with _LeftToLibav(name), _Bounded(name, limits):
+    with _LibavFallback(name), _BoxLimit(name, limits):
         movie = read_movie(reader, reader.stat().bytes, limits, head)
         video = read_video(movie, movie.video)
         if movie.is_fragmented:
             fragments = read_fragments(reader, movie, movie.video, limits)
             _check_beginning(reader, movie, fragments, video, limits)
-            return media_info(movie, video, timing_of_fragments(movie, movie.video, fragments))
+            return make_media_info(movie, video, sum_fragment_timing(movie, movie.video, fragments))
         for track in movie.tracks:
             check_counts(movie, track)
-        return _info(reader, movie, video, limits)
+        return _read_info(reader, movie, video, limits)
     return None
 
 
@@ -275,15 +282,15 @@ def open_movie(
     """
     if head[4:8] not in COUNTED_KINDS:
         return None
-    with _LeftToLibav(name), _Bounded(name, limits):
+    with _LibavFallback(name), _BoxLimit(name, limits):
         movie = read_movie(reader, reader.stat().bytes, limits, head)
-        length_size = None if tables_only and not _may_hold_fields(movie) else length_size_of(movie, movie.video)
+        length_size = None if tables_only and not _may_hold_fields(movie) else read_length_size(movie, movie.video)
         if movie.is_fragmented:
             fragments = read_fragments(reader, movie, movie.video, limits)
-            timing = timing_of_fragments(movie, movie.video, fragments)
+            timing = sum_fragment_timing(movie, movie.video, fragments)
             walk = walk_samples(reader, movie, fragments.samples, length_size)
-            return OpenedMovie(movie, walk, _facts_of_fragments(reader, movie, fragments, timing, name, limits))
-        facts = _facts_or_none(reader, movie, name, limits)
+            return OpenedMovie(movie, walk, _read_fragment_facts(reader, movie, fragments, timing, name, limits))
+        facts = _read_facts(reader, movie, name, limits)
         samples = read_tables(movie, facts.video if facts else None, limits)
         return OpenedMovie(movie, walk_samples(reader, movie, samples, length_size), facts)
     return None
@@ -291,7 +298,7 @@ def open_movie(
 
 def _may_hold_fields(movie: Movie) -> bool:
     """Whether two packets of an H.264 track may be one picture, as far as its header tells."""
-    if codec_of(movie.video) != "h264":
+    if find_codec(movie.video) != "h264":
         return False
     try:
         return cast("H264Sequence", read_video(movie, movie.video).sequence).has_fields
@@ -299,20 +306,20 @@ def _may_hold_fields(movie: Movie) -> bool:
         return True
 
 
-def _facts_or_none(reader: ByteReader, movie: Movie, name: str, limits: Limits) -> MovieFacts | None:
-    with _LeftToLibav(name):
+def _read_facts(reader: ByteReader, movie: Movie, name: str, limits: Limits) -> MovieFacts | None:
+    with _LibavFallback(name):
         video = read_video(movie, movie.video)
-        return MovieFacts(_info(reader, movie, video, limits), video)
+        return MovieFacts(_read_info(reader, movie, video, limits), video)
     return None
 
 
-def _facts_of_fragments(
+def _read_fragment_facts(
     reader: ByteReader, movie: Movie, fragments: Fragments, timing: Timing, name: str, limits: Limits
 ) -> MovieFacts | None:
-    with _LeftToLibav(name):
+    with _LibavFallback(name):
         video = read_video(movie, movie.video)
         _check_beginning(reader, movie, fragments, video, limits)
-        return MovieFacts(media_info(movie, video, timing), video)
+        return MovieFacts(make_media_info(movie, video, timing), video)
     return None
 
 
@@ -325,16 +332,16 @@ def _check_beginning(
     check_first_packet(reader, first, movie.layout.size, video)
 
 
-def _info(reader: ByteReader, movie: Movie, video: Configuration, limits: Limits) -> MediaInfo:
+def _read_info(reader: ByteReader, movie: Movie, video: Configuration, limits: Limits) -> MediaInfo:
     track = movie.video
     check_size(video.format, limits)
     check_shown(movie, track, limits)
-    timing = timing_of(movie, track)
-    check_first_packet(reader, first_place(movie, track), movie.layout.size, video)
-    return media_info(movie, video, timing)
+    timing = sum_timing(movie, track)
+    check_first_packet(reader, find_first_sample(movie, track), movie.layout.size, video)
+    return make_media_info(movie, video, timing)
 
 
-class _LeftToLibav:
+class _LibavFallback:
     """Leaves the block where a movie is odd, and says so.
 
     Args:
@@ -354,7 +361,7 @@ class _LeftToLibav:
         return True
 
 
-class _Bounded:
+class _BoxLimit:
     """Says which limit is too low for the boxes of the block.
 
     Args:

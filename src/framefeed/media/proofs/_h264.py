@@ -11,13 +11,13 @@ from framefeed._arrays import BoolArray, IntArray
 from framefeed.media._packets import PacketWalk
 from framefeed.media.h26x._bits import OddUnits
 from framefeed.media.h26x._configuration import Configuration
-from framefeed.media.h26x._order import levels_of, unwrap
+from framefeed.media.h26x._order import find_levels, unwrap
 from framefeed.media.h26x._sets import H264Picture, H264Sequence
 from framefeed.media.h26x._slice_bits import SliceBits
 from framefeed.media.h26x._slices import H264_IDR, H264Slices, read_h264_slices
 from framefeed.media.h26x._units import UnitFacts
 from framefeed.media.proofs._proving import Proof, Refuted, Unproved
-from framefeed.media.proofs._rules import check_ends, check_sets, find_pictures, shown_by
+from framefeed.media.proofs._rules import check_ends, check_sets, find_pictures, prove_order_of_times
 
 KNOWN_KINDS = frozenset({1, 5, 6, 7, 8, 9, 10, 11, 12})
 """Slices, messages, parameter sets, delimiters, ends and filler. No partitions, layers, views or alpha planes."""
@@ -52,7 +52,7 @@ def prove_h264(configuration: Configuration, units: UnitFacts, walk: PacketWalk,
     sequence = cast("H264Sequence", configuration.sequence)
     try:
         slices = _read(configuration, units, rows, is_idr, is_reference)
-        number = _order(sequence, slices, is_idr, is_reference)
+        number = _number_pictures(sequence, slices, is_idr, is_reference)
     except OddUnits as odd:
         raise Refuted(str(odd)) from None
     if np.count_nonzero(slices.is_field):
@@ -61,7 +61,7 @@ def prove_h264(configuration: Configuration, units: UnitFacts, walk: PacketWalk,
         raise Refuted("a picture at which the order begins anew (MMCO 5)")
     _check_numbers(slices.number, is_idr, sequence.number_bits)
     _check_depth(number, is_idr, slices.is_b, configuration.format.reorder, held)
-    proof = shown_by(walk, rows, number)
+    proof = prove_order_of_times(walk, rows, number)
     if not is_idr[0]:
         raise Unproved("it does not begin with an IDR picture")
     return replace(proof, begin=begin) if begin else proof
@@ -93,7 +93,9 @@ def _check_numbers(number: IntArray, is_idr: BoolArray, bits: int) -> None:
         raise Refuted("gaps in the numbers of frames")
 
 
-def _order(sequence: H264Sequence, slices: H264Slices, is_idr: BoolArray, is_reference: BoolArray) -> IntArray:
+def _number_pictures(
+    sequence: H264Sequence, slices: H264Slices, is_idr: BoolArray, is_reference: BoolArray
+) -> IntArray:
     is_first = is_idr.copy()
     is_first[0] = True
     if sequence.order_kind == 2:
@@ -108,7 +110,7 @@ def _check_depth(number: IntArray, is_idr: BoolArray, is_b: BoolArray, declared:
     libav holds back as many pictures as are declared. Where nothing is, it begins with ``held``, and holds back one
     from the first B slice on, or from the first picture on whose order is more than 2 from that of the last one.
     """
-    levels = levels_of(number)
+    levels = find_levels(number)
     depth = len(levels)
     if depth <= max(held, declared or 0):
         return

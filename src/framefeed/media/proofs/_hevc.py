@@ -10,20 +10,20 @@ from framefeed._arrays import BoolArray, IntArray
 from framefeed.media._packets import PacketWalk
 from framefeed.media.h26x._bits import OddUnits
 from framefeed.media.h26x._configuration import Configuration
-from framefeed.media.h26x._order import levels_of, unwrap
+from framefeed.media.h26x._order import find_levels, unwrap
 from framefeed.media.h26x._sets import HevcPicture, HevcSequence
 from framefeed.media.h26x._slice_bits import SliceBits
 from framefeed.media.h26x._slices import HEVC_IDR, read_hevc_slices
-from framefeed.media.h26x._units import UnitFacts, table_of
+from framefeed.media.h26x._units import UnitFacts, make_table
 from framefeed.media.proofs._proving import Proof, Refuted
-from framefeed.media.proofs._rules import check_ends, check_sets, find_pictures, shown_by
+from framefeed.media.proofs._rules import check_ends, check_sets, find_pictures, prove_order_of_times
 
 _BROKEN_LINKS = (16, 17, 18)
 KNOWN_KINDS = frozenset({*range(10), *_BROKEN_LINKS, 19, 20, 21, *range(32, 41), 62})
 """Pictures, parameter sets, delimiters, ends, filler and messages, and Dolby Vision's."""
-_RASL = table_of((8, 9))
+_RASL = make_table((8, 9))
 _FIRST_IRAP = 16
-_ANCHORS = table_of((1, 3, 5, 11, 13, 15, *range(_FIRST_IRAP, 64)))
+_ANCHORS = make_table((1, 3, 5, 11, 13, 15, *range(_FIRST_IRAP, 64)))
 """Of the lowest sub-layer, those from whose order the next pictures' orders count: no leading ones, and none to which
 no other refers."""
 
@@ -60,15 +60,15 @@ def prove_hevc(configuration: Configuration, units: UnitFacts, walk: PacketWalk)
         raise Refuted(str(odd)) from None
     if np.count_nonzero(slices.drops_others[1:] & is_idr[1:]):
         raise Refuted("pictures that others drop before they are shown")
-    is_shown = slices.is_shown & ~_is_lost(kind)
+    is_shown = slices.is_shown & ~_find_lost(kind)
     rows, number = rows[is_shown], number[is_shown]
-    depth = len(levels_of(number))
+    depth = len(find_levels(number))
     if depth > (configuration.format.reorder or 0):
         raise Refuted(f"pictures are reordered by {depth}, and {configuration.format.reorder} is what is declared")
-    return shown_by(walk, rows, number)
+    return prove_order_of_times(walk, rows, number)
 
 
-def _is_lost(kind: IntArray) -> BoolArray:
+def _find_lost(kind: IntArray) -> BoolArray:
     """Say of each picture whether it leads the first one and refers to what came before that, 7.4.2.2: none comes out.
 
     Those that lead a later random access point have what they refer to.

@@ -15,7 +15,7 @@ import numpy as np
 from framefeed._arrays import IntArray
 from framefeed.media._container import VideoContainer
 from framefeed.media._details import stream_colors
-from framefeed.media._nal import has_turning_message, nal_length_size, nal_units
+from framefeed.media._nal import has_turning_message, nal_length_size, split_nal_units
 from framefeed.media._packets import NAL_CODECS, PacketWalk
 from framefeed.media._parameter_sets import has_damaged_configuration
 from framefeed.media.h26x._bits import OddUnits
@@ -129,7 +129,7 @@ class NalProver:
     def _may_turn(self) -> bool:
         if self._first is None:
             return True
-        for unit in nal_units(self._first, nal_length_size(self._codec, self._extradata)):
+        for unit in split_nal_units(self._first, nal_length_size(self._codec, self._extradata)):
             kind = unit[0] & 31 if self._codec == "h264" else unit[0] >> 1 & 63
             if kind in _MESSAGES[self._codec] and has_turning_message(bytes(unit), self._codec):
                 return True
@@ -153,8 +153,8 @@ def comes_in_order_of_times(container: VideoContainer, walk: PacketWalk, num_dec
         num_decoded: So many of the first ones are decoded anyway.
     """
     if container.codec_name in NAL_CODECS:
-        return _units_agree(container, walk)
-    order = _order_of_vops(container, num_decoded) if container.codec_name == "mpeg4" else None
+        return _has_agreeing_units(container, walk)
+    order = _order_vops(container, num_decoded) if container.codec_name == "mpeg4" else None
     if container.codec_name in _IN_PACKET_ORDER:
         order = np.arange(len(walk), dtype=np.int64)
     if order is None or len(order) != len(walk):
@@ -163,7 +163,7 @@ def comes_in_order_of_times(container: VideoContainer, walk: PacketWalk, num_dec
     return bool((times[1:] > times[:-1]).all())
 
 
-def _units_agree(container: VideoContainer, walk: PacketWalk) -> bool:
+def _has_agreeing_units(container: VideoContainer, walk: PacketWalk) -> bool:
     try:
         NalProver(container).prove(walk)
     except Refuted:
@@ -173,7 +173,7 @@ def _units_agree(container: VideoContainer, walk: PacketWalk) -> bool:
     return True
 
 
-def _order_of_vops(container: VideoContainer, num_decoded: int) -> IntArray | None:
+def _order_vops(container: VideoContainer, num_decoded: int) -> IntArray | None:
     """Number the packets of MPEG-4 part 2 in the order of their frames; None where they do not say it.
 
     A B-VOP comes out at once, any other when the next one comes that is none: unless the stream says that it has no

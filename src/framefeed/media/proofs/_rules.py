@@ -55,7 +55,7 @@ def check_sets(configuration: Configuration, units: UnitFacts) -> None:
         raise Refuted("other parameter sets in packets than in the configuration")
 
 
-def shown_by(walk: PacketWalk, rows: IntArray, number: IntArray) -> Proof:
+def prove_order_of_times(walk: PacketWalk, rows: IntArray, number: IntArray) -> Proof:
     """Prove that pictures are shown in the order of their times.
 
     Args:

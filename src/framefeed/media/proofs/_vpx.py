@@ -103,7 +103,7 @@ Size = tuple[int, int]
 
 
 @lru_cache(maxsize=len(_MARKS))
-def _syntax(profile: int) -> re.Pattern[str]:
+def make_header_syntax(profile: int) -> re.Pattern[str]:
     """Write the header of a frame of one profile as a regular expression, up to the tiles."""
     is_odd = profile % 2 == 1
     depth = "." if profile >= 2 else ""
@@ -118,7 +118,7 @@ def _syntax(profile: int) -> re.Pattern[str]:
 
 
 @lru_cache(maxsize=64)
-def _tile_syntax(width: int) -> tuple[int, re.Pattern[str]]:
+def make_tile_syntax(width: int) -> tuple[int, re.Pattern[str]]:
     """Give the fewest columns of tiles of pictures of a width, and what follows: tiles, bytes of the rest."""
     blocks, fewest, most = -(-width // _BLOCK), 1, 1
     while fewest * _MAX_TILE_BLOCKS < blocks:
@@ -153,7 +153,7 @@ class FrameReader:
         Raises:
             Unproved: A decoder may give no frame of it.
         """
-        syntax = self._syntax = self._syntax or _syntax(frame[0] >> 5 & 1 | frame[0] >> 3 & 2)
+        syntax = self._syntax = self._syntax or make_header_syntax(frame[0] >> 5 & 1 | frame[0] >> 3 & 2)
         for length in _HEADER_BYTES:
             text = bin(int.from_bytes(frame[:length], "big"))[2:]
             header = syntax.match(text) if frame[0] & 0x80 else None
@@ -162,11 +162,11 @@ class FrameReader:
             if header["existing"]:
                 return SHOWN | EXISTING
             size = self._size_of(header)
-            fewest, tile_syntax = _tile_syntax(size[0])
+            fewest, tile_syntax = make_tile_syntax(size[0])
             tiles = tile_syntax.match(text, header.end())
             if tiles is not None:
                 self._remember(header, size)
-                _check_coded_parts(frame, text, fewest, tiles)
+                _check_parts(frame, text, fewest, tiles)
                 return SHOWN * (header["hidden"] is None) | KEY * (header["key"] is not None)
         raise Unproved("a header that breaks off, is damaged, or is of another kind than frames behind a key frame")
 
@@ -189,7 +189,7 @@ class FrameReader:
         """Keep a picture's size for those that refer to it."""
         if header["key"] is not None:
             self._sizes, self._common = [size] * _NUM_SLOTS, size
-            self.picture = FirstPicture(*size, *_format_of(header))
+            self.picture = FirstPicture(*size, *_read_format(header))
         elif size != self._common:
             _check_scale(size, self._references(header))
             # The last bit is that of the first slot.
@@ -198,7 +198,7 @@ class FrameReader:
             self._common = size if self._sizes == [size] * _NUM_SLOTS else None
 
 
-def _format_of(header: re.Match[str]) -> tuple[str, dict[str, int]]:
+def _read_format(header: re.Match[str]) -> tuple[str, dict[str, int]]:
     """Tell the pixel format of a key frame, as libav names it, and its colours."""
     depth = _DEPTHS[header["depth"]]
     if header["rgb"]:
@@ -214,22 +214,22 @@ def _check_scale(size: Size, references: list[Size]) -> None:
                 raise Unproved("a picture much larger or smaller than one it refers to")
 
 
-def _check_coded_parts(frame: memoryview, text: str, fewest: int, tiles: re.Match[str]) -> None:
+def _check_parts(frame: memoryview, text: str, fewest: int, tiles: re.Match[str]) -> None:
     """Make sure that what is coded arithmetically is there: the rest of the header, and each tile."""
     end, size = tiles.end(), int(tiles["bytes"], 2)
     at = (end + 7) // 8
     if "1" in text[end : 8 * at]:
         raise Unproved("a header that does not end with zeros")
-    _check_coded(frame, at, size)
+    _check_part(frame, at, size)
     at += size
     for _ in range((fewest << (tiles["columns"] + tiles["rows"]).count("1")) - 1):
         size = int.from_bytes(frame[at : at + 4], "big")
-        _check_coded(frame, at + 4, size)
+        _check_part(frame, at + 4, size)
         at += 4 + size
-    _check_coded(frame, at, len(frame) - at)
+    _check_part(frame, at, len(frame) - at)
 
 
-def _check_coded(frame: memoryview, at: int, size: int) -> None:
+def _check_part(frame: memoryview, at: int, size: int) -> None:
     if not 0 < size <= len(frame) - at or frame[at] & _MARKER:
         raise Unproved("a frame that breaks off")
 
@@ -250,7 +250,7 @@ class Vp9Prover:
     def add(self, packet: memoryview) -> None:
         """Take the next packet."""
         is_superframe = packet[-1] & _SUPERFRAME_BITS == _SUPERFRAME
-        kind = self._read_all(_split(packet)) if is_superframe else self._reader.read(packet)
+        kind = self._read_all(_split_superframe(packet)) if is_superframe else self._reader.read(packet)
         if not self._kinds:
             self._first = self._reader.picture
         # A frame that is not shown is no frame of the packet, whatever it is.
@@ -273,7 +273,7 @@ class Vp9Prover:
         return prove_in_packet_order(walk, kinds & SHOWN != 0, kinds & KEY != 0, self._first)
 
 
-def _split(packet: memoryview) -> list[memoryview]:
+def _split_superframe(packet: memoryview) -> list[memoryview]:
     """Split a superframe, whose index is at its end.
 
     Where the index does not begin as it ends it is none by the specification, and damage to libav.
