@@ -12,7 +12,7 @@ import pytest
 
 from framefeed import FrameIndex, build_index
 from framefeed.media._container import VideoContainer
-from framefeed.media._nal import MAX_PARAMETER_SETS, ParameterSets, split_nal_units
+from framefeed.media._nal import split_nal_units
 from framefeed.media._packets import walk_packets
 from framefeed.media._parameter_sets import has_damaged_parameters
 from framefeed.media._source import MediaSource
@@ -98,15 +98,6 @@ def test_the_tables_of_the_file_and_its_demuxer_give_the_same_sets(clip: bytes) 
         assert has_damaged_parameters(container, sets)
         assert not has_damaged_parameters(container, sets[:2])
         assert container.log, "what was complained of is kept for the message of an error"
-
-
-def test_more_sets_than_a_stream_needs_are_not_kept() -> None:
-    sets = ParameterSets("hevc")
-    for number in range(2 * MAX_PARAMETER_SETS):
-        for kind in (1, 32, 33, 34, 39):
-            sets.add(bytes([kind << 1, 1, *number.to_bytes(2, "big")]))
-    assert len(sets.found) == MAX_PARAMETER_SETS
-    assert {unit[0] >> 1 for unit in sets.found} == {32, 33, 34}
 
 
 @pytest.mark.parametrize("name", ["clip.mkv", "clip.ts"])

@@ -173,7 +173,7 @@ def _described() -> bytes:
     return bytes(clip)
 
 
-def _overruled(colors: StreamColors, values: Mapping[str, int]) -> StreamColors:
+def _overrule(colors: StreamColors, values: Mapping[str, int]) -> StreamColors:
     return replace(colors, **values)
 
 
@@ -200,7 +200,7 @@ WRONG: dict[str, tuple[Any, str, Any, Callable[[], bytes]]] = {
     ),
     "what is discarded is shown": (_vpx, "prove_in_packet_order", _without_discards, _edited),
     "nothing is turned": (_provers, "is_upright", lambda _: True, _turned),
-    "colours are the codec's": (StreamColors, "filled", _overruled, _described),
+    "colours are the codec's": (StreamColors, "fill", _overrule, _described),
 }
 
 

@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.media._nal import H264_SLICES, ParameterSets, cut_first_slice, h264_facts, hevc_facts, split_nal_units
+from framefeed.media._nal import (
+    H264_PARAMETERS,
+    H264_SLICES,
+    HEVC_PARAMETERS,
+    MAX_PARAMETER_SETS,
+    cut_first_slice,
+    h264_facts,
+    hevc_facts,
+    split_nal_units,
+)
 from framefeed.media.h26x import _units
 from framefeed.media.h26x._units import BLOCK_PADDING, HEAD_BYTES, UnitFacts, UnitWalk
 
@@ -59,11 +68,13 @@ def packets_of(draw: st.DrawFn, codec: str) -> tuple[list[bytes], int]:
 
 
 def _expected_sets(packets: list[bytes], codec: str, size: int) -> tuple[bytes, ...]:
-    sets = ParameterSets(codec)
+    sets: dict[bytes, None] = {}
     for packet in packets:
         for unit in split_nal_units(packet, size):
-            sets.add(unit)
-    return sets.found
+            is_set = unit[0] & 31 in H264_PARAMETERS if codec == "h264" else unit[0] >> 1 & 63 in HEVC_PARAMETERS
+            if is_set and len(sets) < MAX_PARAMETER_SETS:
+                sets[bytes(unit)] = None
+    return tuple(sets)
 
 
 @given(packets_of("h264"), st.sampled_from([1, 3, 10]))
@@ -119,3 +130,14 @@ def test_a_packet_is_cut_behind_the_beginning_of_its_first_slice(codec: str, hea
     packet = b"".join(_stored(one, size) for one in (other, unit, unit))
     cut = cut_first_slice(packet, codec, size, 100)
     assert [bytes(one) for one in split_nal_units(cut, size)] == [other, unit[:100]]
+
+
+def test_more_sets_than_a_stream_needs_are_not_kept() -> None:
+    kinds = (1, 32, 33, 34, 39)
+    packets = [
+        b"".join(_stored(bytes([kind << 1, 1, *number.to_bytes(2, "big")]), 4) for kind in kinds)
+        for number in range(2 * MAX_PARAMETER_SETS)
+    ]
+    sets = _walk(packets, "hevc", 4, 10).parameter_sets
+    assert len(sets) == MAX_PARAMETER_SETS
+    assert {unit[0] >> 1 for unit in sets} == {32, 33, 34}

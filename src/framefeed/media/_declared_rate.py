@@ -1,4 +1,4 @@
-"""The constant rate of frames that a container or a bitstream declares; what libav estimates is no declaration."""
+"""Read the constant frame rate that a container or a bitstream declares; an estimate of libav is no declaration."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from framefeed.media.h26x._bits import OddUnits
 from framefeed.media.h26x._sets import read_h264_sequence, read_hevc_sequence
 
 _RATE_CONTAINERS = ("avi", "ivf")
-"""Containers whose header has a rate of frames, which is also the unit of their times."""
+"""Containers whose header has a frame rate, which is also the unit of their times."""
 _MICROSECONDS = 1_000_000
 _MOST = 2**62
-"""Of the two numbers of a rate, which are stored as int64."""
+"""Largest numerator or denominator of a rate: both are stored as int64."""
 _MOST_CHUNKS = 1024
-"""Of an AVI header: more than its 64 streams have."""
+"""Chunks of an AVI header: more than its 64 streams have."""
 _MPEG_RATES = {
     code: Fraction(rate, 1001 if rate % 1000 == 0 and rate > 1000 else 1)
     for code, rate in enumerate((24_000, 24, 25, 30_000, 30, 50, 60_000, 60), 1)
@@ -44,12 +44,10 @@ def declared_rate(container: VideoContainer, walk: PacketWalk) -> Fraction | Non
         container: Stays where it is.
         walk: The stream's packets.
     """
-    if (
-        container.format_name in _RATE_CONTAINERS
-        and _has_even_ticks(walk)
-        and (rate := _read_container_rate(container))
-    ):
-        return rate
+    if container.format_name in _RATE_CONTAINERS and _has_even_ticks(walk):
+        container_rate = _read_container_rate(container)
+        if container_rate is not None:
+            return container_rate
     codec = container.codec_name
     rates = set[Fraction | None]()
     if codec in _SPS:
@@ -88,13 +86,13 @@ def read_avi_rate(reader: ByteReader, stream_index: int) -> Fraction | None:
             period = int.from_bytes(data[:4], "little")
         number += kind == b"strh"
         if kind == b"strh" and number == stream_index:
-            scale, rate = (int.from_bytes(data[place : place + 4], "little") for place in (20, 24))
+            scale, rate = (int.from_bytes(data[start : start + 4], "little") for start in (20, 24))
             return _make_rate(rate, scale) or _make_rate(_MICROSECONDS, period)
     return None
 
 
 def _walk_avi_chunks(reader: ByteReader) -> Iterator[tuple[bytes, int]]:
-    """Walk the chunks of an AVI header, those of its lists too: (kind, offset of the data)."""
+    """Yield the chunks of an AVI header and of its lists: (kind, offset of the data)."""
     at = 12
     for _ in range(_MOST_CHUNKS):
         head = read_bytes(reader, at, 12)
@@ -123,7 +121,7 @@ def _read_set_rates(codec: str, units: Iterable[bytes]) -> set[Fraction | None]:
 
 
 def _split_configuration(container: VideoContainer) -> Iterator[bytes]:
-    """Give the NAL units of a codec's configuration: avcC, hvcC (ISO/IEC 14496-15 5.3.3, 8.3.3), or start codes."""
+    """Yield the NAL units of a codec configuration: avcC, hvcC (ISO/IEC 14496-15 5.3.3, 8.3.3), or start codes."""
     data = container.stream.codec_context.extradata or b""
     if data[:1] != b"\1":
         yield from map(bytes, split_nal_units(data, 0))

@@ -123,7 +123,7 @@ def walk_and_prove(container: VideoContainer, known: PacketWalk | None = None) -
         return DemuxedStream(walk, is_refuted=isinstance(reason, Refuted))
     values = proof.first.colors if proof.first is not None else {}
     # Sequence parameter sets count before what the container says, headers of other codecs behind it.
-    known_colors = replace(colors, **values) if container.codec_name in NAL_CODECS else colors.filled(values)
+    known_colors = replace(colors, **values) if container.codec_name in NAL_CODECS else colors.fill(values)
     return DemuxedStream(walk, ProvenStream(proof, fact, known_colors))
 
 

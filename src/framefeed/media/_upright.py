@@ -1,4 +1,4 @@
-"""Whether a container turns no pictures, told by its bytes: libav shows it of decoded frames only."""
+"""Check in a container's bytes that it rotates no pictures; libav reports rotation for decoded frames only."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _POSE = re.compile(
     rb"\x76[\x73-\x75](?:[\x84\x88]|(?:\x40|\x20\0|\x10\0{2}|\x08\0{3}|\x04\0{4}|\x02\0{5}|\x01\0{6})[\x04\x08])"
 )
 _HEAD_SIZES = (2**13, 2**16)
-"""Tracks are among the first of these bytes; codebooks of Vorbis take most of the first ones."""
+"""Bytes read in turn until the first cluster is within them; codebooks of Vorbis may fill the smaller head."""
 _MAX_ID_BYTES, _MAX_SIZE_BYTES = 4, 8
 
 
 def is_upright(container: VideoContainer) -> bool:
-    """Whether no picture of an open container is to be turned or mirrored; False where that is not known."""
+    """Whether no picture of an open container is rotated or mirrored; False if unknown."""
     name = container.format_name
     if name.startswith("mov"):
         return _has_plain_matrix(container)
@@ -33,7 +33,7 @@ def is_upright(container: VideoContainer) -> bool:
 
 
 def _has_plain_matrix(container: VideoContainer) -> bool:
-    """Whether an MP4 file's movie and track turn nothing, as far as its boxes are understood."""
+    """Whether the matrices of an MP4 file's movie and track are the identity; False if its boxes are odd."""
     reader = container.reader
     try:
         tracks = read_movie(reader, reader.stat().bytes, container.limits).tracks
@@ -53,13 +53,13 @@ def _has_no_pose(reader: ByteReader) -> bool:
 
 
 def _find_cluster(head: bytes) -> int | None:
-    """Find where the first cluster begins, if tracks come before it and all of that is in ``head``."""
-    found = _read_element(head, 0)
-    if found is None or found[0] != _EBML or found[2] is None:
+    """Find the offset of the first cluster, if tracks come before it and all of that is in ``head``."""
+    element = _read_element(head, 0)
+    if element is None or element[0] != _EBML or element[2] is None:
         return None
-    at, has_tracks = found[1] + found[2], False
-    while (found := _read_element(head, at)) is not None:
-        kind, start, size = found
+    at, has_tracks = element[1] + element[2], False
+    while (element := _read_element(head, at)) is not None:
+        kind, start, size = element
         if kind == _CLUSTER:
             return at if has_tracks else None
         if kind == _SEGMENT:
@@ -73,7 +73,7 @@ def _find_cluster(head: bytes) -> int | None:
 
 
 def _read_element(data: bytes, at: int) -> tuple[int, int, int | None] | None:
-    """Read an element's identifier, where its data begin, and their size, None if unknown (RFC 8794 5 and 6)."""
+    """Read an element's identifier, the offset of its data, and their size, None if unknown (RFC 8794 5 and 6)."""
     length = _read_length(data, at)
     if length is None or length > _MAX_ID_BYTES:
         return None
@@ -88,7 +88,7 @@ def _read_element(data: bytes, at: int) -> tuple[int, int, int | None] | None:
 
 
 def _read_length(data: bytes, at: int) -> int | None:
-    """Read how many bytes a number takes from its first byte; None where they are not all there."""
+    """Read the length of a number in bytes from its first byte; None if the number is not whole."""
     if at >= len(data):
         return None
     length = 9 - data[at].bit_length()

@@ -1,4 +1,4 @@
-"""Objects that are named by URL: fsspec opens them, and what it raises is told as framefeed tells it."""
+"""Open objects by URL through fsspec, and turn its errors into framefeed's."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from framefeed.media._files import raise_file_error
 from framefeed.parallel import shortage_in
 
 BLOCK_BYTES = 2**17
-"""Fetched at once, and kept: libav reads sound and pictures of some files from two places in turns."""
+"""Bytes fetched at once."""
 _MOST_BLOCKS = 16
-"""Kept of an open object."""
+"""Blocks kept of an open object: libav reads sound and pictures of some files from two offsets in turns."""
 _NO_OBJECT = (404, 410)
-"""Answers of an HTTP server that has no such object."""
+"""Status codes of an HTTP server without such an object."""
 
 
 def check_url(url: str) -> None:
-    """Refuse a URL that no file system of fsspec is for.
+    """Refuse a URL whose protocol fsspec does not know.
 
     Raises:
         MissingDependency: fsspec is not installed.
@@ -51,34 +51,29 @@ def open_url(url: str) -> IO[bytes]:
 
 @contextmanager
 def url_errors(url: str, stage: Literal["open", "read"]) -> Iterator[None]:
-    """Translate what a file system raises: each has errors of its own."""
+    """Turn the errors of a file system into framefeed's; each file system has its own."""
     try:
         yield
-    except Exception as error:
-        _raise_url_error(error, url, stage)
+    except (FramefeedError, MemoryError):
         raise
-
-
-def _raise_url_error(error: Exception, url: str, stage: Literal["open", "read"]) -> None:
-    if isinstance(error, (FramefeedError, MemoryError)):
-        return
-    if (reason := _describe_unreachable(error)) is not None:
-        raise UnreadableMedia(f"{url}: {reason}", source=url, stage=stage) from error
-    if isinstance(error, OSError):
-        raise_file_error(error, url, stage)
-    if isinstance(error, ImportError):
-        raise MissingDependency(f"{url}: fsspec needs another package to read it: {error}") from error
-    done = "opened" if stage == "open" else "read"
-    raise UnreadableMedia(
-        f"{url}: cannot be {done} in pieces ({str(error) or type(error).__name__}): download it first",
-        source=url,
-        stage=stage,
-    ) from error
+    except Exception as error:
+        if (reason := _describe_unreachable(error)) is not None:
+            raise UnreadableMedia(f"{url}: {reason}", source=url, stage=stage) from error
+        if isinstance(error, OSError):
+            raise_file_error(error, url, stage)
+        if isinstance(error, ImportError):
+            raise MissingDependency(f"{url}: fsspec needs another package to read it: {error}") from error
+        done = "opened" if stage == "open" else "read"
+        raise UnreadableMedia(
+            f"{url}: cannot be {done} in pieces ({str(error) or type(error).__name__}): download it first",
+            source=url,
+            stage=stage,
+        ) from error
 
 
 def _describe_unreachable(error: Exception) -> str | None:
-    """Say why a server did not give an object that it may have; None where the error says something else."""
-    # fsspec's HTTP file system raises FileNotFoundError for everything that went wrong; the cause says what it was.
+    """Describe a failure of a server that may have the object; None for any other error."""
+    # fsspec's HTTP file system raises FileNotFoundError for all failures; the cause is the real one.
     cause = error.__cause__ if isinstance(error, FileNotFoundError) and shortage_in(error) is None else None
     status = getattr(cause, "status", None)
     if isinstance(status, int):
