@@ -1,4 +1,4 @@
-"""What kind of media some first bytes are; by content, never by name."""
+"""Tell pictures from videos, and refuse other files, by their first bytes; never by name."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _OTHER_PICTURES = {
     b"v/1\x01": "OpenEXR",
     b"DDS ": "DDS",
 }
-"""Beginnings of pictures that are no more than named."""
+"""First bytes of pictures that framefeed names and does not decode."""
 _NETPBM = re.compile(rb"P[1-7fF][ \t\n\v\f\r#]")
 _IMAGE_BRANDS = {b"avif", b"avis", b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1", b"msf1"}
 _AVIF_BRANDS = {b"avif", b"avis"}
@@ -59,7 +59,7 @@ _PLAYLISTS = (b"#EXTM3U", b"ffconcat", b"<?xml", b"<MPD", b"v=0", b"[playlist]",
 
 
 def sniff(head: bytes, name: str) -> Kind:
-    """Tell images from everything else that may be a video.
+    """Tell images from files that may be videos.
 
     Args:
         head: The first ``HEAD_BYTES`` bytes, or all of a shorter source.
@@ -96,7 +96,7 @@ def _name_archive(head: bytes) -> str | None:
 
 
 def name_undecoded_format(head: bytes) -> str | None:
-    """Name the format of a picture that is not left to Pillow, such as "HEIC" or "JPEG XL"; None for others."""
+    """Name the format of a picture that Pillow does not decode here, such as "HEIC"; None for others."""
     for magic, name in _OTHER_PICTURES.items():
         if head.startswith(magic):
             return name

@@ -7,10 +7,9 @@ import re
 from framefeed.media._container import VideoContainer
 from framefeed.media._source import ByteReader, read_bytes
 from framefeed.media.mp4._boxes import OddMovie, TooManyBoxes
+from framefeed.media.mp4._movie import IDENTITY
 from framefeed.media.mp4._samples import read_movie
 
-_IDENTITY = (65536, 0, 0, 0, 65536, 0, 0, 0, 1 << 30)
-"""ISO/IEC 14496-12 6.2.2."""
 _NEVER_TURN = frozenset({"flv", "h264", "hevc", "ivf", "mpeg", "mpegts", "obu"})
 _SEGMENT, _CLUSTER, _TRACKS = 0x18538067, 0x1F43B675, 0x1654AE6B
 _EBML = 0x1A45DFA3
@@ -39,7 +38,7 @@ def _has_plain_matrix(container: VideoContainer) -> bool:
         tracks = read_movie(reader, reader.stat().bytes, container.limits).tracks
     except (OddMovie, TooManyBoxes):
         return False
-    return any(track.number == container.stream.index and track.matrix == _IDENTITY for track in tracks)
+    return any(track.number == container.stream.index and track.matrix == IDENTITY for track in tracks)
 
 
 def _has_no_pose(reader: ByteReader) -> bool:

@@ -11,7 +11,7 @@ from framefeed.media.mp4._boxes import Box, FileLayout, OddMovie, find_boxes, li
 
 Matrix = tuple[int, ...]
 
-_IDENTITY = (65536, 0, 0, 0, 65536, 0, 0, 0, 1 << 30)
+IDENTITY = (65536, 0, 0, 0, 65536, 0, 0, 0, 1 << 30)
 _UNITY = (16, 16, 30)
 """Binary places of the three columns of a matrix, ISO/IEC 14496-12 6.2.2."""
 _ENABLED = 1
@@ -287,7 +287,7 @@ def _read_track_header(data: bytes, box: Box, movie_matrix: Matrix) -> tuple[int
 
 def _multiply_matrices(own: Matrix, movie: Matrix) -> Matrix:
     """Multiply two matrices of fixed-point numbers, as libav does."""
-    if movie == _IDENTITY:
+    if movie == IDENTITY:
         return own
     product = tuple(
         sum((own[3 * row + k] * movie[3 * k + column]) >> _UNITY[k] for k in range(3))
