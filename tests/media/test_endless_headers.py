@@ -18,8 +18,8 @@ from framefeed.media._info import DEFAULT_LIMITS, Limits
 from framefeed.media._pillow import decode_still
 from framefeed.media._probe import probe
 from framefeed.media._source import BytesReader
-from framefeed.media.headers._reach import LEAST_READ_BYTES
-from framefeed.media.headers._reach import PICTURE_HEAD_BYTES as HEAD_BYTES
+from framefeed.media.headers._reads import LEAST_READ_BYTES
+from framefeed.media.headers._reads import PICTURE_HEAD_BYTES as HEAD_BYTES
 from framefeed.media.mp4._boxes import BOX_COST, FREE_BOXES, read_layout
 from framefeed.parallel import DEADLINE, Cancelled, cancelled_by, time_limit
 from framefeed.testing.bitstreams import box

@@ -315,14 +315,14 @@ def _without_field(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
     return read
 
 
-def _shown_by_times(walk: Any, rows: Any, _: Any) -> Any:
+def _prove_times(walk: Any, rows: Any, _: Any) -> Any:
     return _rules.Proof(rows[walk.pts[rows].argsort(kind="stable")], walk.is_key)
 
 
 WRONG: dict[str, tuple[Any, str, Any, Callable[[], Path | Stream], str]] = {
     "depth": (_h264, "_check_depth", _no_rule, UNSOUND["late depth"][1], MKV),
     "depth where silent": (_h264, "_EVIDENT_STEP", -(2**40), UNSOUND["late depth, silent, one"][1], MKV),
-    "depth of HEVC": (_hevc, "levels_of", lambda _: [], UNSOUND["late depth, HEVC"][1], MP4),
+    "depth of HEVC": (_hevc, "find_levels", lambda _: [], UNSOUND["late depth, HEVC"][1], MP4),
     "MMCO 5": (
         _h264,
         "read_h264_slices",
@@ -336,7 +336,7 @@ WRONG: dict[str, tuple[Any, str, Any, Callable[[], Path | Stream], str]] = {
     "broken links": (_hevc, "_BROKEN_LINKS", (), UNSOUND["broken link"][1], MP4),
     "lost pictures": (
         _hevc,
-        "_is_lost",
+        "_find_lost",
         lambda kind: np.zeros(len(kind), bool),
         SOUND["HEVC that begins with an open GOP"],
         MKV,
@@ -348,7 +348,7 @@ WRONG: dict[str, tuple[Any, str, Any, Callable[[], Path | Stream], str]] = {
         UNSOUND["dropping"][1],
         MKV,
     ),
-    "order of times": (_h264, "shown_by", _shown_by_times, UNSOUND["times"][1], MKV),
+    "order of times": (_h264, "prove_order_of_times", _prove_times, UNSOUND["times"][1], MKV),
 }
 
 

@@ -141,7 +141,7 @@ FORMATS = (
     "yuv4mpegpipe,h263,h261,gif,apng,swf,rm,wtv,nsv,"
     "wav,mp3,aac,flac,amr,ac3,eac3,aiff,caf"
 )
-"""Demuxers that may open media; none of them opens a second file (S01). Audio ones allow the error "no video stream"."""
+"""Demuxers that may open media; none of them opens a second file (S01). Audio ones lead to the error NoVideoStream."""
 WITHHELD_CODECS = frozenset({"vp9", "av1", "h264", "hevc"})
 """Codecs whose first picture libav decodes on opening, the slowest part of it; framefeed's provers read the same facts
 in the header of that picture."""

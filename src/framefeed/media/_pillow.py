@@ -1,4 +1,4 @@
-"""Describe and decode still pictures; call Pillow with bounded reads, without its warnings, and translate its errors."""
+"""Describe and decode still pictures by Pillow: with bounded reads, without its warnings, with framefeed's errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from framefeed.media._info import DEFAULT_LIMITS, Limits, MediaInfo, shown_size
 from framefeed.media._sniff import HEAD_BYTES, name_undecoded_format
 from framefeed.media._source import ByteReader, BytesReader, MediaSource, read_bytes
 from framefeed.media.headers._exif import check_orientation, orientation_of
-from framefeed.media.headers._reach import LEAST_READ_BYTES, PICTURE_HEAD_BYTES, CountedReads, OddHeader, StillHeader
+from framefeed.media.headers._reads import LEAST_READ_BYTES, PICTURE_HEAD_BYTES, CountedReads, OddHeader, StillHeader
 from framefeed.media.headers._still import still_header
 from framefeed.media.headers._undecoded import read_undecoded_header
 from framefeed.parallel import check_stop, renew_after_fork, shortage_in
@@ -156,9 +156,8 @@ class PictureFile:
             )
         begin = self._offset - self._start
         if begin < 0 or begin + count > len(self._window):
-            self._window = read_bytes(
-                self._reader, self._offset, max(count, min(_WINDOW_BYTES, self._size - self._offset))
-            )
+            window_bytes = max(count, min(_WINDOW_BYTES, self._size - self._offset))
+            self._window = read_bytes(self._reader, self._offset, window_bytes)
             self._start, begin = self._offset, 0
         data = self._window[begin : begin + count]
         self._offset += len(data)

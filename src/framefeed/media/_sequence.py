@@ -238,9 +238,8 @@ class SequenceSource(MediaSource):
             return stamp
         verified = _VERIFIED.peek(self.sequence)
         change = None if verified is None else files.describe_change(verified)
-        raise self._make_stale_error(
-            change or f"then {indexed.bytes} bytes, now {files.stat.bytes} in {len(files)} files"
-        )
+        sizes = f"then {indexed.bytes} bytes, now {files.stat.bytes} in {len(files)} files"
+        raise self._make_stale_error(change or sizes)
 
     def read_file(self, number: int, indexed: SourceIdentity | None) -> bytes:
         """Read a file that is still as it was indexed.

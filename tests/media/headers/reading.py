@@ -11,8 +11,8 @@ from PIL import Image
 from PIL.TiffImagePlugin import TiffImageFile
 
 from framefeed.media._pillow import PILLOW_FORMATS
-from framefeed.media.headers._reach import PICTURE_HEAD_BYTES as HEAD_BYTES
-from framefeed.media.headers._reach import StillHeader
+from framefeed.media.headers._reads import PICTURE_HEAD_BYTES as HEAD_BYTES
+from framefeed.media.headers._reads import StillHeader
 from framefeed.media.headers._still import still_header
 
 

@@ -14,7 +14,7 @@ from framefeed.errors import FramefeedError
 from framefeed.media._info import DEFAULT_LIMITS
 from framefeed.media._pillow import image_info
 from framefeed.media._source import MediaSource
-from framefeed.media.headers._reach import OddHeader
+from framefeed.media.headers._reads import OddHeader
 from tests.media.headers.made import chunk, made, picture, saved, segment, tiled, with_chunks, with_segments
 from tests.media.headers.reading import Facts, Reads, our_facts, pillow_facts
 

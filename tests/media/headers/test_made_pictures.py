@@ -18,8 +18,8 @@ from framefeed.media._pillow import describe_header, image_info
 from framefeed.media._probe import probe
 from framefeed.media._source import MediaSource
 from framefeed.media.headers._exif import orientation_of
-from framefeed.media.headers._reach import PICTURE_HEAD_BYTES as HEAD_BYTES
-from framefeed.media.headers._reach import OddHeader
+from framefeed.media.headers._reads import PICTURE_HEAD_BYTES as HEAD_BYTES
+from framefeed.media.headers._reads import OddHeader
 from tests.media.headers.made import HEIGHT, WIDTH, made, picture, saved, segment, with_segments
 from tests.media.headers.reading import Reads, our_facts, pillow_facts
 

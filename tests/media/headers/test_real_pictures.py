@@ -15,7 +15,7 @@ from framefeed.media._info import Limits
 from framefeed.media._pillow import PILLOW_FORMATS, image_info
 from framefeed.media._probe import probe
 from framefeed.media._source import MediaSource
-from framefeed.media.headers._reach import OddHeader
+from framefeed.media.headers._reads import OddHeader
 from tests.media.headers.reading import our_facts, pillow_facts
 
 ENOUGH = Limits(max_side=2**20, max_pixels=2**40)

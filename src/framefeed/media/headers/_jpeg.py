@@ -1,4 +1,4 @@
-"""JPEG (ITU-T T.81) and MPO (CIPA DC-007): segments up to the start of scan."""
+"""Read JPEG (ITU-T T.81) and MPO (CIPA DC-007) headers: the segments up to the start of scan."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from framefeed.media.headers._exif import (
     find_xmp_orientation,
     read_directory,
 )
-from framefeed.media.headers._reach import PICTURE_HEAD_BYTES, More, OddHeader, StillHeader
+from framefeed.media.headers._reads import PICTURE_HEAD_BYTES, More, OddHeader, StillHeader
 
 _MAX_WINDOWS = 64
-"""Reads beyond the head: 64 full segments of 2**16 bytes can be passed over."""
+"""Reads beyond the head: enough to skip 64 full segments of 2**16 bytes."""
 _MAX_NOTES = 32
 
 _SEGMENT = struct.Struct(">HH").unpack_from
@@ -26,7 +26,7 @@ _LAST_BYTES = 14  # a start of scan, two bytes of data, end of image
 _START_OF_SCAN = 0xFFDA
 _APP1 = 0xFFE1
 _APP2 = 0xFFE2
-# T.81 table B.1: DHT, DAC, DQT, DNL, DRI, EXP, APP0, APP3 to APP15, COM. They have a length, and say nothing here.
+# T.81 table B.1: DHT, DAC, DQT, DNL, DRI, EXP, APP0, APP3 to APP15, COM. They have a length, and are skipped.
 _PASSED_OVER = frozenset([0xFFC4, 0xFFCC, 0xFFDB, 0xFFDC, 0xFFDD, 0xFFDF, 0xFFE0, *range(0xFFE3, 0xFFF0), 0xFFFE])
 DECODED_FRAMES = frozenset([0xFFC0, 0xFFC1, 0xFFC2, 0xFFC3, 0xFFC9, 0xFFCA])
 """SOF0 to SOF3, SOF9 and SOF10: the processes that libjpeg-turbo decodes."""
@@ -41,11 +41,11 @@ _NO_NOTE = (0, 0)
 
 _new = tuple.__new__
 Note = tuple[int, int]
-"""Where the payload of a segment begins in the file, and its bytes."""
+"""Offset of a segment's payload in the file, and its bytes."""
 
 
 def read_jpeg_header(head: bytes, more: More, size: int) -> StillHeader:
-    """Walk the segments to the start of scan; what comes last counts, as for decoders."""
+    """Walk the segments to the start of scan; of repeated ones the last counts, as for decoders."""
     window, base, at, windows, edge = head, 0, 2, _MAX_WINDOWS, _find_edge(head)
     width = height = layers = 0
     orientation: int | None = None
@@ -105,7 +105,7 @@ def read_jpeg_header(head: bytes, more: More, size: int) -> StillHeader:
 
 
 def _find_edge(window: bytes) -> int:
-    """How far a segment can begin, so that what identifies it is in the window."""
+    """Compute the last offset at which a segment's identifier is within the window."""
     return len(window) - (_LAST_BYTES if len(window) < PICTURE_HEAD_BYTES else _IDENTIFIED_BYTES)
 
 
@@ -120,7 +120,7 @@ def _read_payload(head: bytes, more: More, note: Note) -> bytes:
 
 
 def _count_pictures(head: bytes, more: More, pictures: Note, texts: tuple[Note, ...]) -> int:
-    """Count the pictures of an MPO; one where the others only add range to the first (a gain map), as Pillow does."""
+    """Count the pictures of an MPO; 1 if the others only add range to the first (a gain map), as Pillow does."""
     index = _read_payload(head, more, pictures)[len(_MULTI_PICTURE) :]
     directory = read_directory(index)
     count, entries = directory.get(_NUM_PICTURES), directory.get(_PICTURES)

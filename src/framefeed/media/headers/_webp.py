@@ -1,11 +1,11 @@
-"""WebP (the container specification, RFC 6386 for VP8, and the lossless bitstream's own)."""
+"""Read WebP headers (the container specification, RFC 6386 for VP8, the lossless bitstream specification)."""
 
 from __future__ import annotations
 
 import struct
 
 from framefeed.media.headers._exif import check_orientation, find_part_orientation, find_xmp_orientation
-from framefeed.media.headers._reach import FileWindow, More, OddHeader, StillHeader
+from framefeed.media.headers._reads import FileWindow, More, OddHeader, StillHeader
 
 _MAX_READS = 2**14
 _MAX_CHUNKS = 2**16
@@ -23,7 +23,7 @@ _new = tuple.__new__
 
 
 def read_webp_header(head: bytes, more: More, size: int) -> StillHeader:
-    """Read the first chunk; of extended files also walk the others. With ``size``, a cut file is an odd one."""
+    """Read the first chunk, and all chunks of extended files. With ``size``, a cut file is odd."""
     riff, bytes_claimed, form, kind, length = _RIFF(head, 0)
     end = bytes_claimed + _CHUNK_FRAME_BYTES
     if riff != b"RIFF" or form != b"WEBP" or _FIRST_PAYLOAD + length > end or 0 < size < end:
@@ -58,30 +58,30 @@ def _read_lossless_size(part: bytes) -> tuple[int, int, bool]:
     return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1, bool(bits >> 28 & 1)
 
 
-def _read_extended(reach: FileWindow, end: int) -> StillHeader:
-    """Walk the chunks: pictures first, EXIF and XMP behind them."""
-    flags = reach.at(_FIRST_PAYLOAD, 1)[0]
-    width, height = (int.from_bytes(reach.at(offset, 3), "little") + 1 for offset in (24, 27))
+def _read_extended(file: FileWindow, end: int) -> StillHeader:
+    """Walk the chunks: pictures come first, EXIF and XMP behind them."""
+    flags = file.read(_FIRST_PAYLOAD, 1)[0]
+    width, height = (int.from_bytes(file.read(offset, 3), "little") + 1 for offset in (24, 27))
     has_alpha = bool(flags & _ALPHA)
     num_chunks, num_frames, num_pictures, parts, at = 0, 0, 0, {}, 30
     while at + _CHUNK_FRAME_BYTES <= end:
         num_chunks += 1
         if num_chunks > _MAX_CHUNKS:
             raise OddHeader("too many chunks")
-        kind, length = _CHUNK(reach.at(at, _CHUNK_FRAME_BYTES))
+        kind, length = _CHUNK(file.read(at, _CHUNK_FRAME_BYTES))
         payload = at + _CHUNK_FRAME_BYTES
         if kind == b"ANMF":
             num_frames += 1
         elif kind == b"ALPH":
             has_alpha = True
         elif kind in (b"VP8 ", b"VP8L"):
-            size, alpha = _read_picture(reach, kind, payload, length)
+            size, alpha = _read_picture(file, kind, payload, length)
             has_alpha = has_alpha if alpha is None else alpha
             num_pictures += 1
             if size != (width, height):
                 raise OddHeader("a picture of another size than the canvas")
         elif flags & _NOTES.get(kind, 0) and kind not in parts:
-            parts[kind] = reach.at(payload, length)
+            parts[kind] = file.read(payload, length)
         at = payload + length + (length & 1)
         if num_pictures and not flags & (_ANIMATED | _EXIF | _XMP):
             break
@@ -96,9 +96,9 @@ def _read_extended(reach: FileWindow, end: int) -> StillHeader:
     return _new(StillHeader, ("webp", "webp", *what))
 
 
-def _read_picture(reach: FileWindow, kind: bytes, at: int, length: int) -> tuple[tuple[int, int], bool | None]:
-    """Give the size of a coded picture and whether it has alpha, None where its chunk does not say."""
+def _read_picture(file: FileWindow, kind: bytes, at: int, length: int) -> tuple[tuple[int, int], bool | None]:
+    """Read the size of a coded picture and whether it has alpha, None if its chunk does not say."""
     if kind == b"VP8 ":
-        return _read_lossy_size(reach.at(at, 10), length), None
-    width, height, has_alpha = _read_lossless_size(reach.at(at, 5))
+        return _read_lossy_size(file.read(at, 10), length), None
+    width, height, has_alpha = _read_lossless_size(file.read(at, 5))
     return (width, height), has_alpha
