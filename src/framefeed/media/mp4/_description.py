@@ -1,4 +1,4 @@
-"""Sample descriptions of video tracks: ISO/IEC 14496-12 8.5.2 and 12.1.3, ISO/IEC 14496-15."""
+"""Read the sample descriptions of video tracks: ISO/IEC 14496-12 8.5.2 and 12.1.3, ISO/IEC 14496-15."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _CODECS = {
 
 
 class _ConfigurationBox(NamedTuple):
-    box: bytes
+    kind: bytes
     least_bytes: int
 
 
 _CONFIGURATION_BOXES = {"h264": _ConfigurationBox(b"avcC", 8), "hevc": _ConfigurationBox(b"hvcC", 23)}
-"""Where codecs of NAL units keep their parameter sets, ISO/IEC 14496-15 5.3.3.1 and 8.3.3.1."""
+"""Boxes of the parameter sets, ISO/IEC 14496-15 5.3.3.1 and 8.3.3.1."""
 _ENTRY_BYTES = 78
-"""Of a visual sample entry before its boxes."""
+"""Bytes of a visual sample entry before its boxes."""
 _SIZE = Struct(">HH")
 _COLORS = Struct(">4xHHH")
 _RANGE = Struct(">10xB")
@@ -53,7 +53,7 @@ def find_codec(track: Track) -> str:
 
 
 def read_length_size(movie: Movie, track: Track) -> int:
-    """Give the bytes of the length before each NAL unit; 0 for codecs without them.
+    """Read the bytes of the length before each NAL unit; 0 for codecs without NAL units.
 
     Raises:
         OddMovie: As ``read_video``.
@@ -83,18 +83,12 @@ def read_video(movie: Movie, track: Track) -> Configuration:
 
 
 def _find_configuration(movie: Movie, track: Track, codec: str) -> tuple[bytes, StreamColors]:
-    box, colors = _parts(movie.data, track.entry, _CONFIGURATION_BOXES[codec].box)
-    extradata = movie.data[box.start : box.end]
-    if len(extradata) < _CONFIGURATION_BOXES[codec].least_bytes or extradata[0] != 1:
-        raise OddMovie("a codec configuration of an unknown version")
-    return extradata, colors
-
-
-def _parts(data: bytes, entry: Box, wanted: bytes) -> tuple[Box, StreamColors]:
+    """Find the codec configuration, and the container's colours."""
+    data, entry, expected = movie.data, track.entry, _CONFIGURATION_BOXES[codec]
     configuration: Box | None = None
     colors: StreamColors | None = None
     for box in list_boxes(data, entry.start + _ENTRY_BYTES, entry.end):
-        if box.kind == wanted and configuration is None:
+        if box.kind == expected.kind and configuration is None:
             configuration = box
         elif box.kind == b"colr" and colors is None:
             colors = _read_container_colors(data, box)
@@ -102,7 +96,10 @@ def _parts(data: bytes, entry: Box, wanted: bytes) -> tuple[Box, StreamColors]:
             raise OddMovie(f"an unexpected {box.kind!r} box of a sample description")
     if configuration is None:
         raise OddMovie("no codec configuration")
-    return configuration, colors or StreamColors()
+    extradata = data[configuration.start : configuration.end]
+    if len(extradata) < expected.least_bytes or extradata[0] != 1:
+        raise OddMovie("a codec configuration of an unknown version")
+    return extradata, colors or StreamColors()
 
 
 def _read_container_colors(data: bytes, box: Box) -> StreamColors:
@@ -112,6 +109,6 @@ def _read_container_colors(data: bytes, box: Box) -> StreamColors:
     primaries, transfer, space = unpack(data, box, _COLORS)
     if kind == b"nclc":
         return make_known_colors(primaries, transfer, space, 0)
-    # Some muxers leave the last byte out: libav then takes the one behind the box.
+    # Some muxers omit the last byte: libav then takes the byte behind the box.
     (full,) = unpack(data, box._replace(end=max(box.end, len(data))), _RANGE)
     return make_known_colors(primaries, transfer, space, FULL_RANGE if full >> 7 else LIMITED_RANGE)

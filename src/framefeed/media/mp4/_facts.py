@@ -1,4 +1,4 @@
-"""MediaInfo and colours of an MP4 file, as libav would give them."""
+"""Compute the MediaInfo and the timing of an MP4 file as libav does."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ FORMAT_NAME = "mov,mp4,m4a,3gp,3g2,mj2"
 _MAX_RATE = 2**31 - 1
 _MAX_DELTA = 2**31
 _COARSE_SCALE, _FAST_RATE = 1000, 1000
-"""Below the one a tick is a frame for libav; from the other on frames have no duration."""
+"""Below this time scale a tick is a frame for libav; from this clock rate on its frames have no duration."""
 _MAX_CLOCK = 2**30
 """libav rounds rates of larger numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """What a track's header claims of its frames; nothing of their number where fragments hold them."""
+    """Facts of a track's frames; their number is None if fragments hold them."""
 
     num_frames: int | None
     duration: int
@@ -40,7 +40,7 @@ def sum_timing(movie: Movie, track: Track) -> Timing:
     """Sum up a track's times as libav does.
 
     Raises:
-        OddMovie: The header is silent, or claims what libav corrects.
+        OddMovie: The header does not say, or claims what libav corrects.
     """
     counts, deltas = read_pairs(movie.data, require_box(track.tables, b"stts"))
     frames = sum(counts)
@@ -59,14 +59,14 @@ def sum_fragment_timing(movie: Movie, track: Track, fragments: Fragments) -> Tim
     Raises:
         OddMovie: They depend on how far it reads on.
     """
-    runs, indexes = fragments.runs, [one for one in fragments.indexes if one.track_id == track.track_id]
-    complete = min((one.place for one in fragments.indexes if one.is_complete), default=movie.layout.size)
-    begin = min((one.place for one in indexes), default=movie.layout.size)
-    # Without an index of its own a track takes the duration of another.
-    if complete < begin or any(one.time_scale != track.time_scale for one in indexes):
+    runs, indexes = fragments.runs, [index for index in fragments.indexes if index.track_id == track.track_id]
+    complete = min((index.offset for index in fragments.indexes if index.is_complete), default=movie.layout.size)
+    begin = min((index.offset for index in indexes), default=movie.layout.size)
+    # libav gives a track without an index the duration of another one.
+    if complete < begin or any(index.time_scale != track.time_scale for index in indexes):
         raise OddMovie("a segment index of another track or time scale")
     header_end = max(complete, movie.layout.data[0][0])
-    begun = [run for run in runs if run.place < header_end]
+    begun = [run for run in runs if run.moof_offset < header_end]
     duration = _find_end_time(track, indexes, begun)
     if duration != _find_end_time(track, indexes, runs):
         raise OddMovie("fragments that last longer than their index says")
@@ -78,8 +78,8 @@ def sum_fragment_timing(movie: Movie, track: Track, fragments: Fragments) -> Tim
 
 def _find_end_time(track: Track, indexes: Sequence[SegmentIndex], runs: Sequence[Run]) -> int:
     """Follow libav's duration of a stream through the boxes in their order: an index sets it, a run raises it."""
-    steps = [(one.place, one.end_time, True) for one in indexes]
-    steps += [(run.place, int(run.dts[-1] + run.duration[-1]), False) for run in runs]
+    steps = [(index.offset, index.end_time, True) for index in indexes]
+    steps += [(run.moof_offset, int(run.dts[-1] + run.duration[-1]), False) for run in runs]
     time = track.duration
     for _, end_time, is_index in sorted(steps, key=itemgetter(0)):
         time = end_time if is_index else max(time, end_time)
@@ -95,7 +95,7 @@ def _make_timing(track: Track, frames: int, ticks: int, duration: int) -> Timing
 
 
 def find_default_duration(movie: Movie, track: Track, video: Configuration | None) -> int:
-    """Give the ticks that libav takes for the last sample where the table has none (``ff_compute_frame_duration``).
+    """Compute the duration that libav gives the last sample if the table has none (``ff_compute_frame_duration``).
 
     Raises:
         OddMovie: It depends on more than the header.
@@ -115,28 +115,30 @@ def find_default_duration(movie: Movie, track: Track, video: Configuration | Non
     raise OddMovie("a last sample that lasts for nothing")
 
 
-def check_size(found: PictureFormat, limits: Limits) -> None:
+def check_size(picture: PictureFormat, limits: Limits) -> None:
     """Raise OddMovie if pictures are larger than the limits, or their coded sizes than a decoder is allowed."""
-    if not allows(limits, found.width, found.height) or found.coded_width * found.coded_height > padded_pixels(limits):
+    if not allows(limits, picture.width, picture.height) or picture.coded_width * picture.coded_height > padded_pixels(
+        limits
+    ):
         raise OddMovie("pictures larger than the limits")
 
 
 def make_media_info(movie: Movie, video: Configuration, timing: Timing) -> MediaInfo:
     """Describe a movie's video."""
-    track, found = movie.video, video.format
+    track, picture = movie.video, video.format
     rotation, mirrored = orientation(track.matrix)
-    width, height = shown_size(found.width, found.height, rotation)
+    width, height = shown_size(picture.width, picture.height, rotation)
     return MediaInfo(
         kind="video",
         container=FORMAT_NAME,
         codec=video.codec,
         width=width,
         height=height,
-        coded_width=found.coded_width,
-        coded_height=found.coded_height,
+        coded_width=picture.coded_width,
+        coded_height=picture.coded_height,
         rotation=rotation,
         mirrored=mirrored,
-        pixel_format=found.pixel_format,
+        pixel_format=picture.pixel_format,
         num_frames_from_header=timing.num_frames,
         duration_seconds_from_header=timing.duration / track.time_scale,
         average_fps_from_header=timing.average_fps,

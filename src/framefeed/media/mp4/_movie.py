@@ -1,4 +1,4 @@
-"""The moov box: where it is, and what it says of the tracks."""
+"""Read the tracks of a moov box."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Matrix = tuple[int, ...]
 
 IDENTITY = (65536, 0, 0, 0, 65536, 0, 0, 0, 1 << 30)
 _UNITY = (16, 16, 30)
-"""Binary places of the three columns of a matrix, ISO/IEC 14496-12 6.2.2."""
+"""Binary digits behind the point of the three columns of a matrix, ISO/IEC 14496-12 6.2.2."""
 _ENABLED = 1
 _MVHD = {0: Struct(">4xIII"), 1: Struct(">4xQQI")}
 _MDHD = {0: Struct(">4xIIII"), 1: Struct(">4xQQIQ")}
@@ -23,7 +23,7 @@ _PICTURE = Struct(">II")
 _ELST = {0: Struct(">IiI"), 1: Struct(">QqI")}
 _MAX_EDITS = 2
 _NO_FRAMES = frozenset({b"free", b"skip", b"wide", b"udta", b"meta", b"uuid", b"iods", b"pssh"})
-"""Boxes that hold names, licences and padding."""
+"""Boxes of names, licences and padding."""
 TABLES = frozenset({b"stts", b"ctts", b"stsz", b"stz2", b"stsc", b"stco", b"co64", b"stss", b"stsd"})
 
 
@@ -36,12 +36,12 @@ _NO_INNER_PARTS = _NO_FRAMES | {b"vmhd", b"smhd", b"nmhd", b"gmhd", b"hmhd", b"s
 _GROUPS = frozenset({b"sbgp", b"sgpd", b"csgp"})
 _NO_TABLES = frozenset({b"sdtp", b"cslg", b"free", b"subs", b"stsh", b"padb", b"stdp"})
 _OWN_DATA = bytes.fromhex("0000001c 64726566 00000000 00000001 0000000c 75726c20 00000001")
-"""What nearly every file has in dinf: one dref box whose one entry is "url " with the flag for this file."""
+"""Payload of dinf in nearly every file: one dref box whose one entry is "url " with the flag for this file."""
 _ONE = Struct(">I")
 _COUNTED = Struct(">4xI")
 _RUN = Struct(">II")
 _MOST_GROUPED = 2**24
-"""Samples in groups; libav lists each of them."""
+"""Most samples in groups; libav lists each of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +60,15 @@ class Track:
         number: libav's stream index.
         track_id: Number by which fragments refer to it.
         kind: Handler type, such as ``b"vide"``.
-        is_enabled: What libav calls a default stream.
+        is_enabled: A default stream for libav.
         matrix: The movie's and the track's display matrix as one.
         time_scale: Ticks a second.
-        duration: In ticks, as the media header has it.
+        duration: In ticks, from the media header.
         edits: The edit list.
         samples: The sample table.
         tables: Its boxes by kind.
-        entry: The one sample description; a box of nothing in a track of no video that has none.
-        groups: Kinds of sample groups, such as ``b"roll"``; those that only say where to seek are left out.
+        entry: The one sample description; an empty box in a track without it that is no video.
+        groups: Kinds of sample groups, such as ``b"roll"``, without those for seeking.
     """
 
     number: int
@@ -87,7 +87,7 @@ class Track:
 
 @dataclass(frozen=True)
 class Movie:
-    """The moov box and where it stands.
+    """The moov box and its file.
 
     Attributes:
         data: Its payload; the boxes of the tracks point into it.
@@ -95,7 +95,7 @@ class Movie:
         time_scale: Ticks a second of edit lists.
         tracks: All of them, in the file's order.
         extends: The mvex box of a fragmented file.
-        chosen: The video track that counts; None where the header does not say.
+        chosen: The video track that counts; None if the header does not say.
     """
 
     data: bytes
@@ -159,7 +159,7 @@ def parse_movie(data: bytes, layout: FileLayout, limits: Limits) -> Movie:
 
 
 def _count_covers(data: bytes, tracks: tuple[Track, ...]) -> int:
-    """Count what may be cover pictures, outside of tables of numbers, which may be long."""
+    """Count possible cover pictures, outside of tables of numbers, which may be long."""
     count = at = 0
     for track in tracks:
         count += data.count(b"covr", at, track.samples.start) + data.count(b"covr", track.entry.start, track.entry.end)
@@ -203,7 +203,7 @@ def _read_track(data: bytes, trak: Box, number: int, movie_matrix: Matrix) -> Tr
 
 
 def _check_chapters(data: bytes, traks: list[Box], tracks: tuple[Track, ...]) -> None:
-    """Raise OddMovie if pictures of a video track stand for chapters: libav takes them for covers."""
+    """Raise OddMovie if pictures of a video track illustrate chapters: libav takes them for covers."""
     chapters: set[int] = set()
     for trak in traks:
         references = find_boxes(data, trak, (b"tref",), (*_TRACK_PARTS, *_NO_TRACK_PARTS)).get(b"tref")
@@ -260,11 +260,11 @@ def _read_tables(data: bytes, stbl: Box, handler: bytes) -> tuple[dict[bytes, Bo
 
 
 def _check_sync_group(data: bytes, box: Box) -> None:
-    """Raise OddMovie unless a box of groups of key frames is whole; libav knows by them where it may seek, no more."""
+    """Raise OddMovie unless a box of groups of key frames is whole; libav uses them for seeking alone."""
     version = _read_version(data, box)
     at = 8 + 4 * version
     (count,) = unpack(data, box, _ONE, at)
-    # A description is as long as the box says, and only the newer version does.
+    # The newer version alone has the length of a description.
     width = _RUN.size if box.kind == b"sbgp" else version * unpack(data, box, _ONE, 8)[0]
     if not width or at + _ONE.size + count * width != box.end - box.start:
         raise OddMovie("groups of key frames that break off")
@@ -276,12 +276,12 @@ def _check_sync_group(data: bytes, box: Box) -> None:
 
 def _read_track_header(data: bytes, box: Box, movie_matrix: Matrix) -> tuple[int, bool, Matrix]:
     version = _read_version(data, box)
-    layout, place = _TKHD[version]
+    layout, matrix_offset = _TKHD[version]
     track_id = unpack(data, box, layout, 4)[2]
     if not track_id:
         raise OddMovie("a track without a number")
-    own = unpack(data, box, _MATRIX, place)
-    unpack(data, box, _PICTURE, place + 36)
+    own = unpack(data, box, _MATRIX, matrix_offset)
+    unpack(data, box, _PICTURE, matrix_offset + 36)
     return track_id, bool(data[box.start + 3] & _ENABLED), _multiply_matrices(own, movie_matrix)
 
 

@@ -1,7 +1,4 @@
-"""Sample tables of ISO/IEC 14496-12 8.6 and 8.7 as columns.
-
-From a file to its moov box.
-"""
+"""Read the moov box of a file, and its sample tables (ISO/IEC 14496-12 8.6 and 8.7) as columns."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ _FEW_RUNS = 32
 _PAIRS = [Struct(f">{2 * count}I") for count in range(_FEW_RUNS + 1)]
 _TRIPLES = [Struct(f">{3 * count}I") for count in range(_FEW_RUNS + 1)]
 _MAX_DELTA = 2**31
-"""Larger steps of time are taken for negative ones by libav."""
+"""Larger steps of time are negative for libav."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +38,12 @@ class Samples:
     """One track's samples in decode order, columns of length P.
 
     Attributes:
-        offset: Byte position in the file, int64.
+        offset: Byte offset in the file, int64.
         size: Bytes, int64.
         dts: Decode time in ticks, from 0, int64.
-        duration: In ticks, int64; 0 of the last one where its table ends so.
-        composition: Presentation time minus decode time, int64; None where the two are one.
-        is_sync: What the container calls a key frame, bool.
+        duration: In ticks, int64; that of the last one may be 0.
+        composition: Presentation time minus decode time, int64; None if the two are equal.
+        is_sync: Key frame according to the container, bool.
     """
 
     offset: IntArray
@@ -64,7 +61,7 @@ def read_samples(movie: Movie, track: Track, limits: Limits) -> Samples:
     """Expand a track's tables.
 
     Raises:
-        OddMovie: They contradict each other or the file, or hold what libav reads in its own way.
+        OddMovie: They contradict each other or the file, or libav reads them in its own way.
     """
     data, tables = movie.data, track.tables
     offset, size = locate_samples(movie, track, limits)
@@ -80,7 +77,7 @@ def read_samples(movie: Movie, track: Track, limits: Limits) -> Samples:
 
 
 def locate_samples(movie: Movie, track: Track, limits: Limits) -> tuple[IntArray, IntArray]:
-    """Give offset and size of each of a track's samples, int64 [P]; all lie within the file."""
+    """Compute offset and size of each sample of a track, int64 [P]; all are within the file."""
     size = _read_sizes(movie, track, limits)
     chunks = _read_chunk_offsets(movie, track)
     runs = _read_chunk_runs(movie.data, track.tables, len(chunks))
@@ -88,7 +85,7 @@ def locate_samples(movie: Movie, track: Track, limits: Limits) -> tuple[IntArray
         raise OddMovie(f"{len(size)} samples, and {runs.num_samples} in the chunks")
     offset = chunks.astype(np.int64)
     if len(chunks) != len(size):
-        counts = runs.by_chunk()
+        counts = runs.count_by_chunk()
         before = size.cumsum() - size
         first = counts.cumsum() - counts
         offset = before + (offset - before[first]).repeat(counts)
@@ -98,7 +95,7 @@ def locate_samples(movie: Movie, track: Track, limits: Limits) -> tuple[IntArray
 
 
 def check_locations(movie: Movie, track: Track, limits: Limits) -> None:
-    """Raise OddMovie unless a track that is not read lies within the file: libav stops where any track breaks off.
+    """Raise OddMovie unless a track that is not read is within the file: libav stops if any track breaks off.
 
     No table is expanded.
     """
@@ -115,7 +112,7 @@ def check_locations(movie: Movie, track: Track, limits: Limits) -> None:
         return
     if fixed * runs.most > movie.layout.size:
         raise OddMovie("samples beyond the end of the file")
-    counts = runs.by_chunk()
+    counts = runs.count_by_chunk()
     if fixed:
         size = counts * fixed
     else:
@@ -127,7 +124,7 @@ def check_locations(movie: Movie, track: Track, limits: Limits) -> None:
 
 
 def _view_column(data: bytes, box: Box, kind: str, count: int, skip: int) -> npt.NDArray[Any]:
-    """View ``count`` numbers from ``skip`` bytes into a box on; big-endian."""
+    """View ``count`` big-endian numbers of a box behind its first ``skip`` bytes."""
     dtype = np.dtype(kind)
     if box.start + skip + count * dtype.itemsize > box.end:
         raise OddMovie(f"a {box.kind!r} box of {count} entries that breaks off")
@@ -143,7 +140,7 @@ def read_table(data: bytes, box: Box, columns: int) -> npt.NDArray[np.uint32]:
 
 
 def read_pairs(data: bytes, box: Box) -> tuple[Sequence[int], Sequence[int]]:
-    """Read a table of pairs as plain numbers: what ``read_table`` gives, quicker for few of them."""
+    """Read a table of pairs as plain numbers; faster than ``read_table`` for few of them."""
     version, count = unpack(data, box, _COUNT)
     if not version and count <= _FEW_RUNS:
         numbers = unpack(data, box, _PAIRS[count], 8)
@@ -153,7 +150,7 @@ def read_pairs(data: bytes, box: Box) -> tuple[Sequence[int], Sequence[int]]:
 
 
 def count_samples(movie: Movie, track: Track) -> int:
-    """Read how many samples a track has outside of fragments."""
+    """Read the number of a track's samples outside of fragments."""
     return unpack(movie.data, track.tables.get(b"stsz") or require_box(track.tables, b"stz2"), _SIZES)[1]
 
 
@@ -226,13 +223,13 @@ class _ChunkRuns(NamedTuple):
     num_samples: int
     most: int
 
-    def by_chunk(self) -> IntArray:
-        """Give the samples of each chunk, int64."""
+    def count_by_chunk(self) -> IntArray:
+        """Expand the number of samples to each chunk, int64."""
         return np.repeat(self.counts, self.lengths)
 
 
 def _read_chunk_runs(data: bytes, tables: dict[bytes, Box], chunks: int) -> _ChunkRuns:
-    """Read runs of chunks; only tables that need no guess, of one description."""
+    """Read runs of chunks; refuse ambiguous tables and several descriptions."""
     box = require_box(tables, b"stsc")
     version, entries = unpack(data, box, _COUNT)
     if not entries or not chunks:
@@ -261,7 +258,7 @@ def _read_many_chunk_runs(data: bytes, box: Box, chunks: int) -> _ChunkRuns:
 
 
 def check_counts(movie: Movie, track: Track) -> None:
-    """Raise OddMovie if a track's tables speak of different numbers of samples; none of them is expanded."""
+    """Raise OddMovie if a track's tables have different numbers of samples; expand none of them."""
     data, tables = movie.data, track.tables
     fixed, sizes = unpack(data, tables.get(b"stsz") or require_box(tables, b"stz2"), _SIZES)
     if _read_chunk_runs(data, tables, _count_chunks(data, tables)).num_samples != sizes:
@@ -317,17 +314,17 @@ def _read_sync(data: bytes, box: Box | None, count: int) -> BoolArray:
 
 
 def read_movie(reader: ByteReader, size: int, limits: Limits = DEFAULT_LIMITS, head: bytes = b"") -> Movie:
-    """Find and read the moov box, wherever it lies; nothing else but box headers is read.
+    """Find and read the moov box; of other boxes read the headers alone.
 
     Args:
         reader: The file.
         size: Its bytes.
         limits: What it may claim.
-        head: Its first bytes, where they are known.
+        head: Its first bytes, if they are known.
 
     Raises:
         OddMovie: No MP4 file, or something in it is not understood exactly: libav reads it then.
-        TooManyBoxes: It holds more boxes than the limits allow, also for libav.
+        TooManyBoxes: It has more boxes than the limits allow, also for libav.
     """
     layout = read_layout(reader, size, limits, head)
     start, end = layout.movie
@@ -340,12 +337,12 @@ def read_movie(reader: ByteReader, size: int, limits: Limits = DEFAULT_LIMITS, h
 
 
 def _choose_video(movie: Movie) -> Track | None:
-    """Choose the video track as ``av_find_best_stream`` does; None where that takes more than the header.
+    """Choose the video track as ``av_find_best_stream`` does; None if that takes more than the header.
 
-    Enabled tracks count before others, and then those of which libav read more packets while it opened the file: it
-    reads at least one of each that has any. All else depends on how the tracks lie beside each other.
+    Enabled tracks count before others, then tracks of which libav read more packets while it opened the file: at
+    least one of each that has any. All else depends on the interleaving of the tracks.
     """
     videos = [track for track in movie.tracks if track.kind == b"vide"]
     enabled = [track for track in videos if track.is_enabled] or videos
-    filled = [track for track in enabled if len(enabled) == 1 or count_samples(movie, track)]
-    return filled[0] if len(filled) == 1 and not movie.is_fragmented else None
+    nonempty = [track for track in enabled if len(enabled) == 1 or count_samples(movie, track)]
+    return nonempty[0] if len(nonempty) == 1 and not movie.is_fragmented else None
